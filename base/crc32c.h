@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CRC32C (Castagnoli, reflected 0x82F63B78), the checksum of MPA FPDUs.
+ *
+ * Convention: register preset and final inversion happen inside every call, so that values are
+ * finished CRCs and still compose: crc32c(crc32c(0, a), b) equals crc32c(0, a followed by b).
+ * Start with 0. The CRC of no octets is 0; that of "123456789" is 0xE3069283.
+ */
+#ifndef ITAL_BASE_CRC32C_H
+#define ITAL_BASE_CRC32C_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC over some data followed by its own CRC, least significant octet first. */
+#define CRC32C_RESIDUE UINT32_C(0x48674BC7)
+
+/* Continues `crc` over n octets at p. p may be NULL when n is 0. Any thread, no state. */
+uint32_t crc32c(uint32_t crc, const void *p, size_t n);
+
+/*
+ * Copies n octets from src to dst and continues `crc` over what arrived in dst, block by block
+ * while it is warm in the cache. The CRC is right for dst even if another thread changes src
+ * meanwhile (an RDMA Read source may legally change). The ranges must not overlap.
+ */
+uint32_t crc32c_copy(void *dst, const void *src, size_t n, uint32_t crc);
+
+/* The ways to compute it; crc32c() chooses by length and CPU. For tests and for `itinfo`. */
+enum crc32c_engine {
+    CRC32C_TABLE, /* everywhere */
+    CRC32C_SSE42, /* crc32 instruction of x86-64 */
+    CRC32C_ISAL,  /* ISA-L, when built with it */
+    CRC32C_ENGINES,
+};
+
+/* True if this build on this CPU can run the engine. CRC32C_TABLE always can. */
+bool crc32c_engine_usable(enum crc32c_engine engine);
+
+/* As crc32c() with a fixed engine; the engine must be usable. */
+uint32_t crc32c_engine_run(enum crc32c_engine engine, uint32_t crc, const void *p, size_t n);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Interfaces and interface adapters. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "itapi_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define API_MAJOR 2u
+#define API_MINOR 1u
+
+static it_transport_type_t transport_of(enum ri_transport transport)
+{
+    return transport == RI_TRANSPORT_INFINIBAND ? IT_IB_TRANSPORT : IT_IWARP_TCP_TRANSPORT;
+}
+
+/* --- the list of interfaces --- */
+
+struct listing {
+    it_interface_t *out;
+    size_t room, written, total;
+};
+
+static void list_one(const struct ual_interface *interface, void *arg)
+{
+    struct listing *listing = arg;
+    it_interface_t *out;
+
+    if (!interface->usable || strlen(interface->name) >= sizeof(out->name))
+        return;
+    listing->total++;
+    if (listing->written == listing->room)
+        return;
+    out = &listing->out[listing->written++];
+    memset(out, 0, sizeof(*out));
+    out->major_version = API_MAJOR;
+    out->minor_version = API_MINOR;
+    out->transport_type = transport_of(interface->transport);
+    memcpy(out->name, interface->name, strlen(interface->name));
+}
+
+void it_interface_list(it_interface_t *interfaces, size_t *num_interfaces, size_t *total_interfaces)
+{
+    struct listing listing = {interfaces, interfaces && num_interfaces ? *num_interfaces : 0, 0, 0};
+    CANCEL_OFF();
+
+    ual_interface_list(list_one, &listing); /* a failure was logged and leaves the list empty */
+    if (num_interfaces)
+        *num_interfaces = listing.written;
+    if (total_interfaces)
+        *total_interfaces = listing.total;
+}
+
+/* --- open and close --- */
+
+static it_status_t check_version(uint32_t major, uint32_t minor)
+{
+    if (major != 1 && major != 2)
+        return IT_ERR_INVALID_MAJOR_VERSION;
+    if (minor > (major == 1 ? 0u : API_MINOR))
+        return IT_ERR_INVALID_MINOR_VERSION;
+    return IT_SUCCESS;
+}
+
+it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t minor_version,
+                         it_ia_handle_t *ia_handle)
+{
+    it_status_t version = check_version(major_version, minor_version);
+    struct ual_ia *ia;
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!name || !ia_handle)
+        return IT_ERR_FAULT;
+    if (version != IT_SUCCESS)
+        return version;
+    status = ual_ia_open(name, &ia);
+    if (status == UAL_OK)
+        *ia_handle = (it_ia_handle_t)ual_handle_of(ia);
+    return itapi_status(status);
+}
+
+it_status_t it_ia_free(it_ia_handle_t ia_handle)
+{
+    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    CANCEL_OFF();
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    return itapi_status(ual_ia_close(ia));
+}
+
+/* --- attributes --- */
+
+static it_boolean_t feature(const struct ri_rnic_attr *attr, uint64_t bit)
+{
+    return attr->features & bit ? IT_TRUE : IT_FALSE;
+}
+
+static size_t private_data_limit(uint32_t octets)
+{
+    return octets < IT_MAX_PRIV_DATA ? octets : IT_MAX_PRIV_DATA;
+}
+
+static void fill_vendor(const struct ri_rnic_attr *attr, it_ia_info_t *info)
+{
+    if (attr->transport == RI_TRANSPORT_INFINIBAND) {
+        info->vendor.ib.vendor = attr->vendor_id;
+        info->vendor.ib.device = attr->vendor_part;
+        info->vendor.ib.revision = attr->hardware_version;
+        return;
+    }
+    info->vendor.iwarp.valid_vid = attr->firmware[0] ? IT_TRUE : IT_FALSE;
+    strncpy((char *)info->vendor.iwarp.vid, attr->firmware, sizeof(info->vendor.iwarp.vid) - 1);
+}
+
+static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
+{
+    info->ep_work_queues_resizable = IT_FALSE; /* it_ep_modify: docs/status.md */
+    info->three_way_handshake_support = feature(attr, RI_FEATURE_THREE_WAY);
+    info->private_data_support = attr->connect_private_data ? IT_TRUE : IT_FALSE;
+    info->max_message_size_support = IT_FALSE;
+    info->ird_ord_ia_support = IT_TRUE;
+    info->ird_ord_suppressible = attr->transport == RI_TRANSPORT_IWARP ? IT_TRUE : IT_FALSE;
+    info->spigot_online_support = feature(attr, RI_FEATURE_SPIGOT_EVENTS);
+    info->spigot_offline_support = info->spigot_online_support;
+    info->srq_support = IT_FALSE;
+    info->extended_iwarp_qp_states = IT_FALSE;
+    info->socket_conversion_support = IT_FALSE;
+    info->rdma_read_ord_increasable = feature(attr, RI_FEATURE_ORD_RAISE);
+    info->rdma_read_ird_modifiable = feature(attr, RI_FEATURE_IRD_MODIFY);
+    info->addr_mode_relative_support = feature(attr, RI_FEATURE_ZERO_BASED);
+    info->rdma_read_requires_remote_write = feature(attr, RI_FEATURE_READ_SINK_REMOTE_WRITE);
+    info->dto_evd_overflow_detection = feature(attr, RI_FEATURE_CQ_HOLDS_OVERFLOW);
+}
+
+static void fill_private_data(const struct ri_rnic_attr *attr, it_ia_info_t *info)
+{
+    info->connect_private_data_len = private_data_limit(attr->connect_private_data);
+    info->accept_private_data_len = private_data_limit(attr->accept_private_data);
+    info->reject_private_data_len = private_data_limit(attr->reject_private_data);
+    info->disconnect_private_data_len = private_data_limit(attr->disconnect_private_data);
+}
+
+static it_boolean_t fill_addresses(const struct ri_port_attr *port, it_spigot_info_t *spigot)
+{
+    uint32_t count = port->address_count < port->address_capacity ? port->address_count
+                                                                   : port->address_capacity;
+
+    spigot->net_addr = calloc(count ? count : 1, sizeof(*spigot->net_addr));
+    if (!spigot->net_addr)
+        return IT_FALSE;
+    for (uint32_t i = 0; i < count; i++) {
+        if (itapi_net_addr_of(&port->addresses[i].sockaddr, &spigot->net_addr[spigot->num_net_addr]))
+            spigot->num_net_addr++;
+    }
+    return IT_TRUE;
+}
+
+/* The number of addresses may change between two looks: look until the room was enough. */
+static it_status_t query_port(struct ual_ia *ia, struct ri_port_attr *port)
+{
+    for (uint32_t room = 16;; room = port->address_count + 8) {
+        enum ual_status status;
+        struct ri_address *addresses = realloc(port->addresses, room * sizeof(*addresses));
+
+        if (!addresses)
+            return IT_ERR_RESOURCES;
+        port->addresses = addresses;
+        port->address_capacity = room;
+        status = ual_ia_port(ia, port);
+        if (status != UAL_OK)
+            return itapi_status(status);
+        if (port->address_count <= room)
+            return IT_SUCCESS;
+    }
+}
+
+static it_status_t fill_spigot(struct ual_ia *ia, uint32_t number, it_spigot_info_t *spigot)
+{
+    const struct ri_rnic_attr *attr = ual_ia_attr(ia);
+    struct ri_port_attr port = {.size = sizeof(port), .port = number};
+    it_conn_qual_type_t qualifiers = attr->transport == RI_TRANSPORT_IWARP
+                                         ? (it_conn_qual_type_t)(IT_IANA_PORT | IT_IANA_LR_PORT)
+                                         : (it_conn_qual_type_t)(IT_IANA_PORT | IT_IB_SERVICEID);
+    it_status_t status = query_port(ia, &port);
+
+    if (status == IT_SUCCESS) {
+        spigot->spigot_id = number;
+        spigot->max_rc_send_len = attr->max_send;
+        spigot->max_rc_rdma_len = attr->max_message;
+        spigot->max_ud_send_len = attr->max_ud_send;
+        spigot->spigot_online = port.online ? IT_TRUE : IT_FALSE;
+        spigot->active_side_conn_qual = qualifiers;
+        spigot->passive_side_conn_qual = qualifiers;
+        if (!fill_addresses(&port, spigot))
+            status = IT_ERR_RESOURCES;
+    }
+    free(port.addresses);
+    return status;
+}
+
+static it_status_t fill_spigots(struct ual_ia *ia, it_ia_info_t *info)
+{
+    uint32_t ports = ual_ia_attr(ia)->ports;
+    it_status_t status = IT_SUCCESS;
+
+    info->spigot_info = calloc(ports ? ports : 1, sizeof(*info->spigot_info));
+    if (!info->spigot_info)
+        return IT_ERR_RESOURCES;
+    for (uint32_t i = 0; i < ports && status == IT_SUCCESS; i++) {
+        info->num_spigots = i + 1;
+        status = fill_spigot(ia, i, &info->spigot_info[i]);
+    }
+    return status;
+}
+
+it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
+{
+    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    const struct ri_rnic_attr *attr;
+    it_ia_info_t *info;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    if (!ia_info)
+        return IT_ERR_FAULT;
+    info = calloc(1, sizeof(*info));
+    if (!info)
+        return IT_ERR_RESOURCES;
+    attr = ual_ia_attr(ia);
+    info->ia_name = strdup(ual_ia_name(ia));
+    info->api_major_version = API_MAJOR;
+    info->api_minor_version = API_MINOR;
+    sscanf(itx_version(), "%u.%u", &info->sw_major_version, &info->sw_minor_version);
+    info->dto_alignment_hint = attr->alignment_hint;
+    info->transport_type = transport_of(attr->transport);
+    info->supported_service_types = IT_RC_SERVICE;
+    info->affiliated_err_evd = (it_evd_handle_t)ual_ia_affiliated(ia);
+    info->unaffiliated_err_evd = (it_evd_handle_t)ual_ia_unaffiliated(ia);
+    fill_vendor(attr, info);
+    fill_support(attr, info);
+    fill_private_data(attr, info);
+    status = info->ia_name ? fill_spigots(ia, info) : IT_ERR_RESOURCES;
+    if (status != IT_SUCCESS) {
+        it_ia_info_free(info);
+        return status;
+    }
+    *ia_info = info;
+    return IT_SUCCESS;
+}
+
+void it_ia_info_free(it_ia_info_t *ia_info)
+{
+    if (!ia_info)
+        return;
+    for (size_t i = 0; i < ia_info->num_spigots; i++)
+        free(ia_info->spigot_info[i].net_addr);
+    free(ia_info->spigot_info);
+    free(ia_info->ia_name);
+    free(ia_info);
+}

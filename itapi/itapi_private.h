@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the rooms of itapi share: handles to ual objects, status translation, guards. */
+#ifndef ITAL_ITAPI_PRIVATE_H
+#define ITAL_ITAPI_PRIVATE_H
+
+#define ITAPI_ENABLE_V21_BINDINGS
+#include <it_api.h>
+#include <itx_api.h>
+
+#include "ual.h"
+
+#include <pthread.h>
+
+/* Segments of one work request; endpoints are given at most that many. */
+#define SEGMENTS_MAX 32u
+
+/* The object behind a handle of the given kind, or NULL. */
+#define LOOKUP(type, kind, handle) ((type *)ual_lookup((ual_handle)(handle), UAL_##kind))
+
+/* A lookup failed: the call's own status, or IT_ERR_IA_CATASTROPHE in a forked child. */
+it_status_t itapi_bad_handle(it_status_t invalid);
+
+/* What a status of ual means where the call has no better word for it. */
+it_status_t itapi_status(enum ual_status status);
+
+/* Cancellation is off inside calls that may block or take mutexes; data calls use no cancellation point. */
+static inline int cancel_disable(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+static inline void cancel_restore(int *before)
+{
+    pthread_setcancelstate(*before, NULL);
+}
+#define CANCEL_OFF() int cancel_before __attribute__((cleanup(cancel_restore))) = cancel_disable()
+
+/* Query masks: one known bit at least and no other. */
+static inline bool mask_ok(unsigned int mask, unsigned int known)
+{
+    return mask != 0 && (mask & ~known) == 0;
+}
+static inline bool mask_has(unsigned int mask, unsigned int bit)
+{
+    return (mask & (1u | bit)) != 0; /* bit 0 of every query mask is ..._PARAM_ALL */
+}
+
+/* address.c */
+it_status_t itapi_path_addresses(const it_path_t *path, uint16_t local_port, uint16_t remote_port,
+                                 struct sockaddr_storage *source, bool *has_source,
+                                 struct sockaddr_storage *destination);
+bool itapi_net_addr_of(const struct sockaddr_storage *address, it_net_addr_t *net_addr);
+void itapi_path_of(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                   it_path_t *path);
+
+/* event.c */
+void itapi_translate(const struct ual_event *from, it_event_t *to);
+
+/* lmr.c */
+struct ri_sge;
+it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_t limit,
+                           uint32_t access, struct ri_sge *sges, uint64_t *total);
+
+#endif

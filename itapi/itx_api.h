@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * itx_api.h - what this library offers besides IT-API: names and texts for people, configuration,
+ * reasons, counters, and the extensions that programs for other implementations are used to.
+ *
+ * The rules at the top of <it_api.h> hold here too. Structures whose pointer a call or callback
+ * hands out are the library's: read them, never allocate them, do not rely on their size; later
+ * versions may add members at the end.
+ */
+#ifndef ITAL_ITAPI_ITX_API_H
+#define ITAL_ITAPI_ITX_API_H
+
+#include <it_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ * Names and texts
+ *
+ * Static strings, never NULL, never freed; a value that is none of the type's gives a string that
+ * says so. Do not block, need no IA, any thread.
+ */
+ITAPI_PUBLIC const char *itx_status_name(it_status_t status);   /* "IT_ERR_RANGE" */
+ITAPI_PUBLIC const char *itx_status_text(it_status_t status);   /* a sentence in English */
+ITAPI_PUBLIC const char *itx_event_name(it_event_type_t event); /* of two names the newer */
+ITAPI_PUBLIC const char *itx_dto_status_name(it_dto_status_t status);
+ITAPI_PUBLIC const char *itx_reject_name(it_conn_reject_code_t code);
+
+/* Version of the library, "major.minor.patch". */
+ITAPI_PUBLIC const char *itx_version(void);
+
+/* ------------------------------------------------------------------------------------------------
+ * Configuration
+ */
+
+/* One option of ital.conf. All members are static strings and never NULL. */
+struct itx_option {
+    const char *section; /* where it stands in the file */
+    const char *name;
+    const char *type; /* what a value looks like: "integer", "boolean", "a|b|c" ... */
+    const char *def;  /* default, as written in the file; "" for none */
+    const char *unit; /* "bytes", "ms" ...; "" for none */
+    const char *text; /* what it does, one line */
+};
+
+/*
+ * Every option there is: *options receives a static table of *count entries. Reads no file.
+ */
+ITAPI_PUBLIC it_status_t itx_option_list(const struct itx_option **options, size_t *count);
+
+/* Receives one line without line end; valid during the call. Must not call the library. */
+typedef void (*itx_line_fn)(const char *line, void *arg);
+
+/*
+ * Writes a complete, valid ital.conf line by line: every option with its default, unit and meaning.
+ * fn(line, arg) runs in the calling thread before this returns.
+ */
+ITAPI_PUBLIC it_status_t itx_config_write(itx_line_fn fn, void *arg);
+
+/*
+ * Which file the configuration was read from; NULL: none, defaults are in force. Reads it now if
+ * that has not happened yet, so it may block. The string stays valid until the process ends.
+ */
+ITAPI_PUBLIC it_status_t itx_config_source(const char **path);
+
+/* ------------------------------------------------------------------------------------------------
+ * Reasons: why something can be used, or cannot
+ */
+
+/* One file that was looked at in search of a provider. Strings are never NULL unless it says so. */
+struct itx_provider_report {
+    const char *provider; /* name; NULL if the file did not get that far */
+    const char *path;     /* file or folder tried; "(built in)" for one linked into the program */
+    int usable;           /* 1 or 0 */
+    const char *reason;   /* why not, or what it offers */
+    const char *advice;   /* what to do about it; "" if nothing */
+    uint32_t abi_major;   /* of the file's RNICPI; both 0 if unknown */
+    uint32_t abi_minor;
+};
+
+typedef void (*itx_report_fn)(const struct itx_provider_report *report, void *arg);
+
+/*
+ * Reports every provider file tried, in the order of the search, the rejected ones too. Loads
+ * providers if that has not happened yet, so it may block. fn runs in the calling thread; the
+ * report and its strings are valid during each call of it. Must not call the library from fn.
+ * Errors: RESOURCES.
+ */
+ITAPI_PUBLIC it_status_t itx_provider_why(itx_report_fn fn, void *arg);
+
+/* One Interface name, from the configuration or made for a device. Strings as above. */
+struct itx_interface_report {
+    const char *interface; /* the name for it_ia_create */
+    const char *provider;  /* name wanted; NULL if none is known */
+    const char *device;    /* device of the provider; NULL if none was found */
+    int usable;
+    const char *reason;
+    const char *advice;
+};
+
+typedef void (*itx_interface_report_fn)(const struct itx_interface_report *report, void *arg);
+
+/* Reports every Interface name, also unusable ones. Rules as itx_provider_why. */
+ITAPI_PUBLIC it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg);
+
+/* ------------------------------------------------------------------------------------------------
+ * Counters
+ */
+
+/* Filled in an array of the Consumer's; this structure does not grow. */
+struct itx_counter {
+    const char *name; /* static string */
+    uint64_t value;   /* since the object was created; wraps */
+};
+
+/*
+ * Reads the counters of an IA, EP or EVD. In: *count is the room in `counters`, which may be NULL
+ * with room 0. Out: how many there are; at most the room is written. Each value is exact, the set
+ * is no snapshot. Does not block. Errors: INVALID_HANDLE (also handles of other kinds).
+ */
+ITAPI_PUBLIC it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters,
+                                      size_t *count);
+
+/* ------------------------------------------------------------------------------------------------
+ * Extensions known from another implementation, with its names
+ */
+
+/*
+ * Takes up to deque_count events, the oldest first; *dequed_count receives how many. None queued is
+ * success with 0. If dequeuing fails after some, those are returned with success. Does not block.
+ * Errors: RANGE (deque_count < 0).
+ */
+ITAPI_PUBLIC it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count,
+                                          it_event_t *events, int *dequed_count);
+
+/*
+ * Waits for events of any SEVD of an AEVD and takes up to max_event_count of them, the SEVDs' own
+ * events and never notifications; *events_count receives how many. timeout in microseconds; 0 only
+ * looks; expiry is success with 0. Rules for waiting as it_evd_wait.
+ * Errors: INVALID_AEVD, INVALID_EVD_STATE, CALLBACK_EXISTS, INTERRUPT, WAITER_LIMIT, ABORT.
+ */
+ITAPI_PUBLIC it_status_t itx_aevd_wait(it_evd_handle_t evd_handle, uint64_t timeout,
+                                       size_t max_event_count, it_event_t *events,
+                                       size_t *events_count);
+
+/*
+ * Tells, before it_ep_accept, on which device the EP will be used: that of the pending request
+ * cn_id, which stays valid. An IA here has one device: the arguments are checked, nothing else
+ * happens. Does not block. Errors: INVALID_CN_EST_ID.
+ */
+ITAPI_PUBLIC it_status_t itx_bind_ep_to_device(it_ep_handle_t ep_handle,
+                                               it_cn_est_identifier_t cn_id);
+
+/*
+ * it_ep_accept with private data made from a region: 24 bytes, three 64-bit words in network order:
+ * RMR Context, address (lmr->addr.abs), length. *rmr_context receives the context. With lmr or
+ * rmr_context NULL: no private data. Errors: those of it_ep_accept, INVALID_LMR.
+ */
+ITAPI_PUBLIC it_status_t itx_ep_accept_with_rmr(it_ep_handle_t ep_handle,
+                                                it_cn_est_identifier_t cn_est_id,
+                                                it_lmr_triplet_t *lmr,
+                                                it_rmr_context_t *rmr_context);
+
+/*
+ * it_ep_connect with 20 bytes behind the Consumer's private data, without padding and in network
+ * order: length (32 bits), RMR Context (64), address (64). *rmr_context receives the context.
+ * Errors: those of it_ep_connect (INVALID_PDATA_LENGTH: the sum is too long), INVALID_LMR,
+ * INVALID_LENGTH (more than 32 bits).
+ */
+ITAPI_PUBLIC it_status_t itx_ep_connect_with_rmr(it_ep_handle_t ep_handle, const it_path_t *path,
+                                                 const it_conn_attributes_t *conn_attr,
+                                                 const it_conn_qual_t *connect_qual,
+                                                 it_cn_est_flags_t cn_est_flags,
+                                                 const unsigned char *private_data,
+                                                 size_t private_data_length, it_lmr_triplet_t *lmr,
+                                                 it_rmr_context_t *rmr_context);
+
+/*
+ * The RMR Context of an LMR for the device behind an EP; here that of the LMR. Does not block.
+ * Errors: INVALID_PZ (LMR and EP of different IAs).
+ */
+ITAPI_PUBLIC it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it_lmr_handle_t lmr,
+                                                    it_rmr_context_t *rmr_context);
+
+/*
+ * Names this process in traces: a context of less than 128 characters and a rank. Tracing itself is
+ * switched on from outside, so this may do nothing. Does not block.
+ */
+ITAPI_PUBLIC it_status_t itx_init_tracing(const char *aContextName, int aTraceRank);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ITAL_ITAPI_ITX_API_H */

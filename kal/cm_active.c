@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager, active side: TCP connect, MPA Request, Reply, the second attempt with revision 1. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#ifndef IP_BIND_ADDRESS_NO_PORT
+#define IP_BIND_ADDRESS_NO_PORT 24
+#endif
+
+static int bind_source(const struct kal_connection *c, int fd)
+{
+    const struct sockaddr *source = (const struct sockaddr *)&c->source;
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&c->source;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&c->source;
+    int one = 1;
+
+    if (!cm_address_length(source))
+        return 0;
+    /* A fixed port may be in TIME_WAIT from the attempt before; a free one is chosen at connect. */
+    if (source->sa_family == AF_INET ? four->sin_port : six->sin6_port)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    else
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+    return bind(fd, source, cm_address_length(source));
+}
+
+/* A socket on its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the run. */
+static int open_socket(struct kal_connection *c)
+{
+    const struct sockaddr *destination = (const struct sockaddr *)&c->destination;
+    int fd, error;
+
+    fd = socket(destination->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0)
+        return errno;
+    cm_socket_options(c->rnic, fd);
+    if (bind_source(c, fd) || (connect(fd, destination, cm_address_length(destination)) &&
+                               errno != EINPROGRESS && errno != EINTR && errno != ECONNREFUSED)) {
+        error = errno;
+        close(fd);
+        return error;
+    }
+    c->stream.fd = fd;
+    c->stream.length = 0;
+    c->out_sent = 0;
+    return 0;
+}
+
+static enum kal_status status_of_errno(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS: return KAL_ERR_NO_RESOURCES;
+    case EADDRINUSE: return KAL_ERR_ADDRESS_IN_USE;
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EADDRNOTAVAIL:
+    case ENETDOWN:
+    case EAFNOSUPPORT: return KAL_ERR_UNREACHABLE;
+    case EACCES:
+    case EPERM: return KAL_ERR_PERMISSION;
+    case ETIMEDOUT: return KAL_ERR_TIMED_OUT;
+    default: return KAL_ERR_INVALID_ARGUMENT;
+    }
+}
+
+/* Watch and deadline of a socket that connects, or is connected already: writable either way, or in error. */
+static enum kal_status begin(struct kal_connection *c)
+{
+    enum kal_status status;
+
+    c->state = CM_CONNECTING;
+    status = cm_watch(c, EPOLLOUT);
+    if (!status)
+        cm_deadline(c, c->connect_by);
+    return status;
+}
+
+enum kal_status cm_active_request(struct kal_connection *connection, const void *private_data,
+                                  size_t length)
+{
+    struct mpa_startup_frame frame;
+    enum mpa_startup_result result;
+
+    result = mpa_startup_request(&connection->local, private_data, length, &frame);
+    if (!result)
+        result = mpa_startup_encode(&frame, MPA_STARTUP_REQUEST, connection->out,
+                                    sizeof connection->out, &connection->out_length);
+    if (!result)
+        return KAL_OK;
+    kal_rnic_log(connection->rnic, RI_LOG_ERROR, "the MPA Request cannot be built: %s",
+                 mpa_startup_text(result));
+    return KAL_ERR_INVALID_ARGUMENT;
+}
+
+/* Ready-to-receive messages that we can send: a Read needs a slot of our ORD. */
+static uint8_t offered_rtr(const struct kal_connection *c)
+{
+    uint8_t rtr = c->rnic->cm->options.rtr;
+
+    if (!c->local.ord && (rtr & MPA_STARTUP_RTR_WRITE))
+        rtr &= (uint8_t)~MPA_STARTUP_RTR_READ;
+    return rtr;
+}
+
+static void want(struct kal_connection *c, const struct ri_connect_param *param)
+{
+    const struct cm_options *options = &c->rnic->cm->options;
+
+    c->local = (struct mpa_startup_local){
+        .rev = options->mpa_revision,
+        .crc = options->crc,
+        .allow_unenhanced = options->mpa_fallback,
+        .own_depths = !param->negotiate_depths,
+        .ird = cm_depth(param->ird, c->rnic->attr.max_ird),
+        .ord = cm_depth(param->ord, c->rnic->attr.max_ord),
+    };
+    c->local.ird_max = c->local.ird;
+    if (c->local.rev >= 2) {
+        c->local.rtr = offered_rtr(c);
+        c->local.peer_to_peer = c->local.rtr != 0;
+    }
+}
+
+static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
+                             const struct ri_connect_param *param)
+{
+    socklen_t length = cm_address_length(param->destination);
+
+    if (c->state != CM_IDLE || c->guard.dead)
+        return KAL_ERR_INVALID_STATE;
+    if (!qp || !length || (param->private_data_length && !param->private_data))
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (param->source && param->source->sa_family != param->destination->sa_family)
+        return KAL_ERR_INVALID_ARGUMENT;
+    return param->three_way ? KAL_ERR_NOT_SUPPORTED : KAL_OK;
+}
+
+static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
+                             const struct ri_connect_param *param)
+{
+    enum kal_status status = check(c, qp, param);
+    char text[120];
+    int error;
+
+    if (status)
+        return status;
+    want(c, param);
+    status = cm_active_request(c, param->private_data, param->private_data_length);
+    if (status)
+        return status;
+    memcpy(&c->destination, param->destination, cm_address_length(param->destination));
+    memset(&c->source, 0, sizeof c->source);
+    if (param->source)
+        memcpy(&c->source, param->source, cm_address_length(param->source));
+    c->stream.peer = c->destination;
+    c->initiator = true;
+    c->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
+    if (!cm_count(c))
+        return KAL_ERR_QUOTA;
+    error = open_socket(c);
+    if (error) {
+        cm_address_text(param->destination, text, sizeof text);
+        kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s", text,
+                     strerror(error),
+                     error == EMFILE || error == ENFILE ? "the limit on open files (ulimit -n)"
+                                                        : "both addresses and the routes");
+        status = status_of_errno(error);
+        goto uncount;
+    }
+    cm_attach(c, qp);
+    status = begin(c);
+    if (!status)
+        return KAL_OK;
+    cm_detach(c);
+    close(c->stream.fd);
+    c->stream.fd = -1;
+uncount:
+    cm_uncount(c);
+    c->state = CM_IDLE;
+    return status;
+}
+
+enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct ri_connect_param *param)
+{
+    enum kal_status status;
+
+    if (!cm_is_set_a(connection->rnic) && !cm_address_length(param->destination))
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (kal_rnic_policy(connection->rnic, RI_POLICY_CONNECT, param->source, param->destination))
+        return KAL_ERR_PERMISSION;
+    if (connection->ri)
+        return cm_a_connect(connection, qp, param);
+    pthread_mutex_lock(&connection->guard.lock);
+    status = start(connection, qp, param);
+    pthread_mutex_unlock(&connection->guard.lock);
+    return status;
+}
+
+/* ---- runs ---- */
+
+/* Once more with revision 1 and the same private data, within the same deadline (S-020). */
+static void fall_back(struct kal_connection *c)
+{
+    uint8_t private_data[MPA_STARTUP_PD_MAX];
+    struct mpa_startup_frame sent;
+    char text[120];
+    size_t n;
+    int error;
+
+    cm_address_text((const struct sockaddr *)&c->destination, text, sizeof text);
+    kal_rnic_log(c->rnic, RI_LOG_INFO,
+                 "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "
+                 "(mpa_revision=1 spares the first attempt, mpa_fallback=no forbids the second)",
+                 text);
+    mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    memcpy(private_data, sent.pd, sent.pd_len);
+    c->local.rev = 1;
+    c->local.peer_to_peer = false;
+    c->local.rtr = 0;
+    c->retried = true;
+    cm_close_stream(c);
+    if (cm_active_request(c, private_data, sent.pd_len)) {
+        cm_fail(c, RI_REASON_PARAMETERS, NULL);
+        return;
+    }
+    error = open_socket(c);
+    if (error)
+        cm_fail_errno(c, "TCP connect", error);
+    else if (begin(c))
+        cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
+}
+
+static void no_reply(struct kal_connection *c, int error)
+{
+    struct mpa_startup_frame sent;
+    size_t n;
+
+    if (error && error != ECONNRESET && error != EPIPE) {
+        cm_fail_errno(c, "waiting for the MPA Reply", error);
+        return;
+    }
+    mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    if (!c->retried && !c->conversion &&
+        mpa_startup_no_reply(&c->local, &sent) == MPA_STARTUP_FALLBACK)
+        fall_back(c);
+    else
+        cm_fail(c, RI_REASON_OTHER,
+                "the peer closed instead of answering the MPA Request; check that an iWARP server "
+                "listens there and look at its log");
+}
+
+static void rejected(struct kal_connection *c, const struct mpa_startup_frame *reply)
+{
+    struct ri_connection_event event = {
+        .type = RI_CONNECTION_REJECTED,
+        .private_data = reply->pd_len ? reply->pd : NULL,
+        .private_data_length = reply->pd_len,
+        .ird = reply->ird,
+        .ord = reply->ord,
+        .depths_valid = reply->enhanced,
+    };
+
+    cm_close_stream(c);
+    cm_detach(c);
+    cm_uncount(c);
+    c->state = CM_ENDED;
+    cm_emit(c, &event);
+}
+
+/* The provider sends the Terminate; whether it can or not, the connection has failed. */
+static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
+{
+    struct ri_llp_handover handover = { .refuse_code = outcome->terminate };
+    bool depth = outcome->reason == MPA_STARTUP_ERR_IRD;
+
+    cm_hand_over(c, &handover);
+    if (c->guard.dead)
+        return;
+    cm_fail(c, depth ? RI_REASON_READ_DEPTH : RI_REASON_PARAMETERS, "%s; %s",
+            mpa_startup_text(outcome->reason),
+            depth ? "raise the IRD here or lower the ORD there"
+                  : "choose another ready-to-receive message (option rtr), or rtr=none");
+}
+
+static void accepted(struct kal_connection *c, const struct mpa_startup_frame *reply, size_t used)
+{
+    struct ri_llp_handover handover = {
+        .rtr_send = c->agreed.rtr,
+        .bytes_read = c->stream.octets + used,
+        .bytes_read_length = c->stream.length - used,
+    };
+    enum kal_status status = cm_hand_over(c, &handover);
+
+    if (c->guard.dead)
+        return;
+    if (status)
+        cm_fail(c, RI_REASON_RESOURCES,
+                "the queue pair does not take the connection: %s; check its state and limits",
+                kal_status_name(status));
+    else
+        cm_established(c, reply->pd, reply->pd_len);
+}
+
+static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *reply, size_t used)
+{
+    struct mpa_startup_outcome outcome;
+    struct mpa_startup_frame sent;
+    size_t n;
+
+    mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    mpa_startup_evaluate(&c->local, &sent, reply, &outcome);
+    c->agreed = outcome.agreed;
+    switch (outcome.action) {
+    case MPA_STARTUP_ACCEPTED: accepted(c, reply, used); break;
+    case MPA_STARTUP_REJECTED: rejected(c, reply); break;
+    case MPA_STARTUP_TERMINATE: refuse(c, &outcome); break;
+    case MPA_STARTUP_FALLBACK:
+        if (!c->retried && !c->conversion) {
+            fall_back(c);
+            break;
+        } /* fall through */
+    case MPA_STARTUP_CLOSE:
+        cm_fail(c, RI_REASON_PARAMETERS, "%s; set mpa_revision to what the peer speaks",
+                mpa_startup_text(outcome.reason));
+        break;
+    }
+}
+
+static void read_reply(struct kal_connection *c)
+{
+    struct mpa_startup_frame reply;
+    enum mpa_startup_result result;
+    ssize_t got = cm_read(&c->stream);
+    size_t n;
+
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return;
+    if (got <= 0) {
+        no_reply(c, got < 0 ? errno : 0);
+        return;
+    }
+    result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REPLY, &reply, &n);
+    if (result == MPA_STARTUP_NEED_MORE)
+        return;
+    if (result == MPA_STARTUP_OK)
+        got_reply(c, &reply, n);
+    else
+        cm_fail(c, result == MPA_STARTUP_ERR_REV ? RI_REASON_PARAMETERS : RI_REASON_PROTOCOL,
+                "%s; check that an iWARP server listens on that port", mpa_startup_text(result));
+}
+
+static void send_request(struct kal_connection *c)
+{
+    int done = cm_write(c->stream.fd, c->out, c->out_length, &c->out_sent);
+
+    if (done < 0)
+        no_reply(c, errno);
+    else if (cm_watch(c, done ? EPOLLIN : EPOLLIN | EPOLLOUT))
+        cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
+}
+
+static void connected(struct kal_connection *c)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    struct sockaddr_storage peer;
+
+    if (getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &length))
+        error = errno;
+    length = sizeof peer;
+    if (!error && getpeername(c->stream.fd, (struct sockaddr *)&peer, &length)) {
+        if (errno == ENOTCONN) /* woken for nothing */
+            return;
+        error = errno;
+    }
+    if (error) {
+        cm_fail_errno(c, "TCP connect", error);
+        return;
+    }
+    cm_addresses(&c->stream);
+    c->state = CM_REQUESTED;
+    send_request(c);
+}
+
+void cm_active_run(struct kal_connection *connection)
+{
+    if (connection->state == CM_CONNECTING)
+        connected(connection);
+    else if (connection->out_sent < connection->out_length)
+        send_request(connection);
+    else
+        read_reply(connection);
+}

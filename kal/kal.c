@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process's kal: made by the first kal_get, gone with the last kal_put, forgotten by a child. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+/* Outermost lock of kal: held over making and ending the instance, never while a call below runs. */
+static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kal *instance;
+
+static enum kal_status make_policy(struct kal *kal)
+{
+    const struct kal_setting *rule;
+    char why[160];
+
+    kal->policy = kal_policy_create();
+    if (!kal->policy)
+        return KAL_ERR_NO_RESOURCES;
+    LL_FOREACH (kal->config->rules, rule) {
+        if (!kal_policy_add(kal->policy, rule->name, rule->value, why, sizeof why)) {
+            kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", kal->config->source, rule->line, rule->name,
+                    rule->value, why);
+            return KAL_ERR_CONFIGURATION;
+        }
+    }
+    return KAL_OK;
+}
+
+static void destroy(struct kal *kal)
+{
+    kal_registry_destroy(&kal->registry);
+    kal_pins_destroy(&kal->pins);
+    pthread_mutex_destroy(&kal->rnics_lock);
+    kal_policy_destroy(kal->policy);
+    kal_config_free(kal->config);
+    free(kal);
+    kal_log_reset();
+}
+
+static enum kal_status make(const struct kal_upper *upper, struct kal **kal)
+{
+    struct kal *made = calloc(1, sizeof *made);
+    enum kal_status status;
+
+    if (!made)
+        return KAL_ERR_NO_RESOURCES;
+    made->upper = upper;
+    made->count = 1;
+    pthread_mutex_init(&made->rnics_lock, NULL);
+    kal_registry_init(&made->registry);
+    kal_pins_init(&made->pins, &made->account);
+    status = kal_config_load(secure_getenv, &made->config);
+    if (status == KAL_OK)
+        status = make_policy(made);
+    if (status != KAL_OK) {
+        destroy(made);
+        return status;
+    }
+    kal_config_check_environment(environ);
+    memcpy(made->account.limit, made->config->quota, sizeof made->account.limit);
+    *kal = made;
+    return KAL_OK;
+}
+
+enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal)
+{
+    enum kal_status status = KAL_OK;
+
+    if (!upper || !kal)
+        return KAL_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&instance_lock);
+    if (!instance)
+        status = make(upper, &instance);
+    else if (instance->upper != upper)
+        status = KAL_ERR_INVALID_ARGUMENT;
+    else
+        instance->count++;
+    if (status == KAL_OK)
+        *kal = instance;
+    pthread_mutex_unlock(&instance_lock);
+    return status;
+}
+
+void kal_hold(struct kal *kal)
+{
+    pthread_mutex_lock(&instance_lock);
+    kal->count++;
+    pthread_mutex_unlock(&instance_lock);
+}
+
+void kal_put(struct kal *kal)
+{
+    if (!kal)
+        return;
+    pthread_mutex_lock(&instance_lock);
+    if (kal == instance && --kal->count == 0) {
+        instance = NULL;
+        destroy(kal);
+    }
+    pthread_mutex_unlock(&instance_lock);
+}
+
+void kal_fork_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    struct kal_rnic *rnic;
+
+    instance_lock = fresh;
+    kal_registry_fork_child();
+    kal_log_fork_child();
+    if (!instance)
+        return;
+    /* Another thread of the parent may have been changing the list, under a lock that is now nobody's;
+     * forward links stay walkable in between. */
+    for (rnic = instance->rnics; rnic; rnic = rnic->next)
+        kal_cm_fork_child(rnic);
+    instance = NULL; /* its memory stays: freeing is not async-signal-safe, and ual may still point into it */
+}
+
+const char *kal_config_source(struct kal *kal)
+{
+    return kal->config->source;
+}
+
+const char *kal_config_value(struct kal *kal, const char *name)
+{
+    return name ? kal_values_get(kal->config->ital, name) : NULL;
+}

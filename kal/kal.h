@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * kal.h - the kernel access layer: what must be one per host, and the control half of every verb.
+ *
+ * Called by ual only. kal finds and loads providers, maps interface names of the configuration to them,
+ * counts objects against quotas, pins memory, asks the policy, and manages connections: it supplies
+ * the connection verbs of rnicpi.h set A for every RNIC, by the provider's own set A or on top of TCP and
+ * the provider's LLP hand-over (set B). Embedded in the process today; every call is shaped so that
+ * a daemon can stand behind it: plain data, at most one descriptor, no call made from a lane blocks.
+ *
+ * Conventions: as in rnicpi.h (outputs on success only; arguments lent for the call; structures that grow
+ * begin with `size`). All calls may be made from any thread. "Lane" marks calls that never block and may be
+ * made inside a run of a lane or from an upcall; the others may block and may not.
+ * Data verbs do not pass here: ual calls ri_object->ops of the objects that kal returns.
+ */
+#ifndef ITAL_KAL_H
+#define ITAL_KAL_H
+
+#include "rnicpi.h"
+
+enum kal_status {
+    KAL_OK = 0,
+    KAL_ERR_NOT_SUPPORTED,
+    KAL_ERR_INVALID_ARGUMENT,
+    KAL_ERR_INVALID_STATE,
+    KAL_ERR_NO_RESOURCES,  /* memory, descriptors, device objects */
+    KAL_ERR_QUOTA,         /* an account limit of the configuration */
+    KAL_ERR_LIMIT,         /* a limit of the RNIC */
+    KAL_ERR_BUSY,
+    KAL_ERR_AGAIN,         /* run the lane and call again */
+    KAL_ERR_ADDRESS,
+    KAL_ERR_ACCESS,
+    KAL_ERR_PERMISSION,    /* operating system or policy */
+    KAL_ERR_ADDRESS_IN_USE,
+    KAL_ERR_UNREACHABLE,
+    KAL_ERR_TIMED_OUT,
+    KAL_ERR_NO_INTERFACE,  /* no interface of that name, or it is not usable: the log line says why */
+    KAL_ERR_CONFIGURATION, /* the configuration file cannot be used; the log line names file and line */
+    KAL_ERR_DEVICE,
+    KAL_STATUS_COUNT
+};
+const char *kal_status_name(enum kal_status status);
+enum kal_status kal_status_of_ri(enum ri_status status); /* the one table at this edge */
+
+/* ------------------------------------------------------------------------------------------------
+ * What ual supplies: lanes and upcalls. One static table per process.
+ */
+struct kal_connection;
+struct kal_listener;
+
+struct kal_upper {
+    /* Lanes, exactly as in struct ri_host; lane_context is the pointer given to kal_lane_open. */
+    enum ri_status (*watch)(void *lane_context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
+                            struct ri_watch **watch);
+    enum ri_status (*rewatch)(struct ri_watch *watch, uint32_t events);
+    void (*unwatch)(struct ri_watch *watch);
+    void (*timer_set)(void *lane_context, struct ri_timer *timer);
+    void (*timer_cancel)(void *lane_context, struct ri_timer *timer);
+    void (*wake)(void *lane_context);
+    /* Upcalls; thread rules of struct ri_host. Contexts are those given at creation. */
+    void (*cq_event)(void *cq_context);
+    void (*cq_error)(void *cq_context, const struct ri_event *event);
+    void (*qp_event)(void *qp_context, const struct ri_event *event);
+    void (*srq_event)(void *srq_context, const struct ri_event *event);
+    void (*rnic_event)(void *rnic_context, const struct ri_event *event);
+    /* A peer asks. The connection is the receiver's from here on: accept, reject, migrate or destroy it.
+     * *connection_context becomes the context of its events. */
+    void (*connection_request)(void *listener_context, struct kal_connection *connection,
+                               const struct ri_connect_request *request, void **connection_context);
+    void (*connection_event)(void *connection_context, const struct ri_connection_event *event);
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Instance, configuration, registry
+ */
+struct kal;
+
+/*
+ * The process's kal: reads the configuration (ITAL_CONF, else sysconfdir/ital/ital.conf, else built-in
+ * defaults) at the first call, counted afterwards; `upper` must be the same every time. A malformed file gives
+ * KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers stay resident.
+ */
+enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal);
+void kal_put(struct kal *kal);
+
+/* After fork, in the child: forget everything without touching the parent's peers. Descriptors in the
+ * lanes' epoll sets are closed by ual; kal closes those that it holds besides. Async-signal-safe. */
+void kal_fork_child(void);
+
+/* Options: those of the [ital] section and, per provider found, of its interface sections. Static strings. */
+struct kal_option {
+    const char *section; /* "ital", "quota", "policy", or "interface" */
+    const char *provider; /* NULL for ours, else whose interface option it is */
+    struct ri_option option;
+};
+typedef void (*kal_option_fn)(const struct kal_option *option, void *arg);
+void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg);
+
+/* A complete valid configuration file, line by line, with every option, default, unit and meaning. */
+typedef void (*kal_line_fn)(const char *line, void *arg);
+void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg);
+const char *kal_config_source(struct kal *kal); /* path read, NULL: defaults. Lives as long as kal. */
+/* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
+const char *kal_config_value(struct kal *kal, const char *name);
+
+/* Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. */
+void kal_log(enum ri_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Every provider file that was looked at, in search order, and every interface; also those that cannot be
+ * used, with the reason and what to do. Strings are lent for the call of fn. */
+struct kal_provider_info {
+    const char *name; /* NULL when it could not be read */
+    const char *path; /* file, or "(preopened)" */
+    bool usable;
+    const char *reason, *advice;
+    const char *version, *description;
+    uint16_t abi_major, abi_minor;
+};
+typedef void (*kal_provider_fn)(const struct kal_provider_info *info, void *arg);
+enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg);
+
+struct kal_interface_info {
+    const char *name;
+    const char *provider;
+    const char *device;
+    enum ri_transport transport;
+    bool usable;
+    const char *reason, *advice;
+};
+typedef void (*kal_interface_fn)(const struct kal_interface_info *info, void *arg);
+enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg);
+
+/* ------------------------------------------------------------------------------------------------
+ * RNIC
+ */
+struct kal_rnic;
+
+/* Open an interface by its name. Each open is independent. */
+enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                              struct kal_rnic **rnic);
+/* Close. KAL_ERR_BUSY: objects remain. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and
+ * call again (kal_rnic_option(rnic, "close_timeout") is the bound), or force. */
+enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
+const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic); /* fixed at open. Lane. */
+const char *kal_rnic_provider(const struct kal_rnic *rnic);
+const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name); /* as ri_host.option. Lane. */
+/* As ri_privileged_ops.query_port. */
+enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
+enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                  size_t *count);
+enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                              struct ri_lane **lane);
+
+/* Source address that a connection from this RNIC's port to `destination` would have.
+ * KAL_ERR_UNREACHABLE: none. */
+enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
+                          struct sockaddr_storage *source);
+
+/* ------------------------------------------------------------------------------------------------
+ * Objects: the operation of the same name in rnicpi.h plus accounts, pinning. The object returned is the
+ * provider's; it is destroyed by the call here only. `rnic` is the one that it was made on.
+ */
+enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd);
+enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd);
+enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq);
+enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth);
+enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq);
+enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
+                              struct ri_qp **qp);
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp, const struct ri_qp_modify *modify);
+enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info);
+enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
+                                uint64_t *values, size_t *count);
+enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp);
+enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
+                               struct ri_srq **srq);
+enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32_t mask,
+                               const struct ri_srq_attr *attr);
+enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq);
+
+/* A region carries kal's own record (pinned range, shared identifier). `mr` is for work requests. */
+struct kal_region {
+    struct ri_mr *mr;
+    struct ri_mr_keys keys;
+};
+enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd, const struct ri_mr_attr *attr,
+                                  struct kal_region **region);
+enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr);
+enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region);
+
+enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
+                              uint32_t *stag, struct ri_mw **mw);
+enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw);
+
+/* ------------------------------------------------------------------------------------------------
+ * Connections. Set A for every RNIC. All calls are of kind Lane: they start work in the lane and return; the
+ * result is a connection_event. An error return means that nothing was started and no event follows.
+ *
+ * After RI_CONNECTION_ESTABLISHED the connection is the QP's: its end is told by qp_event (one of the ended
+ * group of enum ri_event_type) where kal manages connections, by connection_event DISCONNECTED where
+ * the provider does; the reader treats whichever comes first as the end.
+ * ESTABLISHED of a responder in the peer-to-peer model comes with the peer's first message.
+ */
+
+/* lane_context: the lane whose thread runs the start-up, and on which the QP is placed. */
+enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
+                                      struct kal_connection **connection);
+/* Any state; an attempt or undecided request is abandoned (the peer's TCP connection closes). Waits for an upcall about
+ * it that runs in another thread; afterwards no event comes. An established connection is not touched. */
+void kal_connection_destroy(struct kal_connection *connection);
+
+/* Active side. Policy is asked first. The deadline bounds TCP connect and MPA start-up together. */
+enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct ri_connect_param *param);
+/* Passive side, and the active side's third leg is kal_confirm. */
+enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param);
+enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param);
+enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
+                           uint16_t private_data_length);
+/* Orderly close of an established connection; the end is told as above. */
+enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
+                               const void *private_data, uint16_t private_data_length);
+
+/*
+ * What a connection ended up with: type ESTABLISHED, depths, addresses; no private data. info->size is set by the caller.
+ * For a responder in the peer-to-peer model, whose ESTABLISHED comes as qp_event RI_EVENT_ESTABLISHED without these
+ * values. KAL_ERR_INVALID_STATE: the stream is not the QP's yet. Lane.
+ */
+enum kal_status kal_connection_info(struct kal_connection *connection, struct ri_connection_event *info);
+
+/* Listen. bound: the address with the port in use. Destroy: no further request_event after it returned;
+ * undecided requests stay valid. */
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context, const struct ri_listen_param *param,
+                           void *context, struct sockaddr_storage *bound,
+                           struct kal_listener **listener);
+void kal_listen_destroy(struct kal_listener *listener);
+
+/* Give an undecided request to another listener: its upcall comes again there, with a new connection; the old
+ * one is gone on success. */
+enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener);
+
+/* Turn a connected TCP socket into the QP's connection. The descriptor is duplicated. */
+struct kal_convert_param {
+    uint32_t size;
+    int fd;
+    bool initiator;
+    bool startup_frames;       /* exchange MPA Request and Reply; else both sides switch at once */
+    const void *last_message;  /* responder: sent in streaming mode right before the switch */
+    size_t last_message_length;
+    uint16_t ird, ord;
+    uint64_t deadline;
+    uint64_t reserved[4];
+};
+enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct kal_convert_param *param);
+
+#endif /* ITAL_KAL_H */

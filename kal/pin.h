@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which pages are pinned for DMA, and how often. Overlapping ranges nest; a page is locked once. */
+#ifndef ITAL_KAL_PIN_H
+#define ITAL_KAL_PIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rnicpi.h"
+#include "account.h"
+
+struct kal_pin_range {
+    uintptr_t start, end; /* page aligned; never empty */
+    uint64_t count;       /* > 0 */
+};
+
+struct kal_pins {
+    pthread_mutex_t lock; /* leaf; held over mlock and munlock */
+    struct kal_pin_range *ranges; /* sorted, disjoint, neighbours differ in count where they touch */
+    size_t used, room;
+    struct kal_account *account;  /* KAL_ACCOUNT_PINNED */
+    bool dont_fork;               /* the kernel does not copy pinned pages on fork: MADV_DONTFORK */
+};
+
+void kal_pins_init(struct kal_pins *pins, struct kal_account *account);
+void kal_pins_destroy(struct kal_pins *pins);
+
+/*
+ * Pin the pages of [addr, addr + length). Logs a refusal with what to do.
+ * RI_ERR_NO_RESOURCES: RLIMIT_MEMLOCK, the quota, or memory. RI_ERR_ADDRESS: not mapped. RI_ERR_INVALID_ARGUMENT:
+ * empty or wrapping. Nothing changes then. May block.
+ */
+enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length);
+/* The same range again. */
+void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * DDP segment headers (RFC 5041): encode and decode, without judgement. What a header may say is
+ * checked in rdmap.h, which knows the opcodes.
+ */
+#ifndef ITAL_SOFTRDMA_DDP_H
+#define ITAL_SOFTRDMA_DDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/be.h"
+
+#define DDP_TAGGED_LEN   14u
+#define DDP_UNTAGGED_LEN 18u
+#define DDP_HDR_MAX      18u
+#define DDP_VERSION      1u
+
+/* Control octet. 0x3C is reserved: sent 0, ignored on receipt (C-059). */
+#define DDP_CTRL_T  0x80u
+#define DDP_CTRL_L  0x40u
+#define DDP_CTRL_DV 0x03u
+
+/* Untagged queues. */
+#define DDP_QN_SEND      0u
+#define DDP_QN_READ      1u /* Read and Atomic Requests */
+#define DDP_QN_TERMINATE 2u
+#define DDP_QN_ATOMIC    3u /* Atomic Responses */
+
+enum ddp_result {
+    DDP_OK,
+    DDP_ERR_SHORT, /* fewer octets than the header needs */
+};
+
+struct ddp_hdr {
+    bool tagged;
+    bool last;
+    uint8_t dv;
+    uint8_t ulp_ctrl; /* first RsvdULP octet: the RDMAP control octet */
+    uint8_t len;      /* octets of this header: 14 or 18 */
+    union {
+        struct { /* tagged */
+            uint32_t stag;
+            uint64_t to;
+        };
+        struct {               /* untagged */
+            uint32_t ulp_word; /* other RsvdULP octets: the Invalidate STag */
+            uint32_t qn;
+            uint32_t msn;
+            uint32_t mo;
+        };
+    };
+};
+
+static inline uint32_t ddp_hdr_len(bool tagged)
+{
+    return tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
+}
+
+/* Payload octets that fit into a segment. mulpdu > DDP_HDR_MAX. */
+static inline uint32_t ddp_payload_max(uint32_t mulpdu, bool tagged)
+{
+    return mulpdu - ddp_hdr_len(tagged);
+}
+
+/* Segments of a message of `len` octets; a message of length zero takes one (S-041). */
+static inline uint32_t ddp_segments(uint32_t len, uint32_t payload_max)
+{
+    return len ? (len - 1u) / payload_max + 1u : 1u;
+}
+
+/* Distance of a MSN from the expected one, modulo 2^32: < 0 old, 0 equal, > 0 gap (C-070, C-071). */
+static inline int32_t ddp_msn_diff(uint32_t msn, uint32_t expected)
+{
+    return (int32_t)(msn - expected);
+}
+
+static inline void ddp_put_tagged(uint8_t out[static DDP_TAGGED_LEN], bool last, uint8_t ulp_ctrl,
+                                  uint32_t stag, uint64_t to)
+{
+    out[0] = (uint8_t)(DDP_CTRL_T | (last ? DDP_CTRL_L : 0u) | DDP_VERSION);
+    out[1] = ulp_ctrl;
+    be_put32(out + 2, stag);
+    be_put64(out + 6, to);
+}
+
+static inline void ddp_put_untagged(uint8_t out[static DDP_UNTAGGED_LEN], bool last,
+                                    uint8_t ulp_ctrl, uint32_t ulp_word, uint32_t qn, uint32_t msn,
+                                    uint32_t mo)
+{
+    out[0] = (uint8_t)((last ? DDP_CTRL_L : 0u) | DDP_VERSION);
+    out[1] = ulp_ctrl;
+    be_put32(out + 2, ulp_word);
+    be_put32(out + 6, qn);
+    be_put32(out + 10, msn);
+    be_put32(out + 14, mo);
+}
+
+/* Reads the header that the T bit announces from the first octets of a ULPDU. No other test. */
+enum ddp_result ddp_get(const void *ulpdu, size_t len, struct ddp_hdr *hdr);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the rooms of softrdma share: objects, locks, who may call whom.
+ *
+ *   provider  RNIC, PD, options        stag   regions and the check of every access
+ *   cq wq     rings                    qp     states, control, completion of work
+ *   tx        work -> FPDUs -> socket  rx     socket -> FPDUs -> memory, completions
+ *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
+ *
+ * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
+ * (one per work queue), retire (one per work queue), lane, CQ. tx is no lock that anybody waits for: see tx.c.
+ * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
+ * qp_settle() at the end of whatever the thread was doing.
+ *
+ * Memory: a stream or QP that a pass of the lane may still hold is put into the lane's graveyard and freed at the
+ * start of a later pass, or by close.
+ */
+#ifndef ITAL_SOFTRDMA_H
+#define ITAL_SOFTRDMA_H
+
+#include <pthread.h>
+
+#include "rnicpi.h"
+#include "stag.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/spinlock.h"
+
+#define MAX_SGE 32u
+#define MAX_WR 65536u
+#define MAX_CQE (1u << 22)
+#define HOT_MAX 16u
+#define RX_RING_OCTETS (256u * 1024u)
+#define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call */
+#define TX_IOV 1024u                    /* UIO_MAXIOV */
+#define TX_ARENA_OCTETS (64u * 1024u)   /* headers, trailers, small payload of one batch */
+#define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
+#define TX_COPY_OCTETS 256u             /* payload up to here is copied next to its header */
+
+struct softrdma_options {
+    bool fpdu_max;
+    uint32_t hot;
+    uint64_t close_timeout_ns;
+    uint32_t tcp_user_timeout_ms;
+    uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
+    char congestion[16];
+    char netdev[16];
+};
+
+struct pd {
+    struct ri_pd base;
+    struct rnic *rnic;
+    atomic_uint users;
+};
+
+struct rnic {
+    struct ri_rnic base;
+    const struct ri_host *host;
+    const struct ri_user_ops *user;
+    struct ri_rnic_attr attr;
+    struct softrdma_options options;
+    struct stag_table stags;
+    struct lane *lane;
+    atomic_uint pds, cqs, qps;
+    atomic_uint next_qpn;
+};
+
+/* --- work queues --- */
+
+/* One request, as posted. The index runs freely; slot = index & mask. */
+struct wqe {
+    uint64_t cookie;
+    uint64_t length;       /* octets of all elements */
+    uint64_t end;          /* stream position behind its last octet; sends */
+    uint64_t remote_addr;
+    uint32_t rkey;
+    uint32_t num_sge;
+    uint32_t byte_len;     /* for the completion */
+    uint32_t vendor_error;
+    uint16_t status;       /* enum ri_wc_status */
+    uint16_t flags;        /* enum ri_wr_flags */
+    uint8_t opcode;        /* enum ri_wr_opcode; receive queue: unused */
+    uint8_t wc_flags;
+    atomic_bool done;      /* outcome known: may be retired when everything before it is */
+    struct ri_sge sges[];
+};
+
+/* posted >= next >= done >= freed, all modulo 2^32 differences. */
+struct wq {
+    struct spinlock posting; /* posted, and the contents of free slots */
+    struct spinlock retire;  /* done, and pushing completions in order */
+    uint32_t mask, depth, max_sge;
+    size_t stride;
+    uint8_t *slots;
+    atomic_uint posted;      /* next index to post */
+    atomic_uint next;        /* next to execute: sends under tx, receives under rx */
+    atomic_uint done;        /* next to retire */
+    atomic_uint freed;       /* slots below are free: their completions were polled */
+    bool receive;
+};
+
+enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max_sge);
+void wq_close(struct wq *wq);
+static inline struct wqe *wq_slot(const struct wq *wq, uint32_t index)
+{
+    return (struct wqe *)(wq->slots + (size_t)(index & wq->mask) * wq->stride);
+}
+static inline bool wq_pending(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->next, memory_order_relaxed) !=
+           atomic_load_explicit(&wq->posted, memory_order_acquire);
+}
+/* The next free slot and the total length of the elements copied there; the caller fills the rest and publishes.
+ * Under posting. */
+enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
+                       struct wqe **wqe);
+void wq_publish(struct wq *wq);
+
+/* --- completion queues --- */
+
+struct cq_entry {
+    struct ri_wc wc;
+    struct qp *qp;
+    uint32_t index; /* of the request in its queue */
+};
+
+struct cq {
+    struct ri_cq base;
+    struct rnic *rnic;
+    struct spinlock lock;
+    struct cq_entry *ring;
+    uint32_t mask, depth;
+    atomic_uint head, tail;   /* tail - head entries */
+    uint32_t notable;         /* of them notify-marked, solicited or in error; under lock */
+    int armed;                /* enum ri_arm or -1; under lock */
+    uint32_t armed_count;
+    atomic_bool fired, overflowed;
+    atomic_uint upcalls, users;
+    atomic_uint blocked;      /* QPs that wait for room */
+    struct qp *blocked_head;  /* under lock; linked by qp->blocked_next[] */
+};
+
+/* False: full; the QP is on the blocked list then and is retired again when room appears. */
+bool cq_push(struct cq *cq, struct qp *qp, const struct ri_wc *wc, uint32_t index);
+void cq_settle(struct cq *cq);
+void cq_purge(struct cq *cq, struct qp *qp);
+uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
+enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out);
+enum ri_status softrdma_cq_destroy(struct ri_cq *base);
+
+/* --- streams: a connection as seen from below the QP --- */
+
+struct stream;
+
+/* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not now). */
+struct llp_ops {
+    ssize_t (*send)(struct stream *stream, const struct iovec *iov, int count);
+    ssize_t (*receive)(struct stream *stream, void *buffer, size_t length);
+    uint32_t (*emss)(struct stream *stream);
+    void (*finish)(struct stream *stream);            /* no more output: FIN */
+    void (*close)(struct stream *stream, bool reset); /* reset: RST */
+};
+extern const struct llp_ops llp_tcp;
+void llp_tcp_prepare(int fd, const struct softrdma_options *options);
+
+enum stream_state {
+    STREAM_OPEN,    /* carries FPDUs of a QP */
+    STREAM_CLOSING, /* the tail goes out, then FIN; input is drained to the peer's FIN */
+    STREAM_CLOSED
+};
+
+struct stream {
+    const struct llp_ops *llp;
+    int fd;
+    struct lane *lane;
+    struct ri_watch *watch;
+    struct ri_timer timer;
+    struct spinlock rx;          /* receive side and state */
+    enum stream_state state;     /* under rx */
+    struct qp *qp;               /* NULL: destroyed; under rx */
+    bool input_ended, output_ended; /* FIN received, FIN sent; under rx */
+    bool announce;               /* report the end of the close to the QP; under rx */
+    atomic_bool want_output;     /* EPOLLOUT asked for */
+    uint8_t *rest;               /* octets of an FPDU that has not arrived whole; under rx */
+    uint32_t rest_length, rest_room;
+    uint8_t *tail;               /* output of a closing stream */
+    size_t tail_length, tail_sent;
+    /* lists; under lane->lock */
+    struct stream *prev, *next;             /* all */
+    struct stream *ready_prev, *ready_next; /* to be served in the next pass */
+    struct stream *grave_next;
+    bool on_ready;
+    bool hot;
+    uint64_t capture;
+};
+
+/* --- lanes --- */
+
+struct lane {
+    struct ri_lane base;
+    struct rnic *rnic;
+    struct spinlock lock;
+    struct stream *streams, *ready;
+    uint32_t stream_count, closing_count;
+    struct stream *hot[HOT_MAX];
+    uint32_t hot_count, hot_clock;
+    atomic_uint version;        /* of hot[] and ready: changed means copy again */
+    struct stream *graves;
+    struct qp *qp_graves;
+    /* of the thread inside a pass */
+    struct stream *served[HOT_MAX];
+    uint32_t served_count, served_version;
+    atomic_ulong runner;        /* pthread_t, 0 outside a pass */
+    atomic_uint passes;         /* odd inside a pass */
+    uint8_t *ring;
+};
+
+enum ri_status lane_create(struct rnic *rnic, struct lane **lane);
+void lane_destroy(struct lane *lane);
+enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                                  struct ri_lane **out);
+uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
+                           uint64_t *next_deadline);
+bool softrdma_lane_arm(struct ri_lane *base);
+/* Have the stream served in the next pass. Any thread. */
+void lane_mark_ready(struct stream *stream);
+/* After it returned no pass that began before is still going on (unless the caller is inside it). */
+void lane_wait_pass(struct lane *lane);
+
+enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp_handover *handover,
+                           const struct llp_ops *llp, struct stream **out);
+void stream_ready(void *arg, uint32_t events);
+/* From OPEN: what `tail` holds still goes out (ownership passes), then FIN. Under rx. */
+void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce);
+/* Go on closing as far as possible now. Under rx; *ended: the QP has to be told. */
+void stream_continue_close(struct stream *stream, bool *ended);
+/* At once. Under rx. */
+void stream_abort(struct stream *stream, bool reset);
+void stream_want_output(struct stream *stream, bool want);
+/* The QP goes away. Takes rx. */
+void stream_detach(struct stream *stream);
+
+/* --- queue pairs --- */
+
+struct outstanding_read {
+    uint32_t index;        /* of its request; UINT32_MAX with rtr */
+    bool rtr;              /* our ready-to-receive message: nobody waits for it */
+    uint32_t sink_stag;
+    uint64_t sink_to;
+    uint32_t size, received;
+};
+
+struct inbound_read {
+    uint32_t sink_stag, source_stag;
+    uint64_t sink_to, source_to;
+    uint32_t size, sent;
+    uint32_t msn;
+};
+
+struct tx_batch {
+    struct iovec *iov;     /* TX_IOV */
+    uint32_t count, first; /* entries, next to send */
+    size_t octets;         /* not yet sent */
+    uint8_t *arena;
+    uint32_t arena_used;
+    uint8_t *bounce;       /* Read Response payload; NULL when none can come */
+    uint32_t bounce_used;
+};
+
+struct qp {
+    struct ri_qp base;
+    struct rnic *rnic;
+    struct pd *pd;
+    struct cq *send_cq, *recv_cq;
+    uint32_t qpn;
+    uint32_t ird, ord, flags;
+    uint32_t max_read_sge, max_write_sge;
+
+    struct spinlock state_lock;
+    atomic_int state;            /* enum ri_qp_state */
+    struct stream *stream;       /* under state_lock; of the connection, also while it closes */
+    bool terminate_wanted;       /* the Terminate below has to be sent; under state_lock */
+    uint16_t terminate_sent, terminate_received;
+    uint8_t terminate[56];
+    uint32_t terminate_length;
+    bool event_pending;          /* under state_lock */
+    struct ri_event event;
+    atomic_bool unsettled;       /* there is something for qp_settle */
+    atomic_bool tx_wanted;       /* rx found work for tx */
+    atomic_uint upcalls;
+    bool destroyed;              /* under state_lock */
+    struct qp *blocked_next[2];  /* in the CQs' lists: [0] send, [1] receive */
+    bool blocked[2];
+    struct qp *grave_next;
+
+    struct wq sq, rq;
+
+    /* tx: whoever holds tx_requests */
+    atomic_uint tx_requests;
+    struct tx_batch batch;
+    bool crc;
+    uint32_t mulpdu;
+    uint32_t send_msn, read_msn;
+    uint32_t sq_sent;            /* requests whose octets are all in the batch but not all in the socket */
+    uint64_t position, accepted; /* octets built, octets taken by the socket */
+    uint64_t message_offset;     /* of the request at sq.next that is under way */
+    bool message_begun;
+    uint8_t rtr_to_send;         /* enum ri_rtr */
+    bool stopped;                /* output ended: everything is flushed */
+    atomic_bool holding;         /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
+    bool tx_failed;              /* the socket refused: rx will find out why */
+
+    /* ORD: tx puts in, rx takes out. IRD: the other way round. */
+    struct outstanding_read *ord_ring;
+    atomic_uint ord_in, ord_out;
+    struct inbound_read *ird_ring;
+    atomic_uint ird_in, ird_out;
+    uint32_t ord_size, ird_size; /* ring sizes, powers of two */
+
+    /* rx: under stream->rx */
+    uint32_t expect_send_msn, expect_read_msn;
+    bool message_open;           /* a Send is being received into the request at rq.next */
+    uint8_t message_opcode;
+    uint32_t message_stag;
+    uint32_t message_received;
+    bool rtr_await;
+    bool discard;                /* after an error of the stream */
+
+    atomic_ullong sent_messages, sent_octets, received_messages, received_octets;
+};
+
+enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info);
+enum ri_status softrdma_qp_destroy(struct ri_qp *base);
+enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
+                                    size_t *count);
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+
+static inline enum ri_qp_state qp_state(const struct qp *qp)
+{
+    return (enum ri_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
+}
+/* Push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
+void qp_retire(struct qp *qp, struct wq *wq);
+/* Mark a request's outcome. */
+void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len);
+/* The connection ends: note the event and the Terminate (value 0 or payload of length 0: none), stop, flush.
+ * The first end wins. Under rx (from rx) or no lock. */
+struct qp_end {
+    enum ri_event_type event;
+    enum ri_qp_state state;     /* TERMINATE, CLOSING or ERROR */
+    bool send_terminate;
+    uint16_t terminate_value;
+    const void *terminate;      /* payload to send */
+    uint32_t terminate_length;
+    const char *detail;
+};
+bool qp_end(struct qp *qp, const struct qp_end *end);
+void qp_note_event(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail);
+/* Tell what has been noted; run tx if it is wanted. No lock held. */
+void qp_settle(struct qp *qp);
+void qp_flush_receives(struct qp *qp); /* under rx, or without a stream */
+void qp_free(struct qp *qp);
+
+/* tx.c */
+enum ri_status tx_open(struct qp *qp);
+void tx_close(struct qp *qp);
+void tx_start(struct qp *qp, const struct ri_llp_handover *handover); /* before the QP is RTS */
+void tx_kick(struct qp *qp);
+void tx_wait_idle(struct qp *qp); /* until nobody is inside; nobody may come in any more */
+/* rx.c. Returns the pieces of work done. */
+uint32_t rx_run(struct stream *stream, uint32_t budget);
+
+/* provider.c */
+void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,1029 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rnicpi.h - the interface between ital and a verbs provider (one shared object per transport).
+ *
+ * The verbs are those of the RDMA Consortium verbs specification 1.0, with InfiniBand's where they
+ * exceed it (UD, atomics, immediate data). This header is all that a provider needs and all that it
+ * may use of ital: it includes nothing else of the project and calls nothing but struct ri_host.
+ *
+ * ABI rules
+ *   - The descriptor, the operation tables, the host table and every structure that crosses begin
+ *     with `size` (bytes, as the side that allocated it was compiled), except the work request, work
+ *     completion and scatter element structures, which are frozen for the life of ABI major 1.
+ *   - A table is only ever extended at its end, each extension raising RI_ABI_MINOR. A reader treats
+ *     what lies past `size` as absent. Absent operations (past the end, or NULL) are filled by the
+ *     loader from ri_default_privileged_ops / ri_default_user_ops, which answer RI_ERR_NOT_SUPPORTED:
+ *     nobody tests a slot for NULL.
+ *   - A provider of an older minor loads; one of a newer minor of the same major loads; any other
+ *     major is refused with both versions and the file named.
+ *
+ * Marks on operations: [caller | thread | blocking]
+ *   caller   kal (control) or ual (data path)
+ *   thread   any: any thread at any time, the provider locks; serial(x): the caller never makes two
+ *            such calls on the same x at once; run: only inside a run of the lane (one at a time)
+ *   blocking may block / no (never waits for the peer or another thread's I/O, may take short locks)
+ *
+ * Objects: each provider object begins with one of the structures of section 4 ({ops, context}). `ops`
+ * is the completed table that the loader passed at open (struct ri_open); `context` is the caller's
+ * pointer, given at creation, and the only identity that completions, events and upcalls carry. So a
+ * provider can be opened over another and pass things through; nothing above may assume hardware.
+ *
+ * Outputs are written on RI_OK only. Everything a call receives by pointer is lent for the call.
+ */
+#ifndef RNICPI_H
+#define RNICPI_H
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RI_ABI_MAJOR 1u
+#define RI_ABI_MINOR 0u
+
+#define RI_NO_DEADLINE UINT64_MAX /* "none" for every deadline (CLOCK_MONOTONIC nanoseconds) */
+#define RI_MAX_PRIVATE_DATA 512u  /* octets; RFC 5044 7.1: the largest any set of connection verbs carries */
+
+/* ------------------------------------------------------------------------------------------------
+ * 1. Status
+ */
+enum ri_status {
+    RI_OK = 0,
+    RI_ERR_NOT_SUPPORTED,    /* the provider or its device has no such operation */
+    RI_ERR_INVALID_ARGUMENT, /* a value that no state of the object could accept */
+    RI_ERR_INVALID_STATE,    /* the QP, window or connection is in a state that forbids it */
+    RI_ERR_NO_RESOURCES,     /* out of memory, descriptors or device objects */
+    RI_ERR_LIMIT,            /* beyond a limit in struct ri_rnic_attr */
+    RI_ERR_QUEUE_FULL,       /* work queue full; nothing of this and later requests was posted */
+    RI_ERR_BUSY,             /* dependent objects or unfinished work exist */
+    RI_ERR_AGAIN,            /* not now; the call may be repeated after the lane has run */
+    RI_ERR_ADDRESS,          /* memory range not mapped in the process */
+    RI_ERR_ACCESS,           /* access rights not available on that memory */
+    RI_ERR_PERMISSION,       /* the operating system or a policy refuses */
+    RI_ERR_ADDRESS_IN_USE,   /* port or service identifier taken */
+    RI_ERR_UNREACHABLE,      /* no route, or no such local address */
+    RI_ERR_TIMED_OUT,
+    RI_ERR_DEVICE,           /* the RNIC has failed; only destroy and close still work */
+    RI_STATUS_COUNT
+};
+
+/* Name of a status ("RI_ERR_BUSY"); a static string, also for values out of range. */
+const char *ri_status_name(enum ri_status status);
+
+/* ------------------------------------------------------------------------------------------------
+ * 2. Attributes of an RNIC
+ */
+enum ri_transport {
+    RI_TRANSPORT_IWARP = 1,
+    RI_TRANSPORT_INFINIBAND = 2, /* also RoCE; see ri_port_attr.link_ethernet */
+};
+
+enum ri_feature {
+    RI_FEATURE_SRQ = 1u << 0,
+    RI_FEATURE_SRQ_RESIZE = 1u << 1,
+    RI_FEATURE_QP_RESIZE = 1u << 2,
+    RI_FEATURE_CQ_RESIZE = 1u << 3,
+    RI_FEATURE_UD = 1u << 4,
+    RI_FEATURE_ATOMICS = 1u << 5,
+    RI_FEATURE_IMMEDIATE = 1u << 6,
+    RI_FEATURE_MW_NARROW = 1u << 7,      /* window bound to one QP (RDMAC window, IB type 2) */
+    RI_FEATURE_MW_WIDE = 1u << 8,        /* window usable over every QP of its PD (IB type 1) */
+    RI_FEATURE_ZERO_BASED = 1u << 9,     /* regions addressed from 0 */
+    RI_FEATURE_SEND_INVALIDATE = 1u << 10,
+    RI_FEATURE_LOCAL_INVALIDATE = 1u << 11,
+    RI_FEATURE_FAST_REGISTER = 1u << 12,
+    RI_FEATURE_READ_INVALIDATE = 1u << 13, /* Read with invalidate of the local sink STag */
+    RI_FEATURE_READ_SINK_REMOTE_WRITE = 1u << 14, /* a Read's sink needs remote write (iWARP wire rule) */
+    RI_FEATURE_ORD_RAISE = 1u << 15,     /* ORD may rise on a connected QP */
+    RI_FEATURE_IRD_MODIFY = 1u << 16,
+    RI_FEATURE_ACCESS_MODIFY = 1u << 17, /* QP access enables may change after creation */
+    RI_FEATURE_CQ_ARM_NOTIFY = 1u << 18, /* RI_ARM_NOTIFY_MARKED */
+    RI_FEATURE_CQ_ARM_NTH = 1u << 19,    /* RI_ARM_NTH */
+    RI_FEATURE_CQ_PEEK = 1u << 20,       /* cq_peek */
+    RI_FEATURE_CQ_HOLDS_OVERFLOW = 1u << 21, /* completions that do not fit wait in their QP, none is lost */
+    RI_FEATURE_CONNECTION_SET_A = 1u << 22, /* resolve/listen/connect/... exist */
+    RI_FEATURE_CONNECTION_SET_B = 1u << 23, /* qp_modify accepts struct ri_llp_handover */
+    RI_FEATURE_THREE_WAY = 1u << 24,     /* connect may ask for a confirm by the active consumer */
+    RI_FEATURE_SPIGOT_EVENTS = 1u << 25, /* port up and down are reported by rnic_event */
+    RI_FEATURE_DMA = 1u << 26,           /* memory is reached by DMA: pin strictly. Clear: the CPU copies */
+    RI_FEATURE_SHARED_MR = 1u << 27,
+    RI_FEATURE_PRIVILEGED_QP = 1u << 28, /* QPs that may use STag 0 and fast registration */
+    RI_FEATURE_READ_MULTI_SGE = 1u << 29, /* a Read may scatter over max_read_sge > 1 elements */
+};
+
+/* Limits and features. Zero means "none" for counts of optional things. */
+struct ri_rnic_attr {
+    uint32_t size;
+    enum ri_transport transport;
+    uint64_t features;       /* OR of enum ri_feature */
+    uint64_t max_mr_length;  /* octets */
+    uint64_t max_message;    /* octets of one RDMA Write or Read */
+    uint64_t max_send;       /* octets of one Send */
+    uint32_t max_ud_send;    /* octets of one datagram */
+    uint32_t max_pd, max_cq, max_qp, max_mr, max_mw, max_srq, max_ah;
+    uint32_t max_cqe;        /* entries of one CQ */
+    uint32_t max_send_wr, max_recv_wr, max_srq_wr; /* per queue */
+    uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge, max_srq_sge;
+    uint32_t max_inline;     /* octets copied at post time when RI_WR_INLINE is set */
+    uint32_t max_ird, max_ord;
+    uint32_t max_fast_register_pages;
+    uint32_t ports;
+    uint32_t lanes;
+    uint32_t alignment_hint; /* octets */
+    uint32_t connect_private_data, accept_private_data, reject_private_data; /* octets for the consumer */
+    uint32_t disconnect_private_data, service_request_private_data, service_reply_private_data;
+    uint32_t vendor_id, vendor_part, hardware_version;
+    char firmware[64];       /* NUL terminated, may be empty */
+    uint64_t reserved[8];
+};
+
+struct ri_address {
+    struct sockaddr_storage sockaddr; /* IP address of the port; port number 0 */
+    uint8_t prefix_length;
+    uint8_t reserved[7];
+};
+
+/* One port ("spigot"). `addresses` is an in/out array owned by the caller. */
+struct ri_port_attr {
+    uint32_t size;
+    uint32_t port;              /* 0 .. ri_rnic_attr.ports - 1 */
+    bool online;
+    bool link_ethernet;
+    uint16_t lid;               /* InfiniBand */
+    uint8_t gid[16];            /* InfiniBand, RoCE: GID 0 */
+    uint32_t mtu;               /* octets */
+    struct ri_address *addresses;
+    uint32_t address_capacity;  /* in: room in addresses */
+    uint32_t address_count;     /* out: addresses that exist, may exceed the capacity */
+    char name[64];              /* network interface or device port, for people */
+    uint64_t reserved[4];
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * 3. Work requests and completions (frozen for ABI major 1)
+ */
+
+/* Laid out like struct ibv_sge. lkey: ri_mr_keys.lkey. Zero length: the lkey is not looked at. */
+struct ri_sge {
+    uint64_t addr;
+    uint32_t length; /* octets */
+    uint32_t lkey;
+};
+
+enum ri_wr_opcode {
+    RI_WR_SEND = 0,
+    RI_WR_SEND_INVALIDATE,     /* invalidate_stag names an STag of the peer */
+    RI_WR_RDMA_WRITE,
+    RI_WR_RDMA_WRITE_IMMEDIATE,
+    RI_WR_RDMA_READ,
+    RI_WR_RDMA_READ_INVALIDATE, /* the local sink STag is invalidated before the completion */
+    RI_WR_ATOMIC_FETCH_ADD,
+    RI_WR_ATOMIC_COMPARE_SWAP,
+    RI_WR_SEND_IMMEDIATE,
+    RI_WR_BIND_WINDOW,
+    RI_WR_LOCAL_INVALIDATE,
+    RI_WR_FAST_REGISTER,
+};
+
+enum ri_wr_flags {
+    RI_WR_SIGNALED = 1u << 0,    /* success makes a completion; failure always does */
+    RI_WR_SOLICITED = 1u << 1,   /* Send: the peer's receive completion is a solicited event */
+    RI_WR_READ_FENCE = 1u << 2,  /* start after all earlier Reads and atomics completed */
+    RI_WR_LOCAL_FENCE = 1u << 3, /* start after all earlier requests completed */
+    RI_WR_INLINE = 1u << 4,      /* data is copied during the post; lkeys are not looked at */
+    RI_WR_NOTIFY = 1u << 5,      /* the completion carries RI_WC_NOTIFY */
+    RI_WR_COALESCE = 1u << 6,    /* more follows soon: may be held back */
+};
+
+/* Send queue work request. A list is linked by `next`; the provider reads it during the call only. */
+struct ri_send_wr {
+    struct ri_send_wr *next;
+    uint64_t cookie;             /* returned in ri_wc.cookie, not looked at */
+    const struct ri_sge *sg_list;
+    uint32_t num_sge;
+    uint16_t opcode;             /* enum ri_wr_opcode */
+    uint16_t flags;              /* OR of enum ri_wr_flags */
+    uint32_t immediate;          /* host order */
+    uint32_t invalidate_stag;    /* RI_WR_SEND_INVALIDATE, RI_WR_LOCAL_INVALIDATE */
+    union {
+        struct {
+            uint64_t remote_addr; /* tagged offset at the peer */
+            uint32_t rkey;
+            uint32_t reserved;
+        } rdma;
+        struct {
+            uint64_t remote_addr; /* 8-octet aligned */
+            uint64_t swap_or_add;
+            uint64_t compare;
+            uint32_t rkey;
+            uint32_t reserved;
+        } atomic;
+        struct {
+            struct ri_ah *ah;
+            uint32_t remote_qpn;
+            uint32_t remote_qkey;
+        } ud;
+        struct {
+            struct ri_mw *mw;
+            struct ri_mr *mr;
+            uint64_t addr;        /* first octet inside the region */
+            uint64_t length;
+            uint32_t access;      /* enum ri_access, remote bits */
+            uint32_t new_key;     /* low 8 bits become the key of the STag */
+            uint32_t zero_based;
+            uint32_t reserved;
+        } bind;
+        struct {
+            struct ri_mr *mr;
+            const uint64_t *pages;
+            uint64_t length;
+            uint64_t first_offset;
+            uint64_t io_addr;     /* TO of the first octet */
+            uint32_t num_pages;
+            uint32_t page_size;
+            uint32_t access;
+            uint32_t new_key;
+        } fast_register;
+        uint64_t room[9];
+    };
+    uint64_t reserved[2];
+};
+
+/* Receive work request, for QPs and SRQs. flags: RI_WR_NOTIFY only. */
+struct ri_recv_wr {
+    struct ri_recv_wr *next;
+    uint64_t cookie;
+    const struct ri_sge *sg_list;
+    uint32_t num_sge;
+    uint32_t flags;
+    uint64_t reserved;
+};
+
+enum ri_wc_opcode {
+    RI_WC_SEND = 0,
+    RI_WC_RDMA_WRITE,
+    RI_WC_RDMA_READ,
+    RI_WC_FETCH_ADD,
+    RI_WC_COMPARE_SWAP,
+    RI_WC_BIND_WINDOW,
+    RI_WC_LOCAL_INVALIDATE,
+    RI_WC_FAST_REGISTER,
+    RI_WC_RECV = 64,
+    RI_WC_RECV_IMMEDIATE, /* of an RDMA Write with immediate */
+};
+
+/* RDMAC 8.1.x / ibv_wc_status by meaning. Exactly one non-flush error per queue and connection. */
+enum ri_wc_status {
+    RI_WC_SUCCESS = 0,
+    RI_WC_LOCAL_LENGTH,     /* receive too short, response of the wrong length */
+    RI_WC_LOCAL_QP,         /* invalid request, internal QP error, Read with ORD 0 */
+    RI_WC_LOCAL_PROTECTION, /* local STag, PD, rights, bounds */
+    RI_WC_FLUSHED,
+    RI_WC_BIND,             /* window bind or invalidate refused */
+    RI_WC_BAD_RESPONSE,     /* malformed Read or atomic response */
+    RI_WC_REMOTE_ACCESS,
+    RI_WC_REMOTE_OPERATION,
+    RI_WC_REMOTE_INVALID_REQUEST,
+    RI_WC_TRANSPORT,        /* connection lost while this request was the cause or victim */
+    RI_WC_RNR,              /* receiver not ready retries exceeded */
+    RI_WC_MM_OPERATION,     /* fast register or invalidate of a region refused */
+    RI_WC_GENERAL,
+};
+
+enum ri_wc_flags {
+    RI_WC_WITH_IMMEDIATE = 1u << 0,
+    RI_WC_WITH_INVALIDATE = 1u << 1, /* invalidated_stag is valid */
+    RI_WC_SOLICITED = 1u << 2,       /* receive matched by a solicited Send */
+    RI_WC_NOTIFY = 1u << 3,          /* the request carried RI_WR_NOTIFY */
+    RI_WC_GRH = 1u << 4,             /* first 40 octets of the datagram buffer are valid */
+};
+
+/* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and also for
+ * errors (byte_len 0 then): a provider whose hardware does not tell keeps a shadow ring. */
+struct ri_wc {
+    void *context;      /* of the QP */
+    uint64_t cookie;    /* of the request */
+    uint32_t byte_len;  /* octets transferred; receive: octets received */
+    uint16_t status;    /* enum ri_wc_status */
+    uint8_t opcode;     /* enum ri_wc_opcode */
+    uint8_t flags;      /* OR of enum ri_wc_flags */
+    union {
+        uint32_t immediate; /* host order */
+        uint32_t invalidated_stag;
+    };
+    uint32_t vendor_error; /* iWARP: Terminate value 0xLECC when one is behind the status */
+    struct {
+        uint32_t qpn;
+        uint16_t lid;
+        uint16_t pkey_index;
+        uint8_t sl;
+        uint8_t path_bits;
+        uint8_t reserved[2];
+    } source;              /* UD receives only */
+    uint32_t reserved[5];
+};
+
+static_assert(sizeof(struct ri_sge) == 16, "ri_sge is laid out like ibv_sge");
+static_assert(sizeof(struct ri_wc) == 64, "ri_wc is one cache line");
+
+/* ------------------------------------------------------------------------------------------------
+ * 4. Objects. Providers embed these as first member; nobody above looks further than shown here.
+ */
+struct ri_privileged_ops;
+struct ri_user_ops;
+struct ri_host;
+
+struct ri_rnic {
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_pd {
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_mr {
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_mw {
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_ah {
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_connection { /* set A: connection identifier */
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_listener { /* set A: listening point */
+    const struct ri_privileged_ops *ops;
+    void *context;
+};
+struct ri_cq {
+    const struct ri_user_ops *ops;
+    void *context;
+};
+struct ri_qp {
+    const struct ri_user_ops *ops;
+    void *context;
+};
+struct ri_srq {
+    const struct ri_user_ops *ops;
+    void *context;
+};
+struct ri_lane {
+    const struct ri_user_ops *ops;
+    void *context;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * 5. Creation and modification arguments
+ */
+enum ri_access {
+    RI_ACCESS_LOCAL_READ = 1u << 0,
+    RI_ACCESS_LOCAL_WRITE = 1u << 1,
+    RI_ACCESS_REMOTE_READ = 1u << 2,
+    RI_ACCESS_REMOTE_WRITE = 1u << 3,
+    RI_ACCESS_REMOTE_ATOMIC = 1u << 4,
+    RI_ACCESS_BIND = 1u << 5,       /* windows may be bound */
+    RI_ACCESS_ZERO_BASED = 1u << 6, /* addressed from 0 instead of by virtual address */
+};
+
+struct ri_mr_attr {
+    uint32_t size;
+    uint32_t access;  /* OR of enum ri_access */
+    void *context;
+    void *addr;       /* NULL with pages != 0: an unlinked region (fast registration) */
+    uint64_t length;  /* octets, > 0 */
+    uint32_t pages;   /* capacity in pages of an unlinked region */
+    uint32_t shared_id;
+    bool shared;      /* RI_FEATURE_SHARED_MR: share translations with regions of the same shared_id */
+    uint64_t reserved[4];
+};
+
+struct ri_mr_keys {
+    uint32_t lkey; /* STag for ri_sge */
+    uint32_t rkey; /* STag for the peer; 0 when no remote access was asked */
+};
+
+struct ri_cq_attr {
+    uint32_t size;
+    uint32_t depth; /* entries; the provider may give more: see cq_create */
+    void *context;
+    uint64_t reserved[4];
+};
+
+enum ri_qp_type { RI_QP_RC = 1, RI_QP_UD = 2 };
+
+enum ri_qp_flags {
+    RI_QP_READ_ENABLE = 1u << 0,  /* accept incoming RDMA Reads */
+    RI_QP_WRITE_ENABLE = 1u << 1, /* accept incoming RDMA Writes */
+    RI_QP_ATOMIC_ENABLE = 1u << 2,
+    RI_QP_BIND_ENABLE = 1u << 3,
+    RI_QP_PRIVILEGED = 1u << 4,
+    RI_QP_INVALIDATE_ENABLE = 1u << 5, /* accept Send with Invalidate */
+};
+
+struct ri_qp_attr {
+    uint32_t size;
+    enum ri_qp_type type;
+    void *context;
+    struct ri_cq *send_cq;
+    struct ri_cq *recv_cq;
+    struct ri_srq *srq;  /* NULL: an own receive queue */
+    struct ri_lane *lane; /* the lane that carries the QP's connection */
+    uint32_t max_send_wr, max_recv_wr;
+    uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
+    uint32_t max_inline;
+    uint32_t ird, ord;
+    uint32_t flags;      /* OR of enum ri_qp_flags */
+    uint32_t soft_high_watermark, hard_high_watermark; /* SRQ buffers in use by this QP; 0 none */
+    uint32_t port;       /* UD */
+    uint32_t qkey;       /* UD */
+    uint64_t reserved[4];
+};
+
+struct ri_srq_attr {
+    uint32_t size;
+    uint32_t max_wr;
+    uint32_t max_sge;
+    uint32_t low_watermark; /* 0: none */
+    void *context;
+    uint64_t reserved[2];
+};
+
+/* RDMAC 6.2 states. */
+enum ri_qp_state { RI_QPS_IDLE, RI_QPS_RTS, RI_QPS_TERMINATE, RI_QPS_CLOSING, RI_QPS_ERROR };
+
+/* The ready-to-receive message of RFC 6581 9.2. */
+enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 4 };
+
+/*
+ * Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer. Plain data plus one
+ * descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK; before, and on failure, the
+ * caller does. Buffers are copied during the call.
+ *
+ * `last_message` (the MPA Reply, or the last streaming message of a socket conversion) leaves before
+ * any FPDU and only when the QP can receive. With `refuse_code` the connection is refused: a Terminate of
+ * that value is the only FPDU sent, the connection closes, and the QP goes to RI_QPS_ERROR without `established`.
+ */
+struct ri_llp_handover {
+    uint32_t size;
+    int fd;                       /* connected TCP socket, non-blocking, close-on-exec */
+    bool initiator;               /* MPA role, RFC 5044 7.1 */
+    uint8_t mpa_revision;         /* 1 or 2 */
+    bool crc;                     /* both directions */
+    bool markers_transmit;        /* the peer asked for markers */
+    bool markers_receive;         /* we asked for markers */
+    uint8_t rtr_send;             /* enum ri_rtr: the initiator sends this first */
+    bool rtr_await;               /* responder, peer-to-peer model: report `established` on the first valid FPDU */
+    uint16_t refuse_code;         /* 0, or the Terminate value 0xLECC to refuse with */
+    uint32_t ird, ord;            /* as negotiated */
+    const void *bytes_read;       /* octets of the stream read beyond the start-up frame */
+    size_t bytes_read_length;
+    const void *last_message;
+    size_t last_message_length;
+    uint64_t capture;             /* token for ri_host.capture, 0 none */
+    uint64_t reserved[4];
+};
+
+enum ri_qp_modify_mask {
+    RI_QPM_STATE = 1u << 0,
+    RI_QPM_ORD = 1u << 1,
+    RI_QPM_IRD = 1u << 2,
+    RI_QPM_FLAGS = 1u << 3,
+    RI_QPM_MAX_SEND_WR = 1u << 4,
+    RI_QPM_MAX_RECV_WR = 1u << 5,
+    RI_QPM_WATERMARKS = 1u << 6,
+    RI_QPM_HANDOVER = 1u << 7, /* with RI_QPM_STATE = RI_QPS_RTS */
+    RI_QPM_QKEY = 1u << 8,
+};
+
+struct ri_qp_modify {
+    uint32_t size;
+    uint32_t mask; /* OR of enum ri_qp_modify_mask */
+    enum ri_qp_state state;
+    uint32_t ird, ord, flags, max_send_wr, max_recv_wr;
+    uint32_t soft_high_watermark, hard_high_watermark;
+    uint32_t qkey;
+    const struct ri_llp_handover *handover;
+    uint64_t reserved[4];
+};
+
+struct ri_qp_info {
+    uint32_t size;
+    enum ri_qp_state state;
+    uint32_t qpn;
+    uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
+    uint32_t ird, ord, flags;
+    bool holding;               /* posts accepted and held until the peer's first message */
+    uint16_t terminate_sent;    /* 0xLECC or 0 */
+    uint16_t terminate_received;
+    uint32_t terminate_length;  /* octets valid in terminate[] */
+    uint8_t terminate[56];      /* last Terminate payload, sent or received */
+    uint64_t reserved[4];
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * 6. Events of QPs, CQs, SRQs and RNICs (asynchronous; RDMAC 9.5)
+ */
+enum ri_event_type {
+    /* connection life, set B. Exactly one of the ended group per connection. */
+    RI_EVENT_ESTABLISHED = 1,     /* rtr_await: first valid FPDU arrived */
+    RI_EVENT_LLP_CLOSED,          /* ended: both directions closed in order */
+    RI_EVENT_LLP_CLOSED_BUSY,     /* ended: the peer closed while work was outstanding (bad LLP close) */
+    RI_EVENT_LLP_RESET,           /* ended: RST */
+    RI_EVENT_LLP_LOST,            /* ended: timed out, unreachable, FIN inside an FPDU */
+    RI_EVENT_TERMINATE_RECEIVED,  /* ended: value in terminate_code */
+    RI_EVENT_LOCAL_ERROR,         /* ended: a local work request failed, its completion tells */
+    /* ended by an error in what the peer sent; terminate_code is what we answered */
+    RI_EVENT_INTEGRITY,           /* MPA: CRC, marker, FPDU size */
+    RI_EVENT_REMOTE_OPERATION,    /* DDP or RDMAP syntax, version, QN, MSN, MO */
+    RI_EVENT_BAD_OPCODE,
+    RI_EVENT_NO_RECEIVE,          /* Send without a receive buffer */
+    RI_EVENT_WRITE_ACCESS,        /* protection error of an incoming RDMA Write */
+    RI_EVENT_READ_ACCESS,         /* protection error of an incoming RDMA Read Request or atomic */
+    RI_EVENT_RECV_ACCESS,         /* local protection error while placing into a receive */
+    RI_EVENT_RECV_LENGTH,         /* message longer than the receive */
+    RI_EVENT_INVALIDATE_ACCESS,   /* Send with Invalidate refused */
+    RI_EVENT_RESPONSE_ERROR,      /* Read or atomic response that does not fit */
+    /* not the end of a connection */
+    RI_EVENT_QP_FATAL = 64,
+    RI_EVENT_QP_SOFT_WATERMARK,
+    RI_EVENT_QP_SRQ_ERROR,
+    RI_EVENT_SRQ_LOW_WATERMARK,
+    RI_EVENT_SRQ_FATAL,
+    RI_EVENT_CQ_OVERFLOW,         /* source: CQ. Each affected QP ends on its own with RI_EVENT_QP_OVERFLOW */
+    RI_EVENT_QP_OVERFLOW,         /* ended: its CQ was full */
+    RI_EVENT_CQ_ERROR,
+    RI_EVENT_PORT_UP,             /* source: RNIC; port */
+    RI_EVENT_PORT_DOWN,
+    RI_EVENT_RNIC_FATAL,
+};
+
+struct ri_event {
+    uint32_t size;
+    enum ri_event_type type;
+    uint16_t terminate_code; /* 0xLECC sent or received, 0 none */
+    uint16_t reserved0;
+    uint32_t port;
+    const char *detail;      /* for the log, may be NULL; lent for the upcall */
+    uint64_t reserved[2];
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * 7. Connection verbs, set A (for providers with a connection manager of their own)
+ */
+struct ri_connect_param {
+    uint32_t size;
+    const struct sockaddr *source; /* NULL: any; port 0: any */
+    const struct sockaddr *destination;
+    uint64_t service_id;           /* InfiniBand; 0: derived from the destination port */
+    uint64_t deadline;             /* RI_NO_DEADLINE: the provider's own */
+    const void *private_data;
+    uint16_t private_data_length;
+    uint16_t ird, ord;
+    bool negotiate_depths;         /* exchange IRD and ORD */
+    bool three_way;                /* report the peer's accept and wait for `confirm` */
+    uint8_t retry_count, rnr_retry_count, max_cm_retries; /* InfiniBand */
+    uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
+    uint64_t reserved[4];
+};
+
+struct ri_listen_param {
+    uint32_t size;
+    const struct sockaddr *address; /* wildcard allowed; port 0: the provider picks one */
+    uint64_t service_id;            /* InfiniBand */
+    uint32_t port;
+    uint32_t backlog;               /* undecided requests kept at most */
+    bool datagram;                  /* service requests instead of connections */
+    uint64_t reserved[4];
+};
+
+/* What a peer asked. Lent for the upcall. */
+struct ri_connect_request {
+    uint32_t size;
+    struct sockaddr_storage local, peer;
+    uint32_t port;
+    const void *private_data;
+    uint16_t private_data_length;
+    uint16_t ird, ord;      /* the requester's own values */
+    bool depths_valid;
+    bool datagram;          /* a service request: answer with service_reply */
+    uint64_t reserved[4];
+};
+
+enum ri_connection_event_type {
+    RI_CONNECTION_RESOLVED = 1, /* address and path are known */
+    RI_CONNECTION_ACCEPTED,     /* three-way: the peer accepted; `confirm` or `reject` next */
+    RI_CONNECTION_ESTABLISHED,
+    RI_CONNECTION_REJECTED,     /* by the peer's consumer */
+    RI_CONNECTION_FAILED,       /* by anything else; reason tells */
+    RI_CONNECTION_DISCONNECTED,
+    RI_CONNECTION_SERVICE_REPLY,
+};
+
+enum ri_connection_reason {
+    RI_REASON_OTHER = 0,
+    RI_REASON_TIMEOUT,
+    RI_REASON_UNREACHABLE,
+    RI_REASON_REFUSED,        /* nobody listens there */
+    RI_REASON_STALE,
+    RI_REASON_READ_DEPTH,     /* IRD or ORD not acceptable */
+    RI_REASON_RESOURCES,
+    RI_REASON_PARAMETERS,     /* revision, CRC, markers, ready-to-receive message */
+    RI_REASON_PROTOCOL,       /* the peer does not speak MPA */
+    RI_REASON_POLICY,
+};
+
+struct ri_connection_event {
+    uint32_t size;
+    enum ri_connection_event_type type;
+    enum ri_connection_reason reason;
+    const void *private_data;
+    uint16_t private_data_length;
+    uint16_t ird, ord;               /* what the connection ended up with */
+    bool depths_valid;
+    uint32_t service_status;         /* service reply */
+    uint32_t remote_qpn, remote_qkey; /* service reply */
+    struct sockaddr_storage local, peer;
+    uint64_t reserved[4];
+};
+
+struct ri_service_reply {
+    uint32_t size;
+    uint32_t status;
+    struct ri_qp *qp;
+    uint32_t qkey;
+    const void *private_data;
+    uint16_t private_data_length;
+    uint64_t reserved[4];
+};
+
+struct ri_ah_attr {
+    uint32_t size;
+    uint32_t port;
+    void *context;
+    uint8_t destination_gid[16];
+    uint16_t destination_lid;
+    uint8_t sl, hop_limit, traffic_class, path_bits, global;
+    uint32_t flow_label;
+    uint64_t reserved[4];
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * 8. Host services: what a provider may call. Handed down at open, valid until close returned.
+ *    All of them may be called from any thread unless marked; none may be called with a lock held that
+ *    an operation of the provider takes, save those marked [leaf].
+ */
+enum ri_log_level { RI_LOG_ERROR, RI_LOG_WARNING, RI_LOG_INFO, RI_LOG_DEBUG };
+
+enum ri_policy_direction { RI_POLICY_CONNECT, RI_POLICY_LISTEN, RI_POLICY_REQUEST };
+
+struct ri_policy_question {
+    uint32_t size;
+    enum ri_policy_direction direction;
+    const struct sockaddr *local; /* either may be NULL when unknown */
+    const struct sockaddr *peer;
+    uint64_t reserved[2];
+};
+
+/* Readiness of a watched descriptor; events are EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLRDHUP.
+ * Called inside a run of the lane. May call watch, rewatch, unwatch (its own too), timers, upcalls. */
+typedef void (*ri_ready_fn)(void *arg, uint32_t events);
+
+struct ri_watch; /* the host's */
+
+/* A timer lives inside the provider's object. `expired` is called inside a run of the lane, once. */
+struct ri_timer {
+    void (*expired)(struct ri_timer *timer);
+    uint64_t deadline;       /* CLOCK_MONOTONIC nanoseconds */
+    void *host_private[6];   /* zero before first use */
+};
+
+enum ri_direction { RI_TRANSMIT, RI_RECEIVE };
+
+struct ri_host {
+    uint32_t size;
+    uint16_t abi_major, abi_minor;
+    void *context; /* the host's own; pass the ri_host pointer back to every call */
+
+    /* Value of a configuration option of this interface: as configured, else the default that the
+     * provider's option table names. The string lives until close. NULL: unknown option. [leaf] */
+    const char *(*option)(const struct ri_host *host, const char *name);
+
+    /* One line per cause; not on the data path. [leaf] */
+    void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format, va_list args);
+
+    /* Pin or unpin the pages of a range for DMA. Overlapping ranges nest. Providers without
+     * RI_FEATURE_DMA do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota. May block. */
+    enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);
+    void (*unpin)(const struct ri_host *host, void *addr, uint64_t length);
+
+    /* Is this allowed? RI_OK or RI_ERR_PERMISSION. Never blocks. */
+    enum ri_status (*policy)(const struct ri_host *host, const struct ri_policy_question *question);
+
+    /* Put a descriptor into the lane's epoll set, level-triggered. lane_context: ri_lane.context.
+     * After unwatch returned, `ready` is not running (unless unwatch was called from it) and never will.
+     * unwatch before closing the descriptor. */
+    enum ri_status (*watch)(const struct ri_host *host, void *lane_context, int fd, uint32_t events,
+                            ri_ready_fn ready, void *arg, struct ri_watch **watch);
+    enum ri_status (*rewatch)(const struct ri_host *host, struct ri_watch *watch, uint32_t events);
+    void (*unwatch)(const struct ri_host *host, struct ri_watch *watch);
+
+    /* Set (or move) and cancel. After cancel returned `expired` is not running (unless called from it). */
+    void (*timer_set)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
+    void (*timer_cancel)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
+
+    /* Make whoever sleeps for this lane run it again. For providers with threads of their own. [leaf] */
+    void (*wake)(const struct ri_host *host, void *lane_context);
+
+    /* A copy of the bytes of a connection, for capture files. NULL when off: test before the call. */
+    void (*capture)(const struct ri_host *host, uint64_t token, enum ri_direction direction,
+                    const struct iovec *iov, int iov_count);
+
+    /*
+     * Upcalls. They may come from progress, post and watch callbacks, with no provider lock held. They may
+     * post work and arm; they may not destroy the object that they are about. A destroy call waits
+     * for upcalls about its object that run in other threads, so none arrives after it returned.
+     */
+    void (*cq_event)(const struct ri_host *host, void *cq_context); /* the CQ was armed and fired; disarmed now */
+    void (*qp_event)(const struct ri_host *host, void *qp_context, const struct ri_event *event);
+    void (*cq_error)(const struct ri_host *host, void *cq_context, const struct ri_event *event);
+    void (*srq_event)(const struct ri_host *host, void *srq_context, const struct ri_event *event);
+    void (*rnic_event)(const struct ri_host *host, void *rnic_context, const struct ri_event *event);
+    /* Set A. A request's connection has no context yet: the host stores one through *connection_context. */
+    void (*connection_request)(const struct ri_host *host, void *listener_context,
+                               struct ri_connection *connection,
+                               const struct ri_connect_request *request, void **connection_context);
+    void (*connection_event)(const struct ri_host *host, void *connection_context,
+                             const struct ri_connection_event *event);
+    void *reserved[8];
+};
+
+
+
+/* ------------------------------------------------------------------------------------------------
+ * 9. Operation tables
+ */
+
+/* One device that `enumerate` found, usable or not. Strings are lent for the call of `found`. */
+struct ri_device {
+    uint32_t size;
+    const char *name;   /* what open takes */
+    enum ri_transport transport;
+    bool usable;
+    const char *reason; /* why not */
+    const char *advice; /* what the user can do */
+    uint64_t reserved[2];
+};
+typedef void (*ri_found_fn)(void *arg, const struct ri_device *device);
+
+struct ri_open {
+    uint32_t size;
+    const struct ri_host *host;
+    const struct ri_privileged_ops *privileged; /* completed tables: store these in every object */
+    const struct ri_user_ops *user;
+    const char *device;      /* a name from enumerate; NULL: the provider's default */
+    void *context;
+    struct ri_rnic *lower;   /* for a provider that is opened over another (filters); else NULL */
+    uint64_t reserved[4];
+};
+
+enum ri_arm {
+    RI_ARM_NEXT = 0,      /* any completion */
+    RI_ARM_SOLICITED = 1, /* solicited receive, or any completion in error */
+    RI_ARM_NOTIFY_MARKED = 2, /* RI_WC_NOTIFY, solicited, or in error (feature bit) */
+    RI_ARM_NTH = 3,       /* when `count` completions are in the CQ (feature bit) */
+};
+
+/* The privileged half (kVP): called by kal only. Control operations; may allocate. */
+struct ri_privileged_ops {
+    uint32_t size;
+    uint16_t abi_major, abi_minor;
+
+    /* Report every device through `found`, also those that cannot be used, with the reason. RI_OK also
+     * when there is none. [kal | serial(provider) | may block] */
+    enum ri_status (*enumerate)(const struct ri_host *host, ri_found_fn found, void *arg);
+
+    /* Open an RNIC. RI_ERR_INVALID_ARGUMENT: no such device; PERMISSION; NO_RESOURCES; DEVICE.
+     * [kal | any | may block] */
+    enum ri_status (*open)(const struct ri_open *open, struct ri_rnic **rnic);
+
+    /* Close. All objects but lanes must be gone, else RI_ERR_BUSY. RI_ERR_AGAIN: connections of destroyed
+     * QPs are still closing in order; run the lane and call again, or set `force` to reset them.
+     * [kal | serial(rnic) | no] */
+    enum ri_status (*close)(struct ri_rnic *rnic, bool force);
+
+    enum ri_status (*query)(struct ri_rnic *rnic, struct ri_rnic_attr *attr); /* [kal | any | no] */
+    enum ri_status (*query_port)(struct ri_rnic *rnic, struct ri_port_attr *attr); /* [kal | any | may block] */
+
+    /* Lane `index` (0 .. lanes-1), made once before its first use, gone with close. [kal | serial(rnic) | no] */
+    enum ri_status (*lane_open)(struct ri_rnic *rnic, uint32_t index, void *context,
+                                struct ri_lane **lane);
+
+    /* RDMAC 9.2.2. destroy: RI_ERR_BUSY while QPs, regions, windows, SRQs use it. [kal | any | no] */
+    enum ri_status (*pd_create)(struct ri_rnic *rnic, void *context, struct ri_pd **pd);
+    enum ri_status (*pd_destroy)(struct ri_pd *pd);
+
+    /* RDMAC 9.2.3. The depth given is written to attr->depth when it is more than asked.
+     * RI_ERR_LIMIT, NO_RESOURCES. resize: BUSY below the content. destroy: BUSY while QPs use it;
+     * completions still in it are dropped. [kal | any | no] */
+    enum ri_status (*cq_create)(struct ri_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq);
+    enum ri_status (*cq_resize)(struct ri_cq *cq, uint32_t *depth);
+    enum ri_status (*cq_destroy)(struct ri_cq *cq);
+
+    /*
+     * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
+     * modify: transitions of RDMAC 6.2; RI_ERR_INVALID_STATE otherwise. To RTS with RI_QPM_HANDOVER (set B).
+     * To CLOSING: orderly close: posted requests that started go out, FIN, input is drained to the peer's FIN,
+     * bounded by option close_timeout; RI_EVENT_LLP_CLOSED follows (INVALID_STATE unless RTS). To ERROR:
+     * abortive close. To TERMINATE: Terminate 0x0000, then close. To IDLE: from ERROR, or from IDLE; outstanding
+     * requests are flushed first. The outcome of a connection is one event of the "ended" group.
+     * destroy: any state, does not wait for the peer: an open connection goes on closing in order without
+     * the QP (see close). After it returned no completion of the QP is polled and no upcall about it comes.
+     * [kal | any (destroy: serial(qp)) | no]
+     */
+    enum ri_status (*qp_create)(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **qp);
+    enum ri_status (*qp_modify)(struct ri_qp *qp, const struct ri_qp_modify *modify);
+    enum ri_status (*qp_query)(struct ri_qp *qp, struct ri_qp_info *info);
+    enum ri_status (*qp_destroy)(struct ri_qp *qp);
+
+    /* RDMAC 9.2.6. modify: mask bit 0 max_wr, bit 1 low_watermark. destroy: BUSY while QPs use it.
+     * [kal | any | no] */
+    enum ri_status (*srq_create)(struct ri_pd *pd, struct ri_srq_attr *attr, struct ri_srq **srq);
+    enum ri_status (*srq_modify)(struct ri_srq *srq, uint32_t mask, const struct ri_srq_attr *attr);
+    enum ri_status (*srq_query)(struct ri_srq *srq, struct ri_srq_attr *attr);
+    enum ri_status (*srq_destroy)(struct ri_srq *srq);
+
+    /*
+     * RDMAC 9.3. Remote write and atomic need local write, remote read needs local read, else
+     * INVALID_ARGUMENT. ADDRESS, ACCESS, LIMIT, NO_RESOURCES. reregister changes access (and PD when not
+     * NULL); the keys change. deregister: BUSY while windows are bound; afterwards no access of the
+     * peer or of a local request touches the memory. [kal | any | may block (pinning)]
+     */
+    enum ri_status (*mr_register)(struct ri_pd *pd, const struct ri_mr_attr *attr,
+                                  struct ri_mr_keys *keys, struct ri_mr **mr);
+    enum ri_status (*mr_reregister)(struct ri_mr *mr, struct ri_pd *pd, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys);
+    enum ri_status (*mr_deregister)(struct ri_mr *mr);
+
+    /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. [kal | any | no] */
+    enum ri_status (*mw_allocate)(struct ri_pd *pd, bool narrow, void *context, uint32_t *stag,
+                                  struct ri_mw **mw);
+    enum ri_status (*mw_free)(struct ri_mw *mw);
+
+    enum ri_status (*ah_create)(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
+    enum ri_status (*ah_modify)(struct ri_ah *ah, const struct ri_ah_attr *attr);
+    enum ri_status (*ah_destroy)(struct ri_ah *ah);
+
+    /*
+     * Connection verbs, set A. All are asynchronous: an error return means that nothing was started and
+     * no event follows; RI_OK is followed by exactly one connection_event of the fitting kind (except
+     * disconnect before establishment, which ends silently). A request that came by connection_request
+     * is one connection: accept, reject or destroy it. qp may be NULL where the caller attaches a QP later.
+     * [kal | any | no]
+     */
+    enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
+                                        struct ri_connection **connection);
+    enum ri_status (*connection_destroy)(struct ri_connection *connection);
+    enum ri_status (*resolve)(struct ri_connection *connection, const struct ri_connect_param *param);
+    enum ri_status (*listen)(struct ri_rnic *rnic, const struct ri_listen_param *param, void *context,
+                             struct sockaddr_storage *bound, struct ri_listener **listener);
+    enum ri_status (*listen_destroy)(struct ri_listener *listener); /* undecided requests stay valid */
+    enum ri_status (*connect)(struct ri_connection *connection, struct ri_qp *qp,
+                              const struct ri_connect_param *param);
+    enum ri_status (*accept)(struct ri_connection *connection, struct ri_qp *qp,
+                             const struct ri_connect_param *param);
+    enum ri_status (*confirm)(struct ri_connection *connection, const struct ri_connect_param *param);
+    enum ri_status (*reject)(struct ri_connection *connection, const void *private_data,
+                             uint16_t private_data_length);
+    enum ri_status (*disconnect)(struct ri_connection *connection, const void *private_data,
+                                 uint16_t private_data_length);
+    enum ri_status (*service_request)(struct ri_connection *connection,
+                                      const struct ri_connect_param *param);
+    enum ri_status (*service_reply)(struct ri_connection *connection,
+                                    const struct ri_service_reply *reply);
+
+    /* Counters of an RNIC or QP: pairs (static name, value). *count in: room, out: how many exist.
+     * [kal | any | no] */
+    enum ri_status (*rnic_counters)(struct ri_rnic *rnic, const char **names, uint64_t *values,
+                                    size_t *count);
+    enum ri_status (*qp_counters)(struct ri_qp *qp, const char **names, uint64_t *values, size_t *count);
+};
+
+/* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock. */
+struct ri_user_ops {
+    uint32_t size;
+    uint16_t abi_major, abi_minor;
+
+    /*
+     * Post a list. Allowed in every QP state but IDLE for send requests (post_recv: every state); in TERMINATE,
+     * CLOSING and ERROR requests complete flushed. On error *bad names the first request that was not
+     * posted. INVALID_ARGUMENT (opcode, too many elements, bad flags), INVALID_STATE, QUEUE_FULL, LIMIT (length).
+     * Local protection is checked when the request executes and shows in its completion.
+     * A slot is free again when the completion that covers it was polled. [ual | any | no]
+     */
+    enum ri_status (*post_send)(struct ri_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+    enum ri_status (*post_recv)(struct ri_qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+    enum ri_status (*post_srq_recv)(struct ri_srq *srq, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+
+    /* Take up to `count` completions, oldest first; returns how many (0 none). Looks at the ring only: runs
+     * nothing. [ual | any | no] */
+    uint32_t (*poll)(struct ri_cq *cq, uint32_t count, struct ri_wc *wc);
+
+    /* Ask for one cq_event. A completion that is already in the CQ does not fire it, except for
+     * RI_ARM_NTH: the caller polls again after arming. Arming again replaces. [ual | any | no] */
+    enum ri_status (*arm)(struct ri_cq *cq, enum ri_arm kind, uint32_t count);
+
+    /* Completions in the CQ, and how many of them are notify-marked, solicited or in error. [ual | any | no] */
+    enum ri_status (*cq_peek)(struct ri_cq *cq, uint32_t *total, uint32_t *notify);
+
+    /*
+     * One non-blocking pass over the lane: move bytes of connections that are hot, or were reported ready,
+     * those that feed first_cq (may be NULL) first; return once first_cq has a completion or `budget` pieces
+     * of work (messages placed or completed) are done. Returns the pieces done. *next_deadline: when the provider wants to
+     * run next even if no descriptor becomes ready (RI_NO_DEADLINE none). [ual | run | no]
+     */
+    uint32_t (*progress)(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
+                         uint64_t *next_deadline);
+
+    /* Before sleeping in epoll_wait: true when every connection is watched and nothing is left that a run
+     * could do now; false: run again first. [ual | run | no] */
+    bool (*lane_arm)(struct ri_lane *lane);
+};
+
+/* Answer RI_ERR_NOT_SUPPORTED, 0, or false everywhere (lane_arm: true). */
+extern const struct ri_privileged_ops ri_default_privileged_ops;
+extern const struct ri_user_ops ri_default_user_ops;
+
+/* ------------------------------------------------------------------------------------------------
+ * 10. The descriptor: the one symbol that a provider exports
+ */
+
+/* Self-describing option of an interface section, printed by `itinfo --config`. */
+struct ri_option {
+    const char *name;
+    const char *type;  /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string" */
+    const char *value; /* default */
+    const char *unit;  /* "octets", "ms", ... or "" */
+    const char *text;  /* one line */
+};
+
+struct ri_provider {
+    uint32_t size;
+    uint16_t abi_major, abi_minor;
+    const char *name;        /* "softrdma": what `provider =` in the configuration takes */
+    const char *description; /* one line for people */
+    const char *version;
+    const struct ri_privileged_ops *privileged;
+    const struct ri_user_ops *user;
+    const struct ri_option *options; /* option_count entries */
+    uint32_t option_count;
+    uint32_t reserved0;
+    void *reserved[4];
+};
+
+#define RI_PROVIDER_SYMBOL "rnicpi_provider_v1"
+
+#define RI_PROVIDER_EXPORT __attribute__((visibility("default"), used))
+
+/*
+ * Declare the provider: RI_PROVIDER(vp_softrdma) = { .size = sizeof(struct ri_provider), ... };
+ * `module` is the module's file name without suffix. In an ordinary shared object the symbol is
+ * rnicpi_provider_v1. Compiled with RI_PREOPEN defined (linked into a program with -dlpreopen, where several
+ * providers share one name space) it is <module>_LTX_rnicpi_provider_v1, the name that libltdl looks for.
+ */
+#ifdef RI_PREOPEN
+#define RI_PROVIDER(module) \
+    extern const struct ri_provider module##_LTX_rnicpi_provider_v1; \
+    RI_PROVIDER_EXPORT const struct ri_provider module##_LTX_rnicpi_provider_v1
+#else
+#define RI_PROVIDER(module) \
+    extern const struct ri_provider rnicpi_provider_v1; \
+    RI_PROVIDER_EXPORT const struct ri_provider rnicpi_provider_v1
+#endif
+
+/*
+ * What the loader uses (also for tests and for filters that load nothing).
+ * ri_complete_*: copy a provider's table over the defaults: operations past its size or NULL stay defaults.
+ * ri_provider_check: RI_OK, or RI_ERR_NOT_SUPPORTED with *reason a static sentence.
+ */
+void ri_complete_privileged_ops(struct ri_privileged_ops *out, const struct ri_privileged_ops *in);
+void ri_complete_user_ops(struct ri_user_ops *out, const struct ri_user_ops *in);
+enum ri_status ri_provider_check(const struct ri_provider *provider, const char **reason);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RNICPI_H */

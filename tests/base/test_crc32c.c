@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CRC32C: known values, every engine against a bit-by-bit reference, composition, copy. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "tests/common/vectors.h"
+
+/* The definition, one bit at a time. */
+static uint32_t reference(uint32_t crc, const uint8_t *p, size_t n)
+{
+    crc = ~crc;
+    while (n--) {
+        crc ^= *p++;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+    }
+    return ~crc;
+}
+
+static void check_all(uint32_t crc, const uint8_t *p, size_t n, uint32_t want)
+{
+    ck_assert_uint_eq(crc32c(crc, p, n), want);
+    for (int e = 0; e < CRC32C_ENGINES; e++) {
+        if (crc32c_engine_usable(e))
+            ck_assert_msg(crc32c_engine_run(e, crc, p, n) == want, "engine %d, %zu octets", e, n);
+    }
+}
+
+START_TEST(check_value)
+{
+    check_all(0, (const uint8_t *)"123456789", 9, 0xE3069283u);
+    ck_assert_uint_eq(crc32c(0, NULL, 0), 0);
+    ck_assert_uint_eq(crc32c(0x1234567u, NULL, 0), 0x1234567u);
+    ck_assert(crc32c_engine_usable(CRC32C_TABLE));
+    ck_assert(!crc32c_engine_usable(CRC32C_ENGINES));
+#ifdef HAVE_ISAL
+    ck_assert(crc32c_engine_usable(CRC32C_ISAL));
+#endif
+}
+END_TEST
+
+START_TEST(vectors)
+{
+    const char *why;
+    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
+
+    if (!v)
+        tc_skip("%s", why);
+    ck_assert_uint_ge(v->n_crcs, 8);
+    ck_assert_uint_eq(v->residue, CRC32C_RESIDUE);
+    for (size_t i = 0; i < v->n_crcs; i++) {
+        const struct vec_crc *c = &v->crcs[i];
+        uint8_t wire[4] = { (uint8_t)c->crc, (uint8_t)(c->crc >> 8), (uint8_t)(c->crc >> 16),
+                            (uint8_t)(c->crc >> 24) };
+
+        check_all(0, c->data.p, c->data.len, c->crc);
+        ck_assert_mem_eq(wire, c->wire.p, 4);
+        check_all(c->crc, c->wire.p, 4, v->residue);
+    }
+}
+END_TEST
+
+START_TEST(lengths_and_alignments)
+{
+    struct tc_rng rng = tc_rng(1);
+
+    /* Around the change of engine at 128 and the 8-octet steps; buffers end where they must. */
+    for (size_t n = 0; n <= 300; n++) {
+        for (size_t offset = 0; offset < 8; offset++) {
+            uint8_t *buf = malloc(offset + n);
+            uint32_t start = (uint32_t)tc_rand(&rng);
+
+            tc_fill(&rng, buf, offset + n);
+            check_all(start, buf + offset, n, reference(start, buf + offset, n));
+            free(buf);
+        }
+    }
+}
+END_TEST
+
+START_TEST(pieces_compose)
+{
+    struct tc_rng rng = tc_rng(2);
+    static uint8_t buf[9000];
+
+    tc_fill(&rng, buf, sizeof(buf));
+    for (int i = 0; i < 300; i++) {
+        size_t n = tc_below(&rng, sizeof(buf)), a = tc_below(&rng, n + 1);
+        uint32_t whole = reference(0, buf, n);
+
+        ck_assert_uint_eq(crc32c(crc32c(0, buf, a), buf + a, n - a), whole);
+    }
+}
+END_TEST
+
+START_TEST(copy_copies_and_sums)
+{
+    static const size_t sizes[] = { 0, 1, 127, 128, 4095, 4096, 4097, 8192, 20000 };
+    struct tc_rng rng = tc_rng(3);
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        size_t n = sizes[i];
+        uint8_t *src = malloc(n + 1), *dst = malloc(n + 1);
+
+        tc_fill(&rng, src, n + 1);
+        memset(dst, 0x5A, n + 1);
+        ck_assert_uint_eq(crc32c_copy(dst, src, n, 7), reference(7, src, n));
+        ck_assert_int_eq(memcmp(dst, src, n), 0);
+        ck_assert_uint_eq(dst[n], 0x5A);
+        free(src);
+        free(dst);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("crc32c");
+    TCase *t = tcase_create("crc32c");
+
+    tcase_add_test(t, check_value);
+    tcase_add_test(t, vectors);
+    tcase_add_test(t, lengths_and_alignments);
+    tcase_add_test(t, pieces_compose);
+    tcase_add_test(t, copy_copies_and_sums);
+    suite_add_tcase(s, t);
+    return tc_main(s);
+}

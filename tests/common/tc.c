@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Helpers for test programs: runner, deadlines, waiting, random numbers, temporary folders. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static double scale = 1.0;
+static uint64_t seed;
+static char *temp_root;
+static pid_t temp_owner;
+
+/* Strings handed out for the life of the program; each process has its own list. */
+struct kept {
+    struct kept *next;
+    char text[];
+};
+static struct kept *kept;
+
+static const char *keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static const char *keep(const char *format, ...)
+{
+    struct kept *k;
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    k = malloc(sizeof(*k) + (size_t)len + 1);
+    if (!k)
+        abort();
+    va_start(args, format);
+    vsnprintf(k->text, (size_t)len + 1, format, args);
+    va_end(args);
+    k->next = kept;
+    kept = k;
+    return k->text;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void remove_temp_root(void)
+{
+    if (temp_root && temp_owner == getpid()) {
+        nftw(temp_root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        free(temp_root);
+        temp_root = NULL;
+    }
+}
+
+/*
+ * Runs before main, because Check reads its time-out variables when a test case is created.
+ * The fallbacks make a program that is run by hand behave as under `make check`.
+ */
+static void __attribute__((constructor)) tc_init(void)
+{
+    const char *text = getenv("TEST_TIMEOUT_SCALE");
+    char number[32];
+
+    if (text && strtod(text, NULL) >= 1.0)
+        scale = strtod(text, NULL);
+    snprintf(number, sizeof(number), "%.1f", scale);
+    setenv("CK_TIMEOUT_MULTIPLIER", number, 0);
+    setenv("CK_DEFAULT_TIMEOUT", "20", 0);
+    setenv("ITAL_PROVIDER_PATH", TC_BUILDDIR "/providers/softrdma/.libs", 0);
+    setenv("ITAL_CONF", TC_SRCDIR "/tests/common/empty.conf", 0);
+
+    text = getenv("ITAL_TEST_SEED");
+    if (text && *text)
+        seed = strtoull(text, NULL, 0);
+    else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+        seed = tc_now_ns();
+}
+
+#ifdef ITAL_SANITIZERS
+/*
+ * A test's process ends while Check still holds the suites, by pointers that the leak checker does
+ * not always find.  What Check allocates is no leak of ours; everything else is reported.
+ */
+const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"), used)) const char *__lsan_default_suppressions(void)
+{
+    return "leak:emalloc\nleak:erealloc\n";
+}
+#endif
+
+/* ---- results: Check's XML log (it alone has names, iterations and durations) to TAP ---- */
+
+struct result {
+    char verdict[16];
+    char name[256];
+    char where[256];
+    char iteration[16];
+    char duration[32];
+    char test_case[256];
+    char message[4096];
+};
+
+/* Copies the text of the first <tag> in [from, end), its entities resolved. */
+static void element(const char *from, const char *end, const char *tag, char *to, size_t size)
+{
+    static const struct {
+        const char *entity;
+        char c;
+    } entities[] = { { "&lt;", '<' },  { "&gt;", '>' },   { "&quot;", '"' }, { "&apos;", '\'' },
+                     { "&amp;", '&' }, { "&#xA;", '\n' }, { "&#x9;", '\t' }, { "&#xD;", ' ' } };
+    char open[32], close[32];
+    const char *p, *stop;
+    size_t n = 0;
+
+    snprintf(open, sizeof(open), "<%s>", tag);
+    snprintf(close, sizeof(close), "</%s>", tag);
+    p = strstr(from, open);
+    stop = p ? strstr(p, close) : NULL;
+    if (!p || !stop || stop > end) {
+        to[0] = '\0';
+        return;
+    }
+    for (p += strlen(open); p < stop && n + 1 < size; n++) {
+        size_t step = 1;
+
+        to[n] = *p;
+        for (size_t i = 0; *p == '&' && i < sizeof(entities) / sizeof(entities[0]); i++) {
+            if (!strncmp(p, entities[i].entity, strlen(entities[i].entity))) {
+                to[n] = entities[i].c;
+                step = strlen(entities[i].entity);
+                break;
+            }
+        }
+        p += step;
+    }
+    to[n] = '\0';
+}
+
+static void print_comment(FILE *out, const char *text)
+{
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+
+        fprintf(out, "#   %.*s\n", (int)len, text);
+        text += len + (text[len] == '\n');
+    }
+}
+
+/* Prints one result; returns true unless the test failed. */
+static bool print_result(FILE *out, unsigned number, const char *suite, const struct result *r)
+{
+    const char *skip = strstr(r->message, "TC-SKIP: ");
+    char full[800];
+
+    if (!strcmp(r->iteration, "0"))
+        snprintf(full, sizeof(full), "%s: %s: %s", suite, r->test_case, r->name);
+    else
+        snprintf(full, sizeof(full), "%s: %s: %s[%s]", suite, r->test_case, r->name, r->iteration);
+    if (strtod(r->duration, NULL) > 0)
+        fprintf(out, "# time %s %s\n", r->duration, full);
+    if (!strcmp(r->verdict, "success")) {
+        fprintf(out, "ok %u - %s\n", number, full);
+        return true;
+    }
+    if (!strcmp(r->verdict, "failure") && skip) {
+        skip += strlen("TC-SKIP: ");
+        fprintf(out, "ok %u - %s # SKIP %.*s\n", number, full, (int)strcspn(skip, "\n"), skip);
+        return true;
+    }
+    fprintf(out, "not ok %u - %s\n#   %s at %s\n", number, full, r->verdict, r->where);
+    print_comment(out, r->message);
+    return false;
+}
+
+static char *read_all(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char *text = NULL;
+    size_t len = 0, n;
+
+    if (!f)
+        return NULL;
+    do {
+        char *more = realloc(text, len + 65536 + 1);
+
+        if (!more)
+            abort();
+        text = more;
+        n = fread(text + len, 1, 65536, f);
+        len += n;
+    } while (n);
+    text[len] = '\0';
+    fclose(f);
+    return text;
+}
+
+static int report(FILE *out, const char *xml)
+{
+    static struct result r;
+    char suite[256] = "";
+    unsigned number = 0, failed = 0;
+    const char *p = xml;
+
+    while ((p = strchr(p, '<'))) {
+        const char *end;
+
+        if (!strncmp(p, "<title>", 7))
+            element(p, p + strlen(p), "title", suite, sizeof(suite));
+        end = strncmp(p, "<test result=\"", 14) ? NULL : strstr(p, "</test>");
+        if (!end) {
+            p++;
+            continue;
+        }
+        snprintf(r.verdict, sizeof(r.verdict), "%.*s", (int)strcspn(p + 14, "\""), p + 14);
+        element(p, end, "id", r.name, sizeof(r.name));
+        element(p, end, "fn", r.where, sizeof(r.where));
+        element(p, end, "iteration", r.iteration, sizeof(r.iteration));
+        element(p, end, "duration", r.duration, sizeof(r.duration));
+        element(p, end, "description", r.test_case, sizeof(r.test_case));
+        element(p, end, "message", r.message, sizeof(r.message));
+        if (!print_result(out, ++number, suite, &r))
+            failed++;
+        p = end;
+    }
+    if (number == 0) {
+        fprintf(out, "1..1\nnot ok 1 - no test ran\n");
+        return 1;
+    }
+    fprintf(out, "1..%u\n", number);
+    return failed ? 1 : 0;
+}
+
+int tc_run(Suite **suites)
+{
+    SRunner *runner = srunner_create(NULL);
+    char *xml_path, *xml;
+    int status, out_fd;
+    FILE *out;
+
+    /* The tests' own output must not get between the TAP lines. */
+    fflush(stdout);
+    out_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (out_fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || !(out = fdopen(out_fd, "w"))) {
+        perror("tc_run: standard output");
+        return 99;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+
+    temp_owner = getpid();
+    if (asprintf(&temp_root, "%s/ital-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp") <
+            0 ||
+        !mkdtemp(temp_root) || asprintf(&xml_path, "%s/result.xml", temp_root) < 0) {
+        perror("tc_run: temporary folder");
+        return 99;
+    }
+    atexit(remove_temp_root);
+
+    fprintf(out, "# seed: ITAL_TEST_SEED=0x%" PRIx64 " repeats this run\n", seed);
+    fflush(out);
+    for (Suite **s = suites; *s; s++)
+        srunner_add_suite(runner, *s);
+    srunner_set_xml(runner, xml_path);
+    srunner_run_all(runner, CK_SILENT);
+    srunner_free(runner);
+
+    xml = read_all(xml_path);
+    status = report(out, xml ? xml : "");
+    fclose(out);
+    free(xml);
+    free(xml_path);
+    remove_temp_root();
+    return status;
+}
+
+/* ---- time ---- */
+
+uint64_t tc_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+unsigned tc_timeout_ms(unsigned ms)
+{
+    return (unsigned)(ms * scale);
+}
+
+uint64_t tc_deadline(unsigned ms)
+{
+    return tc_now_ns() + (uint64_t)tc_timeout_ms(ms) * 1000000u;
+}
+
+bool tc_expired(uint64_t deadline)
+{
+    return tc_now_ns() >= deadline;
+}
+
+int tc_remaining_ms(uint64_t deadline)
+{
+    uint64_t now = tc_now_ns();
+
+    return now >= deadline ? 0 : (int)((deadline - now + 999999u) / 1000000u);
+}
+
+struct timespec tc_timespec(uint64_t deadline)
+{
+    return (struct timespec){ .tv_sec = (time_t)(deadline / 1000000000u),
+                              .tv_nsec = (long)(deadline % 1000000000u) };
+}
+
+int tc_wait_fd(int fd, short events, uint64_t deadline)
+{
+    struct pollfd p = { .fd = fd, .events = events };
+    int n;
+
+    do {
+        n = poll(&p, 1, tc_remaining_ms(deadline));
+    } while (n < 0 && errno == EINTR);
+    return n > 0 ? p.revents : n;
+}
+
+int tc_tcp_pair(int family, int fds[2])
+{
+    union {
+        struct sockaddr sa;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } addr = { .sa.sa_family = (sa_family_t)family };
+    socklen_t len = family == AF_INET6 ? sizeof(addr.in6) : sizeof(addr.in);
+    int listener, out = -1, in = -1, one = 1, saved;
+
+    if (family == AF_INET6)
+        addr.in6.sin6_addr = in6addr_loopback;
+    else
+        addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0)
+        return -1;
+    if (bind(listener, &addr.sa, len) || listen(listener, 1) ||
+        getsockname(listener, &addr.sa, &len))
+        goto close_all;
+    out = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (out < 0 || connect(out, &addr.sa, len))
+        goto close_all;
+    in = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (in < 0)
+        goto close_all;
+    setsockopt(out, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(in, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    close(listener);
+    fds[0] = out;
+    fds[1] = in;
+    return 0;
+
+close_all:
+    saved = errno;
+    if (out >= 0)
+        close(out);
+    close(listener);
+    errno = saved;
+    return -1;
+}
+
+/* ---- random numbers (splitmix64) ---- */
+
+uint64_t tc_seed(void)
+{
+    return seed;
+}
+
+struct tc_rng tc_rng(uint64_t salt)
+{
+    struct tc_rng rng = { .state = seed ^ (salt * 0x9e3779b97f4a7c15u) };
+
+    tc_rand(&rng);
+    return rng;
+}
+
+uint64_t tc_rand(struct tc_rng *rng)
+{
+    uint64_t z = rng->state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+uint64_t tc_below(struct tc_rng *rng, uint64_t n)
+{
+    return tc_rand(rng) % n;
+}
+
+void tc_fill(struct tc_rng *rng, void *buf, size_t len)
+{
+    unsigned char *p = buf;
+
+    while (len) {
+        uint64_t word = tc_rand(rng);
+        size_t n = len < sizeof(word) ? len : sizeof(word);
+
+        memcpy(p, &word, n);
+        p += n;
+        len -= n;
+    }
+}
+
+bool tc_long(void)
+{
+    return getenv("TC_LONG") != NULL;
+}
+
+unsigned long tc_count(unsigned long n)
+{
+    if (tc_long())
+        return n * 10;
+    if (getenv("TC_SHORT"))
+        return n < 10 ? 1 : n / 10;
+    return n;
+}
+
+/* ---- paths ---- */
+
+const char *tc_tempdir(void)
+{
+    char *path = (char *)keep("%s/XXXXXX", temp_root ? temp_root : "/tmp");
+
+    ck_assert_msg(temp_root != NULL, "tc_tempdir works inside tc_main only");
+    ck_assert_msg(mkdtemp(path) != NULL, "mkdtemp %s: %s", path, strerror(errno));
+    return path;
+}
+
+const char *tc_provider_path(void)
+{
+    return getenv("ITAL_PROVIDER_PATH");
+}
+
+const char *tc_data(const char *name)
+{
+    return keep("%s/tests/data/%s", TC_SRCDIR, name);
+}
+
+const char *tc_srcdir(void)
+{
+    return TC_SRCDIR;
+}
+
+const char *tc_builddir(void)
+{
+    return TC_BUILDDIR;
+}
+
+static int count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int n = 0;
+
+    if (!dir)
+        return -1;
+    while ((entry = readdir(dir)))
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+int tc_fd_count(void)
+{
+    return count_entries("/proc/self/fd") - 1; /* without the one that looked */
+}
+
+int tc_thread_count(void)
+{
+    return count_entries("/proc/self/task");
+}

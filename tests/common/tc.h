@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Helpers for test programs: runner, deadlines, waiting, random numbers, temporary folders. */
+#ifndef ITAL_TESTS_TC_H
+#define ITAL_TESTS_TC_H
+
+#include <check.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/*
+ * Runs the suites and prints one TAP line per test on the standard output; what the tests
+ * themselves print goes to the standard error.  Returns the exit status for main().
+ * Each test runs in a process of its own (CK_FORK=no: all in one, for debuggers).
+ */
+#define tc_main(...) tc_run((Suite *[]){ __VA_ARGS__, NULL })
+int tc_run(Suite **suites);
+
+/*
+ * Ends the running test as skipped; give the reason as a printf format.  A skipped test counts as
+ * skipped, never as passed.  As after a failure, checked teardowns do not run.
+ */
+#define tc_skip(...) ck_abort_msg("TC-SKIP: " __VA_ARGS__)
+
+/*
+ * Time.  Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is stretched
+ * by TEST_TIMEOUT_SCALE (sanitizers, valgrind).  A deadline is there to end a test that fails: no
+ * test is to depend on one for passing.
+ */
+uint64_t tc_now_ns(void);
+unsigned tc_timeout_ms(unsigned ms);
+uint64_t tc_deadline(unsigned ms);
+bool tc_expired(uint64_t deadline);
+int tc_remaining_ms(uint64_t deadline); /* rounded up; 0 once expired: fits poll and epoll_wait */
+struct timespec tc_timespec(uint64_t deadline); /* CLOCK_MONOTONIC, for condition variables */
+
+/*
+ * Waits with poll(2) until fd has one of the events or the deadline has passed.
+ * Returns revents, 0 at the deadline, -1 on error.
+ */
+int tc_wait_fd(int fd, short events, uint64_t deadline);
+
+/*
+ * Evaluates cond, yielding the processor in between, until it is true or ms (stretched) have passed;
+ * gives its last value.  For what has no event to wait for, such as memory a peer writes.
+ */
+#define tc_until(cond, ms)                                             \
+    ({                                                                 \
+        uint64_t tc_until_end_ = tc_deadline(ms);                      \
+        bool tc_until_ok_;                                             \
+        while (!(tc_until_ok_ = (cond)) && !tc_expired(tc_until_end_)) \
+            sched_yield();                                             \
+        tc_until_ok_;                                                  \
+    })
+
+/* Two connected loopback TCP sockets, CLOEXEC, TCP_NODELAY; family AF_INET or AF_INET6.
+ * Returns 0, or -1 with errno (then a test of IPv6 may skip). */
+int tc_tcp_pair(int family, int fds[2]);
+
+/*
+ * Random numbers.  The program's seed comes from ITAL_TEST_SEED or from the kernel and is printed at
+ * the start; a generator is the seed and a salt of the test's own, so that tests do not depend on
+ * each other's order.  Not for several threads at once: one generator each.
+ */
+struct tc_rng {
+    uint64_t state;
+};
+uint64_t tc_seed(void);
+struct tc_rng tc_rng(uint64_t salt);
+uint64_t tc_rand(struct tc_rng *rng);
+uint64_t tc_below(struct tc_rng *rng, uint64_t n); /* 0 … n-1; n > 0 */
+void tc_fill(struct tc_rng *rng, void *buf, size_t len);
+
+/* How often a loop runs: n; a tenth (at least 1) with TC_SHORT set, ten times n with TC_LONG set. */
+unsigned long tc_count(unsigned long n);
+bool tc_long(void);
+
+/* Paths.  The strings are valid until the program ends. */
+const char *tc_tempdir(void);          /* a new empty folder; removed when the program ends */
+const char *tc_provider_path(void);    /* folder with vp_softrdma.so of the build tree */
+const char *tc_data(const char *name); /* tests/data/NAME in the source tree */
+const char *tc_srcdir(void);           /* top of the source tree */
+const char *tc_builddir(void);         /* top of the build tree */
+
+/* What this process holds, for tests that look for leaks: open descriptors, threads. */
+int tc_fd_count(void);
+int tc_thread_count(void);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The test helpers tested: results are told apart, deadlines end waits, seeds repeat. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+START_TEST(inner_pass)
+{
+    puts("ok 99 - a line of the test's own, not a result");
+}
+END_TEST
+
+START_TEST(inner_fail)
+{
+    ck_assert_msg(_i < 0, "one <line> & %d more\nand a second", _i);
+}
+END_TEST
+
+START_TEST(inner_skip)
+{
+    tc_skip("no %s here", "tape drive");
+}
+END_TEST
+
+START_TEST(inner_crash)
+{
+    abort();
+}
+END_TEST
+
+START_TEST(inner_early_exit)
+{
+    exit(3);
+}
+END_TEST
+
+/* The program runs itself as "test_tc inner" and reads what that printed. */
+static int inner(void)
+{
+    Suite *s = suite_create("inner");
+    TCase *t = tcase_create("case");
+
+    tcase_add_test(t, inner_pass);
+    tcase_add_loop_test(t, inner_fail, 0, 2);
+    tcase_add_test(t, inner_skip);
+    tcase_add_test(t, inner_crash);
+    tcase_add_test(t, inner_early_exit);
+    suite_add_tcase(s, t);
+    return tc_main(s);
+}
+
+START_TEST(runner_tells_results_apart)
+{
+    static char text[65536];
+    FILE *p = popen("exec /proc/$PPID/exe inner 2>/dev/null", "re");
+    size_t n;
+    int status;
+
+    ck_assert_ptr_nonnull(p);
+    n = fread(text, 1, sizeof(text) - 1, p);
+    text[n] = '\0';
+    status = pclose(p);
+    ck_assert_int_eq(WEXITSTATUS(status), 1);
+    ck_assert_ptr_nonnull(strstr(text, "\nok 1 - inner: case: inner_pass\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nnot ok 2 - inner: case: inner_fail\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n#   one <line> & 0 more\n#   and a second\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nnot ok 3 - inner: case: inner_fail[1]\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nok 4 - inner: case: inner_skip # SKIP no tape drive here\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nnot ok 5 - inner: case: inner_crash\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nnot ok 6 - inner: case: inner_early_exit\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n1..6\n"));
+    ck_assert_ptr_null(strstr(text, "ok 99"));
+}
+END_TEST
+
+START_TEST(deadline_ends_wait)
+{
+    int fds[2];
+    uint64_t start = tc_now_ns();
+
+    ck_assert_int_eq(pipe(fds), 0);
+    ck_assert_int_eq(tc_wait_fd(fds[0], POLLIN, tc_deadline(20)), 0);
+    ck_assert_uint_ge(tc_now_ns() - start, 20u * 1000000u);
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    ck_assert_int_eq(tc_wait_fd(fds[0], POLLIN, tc_deadline(10000)), POLLIN);
+    ck_assert(!tc_until(false, 5));
+    ck_assert(tc_until(true, 0));
+    ck_assert_int_eq(tc_remaining_ms(1), 0);
+}
+END_TEST
+
+START_TEST(seed_repeats)
+{
+    struct tc_rng a = tc_rng(1), b = tc_rng(1), c = tc_rng(2);
+    unsigned char x[13], y[13];
+
+    tc_fill(&a, x, sizeof(x));
+    tc_fill(&b, y, sizeof(y));
+    ck_assert_mem_eq(x, y, sizeof(x));
+    ck_assert_uint_ne(tc_rand(&a), tc_rand(&c));
+    for (int i = 0; i < 1000; i++)
+        ck_assert_uint_lt(tc_below(&a, 7), 7);
+}
+END_TEST
+
+START_TEST(tempdirs_are_new_and_empty)
+{
+    struct stat st;
+    const char *a = tc_tempdir(), *b = tc_tempdir();
+
+    ck_assert_str_ne(a, b);
+    ck_assert_int_eq(stat(a, &st), 0);
+    ck_assert(S_ISDIR(st.st_mode));
+}
+END_TEST
+
+START_TEST(tcp_pair_carries_bytes)
+{
+    int fds[2], before = tc_fd_count();
+    char c = 0;
+
+    ck_assert_int_eq(tc_tcp_pair(AF_INET, fds), 0);
+    ck_assert_int_eq(tc_fd_count(), before + 2);
+    ck_assert_int_eq(send(fds[0], "x", 1, MSG_NOSIGNAL), 1);
+    ck_assert_int_eq(tc_wait_fd(fds[1], POLLIN, tc_deadline(10000)), POLLIN);
+    ck_assert_int_eq(recv(fds[1], &c, 1, 0), 1);
+    ck_assert_int_eq(c, 'x');
+    close(fds[0]);
+    close(fds[1]);
+    ck_assert_int_eq(tc_fd_count(), before);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *s = suite_create("test helpers");
+    TCase *t = tcase_create("helpers");
+
+    if (argc > 1 && !strcmp(argv[1], "inner"))
+        return inner();
+    tcase_add_test(t, runner_tells_results_apart);
+    tcase_add_test(t, deadline_ends_wait);
+    tcase_add_test(t, seed_repeats);
+    tcase_add_test(t, tempdirs_are_new_and_empty);
+    tcase_add_test(t, tcp_pair_carries_bytes);
+    suite_add_tcase(s, t);
+    return tc_main(s);
+}

@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Enforces the floors over all sources and built libraries; with --tap proves each rule first.
+
+A floor includes only floors below it, no private header of another floor, and there are no include
+circles.  Lower floors never name upper ones, nobody above names a provider, IT-API types stop in
+itapi/.  Built libraries export what they should and need nothing from above.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE_SUFFIXES = ('.c', '.h', '.cc', '.cpp')
+SKIP_FOLDERS = {'.git', 'build', 'check-build', 'autom4te.cache', 'm4', 'build-aux', '.libs', '.deps'}
+GENERATED = {'config.h'}
+
+# Contract headers: what other floors may include.  Every other header of a floor is private to it.
+CONTRACTS = {
+    'rnicpi': re.compile(r'rnicpi/rnicpi(_\w+)?\.h$'),
+    'kal': re.compile(r'kal/kal\.h$'),
+    'ual': re.compile(r'ual/ual\.h$'),
+    'itapi': re.compile(r'itapi/(it_api\w*|itx_api)\.h$'),
+    'base': re.compile(r'base/[^/]+\.h$'),
+}
+# The header search path of the compiler, after the including file's own folder.
+INCLUDE_PATH = ['', 'rnicpi', 'kal', 'ual', 'itapi', 'tests/common']
+
+# Who may include whose contract (own folder always).
+ALLOWED = {
+    'base': set(),
+    'rnicpi': {'base'},
+    'providers': {'rnicpi', 'base'},
+    'kal': {'rnicpi', 'base'},
+    'ual': {'kal', 'rnicpi', 'base'},
+    'itapi': {'ual', 'base'},
+    'tools': {'itapi'},
+    'examples': {'itapi'},
+    'bench': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers'},
+    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests'},
+}
+# Tests may include private headers of what they test.
+EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
+PRIVATE_FOR_TESTS = {
+    'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
+    'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'wire': EVERY_FLOOR, 'fuzz': EVERY_FLOOR,
+    'faults': EVERY_FLOOR,
+}
+
+# Headers that are installed: they must stand without the others.
+INSTALLED = r'rnicpi/rnicpi\.h$|itapi/(it_api\w*|itx_api)\.h$'
+
+# Identifiers of upper floors that a floor's code may not contain.
+FOREIGN_NAMES = {
+    'base': r'\b(?:ri|kal|ual)_\w+',
+    'rnicpi': r'\b(?:kal|ual)_\w+',
+    'providers': r'\b(?:kal|ual)_\w+',
+    'kal': r'\bual_\w+',
+    'itapi': r'\bkal_\w+',
+    'tools': r'\b(?:ri|kal|ual)_\w+',
+    'examples': r'\b(?:ri|kal|ual)_\w+',
+}
+IT_NAMES = re.compile(r'\b(?:it_\w+_t|IT_[A-Z0-9_]+|itx?_api)\b')
+IT_FREE = {'base', 'rnicpi', 'providers', 'kal', 'ual'}
+PROVIDER_NAMES = re.compile(r'\b(?:vp_\w+|\w*softrdma\w*|rdmacore\w*)\b', re.I)
+PROVIDER_FREE = {'base', 'rnicpi', 'kal', 'ual', 'itapi'}
+
+# Built libraries: exported names, and names they must not need.
+LIBRARIES = [
+    ('ual/.libs/libital.so', r'ual_\w+|ITAL_PRIVATE', r'(?:it|itx)_\w+|rnicpi_provider_\w+|vp_\w+'),
+    ('itapi/.libs/libitapi.so', r'itx?_\w+|ITAPI_2\.[1-9]', r'(?:kal|ri)_\w+|rnicpi_provider_\w+|vp_\w+'),
+    ('providers/softrdma/.libs/vp_softrdma.so',
+     r'rnicpi_provider_v1|vp_softrdma_LTX_rnicpi_provider_v1', r'(?:kal|ual|it|itx)_\w+'),
+]
+
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.M)
+
+
+def strip_comments(text, strings_too=False):
+    def replace(match):
+        token = match.group(0)
+        if token.startswith('/'):
+            return re.sub(r'[^\n]', ' ', token)
+        return '""' if strings_too else token
+    return TOKEN.sub(replace, text)
+
+
+def line_of(text, position):
+    return text.count('\n', 0, position) + 1
+
+
+class Tree:
+    """All sources of a tree, and the rules over them; each rule yields 'file:line: what is wrong'."""
+
+    def __init__(self, src, build=None, nm='nm'):
+        self.src, self.build, self.nm = src, build, nm
+        self.files = {}
+        for folder, subfolders, names in os.walk(src):
+            rel = os.path.relpath(folder, src)
+            subfolders[:] = [d for d in subfolders if d not in SKIP_FOLDERS
+                             and not (rel == '.' and d.startswith('ital-'))
+                             and not os.path.exists(os.path.join(folder, d, 'config.status'))]
+            for name in names:
+                if name.endswith(SOURCE_SUFFIXES) and name not in GENERATED:
+                    path = os.path.normpath(os.path.join(rel, name))
+                    with open(os.path.join(folder, name), encoding='utf-8', errors='replace') as f:
+                        self.files[path] = strip_comments(f.read())
+        self.headers = {p for p in self.files if p.endswith('.h')}
+        self.includes = {p: list(self.find_includes(p)) for p in sorted(self.files)}
+
+    @staticmethod
+    def floor(path):
+        return path.split('/')[0] if '/' in path else ''
+
+    def find_includes(self, path):
+        """Yields (line, name, quoted, resolved path or None)."""
+        text = self.files[path]
+        for match in INCLUDE.finditer(text):
+            name = match.group(2)
+            own = [os.path.dirname(path)] if match.group(1) == '"' else []
+            found = None
+            for folder in own + INCLUDE_PATH:
+                candidate = os.path.normpath(os.path.join(folder, name))
+                if candidate in self.files:
+                    found = candidate
+                    break
+            yield line_of(text, match.start()), name, match.group(1) == '"', found
+
+    def rule_known_includes(self):
+        for path, includes in self.includes.items():
+            for line, name, quoted, found in includes:
+                built = self.build and os.path.exists(os.path.join(self.build, name))
+                if quoted and not found and name not in GENERATED and not built:
+                    yield f'{path}:{line}: "{name}" is not in the tree (system headers take <>)'
+
+    def rule_floors(self):
+        for path, includes in self.includes.items():
+            floor = self.floor(path)
+            for line, name, _, found in includes:
+                other = self.floor(found) if found else None
+                if found and other != floor and other not in ALLOWED.get(floor, set()):
+                    yield f'{path}:{line}: {floor or "top"}/ may not include {found}'
+
+    def rule_private(self):
+        for path, includes in self.includes.items():
+            floor, parts = self.floor(path), path.split('/')
+            open_to = EVERY_FLOOR if floor == 'bench' else set()
+            if floor == 'tests':
+                open_to = PRIVATE_FOR_TESTS.get(parts[1], set())
+            for line, name, _, found in includes:
+                if not found or self.same_room(path, found):
+                    continue
+                other = self.floor(found)
+                contract = CONTRACTS.get(other)
+                if found.startswith('tests/common/') and floor == 'tests':
+                    continue
+                if not (contract and contract.match(found)) and other not in open_to:
+                    yield f'{path}:{line}: {found} is private to {os.path.dirname(found)}/'
+
+    def rule_installed(self):
+        for path in sorted(self.headers):
+            if re.match(INSTALLED, path):
+                for line, name, _, found in self.includes[path]:
+                    if found and not re.match(INSTALLED, found):
+                        yield f'{path}:{line}: users have this header, but not {found}'
+
+    @staticmethod
+    def same_room(a, b):
+        depth = 2 if a.startswith(('providers/', 'tests/')) else 1
+        return a.split('/')[:depth] == b.split('/')[:depth]
+
+    def rule_circles(self):
+        state, trail, circles = {}, [], []
+
+        def visit(path):
+            state[path] = 'open'
+            trail.append(path)
+            for _, _, _, found in self.includes[path]:
+                if found and state.get(found) == 'open':
+                    circles.append(' -> '.join(trail[trail.index(found):] + [found]))
+                elif found and found not in state:
+                    visit(found)
+            trail.pop()
+            state[path] = 'done'
+
+        for path in self.includes:
+            if path not in state:
+                visit(path)
+        yield from (f'{c.split(" ")[0]}:1: include circle {c}' for c in circles)
+
+    def names(self, floors, pattern, what, strings_too):
+        for path, text in sorted(self.files.items()):
+            if self.floor(path) in floors:
+                text = strip_comments(text, strings_too)
+                for match in re.finditer(pattern, text):
+                    yield f'{path}:{line_of(text, match.start())}: {what(path)} {match.group(0)}'
+
+    def rule_upper_names(self):
+        for floor, pattern in FOREIGN_NAMES.items():
+            yield from self.names({floor}, pattern, lambda p: f'{self.floor(p)}/ names', True)
+
+    def rule_provider_names(self):
+        yield from self.names(PROVIDER_FREE, PROVIDER_NAMES,
+                              lambda p: f'{self.floor(p)}/ names the provider', False)
+
+    def rule_it_types(self):
+        yield from self.names(IT_FREE, IT_NAMES,
+                              lambda p: f'IT-API stops in itapi/, but {self.floor(p)}/ has', True)
+
+    def symbols(self, library, *options):
+        out = subprocess.run(self.nm.split() + ['-D', *options, library], check=True,
+                             capture_output=True, text=True).stdout
+        for line in out.splitlines():
+            yield line.split()[-1].split('@')[0]
+
+    def rule_symbols(self):
+        for name, exported, forbidden in LIBRARIES:
+            library = os.path.join(self.build or '', name)
+            if not os.path.exists(library):
+                yield f'{name}:0: was not built'
+                continue
+            for symbol in self.symbols(library, '--defined-only'):
+                if not re.fullmatch(exported, symbol):
+                    yield f'{name}:0: exports {symbol}'
+            for symbol in self.symbols(library, '--undefined-only'):
+                if re.fullmatch(forbidden, symbol):
+                    yield f'{name}:0: needs {symbol} from above'
+
+
+RULES = [
+    ('known_includes', 'every quoted header is in the tree'),
+    ('floors', 'a floor includes only floors below it'),
+    ('private', 'no private header of another floor is included'),
+    ('installed', 'installed headers include installed headers only'),
+    ('circles', 'no include circles'),
+    ('upper_names', 'no floor names one above it'),
+    ('provider_names', 'kal, ual and itapi name no provider'),
+    ('it_types', 'IT-API types stop in itapi'),
+    ('symbols', 'libraries export and need what they should'),
+]
+
+# A small house that breaks no rule; each violation below adds to it and must be found, at that file.
+HOUSE = {
+    'base/ring.h': '/* kal_open and it_ep_t in a comment are no names */\n',
+    'base/ring.c': '#include "base/ring.h"\n#include <stdio.h>\n',
+    'rnicpi/rnicpi.h': '#include <stdint.h>\n',
+    'providers/softrdma/qp.h': '#include "rnicpi.h"\n#include "base/ring.h"\n',
+    'providers/softrdma/qp.c': '#include <config.h>\n#include "qp.h"\nint softrdma_x;\n',
+    'kal/kal.h': '#include "rnicpi.h"\n',
+    'kal/cm.h': '#include "kal.h"\n',
+    'kal/cm.c': '#include "cm.h"\nint kal_cm; /* softrdma is one of them */\n',
+    'ual/ual.h': '#include "kal.h"\n',
+    'ual/ep.c': '#include "ual.h"\n#include "rnicpi.h"\n',
+    'itapi/it_api.h': 'typedef int it_ep_t;\n',
+    'itapi/ep.c': '#include <it_api.h>\n#include "ual.h"\nit_ep_t x;\n',
+    'tools/itinfo.c': '#include <it_api.h>\n',
+    'examples/hello/c.c': '#include <it_api.h>\n',
+    'bench/b.c': '#include "providers/softrdma/qp.h"\n',
+    'tests/common/tc.h': '\n',
+    'tests/kal/test_cm.c': '#include "tc.h"\n#include "kal/cm.h"\n',
+}
+VIOLATIONS = [
+    ('known_includes', 'kal/new.c', '#include "stdio.h"\n'),
+    ('floors', 'base/new.c', '#include "rnicpi.h"\n'),
+    ('floors', 'rnicpi/new.c', '#include "kal.h"\n'),
+    ('floors', 'providers/softrdma/new.c', '#include "kal.h"\n'),
+    ('floors', 'providers/softrdma/new.c', '#include "../../ual/ual.h"\n'),
+    ('floors', 'kal/new.c', '#include "ual.h"\n'),
+    ('floors', 'kal/new.c', '#include "providers/softrdma/qp.h"\n'),
+    ('floors', 'ual/new.c', '#include <it_api.h>\n'),
+    ('floors', 'itapi/new.c', '#include "kal.h"\n'),
+    ('floors', 'itapi/new.c', '# include  <rnicpi.h>\n'),
+    ('floors', 'tools/new.c', '#include "ual.h"\n'),
+    ('floors', 'tools/new.c', '#include "base/ring.h"\n'),
+    ('floors', 'examples/hello/new.c', '#include "kal.h"\n'),
+    ('floors', 'kal/new.c', '#include "tc.h"\n'),
+    ('private', 'ual/new.c', '#include "kal/cm.h"\n'),
+    ('private', 'ual/new.c', '#include <cm.h>\n'),
+    ('private', 'providers/other/new.c', '#include "../softrdma/qp.h"\n'),
+    ('private', 'tests/ual/new.c', '#include "kal/cm.h"\n'),
+    ('installed', 'rnicpi/rnicpi.h', '#include "base/ring.h"\n'),
+    ('circles', 'kal/cm.h', '#include "kal/cm2.h"\n', {'kal/cm2.h': '#include "kal.h"\n#include "cm.h"\n'}),
+    ('circles', 'base/self.h', '#include "base/self.h"\n'),
+    ('upper_names', 'base/new.c', 'int f(void) { return kal_open(); }\n'),
+    ('upper_names', 'base/new.c', 'struct ri_sge *s;\n'),
+    ('upper_names', 'providers/softrdma/new.c', 'extern int ual_wake(void);\n'),
+    ('upper_names', 'kal/new.c', 'void ual_event(void);\n'),
+    ('upper_names', 'itapi/new.c', 'int s = kal_status;\n'),
+    ('upper_names', 'tools/new.c', 'int s = ual_open();\n'),
+    ('provider_names', 'kal/new.c', 'const char *p = "softrdma";\n'),
+    ('provider_names', 'ual/new.c', 'int x = vp_softrdma_flag;\n'),
+    ('provider_names', 'itapi/new.c', 'int SoftRDMA;\n'),
+    ('it_types', 'ual/new.c', 'it_ep_handle_t ep;\n'),
+    ('it_types', 'kal/new.c', 'int s = IT_ERR_ABORT;\n'),
+    ('it_types', 'providers/softrdma/new.c', 'it_status_t s;\n'),
+]
+
+
+def write_tree(root, files):
+    for path, text in files.items():
+        os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+        with open(os.path.join(root, path), 'w', encoding='utf-8') as f:
+            f.write(text)
+
+
+def findings(tree, rule):
+    return list(getattr(tree, 'rule_' + rule)())
+
+
+def self_test():
+    """Yields (what, list of complaints)."""
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, HOUSE)
+        tree = Tree(root)
+        wrong = [f'{rule}: {f}' for rule, _ in RULES if rule != 'symbols' for f in findings(tree, rule)]
+        yield 'a correct house breaks no rule', wrong
+    for rule, path, text, *more in VIOLATIONS:
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {**HOUSE, **(more[0] if more else {}), path: text})
+            found = findings(Tree(root), rule)
+            ok = any(f.startswith(path + ':') or (rule == 'circles' and path in f) for f in found)
+            yield f'{rule} fires on {path}: {text.strip()}', [] if ok else [f'not noticed; found {found}']
+    yield from self_test_symbols()
+
+
+def self_test_symbols():
+    with tempfile.TemporaryDirectory() as root:
+        fake = os.path.join(root, 'nm')
+        with open(fake, 'w', encoding='utf-8') as f:
+            f.write('#!/bin/sh\nsed "s/^/0 T /" "$3"\n')
+        os.chmod(fake, 0o755)
+        for name, symbol, what in [('ual/.libs/libital.so', 'kal_open', 'exports kal_open'),
+                                   ('itapi/.libs/libitapi.so', 'helper', 'exports helper'),
+                                   ('itapi/.libs/libitapi.so', 'kal_open', 'needs kal_open'),
+                                   ('providers/softrdma/.libs/vp_softrdma.so', 'qp_new', 'exports qp_new'),
+                                   ('providers/softrdma/.libs/vp_softrdma.so', 'ual_wake', 'needs ual_wake')]:
+            write_tree(root, {name: symbol + '\n'})
+            found = findings(Tree(root, root, fake), 'symbols')
+            ok = any(f.startswith(name) and what in f for f in found)
+            yield f'symbols fires where {name} {what}', [] if ok else [f'not noticed; found {found}']
+    with tempfile.TemporaryDirectory() as root:
+        found = findings(Tree(root, root), 'symbols')
+        ok = len(found) == len(LIBRARIES)
+        yield 'symbols fires on libraries that are missing', [] if ok else [f'found {found}']
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument('--src', default=os.path.join(here, '..', '..'), help='source tree')
+    parser.add_argument('--build', help='build tree; without it the libraries are not looked at')
+    parser.add_argument('--nm', default='nm')
+    parser.add_argument('--tap', action='store_true', help='TAP output, self-test first')
+    args = parser.parse_args()
+
+    results = list(self_test()) if args.tap else []
+    tree = Tree(args.src, args.build, args.nm)
+    count = sum(len(i) for i in tree.includes.values())
+    print(f'# {len(tree.files)} source files, {count} includes'
+          + (f', {len(LIBRARIES)} libraries' if args.build else ''))
+    floors = sorted({tree.floor(p) for p in tree.files})
+    print('# files: ' + ', '.join(f'{f or "top"} {sum(tree.floor(p) == f for p in tree.files)}' for f in floors))
+    if not tree.files:
+        results.append(('there are sources to check', ['none found under ' + args.src]))
+    for rule, what in RULES:
+        if rule != 'symbols' or args.build:
+            results.append((f'{rule}: {what}', findings(tree, rule)))
+
+    failed = 0
+    for number, (what, wrong) in enumerate(results, 1):
+        failed += bool(wrong)
+        print(f'{"not ok" if wrong else "ok"} {number} - {what.replace("#", "")}')
+        for complaint in wrong:
+            print(f'#   {complaint}')
+    print(f'1..{len(results)}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

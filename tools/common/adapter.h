@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Opening an Interface by name, and where a server is: the part of IT-API every tool begins with.
+ */
+#ifndef ITAL_TOOLS_ADAPTER_H
+#define ITAL_TOOLS_ADAPTER_H
+
+#define ITAPI_ENABLE_V21_BINDINGS
+#include <it_api.h>
+#include <itx_api.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+struct adapter {
+    it_ia_handle_t ia;
+    it_ia_info_t *info;
+    char name[IT_INTERFACE_NAME_SIZE];
+};
+
+/*
+ * name NULL: the first Interface of the configuration that can be opened. false: the reason has been
+ * printed. adapter_close may block for as long as connections need to end in order.
+ */
+bool adapter_open(const char *name, struct adapter *adapter);
+void adapter_close(struct adapter *adapter);
+
+/* All Interfaces, allocated; NULL with *count 0 when there is none or no memory. */
+it_interface_t *adapter_list(size_t *count);
+
+/* "iWARP/TCP" and the like; static. */
+const char *adapter_transport(it_transport_type_t type);
+
+/* "tool: cannot WHAT: text of status (NAME)"; returns TOOL_FAILED. */
+int adapter_error(it_status_t status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* HOST, HOST:PORT, [V6]:PORT, V6, V6%scope. false: cannot be read so; nothing printed. */
+#define ADDRESS_HOST 256
+bool address_parse(const char *text, char host[ADDRESS_HOST], uint16_t *port);
+/* Resolves; NULL: reason printed. Freed by freeaddrinfo. */
+struct addrinfo *address_resolve(const char *host, uint16_t port);
+/* "192.0.2.1:7471", "[fe80::1%eth0]:7471"; buffer of at least ADDRESS_TEXT bytes. */
+#define ADDRESS_TEXT 128
+const char *address_text(const struct sockaddr *address, char *buffer);
+const char *address_net_text(const it_net_addr_t *address, char *buffer);
+/* The Path of the adapter to an address. IT_ERR_INVALID_NETADDR: none of its Spigots reaches it. */
+it_status_t address_path(const struct adapter *adapter, const struct sockaddr *address,
+                         it_path_t *path);
+
+#endif /* ITAL_TOOLS_ADAPTER_H */

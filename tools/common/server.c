@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Accept loop of the tools' servers.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include "tools/common/server.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/tool.h"
+
+#define SLICE_US 200000u
+
+/* Clients being served. The main thread makes the entries, each client's thread marks its own done. */
+struct client {
+    const struct server *server;
+    it_conn_request_event_t request;
+    pthread_t thread;
+    bool used;
+    atomic_bool done;
+    int result;
+};
+
+struct listening {
+    it_evd_handle_t evd;
+    it_listen_handle_t *points;
+    size_t count;
+};
+
+static void stop_listening(struct listening *listening)
+{
+    for (size_t i = 0; i < listening->count; i++)
+        it_listen_free(listening->points[i]);
+    free(listening->points);
+    if (listening->evd)
+        it_evd_free(listening->evd);
+}
+
+static bool start_listening(const struct server *server, struct listening *listening, uint16_t *port)
+{
+    const it_ia_info_t *info = server->adapter->info;
+    it_conn_qual_t where = { .type = IT_IANA_PORT };
+    it_status_t status;
+
+    memset(listening, 0, sizeof(*listening));
+    listening->points = calloc(info->num_spigots ? info->num_spigots : 1,
+                               sizeof(*listening->points));
+    if (!listening->points) {
+        tool_error("out of memory");
+        return false;
+    }
+    status = it_evd_create(server->adapter->ia, IT_CM_REQ_EVENT_STREAM, IT_EVD_OVERFLOW_DEFAULT, 64,
+                           IT_THRESHOLD_DISABLE, NULL, &listening->evd, NULL);
+    where.conn_qual.port = htons(server->port);
+    for (size_t i = 0; status == IT_SUCCESS && i < info->num_spigots; i++) {
+        /* The first Spigot chooses a free port, the others follow. */
+        bool given = where.conn_qual.port != 0;
+
+        status = it_listen_create(server->adapter->ia, info->spigot_info[i].spigot_id,
+                                  listening->evd,
+                                  given ? IT_LISTEN_CONN_QUAL_INPUT : IT_LISTEN_NO_FLAG, &where,
+                                  &listening->points[i]);
+        if (status == IT_SUCCESS)
+            listening->count++;
+    }
+    if (status == IT_SUCCESS && listening->count) {
+        *port = ntohs(where.conn_qual.port);
+        return true;
+    }
+    if (status == IT_ERR_CONN_QUAL_BUSY)
+        tool_error("cannot listen on port %u: another program has it; give another with -p, or -p 0 "
+                   "for any free one", ntohs(where.conn_qual.port));
+    else if (status == IT_SUCCESS)
+        tool_error("cannot listen: interface %s has no spigot", server->adapter->name);
+    else
+        adapter_error(status, "cannot listen on port %u of %s", ntohs(where.conn_qual.port),
+                      server->adapter->name);
+    stop_listening(listening);
+    return false;
+}
+
+static void *client_main(void *arg)
+{
+    struct client *client = arg;
+    char host[ADDRESS_TEXT];
+
+    address_net_text(&client->request.source_addr, host);
+    client->result = client->server->serve(client->server->arg, &client->request, host);
+    atomic_store(&client->done, true);
+    return NULL;
+}
+
+static void refuse(const struct server *server, const it_conn_request_event_t *request)
+{
+    unsigned char data[IT_MAX_PRIV_DATA];
+    size_t length = server->refuse(data, sizeof(data));
+
+    tool_error("more than %u clients at once: one refused", SERVER_CLIENTS);
+    it_reject(request->cn_est_id, data, length);
+}
+
+static void admit(const struct server *server, struct client *clients,
+                  const it_conn_request_event_t *request)
+{
+    struct client *client = NULL;
+
+    for (unsigned i = 0; i < SERVER_CLIENTS && !client; i++)
+        client = clients[i].used ? NULL : &clients[i];
+    if (!client) {
+        refuse(server, request);
+        return;
+    }
+    client->server = server;
+    client->request = *request;
+    client->result = SERVER_NOT_SERVED;
+    atomic_store(&client->done, false);
+    client->used = pthread_create(&client->thread, NULL, client_main, client) == 0;
+    if (!client->used)
+        refuse(server, request);
+}
+
+/* Joins the threads that are done (all: waits for every one). Returns the last result worth telling. */
+static int collect(struct client *clients, bool all, int result)
+{
+    for (unsigned i = 0; i < SERVER_CLIENTS; i++) {
+        if (!clients[i].used || (!all && !atomic_load(&clients[i].done)))
+            continue;
+        pthread_join(clients[i].thread, NULL);
+        clients[i].used = false;
+        if (clients[i].result != SERVER_NOT_SERVED)
+            result = clients[i].result;
+    }
+    return result;
+}
+
+static int accept_loop(const struct server *server, it_evd_handle_t evd, struct client *clients)
+{
+    int result = SERVER_NOT_SERVED;
+    it_status_t status;
+    it_event_t event;
+
+    while (!atomic_load(&tool_stop)) {
+        status = it_evd_wait(evd, SLICE_US, &event, NULL);
+        if (status == IT_SUCCESS && event.event_number == IT_CM_REQ_CONN_REQUEST_EVENT)
+            admit(server, clients, &event.conn_req);
+        else if (status != IT_SUCCESS && status != IT_ERR_TIMEOUT_EXPIRED &&
+                 status != IT_ERR_INTERRUPT)
+            return adapter_error(status, "cannot wait for clients");
+        /* With once, clients come one after the other: the thread is joined before the next. */
+        result = collect(clients, server->once, result);
+        if (server->once && result != SERVER_NOT_SERVED)
+            return result;
+    }
+    return TOOL_OK;
+}
+
+int server_run(const struct server *server)
+{
+    struct client *clients = calloc(SERVER_CLIENTS, sizeof(*clients));
+    struct listening listening;
+    uint16_t port;
+    int result;
+
+    if (!clients || !start_listening(server, &listening, &port)) {
+        free(clients);
+        return TOOL_FAILED;
+    }
+    printf("listening on port %u\n", port);
+    fflush(stdout);
+    result = accept_loop(server, listening.evd, clients);
+    collect(clients, true, result);
+    stop_listening(&listening);
+    free(clients);
+    return result;
+}

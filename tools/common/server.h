@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The listening half of a tool: Listen points on every Spigot, a thread per client, a clean end.
+ */
+#ifndef ITAL_TOOLS_SERVER_H
+#define ITAL_TOOLS_SERVER_H
+
+#include "tools/common/adapter.h"
+
+/* Clients served at once; more are refused with the answer that server.refuse writes. */
+#define SERVER_CLIENTS 16
+
+struct server {
+    const struct adapter *adapter;
+    uint16_t port;  /* 0: any */
+    bool once;      /* end after the first client that was served */
+    void *arg;
+    /*
+     * Serves one client, in a thread of its own. peer: address as text. Returns an exit code, or
+     * SERVER_NOT_SERVED if the request was refused or the peer was not a client at all.
+     */
+    int (*serve)(void *arg, const it_conn_request_event_t *request, const char *peer);
+    /* Private data for "too many clients": writes at most size bytes, returns how many. */
+    size_t (*refuse)(unsigned char *data, size_t size);
+};
+
+#define SERVER_NOT_SERVED (-1)
+
+/* Prints "listening on port N", serves until a signal or, with once, one client; returns an exit code. */
+int server_run(const struct server *server);
+
+#endif /* ITAL_TOOLS_SERVER_H */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What every tool shares: arguments, error lines, signals, exit codes, the clock.
+ */
+#ifndef ITAL_TOOLS_TOOL_H
+#define ITAL_TOOLS_TOOL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Exit codes of all tools. */
+enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
+
+#define TOOL_PORT 7471 /* where servers listen unless told otherwise */
+
+/* Set by SIGINT and SIGTERM once tool_catch_signals() was called; every wait looks at it. */
+extern atomic_bool tool_stop;
+extern const char *tool_name;
+
+/* First call of every main(): the name before each error line, SIGPIPE off. */
+void tool_init(const char *name);
+void tool_catch_signals(void);
+
+/* One line on stderr: "NAME: ...". Any thread; lines do not mix. */
+void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same followed by a pointer to --help; returns TOOL_USAGE. */
+int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv: as given to getopt_long. */
+int tool_bad_option(int result, char *const argv[]);
+void tool_version(void);
+/* Called by every other line that goes to the terminal: wipes a progress bar that is in the way. */
+void tool_on_output(void (*wipe)(void));
+
+/*
+ * Numbers of the command line. false: not a number, or out of range; nothing is written.
+ * Sizes take k, M, G (powers of 1024, a following B or iB is fine); seconds a fraction.
+ */
+bool tool_parse_size(const char *text, uint64_t least, uint64_t most, uint64_t *value);
+bool tool_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *value);
+bool tool_parse_seconds(const char *text, double least, double most, uint64_t *microseconds);
+
+/* Printable form of a name from the file system or the peer; control bytes become \ooo. */
+const char *tool_printable(const char *name, char *buffer, size_t size);
+
+/* "1.5 MiB"; buffer of at least TOOL_HUMAN bytes. */
+#define TOOL_HUMAN 32
+const char *tool_human(double bytes, char *buffer);
+
+/* Monotonic nanoseconds. */
+static inline uint64_t tool_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+#endif /* ITAL_TOOLS_TOOL_H */

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * itping: the server. It answers each message at once, with a reply prepared before, and verifies what
+ * came while the reply is on its way.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include "tools/itping.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tools/common/server.h"
+#include "tools/common/tool.h"
+
+#define IDLE_US   3600000000u /* a client may pause that long between messages */
+#define SET_UP_US 10000000u
+
+struct ping_service {
+    const struct adapter *adapter;
+    bool busy, quiet;
+};
+
+struct session {
+    const struct ping_service *service;
+    struct ping_hello hello;
+    struct ping_buffers buffers;
+    struct conn conn;
+    struct ping_tally tally;
+    uint64_t message; /* number of the next one from the client */
+    uint64_t sent;
+    bool bye;
+};
+
+static size_t refuse_full(unsigned char *data, size_t size)
+{
+    (void)size;
+    return ping_put_refusal(data, PING_REFUSED_FULL);
+}
+
+static void prepare_reply(struct session *session, uint64_t message)
+{
+    pattern_fill(ping_out(&session->hello, &session->buffers, message), session->hello.size,
+                 session->hello.seed, message, PING_BACK, 0);
+}
+
+static bool answer_message(struct session *session, unsigned slot)
+{
+    uint64_t message = session->message++;
+    it_status_t status;
+    bool whole;
+
+    if (session->hello.op == PING_READ) {
+        tool_error("%s: a message where only reads were announced", session->conn.peer);
+        return false;
+    }
+    status = ping_post_data(&session->conn, &session->hello, &session->buffers, message,
+                            session->hello.address, session->hello.context, &session->sent);
+    if (status != IT_SUCCESS) {
+        adapter_error(status, "cannot answer %s", session->conn.peer);
+        return false;
+    }
+    whole = pattern_check(ping_in(&session->hello, &session->buffers, message, slot),
+                          session->hello.size, session->hello.seed, message, PING_THERE, 0,
+                          &session->tally);
+    if (!whole && session->tally.damaged == 1)
+        tool_error("%s: message %llu arrived damaged: byte %llu is 0x%02x, not 0x%02x",
+                   session->conn.peer, (unsigned long long)message,
+                   (unsigned long long)session->tally.offset, session->tally.found,
+                   session->tally.expected);
+    prepare_reply(session, message + 1);
+    return true;
+}
+
+static bool take_message(struct session *session, const it_dto_cmpl_event_t *event)
+{
+    unsigned slot = (unsigned)event->cookie;
+    struct ping_tally ignored;
+    it_status_t status;
+    bool good = true;
+
+    if (event->transferred_length == session->buffers.data_length) {
+        good = answer_message(session, slot);
+    } else if (event->transferred_length == session->buffers.control_length &&
+               ping_get_control(ping_receive_memory(&session->buffers, slot), &ignored) ==
+                   PING_BYE) {
+        session->bye = true;
+        status = ping_post_control(&session->conn, &session->buffers, PING_REPORT, &session->tally);
+        if (status != IT_SUCCESS)
+            adapter_error(status, "cannot send the report to %s", session->conn.peer);
+        good = status == IT_SUCCESS;
+    } else {
+        tool_error("%s: a message of %u bytes that means nothing; is it itping?",
+                   session->conn.peer, event->transferred_length);
+        good = false;
+    }
+    return good && (session->bye || ping_post_receive(&session->conn, &session->buffers, slot));
+}
+
+/* Until the client says bye; true if it did. */
+static bool serve_messages(struct session *session)
+{
+    bool busy = session->service->busy || (session->hello.flags & PING_FLAG_BUSY);
+    enum conn_result result;
+    it_event_t event;
+
+    if (session->hello.op != PING_READ)
+        prepare_reply(session, 0);
+    while (!session->bye) {
+        result = conn_next(&session->conn, busy, IDLE_US, &event);
+        if (result == CONN_ENDED)
+            tool_error("%s: %s before the end", session->conn.peer, conn_why(&session->conn));
+        else if (result == CONN_TIMEOUT)
+            tool_error("%s said nothing for an hour", session->conn.peer);
+        if (result != CONN_OK)
+            return false;
+        if (event.event_number == IT_DTO_RC_RECV_CMPL_EVENT &&
+            !take_message(session, &event.dto_cmpl))
+            return false;
+    }
+    return true;
+}
+
+/* Waits until the report is out and the client has hung up. */
+static void wait_for_end(struct session *session)
+{
+    it_event_t event;
+
+    while (conn_next(&session->conn, false, 10000000, &event) == CONN_OK)
+        ;
+}
+
+static int refuse(const it_conn_request_event_t *request, enum ping_refusal refusal,
+                  const char *peer)
+{
+    uint8_t data[PING_PRIVATE];
+
+    if (refusal == PING_REFUSED_VERSION)
+        tool_error("%s is no itping of version %u: refused", peer, PING_VERSION);
+    it_reject(request->cn_est_id, data, ping_put_refusal(data, refusal));
+    return SERVER_NOT_SERVED;
+}
+
+static int talk(struct session *session, const it_conn_request_event_t *request)
+{
+    bool tcp = session->hello.flags & PING_FLAG_TCP;
+    const struct region *told = session->hello.op == PING_READ ? &session->buffers.source
+                                                               : &session->buffers.target;
+    struct ping_welcome welcome = { 0 };
+    uint8_t data[PING_PRIVATE];
+    int listener = -1;
+    bool good;
+
+    if (told->memory) {
+        welcome.address = it_make_rdma_addr_absolute(told->memory);
+        welcome.context = told->context;
+    }
+    if (tcp && (listener = plain_listen(&welcome.tcp)) < 0)
+        return refuse(request, PING_REFUSED_PARAMETER, session->conn.peer);
+    good = conn_accept(&session->conn, request->cn_est_id, data,
+                       ping_put_welcome(data, &welcome), SET_UP_US) &&
+           serve_messages(session);
+    if (good && tcp)
+        ping_tcp_server(listener, &session->hello, welcome.tcp.token);
+    if (good)
+        wait_for_end(session);
+    conn_disconnect(&session->conn, 2000000);
+    if (listener >= 0)
+        close(listener);
+    if (good && !session->service->quiet)
+        printf("%s: %llu messages of %u bytes answered, %llu damaged\n", session->conn.peer,
+               (unsigned long long)session->message, session->hello.size,
+               (unsigned long long)session->tally.damaged);
+    return good && !session->tally.damaged ? TOOL_OK : TOOL_FAILED;
+}
+
+static int serve(void *arg, const it_conn_request_event_t *request, const char *peer)
+{
+    struct session session;
+    struct conn_needs needs;
+    int result;
+
+    memset(&session, 0, sizeof(session));
+    session.service = arg;
+    result = request->private_data_present
+                 ? ping_get_hello(request->private_data, sizeof(request->private_data),
+                                  &session.hello)
+                 : PING_REFUSED_VERSION;
+    if (result)
+        return refuse(request, (enum ping_refusal)result, peer);
+    ping_needs(&session.hello, true, session.service->adapter, &needs);
+    if (!conn_create(session.service->adapter, &needs, &session.conn))
+        return refuse(request, PING_REFUSED_FULL, peer);
+    snprintf(session.conn.peer, sizeof(session.conn.peer), "%s", peer);
+    if (ping_buffers_create(&session.conn, &session.hello, true, &session.buffers) &&
+        ping_post_receives(&session.conn, &session.buffers))
+        result = talk(&session, request);
+    else
+        result = refuse(request, PING_REFUSED_FULL, peer);
+    /* Endpoint first: its Receives use the regions. */
+    if (session.conn.ep)
+        it_ep_free(session.conn.ep);
+    session.conn.ep = NULL;
+    ping_buffers_destroy(&session.buffers);
+    conn_destroy(&session.conn);
+    return result;
+}
+
+int ping_server(const char *interface, uint16_t port, bool once, bool busy, bool quiet)
+{
+    struct adapter adapter;
+    struct ping_service service = { .adapter = &adapter, .busy = busy, .quiet = quiet };
+    struct server server = { .adapter = &adapter, .port = port, .once = once, .arg = &service,
+                             .serve = serve, .refuse = refuse_full };
+    int result;
+
+    if (!adapter_open(interface, &adapter))
+        return TOOL_FAILED;
+    result = server_run(&server);
+    adapter_close(&adapter);
+    return result;
+}
+
+void ping_tcp_server(int listener, const struct ping_hello *hello, uint64_t token)
+{
+    bool busy = hello->flags & PING_FLAG_BUSY;
+    size_t there = hello->op == PING_READ ? PING_NOTE : hello->size;
+    struct ping_tally tally = { 0 };
+    char *in = malloc(there), *out = malloc(hello->size);
+    int client = -1, got;
+
+    if (in && out)
+        client = plain_accept(listener, token, 10000000);
+    for (uint64_t message = 0; client >= 0; message++) {
+        pattern_fill(out, hello->size, hello->seed, message, PING_TCP_BACK, 0);
+        got = plain_read(client, in, there, busy, IDLE_US);
+        if (got != 1 || plain_write(client, out, hello->size, busy, 60000000) != 1) {
+            if (got != 0 && errno != ECANCELED)
+                tool_error("TCP comparison broke off: %s", strerror(errno));
+            break;
+        }
+        if (!pattern_check(in, there, hello->seed, message, PING_TCP_THERE, 0, &tally)) {
+            tool_error("TCP message %llu arrived damaged", (unsigned long long)message);
+            break;
+        }
+    }
+    if (client >= 0)
+        close(client);
+    free(in);
+    free(out);
+}

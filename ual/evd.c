@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Event dispatcher. An EVD of the DTO stream is a provider CQ; the others are bounded lists. All share the notifier.
+ * The order of dequeuing is the order of arrival. A waiter that leaves with an event while others wait makes
+ * one of them look again, because the CQ fires once for all of them.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "notifier.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#define LIST_SIZE_MAX (1u << 20)
+#define RESERVED_PER_EP 2u /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
+
+struct node {
+    struct node *prev, *next;
+    struct ual_event event; /* only as much of it as the stream has */
+};
+
+struct ual_evd {
+    struct ual_object object;
+    enum ual_stream stream;
+    uint32_t size;
+    atomic_uint bound;
+    struct notifier notifier;
+    struct ri_cq *cq;           /* DTO */
+    struct spinlock queue_lock; /* others */
+    struct node *queue;
+    atomic_uint queued;
+    struct ual_evd *prev, *next; /* of the IA */
+};
+
+static size_t event_bytes(enum ual_stream stream)
+{
+    switch (stream) {
+    case UAL_STREAM_REQUEST:
+        return offsetof(struct ual_event, request) + sizeof(struct ual_request_event);
+    case UAL_STREAM_CONNECTION:
+        return offsetof(struct ual_event, connection) + sizeof(struct ual_connection_event);
+    case UAL_STREAM_AFFILIATED:
+    case UAL_STREAM_UNAFFILIATED:
+        return offsetof(struct ual_event, async) + sizeof(struct ual_async_event);
+    default:
+        return offsetof(struct ual_event, software) + sizeof(void *);
+    }
+}
+
+/* --- looking --- */
+
+static bool take_listed(struct ual_evd *evd, struct ual_event *event)
+{
+    struct node *node;
+
+    if (!atomic_load_explicit(&evd->queued, memory_order_acquire))
+        return false;
+    spinlock_lock(&evd->queue_lock);
+    node = evd->queue;
+    if (node) {
+        DL_DELETE(evd->queue, node);
+        atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
+    }
+    spinlock_unlock(&evd->queue_lock);
+    if (!node)
+        return false;
+    memcpy(event, &node->event, event_bytes(evd->stream));
+    free(node);
+    return true;
+}
+
+/* Take the oldest event without running anything. */
+static bool take(struct ual_evd *evd, struct ual_event *event)
+{
+    if (!evd->cq)
+        return take_listed(evd, event);
+    if (!evd->cq->ops->poll(evd->cq, 1, &event->wc))
+        return false;
+    event->stream = UAL_STREAM_DTO;
+    event->evd = evd->object.handle;
+    return true;
+}
+
+static void arm(struct ual_evd *evd)
+{
+    if (evd->cq)
+        evd->cq->ops->arm(evd->cq, RI_ARM_NEXT, 0);
+}
+
+/* Nothing there: make the descriptor speak again, then look once more. */
+static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
+{
+    notifier_lower(&evd->notifier);
+    arm(evd);
+    atomic_thread_fence(memory_order_seq_cst);
+    return take(evd, event);
+}
+
+enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
+{
+    if (take(evd, event))
+        return UAL_OK;
+    ual_lane_poll(evd->notifier.lane, evd->cq);
+    if (take(evd, event))
+        return UAL_OK;
+    if (evd->notifier.fd >= 0 && take_after_lowering(evd, event))
+        return UAL_OK;
+    return UAL_ERR_EMPTY;
+}
+
+static size_t count_left(struct ual_evd *evd)
+{
+    uint32_t total = 0, notify;
+
+    if (!evd->cq)
+        return atomic_load_explicit(&evd->queued, memory_order_relaxed);
+    return evd->cq->ops->cq_peek(evd->cq, &total, &notify) == RI_OK ? total : 0;
+}
+
+/* --- waiting --- */
+
+/* Poll for a while before sleeping: a wake-up costs more than a short spin. */
+static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
+{
+    uint64_t spin_ns = ual_lane_spin_ns(evd->notifier.lane), until;
+
+    if (!spin_ns)
+        return false;
+    until = clock_after(clock_now(), spin_ns);
+    until = until < deadline ? until : deadline;
+    do {
+        ual_lane_poll(evd->notifier.lane, evd->cq);
+        if (take(evd, event))
+            return true;
+    } while (clock_now() < until);
+    return false;
+}
+
+static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter, uint64_t deadline,
+                                       struct ual_event *event)
+{
+    struct notifier *notifier = &evd->notifier;
+
+    for (;;) {
+        int rc = 0;
+
+        ual_lane_wait_reset(waiter);
+        arm(evd);
+        if (ual_lane_wait_arm(notifier->lane, waiter, evd->cq)) {
+            if (take(evd, event))
+                return UAL_OK;
+            if (atomic_load(&notifier->aborting))
+                return UAL_ERR_ABORTED;
+            rc = ual_lane_wait_sleep(notifier->lane, waiter, evd->cq, deadline);
+        } else if (deadline != CLOCK_NEVER && clock_now() >= deadline) {
+            rc = ETIMEDOUT;
+        }
+        if (take(evd, event))
+            return UAL_OK;
+        if (rc == ETIMEDOUT)
+            return UAL_ERR_TIMED_OUT;
+        if (rc == EINTR)
+            return UAL_ERR_INTERRUPTED;
+    }
+}
+
+static enum ual_status wait_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
+{
+    struct ual_waiter waiter;
+    enum ual_status status = notifier_join(&evd->notifier, &waiter);
+
+    if (status != UAL_OK)
+        return status;
+    ual_lane_wait_begin(evd->notifier.lane, &waiter);
+    status = sleep_for_event(evd, &waiter, deadline, event);
+    notifier_leave(&evd->notifier, &waiter);
+    ual_lane_wait_end(evd->notifier.lane, &waiter);
+    if (notifier_waited_on(&evd->notifier))
+        notifier_raise(&evd->notifier);
+    return status;
+}
+
+enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                             size_t *more)
+{
+    enum ual_status status = ual_evd_dequeue(evd, event);
+    uint64_t deadline = CLOCK_NEVER;
+
+    if (status != UAL_OK && timeout_us == 0)
+        return UAL_ERR_TIMED_OUT;
+    if (status != UAL_OK) {
+        if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+            deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
+        status = spin(evd, deadline, event) ? UAL_OK : wait_until(evd, deadline, event);
+    }
+    if (status == UAL_OK && more)
+        *more = count_left(evd);
+    return status;
+}
+
+/* --- arrival --- */
+
+static uint32_t capacity(const struct ual_evd *evd)
+{
+    if (evd->stream != UAL_STREAM_CONNECTION)
+        return evd->size;
+    return evd->size + RESERVED_PER_EP * atomic_load_explicit(&evd->bound, memory_order_relaxed);
+}
+
+bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+{
+    size_t bytes = event_bytes(evd->stream);
+    struct node *node = malloc(offsetof(struct node, event) + bytes);
+    bool fits;
+
+    if (!node)
+        return false;
+    memcpy(&node->event, event, bytes);
+    node->event.stream = evd->stream;
+    node->event.evd = evd->object.handle;
+    spinlock_lock(&evd->queue_lock);
+    fits = atomic_load_explicit(&evd->queued, memory_order_relaxed) < capacity(evd);
+    if (fits) {
+        DL_APPEND(evd->queue, node);
+        atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
+    }
+    spinlock_unlock(&evd->queue_lock);
+    if (!fits) {
+        free(node);
+        return false;
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    notifier_raise(&evd->notifier);
+    return true;
+}
+
+static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
+{
+    return evd->stream == UAL_STREAM_CONNECTION ? event->connection.ep
+           : evd->stream == UAL_STREAM_REQUEST  ? event->request.listen
+                                                : event->async.cause;
+}
+
+void ual_evd_purge(struct ual_evd *evd, ual_handle source)
+{
+    struct node *node, *next, *purged = NULL;
+
+    spinlock_lock(&evd->queue_lock);
+    DL_FOREACH_SAFE(evd->queue, node, next) {
+        if (source_of(evd, &node->event) != source)
+            continue;
+        DL_DELETE(evd->queue, node);
+        atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
+        DL_APPEND(purged, node);
+    }
+    spinlock_unlock(&evd->queue_lock);
+    DL_FOREACH_SAFE(purged, node, next)
+        free(node);
+}
+
+void ual_evd_cq_fired(void *cq_context)
+{
+    struct ual_evd *evd = cq_context;
+
+    notifier_raise(&evd->notifier);
+}
+
+void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
+{
+    struct ual_evd *evd = cq_context;
+    struct ual_ia *ia = evd->object.ia;
+    struct ual_event report = {.async = {.type = event->type, .cause = evd->object.handle}};
+
+    kal_log(RI_LOG_ERROR, "a DTO EVD of %u events overflowed; make it as large as all work that its "
+                          "endpoints may have outstanding", evd->size);
+    pthread_mutex_lock(&ia->lock);
+    if (ia->affiliated)
+        ual_evd_push(ia->affiliated, &report);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+/* --- life --- */
+
+void ual_evd_bind(struct ual_evd *evd)
+{
+    atomic_fetch_add(&evd->bound, 1);
+}
+
+void ual_evd_unbind(struct ual_evd *evd)
+{
+    atomic_fetch_sub(&evd->bound, 1);
+}
+
+struct ri_cq *ual_evd_cq(struct ual_evd *evd)
+{
+    return evd->cq;
+}
+
+int ual_evd_fd(const struct ual_evd *evd)
+{
+    return evd->notifier.fd;
+}
+
+enum ual_stream ual_evd_stream(const struct ual_evd *evd)
+{
+    return evd->stream;
+}
+
+uint32_t ual_evd_size(const struct ual_evd *evd)
+{
+    return evd->size;
+}
+
+void ual_evd_abort(struct ual_evd *evd)
+{
+    notifier_abort(&evd->notifier);
+}
+
+static enum ual_status open_cq(struct ual_evd *evd)
+{
+    struct ri_cq_attr attr = {.size = sizeof(attr), .depth = evd->size, .context = evd};
+    enum ual_status status = ual_status_of_kal(kal_cq_create(evd->object.ia->rnic, &attr, &evd->cq));
+
+    if (status == UAL_OK)
+        evd->size = attr.depth;
+    return status;
+}
+
+/* The IA has at most one EVD of each asynchronous stream. Under ia->lock. */
+static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
+{
+    return stream == UAL_STREAM_AFFILIATED     ? &ia->affiliated
+           : stream == UAL_STREAM_UNAFFILIATED ? &ia->unaffiliated
+                                               : NULL;
+}
+
+static enum ual_status enlist(struct ual_evd *evd)
+{
+    struct ual_ia *ia = evd->object.ia;
+    struct ual_evd **place = async_place(ia, evd->stream);
+    enum ual_status status = UAL_OK;
+
+    pthread_mutex_lock(&ia->lock);
+    if (place && *place)
+        status = UAL_ERR_EXISTS;
+    else if (place)
+        *place = evd;
+    if (status == UAL_OK)
+        DL_APPEND(ia->evds, evd);
+    pthread_mutex_unlock(&ia->lock);
+    return status;
+}
+
+static void delist(struct ual_evd *evd)
+{
+    struct ual_ia *ia = evd->object.ia;
+    struct ual_evd **place = async_place(ia, evd->stream);
+
+    pthread_mutex_lock(&ia->lock);
+    if (place)
+        *place = NULL;
+    DL_DELETE(ia->evds, evd);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+static enum ual_status check_attr(struct ual_ia *ia, const struct ual_evd_attr *attr)
+{
+    if (attr->stream == UAL_STREAM_NOTIFICATION || attr->aggregate || attr->threshold > 1 ||
+        (attr->flags & ~UAL_EVD_FD))
+        return UAL_ERR_NOT_SUPPORTED;
+    if (attr->size == 0)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (attr->stream == UAL_STREAM_DTO ? attr->size > ual_ia_attr(ia)->max_cqe
+                                       : attr->size > LIST_SIZE_MAX)
+        return UAL_ERR_LIMIT;
+    return UAL_OK;
+}
+
+enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr, struct ual_evd **out)
+{
+    enum ual_status status = check_attr(ia, attr);
+    struct ual_evd *evd;
+
+    if (status != UAL_OK)
+        return status;
+    evd = calloc(1, sizeof(*evd));
+    if (!evd)
+        return UAL_ERR_NO_RESOURCES;
+    evd->stream = attr->stream;
+    evd->size = attr->size;
+    status = notifier_open(&evd->notifier, ia->lane, attr->flags & UAL_EVD_FD);
+    if (status != UAL_OK)
+        goto free_evd;
+    evd->object.ia = ia;
+    if (attr->stream == UAL_STREAM_DTO)
+        status = open_cq(evd);
+    if (status != UAL_OK)
+        goto close_notifier;
+    status = ual_handle_take(&evd->object, UAL_EVD, ia);
+    if (status != UAL_OK)
+        goto destroy_cq;
+    status = enlist(evd);
+    if (status != UAL_OK)
+        goto drop_handle;
+    if (evd->notifier.fd >= 0)
+        arm(evd);
+    *out = evd;
+    return UAL_OK;
+drop_handle:
+    ual_handle_drop(&evd->object);
+destroy_cq:
+    if (evd->cq)
+        kal_cq_destroy(ia->rnic, evd->cq);
+close_notifier:
+    notifier_close(&evd->notifier);
+free_evd:
+    free(evd);
+    return status;
+}
+
+enum ual_status ual_evd_free(struct ual_evd *evd)
+{
+    struct ual_ia *ia = evd->object.ia;
+    struct node *node, *next;
+
+    if (atomic_load(&evd->bound) || notifier_waited_on(&evd->notifier))
+        return UAL_ERR_BUSY;
+    if (evd->cq) {
+        enum ual_status status = ual_status_of_kal(kal_cq_destroy(ia->rnic, evd->cq));
+
+        if (status != UAL_OK)
+            return status;
+    }
+    ual_handle_drop(&evd->object);
+    delist(evd);
+    notifier_close(&evd->notifier);
+    DL_FOREACH_SAFE(evd->queue, node, next)
+        free(node);
+    free(evd);
+    return UAL_OK;
+}

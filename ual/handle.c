@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The table behind handles: slots with generations. Lookups are inline in ual.h and take no lock. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ual_private.h"
+
+#define SLOT_COUNT (1u << UAL_SLOT_BITS)
+
+struct ual_slot ual_slots[SLOT_COUNT];
+
+/* Beside the slots, so that a lookup touches one cache line only. Slot 0 is never used. */
+static struct {
+    uint64_t generation;
+    uint32_t next_free; /* 0: end of the list */
+} spare[SLOT_COUNT];
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t first_free;
+static uint32_t high_water = 1; /* slots below were used at least once */
+static atomic_bool forked;
+
+static ual_handle make_handle(uint32_t slot, enum ual_type type)
+{
+    return (ual_handle)(spare[slot].generation << (UAL_SLOT_BITS + 4)) | (ual_handle)slot << 4 |
+           (ual_handle)type;
+}
+
+enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia)
+{
+    uint32_t slot;
+
+    pthread_mutex_lock(&table_lock);
+    slot = first_free;
+    if (slot) {
+        first_free = spare[slot].next_free;
+    } else if (high_water < SLOT_COUNT) {
+        slot = high_water++;
+    } else {
+        pthread_mutex_unlock(&table_lock);
+        kal_log(RI_LOG_ERROR, "out of handles: %u objects exist; free some", SLOT_COUNT - 1);
+        return UAL_ERR_NO_RESOURCES;
+    }
+    spare[slot].generation++;
+    object->handle = make_handle(slot, type);
+    object->type = type;
+    object->ia = ia;
+    ual_slots[slot].object = object;
+    atomic_store_explicit(&ual_slots[slot].handle, object->handle, memory_order_release);
+    pthread_mutex_unlock(&table_lock);
+    return UAL_OK;
+}
+
+void ual_handle_drop(struct ual_object *object)
+{
+    uint32_t slot = (uint32_t)(object->handle >> 4) & (SLOT_COUNT - 1);
+
+    pthread_mutex_lock(&table_lock);
+    atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_release);
+    ual_slots[slot].object = NULL;
+    spare[slot].next_free = first_free;
+    first_free = slot;
+    pthread_mutex_unlock(&table_lock);
+}
+
+/* In the child of a fork, where only this thread exists: stores only, no lock. */
+void ual_handle_forked(void)
+{
+    atomic_store(&forked, true);
+    for (uint32_t slot = 1; slot < high_water; slot++)
+        atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_relaxed);
+}
+
+struct ual_object *ual_lookup_any(ual_handle handle)
+{
+    enum ual_type type = (enum ual_type)(handle & 15);
+
+    return type > 0 && type < UAL_TYPE_COUNT ? ual_lookup(handle, type) : NULL;
+}
+
+enum ual_status ual_lookup_failed(void)
+{
+    return atomic_load(&forked) ? UAL_ERR_DEAD : UAL_ERR_INVALID_HANDLE;
+}
+
+void ual_context_set(struct ual_object *object, uint64_t context)
+{
+    atomic_store_explicit(&object->context, context, memory_order_relaxed);
+    atomic_store_explicit(&object->has_context, 1, memory_order_release);
+}
+
+bool ual_context_get(struct ual_object *object, uint64_t *context)
+{
+    if (!atomic_load_explicit(&object->has_context, memory_order_acquire))
+        return false;
+    *context = atomic_load_explicit(&object->context, memory_order_relaxed);
+    return true;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Pairing heap: insert O(1), remove O(log n) amortised. `before` is the parent of a first child, else the
+ * left sibling, so that any timer can be cut out. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "timers.h"
+
+enum { CHILD, NEXT, BEFORE, QUEUED }; /* places in ri_timer.host_private */
+
+static struct ri_timer *get(const struct ri_timer *timer, int place)
+{
+    return timer->host_private[place];
+}
+
+static struct ri_timer *meld(struct ri_timer *a, struct ri_timer *b)
+{
+    struct ri_timer *top, *below;
+
+    if (!a || !b)
+        return a ? a : b;
+    top = b->deadline < a->deadline ? b : a;
+    below = top == a ? b : a;
+    below->host_private[NEXT] = get(top, CHILD);
+    if (get(top, CHILD))
+        get(top, CHILD)->host_private[BEFORE] = below;
+    below->host_private[BEFORE] = top;
+    top->host_private[CHILD] = below;
+    return top;
+}
+
+/* Meld a list of siblings in pairs, left to right, then the pairs right to left. */
+static struct ri_timer *meld_siblings(struct ri_timer *first)
+{
+    struct ri_timer *pairs = NULL, *root = NULL;
+
+    while (first) {
+        struct ri_timer *a = first, *b = get(a, NEXT), *pair;
+
+        first = b ? get(b, NEXT) : NULL;
+        a->host_private[NEXT] = a->host_private[BEFORE] = NULL;
+        if (b)
+            b->host_private[NEXT] = b->host_private[BEFORE] = NULL;
+        pair = meld(a, b);
+        pair->host_private[NEXT] = pairs;
+        pairs = pair;
+    }
+    while (pairs) {
+        struct ri_timer *rest = get(pairs, NEXT);
+
+        pairs->host_private[NEXT] = NULL;
+        root = meld(root, pairs);
+        pairs = rest;
+    }
+    return root;
+}
+
+static void clear(struct ri_timer *timer)
+{
+    for (int i = 0; i <= QUEUED; i++)
+        timer->host_private[i] = NULL;
+}
+
+bool timers_remove(struct timers *timers, struct ri_timer *timer)
+{
+    struct ri_timer *before = get(timer, BEFORE), *rest;
+
+    if (!timer->host_private[QUEUED])
+        return false;
+    rest = meld_siblings(get(timer, CHILD));
+    if (timer == timers->root) {
+        timers->root = rest;
+    } else {
+        if (get(before, CHILD) == timer)
+            before->host_private[CHILD] = get(timer, NEXT);
+        else
+            before->host_private[NEXT] = get(timer, NEXT);
+        if (get(timer, NEXT))
+            get(timer, NEXT)->host_private[BEFORE] = before;
+        timers->root = meld(timers->root, rest);
+    }
+    clear(timer);
+    return true;
+}
+
+void timers_set(struct timers *timers, struct ri_timer *timer)
+{
+    timers_remove(timers, timer);
+    clear(timer);
+    timer->host_private[QUEUED] = timer;
+    timers->root = meld(timers->root, timer);
+}
+
+struct ri_timer *timers_expired(struct timers *timers, uint64_t now)
+{
+    struct ri_timer *timer = timers->root;
+
+    if (!timer || timer->deadline > now)
+        return NULL;
+    timers_remove(timers, timer);
+    return timer;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A pairing heap of struct ri_timer, linked through the timers themselves: no allocation. The caller locks. */
+#ifndef ITAL_UAL_TIMERS_H
+#define ITAL_UAL_TIMERS_H
+
+#include "rnicpi.h"
+
+struct timers {
+    struct ri_timer *root; /* earliest deadline */
+};
+
+/* Put in, or move when it is in already. */
+void timers_set(struct timers *timers, struct ri_timer *timer);
+/* Take out; false when it is not in. */
+bool timers_remove(struct timers *timers, struct ri_timer *timer);
+/* Take the earliest one out if its deadline has passed, else NULL. */
+struct ri_timer *timers_expired(struct timers *timers, uint64_t now);
+
+static inline uint64_t timers_next(const struct timers *timers)
+{
+    return timers->root ? timers->root->deadline : RI_NO_DEADLINE;
+}
+
+#endif

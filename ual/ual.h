@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * ual.h - the user access layer: objects, endpoint state machine, event dispatch, progress.
+ *
+ * What a front end (itapi today, a verbs front end later) is written against. Two storeys:
+ *   mechanism (section 3)  device, pd, mr, cq, qp, post, poll: a thin, safe layer over kal and the provider
+ *   policy    (section 4)  EVD, endpoint with its state machine, listen point, pending request
+ * itapi uses policy for events and connections and mechanism for posts.
+ *
+ * Work requests, completions, scatter elements and RNIC attributes are those of rnicpi.h sections 2, 3 and 5;
+ * a front end reaches them through this header only and calls nothing else of rnicpi.h or kal.h.
+ *
+ * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may be made from any
+ * thread; an object must not be freed while another thread is inside a call on it (waiters excepted: busy).
+ * Calls marked [data] never block, allocate or take a lock that is not the object's own.
+ */
+#ifndef ITAL_UAL_H
+#define ITAL_UAL_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+
+#include "rnicpi.h"
+
+#define UAL_PUBLIC __attribute__((visibility("default")))
+
+enum ual_status {
+    UAL_OK = 0,
+    UAL_ERR_INVALID_HANDLE,   /* NULL, stale or of another type */
+    UAL_ERR_DEAD,             /* IA failed, or this process is a forked copy */
+    UAL_ERR_INVALID_ARGUMENT,
+    UAL_ERR_INVALID_STATE,
+    UAL_ERR_NOT_SUPPORTED,
+    UAL_ERR_NO_RESOURCES,
+    UAL_ERR_LIMIT,
+    UAL_ERR_BUSY,
+    UAL_ERR_EMPTY,            /* no event queued */
+    UAL_ERR_FULL,             /* work queue or software EVD full */
+    UAL_ERR_TIMED_OUT,
+    UAL_ERR_INTERRUPTED,      /* a signal was handled */
+    UAL_ERR_ABORTED,          /* the IA or EVD went away while waiting */
+    UAL_ERR_WAITER_LIMIT,
+    UAL_ERR_NO_INTERFACE,
+    UAL_ERR_CONFIGURATION,
+    UAL_ERR_PERMISSION,
+    UAL_ERR_ADDRESS,          /* memory not mapped */
+    UAL_ERR_ACCESS,
+    UAL_ERR_ADDRESS_IN_USE,
+    UAL_ERR_UNREACHABLE,
+    UAL_ERR_EXISTS,           /* the IA has an EVD for that asynchronous stream; a callback is attached */
+    UAL_STATUS_COUNT
+};
+UAL_PUBLIC const char *ual_status_name(enum ual_status status);
+
+/* ------------------------------------------------------------------------------------------------
+ * 1. Handles
+ *
+ * A handle names a slot of one table and the slot's generation: bits 0-3 type, 4-23 slot, 24-63 generation. Slots are
+ * never unmapped, so looking one up is a load and a compare whatever the value is, and a freed handle never
+ * matches again. Handle values are never 0. In a forked child the table is empty: see ual_lookup_failed.
+ */
+typedef uintptr_t ual_handle;
+
+enum ual_type {
+    UAL_IA = 1,
+    UAL_PZ,
+    UAL_MR,
+    UAL_MW,
+    UAL_SRQ,
+    UAL_EVD,
+    UAL_EP,
+    UAL_LISTEN,
+    UAL_REQUEST, /* an undecided connection request */
+    UAL_AH,
+    UAL_UD_REQUEST,
+    UAL_TYPE_COUNT
+};
+
+struct ual_ia;
+
+/* First member of every ual object that has a handle. */
+struct ual_object {
+    ual_handle handle;
+    enum ual_type type;
+    atomic_int has_context;
+    struct ual_ia *ia;         /* the IA itself for UAL_IA */
+    _Atomic uint64_t context;  /* the consumer's, see ual_context_set */
+};
+
+struct ual_slot {
+    _Atomic ual_handle handle; /* 0: free */
+    void *object;
+};
+
+#define UAL_SLOT_BITS 20
+extern UAL_PUBLIC struct ual_slot ual_slots[]; /* 2^UAL_SLOT_BITS; pages appear as they are used */
+
+/* The object of a handle, or NULL. [data] */
+static inline void *ual_lookup(ual_handle handle, enum ual_type type)
+{
+    const struct ual_slot *slot = &ual_slots[(handle >> 4) & ((1u << UAL_SLOT_BITS) - 1)];
+
+    if (__builtin_expect(atomic_load_explicit(&slot->handle, memory_order_acquire) != handle, 0) ||
+        __builtin_expect((handle & 15) != (ual_handle)type, 0))
+        return NULL;
+    return slot->object;
+}
+
+/* Object of any type, or NULL. */
+UAL_PUBLIC struct ual_object *ual_lookup_any(ual_handle handle);
+/* Why a lookup failed: UAL_ERR_DEAD in a forked child, else UAL_ERR_INVALID_HANDLE. */
+UAL_PUBLIC enum ual_status ual_lookup_failed(void);
+
+UAL_PUBLIC void ual_context_set(struct ual_object *object, uint64_t context);
+UAL_PUBLIC bool ual_context_get(struct ual_object *object, uint64_t *context); /* false: never set */
+
+/* ------------------------------------------------------------------------------------------------
+ * 2. Interfaces, configuration, reports (strings are lent for the call of fn)
+ */
+struct ual_interface {
+    const char *name, *provider, *device;
+    enum ri_transport transport;
+    bool usable;
+    const char *reason, *advice;
+};
+struct ual_provider {
+    const char *name, *path, *reason, *advice, *version, *description;
+    bool usable;
+    uint16_t abi_major, abi_minor;
+};
+struct ual_option {
+    const char *section, *provider, *name, *type, *value, *unit, *text;
+};
+UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *), void *arg);
+UAL_PUBLIC enum ual_status ual_provider_list(void (*fn)(const struct ual_provider *, void *), void *arg);
+UAL_PUBLIC enum ual_status ual_option_list(void (*fn)(const struct ual_option *, void *), void *arg);
+UAL_PUBLIC enum ual_status ual_config_write(void (*fn)(const char *line, void *), void *arg);
+/* Path of the configuration file that was read; "" for built-in defaults. Truncated to size. */
+UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
+
+/* ------------------------------------------------------------------------------------------------
+ * 3. Mechanism
+ */
+
+/* Interface adapter. close tears down what is still open in the right order, wakes waiters with
+ * UAL_ERR_ABORTED, and waits at most option close_timeout for connections that are still closing in order. */
+UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_ia **ia);
+UAL_PUBLIC enum ual_status ual_ia_close(struct ual_ia *ia);
+UAL_PUBLIC const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia);
+UAL_PUBLIC const char *ual_ia_name(const struct ual_ia *ia);
+UAL_PUBLIC const char *ual_ia_provider(const struct ual_ia *ia);
+UAL_PUBLIC const char *ual_ia_option(const struct ual_ia *ia, const char *name); /* NULL unknown */
+UAL_PUBLIC enum ual_status ual_ia_port(struct ual_ia *ia, struct ri_port_attr *attr);
+UAL_PUBLIC enum ual_status ual_ia_route(struct ual_ia *ia, uint32_t port, const struct sockaddr *destination,
+                                        struct sockaddr_storage *source);
+/* The asynchronous EVDs of the IA, 0 when there is none. */
+UAL_PUBLIC ual_handle ual_ia_affiliated(const struct ual_ia *ia);
+UAL_PUBLIC ual_handle ual_ia_unaffiliated(const struct ual_ia *ia);
+static inline ual_handle ual_handle_of(const void *object)
+{
+    return ((const struct ual_object *)object)->handle;
+}
+
+struct ual_pz;
+UAL_PUBLIC enum ual_status ual_pz_create(struct ual_ia *ia, struct ual_pz **pz);
+UAL_PUBLIC enum ual_status ual_pz_free(struct ual_pz *pz); /* UAL_ERR_BUSY */
+
+/* Memory region. The fields are set at creation and read without a lock by posts. */
+struct ual_mr {
+    struct ual_object object;
+    struct ual_pz *pz;
+    void *addr;
+    uint64_t length;
+    uint32_t access;    /* enum ri_access */
+    uint32_t lkey, rkey;
+    uint32_t flags;     /* the front end's own, not looked at */
+    uint32_t shared_id;
+    struct kal_region *region;
+};
+UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length, uint32_t access,
+                                         uint32_t flags, uint32_t shared_id, struct ual_mr **mr);
+/* New access rights and/or PZ (NULL: keep); the keys change. */
+UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t access);
+UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
+
+/* Counters of an object: pairs of static name and value. *count in: room, out: how many exist. */
+UAL_PUBLIC enum ual_status ual_counters(struct ual_object *object, const char **names, uint64_t *values,
+                                        size_t *count);
+
+/* ------------------------------------------------------------------------------------------------
+ * 4. Policy: events
+ */
+enum ual_stream {
+    UAL_STREAM_DTO = 1,     /* a provider CQ */
+    UAL_STREAM_REQUEST,     /* connection requests */
+    UAL_STREAM_CONNECTION,  /* connection messages */
+    UAL_STREAM_AFFILIATED,
+    UAL_STREAM_UNAFFILIATED,
+    UAL_STREAM_SOFTWARE,
+    UAL_STREAM_NOTIFICATION /* aggregate EVD */
+};
+
+enum ual_evd_flags {
+    UAL_EVD_FD = 1u << 0,            /* make a pollable descriptor */
+    UAL_EVD_NOTIFICATIONS = 1u << 1, /* aggregate: deliver which EVD is ready instead of its events */
+};
+
+#define UAL_PRIVATE_DATA_MAX 256u /* octets that an event carries */
+
+struct ual_request_event {
+    ual_handle request;          /* one-shot identifier for accept, reject, migrate */
+    ual_handle listen;
+    struct sockaddr_storage peer, local;
+    uint32_t port;
+    uint32_t ird, ord;           /* the requester's own */
+    bool depths_valid;
+    uint16_t private_data_length;
+    uint8_t private_data[UAL_PRIVATE_DATA_MAX];
+};
+
+enum ual_connection_message {
+    UAL_ACCEPT_ARRIVED = 1,
+    UAL_ESTABLISHED,
+    UAL_DISCONNECTED,
+    UAL_PEER_REJECTED,
+    UAL_NONPEER_REJECTED,
+    UAL_BROKEN
+};
+
+struct ual_connection_event {
+    enum ual_connection_message message;
+    ual_handle ep;
+    ual_handle request;                /* identifier of the request or of the arrived accept; 0 none */
+    enum ri_connection_reason reason;  /* non-peer reject */
+    uint32_t ird, ord;
+    bool depths_valid;
+    struct sockaddr_storage local, peer;
+    uint16_t private_data_length;
+    uint8_t private_data[UAL_PRIVATE_DATA_MAX];
+};
+
+struct ual_async_event {
+    enum ri_event_type type;
+    ual_handle cause; /* EP, SRQ or EVD; affiliated */
+    uint32_t port;    /* unaffiliated */
+};
+
+/* One event. Only the member of the EVD's stream is written, nothing else of the structure. */
+struct ual_event {
+    enum ual_stream stream;
+    ual_handle evd; /* the EVD whose event it is (for an aggregate EVD: the member's) */
+    union {
+        struct ri_wc wc; /* wc.context: struct ual_object of the EP */
+        struct ual_request_event request;
+        struct ual_connection_event connection;
+        struct ual_async_event async;
+        void *software;
+        ual_handle ready; /* notification: the member that has events */
+    };
+};
+
+struct ual_evd;
+struct ual_evd_attr {
+    enum ual_stream stream;
+    uint32_t flags;      /* enum ual_evd_flags */
+    uint32_t size;       /* events, >= 1; the real one may be larger */
+    uint32_t threshold;  /* 0: none */
+    struct ual_evd *aggregate;
+};
+/* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size. UAL_ERR_NOT_SUPPORTED: threshold,
+ * aggregate or stream that is not built yet (docs/status.md). */
+UAL_PUBLIC enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr,
+                                          struct ual_evd **evd);
+UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: bound, waited on */
+UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);         /* -1 none; never read or written by the user */
+UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
+UAL_PUBLIC uint32_t ual_evd_size(const struct ual_evd *evd);
+
+/*
+ * Oldest event or UAL_ERR_EMPTY. An empty EVD runs the lane once and looks again; a non-empty one runs
+ * nothing. [data]
+ */
+UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
+
+/*
+ * Wait for an event, at most timeout_us (UINT64_MAX: for ever; 0: one look) and return it. *more (may be NULL): events
+ * left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT.
+ */
+UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
+                                        struct ual_event *event, size_t *more);
+
+/* ------------------------------------------------------------------------------------------------
+ * 5. Policy: endpoints and connections
+ */
+enum ual_ep_state { /* values of IT-API's it_ep_state_rc_t */
+    UAL_EP_UNCONNECTED = 0,
+    UAL_EP_ACTIVE1,
+    UAL_EP_ACTIVE2,
+    UAL_EP_PASSIVE,
+    UAL_EP_CONNECTED,
+    UAL_EP_NONOPERATIONAL,
+    UAL_EP_PASSIVE_WAIT_REQUEST, /* socket conversion */
+    UAL_EP_STATE_COUNT
+};
+
+struct ual_ep_attr {
+    uint32_t max_send_wr, max_recv_wr;
+    uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
+    uint32_t ird, ord;
+    uint32_t flags;        /* enum ri_qp_flags */
+    uint64_t max_payload;  /* octets of one Send; kept for the front end, checked by ual_post_* */
+};
+
+/* Read-only outside ual. state: enum ual_ep_state. */
+struct ual_ep {
+    struct ual_object object;
+    atomic_int state;
+    struct ri_qp *qp;
+    struct ual_pz *pz;
+    struct ual_evd *request_evd, *receive_evd, *connect_evd;
+    struct ual_ep_attr attr; /* as given by the provider */
+    struct ual_ep_private *private_part;
+};
+
+/* The EVDs must be of streams DTO, DTO, CONNECTION (UAL_ERR_INVALID_ARGUMENT) and of the PZ's IA.
+ * connect_evd may be NULL for a mechanism user. */
+UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
+                                         struct ual_evd *receive_evd, struct ual_evd *connect_evd,
+                                         const struct ual_ep_attr *attr, struct ual_ep **ep);
+/* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP are purged. */
+UAL_PUBLIC enum ual_status ual_ep_free(struct ual_ep *ep);
+/* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED; else UAL_ERR_INVALID_STATE. Outstanding work is flushed first. */
+UAL_PUBLIC enum ual_status ual_ep_reset(struct ual_ep *ep);
+UAL_PUBLIC enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info);
+/* Addresses of the connection while connected or pending; UAL_ERR_INVALID_STATE otherwise. */
+UAL_PUBLIC enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *local,
+                                            struct sockaddr_storage *peer);
+
+struct ual_connect {
+    const struct sockaddr *source; /* NULL any */
+    const struct sockaddr *destination;
+    uint64_t timeout_us;           /* UINT64_MAX: the configured one */
+    bool negotiate_depths;
+    bool three_way;
+    const void *private_data;
+    uint16_t private_data_length;
+};
+UAL_PUBLIC enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect);
+/* request: from a request event (passive) or an ACCEPT_ARRIVED message (active, three-way).
+ * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. The request is used up on UAL_OK only. */
+UAL_PUBLIC enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle request, bool negotiate_depths,
+                                         const void *private_data, uint16_t private_data_length);
+UAL_PUBLIC enum ual_status ual_reject(ual_handle request, const void *private_data,
+                                      uint16_t private_data_length);
+UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data,
+                                             uint16_t private_data_length);
+
+struct ual_listen;
+UAL_PUBLIC enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+                                             const struct sockaddr *address, bool negotiate_depths,
+                                             struct sockaddr_storage *bound, struct ual_listen **listen);
+UAL_PUBLIC enum ual_status ual_listen_free(struct ual_listen *listen);
+UAL_PUBLIC void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,
+                                 ual_handle *evd, uint32_t *port);
+/* IA of an undecided request (for limits of private data), or NULL. */
+UAL_PUBLIC struct ual_ia *ual_request_ia(ual_handle request);
+
+/* ------------------------------------------------------------------------------------------------
+ * 6. Posts [data]
+ *
+ * State rules of IT-API: send requests only in CONNECTED and NONOPERATIONAL (there they complete flushed), else
+ * UAL_ERR_INVALID_STATE; receives in every state. UAL_ERR_FULL, INVALID_ARGUMENT, LIMIT, NOT_SUPPORTED.
+ */
+UAL_PUBLIC enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr);
+UAL_PUBLIC enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr);
+
+#endif /* ITAL_UAL_H */

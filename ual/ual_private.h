@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the rooms of ual share: the instance, object tables, lanes, the inside of the EVD. */
+#ifndef ITAL_UAL_PRIVATE_H
+#define ITAL_UAL_PRIVATE_H
+
+#include <pthread.h>
+
+#include "ual.h"
+
+#include "kal.h"
+
+/* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is full. */
+enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia);
+void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
+void ual_handle_forked(void);                    /* in the child: every lookup fails with UAL_ERR_DEAD */
+
+/* instance.c: the kal of this process, with ual's upcall table. Counted. */
+enum ual_status ual_instance_get(struct kal **kal);
+void ual_instance_put(struct kal *kal);
+enum ual_status ual_status_of_kal(enum kal_status status);
+enum ual_status ual_status_of_ri(enum ri_status status);
+
+/* fork.c: descriptors that a forked child must close. Registered by lanes and notifiers. */
+enum ual_status ual_fork_prepare(void); /* installs the atfork handler once */
+void ual_fork_track(int fd);
+void ual_fork_forget(int fd);
+
+/*
+ * lane.c: progress. One lane per IA today. A run is one non-blocking pass; see the block comment in lane.c.
+ */
+struct ual_lane;
+struct ual_waiter;
+enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index,
+                              uint64_t spin_ns, struct ual_lane **lane);
+/* End the background thread: runs come from the caller only from here on. */
+void ual_lane_stop(struct ual_lane *lane);
+/* After stop and after the provider's close: no watch or timer may be left. */
+void ual_lane_close(struct ual_lane *lane);
+struct ri_lane *ual_lane_provider(struct ual_lane *lane);
+/* One run that serves `first` first (NULL: nobody). Returns without doing anything when another thread runs the lane. */
+void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
+/* A run for a consumer that found its EVD empty: skips epoll on most calls. [data] */
+void ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
+/* Take the lane for something that must not overlap a run (tear-down); nests not. */
+void ual_lane_pause(struct ual_lane *lane);
+void ual_lane_resume(struct ual_lane *lane);
+/* True in the thread that is inside a run of this lane. */
+bool ual_lane_inside(const struct ual_lane *lane);
+
+/* The kal_upper half that lanes supply; lane_context is struct ual_lane. */
+enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
+                              struct ri_watch **watch);
+enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events);
+void ual_lane_unwatch(struct ri_watch *watch);
+void ual_lane_timer_set(void *lane_context, struct ri_timer *timer);
+void ual_lane_timer_cancel(void *lane_context, struct ri_timer *timer);
+void ual_lane_wake(void *lane_context);
+
+/* ia.c */
+struct ual_ia {
+    struct ual_object object;
+    struct kal *kal;
+    struct kal_rnic *rnic;
+    struct ual_lane *lane;
+    char *name;
+    pthread_mutex_t lock;      /* object lists and asynchronous EVDs; first in the lock order */
+    atomic_bool dead;          /* catastrophic */
+    struct ual_evd *affiliated, *unaffiliated;
+    struct ual_pz *pzs;        /* utlist doubly linked lists, for tear-down */
+    struct ual_mr_record *mrs;
+    struct ual_evd *evds;
+    struct ual_ep_private *eps;
+    struct ual_listen *listens;
+    struct ual_request *requests; /* undecided ones; under listen.c's lock */
+    struct ri_timer reaper;       /* listen.c: destroys requests that their peers withdrew */
+    bool reaper_set;              /* under listen.c's lock */
+};
+/* UAL_ERR_DEAD when the IA has failed. */
+static inline enum ual_status ual_ia_alive(const struct ual_ia *ia)
+{
+    return atomic_load_explicit(&ia->dead, memory_order_relaxed) ? UAL_ERR_DEAD : UAL_OK;
+}
+/* Raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP lock held. */
+void ual_ia_affiliated_event(struct ual_ia *ia, enum ri_event_type type, ual_handle cause);
+
+struct ual_pz {
+    struct ual_object object;
+    struct ri_pd *pd;
+    atomic_uint users;
+    struct ual_pz *prev, *next;
+};
+
+/* evd.c. Users (bind/unbind) make ual_evd_free answer busy. */
+void ual_evd_bind(struct ual_evd *evd);
+void ual_evd_unbind(struct ual_evd *evd);
+struct ri_cq *ual_evd_cq(struct ual_evd *evd); /* UAL_STREAM_DTO */
+/* Queue a copy of an event of the EVD's stream; false: full, the event is lost (connection EVDs keep two places
+ * in reserve for each bound EP, so their events are not). Wakes a waiter, descriptor. Any thread. */
+bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
+/* Drop queued connection messages of an EP, or request events of a listen point. */
+void ual_evd_purge(struct ual_evd *evd, ual_handle source);
+/* Make every waiter return UAL_ERR_ABORTED, and wait until none is left. */
+void ual_evd_abort(struct ual_evd *evd);
+void ual_evd_cq_fired(void *cq_context);                                 /* kal_upper.cq_event */
+void ual_evd_cq_error(void *cq_context, const struct ri_event *event);   /* kal_upper.cq_error */
+
+/* ep_connect.c, listen.c, ia.c: the other upcalls */
+void ual_ep_qp_event(void *qp_context, const struct ri_event *event);
+void ual_ep_connection_event(void *connection_context, const struct ri_connection_event *event);
+void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,
+                                   const struct ri_connect_request *request,
+                                   void **connection_context);
+void ual_srq_event(void *srq_context, const struct ri_event *event);
+void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event);
+
+#endif
