@@ -101,9 +101,20 @@ static it_boolean_t feature(const struct ri_rnic_attr *attr, uint64_t bit)
     return attr->features & bit ? IT_TRUE : IT_FALSE;
 }
 
-static size_t private_data_limit(uint32_t octets)
+size_t itapi_private_data_limit(uint32_t octets)
 {
     return octets < IT_MAX_PRIV_DATA ? octets : IT_MAX_PRIV_DATA;
+}
+
+it_status_t itapi_check_private_data(const void *data, size_t length, uint32_t limit)
+{
+    if (length == 0)
+        return IT_SUCCESS;
+    if (limit == 0)
+        return IT_ERR_PDATA_NOT_SUPPORTED;
+    if (length > itapi_private_data_limit(limit))
+        return IT_ERR_INVALID_PDATA_LENGTH;
+    return data ? IT_SUCCESS : IT_ERR_FAULT;
 }
 
 static void fill_vendor(const struct ri_rnic_attr *attr, it_ia_info_t *info)
@@ -115,7 +126,8 @@ static void fill_vendor(const struct ri_rnic_attr *attr, it_ia_info_t *info)
         return;
     }
     info->vendor.iwarp.valid_vid = attr->firmware[0] ? IT_TRUE : IT_FALSE;
-    strncpy((char *)info->vendor.iwarp.vid, attr->firmware, sizeof(info->vendor.iwarp.vid) - 1);
+    memcpy(info->vendor.iwarp.vid, attr->firmware,
+           strnlen(attr->firmware, sizeof(info->vendor.iwarp.vid) - 1));
 }
 
 static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
@@ -128,11 +140,9 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
     info->ird_ord_suppressible = attr->transport == RI_TRANSPORT_IWARP ? IT_TRUE : IT_FALSE;
     info->spigot_online_support = feature(attr, RI_FEATURE_SPIGOT_EVENTS);
     info->spigot_offline_support = info->spigot_online_support;
-    info->srq_support = IT_FALSE;
-    info->extended_iwarp_qp_states = IT_FALSE;
-    info->socket_conversion_support = IT_FALSE;
-    info->rdma_read_ord_increasable = feature(attr, RI_FEATURE_ORD_RAISE);
-    info->rdma_read_ird_modifiable = feature(attr, RI_FEATURE_IRD_MODIFY);
+    /* S-RQs, RMRs, socket conversion, atomics, linking: IT_FALSE (calloc) until they are built. */
+    info->rdma_read_ord_increasable = IT_FALSE; /* it_ep_modify */
+    info->rdma_read_ird_modifiable = IT_FALSE;
     info->addr_mode_relative_support = feature(attr, RI_FEATURE_ZERO_BASED);
     info->rdma_read_requires_remote_write = feature(attr, RI_FEATURE_READ_SINK_REMOTE_WRITE);
     info->dto_evd_overflow_detection = feature(attr, RI_FEATURE_CQ_HOLDS_OVERFLOW);
@@ -140,10 +150,10 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 
 static void fill_private_data(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 {
-    info->connect_private_data_len = private_data_limit(attr->connect_private_data);
-    info->accept_private_data_len = private_data_limit(attr->accept_private_data);
-    info->reject_private_data_len = private_data_limit(attr->reject_private_data);
-    info->disconnect_private_data_len = private_data_limit(attr->disconnect_private_data);
+    info->connect_private_data_len = itapi_private_data_limit(attr->connect_private_data);
+    info->accept_private_data_len = itapi_private_data_limit(attr->accept_private_data);
+    info->reject_private_data_len = itapi_private_data_limit(attr->reject_private_data);
+    info->disconnect_private_data_len = itapi_private_data_limit(attr->disconnect_private_data);
 }
 
 static it_boolean_t fill_addresses(const struct ri_port_attr *port, it_spigot_info_t *spigot)

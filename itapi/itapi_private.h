@@ -48,19 +48,31 @@ static inline bool mask_has(unsigned int mask, unsigned int bit)
 }
 
 /* address.c */
+/* A Path as socket addresses; ports in network order, 0 any. *has_source: the Path or local_port names one. */
 it_status_t itapi_path_addresses(const it_path_t *path, uint16_t local_port, uint16_t remote_port,
                                  struct sockaddr_storage *source, bool *has_source,
                                  struct sockaddr_storage *destination);
 bool itapi_net_addr_of(const struct sockaddr_storage *address, it_net_addr_t *net_addr);
-void itapi_path_of(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
-                   it_path_t *path);
+void itapi_path_of(struct ual_ia *ia, const struct sockaddr_storage *local,
+                   const struct sockaddr_storage *peer, it_path_t *path);
+size_t itapi_spigot_of(struct ual_ia *ia, const struct sockaddr_storage *local);
+uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order */
+
+/* connect.c: kind of qualifier that a listen point was created with */
+it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
+                                  const struct sockaddr_storage *peer);
 
 /* event.c */
 void itapi_translate(const struct ual_event *from, it_event_t *to);
 
-/* lmr.c */
-struct ri_sge;
+/* lmr.c: the memory of a work request, in the provider's terms. pz: the only one allowed, NULL any; access: what
+ * the LMRs must grant (enum ri_access). Fills sges[0 .. count - 1] and the sum of the lengths, < 2^32. [data] */
 it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_t limit,
-                           uint32_t access, struct ri_sge *sges, uint64_t *total);
+                           const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
+                           uint64_t *total);
+
+/* ia.c: limits of private data, and the check that all calls with private data share. */
+size_t itapi_private_data_limit(uint32_t octets);
+it_status_t itapi_check_private_data(const void *data, size_t length, uint32_t limit);
 
 #endif

@@ -43,7 +43,7 @@
  * late see `dead` and go. A destroy call from inside an upcall of the same object does not wait for itself: the
  * memory goes with the last reference.
  *
- * Who frees a passive start-up that ual has not seen: whoever takes it out of listener->kept.
+ * A passive start-up that ual has not seen is ended by whoever takes it (cm_keep_take): a run, or the listener's end.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -357,11 +357,29 @@ enum kal_status kal_cm_open(struct kal_rnic *rnic)
     if (!cm)
         return KAL_ERR_NO_RESOURCES;
     pthread_mutex_init(&cm->lock, NULL);
-    pthread_cond_init(&cm->qp_idle, NULL);
+    pthread_cond_init(&cm->changed, NULL);
     cm->spare_fd = -1;
     read_options(rnic, &cm->options);
     rnic->cm = cm;
     return KAL_OK;
+}
+
+static void destroy_orphans(struct kal_cm *cm)
+{
+    struct kal_connection *c;
+
+    pthread_mutex_lock(&cm->lock);
+again:
+    DL_FOREACH(cm->connections, c) {
+        if (!c->orphan)
+            continue;
+        c->orphan = false;
+        pthread_mutex_unlock(&cm->lock);
+        kal_connection_destroy(c);
+        pthread_mutex_lock(&cm->lock);
+        goto again;
+    }
+    pthread_mutex_unlock(&cm->lock);
 }
 
 enum kal_status kal_cm_close(struct kal_rnic *rnic, bool force)
@@ -371,6 +389,7 @@ enum kal_status kal_cm_close(struct kal_rnic *rnic, bool force)
 
     if (!cm)
         return KAL_OK;
+    destroy_orphans(cm);
     pthread_mutex_lock(&cm->lock);
     if (cm->connections || cm->listeners)
         status = KAL_ERR_BUSY;
@@ -392,7 +411,7 @@ void kal_cm_free(struct kal_rnic *rnic)
     rnic->cm = NULL;
     if (cm->spare_fd >= 0)
         close(cm->spare_fd);
-    pthread_cond_destroy(&cm->qp_idle);
+    pthread_cond_destroy(&cm->changed);
     pthread_mutex_destroy(&cm->lock);
     free(cm);
 }
@@ -430,7 +449,7 @@ again:
         if (c->qp != qp)
             continue;
         if (c->qp_busy) {
-            pthread_cond_wait(&cm->qp_idle, &cm->lock);
+            pthread_cond_wait(&cm->changed, &cm->lock);
             goto again;
         }
         c->qp = NULL;
@@ -452,10 +471,16 @@ static void run_state(struct kal_connection *c)
     case CM_PENDING:
     case CM_ACCEPTING:
     case CM_REJECTING: cm_passive_run(c); break;
+    case CM_ENDED:
+        if (c->ri && cm_a_adopt(c)) {
+            pthread_mutex_unlock(&c->guard.lock);
+            kal_connection_destroy(c);
+            pthread_mutex_lock(&c->guard.lock);
+        }
+        break;
     case CM_IDLE:
     case CM_MOVING:
     case CM_ESTABLISHED:
-    case CM_ENDED:
     case CM_FOREIGN: break;
     }
 }
@@ -753,7 +778,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     status = kal_qp_modify(connection->rnic, qp, &modify);
     pthread_mutex_lock(&cm->lock);
     connection->qp_busy = false;
-    pthread_cond_broadcast(&cm->qp_idle);
+    pthread_cond_broadcast(&cm->changed);
     pthread_mutex_unlock(&cm->lock);
     pthread_mutex_lock(&connection->guard.lock);
 

@@ -96,16 +96,19 @@ struct kal_connection {
     /* Active only: for a second attempt. */
     struct sockaddr_storage source, destination;
     uint64_t connect_by;
+    int connect_error; /* connect(2) knew at once; told by the run */
     bool retried;
 
     /* Passive only: a reference is held from accept(2) to the decision. */
     struct kal_listener *listener;
-    bool kept;              /* in listener->kept: kal's own; under the listener's lock */
+    bool kept;              /* in listener->kept: kal's own; under the listener's lock, as is: */
+    bool taken;             /* kept, and somebody is ending it */
     struct kal_connection *kept_prev, *kept_next;
 
     struct ri_connection *ri; /* CM_FOREIGN */
 
     /* Under cm->lock. */
+    bool orphan; /* set A, refused inside the provider's upcall: to be destroyed by the next run */
     struct kal_connection *prev, *next;             /* cm->connections */
     struct ri_qp *qp;                               /* attached for the time of the start-up */
     bool qp_busy;                                   /* the hand-over is inside the provider */
@@ -135,7 +138,7 @@ struct cm_linger;
 struct kal_cm {
     struct cm_options options;
     pthread_mutex_t lock; /* leaf of the manager: lists, spare descriptor, attached QPs */
-    pthread_cond_t qp_idle;
+    pthread_cond_t changed; /* a hand-over has left the provider, a linger has ended */
     struct kal_connection *connections, *attached;
     struct kal_listener *listeners;
     struct cm_linger *lingers;
@@ -200,12 +203,19 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
 /* ---- cm_passive.c ---- */
 void cm_passive_run(struct kal_connection *connection); /* STARTING to REJECTING. Lane, locked */
 void cm_passive_expired(struct kal_connection *connection);
-bool cm_keep_remove(struct kal_connection *connection); /* from the listener's list; false: was not in */
+bool cm_keep_take(struct kal_connection *connection); /* the right to end a kept one; false: is another's */
+void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
 void cm_listener_leave(struct kal_connection *connection, bool undecided); /* gives the reference back */
 void cm_to_linger(struct kal_connection *connection); /* unwatched stream; FIN has been sent */
+enum kal_status cm_passive_reply(struct kal_connection *connection,
+                                 const struct ri_connect_param *param); /* encode, agree. Locked */
 
 /* ---- cm_convert.c ---- */
 void cm_convert_run(struct kal_connection *connection); /* LAST_WORDS, CONVERTING. Lane, locked */
+void cm_convert_request(struct kal_connection *connection); /* the peer's Request is there: accept it */
+
+/* ---- cm_listener.c ---- */
+void cm_listener_free(struct kal_listener *listener); /* after the last reference */
 
 /* ---- cm_linger.c ---- */
 /* Takes fd, which is in no epoll set: reads and drops until the peer's end, bounded, then closes. */
@@ -215,6 +225,8 @@ void cm_linger_end_all(struct kal_rnic *rnic);
 /* ---- cm_set_a.c: the same calls, by the provider's own connection manager ---- */
 enum kal_status cm_a_create(struct kal_connection *connection);
 void cm_a_destroy(struct kal_connection *connection);
+void cm_a_orphan(struct kal_connection *connection); /* locked */
+bool cm_a_adopt(struct kal_connection *connection);  /* the right to destroy an orphan */
 enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
                              const struct ri_connect_param *param);
 enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
@@ -227,6 +239,5 @@ enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *p
 enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
                             struct sockaddr_storage *bound);
 void cm_a_listen_destroy(struct kal_listener *listener);
-enum kal_status cm_a_info(struct kal_connection *connection, struct ri_connection_event *info);
 
 #endif

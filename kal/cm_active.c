@@ -40,18 +40,19 @@ static int bind_source(const struct kal_connection *c, int fd)
 static int open_socket(struct kal_connection *c)
 {
     const struct sockaddr *destination = (const struct sockaddr *)&c->destination;
-    int fd, error;
+    int fd, error = 0;
 
     fd = socket(destination->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
     if (fd < 0)
         return errno;
     cm_socket_options(c->rnic, fd);
-    if (bind_source(c, fd) || (connect(fd, destination, cm_address_length(destination)) &&
-                               errno != EINPROGRESS && errno != EINTR && errno != ECONNREFUSED)) {
+    if (bind_source(c, fd) || connect(fd, destination, cm_address_length(destination)))
         error = errno;
+    if (error && error != EINPROGRESS && error != EINTR && error != ECONNREFUSED) {
         close(fd);
         return error;
     }
+    c->connect_error = error == ECONNREFUSED ? error : 0;
     c->stream.fd = fd;
     c->stream.length = 0;
     c->out_sent = 0;
@@ -381,7 +382,9 @@ static void connected(struct kal_connection *c)
     socklen_t length = sizeof error;
     struct sockaddr_storage peer;
 
-    if (getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &length))
+    if (c->connect_error)
+        error = c->connect_error;
+    else if (getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &length))
         error = errno;
     length = sizeof peer;
     if (!error && getpeername(c->stream.fd, (struct sockaddr *)&peer, &length)) {

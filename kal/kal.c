@@ -18,17 +18,19 @@ static struct kal *instance;
 static enum kal_status make_policy(struct kal *kal)
 {
     const struct kal_setting *rule;
+    enum kal_status status;
     char why[160];
 
     kal->policy = kal_policy_create();
     if (!kal->policy)
         return KAL_ERR_NO_RESOURCES;
     LL_FOREACH (kal->config->rules, rule) {
-        if (!kal_policy_add(kal->policy, rule->name, rule->value, why, sizeof why)) {
+        status = kal_policy_add(kal->policy, rule->name, rule->value, why, sizeof why);
+        if (status == KAL_ERR_CONFIGURATION)
             kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", kal->config->source, rule->line, rule->name,
                     rule->value, why);
-            return KAL_ERR_CONFIGURATION;
-        }
+        if (status != KAL_OK)
+            return status;
     }
     return KAL_OK;
 }

@@ -166,18 +166,18 @@ static enum ri_status lock_gaps(struct kal_pins *pins, uintptr_t start, uintptr_
     return RI_OK;
 }
 
-/* Room for all that one change may add: two splits, and a gap before each range touched and at the end. */
-static bool reserve(struct kal_pins *pins, uintptr_t start, uintptr_t end)
+/*
+ * Room for one pin more. Every edge in the table is an edge of a live pin, so n of them make at most 2n - 1 ranges
+ * and gaps; with that reserved here, neither the rest of kal_pin nor kal_unpin can run out of memory.
+ */
+static bool reserve(struct kal_pins *pins)
 {
-    size_t first = first_behind(pins, start), touched = 0, need;
+    size_t need = 2 * (pins->live + 1);
     struct kal_pin_range *more;
 
-    while (first + touched < pins->used && pins->ranges[first + touched].start < end)
-        touched++;
-    need = pins->used + touched + 3;
     if (need <= pins->room)
         return true;
-    need += need / 2;
+    need += need / 2 + 8;
     more = realloc(pins->ranges, need * sizeof *more);
     if (!more)
         return false;
@@ -232,7 +232,7 @@ enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length)
     if (!to_pages(addr, length, &start, &end))
         return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&pins->lock);
-    if (!reserve(pins, start, end))
+    if (!reserve(pins))
         goto unlock;
     status = lock_gaps(pins, start, end);
     if (status != RI_OK)
@@ -243,6 +243,7 @@ enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length)
     split(pins, end);
     for (i = first_behind(pins, start); i < pins->used && pins->ranges[i].start < end; i++)
         pins->ranges[i].count++;
+    pins->live++;
     join(pins, start, end);
 unlock:
     pthread_mutex_unlock(&pins->lock);
@@ -257,11 +258,6 @@ void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length)
     if (!to_pages(addr, length, &start, &end))
         return;
     pthread_mutex_lock(&pins->lock);
-    if (!reserve(pins, start, end)) {
-        /* Shrinking needs memory only for splits; without it the pages stay locked until exit. */
-        kal_log(RI_LOG_WARNING, "out of memory: %llu octets stay pinned", (unsigned long long)length);
-        goto unlock;
-    }
     split(pins, start);
     split(pins, end);
     first = kept = first_behind(pins, start);
@@ -273,7 +269,7 @@ void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length)
     }
     memmove(&pins->ranges[kept], &pins->ranges[i], (pins->used - i) * sizeof *pins->ranges);
     pins->used -= i - kept;
+    pins->live--;
     join(pins, start, end);
-unlock:
     pthread_mutex_unlock(&pins->lock);
 }

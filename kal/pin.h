@@ -20,6 +20,7 @@ struct kal_pins {
     pthread_mutex_t lock; /* leaf; held over mlock and munlock */
     struct kal_pin_range *ranges; /* sorted, disjoint, neighbours differ in count where they touch */
     size_t used, room;
+    size_t live; /* pins not undone yet */
     struct kal_account *account;  /* KAL_ACCOUNT_PINNED */
     bool dont_fork;               /* the kernel does not copy pinned pages on fork: MADV_DONTFORK */
 };
@@ -33,7 +34,7 @@ void kal_pins_destroy(struct kal_pins *pins);
  * empty or wrapping. Nothing changes then. May block.
  */
 enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length);
-/* The same range again. */
+/* Undo one kal_pin of exactly this range. Never fails. */
 void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length);
 
 #endif

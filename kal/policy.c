@@ -84,13 +84,17 @@ static bool wrong(struct words *words, const char *format, ...)
 
 static bool number_of(const char *text, unsigned long limit, unsigned long *out)
 {
+    unsigned long number;
     char *end;
 
     if (*text < '0' || *text > '9')
         return false;
     errno = 0;
-    *out = strtoul(text, &end, 10);
-    return !errno && !*end && *out <= limit;
+    number = strtoul(text, &end, 10);
+    if (errno || *end || number > limit)
+        return false;
+    *out = number;
+    return true;
 }
 
 static bool parse_prefix(struct words *words, struct rule *rule)
@@ -210,28 +214,26 @@ static bool parse_rule(struct words *words, struct rule *rule)
     return true;
 }
 
-bool kal_policy_add(struct kal_policy *policy, const char *name, const char *text, char *why,
-                    size_t why_size)
+enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
+                               char *why, size_t why_size)
 {
     struct words words = { .why = why, .why_size = why_size };
     struct rule *rule = calloc(1, sizeof *rule);
     char *copy = strdup(text);
-    bool added = false;
+    enum kal_status status = KAL_ERR_NO_RESOURCES;
 
     if (rule)
         rule->name = strdup(name);
-    if (!rule || !rule->name || !copy) {
-        wrong(&words, "out of memory");
-    } else {
+    if (rule && rule->name && copy) {
         words.current = strtok_r(copy, " \t", &words.state);
-        added = parse_rule(&words, rule);
+        status = parse_rule(&words, rule) ? KAL_OK : KAL_ERR_CONFIGURATION;
     }
     free(copy);
-    if (added)
+    if (status == KAL_OK)
         LL_APPEND(policy->rules, rule);
     else if (rule)
         rule_free(rule);
-    return added;
+    return status;
 }
 
 /* ---- asking ---- */

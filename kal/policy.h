@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "rnicpi.h"
+#include "kal.h"
 
 struct kal_policy;
 
@@ -15,10 +15,11 @@ void kal_policy_destroy(struct kal_policy *policy);
 
 /*
  * Append one rule: `allow|deny connect|listen|request|any [to|from|on|at ADDRESS[/PREFIX]|any] [port N[-M]]
- * [user NAME|UID]`. False with why[] filled with one sentence; nothing is appended then.
+ * [user NAME|UID]`. KAL_ERR_CONFIGURATION (with why[] filled with one sentence) or KAL_ERR_NO_RESOURCES;
+ * nothing is appended then.
  */
-bool kal_policy_add(struct kal_policy *policy, const char *name, const char *text, char *why,
-                    size_t why_size);
+enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
+                               char *why, size_t why_size);
 
 /*
  * The first rule that matches decides; without one the answer is yes. *rule is the deciding rule's name or NULL.

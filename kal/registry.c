@@ -241,20 +241,25 @@ static lt_dlhandle open_module(const char *path)
     return handle;
 }
 
+/*
+ * libltdl binds lazily and swallows the linker's message. So the linker is asked first, to bind everything:
+ * a function that is missing is told now and not in the middle of traffic.
+ */
 static enum kal_status load(struct kal *kal, struct kal_provider *provider)
 {
-    lt_dlhandle handle = open_module(provider->path);
-    const char *error;
+    void *bound = dlopen(provider->path, RTLD_NOW | RTLD_LOCAL);
+    const char *error = bound ? NULL : dlerror();
+    lt_dlhandle handle = bound ? open_module(provider->path) : NULL;
 
-    if (!handle) {
-        error = dlerror(); /* says more than lt_dlerror, where the linker was reached at all */
-        if (!error)
-            error = lt_dlerror();
-        free(provider->advice);
-        return reject(provider, text_of("it cannot be loaded: %s", error ? error : "no reason given"),
-                      text_of("install what it needs (ldd shows it), or install the provider again"));
-    }
-    return adopt(kal, provider, lt_dlsym(handle, RI_PROVIDER_SYMBOL));
+    if (bound)
+        dlclose(bound); /* libltdl's handle keeps it */
+    if (handle)
+        return adopt(kal, provider, lt_dlsym(handle, RI_PROVIDER_SYMBOL));
+    if (!error)
+        error = lt_dlerror();
+    free(provider->advice);
+    return reject(provider, text_of("it cannot be loaded: %s", error ? error : "no reason given"),
+                  text_of("install what it needs (ldd shows it), or install the provider again"));
 }
 
 static enum kal_status add_file(struct kal *kal, const char *folder, const char *file)

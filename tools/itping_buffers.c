@@ -7,6 +7,8 @@
 #endif
 #include "tools/itping.h"
 
+#include <string.h>
+
 #include "tools/common/tool.h"
 
 void ping_needs(const struct ping_hello *hello, bool server, const struct adapter *adapter,

@@ -30,6 +30,7 @@ struct ual_evd {
     enum ual_stream stream;
     uint32_t size;
     atomic_uint bound;
+    atomic_bool overflowed;     /* once */
     struct notifier notifier;
     struct ri_cq *cq;           /* DTO */
     struct spinlock queue_lock; /* others */
@@ -232,12 +233,24 @@ bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
     }
     spinlock_unlock(&evd->queue_lock);
     if (!fits) {
+        if (evd->stream != UAL_STREAM_SOFTWARE)
+            atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
         free(node);
         return false;
     }
     atomic_thread_fence(memory_order_seq_cst);
     notifier_raise(&evd->notifier);
     return true;
+}
+
+enum ual_status ual_evd_post(struct ual_evd *evd, void *data)
+{
+    struct ual_event event;
+
+    if (evd->stream != UAL_STREAM_SOFTWARE)
+        return UAL_ERR_INVALID_ARGUMENT;
+    event.software = data;
+    return ual_evd_push(evd, &event) ? UAL_OK : UAL_ERR_FULL;
 }
 
 static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
@@ -277,6 +290,7 @@ void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
     struct ual_ia *ia = evd->object.ia;
     struct ual_event report = {.async = {.type = event->type, .cause = evd->object.handle}};
 
+    atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
     kal_log(RI_LOG_ERROR, "a DTO EVD of %u events overflowed; make it as large as all work that its "
                           "endpoints may have outstanding", evd->size);
     pthread_mutex_lock(&ia->lock);
@@ -295,6 +309,17 @@ void ual_evd_bind(struct ual_evd *evd)
 void ual_evd_unbind(struct ual_evd *evd)
 {
     atomic_fetch_sub(&evd->bound, 1);
+}
+
+bool ual_evd_bound(const struct ual_evd *evd)
+{
+    return evd->stream == UAL_STREAM_AFFILIATED || evd->stream == UAL_STREAM_UNAFFILIATED ||
+           atomic_load_explicit(&evd->bound, memory_order_relaxed);
+}
+
+bool ual_evd_overflowed(const struct ual_evd *evd)
+{
+    return atomic_load_explicit(&evd->overflowed, memory_order_relaxed);
 }
 
 struct ri_cq *ual_evd_cq(struct ual_evd *evd)

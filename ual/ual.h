@@ -85,6 +85,7 @@ struct ual_object {
     atomic_int has_context;
     struct ual_ia *ia;         /* the IA itself for UAL_IA */
     _Atomic uint64_t context;  /* the consumer's, see ual_context_set */
+    _Atomic uint32_t note;     /* the front end's own, 0 at first, not looked at */
 };
 
 struct ual_slot {
@@ -275,6 +276,11 @@ UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: b
 UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);         /* -1 none; never read or written by the user */
 UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
 UAL_PUBLIC uint32_t ual_evd_size(const struct ual_evd *evd);
+/* Does anything feed it: an EP, a listen point; asynchronous streams always. Did it overflow? */
+UAL_PUBLIC bool ual_evd_bound(const struct ual_evd *evd);
+UAL_PUBLIC bool ual_evd_overflowed(const struct ual_evd *evd);
+/* Queue a software event. UAL_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but allocates] */
+UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
 
 /*
  * Oldest event or UAL_ERR_EMPTY. An empty EVD runs the lane once and looks again; a non-empty one runs

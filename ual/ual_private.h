@@ -90,6 +90,11 @@ struct ual_pz {
     struct ual_pz *prev, *next;
 };
 
+struct ual_mr_record {
+    struct ual_mr mr;
+    struct ual_mr_record *prev, *next;
+};
+
 /* evd.c. Users (bind/unbind) make ual_evd_free answer busy. */
 void ual_evd_bind(struct ual_evd *evd);
 void ual_evd_unbind(struct ual_evd *evd);

@@ -92,7 +92,8 @@ struct wq {
     struct spinlock retire;  /* done, and pushing completions in order */
     uint32_t mask, depth, max_sge;
     size_t stride;
-    uint8_t *slots;
+    uint8_t *slots;          /* aligned to cache lines, inside allocation */
+    void *allocation;
     atomic_uint posted;      /* next index to post */
     atomic_uint next;        /* next to execute: sends under tx, receives under rx */
     atomic_uint done;        /* next to retire */
@@ -137,12 +138,14 @@ struct cq {
     uint32_t armed_count;
     atomic_bool fired, overflowed;
     atomic_uint upcalls, users;
-    atomic_uint blocked;      /* QPs that wait for room */
-    struct qp *blocked_head;  /* under lock; linked by qp->blocked_next[] */
+    atomic_bool overflow_noted; /* cq_settle has to tell of it */
+    atomic_uint blocked;      /* queues that wait for room */
+    /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
+    struct qp *blocked_head[2], *blocked_tail[2];
 };
 
 /* False: full; the QP is on the blocked list then and is retired again when room appears. */
-bool cq_push(struct cq *cq, struct qp *qp, const struct ri_wc *wc, uint32_t index);
+bool cq_push(struct cq *cq, struct qp *qp, struct wq *wq, const struct ri_wc *wc, uint32_t index);
 void cq_settle(struct cq *cq);
 void cq_purge(struct cq *cq, struct qp *qp);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
@@ -180,12 +183,13 @@ struct stream {
     struct ri_timer timer;
     struct spinlock rx;          /* receive side and state */
     enum stream_state state;     /* under rx */
-    struct qp *qp;               /* NULL: destroyed; under rx */
+    _Atomic(struct qp *) qp;     /* NULL: gone; written under rx */
     bool input_ended, output_ended; /* FIN received, FIN sent; under rx */
     bool announce;               /* report the end of the close to the QP; under rx */
     atomic_bool want_output;     /* EPOLLOUT asked for */
     uint8_t *rest;               /* octets of an FPDU that has not arrived whole; under rx */
     uint32_t rest_length, rest_room;
+    bool rest_fresh;             /* rest came with the hand-over: parse it without waiting for more */
     uint8_t *tail;               /* output of a closing stream */
     size_t tail_length, tail_sent;
     /* lists; under lane->lock */
@@ -239,9 +243,9 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
 void stream_continue_close(struct stream *stream, bool *ended);
 /* At once. Under rx. */
 void stream_abort(struct stream *stream, bool reset);
+/* The QP lets go: a closing stream goes on alone. Takes rx. */
+void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
-/* The QP goes away. Takes rx. */
-void stream_detach(struct stream *stream);
 
 /* --- queue pairs --- */
 
@@ -281,15 +285,16 @@ struct qp {
 
     struct spinlock state_lock;
     atomic_int state;            /* enum ri_qp_state */
-    struct stream *stream;       /* under state_lock; of the connection, also while it closes */
+    struct stream *stream;       /* the QP's from hand-over to reset or destroy, also when it is CLOSED */
     bool terminate_wanted;       /* the Terminate below has to be sent; under state_lock */
+    bool lost;                   /* nothing can be sent any more; under state_lock */
+    bool told;                   /* the end was told or will be; under state_lock */
     uint16_t terminate_sent, terminate_received;
     uint8_t terminate[56];
     uint32_t terminate_length;
-    bool event_pending;          /* under state_lock */
+    atomic_bool event_pending, established_pending; /* written under state_lock */
     struct ri_event event;
-    atomic_bool unsettled;       /* there is something for qp_settle */
-    atomic_bool tx_wanted;       /* rx found work for tx */
+    atomic_bool tx_wanted;       /* somebody found work for tx */
     atomic_uint upcalls;
     bool destroyed;              /* under state_lock */
     struct qp *blocked_next[2];  /* in the CQs' lists: [0] send, [1] receive */
@@ -308,6 +313,8 @@ struct qp {
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t message_offset;     /* of the request at sq.next that is under way */
     bool message_begun;
+    uint32_t cursor_sge;         /* of the payload of that request */
+    uint32_t cursor_offset;
     uint8_t rtr_to_send;         /* enum ri_rtr */
     bool stopped;                /* output ended: everything is flushed */
     atomic_bool holding;         /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
@@ -327,7 +334,6 @@ struct qp {
     uint32_t message_stag;
     uint32_t message_received;
     bool rtr_await;
-    bool discard;                /* after an error of the stream */
 
     atomic_ullong sent_messages, sent_octets, received_messages, received_octets;
 };
@@ -349,11 +355,14 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 void qp_retire(struct qp *qp, struct wq *wq);
 /* Mark a request's outcome. */
 void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len);
-/* The connection ends: note the event and the Terminate (value 0 or payload of length 0: none), stop, flush.
- * The first end wins. Under rx (from rx) or no lock. */
+/*
+ * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush. The first end wins:
+ * false when there was one already. No lock of the QP but rx held.
+ */
 struct qp_end {
-    enum ri_event_type event;
+    enum ri_event_type event;   /* 0: told later (orderly close) */
     enum ri_qp_state state;     /* TERMINATE, CLOSING or ERROR */
+    bool lost;                  /* the socket is dead, or has to be reset */
     bool send_terminate;
     uint16_t terminate_value;
     const void *terminate;      /* payload to send */
@@ -362,9 +371,11 @@ struct qp_end {
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
 void qp_note_event(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail);
+void qp_note_established(struct qp *qp);
+void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
 void qp_settle(struct qp *qp);
-void qp_flush_receives(struct qp *qp); /* under rx, or without a stream */
+void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 void qp_free(struct qp *qp);
 
 /* tx.c */
@@ -373,6 +384,11 @@ void tx_close(struct qp *qp);
 void tx_start(struct qp *qp, const struct ri_llp_handover *handover); /* before the QP is RTS */
 void tx_kick(struct qp *qp);
 void tx_wait_idle(struct qp *qp); /* until nobody is inside; nobody may come in any more */
+/* Copy of the output that was built but not taken by the socket, with a Terminate behind it when one is wanted. Under tx.
+ * NULL with *length 0: nothing (or no memory). */
+uint8_t *tx_take_tail(struct qp *qp, size_t *length);
+/* The FPDU of a Terminate of this QP in memory of its own. */
+uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
 /* rx.c. Returns the pieces of work done. */
 uint32_t rx_run(struct stream *stream, uint32_t budget);
 

@@ -163,3 +163,22 @@ enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struc
         *out = entry;
     return STAG_OK;
 }
+
+enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
+                            uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **out)
+{
+    enum stag_result result = stag_check(table, stag, pd, access, to, length, memory, out);
+
+    if (result != STAG_OK)
+        return result;
+    atomic_fetch_add(&(*out)->users, 1);
+    if (atomic_load(&(*out)->stag) == stag)
+        return STAG_OK;
+    stag_leave(*out); /* revoked between the two */
+    return STAG_INVALID;
+}
+
+void stag_leave(struct stag_entry *entry)
+{
+    atomic_fetch_sub(&entry->users, 1);
+}

@@ -68,4 +68,9 @@ void stag_release(struct stag_table *table, struct stag_entry *entry);
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
                             uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **entry);
 
+/* The same, and hold the entry: stag_revoke waits until it is left. For users outside a pass of the lane. */
+enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
+                            uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **entry);
+void stag_leave(struct stag_entry *entry);
+
 #endif

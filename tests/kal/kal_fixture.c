@@ -33,13 +33,18 @@ static char *slurp(const char *path, size_t *length)
     return data;
 }
 
+/* A new file in its place: the old one may be mapped. */
 static void spill(const char *path, const void *data, size_t length)
 {
-    FILE *file = fopen(path, "we");
+    char temporary[8500];
+    FILE *file;
 
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    file = fopen(temporary, "we");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(data, 1, length, file), length);
     ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(rename(temporary, path), 0);
 }
 
 void fixture_setup(void)

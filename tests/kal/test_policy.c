@@ -101,7 +101,8 @@ START_TEST(test_answer)
     char why[100];
 
     for (int i = 0; i < 3 && table[_i].rules[i]; i++)
-        ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why), "%s", why);
+        ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why) == KAL_OK,
+                      "%s", why);
     ck_assert_int_eq(kal_policy_allows(policy, &question, table[_i].user, &rule), table[_i].allowed);
     if (table[_i].decides)
         ck_assert_str_eq(rule, table[_i].decides);
@@ -144,7 +145,8 @@ START_TEST(test_wrong_rule)
     const char *rule;
     char why[100] = "";
 
-    ck_assert(!kal_policy_add(policy, "rule1", wrong[_i].text, why, sizeof why));
+    ck_assert_int_eq(kal_policy_add(policy, "rule1", wrong[_i].text, why, sizeof why),
+                     KAL_ERR_CONFIGURATION);
     ck_assert_msg(strstr(why, wrong[_i].why) != NULL, "%s", why);
     ck_assert(kal_policy_allows(policy, &question, 0, &rule));
     kal_policy_destroy(policy);

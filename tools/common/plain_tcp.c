@@ -159,6 +159,17 @@ int plain_connect(const char *host, const struct plain_offer *offer, uint64_t ti
     return -1;
 }
 
+int plain_wait(int socket, uint64_t timeout_us)
+{
+    struct pollfd item = { .fd = socket, .events = POLLIN };
+
+    if (!timeout_us)
+        return poll(&item, 1, 0) > 0;
+    if (await(socket, POLLIN, limit_of(timeout_us)) > 0)
+        return 1;
+    return errno == ETIMEDOUT ? 0 : -1;
+}
+
 int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeout_us)
 {
     uint64_t limit = 0;

@@ -23,6 +23,9 @@ int plain_accept(int listener, uint64_t token, uint64_t timeout_us);
 /* host: as resolved by the caller. -1: printed. */
 int plain_connect(const char *host, const struct plain_offer *offer, uint64_t timeout_us);
 
+/* 1: something can be read; 0: nothing within the time; -1: stopped by a signal. */
+int plain_wait(int socket, uint64_t timeout_us);
+
 /*
  * All of it or nothing: 1; 0: end of stream before the first byte; -1: failed, timed out or stopped (errno:
  * ETIMEDOUT, ECANCELED ...). busy: no sleeping between looks.

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Needs a symbol that nobody has: the dynamic linker refuses it. */
+/* Calls a function that nobody has: bound lazily, it would end the program at the first call. */
 #include "rnicpi.h"
 
-extern const struct ri_privileged_ops ital_test_nobody_defines_this;
+enum ri_status ital_test_nobody_defines_this(struct ri_rnic *rnic);
+
+static enum ri_status close_it(struct ri_rnic *rnic, bool force)
+{
+    (void)force;
+    return ital_test_nobody_defines_this(rnic);
+}
+
+static const struct ri_privileged_ops privileged = { .size = sizeof privileged,
+                                                     .abi_major = RI_ABI_MAJOR,
+                                                     .close = close_it };
+static const struct ri_user_ops user = { .size = sizeof user, .abi_major = RI_ABI_MAJOR };
 
 RI_PROVIDER(vp_undefined) = { .size = sizeof(struct ri_provider),
                               .abi_major = RI_ABI_MAJOR,
                               .name = "undefined",
-                              .privileged = &ital_test_nobody_defines_this };
+                              .version = "1",
+                              .description = "needs what is not there",
+                              .privileged = &privileged,
+                              .user = &user };

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Connections: connect, accept, reject, disconnect; listen points. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "itapi_private.h"
+
+#include <string.h>
+
+/* --- connection qualifiers --- */
+
+struct ports {
+    uint16_t local, remote; /* network order; 0 any */
+};
+
+static bool read_qualifier(const it_conn_qual_t *qualifier, bool listening, struct ports *ports)
+{
+    switch (qualifier->type) {
+    case IT_IANA_PORT:
+        ports->local = listening ? qualifier->conn_qual.port : 0;
+        ports->remote = listening ? 0 : qualifier->conn_qual.port;
+        return true;
+    case IT_IANA_LR_PORT:
+        ports->local = qualifier->conn_qual.lr_port.local;
+        ports->remote = qualifier->conn_qual.lr_port.remote;
+        return true;
+    default: return false;
+    }
+}
+
+static it_conn_qual_t make_qualifier(it_conn_qual_type_t type, uint16_t local, uint16_t remote)
+{
+    it_conn_qual_t qualifier;
+
+    memset(&qualifier, 0, sizeof(qualifier));
+    qualifier.type = type;
+    if (type == IT_IANA_LR_PORT) {
+        qualifier.conn_qual.lr_port.local = local;
+        qualifier.conn_qual.lr_port.remote = remote;
+    } else {
+        qualifier.conn_qual.port = local;
+    }
+    return qualifier;
+}
+
+/* A listen point notes its kind (ual_object.note). 0: freed meanwhile, or its creation has not returned. */
+it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
+                                  const struct sockaddr_storage *peer)
+{
+    struct ual_object *object = LOOKUP(struct ual_object, LISTEN, listen);
+    it_conn_qual_type_t type =
+        object && object->note ? (it_conn_qual_type_t)object->note : IT_IANA_PORT;
+
+    return make_qualifier(type, itapi_port_of(local), itapi_port_of(peer));
+}
+
+/* --- active side --- */
+
+#define CONNECT_FLAGS_WAYS (IT_CONNECT_FLAG_TWO_WAY | IT_CONNECT_FLAG_THREE_WAY)
+
+static it_status_t check_connect_flags(const struct ri_rnic_attr *attr, unsigned int flags)
+{
+    unsigned int ways = flags & CONNECT_FLAGS_WAYS;
+
+    if (flags & ~(unsigned int)(CONNECT_FLAGS_WAYS | IT_CONNECT_SUPPRESS_IRD_ORD))
+        return IT_ERR_INVALID_CN_EST_FLAGS;
+    if (ways != IT_CONNECT_FLAG_TWO_WAY && ways != IT_CONNECT_FLAG_THREE_WAY)
+        return IT_ERR_INVALID_CN_EST_FLAGS;
+    if (ways == IT_CONNECT_FLAG_THREE_WAY && !(attr->features & RI_FEATURE_THREE_WAY))
+        return IT_ERR_INVALID_CN_EST_FLAGS;
+    if ((flags & IT_CONNECT_SUPPRESS_IRD_ORD) && attr->transport != RI_TRANSPORT_IWARP)
+        return IT_ERR_INVALID_CN_EST_FLAGS;
+    return IT_SUCCESS;
+}
+
+static uint64_t timeout_of(const it_path_t *path)
+{
+    return path->timeout == 0 || path->timeout == IT_TIMEOUT_INFINITE ? UINT64_MAX : path->timeout;
+}
+
+static it_status_t connect_status(enum ual_status status, bool has_source)
+{
+    switch (status) {
+    case UAL_ERR_UNREACHABLE: return has_source ? IT_ERR_INVALID_SOURCE_PATH : IT_ERR_INVALID_NETADDR;
+    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NETADDR;
+    default: return itapi_status(status);
+    }
+}
+
+static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path, const struct ports *ports,
+                                 struct ual_connect *connect)
+{
+    struct sockaddr_storage source, destination;
+    bool has_source;
+    it_status_t status = itapi_path_addresses(path, ports->local, ports->remote, &source, &has_source,
+                                              &destination);
+
+    if (status != IT_SUCCESS)
+        return status;
+    connect->source = has_source ? (const struct sockaddr *)&source : NULL;
+    connect->destination = (const struct sockaddr *)&destination;
+    connect->timeout_us = timeout_of(path);
+    return connect_status(ual_ep_connect(ep, connect), has_source);
+}
+
+it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
+                          const it_conn_attributes_t *conn_attr, const it_conn_qual_t *connect_qual,
+                          it_cn_est_flags_t cn_est_flags, const unsigned char *private_data,
+                          size_t private_data_length)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ual_connect connect = {
+        .negotiate_depths = !(cn_est_flags & IT_CONNECT_SUPPRESS_IRD_ORD),
+        .three_way = cn_est_flags & IT_CONNECT_FLAG_THREE_WAY,
+        .private_data = private_data,
+        .private_data_length = (uint16_t)private_data_length,
+    };
+    const struct ri_rnic_attr *attr;
+    struct ports ports;
+    it_status_t status;
+    CANCEL_OFF();
+
+    (void)conn_attr; /* has members for InfiniBand only */
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    if (atomic_load(&ep->state) != UAL_EP_UNCONNECTED)
+        return IT_ERR_INVALID_EP_STATE;
+    attr = ual_ia_attr(ep->object.ia);
+    status = check_connect_flags(attr, cn_est_flags);
+    if (status == IT_SUCCESS)
+        status = itapi_check_private_data(private_data, private_data_length,
+                                          attr->connect_private_data);
+    if (status != IT_SUCCESS)
+        return status;
+    if (!path || !connect_qual)
+        return IT_ERR_FAULT;
+    if (!read_qualifier(connect_qual, false, &ports) || !ports.remote)
+        return IT_ERR_INVALID_CONN_QUAL;
+    if (path->spigot_id >= attr->ports)
+        return IT_ERR_INVALID_SPIGOT;
+    return start_connect(ep, path, &ports, &connect);
+}
+
+/* --- passive side, and the third leg --- */
+
+it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est_id,
+                         const unsigned char *private_data, size_t private_data_length)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    enum ual_status accepted;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    if (ual_request_ia((ual_handle)cn_est_id) != ep->object.ia)
+        return IT_ERR_INVALID_CN_EST_ID;
+    status = itapi_check_private_data(private_data, private_data_length,
+                                      ual_ia_attr(ep->object.ia)->accept_private_data);
+    if (status != IT_SUCCESS)
+        return status;
+    accepted = ual_ep_accept(ep, (ual_handle)cn_est_id, true, private_data,
+                             (uint16_t)private_data_length);
+    return accepted == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_CN_EST_ID : itapi_status(accepted);
+}
+
+it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *private_data,
+                      size_t private_data_length)
+{
+    struct ual_ia *ia = ual_request_ia((ual_handle)cn_est_id);
+    enum ual_status rejected;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_CN_EST_ID);
+    status = itapi_check_private_data(private_data, private_data_length,
+                                      ual_ia_attr(ia)->reject_private_data);
+    if (status != IT_SUCCESS)
+        return status;
+    rejected = ual_reject((ual_handle)cn_est_id, private_data, (uint16_t)private_data_length);
+    return rejected == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_CN_EST_ID : itapi_status(rejected);
+}
+
+/* --- end --- */
+
+/* Programs send a few bytes with every disconnect: taken and dropped where the transport carries none. */
+static it_status_t check_last_words(const struct ri_rnic_attr *attr, const void *data, size_t *length)
+{
+    bool carried = attr->disconnect_private_data != 0;
+    it_status_t status = itapi_check_private_data(
+        data, *length, carried ? attr->disconnect_private_data : IT_MAX_PRIV_DATA);
+
+    if (!carried)
+        *length = 0;
+    return status;
+}
+
+it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *private_data,
+                             size_t private_data_length)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    status = check_last_words(ual_ia_attr(ep->object.ia), private_data, &private_data_length);
+    if (status != IT_SUCCESS)
+        return status;
+    return itapi_status(ual_ep_disconnect(ep, private_data_length ? private_data : NULL,
+                                          (uint16_t)private_data_length));
+}
+
+/* --- listen points --- */
+
+static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_id, unsigned int flags)
+{
+    if (spigot_id >= attr->ports)
+        return IT_ERR_INVALID_SPIGOT;
+    if (flags & ~(unsigned int)(IT_LISTEN_CONN_QUAL_INPUT | IT_LISTEN_SUPPRESS_IRD_ORD))
+        return IT_ERR_INVALID_FLAGS;
+    if ((flags & IT_LISTEN_SUPPRESS_IRD_ORD) && attr->transport != RI_TRANSPORT_IWARP)
+        return IT_ERR_INVALID_FLAGS;
+    return IT_SUCCESS;
+}
+
+/* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no IPv6. */
+static enum ual_status listen_everywhere(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+                                         uint16_t port, bool negotiate, struct sockaddr_storage *bound,
+                                         struct ual_listen **listen)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port};
+    enum ual_status status = ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&six,
+                                               negotiate, bound, listen);
+
+    if (status != UAL_ERR_UNREACHABLE && status != UAL_ERR_NOT_SUPPORTED)
+        return status;
+    return ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&four, negotiate, bound, listen);
+}
+
+it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id, it_evd_handle_t connect_evd,
+                             it_listen_flags_t flags, it_conn_qual_t *conn_qual,
+                             it_listen_handle_t *listen_handle)
+{
+    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, connect_evd);
+    struct sockaddr_storage bound;
+    struct ual_listen *listen;
+    struct ports ports;
+    enum ual_status created;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    if (!evd || ((struct ual_object *)evd)->ia != ia)
+        return itapi_bad_handle(IT_ERR_INVALID_CONN_EVD);
+    if (ual_evd_stream(evd) != UAL_STREAM_REQUEST)
+        return IT_ERR_INVALID_EVD_TYPE;
+    status = check_listen(ual_ia_attr(ia), spigot_id, flags);
+    if (status != IT_SUCCESS)
+        return status;
+    if (!conn_qual || !listen_handle)
+        return IT_ERR_FAULT;
+    if (!read_qualifier(conn_qual, true, &ports))
+        return IT_ERR_INVALID_CONN_QUAL;
+    created = listen_everywhere(ia, (uint32_t)spigot_id, evd,
+                                flags & IT_LISTEN_CONN_QUAL_INPUT ? ports.local : 0,
+                                !(flags & IT_LISTEN_SUPPRESS_IRD_ORD), &bound, &listen);
+    if (created != UAL_OK)
+        return itapi_status(created);
+    ((struct ual_object *)listen)->note = conn_qual->type;
+    *conn_qual = make_qualifier(conn_qual->type, itapi_port_of(&bound), 0);
+    *listen_handle = (it_listen_handle_t)ual_handle_of(listen);
+    return IT_SUCCESS;
+}
+
+it_status_t it_listen_free(it_listen_handle_t listen_handle)
+{
+    struct ual_listen *listen = LOOKUP(struct ual_listen, LISTEN, listen_handle);
+    CANCEL_OFF();
+
+    if (!listen)
+        return itapi_bad_handle(IT_ERR_INVALID_LISTEN);
+    return itapi_status(ual_listen_free(listen));
+}
+
+#define LISTEN_PARAMS_KNOWN                                                                      \
+    (IT_LISTEN_PARAM_ALL | IT_LISTEN_PARAM_IA_HANDLE | IT_LISTEN_PARAM_SPIGOT_ID |               \
+     IT_LISTEN_PARAM_CONNECT_EVD | IT_LISTEN_PARAM_CONN_QUAL)
+
+it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_mask_t mask,
+                            it_listen_param_t *params)
+{
+    struct ual_listen *listen = LOOKUP(struct ual_listen, LISTEN, listen_handle);
+    struct ual_object *object = (struct ual_object *)listen;
+    struct sockaddr_storage bound;
+    ual_handle evd;
+    uint32_t port;
+
+    if (!listen)
+        return itapi_bad_handle(IT_ERR_INVALID_LISTEN);
+    if (!mask_ok(mask, LISTEN_PARAMS_KNOWN))
+        return IT_ERR_INVALID_MASK;
+    if (!params)
+        return IT_ERR_FAULT;
+    ual_listen_query(listen, &bound, &evd, &port);
+    if (mask_has(mask, IT_LISTEN_PARAM_IA_HANDLE))
+        params->ia_handle = (it_ia_handle_t)ual_handle_of(object->ia);
+    if (mask_has(mask, IT_LISTEN_PARAM_SPIGOT_ID))
+        params->spigot_id = port;
+    if (mask_has(mask, IT_LISTEN_PARAM_CONNECT_EVD))
+        params->connect_evd = (it_evd_handle_t)evd;
+    if (mask_has(mask, IT_LISTEN_PARAM_CONN_QUAL))
+        params->connect_qual = make_qualifier((it_conn_qual_type_t)object->note, itapi_port_of(&bound), 0);
+    return IT_SUCCESS;
+}

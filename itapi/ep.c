@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Endpoints: creation, attributes, reset, free. Connections are in connect.c. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "itapi_private.h"
+
+#include <string.h>
+
+static_assert((int)IT_EP_STATE_UNCONNECTED == (int)UAL_EP_UNCONNECTED, "states have one numbering");
+static_assert((int)IT_EP_STATE_CONNECTED == (int)UAL_EP_CONNECTED, "states have one numbering");
+static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIVE_WAIT_REQUEST,
+              "states have one numbering");
+
+/* --- creation --- */
+
+static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
+                             it_status_t invalid, struct ual_evd **evd)
+{
+    *evd = LOOKUP(struct ual_evd, EVD, handle);
+    if (!*evd || ((struct ual_object *)*evd)->ia != ia)
+        return itapi_bad_handle(invalid);
+    return ual_evd_stream(*evd) == stream ? IT_SUCCESS : IT_ERR_INVALID_EVD_TYPE;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What was asked for, at least one: or `beyond` when that is more than there is. */
+static it_status_t amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given)
+{
+    if (asked > limit)
+        return beyond;
+    *given = asked ? (uint32_t)asked : smaller(1, limit);
+    return IT_SUCCESS;
+}
+
+static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
+                              struct ual_ep_attr *attr)
+{
+    const it_rc_only_attributes_t *rc = &asked->srv.rc;
+    const struct {
+        size_t asked;
+        uint32_t limit;
+        it_status_t beyond;
+        uint32_t *given;
+    } sizes[] = {
+        {asked->max_request_dtos, rnic->max_send_wr, IT_ERR_RESOURCE_REQ_DTO, &attr->max_send_wr},
+        {asked->max_recv_dtos, rnic->max_recv_wr, IT_ERR_RESOURCE_RECV_DTO, &attr->max_recv_wr},
+        {asked->max_send_segments, smaller(rnic->max_send_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_SSEG,
+         &attr->max_send_sge},
+        {asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
+         &attr->max_recv_sge},
+        {rc->max_rdma_read_segments, smaller(rnic->max_read_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RRSEG,
+         &attr->max_read_sge},
+        {rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
+         IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge},
+    };
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        it_status_t status = amount(sizes[i].asked, sizes[i].limit, sizes[i].beyond, sizes[i].given);
+
+        if (status != IT_SUCCESS)
+            return status;
+    }
+    return IT_SUCCESS;
+}
+
+/* Read depths beyond the adapter are lowered: consumers ask for generous ones, and it_ep_query tells. */
+static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
+                                   struct ual_ep_attr *attr)
+{
+    const it_rc_only_attributes_t *rc = &asked->srv.rc;
+    it_status_t status;
+
+    if (asked->priv_ops_enable)
+        return IT_ERR_PRIV_OPS_UNAVAILABLE;
+    if (rc->atomics_enable && !(rnic->features & RI_FEATURE_ATOMICS))
+        return IT_ERR_OP_NOT_SUPPORTED;
+    if (asked->max_dto_payload_size > rnic->max_send)
+        return IT_ERR_PAYLOAD_SIZE;
+    status = take_sizes(rnic, asked, attr);
+    if (status != IT_SUCCESS)
+        return status;
+    attr->ird = smaller(rc->rdma_read_ird, rnic->max_ird);
+    attr->ord = smaller(rc->rdma_read_ord, rnic->max_ord);
+    attr->flags = (rc->rdma_read_enable ? RI_QP_READ_ENABLE : 0u) |
+                  (rc->rdma_write_enable ? RI_QP_WRITE_ENABLE : 0u) |
+                  (rc->atomics_enable ? RI_QP_ATOMIC_ENABLE : 0u);
+    attr->max_payload = asked->max_dto_payload_size;
+    return IT_SUCCESS;
+}
+
+static it_status_t check_flags(unsigned int flags)
+{
+    if (flags & ~(unsigned int)(IT_EP_REUSEADDR | IT_EP_SRQ))
+        return IT_ERR_INVALID_FLAGS;
+    return flags & IT_EP_SRQ ? IT_ERR_SRQ_NOT_SUPPORTED : IT_SUCCESS;
+}
+
+it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_sevd_handle,
+                            it_evd_handle_t recv_sevd_handle, it_evd_handle_t connect_sevd_handle,
+                            it_ep_rc_creation_flags_t flags, const it_ep_attributes_t *ep_attr,
+                            it_ep_handle_t *ep_handle)
+{
+    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_evd *request, *receive, *connect;
+    struct ual_ep_attr attr;
+    struct ual_ep *ep;
+    enum ual_status created;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!pz)
+        return itapi_bad_handle(IT_ERR_INVALID_PZ);
+    status = check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD, &request);
+    if (status == IT_SUCCESS)
+        status = check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD, &receive);
+    if (status == IT_SUCCESS)
+        status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
+                           IT_ERR_INVALID_CONN_EVD, &connect);
+    if (status == IT_SUCCESS)
+        status = check_flags(flags);
+    if (status == IT_SUCCESS && (!ep_attr || !ep_handle))
+        status = IT_ERR_FAULT;
+    if (status == IT_SUCCESS)
+        status = take_attributes(ual_ia_attr(pz->ia), ep_attr, &attr);
+    if (status != IT_SUCCESS)
+        return status;
+    created = ual_ep_create((struct ual_pz *)pz, request, receive, connect, &attr, &ep);
+    if (created == UAL_OK)
+        *ep_handle = (it_ep_handle_t)ep->object.handle;
+    return itapi_status(created);
+}
+
+it_status_t it_ep_free(it_ep_handle_t ep_handle)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    CANCEL_OFF();
+
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    return itapi_status(ual_ep_free(ep));
+}
+
+it_status_t it_ep_reset(it_ep_handle_t ep_handle)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    status = ual_ep_reset(ep);
+    return status == UAL_ERR_INVALID_STATE ? IT_ERR_CANNOT_RESET : itapi_status(status);
+}
+
+/* --- query --- */
+
+#define PARAMS_KNOWN 0x0fffffffu /* IT_EP_PARAM_ALL .. IT_EP_PARAM_PRIV_OPS_ENABLE, without gaps */
+
+static void query_connection(struct ual_ep *ep, unsigned int mask, it_ep_param_t *params)
+{
+    struct sockaddr_storage local, peer;
+    bool known = ual_ep_addresses(ep, &local, &peer) == UAL_OK;
+
+    if (mask_has(mask, IT_EP_PARAM_SPIGOT))
+        params->spigot_id = known ? itapi_spigot_of(ep->object.ia, &local) : 0;
+    if (!mask_has(mask, IT_EP_PARAM_PATH))
+        return;
+    if (known)
+        itapi_path_of(ep->object.ia, &local, &peer, &params->dst_path);
+    else
+        memset(&params->dst_path, 0, sizeof(params->dst_path));
+}
+
+static it_boolean_t flag(const struct ual_ep *ep, uint32_t bit)
+{
+    return ep->attr.flags & bit ? IT_TRUE : IT_FALSE;
+}
+
+/* Read depths: what the connection ended up with, where there is one. */
+static void query_depths(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes_t *rc)
+{
+    struct ri_qp_info info = {.size = sizeof(info), .ird = ep->attr.ird, .ord = ep->attr.ord};
+    bool connected = atomic_load(&ep->state) == UAL_EP_CONNECTED;
+    bool told = connected && ual_ep_query(ep, &info) == UAL_OK;
+
+    if (mask_has(mask, IT_EP_PARAM_MAX_IRD))
+        rc->rdma_read_ird = told ? info.ird : ep->attr.ird;
+    if (mask_has(mask, IT_EP_PARAM_MAX_ORD))
+        rc->rdma_read_ord = told ? info.ord : ep->attr.ord;
+}
+
+static void query_rc(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes_t *rc)
+{
+    if (mask_has(mask, IT_EP_PARAM_RDMA_RD_ENABLE))
+        rc->rdma_read_enable = flag(ep, RI_QP_READ_ENABLE);
+    if (mask_has(mask, IT_EP_PARAM_RDMA_WR_ENABLE))
+        rc->rdma_write_enable = flag(ep, RI_QP_WRITE_ENABLE);
+    if (mask_has(mask, IT_EP_PARAM_MAX_RDMA_READ_SEG))
+        rc->max_rdma_read_segments = smaller(ep->attr.max_read_sge, SEGMENTS_MAX);
+    if (mask_has(mask, IT_EP_PARAM_MAX_RDMA_WRITE_SEG))
+        rc->max_rdma_write_segments = smaller(ep->attr.max_write_sge, SEGMENTS_MAX);
+    if (mask_has(mask, IT_EP_PARAM_MAX_IRD | IT_EP_PARAM_MAX_ORD))
+        query_depths(ep, mask, rc);
+    if (mask_has(mask, IT_EP_PARAM_SRQ))
+        rc->srq = NULL;
+    if (mask_has(mask, IT_EP_PARAM_SOFT_HI_WATERMARK))
+        rc->soft_hi_watermark = 0;
+    if (mask_has(mask, IT_EP_PARAM_HARD_HI_WATERMARK))
+        rc->hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
+    if (mask_has(mask, IT_EP_PARAM_ATOMICS_ENABLE))
+        rc->atomics_enable = flag(ep, RI_QP_ATOMIC_ENABLE);
+}
+
+static void query_attributes(struct ual_ep *ep, unsigned int mask, it_ep_attributes_t *attr)
+{
+    if (mask_has(mask, IT_EP_PARAM_MAX_PAYLOAD))
+        attr->max_dto_payload_size = ep->attr.max_payload;
+    if (mask_has(mask, IT_EP_PARAM_MAX_REQ_DTO))
+        attr->max_request_dtos = ep->attr.max_send_wr;
+    if (mask_has(mask, IT_EP_PARAM_MAX_RECV_DTO))
+        attr->max_recv_dtos = ep->attr.max_recv_wr;
+    if (mask_has(mask, IT_EP_PARAM_MAX_SEND_SEG))
+        attr->max_send_segments = smaller(ep->attr.max_send_sge, SEGMENTS_MAX);
+    if (mask_has(mask, IT_EP_PARAM_MAX_RECV_SEG))
+        attr->max_recv_segments = smaller(ep->attr.max_recv_sge, SEGMENTS_MAX);
+    if (mask_has(mask, IT_EP_PARAM_PRIV_OPS_ENABLE))
+        attr->priv_ops_enable = IT_FALSE;
+    query_rc(ep, mask, &attr->srv.rc); /* IT_EP_PARAM_EP_ID, EP_KEY: of UD EPs */
+}
+
+it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep_param_t *params)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    if (!mask_ok(mask, PARAMS_KNOWN))
+        return IT_ERR_INVALID_MASK;
+    if (!params)
+        return IT_ERR_FAULT;
+    if (mask_has(mask, IT_EP_PARAM_IA))
+        params->ia = (it_ia_handle_t)ual_handle_of(ep->object.ia);
+    if (mask_has(mask, IT_EP_PARAM_STATE))
+        params->ep_state.rc = (it_ep_state_rc_t)atomic_load(&ep->state);
+    if (mask_has(mask, IT_EP_PARAM_SERV_TYPE))
+        params->service_type = IT_RC_SERVICE;
+    if (mask_has(mask, IT_EP_PARAM_SPIGOT | IT_EP_PARAM_PATH))
+        query_connection(ep, mask, params);
+    if (mask_has(mask, IT_EP_PARAM_PZ))
+        params->pz = (it_pz_handle_t)ual_handle_of(ep->pz);
+    if (mask_has(mask, IT_EP_PARAM_REQ_SEVD))
+        params->request_sevd = (it_evd_handle_t)ual_handle_of(ep->request_evd);
+    if (mask_has(mask, IT_EP_PARAM_RECV_SEVD))
+        params->recv_sevd = (it_evd_handle_t)ual_handle_of(ep->receive_evd);
+    if (mask_has(mask, IT_EP_PARAM_CONN_SEVD))
+        params->connect_sevd = (it_evd_handle_t)ual_handle_of(ep->connect_evd);
+    query_attributes(ep, mask, &params->attr);
+    return IT_SUCCESS;
+}

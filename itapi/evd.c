@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Event dispatchers: creation, attributes, dequeuing, waiting, software events. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "itapi_private.h"
+
+#define FLAGS_KNOWN                                                                              \
+    (IT_EVD_DEQUEUE_NOTIFICATIONS | IT_EVD_CREATE_FD | IT_EVD_OVERFLOW_DEFAULT |                 \
+     IT_EVD_OVERFLOW_NOTIFY | IT_EVD_OVERFLOW_AUTO_RESET)
+#define NOTE_THRESHOLD (1u << 31) /* ual_object.note: the creation flags, and whether the threshold was 1 */
+
+static const struct {
+    it_event_type_t stream;
+    enum ual_stream ual;
+} streams[] = {
+    {IT_DTO_EVENT_STREAM, UAL_STREAM_DTO},
+    {IT_CM_REQ_EVENT_STREAM, UAL_STREAM_REQUEST},
+    {IT_CM_MSG_EVENT_STREAM, UAL_STREAM_CONNECTION},
+    {IT_ASYNC_AFF_EVENT_STREAM, UAL_STREAM_AFFILIATED},
+    {IT_ASYNC_UNAFF_EVENT_STREAM, UAL_STREAM_UNAFFILIATED},
+    {IT_SOFTWARE_EVENT_STREAM, UAL_STREAM_SOFTWARE},
+    {IT_AEVD_NOTIFICATION_EVENT_STREAM, UAL_STREAM_NOTIFICATION},
+};
+#define STREAM_COUNT (sizeof(streams) / sizeof(streams[0]))
+
+/* 0: not a stream */
+static enum ual_stream stream_of(it_event_type_t event_number)
+{
+    for (size_t i = 0; i < STREAM_COUNT; i++) {
+        if (streams[i].stream == event_number)
+            return streams[i].ual;
+    }
+    return (enum ual_stream)0;
+}
+
+/* --- creation --- */
+
+static it_status_t check_sevd(size_t size, size_t threshold, it_evd_handle_t aevd)
+{
+    struct ual_evd *aggregate = LOOKUP(struct ual_evd, EVD, aevd);
+
+    if (size == 0)
+        return IT_ERR_INVALID_QUEUE_SIZE;
+    if (size > UINT32_MAX)
+        return IT_ERR_RESOURCE_QUEUE_SIZE;
+    if (threshold > size)
+        return IT_ERR_INVALID_THRESHOLD;
+    if (aevd && (!aggregate || ual_evd_stream(aggregate) != UAL_STREAM_NOTIFICATION))
+        return IT_ERR_INVALID_AEVD;
+    return IT_SUCCESS;
+}
+
+static it_status_t check_create(enum ual_stream stream, unsigned int flags, size_t size, size_t threshold,
+                                it_evd_handle_t aevd)
+{
+    bool aggregate = stream == UAL_STREAM_NOTIFICATION;
+
+    if (!stream)
+        return IT_ERR_INVALID_EVD_TYPE;
+    if ((flags & ~(unsigned int)FLAGS_KNOWN) || (!aggregate && (flags & IT_EVD_DEQUEUE_NOTIFICATIONS)))
+        return IT_ERR_INVALID_FLAGS;
+    if (aggregate)
+        return aevd ? IT_ERR_AEVD_NOT_ALLOWED : IT_SUCCESS;
+    return check_sevd(size, threshold, aevd);
+}
+
+static it_status_t create_status(enum ual_status status, enum ual_stream stream)
+{
+    if (status == UAL_ERR_LIMIT)
+        return IT_ERR_RESOURCE_QUEUE_SIZE;
+    if (status == UAL_ERR_EXISTS)
+        return stream == UAL_STREAM_AFFILIATED ? IT_ERR_ASYNC_AFF_EVD_EXISTS
+                                               : IT_ERR_ASYNC_UNAFF_EVD_EXISTS;
+    return itapi_status(status);
+}
+
+it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number, it_evd_flags_t evd_flag,
+                          size_t sevd_queue_size, size_t sevd_threshold, it_evd_handle_t aevd_handle,
+                          it_evd_handle_t *evd_handle, int *fd)
+{
+    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    enum ual_stream stream = stream_of(event_number);
+    struct ual_evd_attr attr = {.stream = stream, .size = (uint32_t)sevd_queue_size};
+    struct ual_evd *evd;
+    enum ual_status created;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    status = check_create(stream, evd_flag, sevd_queue_size, sevd_threshold, aevd_handle);
+    if (status != IT_SUCCESS)
+        return status;
+    if ((evd_flag & IT_EVD_CREATE_FD) && !fd)
+        return IT_ERR_MISMATCH_FD;
+    if (!evd_handle)
+        return IT_ERR_FAULT;
+    if (stream == UAL_STREAM_NOTIFICATION || sevd_threshold > 1)
+        return IT_ERR_OP_NOT_SUPPORTED; /* docs/status.md */
+    attr.flags = evd_flag & IT_EVD_CREATE_FD ? UAL_EVD_FD : 0;
+    attr.threshold = (uint32_t)sevd_threshold;
+    created = ual_evd_create(ia, &attr, &evd);
+    if (created != UAL_OK)
+        return create_status(created, stream);
+    ((struct ual_object *)evd)->note = (uint32_t)evd_flag | (sevd_threshold ? NOTE_THRESHOLD : 0);
+    *evd_handle = (it_evd_handle_t)ual_handle_of(evd);
+    if (evd_flag & IT_EVD_CREATE_FD)
+        *fd = ual_evd_fd(evd);
+    return IT_SUCCESS;
+}
+
+it_status_t it_evd_free(it_evd_handle_t evd_handle)
+{
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!evd)
+        return itapi_bad_handle(IT_ERR_INVALID_EVD);
+    status = ual_evd_free(evd);
+    return status == UAL_ERR_BUSY ? IT_ERR_EVD_BUSY : itapi_status(status);
+}
+
+/* --- attributes --- */
+
+#define PARAMS_KNOWN                                                                               \
+    (IT_EVD_PARAM_ALL | IT_EVD_PARAM_IA | IT_EVD_PARAM_EVENT_NUMBER | IT_EVD_PARAM_FLAG |          \
+     IT_EVD_PARAM_QUEUE_SIZE | IT_EVD_PARAM_THRESHOLD | IT_EVD_PARAM_AEVD_HANDLE |                 \
+     IT_EVD_PARAM_FD | IT_EVD_PARAM_BOUND | IT_EVD_PARAM_ENABLED | IT_EVD_PARAM_OVERFLOWED |       \
+     IT_EVD_PARAM_CALLBACK)
+
+static it_event_type_t number_of(enum ual_stream stream)
+{
+    size_t i = 0;
+
+    while (i < STREAM_COUNT - 1 && streams[i].ual != stream)
+        i++;
+    return streams[i].stream;
+}
+
+static it_boolean_t boolean(bool value)
+{
+    return value ? IT_TRUE : IT_FALSE;
+}
+
+it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask, it_evd_param_t *params)
+{
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
+    struct ual_object *object = (struct ual_object *)evd;
+
+    if (!evd)
+        return itapi_bad_handle(IT_ERR_INVALID_EVD);
+    if (!mask_ok(mask, PARAMS_KNOWN))
+        return IT_ERR_INVALID_MASK;
+    if (!params)
+        return IT_ERR_FAULT;
+    if (mask_has(mask, IT_EVD_PARAM_IA))
+        params->ia = (it_ia_handle_t)ual_handle_of(object->ia);
+    if (mask_has(mask, IT_EVD_PARAM_EVENT_NUMBER))
+        params->event_number = number_of(ual_evd_stream(evd));
+    if (mask_has(mask, IT_EVD_PARAM_FLAG))
+        params->evd_flag = (it_evd_flags_t)(object->note & FLAGS_KNOWN);
+    if (mask_has(mask, IT_EVD_PARAM_QUEUE_SIZE))
+        params->sevd_queue_size = ual_evd_size(evd);
+    if (mask_has(mask, IT_EVD_PARAM_THRESHOLD))
+        params->sevd_threshold = object->note & NOTE_THRESHOLD ? 1 : IT_THRESHOLD_DISABLE;
+    if (mask_has(mask, IT_EVD_PARAM_AEVD_HANDLE))
+        params->aevd = NULL;
+    if (mask_has(mask, IT_EVD_PARAM_FD))
+        params->fd = ual_evd_fd(evd);
+    if (mask_has(mask, IT_EVD_PARAM_BOUND))
+        params->evd_bound = boolean(ual_evd_bound(evd));
+    if (mask_has(mask, IT_EVD_PARAM_ENABLED))
+        params->evd_enabled = IT_TRUE;
+    if (mask_has(mask, IT_EVD_PARAM_OVERFLOWED))
+        params->evd_overflowed = boolean(ual_evd_overflowed(evd));
+    if (mask_has(mask, IT_EVD_PARAM_CALLBACK))
+        params->evd_callback = IT_FALSE;
+    return IT_SUCCESS;
+}
+
+/* --- events --- */
+
+it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *event)
+{
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
+    struct ual_event taken; /* hundreds of bytes: not initialised */
+    enum ual_status status;
+
+    if (__builtin_expect(!evd, 0))
+        return itapi_bad_handle(IT_ERR_INVALID_EVD);
+    if (__builtin_expect(!event, 0))
+        return IT_ERR_FAULT;
+    status = ual_evd_dequeue(evd, &taken);
+    if (status == UAL_ERR_EMPTY)
+        return IT_ERR_QUEUE_EMPTY;
+    if (__builtin_expect(status != UAL_OK, 0))
+        return itapi_status(status);
+    itapi_translate(&taken, event);
+    return IT_SUCCESS;
+}
+
+it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_event_t *events,
+                             int *dequed_count)
+{
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
+    enum ual_status status = UAL_OK;
+    int count = 0;
+
+    if (!evd)
+        return itapi_bad_handle(IT_ERR_INVALID_EVD);
+    if (deque_count < 0)
+        return IT_ERR_RANGE;
+    if (!dequed_count || (deque_count && !events))
+        return IT_ERR_FAULT;
+    while (count < deque_count) {
+        struct ual_event taken;
+
+        status = ual_evd_dequeue(evd, &taken);
+        if (status != UAL_OK)
+            break;
+        itapi_translate(&taken, &events[count++]);
+    }
+    if (count == 0 && status != UAL_OK && status != UAL_ERR_EMPTY)
+        return itapi_status(status);
+    *dequed_count = count;
+    return IT_SUCCESS;
+}
+
+it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t *event, size_t *nmore)
+{
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
+    struct ual_event taken;
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!evd)
+        return itapi_bad_handle(IT_ERR_INVALID_EVD);
+    if (!event)
+        return IT_ERR_FAULT;
+    status = ual_evd_wait(evd, timeout, &taken, nmore);
+    if (status != UAL_OK)
+        return itapi_status(status);
+    itapi_translate(&taken, event);
+    return IT_SUCCESS;
+}
+
+it_status_t it_evd_post_se(it_evd_handle_t evd_handle, const void *event)
+{
+    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
+    enum ual_status status;
+
+    if (!evd)
+        return itapi_bad_handle(IT_ERR_INVALID_EVD);
+    status = ual_evd_post(evd, (void *)event);
+    if (status == UAL_ERR_INVALID_ARGUMENT)
+        return IT_ERR_INVALID_SOFT_EVD;
+    return status == UAL_ERR_FULL ? IT_ERR_EVD_QUEUE_FULL : itapi_status(status);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Local memory regions, and segments of work requests in the provider's terms. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "itapi_private.h"
+
+#include "base/checked.h"
+
+#include <string.h>
+
+/* Privileges are passed down as they are. */
+static_assert((int)IT_PRIV_LOCAL_READ == (int)RI_ACCESS_LOCAL_READ, "local read");
+static_assert((int)IT_PRIV_LOCAL_WRITE == (int)RI_ACCESS_LOCAL_WRITE, "local write");
+static_assert((int)IT_PRIV_REMOTE_READ == (int)RI_ACCESS_REMOTE_READ, "remote read");
+static_assert((int)IT_PRIV_REMOTE_WRITE == (int)RI_ACCESS_REMOTE_WRITE, "remote write");
+static_assert((int)IT_PRIV_ATOMIC == (int)RI_ACCESS_REMOTE_ATOMIC, "atomic");
+
+#define FLAGS_KNOWN \
+    (IT_LMR_FLAG_NONE | IT_LMR_FLAG_SHARED | IT_LMR_FLAG_NONCOHERENT | IT_LMR_FLAG_NON_SHAREABLE)
+#define PRIVS_REMOTE (IT_PRIV_REMOTE | IT_PRIV_ATOMIC)
+#define PRIVS_SHIFT  16 /* ual_mr.flags: the flags, and above them the privileges, both as given */
+
+static uint32_t remembered(unsigned int flags, unsigned int privs)
+{
+    return (flags ? flags : (unsigned int)IT_LMR_FLAG_NONE) | privs << PRIVS_SHIFT;
+}
+
+static it_status_t check_privs(unsigned int privs)
+{
+    if (privs & ~(unsigned int)IT_PRIV_ALL)
+        return IT_ERR_INVALID_PRIVS;
+    if ((privs & (IT_PRIV_REMOTE_WRITE | IT_PRIV_ATOMIC)) && !(privs & IT_PRIV_LOCAL_WRITE))
+        return IT_ERR_INVALID_PRIVS;
+    return IT_SUCCESS;
+}
+
+/* Local read is implied. IT_PRIV_ALL is written by programs that never use atomics: an adapter without them
+ * takes it as everything that it has. */
+static uint32_t access_of(const struct ual_ia *ia, unsigned int privs, uint32_t keep)
+{
+    uint32_t access = privs | RI_ACCESS_LOCAL_READ | keep;
+
+    if (!(ual_ia_attr(ia)->features & RI_FEATURE_ATOMICS))
+        access &= ~(uint32_t)RI_ACCESS_REMOTE_ATOMIC;
+    return access;
+}
+
+static it_rmr_context_t context_of(const struct ual_mr *mr)
+{
+    return mr->access & PRIVS_REMOTE ? mr->rkey : 0;
+}
+
+static it_status_t check_create(const struct ri_rnic_attr *attr, void *addr, it_length_t length,
+                                it_addr_mode_t mode, unsigned int privs, unsigned int flags)
+{
+    it_status_t status = check_privs(privs);
+
+    if (status != IT_SUCCESS)
+        return status;
+    if (flags & ~(unsigned int)FLAGS_KNOWN)
+        return IT_ERR_INVALID_FLAGS;
+    if (mode != IT_ADDR_MODE_ABSOLUTE && mode != IT_ADDR_MODE_RELATIVE)
+        return IT_ERR_INVALID_ADDR_MODE;
+    if (mode == IT_ADDR_MODE_RELATIVE && !(attr->features & RI_FEATURE_ZERO_BASED))
+        return IT_ERR_INVALID_ADDR_MODE;
+    if (length == 0 || checked_wraps((uintptr_t)addr, length))
+        return IT_ERR_INVALID_LENGTH;
+    if (length > attr->max_mr_length)
+        return IT_ERR_RESOURCE_LMR_LENGTH;
+    return IT_SUCCESS;
+}
+
+static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t length, it_addr_mode_t mode,
+                          it_mem_priv_t privs, it_lmr_flag_t flags, uint32_t shared_id,
+                          it_lmr_handle_t *lmr_handle, it_rmr_context_t *rmr_context)
+{
+    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    uint32_t zero_based = mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;
+    struct ual_mr *mr;
+    enum ual_status created;
+    it_status_t status;
+
+    if (!pz)
+        return itapi_bad_handle(IT_ERR_INVALID_PZ);
+    status = check_create(ual_ia_attr(pz->ia), addr, length, mode, privs, flags);
+    if (status != IT_SUCCESS)
+        return status;
+    if (!addr || !lmr_handle)
+        return IT_ERR_FAULT;
+    created = ual_mr_create((struct ual_pz *)pz, addr, length, access_of(pz->ia, privs, zero_based),
+                            remembered(flags, privs),
+                            flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
+    if (created != UAL_OK)
+        return itapi_status(created);
+    *lmr_handle = (it_lmr_handle_t)mr->object.handle;
+    if (rmr_context)
+        *rmr_context = context_of(mr);
+    return IT_SUCCESS;
+}
+
+it_status_t it_lmr_create10(it_pz_handle_t pz_handle, void *addr, it_length_t length,
+                            it_mem_priv_t privs, it_lmr_flag_t flags, uint32_t shared_id,
+                            it_lmr_handle_t *lmr_handle, it_rmr_context_t *rmr_context)
+{
+    CANCEL_OFF();
+
+    return create(pz_handle, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id, lmr_handle,
+                  rmr_context);
+}
+
+it_status_t it_lmr_create20(it_pz_handle_t pz_handle, void *addr, it_length_t length,
+                            it_addr_mode_t addr_mode, it_mem_priv_t privs, it_lmr_flag_t flags,
+                            uint32_t shared_id, it_lmr_handle_t *lmr_handle,
+                            it_rmr_context_t *rmr_context)
+{
+    CANCEL_OFF();
+
+    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle, rmr_context);
+}
+
+it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iobl, it_length_t length,
+                            it_addr_mode_t addr_mode, it_mem_priv_t privs, it_lmr_flag_t flags,
+                            uint32_t shared_id, it_lmr_handle_t *lmr_handle,
+                            it_rmr_context_t *rmr_context)
+{
+    CANCEL_OFF();
+
+    if (iobl)
+        return LOOKUP(struct ual_pz, PZ, pz_handle) ? IT_ERR_OP_NOT_SUPPORTED
+                                                    : itapi_bad_handle(IT_ERR_INVALID_PZ);
+    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle, rmr_context);
+}
+
+it_status_t it_lmr_free(it_lmr_handle_t lmr_handle)
+{
+    struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!mr)
+        return itapi_bad_handle(IT_ERR_INVALID_LMR);
+    status = ual_mr_free(mr);
+    return status == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(status);
+}
+
+/* --- query and modify --- */
+
+#define PARAMS_KNOWN                                                                                 \
+    (IT_LMR_PARAM_ALL | IT_LMR_PARAM_IA | IT_LMR_PARAM_PZ | IT_LMR_PARAM_ADDR | IT_LMR_PARAM_LENGTH | \
+     IT_LMR_PARAM_MEM_PRIV | IT_LMR_PARAM_FLAG | IT_LMR_PARAM_SHARED_ID | IT_LMR_PARAM_RMR_CONTEXT |  \
+     IT_LMR_PARAM_ACTUAL_ADDR | IT_LMR_PARAM_ACTUAL_LENGTH | IT_LMR_PARAM_ADDR_MODE |                 \
+     IT_LMR_PARAM_LINKED | IT_LMR_PARAM_IOBL_NUM_ELTS | IT_LMR_PARAM_IOBL_TYPE)
+
+static void query_memory(const struct ual_mr *mr, unsigned int mask, it_lmr_param_t *params)
+{
+    if (mask_has(mask, IT_LMR_PARAM_ADDR))
+        params->addr = mr->addr;
+    if (mask_has(mask, IT_LMR_PARAM_LENGTH))
+        params->length = mr->length;
+    if (mask_has(mask, IT_LMR_PARAM_ACTUAL_ADDR))
+        params->actual_addr = mr->addr;
+    if (mask_has(mask, IT_LMR_PARAM_ACTUAL_LENGTH))
+        params->actual_length = mr->length;
+    if (mask_has(mask, IT_LMR_PARAM_ADDR_MODE))
+        params->addr_mode = mr->access & RI_ACCESS_ZERO_BASED ? IT_ADDR_MODE_RELATIVE
+                                                              : IT_ADDR_MODE_ABSOLUTE;
+    if (mask_has(mask, IT_LMR_PARAM_LINKED))
+        params->linked = IT_TRUE;
+    if (mask_has(mask, IT_LMR_PARAM_IOBL_NUM_ELTS))
+        params->iobl_num_elts = 0;
+    if (mask_has(mask, IT_LMR_PARAM_IOBL_TYPE))
+        params->iobl_type = (it_iobl_type_t)0;
+}
+
+it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask, it_lmr_param_t *params)
+{
+    struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
+
+    if (!mr)
+        return itapi_bad_handle(IT_ERR_INVALID_LMR);
+    if (!mask_ok(mask, PARAMS_KNOWN))
+        return IT_ERR_INVALID_MASK;
+    if (!params)
+        return IT_ERR_FAULT;
+    if (mask_has(mask, IT_LMR_PARAM_IA))
+        params->ia = (it_ia_handle_t)ual_handle_of(mr->object.ia);
+    if (mask_has(mask, IT_LMR_PARAM_PZ))
+        params->pz = (it_pz_handle_t)ual_handle_of(mr->pz);
+    if (mask_has(mask, IT_LMR_PARAM_MEM_PRIV))
+        params->privs = (it_mem_priv_t)(mr->flags >> PRIVS_SHIFT);
+    if (mask_has(mask, IT_LMR_PARAM_FLAG))
+        params->flags = (it_lmr_flag_t)(mr->flags & ((1u << PRIVS_SHIFT) - 1));
+    if (mask_has(mask, IT_LMR_PARAM_SHARED_ID))
+        params->shared_id = mr->shared_id;
+    if (mask_has(mask, IT_LMR_PARAM_RMR_CONTEXT))
+        params->rmr_context = context_of(mr);
+    query_memory(mr, mask, params);
+    return IT_SUCCESS;
+}
+
+it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
+                          const it_lmr_param_t *params)
+{
+    struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
+    struct ual_object *pz = NULL;
+    unsigned int privs;
+    enum ual_status modified;
+    it_status_t status;
+    CANCEL_OFF();
+
+    if (!mr)
+        return itapi_bad_handle(IT_ERR_INVALID_LMR);
+    if (!mask_ok(mask, IT_LMR_PARAM_PZ | IT_LMR_PARAM_MEM_PRIV))
+        return IT_ERR_INVALID_MASK;
+    if (!params)
+        return IT_ERR_FAULT;
+    privs = mask & IT_LMR_PARAM_MEM_PRIV ? (unsigned int)params->privs : mr->flags >> PRIVS_SHIFT;
+    status = check_privs(privs);
+    if (status != IT_SUCCESS)
+        return status;
+    if (mask & IT_LMR_PARAM_PZ) {
+        pz = LOOKUP(struct ual_object, PZ, params->pz);
+        if (!pz || pz->ia != mr->object.ia)
+            return itapi_bad_handle(IT_ERR_INVALID_PZ);
+    }
+    modified = ual_mr_modify(mr, (struct ual_pz *)pz,
+                             access_of(mr->object.ia, privs, mr->access & RI_ACCESS_ZERO_BASED));
+    if (modified == UAL_OK)
+        mr->flags = remembered(mr->flags & ((1u << PRIVS_SHIFT) - 1), privs);
+    return modified == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(modified);
+}
+
+/* --- segments --- */
+
+static inline it_status_t segment(const it_lmr_triplet_t *from, const struct ual_pz *pz, uint32_t access,
+                                  struct ri_sge *sge)
+{
+    const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, from->lmr);
+    uint64_t start, base;
+
+    if (__builtin_expect(!mr, 0))
+        return itapi_bad_handle(IT_ERR_INVALID_LMR);
+    if (__builtin_expect(pz && mr->pz != pz, 0))
+        return IT_ERR_INVALID_LMR;
+    if (__builtin_expect(mr->access & RI_ACCESS_ZERO_BASED, 0)) {
+        start = from->addr.rel;
+        base = 0;
+    } else {
+        start = (uintptr_t)from->addr.abs;
+        base = (uintptr_t)mr->addr;
+    }
+    if (__builtin_expect(!checked_inside(start, from->length, base, mr->length), 0))
+        return IT_ERR_RANGE;
+    if (__builtin_expect((mr->access & access) != access, 0))
+        return IT_ERR_ACCESS;
+    sge->addr = start;
+    sge->length = (uint32_t)from->length;
+    sge->lkey = mr->lkey;
+    return IT_SUCCESS;
+}
+
+it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_t limit,
+                           const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
+                           uint64_t *total)
+{
+    uint64_t sum = 0;
+
+    if (count > limit)
+        return IT_ERR_INVALID_NUM_SEGMENTS;
+    if (count && !segments)
+        return IT_ERR_FAULT;
+    for (size_t i = 0; i < count; i++) {
+        if (segments[i].length) {
+            it_status_t status = segment(&segments[i], pz, access, &sges[i]);
+
+            if (__builtin_expect(status != IT_SUCCESS, 0))
+                return status;
+            sum += segments[i].length;
+            if (__builtin_expect(sum > UINT32_MAX, 0)) /* transferred_length has 32 bits */
+                return IT_ERR_INVALID_LENGTH;
+        } else {
+            sges[i] = (struct ri_sge){0};
+        }
+    }
+    *total = sum;
+    return IT_SUCCESS;
+}
+
+/* Flush and refresh: memory is coherent here, so only the arguments are looked at. Any number of segments. */
+static it_status_t synchronize(const it_lmr_triplet_t *segments, size_t count)
+{
+    if (count && !segments)
+        return IT_ERR_FAULT;
+    for (size_t i = 0; i < count; i++) {
+        struct ri_sge sge;
+        it_status_t status = segments[i].length ? segment(&segments[i], NULL, 0, &sge) : IT_SUCCESS;
+
+        if (status != IT_SUCCESS)
+            return status;
+    }
+    return IT_SUCCESS;
+}
+
+it_status_t it_lmr_flush_to_mem(const it_lmr_triplet_t *local_segments, size_t num_segments)
+{
+    return synchronize(local_segments, num_segments);
+}
+
+it_status_t it_lmr_refresh_from_mem(const it_lmr_triplet_t *local_segments, size_t num_segments)
+{
+    return synchronize(local_segments, num_segments);
+}
+
+/* --- addresses for the peer --- */
+
+it_rdma_addr_t it_make_rdma_addr_absolute(void *addr)
+{
+    return (it_rdma_addr_t)(uintptr_t)addr;
+}
+
+it_rdma_addr_t it_make_rdma_addr_relative(it_length_t offset)
+{
+    return offset;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: sockets whose last words have left and whose end is waited for. Closing a socket with unread
+ * input resets the connection, and the reset may overtake a rejecting Reply in the peer; so what comes is read and
+ * dropped until the peer's FIN, close_timeout, or a bound of octets. The number of lingers is bounded too.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#define LINGERS_MAX 1024
+#define DRAIN_MAX (256u * 1024) /* octets; who sends more than that is not waiting for a Reply */
+
+struct cm_linger {
+    struct cm_guard guard;
+    struct kal_rnic *rnic;
+    void *lane;
+    int fd;
+    size_t drained;
+    struct ri_watch *watch;
+    struct ri_timer timer;
+    bool taken; /* somebody is ending it; under cm->lock */
+    struct cm_linger *prev, *next; /* cm->lingers, until all but the memory is gone */
+};
+
+static void linger_free(struct cm_linger *linger)
+{
+    cm_guard_end(&linger->guard);
+    free(linger);
+}
+
+static bool take(struct cm_linger *linger)
+{
+    struct kal_cm *cm = linger->rnic->cm;
+    bool ours;
+
+    pthread_mutex_lock(&cm->lock);
+    ours = !linger->taken;
+    linger->taken = true;
+    pthread_mutex_unlock(&cm->lock);
+    return ours;
+}
+
+/* Taken, and nobody else is inside. Any thread. From here on kal_cm_close may succeed: the RNIC is not looked at. */
+static void end(struct cm_linger *linger)
+{
+    const struct kal_upper *upper = linger->rnic->upper;
+    struct kal_cm *cm = linger->rnic->cm;
+
+    if (linger->watch)
+        upper->unwatch(linger->watch);
+    upper->timer_cancel(linger->lane, &linger->timer);
+    close(linger->fd);
+    pthread_mutex_lock(&cm->lock);
+    DL_DELETE(cm->lingers, linger);
+    cm->linger_count--;
+    pthread_cond_broadcast(&cm->changed);
+    pthread_mutex_unlock(&cm->lock);
+}
+
+/* From a run: the run's reference is left. */
+static void finish(struct cm_linger *linger)
+{
+    if (!take(linger)) /* cm_linger_end_all has it */
+        return;
+    linger->guard.dead = true;
+    linger->guard.refs--;
+    end(linger);
+}
+
+static void ready(void *arg, uint32_t events)
+{
+    struct cm_linger *linger = arg;
+    struct cm_run run;
+    char octets[4096];
+    ssize_t n;
+
+    (void)events;
+    if (!cm_enter(&linger->guard, &run))
+        return;
+    n = recv(linger->fd, octets, sizeof octets, MSG_DONTWAIT);
+    if (n > 0)
+        linger->drained += (size_t)n;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || linger->drained > DRAIN_MAX)
+        finish(linger);
+    if (cm_leave(&linger->guard, &run))
+        linger_free(linger);
+}
+
+static void expired(struct ri_timer *timer)
+{
+    struct cm_linger *linger =
+        (struct cm_linger *)(void *)((char *)timer - offsetof(struct cm_linger, timer));
+    struct cm_run run;
+
+    if (!cm_enter(&linger->guard, &run))
+        return;
+    finish(linger);
+    if (cm_leave(&linger->guard, &run))
+        linger_free(linger);
+}
+
+void cm_linger(struct kal_rnic *rnic, void *lane, int fd)
+{
+    struct kal_cm *cm = rnic->cm;
+    struct cm_linger *linger = calloc(1, sizeof *linger);
+    bool room;
+
+    if (!linger) {
+        close(fd);
+        return;
+    }
+    cm_guard_init(&linger->guard);
+    linger->rnic = rnic;
+    linger->lane = lane;
+    linger->fd = fd;
+    linger->timer.expired = expired;
+    linger->timer.deadline = clock_after(clock_now(), cm->options.close_timeout);
+
+    /* Entered into the list, watched and timed as one step: a run waits for the lock. */
+    pthread_mutex_lock(&linger->guard.lock);
+    pthread_mutex_lock(&cm->lock);
+    room = cm->linger_count < LINGERS_MAX;
+    if (room) {
+        DL_APPEND(cm->lingers, linger);
+        cm->linger_count++;
+    }
+    pthread_mutex_unlock(&cm->lock);
+    if (room && !rnic->upper->watch(lane, fd, EPOLLIN | EPOLLRDHUP, ready, linger, &linger->watch)) {
+        rnic->upper->timer_set(lane, &linger->timer);
+        pthread_mutex_unlock(&linger->guard.lock);
+        return;
+    }
+    pthread_mutex_unlock(&linger->guard.lock);
+    if (!room) {
+        close(fd);
+        linger_free(linger);
+    } else if (take(linger)) { /* without the watch no run has come */
+        end(linger);
+        linger_free(linger);
+    }
+}
+
+void cm_linger_end_all(struct kal_rnic *rnic)
+{
+    struct kal_cm *cm = rnic->cm;
+    struct cm_linger *linger;
+
+    pthread_mutex_lock(&cm->lock);
+    while (cm->lingers) {
+        DL_FOREACH(cm->lingers, linger)
+            if (!linger->taken)
+                break;
+        if (!linger) {
+            pthread_cond_wait(&cm->changed, &cm->lock); /* a run is at it */
+            continue;
+        }
+        linger->taken = true;
+        pthread_mutex_unlock(&cm->lock);
+        cm_kill(&linger->guard);
+        end(linger);
+        if (cm_drop(&linger->guard))
+            linger_free(linger);
+        pthread_mutex_lock(&cm->lock);
+    }
+    pthread_mutex_unlock(&cm->lock);
+}

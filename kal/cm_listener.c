@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: listeners, and moving a request from one to another.
+ *
+ * A listener bounds what strangers can make it hold: `backlog` start-ups whose Request is incomplete and `backlog`
+ * undecided requests; the newest is dropped (C-019). Without descriptors it keeps its place: the spare descriptor is
+ * given up for a moment to accept and close what waits; where even that fails it looks again a little later.
+ *
+ * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on the same port for
+ * IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show as IPv4 addresses.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#define ACCEPTS_PER_RUN 16
+#define LISTEN_QUEUE 1024 /* the kernel bounds it by net.core.somaxconn */
+#define RESUME_DELAY (100 * CLOCK_NS_PER_MS)
+
+/* ---- accept ---- */
+
+static int accept_one(struct kal_listener *l)
+{
+    return accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static void open_spare(struct kal_cm *cm)
+{
+    int fd, none = -1;
+
+    if (cm->spare_fd >= 0)
+        return;
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && !atomic_compare_exchange_strong(&cm->spare_fd, &none, fd))
+        close(fd);
+}
+
+/* Out of descriptors: turn one peer away. False: not even that works now. */
+static bool turn_away(struct kal_listener *l)
+{
+    struct kal_cm *cm = l->rnic->cm;
+    int spare = atomic_exchange(&cm->spare_fd, -1), fd;
+    char more[80];
+
+    if (cm_meter(&l->descriptors, more, sizeof more))
+        kal_rnic_log(l->rnic, RI_LOG_ERROR,
+                     "listener %s: out of file descriptors, connections are turned away; raise the limit "
+                     "(ulimit -n) or close some%s",
+                     l->name, more);
+    if (spare < 0)
+        return false;
+    close(spare);
+    fd = accept_one(l);
+    if (fd >= 0)
+        close(fd);
+    open_spare(cm);
+    return fd >= 0 || errno != EMFILE;
+}
+
+static void pause_accept(struct kal_listener *l)
+{
+    l->rnic->upper->rewatch(l->watch, 0);
+    l->resume.deadline = clock_after(clock_now(), RESUME_DELAY);
+    l->rnic->upper->timer_set(l->lane, &l->resume);
+}
+
+/* Take the connection in, or close it. */
+static bool start_up(struct kal_listener *l, struct kal_connection *c)
+{
+    const struct sockaddr *local = (const struct sockaddr *)&c->stream.local;
+    const struct sockaddr *peer = (const struct sockaddr *)&c->stream.peer;
+
+    cm_addresses(&c->stream);
+    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c))
+        return false;
+    cm_socket_options(l->rnic, c->stream.fd);
+    cm_hold(&l->guard);
+    c->listener = l;
+    c->state = CM_STARTING;
+    pthread_mutex_lock(&l->guard.lock);
+    DL_APPEND2(l->kept, c, kept_prev, kept_next);
+    c->kept = true;
+    l->half_open++;
+    pthread_mutex_unlock(&l->guard.lock);
+
+    pthread_mutex_lock(&c->guard.lock);
+    cm_deadline(c, clock_after(clock_now(), l->rnic->cm->options.request_timeout));
+    if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
+        pthread_mutex_unlock(&c->guard.lock);
+        if (!cm_keep_take(c))
+            return true;
+        cm_keep_remove(l, c);
+        return false;
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    return true;
+}
+
+static void take(struct kal_listener *l, int fd)
+{
+    struct kal_connection *c;
+    char more[80];
+    bool full;
+
+    pthread_mutex_lock(&l->guard.lock);
+    full = l->half_open >= l->backlog;
+    pthread_mutex_unlock(&l->guard.lock);
+    if (full) {
+        if (cm_meter(&l->full, more, sizeof more))
+            kal_rnic_log(l->rnic, RI_LOG_WARNING,
+                         "listener %s: %u connections have not sent their MPA Request yet, a further one is "
+                         "dropped; raise backlog or lower request_timeout%s",
+                         l->name, l->backlog, more);
+        close(fd);
+        return;
+    }
+    c = cm_connection_new(l->rnic, l->lane, NULL);
+    if (!c) {
+        close(fd);
+        return;
+    }
+    c->stream.fd = fd;
+    if (!start_up(l, c))
+        kal_connection_destroy(c);
+}
+
+/* Lane, locked; the lock is released for each connection. */
+static void accept_some(struct kal_listener *l)
+{
+    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead; i++) {
+        int fd = accept_one(l);
+
+        if (fd >= 0) {
+            pthread_mutex_unlock(&l->guard.lock);
+            take(l, fd);
+            pthread_mutex_lock(&l->guard.lock);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        } else if (errno == EMFILE || errno == ENFILE) {
+            if (!turn_away(l)) {
+                pause_accept(l);
+                return;
+            }
+        } else if (errno == ENOMEM || errno == ENOBUFS) {
+            pause_accept(l);
+            return;
+        } /* else: that one connection is gone, accept(2); the next */
+    }
+}
+
+static void ready(void *arg, uint32_t events)
+{
+    struct kal_listener *l = arg;
+    struct cm_run run;
+
+    (void)events;
+    if (!cm_enter(&l->guard, &run))
+        return;
+    accept_some(l);
+    if (cm_leave(&l->guard, &run))
+        cm_listener_free(l);
+}
+
+static void resumed(struct ri_timer *timer)
+{
+    struct kal_listener *l =
+        (struct kal_listener *)(void *)((char *)timer - offsetof(struct kal_listener, resume));
+    struct cm_run run;
+
+    if (!cm_enter(&l->guard, &run))
+        return;
+    open_spare(l->rnic->cm);
+    l->rnic->upper->rewatch(l->watch, EPOLLIN);
+    accept_some(l);
+    if (cm_leave(&l->guard, &run))
+        cm_listener_free(l);
+}
+
+/* ---- listen ---- */
+
+static int bound_socket(const struct sockaddr *address, bool v6only)
+{
+    int fd, one = 1, only = v6only, error;
+
+    fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
+        (address->sa_family == AF_INET6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only)) ||
+        bind(fd, address, cm_address_length(address)) || listen(fd, LISTEN_QUEUE)) {
+        error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static int open_listener(struct kal_rnic *rnic, const struct sockaddr *address)
+{
+    enum cm_v6only v6only = rnic->cm->options.v6only;
+    int fd = bound_socket(address, v6only == CM_V6ONLY_YES);
+    char text[120];
+
+    if (fd >= 0 || v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6 || errno != EADDRINUSE)
+        return fd;
+    fd = bound_socket(address, true);
+    if (fd >= 0) {
+        cm_address_text(address, text, sizeof text);
+        kal_rnic_log(rnic, RI_LOG_INFO,
+                     "listener %s takes IPv6 only: somebody listens on that port for IPv4", text);
+    }
+    return fd;
+}
+
+static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address, int error)
+{
+    static const struct {
+        int error;
+        enum kal_status status;
+        const char *advice;
+    } table[] = {
+        { EADDRINUSE, KAL_ERR_ADDRESS_IN_USE, "choose another port, or end whoever listens there" },
+        { EADDRNOTAVAIL, KAL_ERR_UNREACHABLE, "use an address of this host" },
+        { EAFNOSUPPORT, KAL_ERR_UNREACHABLE, "this host has no such address family" },
+        { ENODEV, KAL_ERR_UNREACHABLE, "the scope of the address names no interface" },
+        { EINVAL, KAL_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
+        { EACCES, KAL_ERR_PERMISSION, "choose a port above 1023" },
+        { EPERM, KAL_ERR_PERMISSION, "a rule of this host refuses" },
+        { EMFILE, KAL_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },
+        { ENFILE, KAL_ERR_NO_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
+    };
+    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    const char *advice = "free memory";
+    char text[120];
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].error == error) {
+            status = table[i].status;
+            advice = table[i].advice;
+        }
+    }
+    cm_address_text(address, text, sizeof text);
+    kal_rnic_log(rnic, RI_LOG_WARNING, "cannot listen on %s: %s; %s", text, strerror(error), advice);
+    return status;
+}
+
+static enum kal_status listen_tcp(struct kal_listener *l, const struct sockaddr *address,
+                                  struct sockaddr_storage *bound)
+{
+    socklen_t length = sizeof *bound;
+    enum kal_status status;
+
+    l->fd = open_listener(l->rnic, address);
+    if (l->fd < 0)
+        return listen_error(l->rnic, address, errno);
+    open_spare(l->rnic->cm);
+    memset(bound, 0, sizeof *bound);
+    getsockname(l->fd, (struct sockaddr *)bound, &length);
+    cm_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
+    /* Under the lock: the first run may come before the watch is stored. */
+    pthread_mutex_lock(&l->guard.lock);
+    status = kal_status_of_ri(l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, ready, l, &l->watch));
+    pthread_mutex_unlock(&l->guard.lock);
+    return status;
+}
+
+void cm_listener_free(struct kal_listener *listener)
+{
+    cm_guard_end(&listener->guard);
+    free(listener);
+}
+
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context, const struct ri_listen_param *param,
+                           void *context, struct sockaddr_storage *bound,
+                           struct kal_listener **listener)
+{
+    bool set_a = cm_is_set_a(rnic);
+    struct sockaddr_storage where;
+    struct kal_listener *l;
+    enum kal_status status;
+
+    if (!set_a && param->datagram)
+        return KAL_ERR_NOT_SUPPORTED;
+    if (!set_a && !cm_address_length(param->address))
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, param->address, NULL))
+        return KAL_ERR_PERMISSION;
+    status = kal_rnic_take(rnic, KAL_ACCOUNT_LISTENER, 1);
+    if (status)
+        return status;
+    l = calloc(1, sizeof *l);
+    if (!l) {
+        kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    cm_guard_init(&l->guard);
+    l->rnic = rnic;
+    l->lane = lane_context;
+    l->context = context;
+    l->fd = -1;
+    l->resume.expired = resumed;
+    l->backlog = param->backlog ? param->backlog : rnic->cm->options.backlog;
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_APPEND(rnic->cm->listeners, l);
+    pthread_mutex_unlock(&rnic->cm->lock);
+
+    /* Outputs first: a request may come up before we return. */
+    status = set_a ? cm_a_listen(l, param, &where) : listen_tcp(l, param->address, &where);
+    if (status) {
+        kal_listen_destroy(l);
+        return status;
+    }
+    if (bound)
+        *bound = where;
+    *listener = l;
+    return KAL_OK;
+}
+
+/* What ual has not seen goes with the listener: by us, or by a run that is at it already. */
+static void end_kept(struct kal_listener *l)
+{
+    struct kal_connection *c;
+
+    pthread_mutex_lock(&l->guard.lock);
+    while (l->kept) {
+        DL_FOREACH2(l->kept, c, kept_next)
+            if (!c->taken)
+                break;
+        if (!c) {
+            pthread_cond_wait(&l->guard.left, &l->guard.lock);
+            continue;
+        }
+        DL_DELETE2(l->kept, c, kept_prev, kept_next);
+        c->kept = false;
+        l->half_open--;
+        pthread_mutex_unlock(&l->guard.lock);
+        kal_connection_destroy(c);
+        pthread_mutex_lock(&l->guard.lock);
+    }
+    pthread_mutex_unlock(&l->guard.lock);
+}
+
+void kal_listen_destroy(struct kal_listener *listener)
+{
+    struct kal_listener *l = listener;
+    struct kal_rnic *rnic = l->rnic;
+
+    cm_kill(&l->guard);
+    if (l->watch)
+        rnic->upper->unwatch(l->watch);
+    rnic->upper->timer_cancel(l->lane, &l->resume);
+    if (l->fd >= 0)
+        close(l->fd);
+    if (l->ri)
+        cm_a_listen_destroy(l);
+    end_kept(l);
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_DELETE(rnic->cm->listeners, l);
+    pthread_mutex_unlock(&rnic->cm->lock);
+    kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
+    if (cm_drop(&l->guard))
+        cm_listener_free(l);
+}
+
+/* ---- migration ---- */
+
+/* A place among what the listener keeps. */
+static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
+{
+    enum kal_status status = KAL_OK;
+
+    pthread_mutex_lock(&l->guard.lock);
+    if (l->guard.dead)
+        status = KAL_ERR_INVALID_ARGUMENT;
+    else if (l->undecided + l->half_open >= 2 * (uint64_t)l->backlog || l->undecided >= l->backlog)
+        status = KAL_ERR_NO_RESOURCES;
+    if (!status) {
+        DL_APPEND2(l->kept, c, kept_prev, kept_next);
+        c->kept = true;
+        l->half_open++;
+        l->guard.refs++;
+    }
+    pthread_mutex_unlock(&l->guard.lock);
+    return status;
+}
+
+static void unreserve(struct kal_listener *l, struct kal_connection *c)
+{
+    pthread_mutex_lock(&l->guard.lock);
+    DL_DELETE2(l->kept, c, kept_prev, kept_next);
+    c->kept = false;
+    l->half_open--;
+    l->guard.refs--; /* the caller's listener lives */
+    pthread_mutex_unlock(&l->guard.lock);
+}
+
+/* From the manager and account of one RNIC to those of another. Locked. */
+static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rnic)
+{
+    struct kal_rnic *old = c->rnic;
+
+    if (old == rnic)
+        return KAL_OK;
+    if (c->ri)
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (c->counted && kal_rnic_take(rnic, KAL_ACCOUNT_CONNECTION, 1))
+        return KAL_ERR_QUOTA;
+    if (c->counted)
+        kal_rnic_give(old, KAL_ACCOUNT_CONNECTION, 1);
+    pthread_mutex_lock(&old->cm->lock);
+    DL_DELETE(old->cm->connections, c);
+    pthread_mutex_unlock(&old->cm->lock);
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_APPEND(rnic->cm->connections, c);
+    pthread_mutex_unlock(&rnic->cm->lock);
+    c->rnic = rnic;
+    return KAL_OK;
+}
+
+/* Out of the old lane, without a lock: its handlers find MOVING and leave. */
+static void leave_lane(struct kal_connection *c)
+{
+    const struct kal_upper *upper = c->rnic->upper;
+
+    cm_unwatch(c);
+    upper->timer_cancel(c->lane, &c->kick);
+    upper->timer_cancel(c->lane, &c->deadline);
+}
+
+/*
+ * The object itself moves: stream, watch and timers to the listener's lane, where a kick shows it. What is left behind
+ * is the upcall that may be running about it in this thread (kal_migrate called from inside).
+ */
+enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
+{
+    struct kal_connection *c = connection;
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+
+    if (listener->rnic->kal != c->rnic->kal)
+        return KAL_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->state != CM_PENDING || c->guard.dead)
+        goto unlock;
+    if (listener->ri ? !c->ri : c->ri != NULL) {
+        status = KAL_ERR_INVALID_ARGUMENT;
+        goto unlock;
+    }
+    c->state = CM_MOVING;
+    cm_wait_others(&c->guard);
+    pthread_mutex_unlock(&c->guard.lock);
+    leave_lane(c);
+    pthread_mutex_lock(&c->guard.lock);
+
+    status = reserve(listener, c);
+    if (!status) {
+        status = change_rnic(c, listener->rnic);
+        if (status)
+            unreserve(listener, c);
+    }
+    if (status) {
+        c->state = CM_PENDING;
+        if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
+            kal_rnic_log(c->rnic, RI_LOG_ERROR, "out of memory: a request is no longer watched");
+        goto unlock;
+    }
+    cm_listener_leave(c, true);
+    c->migrations++;
+    c->listener = listener;
+    c->lane = listener->lane;
+    c->context = NULL;
+    c->state = CM_SHOWING;
+    if (!c->ri)
+        cm_watch(c, EPOLLIN | EPOLLRDHUP); /* without it only the withdrawal shows late, at accept */
+    cm_kick(c);
+unlock:
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
+}

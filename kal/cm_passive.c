@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager, passive side: a request from accept(2) to its decision.
+ *
+ * A start-up belongs to its listener (listener->kept) until the upcall has shown it; from then on it is ual's: accept,
+ * reject or migrate it, and in any case destroy the object in the end (a migrated one: the one that the new upcall
+ * brings). An undecided request stays watched: a peer that leaves, or speaks before the Reply (C-010), withdraws it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <utlist.h>
+
+bool cm_keep_take(struct kal_connection *connection)
+{
+    struct kal_listener *listener = connection->listener;
+    bool ours;
+
+    pthread_mutex_lock(&listener->guard.lock);
+    ours = connection->kept && !connection->taken;
+    if (ours)
+        connection->taken = true;
+    pthread_mutex_unlock(&listener->guard.lock);
+    return ours;
+}
+
+void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection)
+{
+    pthread_mutex_lock(&listener->guard.lock);
+    DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
+    connection->kept = connection->taken = false;
+    listener->half_open--;
+    pthread_cond_broadcast(&listener->guard.left);
+    pthread_mutex_unlock(&listener->guard.lock);
+}
+
+void cm_listener_leave(struct kal_connection *connection, bool undecided)
+{
+    struct kal_listener *listener = connection->listener;
+
+    connection->listener = NULL;
+    if (undecided) {
+        pthread_mutex_lock(&listener->guard.lock);
+        listener->undecided--;
+        pthread_mutex_unlock(&listener->guard.lock);
+    }
+    if (cm_drop(&listener->guard))
+        cm_listener_free(listener);
+}
+
+void cm_to_linger(struct kal_connection *connection)
+{
+    int fd = connection->stream.fd;
+
+    connection->stream.fd = -1;
+    if (fd >= 0)
+        cm_linger(connection->rnic, connection->lane, fd);
+}
+
+/* ---- what goes wrong before ual has seen it ---- */
+
+/* One line for the administrator, however many such peers come. */
+static void note_bad(struct kal_connection *c, const char *what)
+{
+    char more[80], address[120];
+
+    if (!cm_meter(&c->listener->bad, more, sizeof more))
+        return;
+    cm_address_text((const struct sockaddr *)&c->stream.peer, address, sizeof address);
+    kal_rnic_log(c->rnic, RI_LOG_WARNING,
+                 "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
+                 c->listener->name, address, what, more);
+}
+
+/*
+ * End a start-up that is still ours. Lane, locked; the caller's run holds the memory. It leaves the listener's list
+ * last: then nothing of it is left in the RNIC. A provider's connection is not destroyed inside its upcall.
+ */
+static void discard(struct kal_connection *c, const char *why)
+{
+    struct kal_listener *listener = c->listener;
+
+    if (!cm_keep_take(c)) /* the listener's end is at it already */
+        return;
+    if (why)
+        note_bad(c, why);
+    cm_hold(&listener->guard);
+    c->state = CM_ENDED;
+    if (c->ri) {
+        cm_listener_leave(c, false);
+        cm_a_orphan(c);
+    } else {
+        pthread_mutex_unlock(&c->guard.lock);
+        kal_connection_destroy(c);
+        pthread_mutex_lock(&c->guard.lock);
+    }
+    cm_keep_remove(listener, c);
+    if (cm_drop(&listener->guard))
+        cm_listener_free(listener);
+}
+
+/* In a conversion there is somebody to tell. */
+static void give_up(struct kal_connection *c, enum ri_connection_reason reason, const char *why)
+{
+    if (c->conversion)
+        cm_fail(c, reason, "%s; check that the peer converts its socket too", why);
+    else
+        discard(c, why);
+}
+
+void cm_passive_expired(struct kal_connection *connection)
+{
+    give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
+}
+
+/* ---- the upcall ---- */
+
+static bool parse_request(const struct kal_connection *c, struct mpa_startup_frame *request)
+{
+    size_t n;
+
+    return mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, request, &n) ==
+           MPA_STARTUP_OK;
+}
+
+static void describe(const struct kal_connection *c, struct ri_connect_request *request)
+{
+    struct mpa_startup_frame frame;
+
+    *request = (struct ri_connect_request){
+        .size = sizeof *request,
+        .local = c->stream.local,
+        .peer = c->stream.peer,
+    };
+    if (c->ri) { /* as saved by cm_set_a.c */
+        request->private_data = c->stream.octets;
+        request->private_data_length = (uint16_t)c->stream.length;
+        request->ird = c->agreed.peer_ird;
+        request->ord = c->agreed.peer_ord;
+        request->depths_valid = c->agreed.enhanced;
+    } else if (parse_request(c, &frame)) {
+        request->private_data = frame.pd;
+        request->private_data_length = frame.pd_len;
+        request->depths_valid = frame.enhanced && frame.ird != MPA_STARTUP_NO_DEPTH &&
+                                frame.ord != MPA_STARTUP_NO_DEPTH;
+        request->ird = request->depths_valid ? frame.ird : 0;
+        request->ord = request->depths_valid ? frame.ord : 0;
+    }
+    if (!request->private_data_length)
+        request->private_data = NULL;
+}
+
+/* From ours to undecided. False: the listener is gone, or full (then it is dropped: C-019). */
+static bool promote(struct kal_connection *c, struct cm_run *run)
+{
+    struct kal_listener *listener = c->listener;
+    char more[80];
+
+    if (!cm_enter(&listener->guard, run))
+        return false;
+    if (listener->undecided < listener->backlog && !c->taken) {
+        DL_DELETE2(listener->kept, c, kept_prev, kept_next);
+        c->kept = false;
+        listener->half_open--;
+        listener->undecided++;
+        pthread_mutex_unlock(&listener->guard.lock);
+        return true;
+    }
+    cm_leave(&listener->guard, run); /* not the last: we hold one */
+    if (cm_meter(&listener->full, more, sizeof more))
+        kal_rnic_log(c->rnic, RI_LOG_WARNING,
+                     "listener %s: %u requests are undecided, a further one is dropped; accept faster or "
+                     "raise backlog%s",
+                     listener->name, listener->backlog, more);
+    discard(c, NULL);
+    return false;
+}
+
+/*
+ * The lock is released for the upcall. In it, or by another thread during it, the connection may be decided, moved or
+ * destroyed; its context is stored unless it has moved (then it is for the next upcall to say).
+ */
+static void show(struct kal_connection *c)
+{
+    struct kal_listener *listener = c->listener;
+    unsigned migrations = c->migrations;
+    struct ri_connect_request request;
+    struct cm_run run;
+    void *context = NULL;
+
+    if (!promote(c, &run))
+        return;
+    c->state = CM_PENDING;
+    describe(c, &request);
+    pthread_mutex_unlock(&c->guard.lock);
+    c->rnic->upper->connection_request(listener->context, c, &request, &context);
+    pthread_mutex_lock(&listener->guard.lock);
+    if (cm_leave(&listener->guard, &run))
+        cm_listener_free(listener);
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->migrations == migrations)
+        c->context = context;
+}
+
+/* ---- Request ---- */
+
+static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request, size_t used)
+{
+    if (c->stream.length > used) {
+        give_up(c, RI_REASON_PROTOCOL, "it sent data behind its MPA Request"); /* C-010 */
+        return;
+    }
+    if (request->rev > c->rnic->cm->options.mpa_revision) {
+        give_up(c, RI_REASON_PARAMETERS, "its MPA revision is above option mpa_revision");
+        return;
+    }
+    c->rnic->upper->timer_cancel(c->lane, &c->deadline);
+    if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
+        give_up(c, RI_REASON_RESOURCES, "out of memory");
+        return;
+    }
+    if (c->conversion) {
+        cm_convert_request(c);
+    } else {
+        c->state = CM_SHOWING;
+        show(c);
+    }
+}
+
+static void read_request(struct kal_connection *c)
+{
+    struct mpa_startup_frame request;
+    enum mpa_startup_result result;
+    ssize_t got = cm_read(&c->stream);
+    size_t n;
+
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return;
+    if (got <= 0) {
+        give_up(c, RI_REASON_OTHER, "it ended before its MPA Request was complete"); /* C-002 */
+        return;
+    }
+    result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request, &n);
+    if (result == MPA_STARTUP_OK)
+        got_request(c, &request, n);
+    else if (result != MPA_STARTUP_NEED_MORE)
+        give_up(c, RI_REASON_PROTOCOL, mpa_startup_text(result));
+}
+
+/* Is the peer still there, and silent? NULL: yes. Otherwise why not. */
+static const char *peer_gone(const struct kal_connection *c)
+{
+    char octet;
+    ssize_t n;
+
+    do
+        n = recv(c->stream.fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return NULL;
+    return n > 0 ? "it sent data behind its MPA Request" : "it went away before it was answered";
+}
+
+/* ---- decision ---- */
+
+static void withdraw(struct kal_connection *c, const char *why)
+{
+    char address[120];
+
+    cm_address_text((const struct sockaddr *)&c->stream.peer, address, sizeof address);
+    kal_rnic_log(c->rnic, RI_LOG_INFO, "request from %s withdrawn: %s", address, why);
+    cm_close_stream(c);
+    cm_listener_leave(c, true);
+    cm_uncount(c);
+    c->state = CM_ENDED;
+}
+
+/* What stops the hand-over also stops the start-up; the peer is told by a rejecting Reply (C-020). */
+static void refuse(struct kal_connection *c)
+{
+    struct mpa_startup_frame request, reply;
+    size_t sent = 0;
+
+    if (!parse_request(c, &request) ||
+        mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
+        mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length) ||
+        cm_write(c->stream.fd, c->out, c->out_length, &sent) != 1 ||
+        shutdown(c->stream.fd, SHUT_WR))
+        return;
+    cm_unwatch(c);
+    cm_to_linger(c);
+}
+
+static void finish_accept(struct kal_connection *c)
+{
+    struct ri_llp_handover handover = {
+        .rtr_await = c->agreed.peer_to_peer,
+        .last_message = c->out,
+        .last_message_length = c->out_length,
+    };
+    const char *gone = peer_gone(c);
+    enum kal_status status;
+
+    if (gone) {
+        cm_fail(c, RI_REASON_OTHER, "%s", gone);
+        return;
+    }
+    status = cm_hand_over(c, &handover);
+    if (c->guard.dead)
+        return;
+    if (status) {
+        refuse(c);
+        cm_fail(c, RI_REASON_RESOURCES,
+                "the queue pair does not take the connection: %s; check its state and limits",
+                kal_status_name(status));
+    } else if (handover.rtr_await) {
+        c->state = CM_ESTABLISHED; /* the provider says so by qp_event */
+    } else {
+        cm_established(c, NULL, 0);
+    }
+}
+
+void cm_passive_run(struct kal_connection *connection)
+{
+    struct kal_connection *c = connection;
+    const char *gone;
+
+    switch (c->state) {
+    case CM_STARTING: read_request(c); break;
+    case CM_SHOWING: /* moved here */
+        gone = c->ri ? NULL : peer_gone(c);
+        if (gone)
+            discard(c, gone);
+        else
+            show(c);
+        break;
+    case CM_PENDING:
+        gone = c->ri ? NULL : peer_gone(c);
+        if (gone)
+            withdraw(c, gone);
+        break;
+    case CM_ACCEPTING: finish_accept(c); break;
+    case CM_REJECTING:
+        cm_unwatch(c);
+        cm_to_linger(c);
+        c->state = CM_ENDED;
+        break;
+    default: break;
+    }
+}
+
+/* What our side can, for the Reply. Without a slot for it we do not ask for a ready-to-receive Read. */
+static void want(struct kal_connection *c, const struct mpa_startup_frame *request,
+                 const struct ri_connect_param *param)
+{
+    const struct cm_options *options = &c->rnic->cm->options;
+
+    c->local = (struct mpa_startup_local){
+        .rev = options->mpa_revision,
+        .crc = options->crc,
+        .rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ,
+        .ird = cm_depth(param->ird, c->rnic->attr.max_ird),
+        .ord = cm_depth(param->ord, c->rnic->attr.max_ord),
+    };
+    c->local.ird_max = c->local.ird;
+    if (c->local.ird || !(request->enhanced && request->peer_to_peer))
+        return;
+    if (request->rtr & MPA_STARTUP_RTR_WRITE || !(request->rtr & MPA_STARTUP_RTR_READ))
+        c->local.rtr = MPA_STARTUP_RTR_WRITE;
+    else
+        c->local.ird_max = cm_depth(1, c->rnic->attr.max_ird);
+}
+
+enum kal_status cm_passive_reply(struct kal_connection *connection, const struct ri_connect_param *param)
+{
+    struct kal_connection *c = connection;
+    struct mpa_startup_frame request, reply;
+    enum mpa_startup_result result;
+
+    if (!parse_request(c, &request))
+        return KAL_ERR_INVALID_STATE;
+    want(c, &request, param);
+    result = mpa_startup_accept(&c->local, &request, param->private_data, param->private_data_length,
+                                &reply, &c->agreed);
+    if (!result)
+        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length);
+    if (!result)
+        return KAL_OK;
+    kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s", mpa_startup_text(result));
+    return KAL_ERR_INVALID_ARGUMENT;
+}
+
+enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param)
+{
+    struct kal_connection *c = connection;
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+
+    if (c->ri)
+        return cm_a_accept(c, qp, param);
+    if (!qp || (param->private_data_length && !param->private_data))
+        return KAL_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->state == CM_PENDING && !c->guard.dead && !peer_gone(c))
+        status = cm_passive_reply(c, param);
+    if (!status) {
+        c->state = CM_ACCEPTING;
+        cm_listener_leave(c, true);
+        cm_attach(c, qp);
+        cm_kick(c);
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
+}
+
+enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
+                           uint16_t private_data_length)
+{
+    static const struct ri_connect_param nothing;
+    struct kal_connection *c = connection;
+    struct mpa_startup_frame request, reply;
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum mpa_startup_result result;
+    size_t sent = 0;
+
+    if (c->ri)
+        return cm_a_reject(c, private_data, private_data_length);
+    if (private_data_length && !private_data)
+        return KAL_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->state != CM_PENDING || c->guard.dead || !parse_request(c, &request))
+        goto unlock;
+    want(c, &request, &nothing);
+    result = mpa_startup_reject(&c->local, &request, private_data, private_data_length, &reply);
+    if (!result)
+        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length);
+    if (result) {
+        kal_rnic_log(c->rnic, RI_LOG_ERROR, "the rejecting MPA Reply cannot be built: %s",
+                     mpa_startup_text(result));
+        status = KAL_ERR_INVALID_ARGUMENT;
+        goto unlock;
+    }
+    /* An empty send buffer takes it whole; where it does not, the peer is gone. The FIN follows it, and the run
+     * reads what the peer may have sent, for closing over unread input would reset the Reply away. */
+    cm_write(c->stream.fd, c->out, c->out_length, &sent);
+    shutdown(c->stream.fd, SHUT_WR);
+    c->state = CM_REJECTING;
+    cm_listener_leave(c, true);
+    cm_uncount(c);
+    cm_kick(c);
+    status = KAL_OK;
+unlock:
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
+}

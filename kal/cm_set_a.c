@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: RNICs whose provider has connection verbs of its own (RI_FEATURE_CONNECTION_SET_A). Calls pass
+ * through; a provider's connection carries the kal_connection as its context. Policy, accounts and the listener's
+ * bound on undecided requests are kal's as for set B; migration shows the request, kept here, once more.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum kal_status cm_a_create(struct kal_connection *connection)
+{
+    struct kal_rnic *rnic = connection->rnic;
+    struct ri_connection *ri;
+    enum ri_status status = rnic->ops.connection_create(rnic->ri, connection, &ri);
+
+    if (status)
+        return kal_status_of_ri(status);
+    connection->ri = ri;
+    connection->state = CM_FOREIGN;
+    return KAL_OK;
+}
+
+/* Waits for upcalls of the provider; those that come meanwhile find the connection dead and leave. */
+void cm_a_destroy(struct kal_connection *connection)
+{
+    struct kal_rnic *rnic = connection->rnic;
+    struct ri_connection *ri = connection->ri;
+
+    connection->ri = NULL;
+    rnic->ops.connection_destroy(ri);
+}
+
+/* Refused: the peer hears it now, the object goes with the next run, for here the provider's upcall is running. */
+void cm_a_orphan(struct kal_connection *connection)
+{
+    struct kal_cm *cm = connection->rnic->cm;
+
+    connection->rnic->ops.reject(connection->ri, NULL, 0);
+    pthread_mutex_lock(&cm->lock);
+    connection->orphan = true;
+    pthread_mutex_unlock(&cm->lock);
+    cm_kick(connection);
+}
+
+bool cm_a_adopt(struct kal_connection *connection)
+{
+    struct kal_cm *cm = connection->rnic->cm;
+    bool ours;
+
+    pthread_mutex_lock(&cm->lock);
+    ours = connection->orphan;
+    connection->orphan = false;
+    pthread_mutex_unlock(&cm->lock);
+    return ours;
+}
+
+enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
+                             const struct ri_connect_param *param)
+{
+    return kal_status_of_ri(connection->rnic->ops.connect(connection->ri, qp, param));
+}
+
+/* The decision on a request; it stays undecided when the provider refuses the call. */
+static enum kal_status decide(struct kal_connection *c)
+{
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->state == CM_PENDING && !c->guard.dead) {
+        c->state = CM_FOREIGN;
+        status = KAL_OK;
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
+}
+
+static enum kal_status decided(struct kal_connection *c, enum ri_status status)
+{
+    pthread_mutex_lock(&c->guard.lock);
+    if (status) {
+        c->state = CM_PENDING;
+    } else {
+        cm_listener_leave(c, true);
+        cm_uncount(c);
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    return kal_status_of_ri(status);
+}
+
+enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct ri_connect_param *param)
+{
+    enum kal_status status = decide(connection);
+
+    if (status)
+        return status;
+    return decided(connection, connection->rnic->ops.accept(connection->ri, qp, param));
+}
+
+enum kal_status cm_a_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+{
+    return kal_status_of_ri(connection->rnic->ops.confirm(connection->ri, param));
+}
+
+/* A request, or the peer's acceptance in the three-way model. */
+enum kal_status cm_a_reject(struct kal_connection *connection, const void *private_data,
+                            uint16_t private_data_length)
+{
+    struct kal_rnic *rnic = connection->rnic;
+    enum ri_status status;
+    bool request = !decide(connection);
+
+    status = rnic->ops.reject(connection->ri, private_data, private_data_length);
+    return request ? decided(connection, status) : kal_status_of_ri(status);
+}
+
+enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
+                                uint16_t private_data_length)
+{
+    struct kal_rnic *rnic = connection->rnic;
+
+    return kal_status_of_ri(rnic->ops.disconnect(connection->ri, private_data, private_data_length));
+}
+
+enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
+                            struct sockaddr_storage *bound)
+{
+    struct kal_rnic *rnic = listener->rnic;
+    struct ri_listen_param own = *param;
+    struct ri_listener *ri;
+    enum ri_status status;
+
+    memset(bound, 0, sizeof *bound);
+    own.backlog = listener->backlog;
+    status = rnic->ops.listen(rnic->ri, &own, listener, bound, &ri);
+    if (status) {
+        kal_rnic_log(rnic, RI_LOG_WARNING, "the provider cannot listen: %s", ri_status_name(status));
+        return kal_status_of_ri(status);
+    }
+    cm_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
+    listener->ri = ri;
+    return KAL_OK;
+}
+
+void cm_a_listen_destroy(struct kal_listener *listener)
+{
+    listener->rnic->ops.listen_destroy(listener->ri);
+    listener->ri = NULL;
+}
+
+/* ---- upcalls of the provider ---- */
+
+/* Keep what the upcall lends, so that it can be shown now and, migrated, again. */
+static void keep_request(struct kal_connection *c, const struct ri_connect_request *request)
+{
+    uint16_t length = request->private_data_length;
+
+    if (length > sizeof c->stream.octets)
+        length = sizeof c->stream.octets;
+    if (length)
+        memcpy(c->stream.octets, request->private_data, length);
+    c->stream.length = length;
+    c->stream.local = request->local;
+    c->stream.peer = request->peer;
+    c->agreed.enhanced = request->depths_valid;
+    c->agreed.peer_ird = request->ird;
+    c->agreed.peer_ord = request->ord;
+}
+
+/* Into the listener's care. False: policy or quota refuse. */
+static bool take_in(struct kal_listener *l, struct kal_connection *c,
+                    const struct ri_connect_request *request)
+{
+    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, (const struct sockaddr *)&request->local,
+                        (const struct sockaddr *)&request->peer) ||
+        !cm_count(c))
+        return false;
+    keep_request(c, request);
+    cm_hold(&l->guard);
+    c->listener = l;
+    c->state = CM_SHOWING;
+    pthread_mutex_lock(&l->guard.lock);
+    DL_APPEND2(l->kept, c, kept_prev, kept_next);
+    c->kept = true;
+    l->half_open++;
+    pthread_mutex_unlock(&l->guard.lock);
+    return true;
+}
+
+/* Without memory there is no context, and the provider keeps its connection until its listener or RNIC goes. */
+void kal_cm_host_request(const struct ri_host *host, void *listener_context,
+                         struct ri_connection *connection, const struct ri_connect_request *request,
+                         void **connection_context)
+{
+    struct kal_rnic *rnic = kal_rnic_of_host(host);
+    struct kal_listener *l = listener_context;
+    struct kal_connection *c = cm_connection_new(rnic, l->lane, NULL);
+    struct cm_run run;
+
+    *connection_context = c;
+    if (!c || !cm_enter(&c->guard, &run)) {
+        rnic->ops.reject(connection, NULL, 0);
+        return;
+    }
+    c->ri = connection;
+    if (take_in(l, c, request)) {
+        cm_passive_run(c);
+    } else {
+        c->state = CM_ENDED;
+        cm_a_orphan(c);
+    }
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}
+
+void kal_cm_host_event(const struct ri_host *host, void *connection_context,
+                       const struct ri_connection_event *event)
+{
+    struct kal_rnic *rnic = kal_rnic_of_host(host);
+    struct kal_connection *c = connection_context;
+    struct cm_run run;
+    void *context;
+
+    if (!c || !cm_enter(&c->guard, &run))
+        return;
+    if (event->type == RI_CONNECTION_ESTABLISHED) {
+        c->stream.local = event->local;
+        c->stream.peer = event->peer;
+        c->agreed.rev = 1; /* there is something to tell: kal_connection_info */
+        c->agreed.ird = event->ird;
+        c->agreed.ord = event->ord;
+        c->agreed.enhanced = event->depths_valid;
+    }
+    context = c->context;
+    pthread_mutex_unlock(&c->guard.lock);
+    rnic->upper->connection_event(context, event);
+    pthread_mutex_lock(&c->guard.lock);
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered, for as long as it is
+ * open; what became readable is put on the ready list by stream_ready. Besides, the few streams that were
+ * active last are `hot` and are read directly, without asking epoll. The lists belong to the lane's lock; a pass works on
+ * its own copy of hot[] and copies again when `version` changed. Passes never overlap (the host sees to it).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+enum ri_status lane_create(struct rnic *rnic, struct lane **out)
+{
+    struct lane *lane = calloc(1, sizeof(*lane));
+
+    if (!lane)
+        return RI_ERR_NO_RESOURCES;
+    lane->ring = malloc(RX_RING_OCTETS);
+    if (!lane->ring) {
+        free(lane);
+        return RI_ERR_NO_RESOURCES;
+    }
+    lane->rnic = rnic;
+    lane->base.ops = rnic->user;
+    *out = lane;
+    return RI_OK;
+}
+
+enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                                  struct ri_lane **out)
+{
+    struct rnic *rnic = container_of(base, struct rnic, base);
+
+    if (index != 0)
+        return RI_ERR_INVALID_ARGUMENT;
+    rnic->lane->base.context = context;
+    *out = &rnic->lane->base;
+    return RI_OK;
+}
+
+static void free_graves(struct lane *lane)
+{
+    struct stream *stream, *next_stream;
+    struct qp *qp, *next_qp;
+
+    spinlock_lock(&lane->lock);
+    stream = lane->graves;
+    qp = lane->qp_graves;
+    lane->graves = NULL;
+    lane->qp_graves = NULL;
+    spinlock_unlock(&lane->lock);
+    for (; stream; stream = next_stream) {
+        next_stream = stream->grave_next;
+        free(stream->rest);
+        free(stream->tail);
+        free(stream);
+    }
+    for (; qp; qp = next_qp) {
+        next_qp = qp->grave_next;
+        qp_free(qp);
+    }
+}
+
+/* At close: nothing runs any more. What is still open is reset. */
+void lane_destroy(struct lane *lane)
+{
+    while (lane->streams) {
+        struct stream *stream = lane->streams;
+
+        spinlock_lock(&stream->rx);
+        stream_abort(stream, true);
+        spinlock_unlock(&stream->rx);
+    }
+    free_graves(lane);
+    free(lane->ring);
+    free(lane);
+}
+
+static bool inside(const struct lane *lane)
+{
+    return atomic_load_explicit(&lane->runner, memory_order_relaxed) == (unsigned long)pthread_self();
+}
+
+void lane_wait_pass(struct lane *lane)
+{
+    unsigned int passes = atomic_load(&lane->passes);
+
+    if (!(passes & 1) || inside(lane))
+        return;
+    while (atomic_load(&lane->passes) == passes)
+        sched_yield();
+}
+
+void lane_mark_ready(struct stream *stream)
+{
+    struct lane *lane = stream->lane;
+
+    spinlock_lock(&lane->lock);
+    if (!stream->on_ready && stream->state != STREAM_CLOSED) {
+        stream->on_ready = true;
+        DL_APPEND2(lane->ready, stream, ready_prev, ready_next);
+        atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
+    }
+    spinlock_unlock(&lane->lock);
+}
+
+/* An active stream takes the place of the hot one that came longest ago. Under the lock. */
+static void make_hot(struct lane *lane, struct stream *stream)
+{
+    uint32_t most = lane->rnic->options.hot < HOT_MAX ? lane->rnic->options.hot : HOT_MAX;
+
+    if (stream->hot || !most || stream->state != STREAM_OPEN)
+        return;
+    if (lane->hot_count < most) {
+        lane->hot[lane->hot_count++] = stream;
+    } else {
+        uint32_t place = lane->hot_clock++ % most;
+
+        lane->hot[place]->hot = false;
+        lane->hot[place] = stream;
+    }
+    stream->hot = true;
+}
+
+static struct stream *next_ready(struct lane *lane)
+{
+    struct stream *stream;
+
+    spinlock_lock(&lane->lock);
+    stream = lane->ready;
+    if (stream) {
+        DL_DELETE2(lane->ready, stream, ready_prev, ready_next);
+        stream->on_ready = false;
+        make_hot(lane, stream);
+    }
+    spinlock_unlock(&lane->lock);
+    return stream;
+}
+
+static void copy_hot(struct lane *lane)
+{
+    spinlock_lock(&lane->lock);
+    lane->served_version = atomic_load_explicit(&lane->version, memory_order_relaxed);
+    lane->served_count = lane->hot_count;
+    for (uint32_t i = 0; i < lane->hot_count; i++)
+        lane->served[i] = lane->hot[i];
+    spinlock_unlock(&lane->lock);
+}
+
+static bool has_event(struct cq *cq)
+{
+    return cq && atomic_load_explicit(&cq->head, memory_order_relaxed) !=
+                     atomic_load_explicit(&cq->tail, memory_order_relaxed);
+}
+
+/* Streams that were reported ready: as many as there are now, so that one that stays ready cannot hold the pass. */
+static uint32_t serve_ready(struct lane *lane, uint32_t budget)
+{
+    uint32_t pieces = 0;
+
+    for (uint32_t count = lane->stream_count; count-- && pieces < budget;) {
+        struct stream *stream = next_ready(lane);
+
+        if (!stream)
+            break;
+        pieces += rx_run(stream, budget - pieces);
+    }
+    return pieces;
+}
+
+/* The reader's own streams first; the others only when it has got nothing. */
+static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
+{
+    uint32_t pieces = 0;
+
+    for (int own = 1; own >= 0; own--) {
+        for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
+            struct stream *stream = lane->served[i];
+            struct qp *qp = stream->qp;
+            bool feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
+
+            if (feeds == (own == 1))
+                pieces += rx_run(stream, budget - pieces);
+        }
+        if (has_event(first))
+            break;
+    }
+    return pieces;
+}
+
+uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint32_t budget,
+                           uint64_t *next_deadline)
+{
+    struct lane *lane = container_of(base, struct lane, base);
+    struct cq *first = first_base ? container_of(first_base, struct cq, base) : NULL;
+    uint32_t pieces = 0;
+
+    *next_deadline = RI_NO_DEADLINE;
+    atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
+    atomic_store(&lane->passes, atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1);
+    if (atomic_load_explicit(&lane->version, memory_order_acquire) != lane->served_version) {
+        free_graves(lane);
+        copy_hot(lane);
+        pieces = serve_ready(lane, budget);
+        copy_hot(lane);
+    }
+    if (!has_event(first) && pieces < budget)
+        pieces += serve_hot(lane, first, budget - pieces);
+    atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
+    atomic_store_explicit(&lane->passes,
+                          atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1,
+                          memory_order_release);
+    return pieces;
+}
+
+/* Unread octets are epoll's affair; only what the lane itself remembers keeps the host awake. */
+bool softrdma_lane_arm(struct ri_lane *base)
+{
+    struct lane *lane = container_of(base, struct lane, base);
+    bool armed;
+
+    spinlock_lock(&lane->lock);
+    armed = !lane->ready;
+    spinlock_unlock(&lane->lock);
+    return armed;
+}

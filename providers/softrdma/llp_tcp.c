@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The lower layer: a TCP socket. System calls that libc makes cancellation points are made directly, so that a
+ * consumer's thread is never cancelled in the middle of a pass. The open file may be shared with the consumer
+ * (socket conversion): its flags stay as they are, MSG_DONTWAIT is given with each call.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define EMSS_UNKNOWN 536u /* RFC 9293 3.7.1: the default MSS of IPv4 */
+
+static ssize_t tcp_send(struct stream *stream, const struct iovec *iov, int count)
+{
+    const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
+    long sent;
+
+    do
+        sent = syscall(SYS_sendmsg, stream->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : sent;
+}
+
+static ssize_t tcp_receive(struct stream *stream, void *buffer, size_t length)
+{
+    long received;
+
+    do
+        received = syscall(SYS_recvfrom, stream->fd, buffer, length, MSG_DONTWAIT, NULL, NULL);
+    while (received < 0 && errno == EINTR);
+    return received < 0 ? -errno : received;
+}
+
+static uint32_t tcp_emss(struct stream *stream)
+{
+    int emss = 0;
+    socklen_t length = sizeof(emss);
+
+    if (getsockopt(stream->fd, IPPROTO_TCP, TCP_MAXSEG, &emss, &length) || emss <= 0)
+        return EMSS_UNKNOWN;
+    return (uint32_t)emss;
+}
+
+static void tcp_finish(struct stream *stream)
+{
+    shutdown(stream->fd, SHUT_WR);
+}
+
+/* A child of fork() may hold a copy of the descriptor: closing ours alone would end nothing. */
+static void tcp_close(struct stream *stream, bool reset)
+{
+    if (reset) {
+        const struct linger linger = {.l_onoff = 1, .l_linger = 0};
+        const struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+        setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        syscall(SYS_connect, stream->fd, &none, sizeof(none)); /* "disconnect": RST, and at once */
+    } else {
+        shutdown(stream->fd, SHUT_RDWR);
+    }
+    syscall(SYS_close, stream->fd);
+    stream->fd = -1;
+}
+
+const struct llp_ops llp_tcp = {
+    .send = tcp_send,
+    .receive = tcp_receive,
+    .emss = tcp_emss,
+    .finish = tcp_finish,
+    .close = tcp_close,
+};
+
+static void set_option(int fd, int level, int name, uint32_t value)
+{
+    int number = (int)value;
+
+    setsockopt(fd, level, name, &number, sizeof(number));
+}
+
+/* Refused options are no reason to refuse the connection: each only improves it. */
+void llp_tcp_prepare(int fd, const struct softrdma_options *options)
+{
+    int flags = fcntl(fd, F_GETFD);
+
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (options->tcp_user_timeout_ms)
+        set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->tcp_user_timeout_ms);
+    if (options->keepalive_idle_s) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepalive_idle_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepalive_interval_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count);
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    }
+    if (options->congestion[0])
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options->congestion,
+                   (socklen_t)strlen(options->congestion));
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory regions. Nothing is pinned: the CPU copies. A region is one entry of the STag table; its STag is lkey and,
+ * with remote rights, rkey. Without remote rights the access check refuses every peer.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "provider.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct mr {
+    struct ri_mr base;
+    struct rnic *rnic;
+    struct pd *pd;
+    struct stag_entry *entry;
+    void *addr;
+    uint64_t length;
+};
+
+#define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
+#define KNOWN (REMOTE | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED)
+
+static enum ri_status check_access(uint32_t access)
+{
+    if (access & RI_ACCESS_BIND)
+        return RI_ERR_NOT_SUPPORTED; /* no windows */
+    if (access & ~(uint32_t)KNOWN)
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) && !(access & RI_ACCESS_LOCAL_WRITE))
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((access & RI_ACCESS_REMOTE_READ) && !(access & RI_ACCESS_LOCAL_READ))
+        return RI_ERR_INVALID_ARGUMENT;
+    return RI_OK;
+}
+
+/* mincore, not an access: a page that is mapped without rights must not end the process here. */
+static bool page_is_mapped(uintptr_t page, size_t page_size)
+{
+    unsigned char resident[1];
+
+    return mincore((void *)page, page_size, resident) == 0;
+}
+
+/* First and last page: the cost does not grow with the region. A hole between them is a consumer's error. */
+static bool range_is_mapped(const void *addr, uint64_t length)
+{
+    size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)addr & ~(uintptr_t)(page_size - 1);
+    uintptr_t last = ((uintptr_t)addr + (uintptr_t)(length - 1)) & ~(uintptr_t)(page_size - 1);
+
+    return page_is_mapped(first, page_size) && (last == first || page_is_mapped(last, page_size));
+}
+
+static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length)
+{
+    if (!length)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (length > rnic->attr.max_mr_length)
+        return RI_ERR_LIMIT;
+    if (!addr || checked_wraps((uintptr_t)addr, length) ||
+        (uintptr_t)addr > UINTPTR_MAX - (uintptr_t)(length - 1) || !range_is_mapped(addr, length))
+        return RI_ERR_ADDRESS;
+    return RI_OK;
+}
+
+/* A published entry for the region as it shall be. */
+static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, uint64_t length,
+                                    uint32_t access, struct ri_mr_keys *keys)
+{
+    uint32_t stag;
+    struct stag_entry *entry = stag_allocate(&mr->rnic->stags, &stag);
+
+    if (!entry)
+        return NULL;
+    entry->access = access;
+    entry->base = access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
+    entry->length = length;
+    entry->memory = addr;
+    entry->pd = pd;
+    stag_publish(entry, stag);
+    keys->lkey = stag;
+    keys->rkey = access & REMOTE ? stag : 0;
+    return entry;
+}
+
+static void drop_entry(struct rnic *rnic, struct stag_entry *entry)
+{
+    stag_revoke(entry);
+    lane_wait_pass(rnic->lane);
+    stag_release(&rnic->stags, entry);
+}
+
+enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys, struct ri_mr **out)
+{
+    struct pd *pd = container_of(base, struct pd, base);
+    enum ri_status status = check_access(attr->access);
+    struct mr *mr;
+
+    if (attr->shared || (!attr->addr && attr->pages))
+        return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR, RI_FEATURE_FAST_REGISTER */
+    if (status == RI_OK)
+        status = check_range(pd->rnic, attr->addr, attr->length);
+    if (status != RI_OK)
+        return status;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return RI_ERR_NO_RESOURCES;
+    mr->base.ops = pd->base.ops;
+    mr->base.context = attr->context;
+    mr->rnic = pd->rnic;
+    mr->pd = pd;
+    mr->addr = attr->addr;
+    mr->length = attr->length;
+    mr->entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, keys);
+    if (!mr->entry) {
+        free(mr);
+        return RI_ERR_NO_RESOURCES;
+    }
+    atomic_fetch_add(&pd->users, 1);
+    *out = &mr->base;
+    return RI_OK;
+}
+
+/* The new entry is made first, so that a failure leaves the region as it is. */
+enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
+                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+    struct pd *pd = new_pd ? container_of(new_pd, struct pd, base) : mr->pd;
+    enum ri_status status = check_access(attr->access);
+    struct stag_entry *entry;
+
+    if (status != RI_OK)
+        return status;
+    if (pd->rnic != mr->rnic)
+        return RI_ERR_INVALID_ARGUMENT;
+    entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, keys);
+    if (!entry)
+        return RI_ERR_NO_RESOURCES;
+    drop_entry(mr->rnic, mr->entry);
+    mr->entry = entry;
+    if (pd != mr->pd) {
+        atomic_fetch_add(&pd->users, 1);
+        atomic_fetch_sub(&mr->pd->users, 1);
+        mr->pd = pd;
+    }
+    return RI_OK;
+}
+
+enum ri_status softrdma_mr_deregister(struct ri_mr *base)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+
+    drop_entry(mr->rnic, mr->entry);
+    atomic_fetch_sub(&mr->pd->users, 1);
+    free(mr);
+    return RI_OK;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The options of an interface of softrdma. kal's connection manager reads those of connection set-up and end from
+ * the same table, by name; this room reads what the provider itself uses.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "provider.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
+    {"crc", "bool", "on", "", "Ask for CRC32C on every FPDU; off only if the peer agrees."},
+    {"mpa_revision", "int", "2", "", "Highest MPA revision to offer and accept: 1 or 2."},
+    {"mpa_fallback", "bool", "on", "",
+     "Connect once more with revision 1 when the peer refuses revision 2."},
+    {"rtr", "enum: write|read|none", "write", "",
+     "Ready-to-receive message that the active side offers (revision 2)."},
+    {"connect_timeout", "time", "10000", "ms", "Bound of TCP and MPA set-up of the active side."},
+    {"request_timeout", "time", "5000", "ms",
+     "How long an accepted TCP connection may take to send its MPA request."},
+    {"backlog", "int", "128", "", "Undecided connection requests of one listener."},
+    {"v6only", "enum: auto|yes|no", "auto", "",
+     "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked."},
+    {"netdev", "string", "", "", "Only this network interface; empty: all of them."},
+    {"fpdu", "enum: emss|max", "emss", "",
+     "Size of FPDUs: one per TCP segment, or as large as the protocol allows."},
+    {"hot", "int", "4", "", "Busy connections that are read without asking epoll first, 0 to 16."},
+    {"close_timeout", "time", "10000", "ms",
+     "How long an orderly close waits for the peer before the connection is reset."},
+    {"tcp_user_timeout", "time", "30000", "ms",
+     "How long sent octets may stay unacknowledged; 0: as the system decides."},
+    {"keepalive", "bool", "on", "", "TCP keep-alive, so that a peer that vanished is noticed."},
+    {"keepalive_idle", "time", "60", "s", "Silence before the first keep-alive probe."},
+    {"keepalive_interval", "time", "10", "s", "Between keep-alive probes."},
+    {"keepalive_count", "int", "6", "", "Unanswered keep-alive probes that end the connection."},
+    {"tcp_congestion", "string", "", "", "TCP congestion control; empty: as the system decides."},
+    {"max_ird", "int", "128", "", "Largest inbound RDMA Read queue depth of an endpoint."},
+    {"max_ord", "int", "128", "", "Largest outbound RDMA Read queue depth of an endpoint."},
+    {"max_qp", "int", "65536", "", "Endpoints of one open interface."},
+};
+
+static const char *text_of(const struct rnic *rnic, const char *name)
+{
+    const char *text = rnic->host->option(rnic->host, name);
+
+    return text ? text : "";
+}
+
+static bool read_number(const struct rnic *rnic, const char *name, uint64_t min, uint64_t max,
+                        uint64_t *value)
+{
+    const char *text = text_of(rnic, name);
+    uint64_t number;
+    char *end;
+
+    errno = 0;
+    number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || number < min || number > max) {
+        softrdma_log(rnic, RI_LOG_ERROR,
+                     "option %s is \"%s\": set it to a whole number from %llu to %llu", name, text,
+                     (unsigned long long)min, (unsigned long long)max);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool read_u32(const struct rnic *rnic, const char *name, uint32_t min, uint32_t max, uint32_t *value)
+{
+    uint64_t number;
+
+    if (!read_number(rnic, name, min, max, &number))
+        return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
+static bool read_bool(const struct rnic *rnic, const char *name, bool *value)
+{
+    static const char *const words[2][4] = {{"no", "off", "false", "0"}, {"yes", "on", "true", "1"}};
+    const char *text = text_of(rnic, name);
+
+    for (int truth = 0; truth < 2; truth++) {
+        for (int i = 0; i < 4; i++) {
+            if (!strcasecmp(text, words[truth][i])) {
+                *value = truth;
+                return true;
+            }
+        }
+    }
+    softrdma_log(rnic, RI_LOG_ERROR, "option %s is \"%s\": set it to yes or no", name, text);
+    return false;
+}
+
+static bool read_word(const struct rnic *rnic, const char *name, char *out, size_t room)
+{
+    const char *text = text_of(rnic, name);
+
+    if (strlen(text) >= room) {
+        softrdma_log(rnic, RI_LOG_ERROR, "option %s is \"%s\": a name there has at most %zu octets",
+                     name, text, room - 1);
+        return false;
+    }
+    strcpy(out, text);
+    return true;
+}
+
+static bool read_fpdu(const struct rnic *rnic, bool *max)
+{
+    const char *text = text_of(rnic, "fpdu");
+
+    *max = !strcasecmp(text, "max");
+    if (*max || !strcasecmp(text, "emss"))
+        return true;
+    softrdma_log(rnic, RI_LOG_ERROR, "option fpdu is \"%s\": set it to emss or max", text);
+    return false;
+}
+
+static bool read_keepalive(const struct rnic *rnic, struct softrdma_options *options)
+{
+    bool keepalive;
+
+    /* The kernel's own bounds of TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT. */
+    if (!read_bool(rnic, "keepalive", &keepalive) ||
+        !read_u32(rnic, "keepalive_idle", 1, 32767, &options->keepalive_idle_s) ||
+        !read_u32(rnic, "keepalive_interval", 1, 32767, &options->keepalive_interval_s) ||
+        !read_u32(rnic, "keepalive_count", 1, 127, &options->keepalive_count))
+        return false;
+    if (!keepalive)
+        options->keepalive_idle_s = 0;
+    return true;
+}
+
+enum ri_status softrdma_read_options(struct rnic *rnic)
+{
+    const uint32_t day_ms = 86400u * 1000u;
+    struct softrdma_options *options = &rnic->options;
+    struct ri_rnic_attr *attr = &rnic->attr;
+    uint64_t close_ms;
+
+    if (!read_fpdu(rnic, &options->fpdu_max) || !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
+        !read_number(rnic, "close_timeout", 1, day_ms, &close_ms) ||
+        !read_u32(rnic, "tcp_user_timeout", 0, day_ms, &options->tcp_user_timeout_ms) ||
+        !read_keepalive(rnic, options) ||
+        !read_word(rnic, "tcp_congestion", options->congestion, sizeof(options->congestion)) ||
+        !read_word(rnic, "netdev", options->netdev, sizeof(options->netdev)) ||
+        !read_u32(rnic, "max_ird", 0, 16383, &attr->max_ird) ||
+        !read_u32(rnic, "max_ord", 0, 16383, &attr->max_ord) ||
+        !read_u32(rnic, "max_qp", 1, 1u << 24, &attr->max_qp))
+        return RI_ERR_INVALID_ARGUMENT;
+    options->close_timeout_ns = close_ms * CLOCK_NS_PER_MS;
+    if (options->netdev[0] && !if_nametoindex(options->netdev))
+        softrdma_log(rnic, RI_LOG_WARNING,
+                     "there is no network interface %s now (option netdev): the port is off line",
+                     options->netdev);
+    return RI_OK;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The provider: its descriptor, the RNIC, protection domains.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unknown"
+#endif
+
+#define DEVICE "softrdma"
+#define MPA_PRIVATE_DATA 508u /* RFC 5044 7.1: 512, less 4 for the enhanced set-up of RFC 6581 */
+#define MAX_OBJECTS 65536u
+
+void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    rnic->host->log(rnic->host, level, format, args);
+    va_end(args);
+}
+
+static struct rnic *rnic_of(struct ri_rnic *base)
+{
+    return container_of(base, struct rnic, base);
+}
+
+static enum ri_status softrdma_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
+{
+    const struct ri_device device = {
+        .size = sizeof(device),
+        .name = DEVICE,
+        .transport = RI_TRANSPORT_IWARP,
+        .usable = true,
+    };
+
+    (void)host;
+    found(arg, &device);
+    return RI_OK;
+}
+
+/* Options fill max_ird, max_ord and max_qp. */
+static const struct ri_rnic_attr attributes = {
+    .size = sizeof(struct ri_rnic_attr),
+    .transport = RI_TRANSPORT_IWARP,
+    .features = RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_ZERO_BASED | RI_FEATURE_CQ_ARM_NOTIFY |
+                RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW,
+    .max_mr_length = UINT64_C(1) << 47,
+    .max_message = UINT32_MAX,
+    .max_send = UINT32_MAX,
+    .max_pd = MAX_OBJECTS,
+    .max_cq = MAX_OBJECTS,
+    .max_mr = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 1,
+    .max_cqe = MAX_CQE,
+    .max_send_wr = MAX_WR,
+    .max_recv_wr = MAX_WR,
+    .max_send_sge = MAX_SGE,
+    .max_recv_sge = MAX_SGE,
+    .max_read_sge = 1,
+    .max_write_sge = MAX_SGE,
+    .ports = 1,
+    .lanes = 1,
+    .alignment_hint = 64,
+    .connect_private_data = MPA_PRIVATE_DATA,
+    .accept_private_data = MPA_PRIVATE_DATA,
+    .reject_private_data = MPA_PRIVATE_DATA,
+    .firmware = "ital softrdma " PACKAGE_VERSION,
+};
+
+static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
+{
+    enum ri_status status;
+    struct rnic *rnic;
+
+    if (open->device && strcmp(open->device, DEVICE))
+        return RI_ERR_INVALID_ARGUMENT;
+    rnic = calloc(1, sizeof(*rnic));
+    if (!rnic)
+        return RI_ERR_NO_RESOURCES;
+    rnic->base.ops = open->privileged;
+    rnic->base.context = open->context;
+    rnic->host = open->host;
+    rnic->user = open->user;
+    rnic->attr = attributes;
+    status = softrdma_read_options(rnic);
+    if (status != RI_OK)
+        goto free_rnic;
+    if (!stag_table_open(&rnic->stags)) {
+        softrdma_log(rnic, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
+        status = RI_ERR_NO_RESOURCES;
+        goto free_rnic;
+    }
+    status = lane_create(rnic, &rnic->lane);
+    if (status != RI_OK)
+        goto close_stags;
+    *out = &rnic->base;
+    return RI_OK;
+
+close_stags:
+    stag_table_close(&rnic->stags);
+free_rnic:
+    free(rnic);
+    return status;
+}
+
+static uint32_t closing_count(struct lane *lane)
+{
+    uint32_t count;
+
+    spinlock_lock(&lane->lock);
+    count = lane->closing_count;
+    spinlock_unlock(&lane->lock);
+    return count;
+}
+
+static enum ri_status softrdma_close(struct ri_rnic *base, bool force)
+{
+    struct rnic *rnic = rnic_of(base);
+
+    if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps))
+        return RI_ERR_BUSY;
+    if (closing_count(rnic->lane) && !force)
+        return RI_ERR_AGAIN;
+    lane_destroy(rnic->lane); /* resets what is left */
+    stag_table_close(&rnic->stags);
+    free(rnic);
+    return RI_OK;
+}
+
+static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
+{
+    const struct rnic *rnic = rnic_of(base);
+    uint32_t size = attr->size;
+
+    if (size < sizeof(size))
+        return RI_ERR_INVALID_ARGUMENT;
+    memcpy(attr, &rnic->attr, size < sizeof(*attr) ? size : sizeof(*attr));
+    attr->size = size;
+    return RI_OK;
+}
+
+static enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
+{
+    struct rnic *rnic = rnic_of(base);
+    enum ri_status status = RI_ERR_LIMIT;
+    struct pd *pd;
+
+    if (atomic_fetch_add(&rnic->pds, 1) >= rnic->attr.max_pd)
+        goto uncount;
+    status = RI_ERR_NO_RESOURCES;
+    pd = calloc(1, sizeof(*pd));
+    if (!pd)
+        goto uncount;
+    pd->base.ops = rnic->base.ops;
+    pd->base.context = context;
+    pd->rnic = rnic;
+    *out = &pd->base;
+    return RI_OK;
+
+uncount:
+    atomic_fetch_sub(&rnic->pds, 1);
+    return status;
+}
+
+static enum ri_status softrdma_pd_destroy(struct ri_pd *base)
+{
+    struct pd *pd = container_of(base, struct pd, base);
+
+    if (atomic_load(&pd->users))
+        return RI_ERR_BUSY;
+    atomic_fetch_sub(&pd->rnic->pds, 1);
+    free(pd);
+    return RI_OK;
+}
+
+static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names, uint64_t *values,
+                                             size_t *count)
+{
+    static const char *const all[] = {"protection zones", "completion queues", "queue pairs", "regions",
+                                      "connections", "connections closing"};
+    struct rnic *rnic = rnic_of(base);
+    struct lane *lane = rnic->lane;
+    uint64_t now[] = {atomic_load(&rnic->pds), atomic_load(&rnic->cqs), atomic_load(&rnic->qps), 0, 0, 0};
+    const size_t total = sizeof(now) / sizeof(now[0]);
+
+    spinlock_lock(&rnic->stags.lock);
+    now[3] = rnic->stags.count;
+    spinlock_unlock(&rnic->stags.lock);
+    spinlock_lock(&lane->lock);
+    now[4] = lane->stream_count;
+    now[5] = lane->closing_count;
+    spinlock_unlock(&lane->lock);
+    for (size_t i = 0; i < total && i < *count; i++) {
+        names[i] = all[i];
+        values[i] = now[i];
+    }
+    *count = total;
+    return RI_OK;
+}
+
+static const struct ri_privileged_ops privileged_ops = {
+    .size = sizeof(privileged_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .enumerate = softrdma_enumerate,
+    .open = softrdma_open,
+    .close = softrdma_close,
+    .query = softrdma_query,
+    .query_port = softrdma_query_port,
+    .lane_open = softrdma_lane_open,
+    .pd_create = softrdma_pd_create,
+    .pd_destroy = softrdma_pd_destroy,
+    .cq_create = softrdma_cq_create,
+    .cq_destroy = softrdma_cq_destroy,
+    .qp_create = softrdma_qp_create,
+    .qp_modify = softrdma_qp_modify,
+    .qp_query = softrdma_qp_query,
+    .qp_destroy = softrdma_qp_destroy,
+    .mr_register = softrdma_mr_register,
+    .mr_reregister = softrdma_mr_reregister,
+    .mr_deregister = softrdma_mr_deregister,
+    .rnic_counters = softrdma_rnic_counters,
+    .qp_counters = softrdma_qp_counters,
+};
+
+static const struct ri_user_ops user_ops = {
+    .size = sizeof(user_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .post_send = softrdma_post_send,
+    .post_recv = softrdma_post_recv,
+    .poll = softrdma_poll,
+    .arm = softrdma_arm,
+    .cq_peek = softrdma_cq_peek,
+    .progress = softrdma_progress,
+    .lane_arm = softrdma_lane_arm,
+};
+
+RI_PROVIDER(vp_softrdma) = {
+    .size = sizeof(struct ri_provider),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .name = DEVICE,
+    .description = "iWARP (RDMA over TCP) in software, in the process; needs no hardware and no privilege",
+    .version = PACKAGE_VERSION,
+    .privileged = &privileged_ops,
+    .user = &user_ops,
+    .options = softrdma_option_table,
+    .option_count = SOFTRDMA_OPTIONS,
+};

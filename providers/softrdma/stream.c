@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Stream: a connection's life and end.
+ *
+ *   OPEN ----- qp stops (tx_stop) or goes away ----> CLOSING ---- both FINs, or bound ----> CLOSED
+ *     \____________ reset, lost, forced ______________________________________________/
+ *
+ * CLOSING needs no QP: the tail (output built before, a Terminate) goes out, then FIN; input is read and dropped to the
+ * peer's FIN, so that nothing that the peer has not read is destroyed by a RST; the timer bounds it. The descriptor is
+ * shut down before it is closed, because a forked child may hold a copy.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <utlist.h>
+
+static void stream_expired(struct ri_timer *timer)
+{
+    struct stream *stream = container_of(timer, struct stream, timer);
+    struct qp *qp;
+
+    spinlock_lock(&stream->rx);
+    qp = stream->qp;
+    if (qp && stream->announce)
+        qp_closed(qp, "the peer did not close in time");
+    stream_abort(stream, true);
+    spinlock_unlock(&stream->rx);
+    if (qp)
+        qp_settle(qp);
+}
+
+static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_handover *handover)
+{
+    if (!handover->bytes_read_length)
+        return RI_OK;
+    stream->rest = malloc(handover->bytes_read_length);
+    if (!stream->rest)
+        return RI_ERR_NO_RESOURCES;
+    memcpy(stream->rest, handover->bytes_read, handover->bytes_read_length);
+    stream->rest_length = stream->rest_room = (uint32_t)handover->bytes_read_length;
+    stream->rest_fresh = true;
+    return RI_OK;
+}
+
+static void enlist(struct stream *stream)
+{
+    struct lane *lane = stream->lane;
+
+    spinlock_lock(&lane->lock);
+    DL_APPEND(lane->streams, stream);
+    lane->stream_count++;
+    spinlock_unlock(&lane->lock);
+}
+
+enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp_handover *handover,
+                           const struct llp_ops *llp, struct stream **out)
+{
+    struct stream *stream = calloc(1, sizeof(*stream));
+
+    if (!stream)
+        return RI_ERR_NO_RESOURCES;
+    stream->llp = llp;
+    stream->fd = handover->fd;
+    stream->lane = rnic->lane;
+    stream->qp = qp;
+    stream->capture = handover->capture;
+    stream->timer.expired = stream_expired;
+    if (keep_bytes(stream, handover) != RI_OK) {
+        free(stream);
+        return RI_ERR_NO_RESOURCES;
+    }
+    enlist(stream);
+    *out = stream;
+    return RI_OK;
+}
+
+/* Readiness, told by the host inside a run. */
+void stream_ready(void *arg, uint32_t events)
+{
+    (void)events;
+    lane_mark_ready(arg);
+}
+
+void stream_want_output(struct stream *stream, bool want)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+
+    if (atomic_load_explicit(&stream->want_output, memory_order_relaxed) == want || !stream->watch)
+        return;
+    atomic_store_explicit(&stream->want_output, want, memory_order_relaxed);
+    host->rewatch(host, stream->watch, EPOLLIN | EPOLLRDHUP | (want ? EPOLLOUT : 0));
+}
+
+/* Off all lists. Under rx. */
+static void delist(struct stream *stream)
+{
+    struct lane *lane = stream->lane;
+
+    spinlock_lock(&lane->lock);
+    DL_DELETE(lane->streams, stream);
+    lane->stream_count--;
+    if (stream->state == STREAM_CLOSING)
+        lane->closing_count--;
+    if (stream->on_ready)
+        DL_DELETE2(lane->ready, stream, ready_prev, ready_next);
+    stream->on_ready = false;
+    for (uint32_t i = 0; stream->hot && i < lane->hot_count; i++) {
+        if (lane->hot[i] == stream) {
+            lane->hot[i] = lane->hot[--lane->hot_count];
+            break;
+        }
+    }
+    stream->hot = false;
+    stream->state = STREAM_CLOSED;
+    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
+    spinlock_unlock(&lane->lock);
+}
+
+/* Neither list nor QP names it: freed when no pass can hold it any more. Under rx. */
+static void bury(struct stream *stream)
+{
+    struct lane *lane = stream->lane;
+
+    spinlock_lock(&lane->lock);
+    stream->grave_next = lane->graves;
+    lane->graves = stream;
+    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
+    spinlock_unlock(&lane->lock);
+}
+
+void stream_abort(struct stream *stream, bool reset)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+
+    spinlock_assert_held(&stream->rx);
+    if (stream->state == STREAM_CLOSED)
+        return;
+    if (stream->watch)
+        host->unwatch(host, stream->watch);
+    stream->watch = NULL;
+    if (stream->state == STREAM_CLOSING)
+        host->timer_cancel(host, stream->lane->base.context, &stream->timer);
+    stream->llp->close(stream, reset);
+    stream->fd = -1;
+    delist(stream);
+    if (!stream->qp)
+        bury(stream);
+}
+
+void stream_release(struct stream *stream)
+{
+    spinlock_lock(&stream->rx);
+    stream->qp = NULL;
+    if (stream->state == STREAM_CLOSED)
+        bury(stream);
+    spinlock_unlock(&stream->rx);
+}
+
+void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    struct lane *lane = stream->lane;
+    bool ended;
+
+    spinlock_assert_held(&stream->rx);
+    stream->state = STREAM_CLOSING;
+    stream->tail = tail;
+    stream->tail_length = length;
+    stream->announce = announce;
+    spinlock_lock(&lane->lock);
+    lane->closing_count++;
+    spinlock_unlock(&lane->lock);
+    stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
+    host->timer_set(host, lane->base.context, &stream->timer);
+    stream_continue_close(stream, &ended);
+    if (ended)
+        return;
+    lane_mark_ready(stream);
+}
+
+/* True: everything is out, FIN too. */
+static bool push_tail(struct stream *stream)
+{
+    while (stream->tail_sent < stream->tail_length) {
+        struct iovec iov = {stream->tail + stream->tail_sent, stream->tail_length - stream->tail_sent};
+        ssize_t sent = stream->llp->send(stream, &iov, 1);
+
+        if (sent == -EAGAIN) {
+            stream_want_output(stream, true);
+            return false;
+        }
+        if (sent < 0)
+            break; /* nobody reads it any more */
+        stream->tail_sent += (size_t)sent;
+    }
+    if (!stream->output_ended)
+        stream->llp->finish(stream);
+    stream->output_ended = true;
+    stream_want_output(stream, false);
+    return true;
+}
+
+/* Read and drop. */
+static void drain(struct stream *stream)
+{
+    uint8_t bin[16384];
+
+    for (int i = 0; i < 64 && !stream->input_ended; i++) {
+        ssize_t got = stream->llp->receive(stream, bin, sizeof(bin));
+
+        if (got == -EAGAIN)
+            return;
+        if (got <= 0)
+            stream->input_ended = true;
+    }
+}
+
+void stream_continue_close(struct stream *stream, bool *ended)
+{
+    bool out;
+
+    *ended = false;
+    if (stream->state != STREAM_CLOSING)
+        return;
+    out = push_tail(stream);
+    drain(stream);
+    if (!out || !stream->input_ended)
+        return;
+    *ended = true;
+    if (stream->qp && stream->announce)
+        qp_closed(stream->qp, NULL);
+    stream_abort(stream, false);
+}

@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit: work requests -> messages -> segments -> FPDUs -> one gathered write for as many as fit.
+ *
+ * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. Who raises it from 0 is inside and works;
+ * who finds it raised leaves: the one inside subtracts, when it has done its work, what it had seen, and works again if
+ * more came meanwhile. So a request that was appended (release) before the raise is seen by the one inside: either it
+ * reads the raised counter and looks at the queue again, or it had subtracted to 0 before and the newcomer is inside.
+ *
+ * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers and small
+ * payload), the consumer's memory (large payload of Sends and Writes) and the bounce buffer (Read Response payload, copied
+ * and summed in one pass because its source may legally change meanwhile). A new batch is built when the last one is
+ * in the socket. A request is complete when the socket took its last octet.
+ *
+ * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, Read Responses, requests. A responder
+ * holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mpa.h"
+#include "rdmap.h"
+#include "softrdma.h"
+#include "terminate.h"
+
+#include "base/crc32c.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT_ARENA (MPA_HDR_LEN + DDP_HDR_MAX + TX_COPY_OCTETS + MPA_TRAILER_MAX)
+
+/* --- batch --- */
+
+enum ri_status tx_open(struct qp *qp)
+{
+    struct tx_batch *batch = &qp->batch;
+
+    if (!batch->iov)
+        batch->iov = malloc(TX_IOV * sizeof(*batch->iov));
+    if (!batch->arena)
+        batch->arena = malloc(TX_ARENA_OCTETS);
+    if (!batch->bounce && qp->ird)
+        batch->bounce = malloc(TX_BOUNCE_OCTETS);
+    return batch->iov && batch->arena && (batch->bounce || !qp->ird) ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
+void tx_close(struct qp *qp)
+{
+    free(qp->batch.iov);
+    free(qp->batch.arena);
+    free(qp->batch.bounce);
+}
+
+static void batch_reset(struct tx_batch *batch)
+{
+    batch->count = batch->first = 0;
+    batch->octets = 0;
+    batch->arena_used = batch->bounce_used = 0;
+}
+
+/* Room for one more segment of any shape? */
+static bool batch_room(const struct qp *qp)
+{
+    const struct tx_batch *batch = &qp->batch;
+
+    return batch->octets < TX_BATCH_OCTETS && batch->count + MAX_SGE + 3 <= TX_IOV &&
+           batch->arena_used + SEGMENT_ARENA <= TX_ARENA_OCTETS;
+}
+
+static void batch_add(struct tx_batch *batch, void *octets, size_t length)
+{
+    struct iovec *last = batch->count ? &batch->iov[batch->count - 1] : NULL;
+
+    if (!length)
+        return;
+    batch->octets += length;
+    if (last && (uint8_t *)last->iov_base + last->iov_len == octets)
+        last->iov_len += length;
+    else
+        batch->iov[batch->count++] = (struct iovec){octets, length};
+}
+
+/* --- one FPDU --- */
+
+struct fpdu {
+    uint8_t *start;     /* in the arena, at ULPDU_Length */
+    uint32_t ulpdu;     /* octets */
+    uint32_t crc;
+};
+
+/* Where the DDP header goes. */
+static uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu, uint32_t ulpdu_octets)
+{
+    fpdu->start = qp->batch.arena + qp->batch.arena_used;
+    fpdu->ulpdu = ulpdu_octets;
+    mpa_put_len(fpdu->start, ulpdu_octets);
+    return fpdu->start + MPA_HDR_LEN;
+}
+
+/* The arena holds the FPDU's first `octets`: sum them and put them into the batch. */
+static void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+{
+    fpdu->crc = qp->crc ? crc32c(0, fpdu->start, octets) : 0;
+    batch_add(&qp->batch, fpdu->start, octets);
+    qp->batch.arena_used += octets;
+}
+
+static void fpdu_end(struct qp *qp, struct fpdu *fpdu)
+{
+    uint8_t *trailer = qp->batch.arena + qp->batch.arena_used;
+    uint32_t octets = mpa_put_trailer(trailer, fpdu->ulpdu, fpdu->crc, qp->crc);
+
+    batch_add(&qp->batch, trailer, octets);
+    qp->batch.arena_used += octets;
+    qp->position += mpa_fpdu_len(fpdu->ulpdu);
+}
+
+/* An FPDU whose ULPDU is all in `ulpdu`. */
+static void send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
+{
+    struct fpdu fpdu;
+
+    memcpy(fpdu_begin(qp, &fpdu, octets), ulpdu, octets);
+    fpdu_head(qp, &fpdu, MPA_HDR_LEN + octets);
+    fpdu_end(qp, &fpdu);
+}
+
+/* --- payload of requests: a cursor over the elements of the message under way --- */
+
+/* Addresses in the elements were replaced by pointers when the message began. */
+static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
+{
+    while (octets) {
+        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
+        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+
+        memcpy(to, (const uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset, part);
+        to += part;
+        octets -= part;
+        qp->cursor_offset += part;
+        if (qp->cursor_offset == sge->length) {
+            qp->cursor_sge++;
+            qp->cursor_offset = 0;
+        }
+    }
+}
+
+static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t octets)
+{
+    while (octets) {
+        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
+        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+        uint8_t *from = (uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset;
+
+        if (qp->crc)
+            fpdu->crc = crc32c(fpdu->crc, from, part);
+        batch_add(&qp->batch, from, part);
+        octets -= part;
+        qp->cursor_offset += part;
+        if (qp->cursor_offset == sge->length) {
+            qp->cursor_sge++;
+            qp->cursor_offset = 0;
+        }
+    }
+}
+
+static void send_payload_segment(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
+                                 uint32_t octets)
+{
+    uint32_t head = MPA_HDR_LEN + header;
+
+    if (octets <= TX_COPY_OCTETS) {
+        payload_copy(qp, wqe, fpdu->start + head, octets);
+        fpdu_head(qp, fpdu, head + octets);
+    } else {
+        fpdu_head(qp, fpdu, head);
+        payload_reference(qp, wqe, fpdu, octets);
+    }
+    fpdu_end(qp, fpdu);
+}
+
+/* --- requests --- */
+
+static uint32_t smaller(uint64_t a, uint32_t b)
+{
+    return a < b ? (uint32_t)a : b;
+}
+
+static bool send_segment(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t room = ddp_payload_max(qp->mulpdu, false);
+    uint32_t octets = smaller(wqe->length - qp->message_offset, room);
+    bool last = qp->message_offset + octets == wqe->length;
+    struct fpdu fpdu;
+    uint8_t *header = fpdu_begin(qp, &fpdu, DDP_UNTAGGED_LEN + octets);
+
+    ddp_put_untagged(header, last,
+                     rdmap_ctrl(wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND), 0,
+                     DDP_QN_SEND, qp->send_msn, (uint32_t)qp->message_offset);
+    send_payload_segment(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
+    qp->message_offset += octets;
+    qp->send_msn += last;
+    return last;
+}
+
+static bool write_segment(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t room = ddp_payload_max(qp->mulpdu, true);
+    uint32_t octets = smaller(wqe->length - qp->message_offset, room);
+    bool last = qp->message_offset + octets == wqe->length;
+    struct fpdu fpdu;
+    uint8_t *header = fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets);
+
+    ddp_put_tagged(header, last, rdmap_ctrl(RDMAP_WRITE), wqe->rkey,
+                   wqe->remote_addr + qp->message_offset);
+    send_payload_segment(qp, wqe, &fpdu, DDP_TAGGED_LEN, octets);
+    qp->message_offset += octets;
+    return last;
+}
+
+static uint32_t reads_outstanding(struct qp *qp)
+{
+    return atomic_load_explicit(&qp->ord_in, memory_order_relaxed) -
+           atomic_load_explicit(&qp->ord_out, memory_order_acquire);
+}
+
+/* The record is in the ring before an octet of the request can leave. */
+static void send_read_request(struct qp *qp, const struct outstanding_read *record,
+                              const struct rdmap_read_req *request)
+{
+    uint32_t in = atomic_load_explicit(&qp->ord_in, memory_order_relaxed);
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
+
+    qp->ord_ring[in & (qp->ord_size - 1)] = *record;
+    atomic_store_explicit(&qp->ord_in, in + 1, memory_order_release);
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, qp->read_msn++, 0);
+    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
+    send_short(qp, ulpdu, sizeof(ulpdu));
+}
+
+static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    const struct ri_sge *sink = wqe->num_sge ? &wqe->sges[0] : NULL;
+    const struct rdmap_read_req request = {
+        .sink_stag = wqe->length ? sink->lkey : 0,
+        .sink_to = wqe->length ? sink->addr : 0,
+        .size = (uint32_t)wqe->length,
+        .src_stag = wqe->rkey,
+        .src_to = wqe->remote_addr,
+    };
+    const struct outstanding_read record = {
+        .index = index,
+        .sink_stag = request.sink_stag,
+        .sink_to = request.sink_to,
+        .size = request.size,
+    };
+
+    send_read_request(qp, &record, &request);
+    return true;
+}
+
+/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers. */
+static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
+{
+    bool read = wqe->opcode == RI_WR_RDMA_READ;
+
+    for (uint32_t i = 0; i < wqe->num_sge; i++) {
+        struct ri_sge *sge = &wqe->sges[i];
+        uint8_t *memory;
+
+        if (!sge->length)
+            continue;
+        if (stag_check(&qp->rnic->stags, sge->lkey, qp->pd,
+                       read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge->addr, sge->length,
+                       &memory, NULL) != STAG_OK)
+            return RI_WC_LOCAL_PROTECTION;
+        if (!read)
+            sge->addr = (uintptr_t)memory;
+    }
+    return read && !qp->ord ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
+}
+
+/* Fences, and the depth of outstanding Reads (C: 5040 6.1): later requests wait too. */
+static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    uint32_t reads = reads_outstanding(qp);
+
+    if ((wqe->flags & RI_WR_READ_FENCE) && reads)
+        return false;
+    if ((wqe->flags & RI_WR_LOCAL_FENCE) && (reads || qp->sq_sent != index))
+        return false;
+    return wqe->opcode != RI_WR_RDMA_READ || !qp->ord || reads < qp->ord;
+}
+
+static void end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
+{
+    uint8_t payload[TERMINATE_PAYLOAD_MAX];
+    struct qp_end end = {.event = RI_EVENT_LOCAL_ERROR, .state = RI_QPS_TERMINATE,
+                         .send_terminate = true, .terminate = payload,
+                         .detail = "a work request failed locally"};
+
+    end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
+    wqe_finish(wqe, status, 0);
+    qp_end(qp, &end);
+}
+
+static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    enum ri_wc_status status;
+
+    if (!may_start(qp, wqe, index))
+        return false;
+    status = check_local(qp, wqe);
+    if (status != RI_WC_SUCCESS) {
+        end_locally(qp, wqe, status);
+        return false;
+    }
+    qp->message_begun = true;
+    qp->message_offset = 0;
+    qp->cursor_sge = qp->cursor_offset = 0;
+    /* Elements of no length in front would give empty pieces. */
+    while (wqe->length && !wqe->sges[qp->cursor_sge].length)
+        qp->cursor_sge++;
+    return true;
+}
+
+static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    switch (wqe->opcode) {
+    case RI_WR_SEND:
+        return send_segment(qp, wqe);
+    case RI_WR_RDMA_WRITE:
+        return write_segment(qp, wqe);
+    default:
+        return read_request(qp, wqe, index);
+    }
+}
+
+static void build_requests(struct qp *qp)
+{
+    uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
+
+    while (batch_room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
+        struct wqe *wqe = wq_slot(&qp->sq, index);
+
+        if (!qp->message_begun && !begin_message(qp, wqe, index))
+            return;
+        if (!next_segment(qp, wqe, index))
+            continue;
+        wqe->end = qp->position;
+        qp->message_begun = false;
+        index++;
+        atomic_store_explicit(&qp->sq.next, index, memory_order_relaxed);
+        atomic_fetch_add_explicit(&qp->sent_messages, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&qp->sent_octets, wqe->length, memory_order_relaxed);
+    }
+}
+
+/* --- Read Responses --- */
+
+static uint16_t read_fault(enum stag_result result)
+{
+    static const uint16_t values[] = {
+        [STAG_INVALID] = TERMINATE_R_STAG, [STAG_PD] = TERMINATE_R_STREAM,
+        [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
+        [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
+    };
+
+    return values[result];
+}
+
+/* The source was revoked while the response was under way (C-116): the header tells how far it came. */
+static void end_response(struct qp *qp, const struct inbound_read *read, enum stag_result result)
+{
+    const struct rdmap_read_req now = {
+        .sink_stag = read->sink_stag,
+        .sink_to = read->sink_to + read->sent,
+        .size = read->size - read->sent,
+        .src_stag = read->source_stag,
+        .src_to = read->source_to + read->sent,
+    };
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN], payload[TERMINATE_PAYLOAD_MAX];
+    const struct terminate_cause cause = {ulpdu, sizeof(ulpdu), sizeof(ulpdu), NULL};
+    struct qp_end end = {.event = RI_EVENT_READ_ACCESS, .state = RI_QPS_TERMINATE,
+                         .send_terminate = true, .terminate_value = read_fault(result),
+                         .terminate = payload, .detail = "source of an RDMA Read was revoked"};
+
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, read->msn, 0);
+    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
+    end.terminate_length = (uint32_t)terminate_build(payload, end.terminate_value, &cause);
+    qp_end(qp, &end);
+}
+
+/* Copy `octets` of the source behind the header, or into the bounce buffer. */
+static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source, uint32_t octets)
+{
+    uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
+    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+
+    if (octets <= TX_COPY_OCTETS) {
+        memcpy(fpdu->start + head, source, octets);
+        fpdu_head(qp, fpdu, head + octets);
+    } else {
+        fpdu_head(qp, fpdu, head);
+        if (qp->crc)
+            fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
+        else
+            memcpy(to, source, octets);
+        batch_add(&qp->batch, to, octets);
+        qp->batch.bounce_used += octets;
+    }
+    fpdu_end(qp, fpdu);
+}
+
+/* One segment; the source is looked up again for each. False: the stream has ended. */
+static bool response_segment(struct qp *qp, struct inbound_read *read)
+{
+    uint32_t octets = smaller(read->size - read->sent, ddp_payload_max(qp->mulpdu, true));
+    struct stag_entry *entry = NULL;
+    enum stag_result result = STAG_OK;
+    uint8_t *source = NULL;
+    struct fpdu fpdu;
+
+    if (octets)
+        result = stag_enter(&qp->rnic->stags, read->source_stag, qp->pd, RI_ACCESS_REMOTE_READ,
+                            read->source_to + read->sent, octets, &source, &entry);
+    if (result != STAG_OK) {
+        end_response(qp, read, result);
+        return false;
+    }
+    ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets), read->sent + octets == read->size,
+                   rdmap_ctrl(RDMAP_READ_RESP), read->sink_stag, read->sink_to + read->sent);
+    copy_source(qp, &fpdu, source, octets);
+    if (entry)
+        stag_leave(entry);
+    read->sent += octets;
+    return true;
+}
+
+static void build_responses(struct qp *qp)
+{
+    uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
+
+    while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
+        struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
+
+        do {
+            if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
+                return;
+            if (!response_segment(qp, read))
+                return;
+        } while (read->sent != read->size);
+        atomic_store_explicit(&qp->ird_out, ++out, memory_order_release);
+    }
+}
+
+/* --- the ready-to-receive message --- */
+
+static void build_rtr(struct qp *qp)
+{
+    const struct outstanding_read record = {.index = UINT32_MAX, .rtr = true};
+    const struct rdmap_read_req nothing = {.size = 0};
+    uint8_t ulpdu[DDP_UNTAGGED_LEN];
+
+    switch (qp->rtr_to_send) {
+    case RI_RTR_READ:
+        send_read_request(qp, &record, &nothing);
+        break;
+    case RI_RTR_SEND:
+        ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->send_msn++, 0);
+        send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
+        break;
+    case RI_RTR_WRITE:
+        ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), 0, 0);
+        send_short(qp, ulpdu, DDP_TAGGED_LEN);
+        break;
+    default:
+        break;
+    }
+    qp->rtr_to_send = RI_RTR_NONE;
+}
+
+static bool build(struct qp *qp)
+{
+    batch_reset(&qp->batch);
+    if (qp->rtr_to_send)
+        build_rtr(qp);
+    if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
+        atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
+        build_responses(qp);
+    if (!atomic_load_explicit(&qp->holding, memory_order_acquire))
+        build_requests(qp);
+    return qp->batch.octets != 0;
+}
+
+/* --- start --- */
+
+static void learn_mulpdu(struct qp *qp)
+{
+    qp->mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
+                                            : mpa_mulpdu(qp->stream->llp->emss(qp->stream), false);
+}
+
+void tx_start(struct qp *qp, const struct ri_llp_handover *handover)
+{
+    batch_reset(&qp->batch);
+    qp->crc = handover->crc;
+    qp->send_msn = qp->read_msn = 1;
+    qp->position = qp->accepted = 0;
+    qp->message_begun = false;
+    qp->tx_failed = false;
+    qp->sq_sent = atomic_load(&qp->sq.next);
+    atomic_store(&qp->holding, !handover->initiator);
+    qp->rtr_to_send = RI_RTR_NONE;
+    if (handover->initiator)
+        qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
+    learn_mulpdu(qp);
+    if (handover->last_message_length) {
+        memcpy(qp->batch.arena, handover->last_message, handover->last_message_length);
+        batch_add(&qp->batch, qp->batch.arena, handover->last_message_length);
+        qp->batch.arena_used = (uint32_t)handover->last_message_length;
+        qp->position = handover->last_message_length;
+    }
+}
+
+/* --- the socket --- */
+
+/* Requests whose last octet the socket has: Sends and Writes are done, Reads wait for their responses. */
+static void finish_accepted(struct qp *qp)
+{
+    uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
+
+    while (qp->sq_sent != next) {
+        struct wqe *wqe = wq_slot(&qp->sq, qp->sq_sent);
+
+        if (wqe->end > qp->accepted)
+            return;
+        if (wqe->opcode != RI_WR_RDMA_READ)
+            wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
+        qp->sq_sent++;
+    }
+}
+
+static void batch_advance(struct tx_batch *batch, size_t sent)
+{
+    batch->octets -= sent;
+    while (sent) {
+        struct iovec *iov = &batch->iov[batch->first];
+
+        if (sent < iov->iov_len) {
+            iov->iov_base = (uint8_t *)iov->iov_base + sent;
+            iov->iov_len -= sent;
+            return;
+        }
+        sent -= iov->iov_len;
+        batch->first++;
+    }
+}
+
+/* True: the whole batch is in the socket. */
+static bool transmit(struct qp *qp)
+{
+    struct tx_batch *batch = &qp->batch;
+    struct stream *stream = qp->stream;
+    size_t wanted = batch->octets;
+    ssize_t sent = stream->llp->send(stream, batch->iov + batch->first,
+                                     (int)(batch->count - batch->first));
+
+    if (sent < 0 && sent != -EAGAIN) {
+        qp->tx_failed = true; /* the receive side finds out why, after what can still be read */
+        lane_mark_ready(stream);
+        return false;
+    }
+    if (sent > 0) {
+        batch_advance(batch, (size_t)sent);
+        qp->accepted += (uint64_t)sent;
+        finish_accepted(qp);
+    }
+    stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
+    return sent > 0 && (size_t)sent == wanted;
+}
+
+/* --- stop --- */
+
+uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
+{
+    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->terminate_length;
+    uint8_t *fpdu = malloc(mpa_fpdu_len(ulpdu));
+    uint32_t head = MPA_HDR_LEN + ulpdu;
+
+    *length = 0;
+    if (!fpdu)
+        return NULL;
+    mpa_put_len(fpdu, ulpdu);
+    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1, 0);
+    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
+    *length = head + mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
+    return fpdu;
+}
+
+uint8_t *tx_take_tail(struct qp *qp, size_t *length)
+{
+    struct tx_batch *batch = &qp->batch;
+    size_t last = 0, used = 0;
+    uint8_t *terminate = qp->terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
+    uint8_t *tail = batch->octets + last ? malloc(batch->octets + last) : NULL;
+
+    if (tail) {
+        for (uint32_t i = batch->first; i < batch->count; i++) {
+            memcpy(tail + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+            used += batch->iov[i].iov_len;
+        }
+        if (terminate)
+            memcpy(tail + used, terminate, last);
+        used += last;
+    }
+    free(terminate);
+    batch_reset(batch);
+    *length = used;
+    return tail;
+}
+
+/* The QP has left RTS: the stream goes on alone, both queues are flushed. Inside tx. */
+static void tx_stop(struct qp *qp)
+{
+    struct stream *stream = qp->stream;
+    enum ri_qp_state state = qp_state(qp);
+    size_t length = 0;
+    uint8_t *tail = qp->lost || qp->tx_failed ? NULL : tx_take_tail(qp, &length);
+
+    spinlock_lock(&stream->rx);
+    if (stream->state != STREAM_OPEN)
+        free(tail);
+    else if (qp->lost)
+        stream_abort(stream, true);
+    else
+        stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
+    if (state == RI_QPS_TERMINATE)
+        atomic_store(&qp->state, RI_QPS_ERROR);
+    qp_flush(qp, &qp->sq);
+    qp_flush(qp, &qp->rq);
+    qp->stopped = true;
+    spinlock_unlock(&stream->rx);
+}
+
+/* --- inside --- */
+
+static void tx_work(struct qp *qp)
+{
+    if (qp_state(qp) == RI_QPS_RTS && !qp->tx_failed) {
+        while (qp->batch.octets || build(qp)) {
+            if (!transmit(qp))
+                break;
+        }
+    }
+    if (qp_state(qp) == RI_QPS_RTS || qp_state(qp) == RI_QPS_IDLE) {
+        qp_retire(qp, &qp->sq);
+        return;
+    }
+    if (!qp->stopped) {
+        tx_stop(qp);
+    } else {
+        qp_flush(qp, &qp->sq);
+        qp_flush(qp, &qp->rq);
+    }
+    qp_retire(qp, &qp->sq);
+    qp_retire(qp, &qp->rq);
+}
+
+void tx_kick(struct qp *qp)
+{
+    unsigned int seen = 1;
+
+    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
+        return;
+    for (;;) {
+        unsigned int left;
+
+        tx_work(qp);
+        left = atomic_fetch_sub(&qp->tx_requests, seen) - seen;
+        if (!left)
+            return;
+        seen = left;
+    }
+}
+
+void tx_wait_idle(struct qp *qp)
+{
+    while (atomic_load(&qp->tx_requests))
+        sched_yield();
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A work queue: slots of one size in one allocation, a power of two of them, of which `depth` may be taken.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOT_ALIGNMENT 64u
+
+static uint32_t power_of_two(uint32_t at_least)
+{
+    uint32_t size = 1;
+
+    while (size < at_least)
+        size <<= 1;
+    return size;
+}
+
+enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max_sge)
+{
+    uint32_t slots;
+    size_t octets;
+
+    if (depth > MAX_WR || max_sge > MAX_SGE)
+        return RI_ERR_LIMIT;
+    slots = power_of_two(depth);
+    memset(wq, 0, sizeof(*wq));
+    spinlock_init(&wq->posting);
+    spinlock_init(&wq->retire);
+    wq->mask = slots - 1;
+    wq->depth = depth;
+    wq->max_sge = max_sge;
+    wq->receive = receive;
+    wq->stride = sizeof(struct wqe) + max_sge * sizeof(struct ri_sge);
+    wq->stride = (wq->stride + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
+    if (!checked_mul(wq->stride, (size_t)slots, &octets) ||
+        !checked_add(octets, (size_t)SLOT_ALIGNMENT, &octets))
+        return RI_ERR_NO_RESOURCES;
+    wq->allocation = calloc(1, octets); /* not aligned_alloc: large queues get their pages when used */
+    if (!wq->allocation)
+        return RI_ERR_NO_RESOURCES;
+    wq->slots = (uint8_t *)(((uintptr_t)wq->allocation + SLOT_ALIGNMENT - 1) &
+                            ~(uintptr_t)(SLOT_ALIGNMENT - 1));
+    return RI_OK;
+}
+
+void wq_close(struct wq *wq)
+{
+    free(wq->allocation);
+    wq->allocation = NULL;
+    wq->slots = NULL;
+}
+
+enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
+                       struct wqe **out)
+{
+    uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
+    uint64_t length = 0;
+    struct wqe *wqe;
+
+    spinlock_assert_held(&wq->posting);
+    if (num_sge > limit || num_sge > wq->max_sge)
+        return RI_ERR_INVALID_ARGUMENT;
+    for (uint32_t i = 0; i < num_sge; i++)
+        length += sges[i].length; /* MAX_SGE of 32 bits: no overflow */
+    if (length > UINT32_MAX)
+        return RI_ERR_LIMIT;
+    /* Acquire: whoever polled the completion is done with the slot. */
+    if (posted - atomic_load_explicit(&wq->freed, memory_order_acquire) >= wq->depth)
+        return RI_ERR_QUEUE_FULL;
+    wqe = wq_slot(wq, posted);
+    wqe->length = length;
+    wqe->num_sge = num_sge;
+    wqe->byte_len = 0;
+    wqe->vendor_error = 0;
+    wqe->status = RI_WC_SUCCESS;
+    wqe->wc_flags = 0;
+    atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
+    if (num_sge)
+        memcpy(wqe->sges, sges, num_sge * sizeof(*sges));
+    *out = wqe;
+    return RI_OK;
+}
+
+void wq_publish(struct wq *wq)
+{
+    uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
+
+    atomic_store_explicit(&wq->posted, posted + 1, memory_order_release);
+}

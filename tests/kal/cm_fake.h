@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the tests of the connection manager stand on: an RNIC put together by hand, a lane with an epoll loop that the
+ * test itself runs (or a thread), queue pairs that record their hand-over, an upper that records upcalls, and peers
+ * that are plain sockets.
+ */
+#ifndef ITAL_TESTS_KAL_CM_FAKE_H
+#define ITAL_TESTS_KAL_CM_FAKE_H
+
+#include "cm.h"
+#include "tc.h"
+
+#include <netinet/in.h>
+
+struct fake_lane;
+
+struct fake_qp {
+    struct ri_qp base;
+    enum ri_status answer;      /* to the next hand-over */
+    enum ri_status close_answer; /* to CLOSING */
+    unsigned hand_overs;
+    struct ri_llp_handover last; /* copied; buffers below */
+    uint8_t bytes_read[MPA_STARTUP_FRAME_MAX], *last_message;
+    int fd;                     /* ours after a hand-over; -1 */
+    bool closing, error;
+    unsigned events_before;     /* upcalls seen about the connection when the hand-over came */
+};
+
+/* Context of connections and of requests. */
+struct fake_connection {
+    struct kal_connection *connection;
+    unsigned events;
+    struct ri_connection_event last;
+    uint8_t private_data[RI_MAX_PRIVATE_DATA];
+    bool destroy_in_upcall;
+    struct kal_connection *destroy_other; /* destroyed in the next upcall */
+};
+
+struct fake_request {
+    struct fake_connection *context;
+    void *listener; /* listener context */
+    struct ri_connect_request request;
+    uint8_t private_data[RI_MAX_PRIVATE_DATA];
+};
+
+#define FAKE_REQUESTS 64
+
+struct fake {
+    struct kal kal;
+    struct kal_config config;
+    struct kal_provider provider;
+    struct kal_rnic rnic;
+    struct fake_lane *lane, *lane2;
+    pthread_mutex_t lock; /* what upcalls write */
+    struct fake_request requests[FAKE_REQUESTS];
+    unsigned request_count;
+    void (*on_request)(struct fake_request *request); /* inside the upcall */
+    struct fake_connection pool[FAKE_REQUESTS];
+    /* set A */
+    struct ri_connection *a_last;
+    unsigned a_calls[8];
+    enum ri_status a_answer;
+    const struct ri_connect_param *a_param;
+    void *a_listener_context;
+    uint32_t a_backlog;
+    unsigned a_destroyed;
+};
+extern struct fake fake;
+
+/* Checked fixture. Options are pairs "name", "value", NULL at the end; the rest is default. */
+void fake_setup(void);
+void fake_teardown(void);               /* fails when an object, descriptor or watch is left */
+void fake_reopen(const char *const *options, uint64_t features); /* a new RNIC with these */
+const char *fake_log_text(void);
+unsigned fake_log_count(const char *text);
+void fake_policy(const char *rule);
+
+struct fake_lane *fake_lane_new(void);
+void fake_lane_free(struct fake_lane *lane);
+void fake_lane_thread(struct fake_lane *lane); /* a thread runs it until fake_lane_free */
+unsigned fake_lane_watches(struct fake_lane *lane);
+void fake_lane_run(struct fake_lane *lane); /* one pass, does not wait */
+/* Run both lanes until fd (or -1) has the events, something ran, or the deadline. */
+void fake_pump(int fd, short events, uint64_t deadline);
+
+/* Run the lanes until cond. Fails the test after ms. */
+#define fake_until(cond, ms)                                                    \
+    do {                                                                        \
+        uint64_t fake_end_ = tc_deadline(ms);                                   \
+        while (!(cond)) {                                                       \
+            ck_assert_msg(!tc_expired(fake_end_), "in time: %s\nlog:\n%s", #cond, \
+                          fake_log_text());                                     \
+            fake_pump(-1, 0, fake_end_);                                        \
+        }                                                                       \
+    } while (0)
+
+/* Queue pairs and connections, all freed by the teardown. */
+struct fake_qp *fake_qp_new(void);
+struct fake_connection *fake_connection_new(void);
+struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t backlog, void *context,
+                                 struct sockaddr_storage *bound);
+void fake_destroy(struct fake_connection *connection);
+
+/* Peers: plain TCP sockets, used without blocking; the lanes run meanwhile. -1: refused. */
+int peer_connect(const struct sockaddr_storage *address);
+int peer_listen(int family, struct sockaddr_storage *bound);
+int peer_accept(int fd);
+void peer_send(int fd, const void *octets, size_t length);
+void peer_read(int fd, void *octets, size_t length);
+/* 'F' orderly end, 'R' reset, 'D' there is data; waits for one of them. */
+char peer_end(int fd);
+bool peer_quiet(int fd); /* neither data nor end now */
+
+/* Frames, built here by hand. S is bit 0x10 of flags; words are the enhanced word's halves. */
+#define F_M 0x80
+#define F_C 0x40
+#define F_R 0x20
+#define F_S 0x10
+size_t frame_request(uint8_t *out, uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord,
+                     const void *pd, size_t length);
+size_t frame_reply(uint8_t *out, uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord,
+                   const void *pd, size_t length);
+
+struct sockaddr_storage address_of(const char *text, uint16_t port); /* also "fe80::1%eth0" */
+uint16_t port_of(const struct sockaddr_storage *address);
+
+#endif

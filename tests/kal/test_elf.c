@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading a provider file's bytes: sound, foreign, cut off anywhere, damaged anywhere. */
+#include "kal_fixture.h"
+#include "kal_elf.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static uint8_t *bytes;
+static size_t length;
+
+static void load(const char *module)
+{
+    FILE *file = fopen(fixture_module_path(module), "re");
+
+    ck_assert_msg(file != NULL, "%s", fixture_module_path(module));
+    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+    length = (size_t)ftell(file);
+    rewind(file);
+    bytes = malloc(length);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_uint_eq(fread(bytes, 1, length, file), length);
+    fclose(file);
+}
+
+static void setup(void)
+{
+    load("vp_test");
+}
+
+static void teardown(void)
+{
+    free(bytes);
+}
+
+static void reload(const char *module)
+{
+    free(bytes);
+    load(module);
+}
+
+static enum kal_elf_result patched(size_t offset, const void *data, size_t size)
+{
+    struct kal_elf_summary summary;
+    enum kal_elf_result result;
+    uint8_t saved[16];
+
+    memcpy(saved, bytes + offset, size);
+    memcpy(bytes + offset, data, size);
+    result = kal_elf_read(bytes, length, &summary);
+    memcpy(bytes + offset, saved, size);
+    return result;
+}
+
+START_TEST(test_sound_provider)
+{
+    struct kal_elf_summary summary;
+
+    ck_assert_int_eq(kal_elf_read(bytes, length, &summary), KAL_ELF_OK);
+    ck_assert_uint_eq(summary.majors, 1);
+    ck_assert_uint_eq(summary.major[0], 1);
+    ck_assert_msg(summary.foreign == 0, "%s", summary.foreign_name);
+}
+END_TEST
+
+START_TEST(test_other_exports)
+{
+    struct kal_elf_summary summary;
+
+    reload("broken/vp_major2");
+    ck_assert_int_eq(kal_elf_read(bytes, length, &summary), KAL_ELF_OK);
+    ck_assert_uint_eq(summary.majors, 1);
+    ck_assert_uint_eq(summary.major[0], 2);
+    reload("broken/vp_nosymbol");
+    ck_assert_int_eq(kal_elf_read(bytes, length, &summary), KAL_ELF_OK);
+    ck_assert_uint_eq(summary.majors, 0);
+    reload("broken/vp_foreign");
+    ck_assert_int_eq(kal_elf_read(bytes, length, &summary), KAL_ELF_OK);
+    ck_assert_uint_eq(summary.majors, 1);
+    ck_assert_uint_eq(summary.foreign, 1);
+    ck_assert_str_eq(summary.foreign_name, "foreign_symbol");
+}
+END_TEST
+
+START_TEST(test_header_says_no)
+{
+    uint16_t machine = EM_S390, type = ET_EXEC, none = 0;
+    uint8_t byte = ELFCLASS32;
+    struct kal_elf_summary summary;
+
+    ck_assert_int_eq(patched(EI_CLASS, &byte, 1), sizeof(void *) == 8 ? KAL_ELF_CLASS : KAL_ELF_OK);
+    byte = bytes[EI_DATA] == ELFDATA2LSB ? ELFDATA2MSB : ELFDATA2LSB;
+    ck_assert_int_eq(patched(EI_DATA, &byte, 1), KAL_ELF_BYTE_ORDER);
+    ck_assert_int_eq(patched(offsetof(Elf64_Ehdr, e_machine), &machine, 2), KAL_ELF_MACHINE);
+    ck_assert_int_eq(patched(offsetof(Elf64_Ehdr, e_type), &type, 2), KAL_ELF_TYPE);
+    byte = 'e';
+    ck_assert_int_eq(patched(1, &byte, 1), KAL_ELF_NOT_ELF);
+    if (sizeof(void *) == 8)
+        ck_assert_int_eq(patched(offsetof(Elf64_Ehdr, e_phnum), &none, 2), KAL_ELF_BROKEN);
+    ck_assert_int_eq(kal_elf_read("#!/bin/sh\n", 10, &summary), KAL_ELF_NOT_ELF);
+    ck_assert_int_eq(kal_elf_read("", 0, &summary), KAL_ELF_NOT_ELF);
+    ck_assert_str_eq(kal_elf_machine_name(EM_S390), "IBM Z");
+    ck_assert_str_eq(kal_elf_machine_name(0xfefe), "an unknown processor");
+}
+END_TEST
+
+/* Ends at the last byte before an unmapped page: one octet read too far ends the test. */
+static uint8_t *before_the_edge(const uint8_t *data, size_t size, uint8_t **map, size_t *map_size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    *map_size = (size + page - 1) / page * page + page;
+    *map = mmap(NULL, *map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(*map, MAP_FAILED);
+    ck_assert_int_eq(mprotect(*map + *map_size - page, page, PROT_NONE), 0);
+    memcpy(*map + *map_size - page - size, data, size);
+    return *map + *map_size - page;
+}
+
+/* Everything that is loaded must be there: only the section headers at the end may be missing. */
+START_TEST(test_cut_off_anywhere)
+{
+    uint8_t *map, *end = before_the_edge(bytes, length, &map, &(size_t){ 0 });
+    struct kal_elf_summary summary, whole;
+    size_t loaded = 0;
+
+    ck_assert_int_eq(kal_elf_read(bytes, length, &whole), KAL_ELF_OK);
+    for (size_t size = length; size > 0; size--) {
+        enum kal_elf_result result;
+
+        memmove(end - size, bytes, size);
+        result = kal_elf_read(end - size, size, &summary);
+        if (result == KAL_ELF_OK) {
+            ck_assert_uint_eq(summary.majors, 1);
+            ck_assert_uint_eq(loaded, 0); /* once broken, always broken */
+        } else {
+            if (!loaded)
+                loaded = size;
+            ck_assert_int_eq(result, size < EI_NIDENT ? KAL_ELF_NOT_ELF : KAL_ELF_BROKEN);
+        }
+        if (size > 70000) /* sanitizer builds are large: their middle is passed in strides */
+            size -= 61;
+    }
+    ck_assert_uint_gt(loaded, 0);
+}
+END_TEST
+
+START_TEST(test_damaged_anywhere)
+{
+    struct tc_rng rng = tc_rng(11);
+    struct kal_elf_summary summary;
+    uint8_t *map, *end = before_the_edge(bytes, length, &map, &(size_t){ 0 }), *start = end - length;
+    /* headers, dynamic segment and symbol tables are at the start of the file */
+    size_t head = length < 4096 ? length : 4096;
+    unsigned refused = 0;
+
+    for (unsigned long round = tc_count(20000); round; round--) {
+        for (unsigned i = 1 + (unsigned)tc_below(&rng, 4); i; i--) {
+            size_t at = tc_below(&rng, tc_below(&rng, 2) ? head : length);
+
+            start[at] = (uint8_t)(tc_below(&rng, 3) ? tc_rand(&rng) : 0xff);
+        }
+        refused += kal_elf_read(start, length, &summary) != KAL_ELF_OK;
+        ck_assert_uint_le(summary.majors, KAL_ELF_MAJORS);
+        ck_assert_uint_lt(strnlen(summary.foreign_name, sizeof summary.foreign_name),
+                          sizeof summary.foreign_name);
+        memcpy(start, bytes, head);
+        if (round % 64 == 0)
+            memcpy(start, bytes, length);
+    }
+    ck_assert_uint_gt(refused, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("elf");
+    TCase *tc = tcase_create("elf");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 30);
+    tcase_add_test(tc, test_sound_provider);
+    tcase_add_test(tc, test_other_exports);
+    tcase_add_test(tc, test_header_says_no);
+    tcase_add_test(tc, test_cut_off_anywhere);
+    tcase_add_test(tc, test_damaged_anywhere);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory runs out at the n-th allocation of kal or of the provider, for every n: no crash, no leak, and the
+ * next try works. Linked with --wrap: only calls from kal's own objects pass here, libraries keep theirs.
+ */
+#include "kal_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -1: never; else how many more succeed. */
+static long left = -1;
+static unsigned long failed;
+static long balance; /* allocations of wrapped calls not freed yet */
+
+static bool fails(void)
+{
+    if (left < 0)
+        return false;
+    if (left > 0) {
+        left--;
+        return false;
+    }
+    failed++;
+    return true;
+}
+
+static void *got(void *memory)
+{
+    balance += memory != NULL;
+    return memory;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+char *__real_strdup(const char *text);
+int __real_vasprintf(char **out, const char *format, va_list args);
+ssize_t __real___getdelim(char **line, size_t *room, int end, FILE *file);
+int __real_scandir(const char *folder, struct dirent ***entries, int (*select)(const struct dirent *),
+                   int (*compare)(const struct dirent **, const struct dirent **));
+void __real_free(void *memory);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+char *__wrap_strdup(const char *text);
+int __wrap_vasprintf(char **out, const char *format, va_list args);
+ssize_t __wrap_getline(char **line, size_t *room, FILE *file);
+ssize_t __wrap___getdelim(char **line, size_t *room, int end, FILE *file);
+int __wrap_scandir(const char *folder, struct dirent ***entries, int (*select)(const struct dirent *),
+                   int (*compare)(const struct dirent **, const struct dirent **));
+void __wrap_free(void *memory);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : got(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : got(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    void *more = fails() ? NULL : __real_realloc(memory, size);
+
+    balance += !memory && more;
+    return more;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : got(__real_strdup(text));
+}
+
+int __wrap_vasprintf(char **out, const char *format, va_list args)
+{
+    int length = fails() ? -1 : __real_vasprintf(out, format, args);
+
+    balance += length >= 0;
+    return length;
+}
+
+/* What getline is, inlined or not. */
+ssize_t __wrap___getdelim(char **line, size_t *room, int end, FILE *file)
+{
+    bool none = !*line;
+    ssize_t length;
+
+    if (none && fails()) {
+        errno = ENOMEM;
+        return -1;
+    }
+    length = __real___getdelim(line, room, end, file);
+    balance += none && *line;
+    return length;
+}
+
+ssize_t __wrap_getline(char **line, size_t *room, FILE *file)
+{
+    return __wrap___getdelim(line, room, '\n', file);
+}
+
+int __wrap_scandir(const char *folder, struct dirent ***entries, int (*select)(const struct dirent *),
+                   int (*compare)(const struct dirent **, const struct dirent **))
+{
+    int count;
+
+    if (fails()) {
+        errno = ENOMEM;
+        return -1;
+    }
+    count = __real_scandir(folder, entries, select, compare);
+    if (count >= 0)
+        balance += count + (*entries != NULL);
+    return count;
+}
+
+void __wrap_free(void *memory)
+{
+    balance -= memory != NULL;
+    __real_free(memory);
+}
+
+/* Check allocates in its assertions, and is wrapped too. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            left = -1;                                                                             \
+            ck_abort_msg("%s", #condition);                                                        \
+        }                                                                                          \
+    } while (0)
+
+/* The whole life of an open RNIC with a region. */
+static enum kal_status live(void)
+{
+    static char area[8192];
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = sizeof area };
+    struct kal_region *region;
+    struct sockaddr_storage from, to = { .ss_family = AF_INET };
+    struct kal_rnic *rnic;
+    struct kal *kal;
+    struct ri_pd *pd;
+    enum kal_status status = kal_get(&fixture_upper, &kal), routed;
+
+    if (status != KAL_OK)
+        return status;
+    status = kal_rnic_open(kal, "a", NULL, &rnic);
+    if (status != KAL_OK)
+        goto put;
+    memcpy((char *)&to + 4, "\x7f\x00\x00\x01", 4);
+    routed = kal_route(rnic, 0, (struct sockaddr *)&to, &from);
+    status = kal_pd_create(rnic, NULL, &pd);
+    if (status == KAL_OK) {
+        status = kal_region_create(rnic, pd, &attr, &region);
+        if (status == KAL_OK)
+            MUST(kal_region_destroy(rnic, region) == KAL_OK);
+        MUST(kal_pd_destroy(rnic, pd) == KAL_OK);
+    }
+    if (status == KAL_OK)
+        status = routed;
+    MUST(kal_rnic_close(rnic, false) == KAL_OK);
+put:
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
+        MUST(kal_account_used(&kal->account, (enum kal_account_kind)kind) == 0);
+    kal_put(kal);
+    return status;
+}
+
+static const char conf[] = "[ital]\nprovider_path = /nonexistent/one:/nonexistent/two\nspin = 3\n"
+                           "[quota]\nmax_qp = 7\n[policy]\nrule1 = deny any to 192.0.2.0/24\n"
+                           "[interface a]\nprovider = test\ndevice = test\nmode = fast\n"
+                           "[interface b]\nprovider = none\n[interface c]\nprovider = spoilt\n";
+
+START_TEST(test_every_allocation_may_fail)
+{
+    enum kal_status status = KAL_OK;
+    long n;
+
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_foreign", NULL);
+    fixture_file("vp_spoilt.so", "x", 1);
+    fixture_conf(conf);
+    setenv("ITAL_TEST_VP", "dma,ports2", 1);
+    ck_assert_int_eq(live(), KAL_OK); /* libraries have set themselves up */
+    balance = 0;
+    for (n = 0; n < 100000; n++) {
+        unsigned long before = failed;
+
+        left = n;
+        status = live();
+        left = -1;
+#if !defined _FORTIFY_SOURCE || !_FORTIFY_SOURCE /* its vasprintf has another name */
+        ck_assert_msg(balance == 0, "allocation %ld: %ld are left", n, balance);
+#endif
+        if (failed == before)
+            break; /* everything was tried */
+        ck_assert_msg(status == KAL_ERR_NO_RESOURCES || status == KAL_OK, "allocation %ld: %s", n,
+                      kal_status_name(status));
+    }
+    ck_assert_int_eq(status, KAL_OK);
+    ck_assert_int_gt(n, 50);
+    ck_assert_int_eq(live(), KAL_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory");
+    TCase *tc = tcase_create("memory");
+
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_every_allocation_may_fail);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

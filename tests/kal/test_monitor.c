@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Network interfaces going down and up, in a network name space of the test's own. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal_fixture.h"
+
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct kal *kal;
+static struct kal_rnic *rnic;
+static int context, lane_context;
+
+static void set_loopback(bool up)
+{
+    struct ifreq request = { .ifr_name = "lo" };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_ge(fd, 0);
+    request.ifr_flags = up ? IFF_UP | IFF_RUNNING | IFF_LOOPBACK : IFF_LOOPBACK;
+    ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
+    close(fd);
+}
+
+static void open_all(const char *words)
+{
+    struct ri_lane *lane;
+
+    fixture_module("vp_test", NULL);
+    setenv("ITAL_TEST_VP", words, 1);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, &lane_context, &lane), KAL_OK);
+}
+
+static void close_all(void)
+{
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_uint_eq(fixture_seen.watches, fixture_seen.unwatches);
+    kal_put(kal);
+}
+
+/* What a run of the lane does when the descriptor is ready. */
+static void run_until(unsigned events)
+{
+    uint64_t deadline = tc_deadline(5000);
+
+    while (fixture_seen.rnic_count < events) {
+        ck_assert_msg(tc_wait_fd(fixture_seen.watched_fd, POLLIN, deadline) > 0, "no message came");
+        fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN);
+    }
+}
+
+START_TEST(test_down_and_up)
+{
+    if (unshare(CLONE_NEWNET))
+        tc_skip("a network name space cannot be made here");
+    set_loopback(true);
+    open_all("netdev");
+#ifndef HAVE_LIBMNL
+    ck_assert_uint_eq(fixture_seen.watches, 0);
+    close_all();
+    tc_skip("built without libmnl");
+#endif
+    ck_assert_uint_eq(fixture_seen.watches, 1);
+    ck_assert_uint_eq(fixture_seen.watched_events, EPOLLIN);
+    set_loopback(false);
+    run_until(1);
+    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_DOWN);
+    ck_assert_ptr_eq(fixture_seen.rnic, &context);
+    ck_assert_uint_eq(fixture_seen.rnic_port, 0);
+    set_loopback(true);
+    run_until(2);
+    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_UP);
+    fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN); /* nothing there: does not block */
+    ck_assert_uint_eq(fixture_seen.rnic_count, 2);
+    close_all();
+}
+END_TEST
+
+START_TEST(test_port_without_netdev_is_not_watched)
+{
+    open_all("");
+    ck_assert_uint_eq(fixture_seen.watches, 0);
+    close_all();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("monitor");
+    TCase *tc = tcase_create("monitor");
+
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_add_test(tc, test_down_and_up);
+    tcase_add_test(tc, test_port_without_netdev_is_not_watched);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RNICs and objects: life, accounts, quotas, upcalls, pinning, and what a provider's refusal leaves behind. */
+#include "kal_fixture.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct kal *kal;
+static struct kal_rnic *rnic;
+static struct ri_pd *pd;
+static int context;
+
+static void open_all(const char *conf, const char *words)
+{
+    fixture_module("vp_test", NULL);
+    fixture_conf(conf);
+    setenv("ITAL_TEST_VP", words, 1);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
+}
+
+static void close_all(void)
+{
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
+        ck_assert_uint_eq(kal_account_used(&kal->account, (enum kal_account_kind)kind),
+                          kind == KAL_ACCOUNT_RNIC);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_RNIC), 0);
+    kal_put(kal);
+}
+
+static uint64_t alive(void)
+{
+    const char *names[4];
+    uint64_t values[4];
+    size_t count = 4;
+
+    ck_assert_int_eq(kal_rnic_counters(rnic, names, values, &count), KAL_OK);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_str_eq(names[0], "alive");
+    return values[0];
+}
+
+/* ---- every kind alike ---- */
+
+static char memory[64];
+
+static enum kal_status make_pd(void **out)
+{
+    return kal_pd_create(rnic, NULL, (struct ri_pd **)out);
+}
+
+static enum kal_status end_pd(void *any)
+{
+    return kal_pd_destroy(rnic, any);
+}
+
+static enum kal_status make_cq(void **out)
+{
+    struct ri_cq_attr attr = { .size = sizeof attr, .depth = 4, .context = &context };
+
+    return kal_cq_create(rnic, &attr, (struct ri_cq **)out);
+}
+
+static enum kal_status end_cq(void *any)
+{
+    return kal_cq_destroy(rnic, any);
+}
+
+static enum kal_status make_qp(void **out)
+{
+    struct ri_qp_attr attr = { .size = sizeof attr, .type = RI_QP_RC, .context = &context };
+
+    return kal_qp_create(rnic, pd, &attr, (struct ri_qp **)out);
+}
+
+static enum kal_status end_qp(void *any)
+{
+    return kal_qp_destroy(rnic, any);
+}
+
+static enum kal_status make_srq(void **out)
+{
+    struct ri_srq_attr attr = { .size = sizeof attr, .max_wr = 4, .context = &context };
+
+    return kal_srq_create(rnic, pd, &attr, (struct ri_srq **)out);
+}
+
+static enum kal_status end_srq(void *any)
+{
+    return kal_srq_destroy(rnic, any);
+}
+
+static enum kal_status make_mr(void **out)
+{
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = memory, .length = sizeof memory };
+
+    return kal_region_create(rnic, pd, &attr, (struct kal_region **)out);
+}
+
+static enum kal_status end_mr(void *any)
+{
+    return kal_region_destroy(rnic, any);
+}
+
+static enum kal_status make_mw(void **out)
+{
+    uint32_t stag;
+
+    return kal_mw_create(rnic, pd, true, NULL, &stag, (struct ri_mw **)out);
+}
+
+static enum kal_status end_mw(void *any)
+{
+    return kal_mw_destroy(rnic, any);
+}
+
+static const struct {
+    enum kal_account_kind kind;
+    const char *quota, *fail;
+    enum kal_status (*make)(void **out);
+    enum kal_status (*end)(void *any);
+} kinds[] = {
+    { KAL_ACCOUNT_PD, "[quota]\nmax_pd = 3\n", "pdfail", make_pd, end_pd },
+    { KAL_ACCOUNT_CQ, "[quota]\nmax_cq = 2\n", "cqfail", make_cq, end_cq },
+    { KAL_ACCOUNT_QP, "[quota]\nmax_qp = 2\n", "qpfail", make_qp, end_qp },
+    { KAL_ACCOUNT_SRQ, "[quota]\nmax_srq = 2\n", "srqfail", make_srq, end_srq },
+    { KAL_ACCOUNT_MR, "[quota]\nmax_mr = 2\n", "mrfail", make_mr, end_mr },
+    { KAL_ACCOUNT_MW, "[quota]\nmax_mw = 2\n", "mwfail", make_mw, end_mw },
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+START_TEST(test_quota)
+{
+    void *first, *second, *none = &context;
+    char option[32];
+
+    open_all(kinds[_i].quota, "");
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kinds[_i].make(&first), KAL_OK);
+    ck_assert_int_eq(kinds[_i].make(&second), KAL_OK);
+    ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_QUOTA);
+    ck_assert_ptr_eq(none, &context);
+    ck_assert_uint_eq(alive(), 3);
+    snprintf(option, sizeof option, "raise %s in", kal_account_option(kinds[_i].kind));
+    ck_assert_uint_eq(fixture_log_count(option), 1);
+    ck_assert_int_eq(kinds[_i].end(first), KAL_OK); /* what is given back can be had again */
+    ck_assert_int_eq(kinds[_i].make(&first), KAL_OK);
+    ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kinds[_i].end(first), KAL_OK);
+    ck_assert_int_eq(kinds[_i].end(second), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    close_all();
+}
+END_TEST
+
+START_TEST(test_refusal_of_the_provider_leaves_nothing)
+{
+    void *none = &context;
+
+    open_all("", "");
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    setenv("ITAL_TEST_VP", kinds[_i].fail, 1);
+    ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_LIMIT);
+    ck_assert_ptr_eq(none, &context);
+    ck_assert_uint_eq(alive(), 1);
+    ck_assert_uint_eq(kal_account_used(&kal->account, kinds[_i].kind), kinds[_i].kind == KAL_ACCOUNT_PD);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    close_all();
+}
+END_TEST
+
+START_TEST(test_busy_object_stays)
+{
+    void *object;
+
+    open_all("", "");
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kinds[_i].make(&object), KAL_OK);
+    setenv("ITAL_TEST_VP", "busy", 1);
+    ck_assert_int_eq(kinds[_i].end(object), KAL_ERR_BUSY);
+    ck_assert_uint_eq(kal_account_used(&kal->account, kinds[_i].kind),
+                      1 + (kinds[_i].kind == KAL_ACCOUNT_PD));
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_ERR_BUSY);
+    ck_assert_int_eq(kal_rnic_close(rnic, true), KAL_ERR_BUSY); /* objects are ual's to destroy */
+    setenv("ITAL_TEST_VP", "", 1);
+    ck_assert_int_eq(kinds[_i].end(object), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    close_all();
+}
+END_TEST
+
+/* ---- RNICs ---- */
+
+START_TEST(test_quota_of_rnics)
+{
+    struct kal_rnic *second = NULL;
+
+    open_all("[quota]\nmax_rnic = 1\n", "");
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &second), KAL_ERR_QUOTA);
+    ck_assert_ptr_null(second);
+    close_all();
+}
+END_TEST
+
+START_TEST(test_each_open_is_independent)
+{
+    struct kal_rnic *second;
+    struct ri_pd *other;
+
+    open_all("", "");
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &second), KAL_OK);
+    ck_assert_ptr_ne(second, rnic);
+    ck_assert_int_eq(kal_pd_create(second, NULL, &other), KAL_OK);
+    ck_assert_uint_eq(alive(), 0);
+    kal_put(kal); /* the open RNICs hold it */
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(second, false), KAL_ERR_BUSY);
+    ck_assert_int_eq(kal_pd_destroy(second, other), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(second, false), KAL_OK);
+    ck_assert(!kal_log_wanted(RI_LOG_DEBUG)); /* kal is gone, its log with it */
+}
+END_TEST
+
+static const struct {
+    const char *words, *message;
+    enum kal_status status;
+} flaws[] = {
+    { "openfail", "provider test cannot open test: RI_ERR_PERMISSION", KAL_ERR_PERMISSION },
+    { "queryfail", "attributes that cannot be used: RI_ERR_DEVICE", KAL_ERR_DEVICE },
+    { "nosets", "there is no set of connection verbs", KAL_ERR_NO_INTERFACE },
+    { "nolanes", "there is no port or no lane", KAL_ERR_NO_INTERFACE },
+};
+
+START_TEST(test_flawed_provider)
+{
+    fixture_module("vp_test", NULL);
+    setenv("ITAL_TEST_VP", flaws[_i].words, 1);
+    kal = fixture_get();
+    rnic = NULL;
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), flaws[_i].status);
+    ck_assert_ptr_null(rnic);
+    ck_assert_uint_eq(fixture_log_count(flaws[_i].message), 1);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_RNIC), 0);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_close_again_and_force)
+{
+    open_all("", "closeagain");
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_ERR_AGAIN);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, true), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_instance_is_counted)
+{
+    struct kal_upper other = fixture_upper;
+    struct kal *first = fixture_get(), *second = fixture_get(), *third = NULL;
+
+    ck_assert_ptr_eq(first, second);
+    ck_assert_int_eq(kal_get(&other, &third), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_get(NULL, &third), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_ptr_null(third);
+    kal_put(first);
+    ck_assert_str_eq(kal_config_value(second, "spin"), "20");
+    kal_put(second);
+    kal_put(NULL);
+    ck_assert_int_eq(kal_get(&other, &third), KAL_OK); /* a new life */
+    kal_put(third);
+}
+END_TEST
+
+/* ---- upcalls carry ual's contexts ---- */
+
+START_TEST(test_upcalls)
+{
+    struct ri_cq_attr cq_attr = { .size = sizeof cq_attr, .depth = 1, .context = (void *)1 };
+    struct ri_qp_attr qp_attr = { .size = sizeof qp_attr, .type = RI_QP_RC, .context = (void *)2 };
+    struct ri_srq_attr srq_attr = { .size = sizeof srq_attr, .max_wr = 1, .context = (void *)3 };
+    struct ri_qp_modify modify = { .size = sizeof modify };
+    struct ri_srq *srq;
+    struct ri_cq *cq;
+    struct ri_qp *qp;
+
+    open_all("", "");
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_cq_create(rnic, &cq_attr, &cq), KAL_OK);
+    ck_assert_int_eq(kal_qp_create(rnic, pd, &qp_attr, &qp), KAL_OK);
+    ck_assert_int_eq(kal_srq_create(rnic, pd, &srq_attr, &srq), KAL_OK);
+    ck_assert_ptr_eq(qp->context, (void *)2);
+    ck_assert_int_eq(kal_cq_resize(rnic, cq, &(uint32_t){ 5 }), KAL_OK);
+    ck_assert_uint_eq(fixture_seen.cq_count + fixture_seen.cq_error_count, 2);
+    ck_assert_ptr_eq(fixture_seen.cq, (void *)1);
+    ck_assert_ptr_eq(fixture_seen.cq_error, (void *)1);
+    ck_assert_int_eq(kal_qp_modify(rnic, qp, &modify), KAL_OK);
+    ck_assert_uint_eq(fixture_seen.qp_count, 1);
+    ck_assert_ptr_eq(fixture_seen.qp, (void *)2);
+    ck_assert_uint_eq(fixture_seen.rnic_count, 1);
+    ck_assert_ptr_eq(fixture_seen.rnic, &context);
+    ck_assert_int_eq(kal_srq_modify(rnic, srq, 1, &srq_attr), KAL_OK);
+    ck_assert_ptr_eq(fixture_seen.srq, (void *)3);
+    ck_assert_int_eq(kal_srq_destroy(rnic, srq), KAL_OK);
+    ck_assert_int_eq(kal_qp_destroy(rnic, qp), KAL_OK);
+    ck_assert_int_eq(kal_cq_destroy(rnic, cq), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    close_all();
+}
+END_TEST
+
+/* ---- regions ---- */
+
+START_TEST(test_region_modify_keeps_keys_on_failure)
+{
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = memory, .length = sizeof memory };
+    struct kal_region *region;
+
+    open_all("", "");
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_OK);
+    ck_assert_uint_eq(region->keys.lkey, 0x1200);
+    setenv("ITAL_TEST_VP", "mrfail", 1);
+    ck_assert_int_eq(kal_region_modify(rnic, region, NULL, &attr), KAL_ERR_ACCESS);
+    ck_assert_uint_eq(region->keys.lkey, 0x1200);
+    setenv("ITAL_TEST_VP", "", 1);
+    ck_assert_int_eq(kal_region_modify(rnic, region, NULL, &attr), KAL_OK);
+    ck_assert_uint_eq(region->keys.lkey, 0x1300);
+    ck_assert_uint_eq(region->keys.rkey, 0x1201);
+    ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    close_all();
+}
+END_TEST
+
+START_TEST(test_regions_are_pinned_for_dma_only)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *area = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = 2 * page };
+    struct kal_region *region = NULL;
+
+    ck_assert_ptr_ne(area, MAP_FAILED);
+    open_all("[quota]\nmax_pinned = 64k\n", _i ? "dma" : "");
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_OK);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), _i ? 2 * page : 0);
+    ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), 0);
+    setenv("ITAL_TEST_VP", "mrfail", 1);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_LIMIT);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), 0);
+    setenv("ITAL_TEST_VP", "", 1);
+    attr.length = 65 * page;
+    if (_i) {
+        ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_NO_RESOURCES);
+        ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_MR), 0);
+    }
+    ck_assert_int_eq(rnic->host.pin(&rnic->host, area, 1, true), RI_OK);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), page);
+    rnic->host.unpin(&rnic->host, area, 1);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    munmap(area, 2 * page);
+    close_all();
+}
+END_TEST
+
+/* ---- fork ---- */
+
+START_TEST(test_child_forgets)
+{
+    struct kal *own = NULL;
+    int status;
+    pid_t child;
+
+    open_all("", "");
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        int before = tc_fd_count(), log_closed;
+
+        kal_fork_child();
+        log_closed = tc_fd_count() == before - 1;
+        if (!log_closed || kal_get(&fixture_upper, &own) != KAL_OK || own == kal)
+            _exit(1);
+        if (kal_rnic_open(own, "test", NULL, &rnic) != KAL_OK)
+            _exit(2);
+        kal_put(own);
+        _exit(kal_rnic_close(rnic, false) == KAL_OK ? 0 : 3);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK); /* the parent is not disturbed */
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    close_all();
+}
+END_TEST
+
+/* ---- accounts from many threads ---- */
+
+static struct kal_account shared_account;
+
+static void *taker(void *arg)
+{
+    unsigned long *got = arg;
+
+    for (int i = 0; i < 10000; i++)
+        *got += kal_account_take(&shared_account, KAL_ACCOUNT_QP, 1);
+    return NULL;
+}
+
+START_TEST(test_account_is_exact)
+{
+    unsigned long got[4] = { 0 };
+    pthread_t threads[4];
+
+    shared_account.limit[KAL_ACCOUNT_QP] = 25000;
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, taker, &got[i]), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(got[0] + got[1] + got[2] + got[3], 25000);
+    ck_assert_uint_eq(kal_account_used(&shared_account, KAL_ACCOUNT_QP), 25000);
+    ck_assert(!kal_account_take(&shared_account, KAL_ACCOUNT_QP, UINT64_MAX));
+    kal_account_give(&shared_account, KAL_ACCOUNT_QP, 25000);
+    ck_assert_uint_eq(kal_account_used(&shared_account, KAL_ACCOUNT_QP), 0);
+}
+END_TEST
+
+START_TEST(test_status_table)
+{
+    for (int i = 0; i < KAL_STATUS_COUNT; i++)
+        ck_assert_ptr_nonnull(strstr(kal_status_name((enum kal_status)i), i ? "KAL_ERR_" : "KAL_OK"));
+    ck_assert_str_eq(kal_status_name((enum kal_status)-1), "(no kal_status)");
+    ck_assert_int_eq(kal_status_of_ri(RI_OK), KAL_OK);
+    for (int i = 1; i < RI_STATUS_COUNT; i++) /* nothing that failed becomes a success */
+        ck_assert_int_ne(kal_status_of_ri((enum ri_status)i), KAL_OK);
+    ck_assert_int_eq(kal_status_of_ri(RI_ERR_AGAIN), KAL_ERR_AGAIN);
+    ck_assert_int_eq(kal_status_of_ri((enum ri_status)1000), KAL_ERR_DEVICE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("objects");
+    TCase *tc = tcase_create("objects");
+
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_add_loop_test(tc, test_quota, 0, KINDS);
+    tcase_add_loop_test(tc, test_refusal_of_the_provider_leaves_nothing, 0, KINDS);
+    tcase_add_loop_test(tc, test_busy_object_stays, 0, KINDS);
+    tcase_add_test(tc, test_upcalls);
+    tcase_add_test(tc, test_region_modify_keeps_keys_on_failure);
+    tcase_add_loop_test(tc, test_regions_are_pinned_for_dma_only, 0, 2);
+    tcase_add_test(tc, test_account_is_exact);
+    tcase_add_test(tc, test_status_table);
+    suite_add_tcase(suite, tc);
+
+    tc = tcase_create("rnic");
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_add_test(tc, test_quota_of_rnics);
+    tcase_add_test(tc, test_each_open_is_independent);
+    tcase_add_loop_test(tc, test_flawed_provider, 0, sizeof flaws / sizeof *flaws);
+    tcase_add_test(tc, test_close_again_and_force);
+    tcase_add_test(tc, test_instance_is_counted);
+    tcase_add_test(tc, test_child_forgets);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pinned pages: nesting, what is locked really, limits, and that a refusal changes nothing. */
+#include "kal_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define PAGES 32u
+
+static struct kal_pins pins;
+static struct kal_account account;
+static char *area;
+static size_t page;
+static bool kernel_asked; /* sanitizers make mlock do nothing */
+
+static size_t locked(void);
+
+static void setup(void)
+{
+    const char *why;
+
+    fixture_setup();
+    ck_assert(kal_log_configure(getenv("ITAL_LOG"), &why));
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    area = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(area, MAP_FAILED);
+    ck_assert_int_eq(mlock(area, page), 0);
+    kernel_asked = locked() == page;
+    munlock(area, page);
+    memset(&account, 0, sizeof account);
+    kal_pins_init(&pins, &account);
+}
+
+static void teardown(void)
+{
+    kal_pins_destroy(&pins);
+    munmap(area, PAGES * page);
+    kal_log_reset();
+}
+
+/* What the kernel says is locked in the area, in octets. */
+static size_t locked(void)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    unsigned long start, end, kib;
+    bool ours = false;
+    char line[512];
+    size_t sum = 0;
+
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+            ours = start >= (uintptr_t)area && end <= (uintptr_t)area + PAGES * page;
+        else if (ours && sscanf(line, "Locked: %lu kB", &kib) == 1)
+            sum += kib * 1024;
+    }
+    fclose(maps);
+    return sum;
+}
+
+static enum ri_status pin(size_t first, size_t count)
+{
+    return kal_pin(&pins, area + first * page, count * page);
+}
+
+static void unpin(size_t first, size_t count)
+{
+    kal_unpin(&pins, area + first * page, count * page);
+}
+
+static void check(size_t pages)
+{
+    ck_assert_uint_eq(kal_account_used(&account, KAL_ACCOUNT_PINNED), pages * page);
+    if (kernel_asked)
+        ck_assert_uint_eq(locked(), pages * page);
+}
+
+START_TEST(test_overlapping_ranges_nest)
+{
+    ck_assert_int_eq(pin(2, 4), RI_OK);
+    check(4);
+    ck_assert_int_eq(pin(4, 4), RI_OK);
+    check(6);
+    ck_assert_int_eq(pin(0, 10), RI_OK);
+    check(10);
+    unpin(2, 4);
+    check(10);
+    unpin(0, 10);
+    check(4);
+    unpin(4, 4);
+    check(0);
+    ck_assert_uint_eq(pins.used, 0);
+}
+END_TEST
+
+START_TEST(test_partial_pages_count_whole)
+{
+    ck_assert_int_eq(kal_pin(&pins, area + 100, 1), RI_OK);
+    check(1);
+    ck_assert_int_eq(kal_pin(&pins, area + page - 1, 2), RI_OK);
+    check(2);
+    kal_unpin(&pins, area + page - 1, 2);
+    check(1);
+    kal_unpin(&pins, area + 100, 1);
+    check(0);
+}
+END_TEST
+
+START_TEST(test_neighbours_are_joined)
+{
+    ck_assert_int_eq(pin(0, 4), RI_OK);
+    ck_assert_int_eq(pin(8, 4), RI_OK);
+    ck_assert_uint_eq(pins.used, 2);
+    ck_assert_int_eq(pin(4, 4), RI_OK);
+    ck_assert_uint_eq(pins.used, 1);
+    check(12);
+    unpin(4, 4);
+    ck_assert_uint_eq(pins.used, 2);
+    check(8);
+}
+END_TEST
+
+START_TEST(test_impossible_ranges)
+{
+    ck_assert_int_eq(kal_pin(&pins, area, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_pin(&pins, area, UINT64_MAX), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_pin(&pins, (void *)(UINTPTR_MAX - 10), 5), RI_ERR_INVALID_ARGUMENT);
+    check(0);
+    if (!kernel_asked)
+        tc_skip("mlock does nothing in this build");
+    ck_assert_int_eq(munmap(area + 8 * page, page), 0);
+    ck_assert_int_eq(pin(0, 2), RI_OK);
+    ck_assert_int_eq(pin(0, 16), RI_ERR_ADDRESS);
+    ck_assert_uint_eq(fixture_log_count("not all of them are mapped"), 1);
+    check(2);
+    ck_assert_uint_eq(pins.used, 1);
+    unpin(0, 2);
+    check(0);
+}
+END_TEST
+
+START_TEST(test_quota)
+{
+    account.limit[KAL_ACCOUNT_PINNED] = 4 * page;
+    ck_assert_int_eq(pin(1, 2), RI_OK);
+    ck_assert_int_eq(pin(0, 5), RI_ERR_NO_RESOURCES); /* the first gap fits, the second does not */
+    ck_assert_uint_eq(fixture_log_count("raise max_pinned in section [quota]"), 1);
+    check(2);
+    ck_assert_int_eq(pin(0, 4), RI_OK);
+    check(4);
+    unpin(1, 2);
+    unpin(0, 4);
+    check(0);
+}
+END_TEST
+
+START_TEST(test_memlock_limit_is_explained)
+{
+    struct rlimit limit = { 2 * page, 2 * page };
+
+    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    if (geteuid() == 0 && seteuid(65534)) /* root may lock all it likes */
+        tc_skip("this user cannot give up its right to lock memory");
+    if (mlock(area, PAGES * page) == 0)
+        tc_skip("the limit of locked memory is not enforced here");
+    munlock(area, PAGES * page);
+    ck_assert_int_eq(pin(0, 8), RI_ERR_NO_RESOURCES);
+    if (geteuid() == 65534)
+        ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_uint_eq(fixture_log_count("raise it (ulimit -l, LimitMEMLOCK="), 1);
+    ck_assert_uint_eq(kal_account_used(&account, KAL_ACCOUNT_PINNED), 0);
+}
+END_TEST
+
+/* Against an array of counts. */
+START_TEST(test_random_ranges)
+{
+    struct tc_rng rng = tc_rng(7);
+    unsigned counts[PAGES] = { 0 };
+    struct {
+        size_t first, count;
+    } held[40];
+    size_t used = 0;
+
+    for (unsigned long round = tc_count(2000); round; round--) {
+        size_t expected = 0;
+
+        if (used == 40 || (used && tc_below(&rng, 2))) {
+            size_t i = tc_below(&rng, used);
+
+            unpin(held[i].first, held[i].count);
+            for (size_t p = 0; p < held[i].count; p++)
+                counts[held[i].first + p]--;
+            held[i] = held[--used];
+        } else {
+            held[used].first = tc_below(&rng, PAGES);
+            held[used].count = 1 + tc_below(&rng, PAGES - held[used].first);
+            ck_assert_int_eq(pin(held[used].first, held[used].count), RI_OK);
+            for (size_t p = 0; p < held[used].count; p++)
+                counts[held[used].first + p]++;
+            used++;
+        }
+        for (size_t p = 0; p < PAGES; p++)
+            expected += counts[p] > 0;
+        ck_assert_uint_eq(kal_account_used(&account, KAL_ACCOUNT_PINNED), expected * page);
+        for (size_t r = 0; r < pins.used; r++) {
+            const struct kal_pin_range *range = &pins.ranges[r];
+
+            for (uintptr_t at = range->start; at < range->end; at += page)
+                ck_assert_uint_eq(range->count, counts[(at - (uintptr_t)area) / page]);
+            ck_assert(!r || range[-1].end < range->start ||
+                      (range[-1].end == range->start && range[-1].count != range->count));
+        }
+        if (round % 100 == 0)
+            check(expected);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pin");
+    TCase *tc = tcase_create("pin");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_overlapping_ranges_nest);
+    tcase_add_test(tc, test_partial_pages_count_whole);
+    tcase_add_test(tc, test_neighbours_are_joined);
+    tcase_add_test(tc, test_impossible_ranges);
+    tcase_add_test(tc, test_quota);
+    tcase_add_test(tc, test_memlock_limit_is_explained);
+    tcase_add_test(tc, test_random_ranges);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

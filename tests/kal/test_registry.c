@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Provider files and interfaces: what is found, what is refused and why, what the user is told. */
+#include "kal_fixture.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One row of a list; the strings are lent for the call only. */
+struct row {
+    char name[64], path[4300], reason[600], advice[600], provider[64], device[64];
+    bool usable;
+    unsigned minor;
+};
+
+struct rows {
+    struct row row[32];
+    unsigned count;
+};
+
+static void put(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text ? text : "(none)");
+}
+
+static void on_provider(const struct kal_provider_info *info, void *arg)
+{
+    struct rows *rows = arg;
+    struct row *row = &rows->row[rows->count++];
+
+    ck_assert_uint_lt(rows->count, 32);
+    put(row->name, sizeof row->name, info->name);
+    put(row->path, sizeof row->path, info->path);
+    put(row->reason, sizeof row->reason, info->reason);
+    put(row->advice, sizeof row->advice, info->advice);
+    row->usable = info->usable;
+    row->minor = info->abi_minor;
+    if (!info->usable) {
+        ck_assert_ptr_nonnull(info->reason);
+        ck_assert_ptr_nonnull(info->advice);
+    }
+}
+
+static void on_interface(const struct kal_interface_info *info, void *arg)
+{
+    struct rows *rows = arg;
+    struct row *row = &rows->row[rows->count++];
+
+    ck_assert_uint_lt(rows->count, 32);
+    put(row->name, sizeof row->name, info->name);
+    put(row->provider, sizeof row->provider, info->provider);
+    put(row->device, sizeof row->device, info->device);
+    put(row->reason, sizeof row->reason, info->reason);
+    put(row->advice, sizeof row->advice, info->advice);
+    row->usable = info->usable;
+    if (!info->usable) {
+        ck_assert_ptr_nonnull(info->reason);
+        ck_assert_ptr_nonnull(info->advice);
+    }
+}
+
+static struct rows *providers(struct kal *kal)
+{
+    static struct rows rows;
+
+    memset(&rows, 0, sizeof rows);
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &rows), KAL_OK);
+    return &rows;
+}
+
+static struct rows *interfaces(struct kal *kal)
+{
+    static struct rows rows;
+
+    memset(&rows, 0, sizeof rows);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &rows), KAL_OK);
+    return &rows;
+}
+
+/* The row of a file of the fixture's folder; other folders of this machine may have providers too. */
+static const struct row *of_file(const struct rows *rows, const char *file)
+{
+    char path[4300];
+
+    snprintf(path, sizeof path, "%s/%s", fixture_folder(), file);
+    for (unsigned i = 0; i < rows->count; i++)
+        if (!strcmp(rows->row[i].path, path))
+            return &rows->row[i];
+    return NULL;
+}
+
+static const struct row *of_name(const struct rows *rows, const char *name)
+{
+    for (unsigned i = 0; i < rows->count; i++)
+        if (!strcmp(rows->row[i].name, name))
+            return &rows->row[i];
+    return NULL;
+}
+
+/* ---- files ---- */
+
+/* Files are spoilt by hand (text, cut) or built spoilt. */
+static const struct {
+    const char *module, *file, *reason, *advice;
+    long cut;
+} refused[] = {
+    { NULL, "vp_text.so", "it is not an ELF file", "remove it", 0 },
+    { NULL, "vp_empty.so", "it is not an ELF file", "remove it", -1 },
+    { "vp_test", "vp_cut.so", "the file is truncated or damaged", "install the provider again", 3000 },
+    { "vp_test", "vp_head.so", "the file is truncated or damaged", "install the provider again", 40 },
+    { "broken/vp_major2", "vp_major2.so", "it speaks RNICPI 2, this library 1.0", "that fits", 0 },
+    { "broken/vp_nosymbol", "vp_nosymbol.so", "it exports no rnicpi_provider_v1", "no provider", 0 },
+    { "broken/vp_undefined", "vp_undefined.so", "ital_test_nobody_defines_this", "ldd", 0 },
+    { "broken/vp_noname", "vp_noname.so", "name", "", 0 },
+};
+
+START_TEST(test_refused)
+{
+    const struct row *row;
+    struct kal *kal;
+    char path[4300];
+
+    snprintf(path, sizeof path, "%s/%s", fixture_folder(), refused[_i].file);
+    if (refused[_i].module) {
+        snprintf(path + strlen(path) - 3, 4, "%s", ""); /* the fixture adds .so */
+        fixture_module(refused[_i].module, strrchr(path, '/') + 1);
+        strcat(path, ".so");
+        if (refused[_i].cut)
+            ck_assert_int_eq(truncate(path, refused[_i].cut), 0);
+    } else {
+        fixture_file(refused[_i].file, "#!/bin/sh\n", refused[_i].cut ? 0 : 10);
+    }
+    fixture_module("vp_test", NULL); /* a sound one beside it is not disturbed */
+    kal = fixture_get();
+    row = of_file(providers(kal), refused[_i].file);
+    ck_assert_ptr_nonnull(row);
+    ck_assert(!row->usable);
+    ck_assert_msg(strstr(row->reason, refused[_i].reason) != NULL, "%s", row->reason);
+    ck_assert_msg(strstr(row->advice, refused[_i].advice) != NULL, "%s", row->advice);
+    ck_assert_uint_eq(fixture_log_count(path), 1);
+    row = of_file(providers(kal), "vp_test.so");
+    ck_assert_msg(row->usable, "%s", row->reason);
+    ck_assert_uint_eq(fixture_log_count(path), 1); /* searched once */
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_other_machine)
+{
+    FILE *file;
+    char path[4300];
+    struct kal *kal;
+    const struct row *row;
+
+    fixture_module("vp_test", NULL);
+    snprintf(path, sizeof path, "%s/vp_test.so", fixture_folder());
+    file = fopen(path, "r+e");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fseek(file, 18, SEEK_SET), 0); /* e_machine */
+    fputc(22, file);
+    fputc(0, file);
+    fclose(file);
+    kal = fixture_get();
+    row = of_file(providers(kal), "vp_test.so");
+    ck_assert_str_eq(row->reason, "it is built for another processor: IBM Z");
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_unreadable_file)
+{
+    char path[4300];
+    struct kal *kal;
+
+    snprintf(path, sizeof path, "%s/vp_link.so", fixture_folder());
+    ck_assert_int_eq(symlink("/nonexistent", path), 0);
+    snprintf(path, sizeof path, "%s/vp_folder.so", fixture_folder());
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    kal = fixture_get();
+    ck_assert_ptr_nonnull(strstr(of_file(providers(kal), "vp_link.so")->reason, "cannot be read"));
+    ck_assert_ptr_nonnull(strstr(of_file(providers(kal), "vp_folder.so")->reason, "not a regular file"));
+    rmdir(path);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_other_files_are_not_looked_at)
+{
+    struct kal *kal;
+
+    fixture_file("libfoo.so", "x", 1);
+    fixture_file("vp_.so", "x", 1);
+    fixture_file("vp_test.so.1", "x", 1);
+    kal = fixture_get();
+    ck_assert_uint_eq(providers(kal)->count, 0);
+    kal_put(kal);
+}
+END_TEST
+
+/* Absent operations answer; operations that both know work. */
+static void try_windows(struct kal *kal, const char *interface, enum kal_status expected)
+{
+    struct kal_rnic *rnic;
+    struct ri_pd *pd;
+    struct ri_mw *mw;
+    uint32_t stag = 0;
+
+    ck_assert_int_eq(kal_rnic_open(kal, interface, NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_mw_create(rnic, pd, false, NULL, &stag, &mw), expected);
+    if (expected == KAL_OK)
+        ck_assert_int_eq(kal_mw_destroy(rnic, mw), KAL_OK);
+    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_MW), 0);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+}
+
+START_TEST(test_other_minors)
+{
+    struct kal *kal;
+
+    fixture_module("broken/vp_oldminor", NULL);
+    fixture_module("broken/vp_newminor", NULL);
+    kal = fixture_get();
+    ck_assert(of_name(providers(kal), "oldminor")->usable);
+    ck_assert(of_name(providers(kal), "newminor")->usable);
+    ck_assert_uint_eq(of_name(providers(kal), "newminor")->minor, 99);
+    try_windows(kal, "oldminor", KAL_ERR_NOT_SUPPORTED);
+    try_windows(kal, "newminor", KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_absent_operations_answer)
+{
+    struct kal_rnic *rnic;
+    struct ri_lane *lane;
+    struct ri_cq *cq;
+    struct ri_cq_attr attr = { .size = sizeof attr, .depth = 1 };
+    uint64_t deadline;
+    struct ri_wc wc;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL); /* has no user operation at all, and no qp_query */
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, NULL, &lane), KAL_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 1, NULL, &lane), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(lane->ops->progress(lane, NULL, 1, &deadline), 0);
+    ck_assert(lane->ops->lane_arm(lane));
+    ck_assert_int_eq(kal_cq_create(rnic, &attr, &cq), KAL_OK);
+    ck_assert_uint_eq(cq->ops->poll(cq, 1, &wc), 0);
+    ck_assert_int_eq(cq->ops->arm(cq, RI_ARM_NEXT, 0), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(rnic->ops.qp_query(NULL, NULL), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_cq_destroy(rnic, cq), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_foreign_exports_are_told)
+{
+    const struct row *row;
+    struct kal *kal;
+
+    fixture_module("broken/vp_foreign", NULL);
+    kal = fixture_get();
+    row = of_file(providers(kal), "vp_foreign.so");
+    ck_assert(row->usable);
+    ck_assert_msg(strstr(row->advice, "1 other symbol (foreign_symbol)") != NULL, "%s", row->advice);
+    ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "foreign_symbol"));
+    kal_put(kal);
+}
+END_TEST
+
+/* ---- folders ---- */
+
+START_TEST(test_first_of_a_name_wins)
+{
+    char conf[4400], path[4300];
+    const struct row *row;
+    struct kal *kal;
+
+    fixture_module("vp_test", "vp_b");
+    snprintf(path, sizeof path, "%s/first", fixture_folder());
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    fixture_module("vp_test", "first/vp_z");
+    snprintf(conf, sizeof conf, "[ital]\nprovider_path = %s\n", path);
+    fixture_conf(conf);
+    kal = fixture_get();
+    ck_assert(of_file(providers(kal), "first/vp_z.so")->usable);
+    row = of_file(providers(kal), "vp_b.so");
+    ck_assert(!row->usable);
+    ck_assert_ptr_nonnull(strstr(row->reason, "provider \"test\" was found in "));
+    ck_assert_ptr_nonnull(strstr(row->reason, "first/vp_z.so before"));
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_missing_folder)
+{
+    const struct row *row;
+    char list[9000];
+    struct kal *kal;
+
+    snprintf(list, sizeof list, "%s/none:%s", fixture_folder(), fixture_folder());
+    setenv("ITAL_PROVIDER_PATH", list, 1);
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    row = of_file(providers(kal), "none");
+    ck_assert_ptr_nonnull(row);
+    ck_assert_str_eq(row->advice, "correct ITAL_PROVIDER_PATH");
+    ck_assert(of_file(providers(kal), "vp_test.so")->usable);
+    kal_put(kal);
+}
+END_TEST
+
+/* ---- interfaces ---- */
+
+START_TEST(test_devices_are_interfaces)
+{
+    const struct row *row;
+    struct kal *kal;
+
+    setenv("ITAL_TEST_VP", "two", 1);
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    row = of_name(interfaces(kal), "test");
+    ck_assert(row->usable);
+    ck_assert_str_eq(row->provider, "test");
+    ck_assert_str_eq(row->device, "test");
+    ck_assert_ptr_nonnull(of_name(interfaces(kal), "test-second"));
+    setenv("ITAL_TEST_VP", "unusable", 1); /* devices come and go */
+    row = of_name(interfaces(kal), "test");
+    ck_assert(!row->usable);
+    ck_assert_str_eq(row->reason, "its cable is out");
+    ck_assert_str_eq(row->advice, "plug it in");
+    setenv("ITAL_TEST_VP", "nodevice", 1);
+    ck_assert_ptr_null(of_name(interfaces(kal), "test"));
+    kal_put(kal);
+}
+END_TEST
+
+static const struct {
+    const char *conf, *words, *name, *reason, *advice; /* reason NULL: usable */
+    enum kal_status open;
+} sections[] = {
+    { "[interface a]\nprovider = test\n", "", "a", NULL, NULL, KAL_OK },
+    { "[interface a]\nprovider = test\ndevice = test\n", "", "a", NULL, NULL, KAL_OK },
+    { "[interface a]\nprovider = test\ndevice = test-second\n", "two", "a", NULL, NULL, KAL_OK },
+    { "[interface a]\nprovider = test\n", "", "test", NULL, NULL, KAL_OK },
+    { "[interface a]\nprovider = test\ndevice = tset\n", "", "a", "has no device \"tset\"",
+      "correct device", KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = test\n", "nodevice", "a", "has no device", "what the provider needs",
+      KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = test\n", "enumfail", "a", "cannot list its devices", "",
+      KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = test\n", "unusable", "a", "its cable is out", "plug it in",
+      KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = tets\n", "", "a", "no provider \"tets\"; did you mean \"test\"?",
+      "correct provider of [interface a]", KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = quantum\n", "", "a", "no provider \"quantum\"",
+      "install vp_quantum.so; searched were", KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = spoilt\n", "", "a", "vp_spoilt.so is not used: it is not an ELF file",
+      "remove it", KAL_ERR_NO_INTERFACE },
+    { "[interface a]\ncrc = no\n", "", "a", ":1: [interface a] names no provider", "provider = NAME",
+      KAL_ERR_CONFIGURATION },
+    { "[interface a]\nprovider = test\ndepth = deep\n", "", "a",
+      ":3: depth = \"deep\": allowed is a whole number", "correct the value", KAL_ERR_CONFIGURATION },
+    { "[interface a]\nprovider = test\nmode = slow\n", "", "a", "allowed is fast|safe", "",
+      KAL_ERR_CONFIGURATION },
+};
+
+START_TEST(test_section)
+{
+    const struct row *row;
+    struct kal_rnic *rnic = NULL;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_file("vp_spoilt.so", "x", 1);
+    fixture_conf(sections[_i].conf);
+    setenv("ITAL_TEST_VP", sections[_i].words, 1);
+    kal = fixture_get();
+    row = of_name(interfaces(kal), sections[_i].name);
+    ck_assert_ptr_nonnull(row);
+    ck_assert_int_eq(row->usable, sections[_i].reason == NULL);
+    if (sections[_i].reason) {
+        ck_assert_msg(strstr(row->reason, sections[_i].reason) != NULL, "%s", row->reason);
+        ck_assert_msg(strstr(row->advice, sections[_i].advice) != NULL, "%s", row->advice);
+    }
+    ck_assert_int_eq(kal_rnic_open(kal, sections[_i].name, NULL, &rnic), sections[_i].open);
+    if (rnic)
+        ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    else
+        ck_assert_uint_eq(fixture_log_count("ital: error: interface a is not usable: "), 1);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_options_of_an_interface)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_conf("[interface a]\nprovider = test\nclose_timeout = 3s\nmode = FAST\nbufer = 5\n"
+                 "deviec = x\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
+    ck_assert_str_eq(kal_rnic_option(rnic, "close_timeout"), "3000");
+    ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "fast");
+    ck_assert_str_eq(kal_rnic_option(rnic, "buffer"), "65536");
+    ck_assert_str_eq(rnic->host.option(&rnic->host, "depth"), "7");
+    ck_assert_ptr_null(rnic->host.option(&rnic->host, "bufer"));
+    ck_assert_ptr_null(kal_rnic_option(rnic, NULL));
+    ck_assert_str_eq(kal_rnic_provider(rnic), "test");
+    ck_assert_uint_eq(fixture_log_count(":5: unknown option \"bufer\" of provider test is ignored; did you "
+                                        "mean \"buffer\"?"), 1);
+    ck_assert_uint_eq(fixture_log_count("did you mean \"device\"?"), 1);
+    interfaces(kal);
+    ck_assert_uint_eq(fixture_log_count("did you mean"), 2); /* told once */
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_default_interfaces)
+{
+    struct kal *kal;
+
+    setenv("ITAL_TEST_VP", "two", 1);
+    fixture_module("vp_test", NULL);
+    fixture_conf("[ital]\ndefault_interfaces = no\n[interface a]\nprovider = test\n");
+    kal = fixture_get();
+    ck_assert_uint_eq(interfaces(kal)->count, 1);
+    kal_put(kal);
+    fixture_conf("[interface test]\nprovider = test\nmode = fast\n");
+    kal = fixture_get();
+    ck_assert_uint_ge(interfaces(kal)->count, 2);
+    ck_assert_str_eq(of_name(interfaces(kal), "test")->device, "(none)"); /* the section, once */
+    ck_assert_ptr_null(of_name(interfaces(kal), "test/test"));
+    kal_put(kal);
+    fixture_conf("[interface test-second]\nprovider = nobody\n");
+    kal = fixture_get();
+    ck_assert(!of_name(interfaces(kal), "test-second")->usable);
+    ck_assert(of_name(interfaces(kal), "test/test-second")->usable);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_unknown_interface)
+{
+    struct kal_rnic *rnic = NULL;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "tset", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_uint_eq(fixture_log_count("there is no interface \"tset\"; did you mean \"test\"?"), 1);
+    ck_assert_int_eq(kal_rnic_open(kal, "quantum", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_uint_eq(fixture_log_count("there is no interface \"quantum\"; itinfo lists"), 1);
+    ck_assert_int_eq(kal_rnic_open(kal, "", NULL, &rnic), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_rnic_open(kal, NULL, NULL, &rnic), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_ptr_null(rnic);
+    kal_put(kal);
+}
+END_TEST
+
+/* ---- many at once ---- */
+
+static void *lister(void *arg)
+{
+    struct rows *rows = arg;
+    struct kal *kal = fixture_get();
+
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, rows), KAL_OK);
+    kal_put(kal);
+    return NULL;
+}
+
+START_TEST(test_first_search_from_many_threads)
+{
+    static struct rows rows[8];
+    pthread_t threads[8];
+
+    fixture_module("vp_test", NULL);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, lister, &rows[i]), 0);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_ptr_nonnull(of_name(&rows[i], "test"));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("registry");
+    TCase *tc = tcase_create("files");
+
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_add_loop_test(tc, test_refused, 0, sizeof refused / sizeof *refused);
+    tcase_add_test(tc, test_other_machine);
+    tcase_add_test(tc, test_unreadable_file);
+    tcase_add_test(tc, test_other_files_are_not_looked_at);
+    tcase_add_test(tc, test_other_minors);
+    tcase_add_test(tc, test_absent_operations_answer);
+    tcase_add_test(tc, test_foreign_exports_are_told);
+    tcase_add_test(tc, test_first_of_a_name_wins);
+    tcase_add_test(tc, test_missing_folder);
+    suite_add_tcase(suite, tc);
+
+    tc = tcase_create("interfaces");
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_add_test(tc, test_devices_are_interfaces);
+    tcase_add_loop_test(tc, test_section, 0, sizeof sections / sizeof *sections);
+    tcase_add_test(tc, test_options_of_an_interface);
+    tcase_add_test(tc, test_default_interfaces);
+    tcase_add_test(tc, test_unknown_interface);
+    tcase_add_test(tc, test_first_search_from_many_threads);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

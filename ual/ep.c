@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Endpoints: life, reset, query, posts. Their connections are in ep_connect.c, their states in ep_fsm.c. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connect.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+/* --- posts --- */
+
+/* The limit is for Sends only: RDMA has none below the RNIC's. */
+static bool payload_fits(const struct ual_ep *ep, const struct ri_send_wr *wr)
+{
+    for (; wr; wr = wr->next) {
+        uint64_t octets = 0;
+
+        if (wr->opcode != RI_WR_SEND && wr->opcode != RI_WR_SEND_INVALIDATE &&
+            wr->opcode != RI_WR_SEND_IMMEDIATE)
+            continue;
+        for (uint32_t i = 0; i < wr->num_sge; i++)
+            octets += wr->sg_list[i].length;
+        if (octets > ep->attr.max_payload)
+            return false;
+    }
+    return true;
+}
+
+enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
+{
+    int state = atomic_load_explicit(&ep->state, memory_order_relaxed);
+    struct ri_send_wr *bad;
+
+    if (__builtin_expect(state != UAL_EP_CONNECTED && state != UAL_EP_NONOPERATIONAL, 0))
+        return UAL_ERR_INVALID_STATE;
+    if (__builtin_expect(ep->attr.max_payload && !payload_fits(ep, wr), 0))
+        return UAL_ERR_LIMIT;
+    return ual_status_of_ri(ep->qp->ops->post_send(ep->qp, wr, &bad));
+}
+
+enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr)
+{
+    struct ri_recv_wr *bad;
+
+    return ual_status_of_ri(ep->qp->ops->post_recv(ep->qp, wr, &bad));
+}
+
+/* --- life --- */
+
+static bool fits(struct ual_evd *evd, enum ual_stream stream, const struct ual_ia *ia)
+{
+    return evd && ual_evd_stream(evd) == stream && ((struct ual_object *)evd)->ia == ia;
+}
+
+static enum ual_status open_qp(struct ual_ep *ep)
+{
+    struct ual_ia *ia = ep->object.ia;
+    struct ri_qp_attr attr = {
+        .size = sizeof(attr),
+        .type = RI_QP_RC,
+        .context = ep,
+        .send_cq = ual_evd_cq(ep->request_evd),
+        .recv_cq = ual_evd_cq(ep->receive_evd),
+        .lane = ual_lane_provider(ia->lane),
+        .max_send_wr = ep->attr.max_send_wr,
+        .max_recv_wr = ep->attr.max_recv_wr,
+        .max_send_sge = ep->attr.max_send_sge,
+        .max_recv_sge = ep->attr.max_recv_sge,
+        .max_read_sge = ep->attr.max_read_sge,
+        .max_write_sge = ep->attr.max_write_sge,
+        .ird = ep->attr.ird,
+        .ord = ep->attr.ord,
+        .flags = ep->attr.flags,
+    };
+    enum ual_status status = ual_status_of_kal(kal_qp_create(ia->rnic, ep->pz->pd, &attr, &ep->qp));
+
+    if (status != UAL_OK)
+        return status;
+    ep->attr.max_send_wr = attr.max_send_wr;
+    ep->attr.max_recv_wr = attr.max_recv_wr;
+    ep->attr.max_send_sge = attr.max_send_sge;
+    ep->attr.max_recv_sge = attr.max_recv_sge;
+    ep->attr.max_read_sge = attr.max_read_sge;
+    ep->attr.max_write_sge = attr.max_write_sge;
+    ep->attr.ird = attr.ird;
+    ep->attr.ord = attr.ord;
+    ep->attr.flags = attr.flags;
+    return UAL_OK;
+}
+
+static void bind_users(struct ual_ep *ep)
+{
+    ual_evd_bind(ep->request_evd);
+    ual_evd_bind(ep->receive_evd);
+    if (ep->connect_evd)
+        ual_evd_bind(ep->connect_evd);
+    atomic_fetch_add(&ep->pz->users, 1);
+}
+
+static void unbind_users(struct ual_ep *ep)
+{
+    ual_evd_unbind(ep->request_evd);
+    ual_evd_unbind(ep->receive_evd);
+    if (ep->connect_evd)
+        ual_evd_unbind(ep->connect_evd);
+    atomic_fetch_sub(&ep->pz->users, 1);
+}
+
+static void free_memory(struct ual_ep_private *inside)
+{
+    pthread_mutex_destroy(&inside->control);
+    free(inside);
+}
+
+enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd, struct ual_evd *receive_evd,
+                              struct ual_evd *connect_evd, const struct ual_ep_attr *attr,
+                              struct ual_ep **out)
+{
+    struct ual_ia *ia = pz->object.ia;
+    enum ual_status status = ual_ia_alive(ia);
+    struct ual_ep_private *inside;
+    struct ual_ep *ep;
+
+    if (status != UAL_OK)
+        return status;
+    if (!fits(request_evd, UAL_STREAM_DTO, ia) || !fits(receive_evd, UAL_STREAM_DTO, ia) ||
+        (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, ia)))
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (attr->max_payload > ual_ia_attr(ia)->max_send)
+        return UAL_ERR_LIMIT;
+    inside = calloc(1, sizeof(*inside));
+    if (!inside)
+        return UAL_ERR_NO_RESOURCES;
+    pthread_mutex_init(&inside->control, NULL);
+    spinlock_init(&inside->lock);
+    ep = &inside->ep;
+    ep->private_part = inside;
+    ep->object.ia = ia;
+    ep->pz = pz;
+    ep->request_evd = request_evd;
+    ep->receive_evd = receive_evd;
+    ep->connect_evd = connect_evd;
+    ep->attr = *attr;
+    status = ual_handle_take(&ep->object, UAL_EP, ia);
+    if (status != UAL_OK)
+        goto free_ep;
+    status = open_qp(ep);
+    if (status != UAL_OK)
+        goto drop_handle;
+    bind_users(ep);
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->eps, inside);
+    pthread_mutex_unlock(&ia->lock);
+    *out = ep;
+    return UAL_OK;
+drop_handle:
+    ual_handle_drop(&ep->object);
+free_ep:
+    free_memory(inside);
+    return status;
+}
+
+static void purge_events(struct ual_ep *ep, ual_handle handle)
+{
+    struct ual_ia *ia = ep->object.ia;
+
+    if (ep->connect_evd)
+        ual_evd_purge(ep->connect_evd, handle);
+    pthread_mutex_lock(&ia->lock);
+    if (ia->affiliated)
+        ual_evd_purge(ia->affiliated, handle);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+/*
+ * After the connection and the QP are destroyed no upcall about the endpoint runs or comes, so what is purged then is
+ * all that there ever is. The provider closes an open connection in the background.
+ */
+enum ual_status ual_ep_free(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ual_ia *ia = ep->object.ia;
+    ual_handle handle = ep->object.handle;
+    enum ual_status status;
+
+    ual_ep_drop_connection(ep);
+    status = ual_status_of_kal(kal_qp_destroy(ia->rnic, ep->qp));
+    if (status != UAL_OK) {
+        kal_log(RI_LOG_ERROR, "%s: an endpoint cannot be freed: the provider answers %s; this is a defect",
+                ia->name, ual_status_name(status));
+        return status;
+    }
+    ual_handle_drop(&ep->object);
+    ual_request_forget_arrival(inside->arrival);
+    purge_events(ep, handle);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->eps, inside);
+    pthread_mutex_unlock(&ia->lock);
+    unbind_users(ep);
+    free_memory(inside);
+    return UAL_OK;
+}
+
+/* --- state --- */
+
+enum ual_status ual_ep_modify_qp(struct ual_ep *ep, enum ri_qp_state state)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
+
+    return ual_status_of_kal(kal_qp_modify(ep->object.ia->rnic, ep->qp, &modify));
+}
+
+/* To IDLE, by ERROR where the QP is still open; outstanding work completes flushed on the way. */
+static enum ual_status rewind_qp(struct ual_ep *ep)
+{
+    struct ual_lane *lane = ep->object.ia->lane;
+    enum ual_status status;
+
+    ual_ep_drop_connection(ep);
+    status = ual_ep_modify_qp(ep, RI_QPS_IDLE);
+    if (status == UAL_ERR_INVALID_STATE) {
+        ual_ep_modify_qp(ep, RI_QPS_ERROR);
+        status = ual_ep_modify_qp(ep, RI_QPS_IDLE);
+    }
+    if (status != UAL_OK)
+        return status;
+    /* An upcall about the old connection that a run has begun must not be taken for the next one's. */
+    ual_lane_pause(lane);
+    ual_lane_resume(lane);
+    return UAL_OK;
+}
+
+enum ual_status ual_ep_reset(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = ual_ia_alive(ep->object.ia);
+
+    if (status != UAL_OK)
+        return status;
+    pthread_mutex_lock(&inside->control);
+    if (!ual_ep_feed(ep, EP_RESET, NULL, NULL))
+        status = UAL_ERR_INVALID_STATE;
+    else
+        status = rewind_qp(ep);
+    if (status == UAL_OK)
+        ual_ep_feed(ep, EP_RESET_DONE, NULL, NULL);
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
+
+enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info)
+{
+    struct ri_qp_info filled = { .size = sizeof(filled) };
+    enum ual_status status = ual_ia_alive(ep->object.ia);
+
+    if (status == UAL_OK)
+        status = ual_status_of_kal(kal_qp_query(ep->object.ia->rnic, ep->qp, &filled));
+    if (status == UAL_OK)
+        *info = filled;
+    return status;
+}
+
+enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *local,
+                                 struct sockaddr_storage *peer)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = UAL_OK;
+
+    spinlock_lock(&inside->lock);
+    if (inside->state == EP_UNCONNECTED || inside->state == EP_NONOPERATIONAL ||
+        inside->state == EP_DISCONNECTING) {
+        status = UAL_ERR_INVALID_STATE;
+    } else {
+        *local = inside->local;
+        *peer = inside->peer;
+    }
+    spinlock_unlock(&inside->lock);
+    return status;
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections of endpoints: the consumer's calls and the upcalls become stimuli of the state machine (ep_fsm.c), its rows
+ * become messages and work on the QP.
+ *
+ * A message is pushed under the endpoint's lock together with the transition it belongs to, so messages are queued in
+ * the order of the states whatever threads the upcalls come from. The work is done outside the lock: a flush before
+ * the transition (who has the message finds a QP that flushes), everything else after it, under `control`. News
+ * comes from two sides, connection_event (before ESTABLISHED) and qp_event (afterwards); which of them speaks first
+ * does not matter: what comes second has no row.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connect.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- transitions --- */
+
+static void push_message(struct ual_ep_private *inside, enum ual_connection_message message,
+                         const struct ual_connection_event *details)
+{
+    struct ual_ep *ep = &inside->ep;
+    struct ual_event event = { .stream = UAL_STREAM_CONNECTION };
+    struct ual_connection_event *c = &event.connection;
+
+    if (!ep->connect_evd)
+        return;
+    if (details)
+        *c = *details;
+    c->message = message;
+    c->ep = ep->object.handle;
+    c->local = inside->local;
+    c->peer = inside->peer;
+    if (message == UAL_ESTABLISHED)
+        c->request = inside->accepted_id;
+    else if (message == UAL_ACCEPT_ARRIVED && inside->arrival)
+        c->request = inside->arrival->object.handle;
+    if (!ual_evd_push(ep->connect_evd, &event))
+        kal_log(RI_LOG_ERROR, "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
+                ep->object.ia->name, (int)message);
+}
+
+static void take_addresses(struct ual_ep_private *inside, const struct ual_connection_event *details)
+{
+    if (details->local.ss_family)
+        inside->local = details->local;
+    if (details->peer.ss_family)
+        inside->peer = details->peer;
+}
+
+bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus, const struct ual_connection_event *details,
+                 const struct ep_row **out)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ual_request *stale = NULL;
+    const struct ep_row *row;
+
+    spinlock_lock(&inside->lock);
+    row = ep_fsm_step(inside->state, stimulus);
+    if (row) {
+        if (inside->state == EP_ACTIVE2 && row->next != EP_ACTIVE2) {
+            stale = inside->arrival;
+            inside->arrival = NULL;
+        }
+        inside->state = row->next;
+        atomic_store_explicit(&ep->state, (int)ep_fsm_public(row->next), memory_order_release);
+        if (details)
+            take_addresses(inside, details);
+        if (row->message)
+            push_message(inside, row->message, details);
+    }
+    spinlock_unlock(&inside->lock);
+    ual_request_forget_arrival(stale);
+    if (row && out)
+        *out = row;
+    return row != NULL;
+}
+
+static bool would_flush(struct ual_ep *ep, enum ep_stimulus stimulus)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    const struct ep_row *row;
+
+    spinlock_lock(&inside->lock);
+    row = ep_fsm_step(inside->state, stimulus);
+    spinlock_unlock(&inside->lock);
+    return row && (row->work & EP_FLUSH);
+}
+
+/* Afterwards nobody looks at it any more. */
+static struct kal_connection *take_connection(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct kal_connection *connection;
+
+    spinlock_lock(&inside->lock);
+    connection = inside->connection;
+    inside->connection = NULL;
+    while (inside->readers) {
+        spinlock_unlock(&inside->lock);
+        sched_yield();
+        spinlock_lock(&inside->lock);
+    }
+    spinlock_unlock(&inside->lock);
+    return connection;
+}
+
+void ual_ep_drop_connection(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct kal_connection *connection = take_connection(ep);
+
+    if (connection)
+        kal_connection_destroy(connection);
+    free(inside->accepted);
+    inside->accepted = NULL;
+}
+
+static void set_connection(struct ual_ep *ep, struct kal_connection *connection)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+
+    spinlock_lock(&inside->lock);
+    inside->connection = connection;
+    spinlock_unlock(&inside->lock);
+}
+
+static void set_addresses(struct sockaddr_storage *to, const struct sockaddr *from)
+{
+    memset(to, 0, sizeof(*to));
+    if (from)
+        memcpy(to, from,
+               from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+}
+
+static uint16_t depth(uint32_t value)
+{
+    return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX;
+}
+
+/* --- connect --- */
+
+static struct ri_connect_param connect_param(const struct ual_ep *ep, const struct ual_connect *connect)
+{
+    struct ri_connect_param param = {
+        .size = sizeof(param),
+        .source = connect->source,
+        .destination = connect->destination,
+        .deadline = RI_NO_DEADLINE,
+        .private_data = connect->private_data,
+        .private_data_length = connect->private_data_length,
+        .ird = depth(ep->attr.ird),
+        .ord = depth(ep->attr.ord),
+        .negotiate_depths = connect->negotiate_depths,
+        .three_way = connect->three_way,
+    };
+
+    if (connect->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        param.deadline = clock_after(clock_now(), connect->timeout_us * CLOCK_NS_PER_US);
+    return param;
+}
+
+static enum ual_status check_connect(const struct ual_ep *ep, const struct ual_connect *connect)
+{
+    const struct ri_rnic_attr *attr = ual_ia_attr(ep->object.ia);
+
+    if (!connect->destination || (connect->private_data_length && !connect->private_data))
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (connect->private_data_length > attr->connect_private_data)
+        return UAL_ERR_LIMIT;
+    if (connect->three_way && !(attr->features & RI_FEATURE_THREE_WAY))
+        return UAL_ERR_NOT_SUPPORTED;
+    return ual_ia_alive(ep->object.ia);
+}
+
+/*
+ * The call failed at once. The state goes back, unless the connection ended meanwhile and its message
+ * is on the way: then the consumer hears from that, and the call has succeeded.
+ */
+static enum ual_status not_started(struct ual_ep *ep, enum ual_status status)
+{
+    if (!ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL))
+        return UAL_OK;
+    ual_ep_drop_connection(ep);
+    return status;
+}
+
+static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect *connect)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ri_connect_param param = connect_param(ep, connect);
+    struct ual_ia *ia = ep->object.ia;
+    struct kal_connection *connection;
+    enum ual_status status;
+
+    spinlock_lock(&inside->lock);
+    inside->accepted_id = 0;
+    set_addresses(&inside->local, connect->source);
+    set_addresses(&inside->peer, connect->destination);
+    spinlock_unlock(&inside->lock);
+    status = ual_status_of_kal(kal_connection_create(ia->rnic, ia->lane, ep, &connection));
+    if (status != UAL_OK)
+        return not_started(ep, status);
+    set_connection(ep, connection);
+    status = ual_status_of_kal(kal_connect(connection, ep->qp, &param));
+    return status == UAL_OK ? UAL_OK : not_started(ep, status);
+}
+
+enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = check_connect(ep, connect);
+
+    if (status != UAL_OK)
+        return status;
+    pthread_mutex_lock(&inside->control);
+    status = ual_ep_feed(ep, EP_CONNECT, NULL, NULL) ? start_connect(ep, connect)
+                                                     : UAL_ERR_INVALID_STATE;
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
+
+/* --- accept, reject --- */
+
+static struct ri_connect_param accept_param(const struct ual_ep *ep, bool negotiate,
+                                            const void *private_data, uint16_t length)
+{
+    return (struct ri_connect_param){
+        .size = sizeof(struct ri_connect_param),
+        .deadline = RI_NO_DEADLINE,
+        .private_data = private_data,
+        .private_data_length = length,
+        .ird = depth(ep->attr.ird),
+        .ord = depth(ep->attr.ord),
+        .negotiate_depths = negotiate,
+    };
+}
+
+/* Third leg. The identifier is used up on success; ESTABLISHED or the failure of the leg follows as an event. */
+static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
+                               const struct ri_connect_param *param)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status;
+
+    if (request->ep != ep) {
+        ual_request_unclaim(request, false);
+        return UAL_ERR_INVALID_HANDLE;
+    }
+    if (!ual_ep_feed(ep, EP_CONFIRM, NULL, NULL)) {
+        ual_request_unclaim(request, false);
+        return UAL_ERR_INVALID_STATE;
+    }
+    status = ual_status_of_kal(kal_confirm(inside->connection, param));
+    if (status != UAL_OK) {
+        ual_request_unclaim(request, false);
+        return status;
+    }
+    spinlock_lock(&inside->lock);
+    if (inside->arrival == request)
+        inside->arrival = NULL;
+    spinlock_unlock(&inside->lock);
+    ual_request_consume_arrival(request);
+    return UAL_OK;
+}
+
+/* kal tells of a peer that withdrew by refusing the call in this way. */
+static enum ual_status of_decision(enum kal_status status)
+{
+    return status == KAL_ERR_INVALID_STATE ? UAL_ERR_INVALID_HANDLE : ual_status_of_kal(status);
+}
+
+static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *request,
+                                    const struct ri_connect_param *param)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status;
+
+    spinlock_lock(&inside->lock);
+    inside->accepted_id = request->object.handle;
+    inside->local = request->local;
+    inside->peer = request->peer;
+    inside->connection = request->connection;
+    spinlock_unlock(&inside->lock);
+    ual_request_attach(request, ep);
+    status = of_decision(kal_accept(request->connection, ep->qp, param));
+    if (status != UAL_OK && ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL)) {
+        take_connection(ep);
+        ual_request_attach(request, NULL);
+        ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
+        return status;
+    }
+    ual_request_consume_accepted(request);
+    inside->accepted = request;
+    return UAL_OK;
+}
+
+static enum ual_status accept_claimed(struct ual_ep *ep, struct ual_request *request, bool negotiate,
+                                      const void *private_data, uint16_t length)
+{
+    struct ri_connect_param param =
+        accept_param(ep, negotiate && request->negotiate, private_data, length);
+    enum ual_status status = UAL_OK;
+
+    if (request->arrival)
+        return confirm(ep, request, &param);
+    if (request->object.ia != ep->object.ia)
+        status = UAL_ERR_INVALID_HANDLE;
+    else if (!ual_ep_feed(ep, EP_ACCEPT, NULL, NULL))
+        status = UAL_ERR_INVALID_STATE;
+    if (status == UAL_OK)
+        return start_accept(ep, request, &param);
+    ual_request_unclaim(request, false);
+    return status;
+}
+
+enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle handle, bool negotiate,
+                              const void *private_data, uint16_t length)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = ual_ia_alive(ep->object.ia);
+    struct ual_request *request;
+
+    if (status != UAL_OK)
+        return status;
+    if (length && !private_data)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (length > ual_ia_attr(ep->object.ia)->accept_private_data)
+        return UAL_ERR_LIMIT;
+    pthread_mutex_lock(&inside->control);
+    request = ual_request_claim(handle);
+    status = request ? accept_claimed(ep, request, negotiate, private_data, length)
+                     : ual_lookup_failed();
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
+
+static enum ual_status reject_arrival(struct ual_request *request, const void *private_data,
+                                      uint16_t length)
+{
+    struct ual_ep *ep = request->ep;
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = UAL_ERR_INVALID_HANDLE;
+
+    pthread_mutex_lock(&inside->control);
+    if (would_flush(ep, EP_REJECT))
+        status = ual_status_of_kal(kal_reject(inside->connection, private_data, length));
+    if (status == UAL_OK) {
+        ual_ep_modify_qp(ep, RI_QPS_ERROR);
+        spinlock_lock(&inside->lock);
+        inside->arrival = NULL;
+        spinlock_unlock(&inside->lock);
+        ual_ep_feed(ep, EP_REJECT, NULL, NULL);
+        ual_request_consume_arrival(request);
+    } else {
+        ual_request_unclaim(request, false);
+    }
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
+
+static enum ual_status reject_claimed(struct ual_request *request, const void *private_data,
+                                      uint16_t length)
+{
+    enum ual_status status = ual_ia_alive(request->object.ia);
+
+    if (status == UAL_OK && length > ual_ia_attr(request->object.ia)->reject_private_data)
+        status = UAL_ERR_LIMIT;
+    if (status != UAL_OK) {
+        ual_request_unclaim(request, false);
+        return status;
+    }
+    if (request->arrival)
+        return reject_arrival(request, private_data, length);
+    status = of_decision(kal_reject(request->connection, private_data, length));
+    if (status == UAL_OK)
+        ual_request_consume_rejected(request);
+    else
+        ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
+    return status;
+}
+
+enum ual_status ual_reject(ual_handle handle, const void *private_data, uint16_t length)
+{
+    struct ual_request *request;
+
+    if (length && !private_data)
+        return UAL_ERR_INVALID_ARGUMENT;
+    request = ual_request_claim(handle);
+    return request ? reject_claimed(request, private_data, length) : ual_lookup_failed();
+}
+
+/* --- disconnect --- */
+
+static void abort_attempt(struct ual_ep *ep)
+{
+    ual_ep_drop_connection(ep);
+    ual_ep_modify_qp(ep, RI_QPS_ERROR);
+    ual_ep_feed(ep, EP_ABORTED, NULL, NULL);
+}
+
+/* The end follows as an upcall; where the close cannot be started the connection is cut and has ended here. */
+static void start_close(struct ual_ep *ep, const void *private_data, uint16_t length)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+
+    if (length > ual_ia_attr(ep->object.ia)->disconnect_private_data)
+        length = 0; /* delivery is not promised, and this transport has no place for it */
+    if (kal_disconnect(inside->connection, ep->qp, length ? private_data : NULL, length) == KAL_OK)
+        return;
+    ual_ep_modify_qp(ep, RI_QPS_ERROR);
+    ual_ep_feed(ep, EP_ENDED, NULL, NULL);
+}
+
+enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data, uint16_t length)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = ual_ia_alive(ep->object.ia);
+    const struct ep_row *row;
+
+    if (status != UAL_OK)
+        return status;
+    if (length && !private_data)
+        return UAL_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&inside->control);
+    if (!ual_ep_feed(ep, EP_DISCONNECT, NULL, &row))
+        status = UAL_ERR_INVALID_STATE;
+    else if (row->work & EP_CLOSE)
+        start_close(ep, private_data, length);
+    else
+        abort_attempt(ep);
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
+
+/* --- upcalls about the connection --- */
+
+static enum ep_stimulus stimulus_of(enum ri_connection_event_type type)
+{
+    switch (type) {
+    case RI_CONNECTION_ACCEPTED: return EP_ACCEPT_ARRIVED;
+    case RI_CONNECTION_ESTABLISHED: return EP_ESTABLISHED;
+    case RI_CONNECTION_REJECTED: return EP_PEER_REJECTED;
+    case RI_CONNECTION_FAILED: return EP_FAILED;
+    case RI_CONNECTION_DISCONNECTED: return EP_ENDED;
+    default: return EP_STIMULI; /* nothing for the endpoint */
+    }
+}
+
+static void describe(struct ual_connection_event *details, const struct ri_connection_event *event)
+{
+    *details = (struct ual_connection_event){
+        .reason = event->reason,
+        .local = event->local,
+        .peer = event->peer,
+    };
+    if (event->type == RI_CONNECTION_ESTABLISHED || event->type == RI_CONNECTION_ACCEPTED) {
+        details->depths_valid = event->depths_valid;
+        details->ird = event->ird;
+        details->ord = event->ord;
+    }
+    if (event->private_data && event->type != RI_CONNECTION_FAILED) {
+        details->private_data_length = event->private_data_length < UAL_PRIVATE_DATA_MAX
+                                           ? event->private_data_length
+                                           : UAL_PRIVATE_DATA_MAX;
+        memcpy(details->private_data, event->private_data, details->private_data_length);
+    }
+}
+
+/* The identifier is there before the message that carries it. */
+static bool prepare_arrival(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ual_request *arrival = ual_request_arrival(ep), *surplus = arrival;
+
+    if (!arrival)
+        return false;
+    spinlock_lock(&inside->lock);
+    if (inside->state == EP_ACTIVE1 && !inside->arrival) {
+        inside->arrival = arrival;
+        surplus = NULL;
+    }
+    spinlock_unlock(&inside->lock);
+    ual_request_forget_arrival(surplus);
+    return true;
+}
+
+static struct ual_ep *ep_of_context(void *connection_context)
+{
+    struct ual_object *object = connection_context;
+
+    return object->type == UAL_EP ? connection_context : ual_request_route(connection_context);
+}
+
+void ual_ep_connection_event(void *connection_context, const struct ri_connection_event *event)
+{
+    struct ual_ep *ep = ep_of_context(connection_context);
+    enum ep_stimulus stimulus = stimulus_of(event->type);
+    struct ual_connection_event details;
+
+    if (!ep || stimulus == EP_STIMULI)
+        return;
+    describe(&details, event);
+    if (stimulus == EP_ACCEPT_ARRIVED && !prepare_arrival(ep)) {
+        stimulus = EP_FAILED;
+        details.reason = RI_REASON_RESOURCES;
+    }
+    if (would_flush(ep, stimulus))
+        ual_ep_modify_qp(ep, RI_QPS_ERROR);
+    ual_ep_feed(ep, stimulus, &details, NULL);
+}
+
+/* --- upcalls about the QP --- */
+
+enum ending { NO_ENDING, ENDING_IN_ORDER, ENDING_BROKEN, ENDING_UNEXPLAINED /* by any completion */ };
+
+static enum ending ending_of(enum ri_event_type type)
+{
+    switch (type) {
+    case RI_EVENT_LLP_CLOSED:
+    case RI_EVENT_LLP_CLOSED_BUSY: return ENDING_IN_ORDER;
+    case RI_EVENT_LLP_RESET:
+    case RI_EVENT_LLP_LOST:
+    case RI_EVENT_LOCAL_ERROR:    /* the request's completion */
+    case RI_EVENT_RECV_LENGTH:    /* the receive's */
+    case RI_EVENT_RESPONSE_ERROR: /* the read's */
+        return ENDING_BROKEN;
+    case RI_EVENT_TERMINATE_RECEIVED:
+    case RI_EVENT_INTEGRITY:
+    case RI_EVENT_REMOTE_OPERATION:
+    case RI_EVENT_BAD_OPCODE:
+    case RI_EVENT_NO_RECEIVE:
+    case RI_EVENT_WRITE_ACCESS:
+    case RI_EVENT_READ_ACCESS:
+    case RI_EVENT_RECV_ACCESS:
+    case RI_EVENT_INVALIDATE_ACCESS:
+    case RI_EVENT_QP_FATAL:
+    case RI_EVENT_QP_OVERFLOW: return ENDING_UNEXPLAINED;
+    default: return NO_ENDING;
+    }
+}
+
+/* A peer's Terminate about access, or about a Send without a fitting receive, fails a request of ours. */
+static bool explained(const struct ri_event *event)
+{
+    uint16_t code = event->terminate_code;
+
+    return event->type == RI_EVENT_TERMINATE_RECEIVED &&
+           (code >> 8 == 0x01 || code >> 8 == 0x11 || code == 0x1202 || code == 0x1205);
+}
+
+/* The peer-to-peer model: the peer's first message is there. The connection knows the rest. */
+static void established_by_peer(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ri_connection_event info = { .size = sizeof(info), .type = RI_CONNECTION_ESTABLISHED };
+    struct ual_connection_event details;
+    struct kal_connection *connection;
+
+    spinlock_lock(&inside->lock);
+    connection = inside->connection;
+    if (connection)
+        inside->readers++;
+    spinlock_unlock(&inside->lock);
+    if (!connection)
+        return;
+    kal_connection_info(connection, &info);
+    spinlock_lock(&inside->lock);
+    inside->readers--;
+    spinlock_unlock(&inside->lock);
+    describe(&details, &info);
+    ual_ep_feed(ep, EP_ESTABLISHED, &details, NULL);
+}
+
+void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
+{
+    struct ual_ep *ep = qp_context;
+    enum ending ending = ending_of(event->type);
+    const struct ep_row *row = NULL;
+
+    if (event->type == RI_EVENT_ESTABLISHED) {
+        established_by_peer(ep);
+        return;
+    }
+    if (ending != NO_ENDING)
+        ual_ep_feed(ep, ending == ENDING_IN_ORDER ? EP_ENDED : EP_BROKEN, NULL, &row);
+    if (event->type >= RI_EVENT_QP_FATAL || (ending == ENDING_UNEXPLAINED && row &&
+                                             row->message == UAL_BROKEN && !explained(event)))
+        ual_ia_affiliated_event(ep->object.ia, event->type, ep->object.handle);
+}

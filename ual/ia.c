@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Interface adapters: open, tear-down, attributes, asynchronous events that belong to no endpoint. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connect.h"
+#include "lane.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSE_TIMEOUT_DEFAULT_MS 10000 /* for a provider without the option */
+#define CLOSE_RETRY (20 * CLOCK_NS_PER_MS) /* a connection may end without readiness: look again */
+
+static uint64_t option_number(const char *text, uint64_t otherwise)
+{
+    char *end;
+    uint64_t number;
+
+    if (!text || !*text)
+        return otherwise;
+    number = strtoull(text, &end, 10);
+    return *end ? otherwise : number;
+}
+
+/* --- open --- */
+
+static void free_ia(struct ual_ia *ia)
+{
+    pthread_mutex_destroy(&ia->lock);
+    free(ia->name);
+    free(ia);
+}
+
+enum ual_status ual_ia_open(const char *interface, struct ual_ia **out)
+{
+    enum ual_status status;
+    uint64_t spin_ns;
+    struct ual_ia *ia;
+
+    if (!interface)
+        return UAL_ERR_INVALID_ARGUMENT;
+    ia = calloc(1, sizeof(*ia));
+    if (!ia)
+        return UAL_ERR_NO_RESOURCES;
+    pthread_mutex_init(&ia->lock, NULL);
+    ia->reaper.expired = ual_request_reap;
+    ia->name = strdup(interface);
+    status = ia->name ? ual_instance_get(&ia->kal) : UAL_ERR_NO_RESOURCES;
+    if (status != UAL_OK)
+        goto free_ia;
+    status = ual_status_of_kal(kal_rnic_open(ia->kal, interface, ia, &ia->rnic));
+    if (status != UAL_OK)
+        goto put_instance;
+    spin_ns = option_number(kal_config_value(ia->kal, "spin"), 0) * CLOCK_NS_PER_US;
+    status = ual_lane_open(ia, ia->rnic, 0, spin_ns, &ia->lane);
+    if (status != UAL_OK)
+        goto close_rnic;
+    status = ual_handle_take(&ia->object, UAL_IA, ia);
+    if (status != UAL_OK)
+        goto close_lane;
+    *out = ia;
+    return UAL_OK;
+close_lane:
+    ual_lane_stop(ia->lane);
+close_rnic:
+    kal_rnic_close(ia->rnic, true);
+    if (ia->lane)
+        ual_lane_close(ia->lane);
+put_instance:
+    ual_instance_put(ia->kal);
+free_ia:
+    free_ia(ia);
+    return status;
+}
+
+/* --- close --- */
+
+/* A step of the tear-down that should not fail. What cannot be freed stops it. */
+static bool gone(const struct ual_ia *ia, enum ual_status status, const char *what)
+{
+    if (status != UAL_OK)
+        kal_log(RI_LOG_ERROR, "%s: %s cannot be freed when the interface is closed: %s; this is a defect",
+                ia->name, what, ual_status_name(status));
+    return status == UAL_OK;
+}
+
+/*
+ * Whatever the consumer left open, users before what they use: no new requests, then undecided ones, endpoints (open
+ * connections go on closing in the background), regions, EVDs after their waiters left, zones.
+ */
+static bool free_objects(struct ual_ia *ia)
+{
+    while (ia->listens)
+        if (!gone(ia, ual_listen_free(ia->listens), "a listen point"))
+            return false;
+    ual_request_destroy_all(ia);
+    while (ia->eps)
+        if (!gone(ia, ual_ep_free(&ia->eps->ep), "an endpoint"))
+            return false;
+    while (ia->mrs)
+        if (!gone(ia, ual_mr_free(&ia->mrs->mr), "a memory region"))
+            return false;
+    while (ia->evds) {
+        ual_evd_abort(ia->evds);
+        if (!gone(ia, ual_evd_free(ia->evds), "an EVD"))
+            return false;
+    }
+    while (ia->pzs)
+        if (!gone(ia, ual_pz_free(ia->pzs), "a protection zone"))
+            return false;
+    return true;
+}
+
+static uint64_t close_deadline(const struct ual_ia *ia)
+{
+    uint64_t ms = option_number(kal_rnic_option(ia->rnic, "close_timeout"), CLOSE_TIMEOUT_DEFAULT_MS);
+    uint64_t ns = ms < UINT64_MAX / CLOCK_NS_PER_MS ? ms * CLOCK_NS_PER_MS : CLOCK_NEVER;
+
+    return clock_after(clock_now(), ns);
+}
+
+/* Run the lane, asleep in between, until the provider has closed its last connection or time is up. */
+static enum kal_status close_rnic(struct ual_ia *ia)
+{
+    enum kal_status status = kal_rnic_close(ia->rnic, false);
+    uint64_t now, retry, deadline;
+    struct ual_waiter waiter;
+
+    if (status != KAL_ERR_AGAIN)
+        return status;
+    deadline = close_deadline(ia);
+    ual_lane_wait_begin(ia->lane, &waiter);
+    while (status == KAL_ERR_AGAIN && (now = clock_now()) < deadline) {
+        retry = clock_after(now, CLOSE_RETRY);
+        ual_lane_wait_reset(&waiter);
+        if (ual_lane_wait_arm(ia->lane, &waiter, NULL))
+            ual_lane_wait_sleep(ia->lane, &waiter, NULL, retry < deadline ? retry : deadline);
+        status = kal_rnic_close(ia->rnic, false);
+    }
+    ual_lane_wait_end(ia->lane, &waiter);
+    if (status != KAL_ERR_AGAIN)
+        return status;
+    kal_log(RI_LOG_WARNING,
+            "%s: connections that did not close in time are reset; option close_timeout gives them longer",
+            ia->name);
+    return kal_rnic_close(ia->rnic, true);
+}
+
+enum ual_status ual_ia_close(struct ual_ia *ia)
+{
+    enum ual_status status;
+
+    ual_handle_drop(&ia->object);
+    if (!free_objects(ia))
+        return UAL_ERR_BUSY;
+    ual_lane_stop(ia->lane);
+    ual_lane_timer_cancel(ia->lane, &ia->reaper);
+    status = ual_status_of_kal(close_rnic(ia));
+    if (!gone(ia, status, "the device"))
+        return status;
+    ual_lane_close(ia->lane);
+    ual_instance_put(ia->kal);
+    free_ia(ia);
+    return UAL_OK;
+}
+
+/* --- attributes --- */
+
+const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia)
+{
+    return kal_rnic_attr(ia->rnic);
+}
+
+const char *ual_ia_name(const struct ual_ia *ia)
+{
+    return ia->name;
+}
+
+const char *ual_ia_provider(const struct ual_ia *ia)
+{
+    return kal_rnic_provider(ia->rnic);
+}
+
+const char *ual_ia_option(const struct ual_ia *ia, const char *name)
+{
+    return kal_rnic_option(ia->rnic, name);
+}
+
+enum ual_status ual_ia_port(struct ual_ia *ia, struct ri_port_attr *attr)
+{
+    enum ual_status status = ual_ia_alive(ia);
+
+    if (status != UAL_OK)
+        return status;
+    if (attr->port >= ual_ia_attr(ia)->ports)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return ual_status_of_kal(kal_rnic_port(ia->rnic, attr));
+}
+
+enum ual_status ual_ia_route(struct ual_ia *ia, uint32_t port, const struct sockaddr *destination,
+                             struct sockaddr_storage *source)
+{
+    enum ual_status status = ual_ia_alive(ia);
+
+    if (status != UAL_OK)
+        return status;
+    if (!destination || port >= ual_ia_attr(ia)->ports)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return ual_status_of_kal(kal_route(ia->rnic, port, destination, source));
+}
+
+static ual_handle async_handle(const struct ual_ia *ia, struct ual_evd *const *place)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&ia->lock;
+    ual_handle handle;
+
+    pthread_mutex_lock(lock);
+    handle = *place ? ual_handle_of(*place) : 0;
+    pthread_mutex_unlock(lock);
+    return handle;
+}
+
+ual_handle ual_ia_affiliated(const struct ual_ia *ia)
+{
+    return async_handle(ia, &ia->affiliated);
+}
+
+ual_handle ual_ia_unaffiliated(const struct ual_ia *ia)
+{
+    return async_handle(ia, &ia->unaffiliated);
+}
+
+enum ual_status ual_counters(struct ual_object *object, const char **names, uint64_t *values,
+                             size_t *count)
+{
+    enum ual_status status = ual_ia_alive(object->ia);
+
+    if (status != UAL_OK)
+        return status;
+    switch (object->type) {
+    case UAL_IA:
+        return ual_status_of_kal(kal_rnic_counters(object->ia->rnic, names, values, count));
+    case UAL_EP:
+        return ual_status_of_kal(kal_qp_counters(object->ia->rnic, ((struct ual_ep *)object)->qp, names,
+                                                 values, count));
+    default: return UAL_ERR_NOT_SUPPORTED;
+    }
+}
+
+/* --- asynchronous events --- */
+
+void ual_ia_affiliated_event(struct ual_ia *ia, enum ri_event_type type, ual_handle cause)
+{
+    struct ual_event event = {
+        .stream = UAL_STREAM_AFFILIATED,
+        .async = { .type = type, .cause = cause },
+    };
+
+    pthread_mutex_lock(&ia->lock);
+    if (ia->affiliated)
+        ual_evd_push(ia->affiliated, &event);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+/* No SRQ can be made yet; whatever will be the context begins with struct ual_object. */
+void ual_srq_event(void *srq_context, const struct ri_event *event)
+{
+    struct ual_object *object = srq_context;
+
+    ual_ia_affiliated_event(object->ia, event->type, object->handle);
+}
+
+void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
+{
+    struct ual_ia *ia = rnic_context;
+    struct ual_event report = {
+        .stream = UAL_STREAM_UNAFFILIATED,
+        .async = { .type = event->type, .port = event->port },
+    };
+
+    if (event->type == RI_EVENT_RNIC_FATAL) {
+        if (!atomic_exchange(&ia->dead, true))
+            kal_log(RI_LOG_ERROR, "%s: the device has failed: %s; close the interface and open it again",
+                    ia->name, event->detail ? event->detail : "no details");
+        return;
+    }
+    pthread_mutex_lock(&ia->lock);
+    if (ia->unaffiliated)
+        ual_evd_push(ia->unaffiliated, &report);
+    pthread_mutex_unlock(&ia->lock);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Listen points and connection requests.
+ *
+ * A request lives from the upcall that shows it until it is accepted (then it is the endpoint's, as the context of its
+ * connection's events), rejected, or withdrawn by its peer. Its handle is the consumer's identifier and
+ * works once. A peer may withdraw while a thread of the consumer decides, so requests, unlike other objects, are not
+ * safe to use just because the consumer does not free them: everything happens under one lock, of which a decision needs
+ * only the moment to claim the request. A connection cannot be destroyed from inside an upcall about it, so a
+ * request that is withdrawn, or for which the EVD has no room, is marked and destroyed by the reaper, a timer that the
+ * lane runs right afterwards.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connect.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct ual_listen {
+    struct ual_object object;
+    struct ual_evd *evd;
+    struct kal_listener *listener;
+    struct sockaddr_storage bound;
+    uint32_t port;
+    bool negotiate;
+    struct ual_listen *prev, *next; /* of the IA */
+};
+
+/* Guards the list of every IA and the changing fields of every request. Taken in upcalls; above timer locks and the
+ * handle table, below all others; never held across a call of kal. */
+static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --- requests: life --- */
+
+static void destroy_request(struct ual_request *request)
+{
+    if (request->connection)
+        kal_connection_destroy(request->connection);
+    free(request);
+}
+
+/* The handle is dead; the reaper does the rest. Under requests_lock. */
+static void withdraw(struct ual_request *request)
+{
+    struct ual_ia *ia = request->object.ia;
+
+    if (request->withdrawn)
+        return;
+    request->withdrawn = true;
+    ual_handle_drop(&request->object);
+    if (request->claimed || ia->reaper_set)
+        return;
+    ia->reaper_set = true;
+    ia->reaper.deadline = clock_now();
+    ual_lane_timer_set(ia->lane, &ia->reaper);
+}
+
+void ual_request_reap(struct ri_timer *timer)
+{
+    struct ual_ia *ia = (struct ual_ia *)((char *)timer - offsetof(struct ual_ia, reaper));
+    struct ual_request *request, *next, *dead = NULL;
+
+    pthread_mutex_lock(&requests_lock);
+    ia->reaper_set = false;
+    DL_FOREACH_SAFE(ia->requests, request, next) {
+        if (!request->withdrawn || request->claimed)
+            continue;
+        DL_DELETE(ia->requests, request);
+        DL_APPEND(dead, request);
+    }
+    pthread_mutex_unlock(&requests_lock);
+    DL_FOREACH_SAFE(dead, request, next)
+        destroy_request(request);
+}
+
+void ual_request_destroy_all(struct ual_ia *ia)
+{
+    struct ual_request *request;
+
+    do {
+        pthread_mutex_lock(&requests_lock);
+        request = ia->requests;
+        if (request) {
+            DL_DELETE(ia->requests, request);
+            if (!request->withdrawn)
+                ual_handle_drop(&request->object);
+        }
+        pthread_mutex_unlock(&requests_lock);
+        if (request)
+            destroy_request(request);
+    } while (request);
+}
+
+/* --- requests: decisions --- */
+
+struct ual_request *ual_request_claim(ual_handle handle)
+{
+    struct ual_request *request;
+
+    if (!ual_lookup(handle, UAL_REQUEST)) /* in a forked child the lock may be taken for ever */
+        return NULL;
+    pthread_mutex_lock(&requests_lock);
+    request = ual_lookup(handle, UAL_REQUEST);
+    if (request && request->claimed)
+        request = NULL;
+    if (request)
+        request->claimed = true;
+    pthread_mutex_unlock(&requests_lock);
+    return request;
+}
+
+void ual_request_unclaim(struct ual_request *request, bool gone)
+{
+    bool dead;
+
+    pthread_mutex_lock(&requests_lock);
+    if (gone)
+        withdraw(request);
+    dead = request->withdrawn;
+    request->claimed = false;
+    if (dead && !request->arrival)
+        DL_DELETE(request->object.ia->requests, request);
+    pthread_mutex_unlock(&requests_lock);
+    if (dead)
+        destroy_request(request);
+}
+
+void ual_request_attach(struct ual_request *request, struct ual_ep *ep)
+{
+    pthread_mutex_lock(&requests_lock);
+    request->ep = ep;
+    pthread_mutex_unlock(&requests_lock);
+}
+
+struct ual_ep *ual_request_route(struct ual_request *request)
+{
+    struct ual_ep *ep;
+
+    pthread_mutex_lock(&requests_lock);
+    ep = request->ep;
+    if (!ep)
+        withdraw(request);
+    pthread_mutex_unlock(&requests_lock);
+    return ep;
+}
+
+static void consume(struct ual_request *request)
+{
+    pthread_mutex_lock(&requests_lock);
+    if (!request->withdrawn)
+        ual_handle_drop(&request->object);
+    if (!request->arrival)
+        DL_DELETE(request->object.ia->requests, request);
+    pthread_mutex_unlock(&requests_lock);
+}
+
+void ual_request_consume_accepted(struct ual_request *request)
+{
+    consume(request);
+}
+
+void ual_request_consume_rejected(struct ual_request *request)
+{
+    consume(request);
+    destroy_request(request);
+}
+
+void ual_request_consume_arrival(struct ual_request *request)
+{
+    consume(request);
+    free(request);
+}
+
+/* --- the peer's accept (three-way) --- */
+
+struct ual_request *ual_request_arrival(struct ual_ep *ep)
+{
+    struct ual_request *request = calloc(1, sizeof(*request));
+
+    if (!request)
+        return NULL;
+    request->arrival = true;
+    request->negotiate = true;
+    request->ep = ep;
+    if (ual_handle_take(&request->object, UAL_REQUEST, ep->object.ia) == UAL_OK)
+        return request;
+    free(request);
+    return NULL;
+}
+
+/* A thread that has claimed it frees it instead. */
+void ual_request_forget_arrival(struct ual_request *request)
+{
+    bool claimed;
+
+    if (!request)
+        return;
+    pthread_mutex_lock(&requests_lock);
+    request->withdrawn = true;
+    ual_handle_drop(&request->object);
+    claimed = request->claimed;
+    pthread_mutex_unlock(&requests_lock);
+    if (!claimed)
+        free(request);
+}
+
+struct ual_ia *ual_request_ia(ual_handle handle)
+{
+    struct ual_request *request;
+    struct ual_ia *ia;
+
+    if (!ual_lookup(handle, UAL_REQUEST))
+        return NULL;
+    pthread_mutex_lock(&requests_lock);
+    request = ual_lookup(handle, UAL_REQUEST);
+    ia = request ? request->object.ia : NULL;
+    pthread_mutex_unlock(&requests_lock);
+    return ia;
+}
+
+/* --- arrival of a request --- */
+
+static void fill_event(struct ual_event *event, const struct ual_listen *listen,
+                       const struct ri_connect_request *asked, ual_handle request)
+{
+    struct ual_request_event *r = &event->request;
+
+    *event = (struct ual_event){ .stream = UAL_STREAM_REQUEST };
+    r->request = request;
+    r->listen = listen->object.handle;
+    r->peer = asked->peer;
+    r->local = asked->local;
+    r->port = asked->port;
+    r->depths_valid = asked->depths_valid && listen->negotiate;
+    if (r->depths_valid) {
+        r->ird = asked->ird;
+        r->ord = asked->ord;
+    }
+    if (!asked->private_data)
+        return;
+    r->private_data_length = asked->private_data_length < UAL_PRIVATE_DATA_MAX
+                                 ? asked->private_data_length
+                                 : UAL_PRIVATE_DATA_MAX;
+    memcpy(r->private_data, asked->private_data, r->private_data_length);
+}
+
+void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,
+                                   const struct ri_connect_request *asked, void **connection_context)
+{
+    struct ual_listen *listen = listener_context;
+    struct ual_ia *ia = listen->object.ia;
+    struct ual_request *request = calloc(1, sizeof(*request));
+    struct ual_event event;
+    bool shown;
+
+    if (!request || ual_handle_take(&request->object, UAL_REQUEST, ia) != UAL_OK) {
+        /* Nothing to remember it by: the one case where the connection has to go at once. */
+        kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles", ia->name);
+        free(request);
+        kal_connection_destroy(connection);
+        return;
+    }
+    request->connection = connection;
+    request->negotiate = listen->negotiate;
+    request->local = asked->local;
+    request->peer = asked->peer;
+    *connection_context = request;
+    fill_event(&event, listen, asked, request->object.handle);
+    pthread_mutex_lock(&requests_lock);
+    DL_APPEND(ia->requests, request);
+    shown = ual_evd_push(listen->evd, &event); /* the consumer may decide from here on */
+    if (!shown)
+        withdraw(request);
+    pthread_mutex_unlock(&requests_lock);
+    if (!shown)
+        kal_log(RI_LOG_WARNING,
+                "%s: a connection request is dropped, its peer sees a close: the listen point's EVD of "
+                "%u events is full; make it larger or answer requests sooner",
+                ia->name, ual_evd_size(listen->evd));
+}
+
+/* --- listen points --- */
+
+static enum ual_status check_listen(const struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+                                    const struct sockaddr *address)
+{
+    if (!address || port >= ual_ia_attr(ia)->ports || ual_evd_stream(evd) != UAL_STREAM_REQUEST ||
+        ((struct ual_object *)evd)->ia != ia)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return ual_ia_alive(ia);
+}
+
+static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
+{
+    struct ual_ia *ia = listen->object.ia;
+    struct ri_listen_param param = {
+        .size = sizeof(param),
+        .address = address,
+        .port = listen->port,
+        .backlog = ual_evd_size(listen->evd),
+    };
+
+    return ual_status_of_kal(
+        kal_listen(ia->rnic, ia->lane, &param, listen, &listen->bound, &listen->listener));
+}
+
+enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+                                  const struct sockaddr *address, bool negotiate_depths,
+                                  struct sockaddr_storage *bound, struct ual_listen **out)
+{
+    enum ual_status status = check_listen(ia, port, evd, address);
+    struct ual_listen *listen;
+
+    if (status != UAL_OK)
+        return status;
+    listen = calloc(1, sizeof(*listen));
+    if (!listen)
+        return UAL_ERR_NO_RESOURCES;
+    listen->evd = evd;
+    listen->port = port;
+    listen->negotiate = negotiate_depths;
+    status = ual_handle_take(&listen->object, UAL_LISTEN, ia);
+    if (status != UAL_OK)
+        goto free_listen;
+    ual_evd_bind(evd);
+    status = start_listen(listen, address);
+    if (status != UAL_OK)
+        goto unbind;
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->listens, listen);
+    pthread_mutex_unlock(&ia->lock);
+    if (bound)
+        *bound = listen->bound;
+    *out = listen;
+    return UAL_OK;
+unbind:
+    ual_evd_unbind(evd);
+    ual_handle_drop(&listen->object);
+free_listen:
+    free(listen);
+    return status;
+}
+
+/* Undecided requests, and their events, outlive the listen point. */
+enum ual_status ual_listen_free(struct ual_listen *listen)
+{
+    struct ual_ia *ia = listen->object.ia;
+
+    kal_listen_destroy(listen->listener);
+    ual_handle_drop(&listen->object);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->listens, listen);
+    pthread_mutex_unlock(&ia->lock);
+    ual_evd_unbind(listen->evd);
+    free(listen);
+    return UAL_OK;
+}
+
+void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound, ual_handle *evd,
+                      uint32_t *port)
+{
+    if (bound)
+        *bound = listen->bound;
+    if (evd)
+        *evd = ual_handle_of(listen->evd);
+    if (port)
+        *port = listen->port;
+}
