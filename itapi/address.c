@@ -51,7 +51,8 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
     it_net_addr_t x, y;
 
     return itapi_net_addr_of(a, &x) && itapi_net_addr_of(b, &y) && x.addr_type == y.addr_type &&
-           memcmp(&x.addr, &y.addr, x.addr_type == IT_IPV4 ? sizeof(x.addr.ipv4) : sizeof(x.addr.ipv6)) == 0;
+           memcmp(&x.addr, &y.addr,
+                  x.addr_type == IT_IPV4 ? sizeof(x.addr.ipv4) : sizeof(x.addr.ipv6)) == 0;
 }
 
 /*
@@ -145,10 +146,10 @@ it_status_t itapi_path_addresses(const it_path_t *path, uint16_t local_port, uin
 static bool port_has(struct ual_ia *ia, uint32_t number, const struct sockaddr_storage *local)
 {
     struct ri_address addresses[32];
-    struct ri_port_attr port = {.size = sizeof(port),
-                                .port = number,
-                                .addresses = addresses,
-                                .address_capacity = sizeof(addresses) / sizeof(addresses[0])};
+    struct ri_port_attr port = { .size = sizeof(port),
+                                 .port = number,
+                                 .addresses = addresses,
+                                 .address_capacity = sizeof(addresses) / sizeof(addresses[0]) };
 
     if (ual_ia_port(ia, &port) != UAL_OK)
         return false;
@@ -191,9 +192,10 @@ void itapi_path_of(struct ual_ia *ia, const struct sockaddr_storage *local,
 
 /* --- calls --- */
 
-static it_status_t destination_of(const it_net_addr_t *net_addr, struct sockaddr_storage *destination)
+static it_status_t destination_of(const it_net_addr_t *net_addr,
+                                  struct sockaddr_storage *destination)
 {
-    it_path_t path = {.timeout = 0};
+    it_path_t path = { .timeout = 0 };
     struct sockaddr_storage source;
     bool has_source;
 
@@ -209,8 +211,9 @@ static it_status_t destination_of(const it_net_addr_t *net_addr, struct sockaddr
     return itapi_path_addresses(&path, 0, 0, &source, &has_source, destination);
 }
 
-it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id, const it_net_addr_t *net_addr,
-                            size_t *num_paths, size_t *total_paths, it_path_t *paths)
+it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
+                            const it_net_addr_t *net_addr, size_t *num_paths, size_t *total_paths,
+                            it_path_t *paths)
 {
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     struct sockaddr_storage source, destination;
@@ -266,7 +269,8 @@ it_status_t it_convert_net_addr(const it_net_addr_t *source_addr, it_net_addr_ty
         IN6_IS_ADDR_V4MAPPED(&source_addr->addr.ipv6)) {
         struct in_addr v4;
 
-        memcpy(&v4, &source_addr->addr.ipv6.s6_addr[12], sizeof(v4)); /* the two may be one object */
+        memcpy(&v4, &source_addr->addr.ipv6.s6_addr[12],
+               sizeof(v4)); /* the two may be one object */
         destination_addr->addr_type = IT_IPV4;
         destination_addr->addr.ipv4 = v4;
         return IT_SUCCESS;

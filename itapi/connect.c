@@ -49,8 +49,8 @@ it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_stora
                                   const struct sockaddr_storage *peer)
 {
     struct ual_object *object = LOOKUP(struct ual_object, LISTEN, listen);
-    it_conn_qual_type_t type =
-        object && object->note ? (it_conn_qual_type_t)object->note : IT_IANA_PORT;
+    it_conn_qual_type_t type = object && object->note ? (it_conn_qual_type_t)object->note
+                                                      : IT_IANA_PORT;
 
     return make_qualifier(type, itapi_port_of(local), itapi_port_of(peer));
 }
@@ -82,19 +82,20 @@ static uint64_t timeout_of(const it_path_t *path)
 static it_status_t connect_status(enum ual_status status, bool has_source)
 {
     switch (status) {
-    case UAL_ERR_UNREACHABLE: return has_source ? IT_ERR_INVALID_SOURCE_PATH : IT_ERR_INVALID_NETADDR;
+    case UAL_ERR_UNREACHABLE:
+        return has_source ? IT_ERR_INVALID_SOURCE_PATH : IT_ERR_INVALID_NETADDR;
     case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NETADDR;
     default: return itapi_status(status);
     }
 }
 
-static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path, const struct ports *ports,
-                                 struct ual_connect *connect)
+static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path,
+                                 const struct ports *ports, struct ual_connect *connect)
 {
     struct sockaddr_storage source, destination;
     bool has_source;
-    it_status_t status = itapi_path_addresses(path, ports->local, ports->remote, &source, &has_source,
-                                              &destination);
+    it_status_t status = itapi_path_addresses(path, ports->local, ports->remote, &source,
+                                              &has_source, &destination);
 
     if (status != IT_SUCCESS)
         return status;
@@ -186,7 +187,8 @@ it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *pri
 /* --- end --- */
 
 /* Programs send a few bytes with every disconnect: taken and dropped where the transport carries none. */
-static it_status_t check_last_words(const struct ri_rnic_attr *attr, const void *data, size_t *length)
+static it_status_t check_last_words(const struct ri_rnic_attr *attr, const void *data,
+                                    size_t *length)
 {
     bool carried = attr->disconnect_private_data != 0;
     it_status_t status = itapi_check_private_data(
@@ -215,7 +217,8 @@ it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *priv
 
 /* --- listen points --- */
 
-static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_id, unsigned int flags)
+static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_id,
+                                unsigned int flags)
 {
     if (spigot_id >= attr->ports)
         return IT_ERR_INVALID_SPIGOT;
@@ -228,22 +231,23 @@ static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_i
 
 /* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no IPv6. */
 static enum ual_status listen_everywhere(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
-                                         uint16_t port, bool negotiate, struct sockaddr_storage *bound,
-                                         struct ual_listen **listen)
+                                         uint16_t port, bool negotiate,
+                                         struct sockaddr_storage *bound, struct ual_listen **listen)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port};
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = port };
     enum ual_status status = ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&six,
                                                negotiate, bound, listen);
 
     if (status != UAL_ERR_UNREACHABLE && status != UAL_ERR_NOT_SUPPORTED)
         return status;
-    return ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&four, negotiate, bound, listen);
+    return ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&four, negotiate, bound,
+                             listen);
 }
 
-it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id, it_evd_handle_t connect_evd,
-                             it_listen_flags_t flags, it_conn_qual_t *conn_qual,
-                             it_listen_handle_t *listen_handle)
+it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
+                             it_evd_handle_t connect_evd, it_listen_flags_t flags,
+                             it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
 {
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, connect_evd);
@@ -288,8 +292,8 @@ it_status_t it_listen_free(it_listen_handle_t listen_handle)
     return itapi_status(ual_listen_free(listen));
 }
 
-#define LISTEN_PARAMS_KNOWN                                                                      \
-    (IT_LISTEN_PARAM_ALL | IT_LISTEN_PARAM_IA_HANDLE | IT_LISTEN_PARAM_SPIGOT_ID |               \
+#define LISTEN_PARAMS_KNOWN                                                        \
+    (IT_LISTEN_PARAM_ALL | IT_LISTEN_PARAM_IA_HANDLE | IT_LISTEN_PARAM_SPIGOT_ID | \
      IT_LISTEN_PARAM_CONNECT_EVD | IT_LISTEN_PARAM_CONN_QUAL)
 
 it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_mask_t mask,
@@ -315,6 +319,7 @@ it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_ma
     if (mask_has(mask, IT_LISTEN_PARAM_CONNECT_EVD))
         params->connect_evd = (it_evd_handle_t)evd;
     if (mask_has(mask, IT_LISTEN_PARAM_CONN_QUAL))
-        params->connect_qual = make_qualifier((it_conn_qual_type_t)object->note, itapi_port_of(&bound), 0);
+        params->connect_qual = make_qualifier((it_conn_qual_type_t)object->note,
+                                              itapi_port_of(&bound), 0);
     return IT_SUCCESS;
 }

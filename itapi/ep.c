@@ -15,8 +15,8 @@ static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIV
 
 /* --- creation --- */
 
-static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
-                             it_status_t invalid, struct ual_evd **evd)
+static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle,
+                             enum ual_stream stream, it_status_t invalid, struct ual_evd **evd)
 {
     *evd = LOOKUP(struct ual_evd, EVD, handle);
     if (!*evd || ((struct ual_object *)*evd)->ia != ia)
@@ -48,20 +48,21 @@ static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attri
         it_status_t beyond;
         uint32_t *given;
     } sizes[] = {
-        {asked->max_request_dtos, rnic->max_send_wr, IT_ERR_RESOURCE_REQ_DTO, &attr->max_send_wr},
-        {asked->max_recv_dtos, rnic->max_recv_wr, IT_ERR_RESOURCE_RECV_DTO, &attr->max_recv_wr},
-        {asked->max_send_segments, smaller(rnic->max_send_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_SSEG,
-         &attr->max_send_sge},
-        {asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
-         &attr->max_recv_sge},
-        {rc->max_rdma_read_segments, smaller(rnic->max_read_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RRSEG,
-         &attr->max_read_sge},
-        {rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
-         IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge},
+        { asked->max_request_dtos, rnic->max_send_wr, IT_ERR_RESOURCE_REQ_DTO, &attr->max_send_wr },
+        { asked->max_recv_dtos, rnic->max_recv_wr, IT_ERR_RESOURCE_RECV_DTO, &attr->max_recv_wr },
+        { asked->max_send_segments, smaller(rnic->max_send_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_SSEG,
+          &attr->max_send_sge },
+        { asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
+          &attr->max_recv_sge },
+        { rc->max_rdma_read_segments, smaller(rnic->max_read_sge, SEGMENTS_MAX),
+          IT_ERR_RESOURCE_RRSEG, &attr->max_read_sge },
+        { rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
+          IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge },
     };
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        it_status_t status = amount(sizes[i].asked, sizes[i].limit, sizes[i].beyond, sizes[i].given);
+        it_status_t status = amount(sizes[i].asked, sizes[i].limit, sizes[i].beyond,
+                                    sizes[i].given);
 
         if (status != IT_SUCCESS)
             return status;
@@ -116,9 +117,11 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD, &request);
+    status = check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
+                       &request);
     if (status == IT_SUCCESS)
-        status = check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD, &receive);
+        status = check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
+                           &receive);
     if (status == IT_SUCCESS)
         status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
                            IT_ERR_INVALID_CONN_EVD, &connect);
@@ -185,7 +188,7 @@ static it_boolean_t flag(const struct ual_ep *ep, uint32_t bit)
 /* Read depths: what the connection ended up with, where there is one. */
 static void query_depths(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes_t *rc)
 {
-    struct ri_qp_info info = {.size = sizeof(info), .ird = ep->attr.ird, .ord = ep->attr.ord};
+    struct ri_qp_info info = { .size = sizeof(info), .ird = ep->attr.ird, .ord = ep->attr.ord };
     bool connected = atomic_load(&ep->state) == UAL_EP_CONNECTED;
     bool told = connected && ual_ep_query(ep, &info) == UAL_OK;
 

@@ -6,22 +6,23 @@
 
 #include "itapi_private.h"
 
-#define FLAGS_KNOWN                                                                              \
-    (IT_EVD_DEQUEUE_NOTIFICATIONS | IT_EVD_CREATE_FD | IT_EVD_OVERFLOW_DEFAULT |                 \
+#define FLAGS_KNOWN                                                              \
+    (IT_EVD_DEQUEUE_NOTIFICATIONS | IT_EVD_CREATE_FD | IT_EVD_OVERFLOW_DEFAULT | \
      IT_EVD_OVERFLOW_NOTIFY | IT_EVD_OVERFLOW_AUTO_RESET)
-#define NOTE_THRESHOLD (1u << 31) /* ual_object.note: the creation flags, and whether the threshold was 1 */
+#define NOTE_THRESHOLD \
+    (1u << 31) /* ual_object.note: the creation flags, and whether the threshold was 1 */
 
 static const struct {
     it_event_type_t stream;
     enum ual_stream ual;
 } streams[] = {
-    {IT_DTO_EVENT_STREAM, UAL_STREAM_DTO},
-    {IT_CM_REQ_EVENT_STREAM, UAL_STREAM_REQUEST},
-    {IT_CM_MSG_EVENT_STREAM, UAL_STREAM_CONNECTION},
-    {IT_ASYNC_AFF_EVENT_STREAM, UAL_STREAM_AFFILIATED},
-    {IT_ASYNC_UNAFF_EVENT_STREAM, UAL_STREAM_UNAFFILIATED},
-    {IT_SOFTWARE_EVENT_STREAM, UAL_STREAM_SOFTWARE},
-    {IT_AEVD_NOTIFICATION_EVENT_STREAM, UAL_STREAM_NOTIFICATION},
+    { IT_DTO_EVENT_STREAM, UAL_STREAM_DTO },
+    { IT_CM_REQ_EVENT_STREAM, UAL_STREAM_REQUEST },
+    { IT_CM_MSG_EVENT_STREAM, UAL_STREAM_CONNECTION },
+    { IT_ASYNC_AFF_EVENT_STREAM, UAL_STREAM_AFFILIATED },
+    { IT_ASYNC_UNAFF_EVENT_STREAM, UAL_STREAM_UNAFFILIATED },
+    { IT_SOFTWARE_EVENT_STREAM, UAL_STREAM_SOFTWARE },
+    { IT_AEVD_NOTIFICATION_EVENT_STREAM, UAL_STREAM_NOTIFICATION },
 };
 #define STREAM_COUNT (sizeof(streams) / sizeof(streams[0]))
 
@@ -52,14 +53,15 @@ static it_status_t check_sevd(size_t size, size_t threshold, it_evd_handle_t aev
     return IT_SUCCESS;
 }
 
-static it_status_t check_create(enum ual_stream stream, unsigned int flags, size_t size, size_t threshold,
-                                it_evd_handle_t aevd)
+static it_status_t check_create(enum ual_stream stream, unsigned int flags, size_t size,
+                                size_t threshold, it_evd_handle_t aevd)
 {
     bool aggregate = stream == UAL_STREAM_NOTIFICATION;
 
     if (!stream)
         return IT_ERR_INVALID_EVD_TYPE;
-    if ((flags & ~(unsigned int)FLAGS_KNOWN) || (!aggregate && (flags & IT_EVD_DEQUEUE_NOTIFICATIONS)))
+    if ((flags & ~(unsigned int)FLAGS_KNOWN) ||
+        (!aggregate && (flags & IT_EVD_DEQUEUE_NOTIFICATIONS)))
         return IT_ERR_INVALID_FLAGS;
     if (aggregate)
         return aevd ? IT_ERR_AEVD_NOT_ALLOWED : IT_SUCCESS;
@@ -76,13 +78,13 @@ static it_status_t create_status(enum ual_status status, enum ual_stream stream)
     return itapi_status(status);
 }
 
-it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number, it_evd_flags_t evd_flag,
-                          size_t sevd_queue_size, size_t sevd_threshold, it_evd_handle_t aevd_handle,
-                          it_evd_handle_t *evd_handle, int *fd)
+it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number,
+                          it_evd_flags_t evd_flag, size_t sevd_queue_size, size_t sevd_threshold,
+                          it_evd_handle_t aevd_handle, it_evd_handle_t *evd_handle, int *fd)
 {
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     enum ual_stream stream = stream_of(event_number);
-    struct ual_evd_attr attr = {.stream = stream, .size = (uint32_t)sevd_queue_size};
+    struct ual_evd_attr attr = { .stream = stream, .size = (uint32_t)sevd_queue_size };
     struct ual_evd *evd;
     enum ual_status created;
     it_status_t status;
@@ -125,10 +127,10 @@ it_status_t it_evd_free(it_evd_handle_t evd_handle)
 
 /* --- attributes --- */
 
-#define PARAMS_KNOWN                                                                               \
-    (IT_EVD_PARAM_ALL | IT_EVD_PARAM_IA | IT_EVD_PARAM_EVENT_NUMBER | IT_EVD_PARAM_FLAG |          \
-     IT_EVD_PARAM_QUEUE_SIZE | IT_EVD_PARAM_THRESHOLD | IT_EVD_PARAM_AEVD_HANDLE |                 \
-     IT_EVD_PARAM_FD | IT_EVD_PARAM_BOUND | IT_EVD_PARAM_ENABLED | IT_EVD_PARAM_OVERFLOWED |       \
+#define PARAMS_KNOWN                                                                         \
+    (IT_EVD_PARAM_ALL | IT_EVD_PARAM_IA | IT_EVD_PARAM_EVENT_NUMBER | IT_EVD_PARAM_FLAG |    \
+     IT_EVD_PARAM_QUEUE_SIZE | IT_EVD_PARAM_THRESHOLD | IT_EVD_PARAM_AEVD_HANDLE |           \
+     IT_EVD_PARAM_FD | IT_EVD_PARAM_BOUND | IT_EVD_PARAM_ENABLED | IT_EVD_PARAM_OVERFLOWED | \
      IT_EVD_PARAM_CALLBACK)
 
 static it_event_type_t number_of(enum ual_stream stream)
@@ -145,7 +147,8 @@ static it_boolean_t boolean(bool value)
     return value ? IT_TRUE : IT_FALSE;
 }
 
-it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask, it_evd_param_t *params)
+it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
+                         it_evd_param_t *params)
 {
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_object *object = (struct ual_object *)evd;
@@ -229,7 +232,8 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
     return IT_SUCCESS;
 }
 
-it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t *event, size_t *nmore)
+it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t *event,
+                        size_t *nmore)
 {
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_event taken;

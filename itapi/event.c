@@ -75,8 +75,8 @@ static void translate_request(const struct ual_event *from, it_conn_request_even
 
     to->event_number = IT_CM_REQ_CONN_REQUEST_EVENT;
     to->evd = (it_evd_handle_t)from->evd;
-    to->private_data_present =
-        put_private_data(request->private_data, request->private_data_length, to->private_data);
+    to->private_data_present = put_private_data(request->private_data, request->private_data_length,
+                                                to->private_data);
     to->cn_est_id = request->request;
     to->conn_qual = itapi_conn_qual_of(request->listen, &request->local, &request->peer);
     itapi_net_addr_of(&request->peer, &to->source_addr);
@@ -117,14 +117,14 @@ static void translate_connection(const struct ual_event *from, it_connection_eve
 
     to->event_number = connection_events[connection->message];
     to->evd = (it_evd_handle_t)from->evd;
-    to->private_data_present =
-        put_private_data(connection->private_data, connection->private_data_length, to->private_data);
+    to->private_data_present = put_private_data(connection->private_data,
+                                                connection->private_data_length, to->private_data);
     to->cn_est_id = connection->request;
     to->ep = (it_ep_handle_t)connection->ep;
     to->rdma_read_ird = connection->depths_valid ? connection->ird : 0;
     to->rdma_read_ord = connection->depths_valid ? connection->ord : 0;
-    to->reject_reason_code =
-        (it_conn_reject_code_t)(failed ? reject_codes[connection->reason] : IT_CN_REJ_OTHER);
+    to->reject_reason_code = (it_conn_reject_code_t)(failed ? reject_codes[connection->reason]
+                                                            : IT_CN_REJ_OTHER);
     if (up) {
         struct ual_object *ep = LOOKUP(struct ual_object, EP, connection->ep);
 
@@ -139,26 +139,26 @@ static const struct {
     enum ri_event_type from;
     it_event_type_t to;
 } affiliated_events[] = {
-    {RI_EVENT_LLP_RESET, IT_ASYNC_AFF_EP_L_LLP_ERROR},
-    {RI_EVENT_LLP_LOST, IT_ASYNC_AFF_EP_L_LLP_ERROR},
-    {RI_EVENT_INTEGRITY, IT_ASYNC_AFF_EP_L_LLP_ERROR},
-    {RI_EVENT_TERMINATE_RECEIVED, IT_ASYNC_AFF_EP_R_ERROR},
-    {RI_EVENT_REMOTE_OPERATION, IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR},
-    {RI_EVENT_RESPONSE_ERROR, IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR},
-    {RI_EVENT_BAD_OPCODE, IT_ASYNC_AFF_EP_BAD_TRANSPORT_OPCODE},
-    {RI_EVENT_NO_RECEIVE, IT_ASYNC_AFF_EP_REQ_DROPPED},
-    {RI_EVENT_WRITE_ACCESS, IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION},
-    {RI_EVENT_READ_ACCESS, IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION},
-    {RI_EVENT_RECV_ACCESS, IT_ASYNC_AFF_EP_L_RECV_ACCESS_VIOLATION},
-    {RI_EVENT_RECV_LENGTH, IT_ASYNC_AFF_EP_L_RECV_ACCESS_VIOLATION},
-    {RI_EVENT_INVALIDATE_ACCESS, IT_ASYNC_AFF_EP_L_ACCESS_VIOLATION},
-    {RI_EVENT_QP_OVERFLOW, IT_ASYNC_AFF_EP_SEVD_FULL_ERROR},
-    {RI_EVENT_QP_SOFT_WATERMARK, IT_ASYNC_AFF_EP_SOFT_HI_WATERMARK},
-    {RI_EVENT_QP_SRQ_ERROR, IT_ASYNC_AFF_EP_SRQ_ERROR},
-    {RI_EVENT_SRQ_LOW_WATERMARK, IT_ASYNC_AFF_SRQ_LOW_WATERMARK},
-    {RI_EVENT_SRQ_FATAL, IT_ASYNC_AFF_SRQ_CATASTROPHIC},
-    {RI_EVENT_CQ_OVERFLOW, IT_ASYNC_AFF_SEVD_FULL_ERROR},
-    {RI_EVENT_CQ_ERROR, IT_ASYNC_AFF_SEVD_OP_ERROR},
+    { RI_EVENT_LLP_RESET, IT_ASYNC_AFF_EP_L_LLP_ERROR },
+    { RI_EVENT_LLP_LOST, IT_ASYNC_AFF_EP_L_LLP_ERROR },
+    { RI_EVENT_INTEGRITY, IT_ASYNC_AFF_EP_L_LLP_ERROR },
+    { RI_EVENT_TERMINATE_RECEIVED, IT_ASYNC_AFF_EP_R_ERROR },
+    { RI_EVENT_REMOTE_OPERATION, IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR },
+    { RI_EVENT_RESPONSE_ERROR, IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR },
+    { RI_EVENT_BAD_OPCODE, IT_ASYNC_AFF_EP_BAD_TRANSPORT_OPCODE },
+    { RI_EVENT_NO_RECEIVE, IT_ASYNC_AFF_EP_REQ_DROPPED },
+    { RI_EVENT_WRITE_ACCESS, IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION },
+    { RI_EVENT_READ_ACCESS, IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION },
+    { RI_EVENT_RECV_ACCESS, IT_ASYNC_AFF_EP_L_RECV_ACCESS_VIOLATION },
+    { RI_EVENT_RECV_LENGTH, IT_ASYNC_AFF_EP_L_RECV_ACCESS_VIOLATION },
+    { RI_EVENT_INVALIDATE_ACCESS, IT_ASYNC_AFF_EP_L_ACCESS_VIOLATION },
+    { RI_EVENT_QP_OVERFLOW, IT_ASYNC_AFF_EP_SEVD_FULL_ERROR },
+    { RI_EVENT_QP_SOFT_WATERMARK, IT_ASYNC_AFF_EP_SOFT_HI_WATERMARK },
+    { RI_EVENT_QP_SRQ_ERROR, IT_ASYNC_AFF_EP_SRQ_ERROR },
+    { RI_EVENT_SRQ_LOW_WATERMARK, IT_ASYNC_AFF_SRQ_LOW_WATERMARK },
+    { RI_EVENT_SRQ_FATAL, IT_ASYNC_AFF_SRQ_CATASTROPHIC },
+    { RI_EVENT_CQ_OVERFLOW, IT_ASYNC_AFF_SEVD_FULL_ERROR },
+    { RI_EVENT_CQ_ERROR, IT_ASYNC_AFF_SEVD_OP_ERROR },
 };
 
 static void translate_affiliated(const struct ual_event *from, it_affiliated_event_t *to)

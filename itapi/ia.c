@@ -45,7 +45,8 @@ static void list_one(const struct ual_interface *interface, void *arg)
 
 void it_interface_list(it_interface_t *interfaces, size_t *num_interfaces, size_t *total_interfaces)
 {
-    struct listing listing = {interfaces, interfaces && num_interfaces ? *num_interfaces : 0, 0, 0};
+    struct listing listing = { interfaces, interfaces && num_interfaces ? *num_interfaces : 0, 0,
+                               0 };
     CANCEL_OFF();
 
     ual_interface_list(list_one, &listing); /* a failure was logged and leaves the list empty */
@@ -159,13 +160,14 @@ static void fill_private_data(const struct ri_rnic_attr *attr, it_ia_info_t *inf
 static it_boolean_t fill_addresses(const struct ri_port_attr *port, it_spigot_info_t *spigot)
 {
     uint32_t count = port->address_count < port->address_capacity ? port->address_count
-                                                                   : port->address_capacity;
+                                                                  : port->address_capacity;
 
     spigot->net_addr = calloc(count ? count : 1, sizeof(*spigot->net_addr));
     if (!spigot->net_addr)
         return IT_FALSE;
     for (uint32_t i = 0; i < count; i++) {
-        if (itapi_net_addr_of(&port->addresses[i].sockaddr, &spigot->net_addr[spigot->num_net_addr]))
+        if (itapi_net_addr_of(&port->addresses[i].sockaddr,
+                              &spigot->net_addr[spigot->num_net_addr]))
             spigot->num_net_addr++;
     }
     return IT_TRUE;
@@ -193,7 +195,7 @@ static it_status_t query_port(struct ual_ia *ia, struct ri_port_attr *port)
 static it_status_t fill_spigot(struct ual_ia *ia, uint32_t number, it_spigot_info_t *spigot)
 {
     const struct ri_rnic_attr *attr = ual_ia_attr(ia);
-    struct ri_port_attr port = {.size = sizeof(port), .port = number};
+    struct ri_port_attr port = { .size = sizeof(port), .port = number };
     it_conn_qual_type_t qualifiers = attr->transport == RI_TRANSPORT_IWARP
                                          ? (it_conn_qual_type_t)(IT_IANA_PORT | IT_IANA_LR_PORT)
                                          : (it_conn_qual_type_t)(IT_IANA_PORT | IT_IB_SERVICEID);

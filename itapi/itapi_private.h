@@ -35,7 +35,8 @@ static inline void cancel_restore(int *before)
 {
     pthread_setcancelstate(*before, NULL);
 }
-#define CANCEL_OFF() int cancel_before __attribute__((cleanup(cancel_restore))) = cancel_disable()
+#define CANCEL_OFF() \
+    int cancel_before __attribute__((unused, cleanup(cancel_restore))) = cancel_disable()
 
 /* Query masks: one known bit at least and no other. */
 static inline bool mask_ok(unsigned int mask, unsigned int known)

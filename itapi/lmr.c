@@ -72,9 +72,10 @@ static it_status_t check_create(const struct ri_rnic_attr *attr, void *addr, it_
     return IT_SUCCESS;
 }
 
-static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t length, it_addr_mode_t mode,
-                          it_mem_priv_t privs, it_lmr_flag_t flags, uint32_t shared_id,
-                          it_lmr_handle_t *lmr_handle, it_rmr_context_t *rmr_context)
+static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t length,
+                          it_addr_mode_t mode, it_mem_priv_t privs, it_lmr_flag_t flags,
+                          uint32_t shared_id, it_lmr_handle_t *lmr_handle,
+                          it_rmr_context_t *rmr_context)
 {
     struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
     uint32_t zero_based = mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;
@@ -90,8 +91,8 @@ static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t leng
     if (!addr || !lmr_handle)
         return IT_ERR_FAULT;
     created = ual_mr_create((struct ual_pz *)pz, addr, length, access_of(pz->ia, privs, zero_based),
-                            remembered(flags, privs),
-                            flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
+                            remembered(flags, privs), flags & IT_LMR_FLAG_SHARED ? shared_id : 0,
+                            &mr);
     if (created != UAL_OK)
         return itapi_status(created);
     *lmr_handle = (it_lmr_handle_t)mr->object.handle;
@@ -106,8 +107,8 @@ it_status_t it_lmr_create10(it_pz_handle_t pz_handle, void *addr, it_length_t le
 {
     CANCEL_OFF();
 
-    return create(pz_handle, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id, lmr_handle,
-                  rmr_context);
+    return create(pz_handle, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id,
+                  lmr_handle, rmr_context);
 }
 
 it_status_t it_lmr_create20(it_pz_handle_t pz_handle, void *addr, it_length_t length,
@@ -117,12 +118,13 @@ it_status_t it_lmr_create20(it_pz_handle_t pz_handle, void *addr, it_length_t le
 {
     CANCEL_OFF();
 
-    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle, rmr_context);
+    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
+                  rmr_context);
 }
 
-it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iobl, it_length_t length,
-                            it_addr_mode_t addr_mode, it_mem_priv_t privs, it_lmr_flag_t flags,
-                            uint32_t shared_id, it_lmr_handle_t *lmr_handle,
+it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iobl,
+                            it_length_t length, it_addr_mode_t addr_mode, it_mem_priv_t privs,
+                            it_lmr_flag_t flags, uint32_t shared_id, it_lmr_handle_t *lmr_handle,
                             it_rmr_context_t *rmr_context)
 {
     CANCEL_OFF();
@@ -130,7 +132,8 @@ it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iob
     if (iobl)
         return LOOKUP(struct ual_pz, PZ, pz_handle) ? IT_ERR_OP_NOT_SUPPORTED
                                                     : itapi_bad_handle(IT_ERR_INVALID_PZ);
-    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle, rmr_context);
+    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
+                  rmr_context);
 }
 
 it_status_t it_lmr_free(it_lmr_handle_t lmr_handle)
@@ -147,11 +150,12 @@ it_status_t it_lmr_free(it_lmr_handle_t lmr_handle)
 
 /* --- query and modify --- */
 
-#define PARAMS_KNOWN                                                                                 \
-    (IT_LMR_PARAM_ALL | IT_LMR_PARAM_IA | IT_LMR_PARAM_PZ | IT_LMR_PARAM_ADDR | IT_LMR_PARAM_LENGTH | \
-     IT_LMR_PARAM_MEM_PRIV | IT_LMR_PARAM_FLAG | IT_LMR_PARAM_SHARED_ID | IT_LMR_PARAM_RMR_CONTEXT |  \
-     IT_LMR_PARAM_ACTUAL_ADDR | IT_LMR_PARAM_ACTUAL_LENGTH | IT_LMR_PARAM_ADDR_MODE |                 \
-     IT_LMR_PARAM_LINKED | IT_LMR_PARAM_IOBL_NUM_ELTS | IT_LMR_PARAM_IOBL_TYPE)
+#define PARAMS_KNOWN                                                                            \
+    (IT_LMR_PARAM_ALL | IT_LMR_PARAM_IA | IT_LMR_PARAM_PZ | IT_LMR_PARAM_ADDR |                 \
+     IT_LMR_PARAM_LENGTH | IT_LMR_PARAM_MEM_PRIV | IT_LMR_PARAM_FLAG | IT_LMR_PARAM_SHARED_ID | \
+     IT_LMR_PARAM_RMR_CONTEXT | IT_LMR_PARAM_ACTUAL_ADDR | IT_LMR_PARAM_ACTUAL_LENGTH |         \
+     IT_LMR_PARAM_ADDR_MODE | IT_LMR_PARAM_LINKED | IT_LMR_PARAM_IOBL_NUM_ELTS |                \
+     IT_LMR_PARAM_IOBL_TYPE)
 
 static void query_memory(const struct ual_mr *mr, unsigned int mask, it_lmr_param_t *params)
 {
@@ -174,7 +178,8 @@ static void query_memory(const struct ual_mr *mr, unsigned int mask, it_lmr_para
         params->iobl_type = (it_iobl_type_t)0;
 }
 
-it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask, it_lmr_param_t *params)
+it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
+                         it_lmr_param_t *params)
 {
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
 
@@ -234,8 +239,8 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
 
 /* --- segments --- */
 
-static inline it_status_t segment(const it_lmr_triplet_t *from, const struct ual_pz *pz, uint32_t access,
-                                  struct ri_sge *sge)
+static inline it_status_t segment(const it_lmr_triplet_t *from, const struct ual_pz *pz,
+                                  uint32_t access, struct ri_sge *sge)
 {
     const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, from->lmr);
     uint64_t start, base;
@@ -281,7 +286,7 @@ it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_
             if (__builtin_expect(sum > UINT32_MAX, 0)) /* transferred_length has 32 bits */
                 return IT_ERR_INVALID_LENGTH;
         } else {
-            sges[i] = (struct ri_sge){0};
+            sges[i] = (struct ri_sge){ 0 };
         }
     }
     *total = sum;

@@ -10,11 +10,16 @@ static const struct {
     bool known;
     it_handle_type_enum_t type;
 } kinds[UAL_TYPE_COUNT] = {
-    [UAL_IA] = {true, IT_HANDLE_TYPE_IA},         [UAL_PZ] = {true, IT_HANDLE_TYPE_PZ},
-    [UAL_MR] = {true, IT_HANDLE_TYPE_LMR},        [UAL_MW] = {true, IT_HANDLE_TYPE_RMR},
-    [UAL_SRQ] = {true, IT_HANDLE_TYPE_SRQ},       [UAL_EVD] = {true, IT_HANDLE_TYPE_EVD},
-    [UAL_EP] = {true, IT_HANDLE_TYPE_EP},         [UAL_LISTEN] = {true, IT_HANDLE_TYPE_LISTEN},
-    [UAL_AH] = {true, IT_HANDLE_TYPE_ADDR},       [UAL_UD_REQUEST] = {true, IT_HANDLE_TYPE_UD_SVC_REQ},
+    [UAL_IA] = { true, IT_HANDLE_TYPE_IA },
+    [UAL_PZ] = { true, IT_HANDLE_TYPE_PZ },
+    [UAL_MR] = { true, IT_HANDLE_TYPE_LMR },
+    [UAL_MW] = { true, IT_HANDLE_TYPE_RMR },
+    [UAL_SRQ] = { true, IT_HANDLE_TYPE_SRQ },
+    [UAL_EVD] = { true, IT_HANDLE_TYPE_EVD },
+    [UAL_EP] = { true, IT_HANDLE_TYPE_EP },
+    [UAL_LISTEN] = { true, IT_HANDLE_TYPE_LISTEN },
+    [UAL_AH] = { true, IT_HANDLE_TYPE_ADDR },
+    [UAL_UD_REQUEST] = { true, IT_HANDLE_TYPE_UD_SVC_REQ },
 };
 
 static struct ual_object *lookup(it_handle_t handle)

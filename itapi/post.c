@@ -63,8 +63,8 @@ it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_SEND))
         return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_send_sge), ep->pz, 0,
-                            sges, &total);
+    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_send_sge), ep->pz,
+                            0, sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(total > ep->attr.max_payload))
@@ -80,8 +80,8 @@ it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local
     return post(ep, &wr);
 }
 
-it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segments, size_t num_segments,
-                         it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
+it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segments,
+                         size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, handle);
     struct ri_sge sges[SEGMENTS_MAX];
@@ -131,8 +131,9 @@ static inline it_status_t post_rdma(struct ual_ep *ep, const struct ri_sge *sges
 }
 
 it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
-                               size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
-                               it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
+                               size_t num_segments, it_dto_cookie_t cookie,
+                               it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
+                               it_rmr_context_t rmr_context)
 {
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
@@ -143,8 +144,8 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_RDMA))
         return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_write_sge), ep->pz, 0,
-                            sges, &total);
+    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_write_sge), ep->pz,
+                            0, sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     return post_rdma(ep, sges, num_segments, RI_WR_RDMA_WRITE, cookie, dto_flags, rdma_addr,
@@ -178,5 +179,6 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
                             sink_access(ep), sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
-    return post_rdma(ep, sges, num_segments, RI_WR_RDMA_READ, cookie, dto_flags, rdma_addr, rmr_context);
+    return post_rdma(ep, sges, num_segments, RI_WR_RDMA_READ, cookie, dto_flags, rdma_addr,
+                     rmr_context);
 }

@@ -24,29 +24,31 @@ static it_status_t refuse(const struct argument *arguments, size_t count)
     return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED); /* a forked child: IT_ERR_IA_CATASTROPHE */
 }
 
-#define REFUSE(...)                                               \
-    do {                                                          \
-        const struct argument arguments[] = {__VA_ARGS__};        \
-                                                                  \
+#define REFUSE(...)                                                         \
+    do {                                                                    \
+        const struct argument arguments[] = { __VA_ARGS__ };                \
+                                                                            \
         return refuse(arguments, sizeof(arguments) / sizeof(arguments[0])); \
     } while (0)
 
-#define IA(handle)     {handle, UAL_IA, IT_ERR_INVALID_IA}
-#define PZ(handle)     {handle, UAL_PZ, IT_ERR_INVALID_PZ}
-#define LMR(handle)    {handle, UAL_MR, IT_ERR_INVALID_LMR}
-#define RMR(handle)    {handle, UAL_MW, IT_ERR_INVALID_RMR}
-#define EVD(handle)    {handle, UAL_EVD, IT_ERR_INVALID_EVD}
-#define EP(handle)     {handle, UAL_EP, IT_ERR_INVALID_EP}
-#define SRQ(handle)    {handle, UAL_SRQ, IT_ERR_INVALID_SRQ}
-#define AH(handle)     {handle, UAL_AH, IT_ERR_INVALID_AH}
-#define UD_SVC(handle) {handle, UAL_UD_REQUEST, IT_ERR_INVALID_UD_SVC}
+#define ARGUMENT(handle, type, invalid) ((struct argument){ handle, type, invalid })
+#define IA(handle)                      ARGUMENT(handle, UAL_IA, IT_ERR_INVALID_IA)
+#define PZ(handle)                      ARGUMENT(handle, UAL_PZ, IT_ERR_INVALID_PZ)
+#define LMR(handle)                     ARGUMENT(handle, UAL_MR, IT_ERR_INVALID_LMR)
+#define RMR(handle)                     ARGUMENT(handle, UAL_MW, IT_ERR_INVALID_RMR)
+#define EVD(handle)                     ARGUMENT(handle, UAL_EVD, IT_ERR_INVALID_EVD)
+#define EP(handle)                      ARGUMENT(handle, UAL_EP, IT_ERR_INVALID_EP)
+#define SRQ(handle)                     ARGUMENT(handle, UAL_SRQ, IT_ERR_INVALID_SRQ)
+#define AH(handle)                      ARGUMENT(handle, UAL_AH, IT_ERR_INVALID_AH)
+#define UD_SVC(handle)                  ARGUMENT(handle, UAL_UD_REQUEST, IT_ERR_INVALID_UD_SVC)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* --- memory --- */
 
-it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elts, it_lmr_flag_t flags,
-                                   uint32_t shared_id, it_lmr_handle_t *lmr_handle)
+it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elts,
+                                   it_lmr_flag_t flags, uint32_t shared_id,
+                                   it_lmr_handle_t *lmr_handle)
 {
     REFUSE(PZ(pz_handle));
 }
@@ -59,8 +61,8 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
     REFUSE(LMR(lmr_handle), EP(ep_handle));
 }
 
-it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle, it_dto_cookie_t cookie,
-                          it_dto_flags_t dto_flags)
+it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
+                          it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
     REFUSE(LMR(lmr_handle), EP(ep_handle));
 }
@@ -81,7 +83,8 @@ it_status_t it_rmr_create10(it_pz_handle_t pz_handle, it_rmr_handle_t *rmr_handl
     REFUSE(PZ(pz_handle));
 }
 
-it_status_t it_rmr_create20(it_pz_handle_t pz_handle, it_rmr_type_t rmr_type, it_rmr_handle_t *rmr_handle)
+it_status_t it_rmr_create20(it_pz_handle_t pz_handle, it_rmr_type_t rmr_type,
+                            it_rmr_handle_t *rmr_handle)
 {
     REFUSE(PZ(pz_handle));
 }
@@ -91,7 +94,8 @@ it_status_t it_rmr_free(it_rmr_handle_t rmr_handle)
     REFUSE(RMR(rmr_handle));
 }
 
-it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask, it_rmr_param_t *params)
+it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
+                         it_rmr_param_t *params)
 {
     REFUSE(RMR(rmr_handle));
 }
@@ -112,8 +116,8 @@ it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle
     REFUSE(RMR(rmr_handle), LMR(lmr_handle), EP(ep_handle));
 }
 
-it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle, it_dto_cookie_t cookie,
-                          it_dto_flags_t dto_flags)
+it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
+                          it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
     REFUSE(RMR(rmr_handle), EP(ep_handle));
 }
@@ -126,7 +130,8 @@ it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     REFUSE(EVD(evd_handle));
 }
 
-it_status_t it_evd_callback_attach(it_evd_handle_t evd_handle, it_evd_callback_rtn_t callback, void *arg)
+it_status_t it_evd_callback_attach(it_evd_handle_t evd_handle, it_evd_callback_rtn_t callback,
+                                   void *arg)
 {
     REFUSE(EVD(evd_handle));
 }
@@ -140,7 +145,7 @@ it_status_t it_evd_callback_detach(it_evd_handle_t evd_handle)
 it_status_t itx_aevd_wait(it_evd_handle_t evd_handle, uint64_t timeout, size_t max_event_count,
                           it_event_t *events, size_t *events_count)
 {
-    REFUSE({evd_handle, UAL_EVD, IT_ERR_INVALID_AEVD});
+    REFUSE(ARGUMENT(evd_handle, UAL_EVD, IT_ERR_INVALID_AEVD));
 }
 
 /* --- endpoints and connections --- */
@@ -149,8 +154,8 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
                             it_evd_handle_t recv_sevd_handle, const it_ep_attributes_t *ep_attr,
                             size_t spigot_id, it_ep_handle_t *ep_handle)
 {
-    REFUSE(PZ(pz_handle), {request_sevd_handle, UAL_EVD, IT_ERR_INVALID_REQ_EVD},
-           {recv_sevd_handle, UAL_EVD, IT_ERR_INVALID_RECV_EVD});
+    REFUSE(PZ(pz_handle), ARGUMENT(request_sevd_handle, UAL_EVD, IT_ERR_INVALID_REQ_EVD),
+           ARGUMENT(recv_sevd_handle, UAL_EVD, IT_ERR_INVALID_RECV_EVD));
 }
 
 it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
@@ -194,16 +199,18 @@ it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     REFUSE(SRQ(srq_handle));
 }
 
-it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask, it_srq_param_t *params)
+it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
+                         it_srq_param_t *params)
 {
     REFUSE(SRQ(srq_handle));
 }
 
 /* --- data transfer --- */
 
-it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
-                                    size_t num_segments, it_dto_cookie_t cookie,
-                                    it_dto_flags_t dto_flags, it_rmr_context_t rmr_context)
+it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
+                                    const it_lmr_triplet_t *local_segments, size_t num_segments,
+                                    it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
+                                    it_rmr_context_t rmr_context)
 {
     REFUSE(EP(ep_handle));
 }
@@ -221,10 +228,10 @@ it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *l
     REFUSE(EP(ep_handle));
 }
 
-it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle, const it_rmr_triplet_t *local_segments,
-                                     size_t num_segments, it_dto_cookie_t cookie,
-                                     it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
-                                     it_rmr_context_t rmr_context)
+it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
+                                     const it_rmr_triplet_t *local_segments, size_t num_segments,
+                                     it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
+                                     it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
 {
     REFUSE(EP(ep_handle));
 }
@@ -262,13 +269,14 @@ it_status_t it_address_handle_query(it_addr_handle_t addr_handle, it_addr_param_
     REFUSE(AH(addr_handle));
 }
 
-it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual, it_evd_handle_t reply_evd,
+it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
+                                                it_evd_handle_t reply_evd,
                                                 const it_path_t *destination_path,
                                                 const unsigned char *private_data,
                                                 size_t private_data_length,
                                                 it_ud_svc_req_handle_t *ud_svc_handle)
 {
-    REFUSE({reply_evd, UAL_EVD, IT_ERR_INVALID_CONN_EVD});
+    REFUSE(ARGUMENT(reply_evd, UAL_EVD, IT_ERR_INVALID_CONN_EVD));
 }
 
 it_status_t it_ud_service_request(it_ud_svc_req_handle_t ud_svc_handle)
@@ -289,9 +297,9 @@ it_status_t it_ud_service_request_handle_free(it_ud_svc_req_handle_t ud_svc_hand
 }
 
 /* No UD service request can arrive, so no identifier is known. */
-it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id, it_ud_svc_req_status_t status,
-                                it_remote_ep_info_t ep_info, const unsigned char *private_data,
-                                size_t private_data_length)
+it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
+                                it_ud_svc_req_status_t status, it_remote_ep_info_t ep_info,
+                                const unsigned char *private_data, size_t private_data_length)
 {
     return itapi_bad_handle(IT_ERR_INVALID_UD_SVC_REQ_ID);
 }

@@ -258,7 +258,7 @@ static void note_symbol(struct kal_elf_summary *summary, const char *name)
             summary->major[summary->majors++] = major;
         return;
     }
-    if (is_common(name))
+    if (!*name || is_common(name))
         return;
     if (!summary->foreign++)
         snprintf(summary->foreign_name, sizeof summary->foreign_name, "%s", name);

@@ -204,7 +204,6 @@ void fk_hold(bool hold)
 static void deliver_request(struct news *news)
 {
     struct kal_connection *connection = calloc(1, sizeof(*connection));
-    void *context = NULL;
 
     connection->undecided = true;
     connection->lane = lane_context;
@@ -216,10 +215,9 @@ static void deliver_request(struct news *news)
     fk.connections++;
     fk.connection = connection;
     pthread_mutex_unlock(&lock);
-    upper->connection_request(news->listener->context, connection, &news->request, &context);
+    upper->connection_request(news->listener->context, connection, &news->request,
+                              &connection->context);
     pthread_mutex_lock(&lock);
-    if (!connection->context)
-        connection->context = context;
     connection->upcall = false;
     news->listener->upcall = false;
     pthread_cond_broadcast(&changed);

@@ -10,6 +10,7 @@
 
 #include "ual/ep_fsm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define STATES 8

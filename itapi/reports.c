@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Reports for people and tools: version, options, configuration, reasons, counters. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "itapi_private.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *itx_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
+/* --- options --- */
+
+/* Copies that live as long as the process: what ual tells is lent. Made once, under the lock. */
+static struct {
+    pthread_mutex_t lock;
+    bool made, failed;
+    struct itx_option *options;
+    size_t count;
+    char *source;
+} copies = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static const char *copy(const char *text)
+{
+    char *own = text && *text ? strdup(text) : NULL;
+
+    if (text && *text && !own)
+        copies.failed = true;
+    return own ? own : "";
+}
+
+/* "interface" options of a provider stand in sections of interfaces that it serves. */
+static const char *section_name(const struct ual_option *option)
+{
+    char *name;
+
+    if (!option->provider)
+        return copy(option->section);
+    if (asprintf(&name, "%s (provider %s)", option->section, option->provider) >= 0)
+        return name;
+    copies.failed = true;
+    return "";
+}
+
+static void keep_option(const struct ual_option *option, void *arg)
+{
+    struct itx_option *more = realloc(copies.options, (copies.count + 1) * sizeof(*more));
+
+    (void)arg;
+    if (!more) {
+        copies.failed = true;
+        return;
+    }
+    copies.options = more;
+    more[copies.count++] = (struct itx_option){
+        .section = section_name(option),
+        .name = copy(option->name),
+        .type = copy(option->type),
+        .def = copy(option->value),
+        .unit = copy(option->unit),
+        .text = copy(option->text),
+    };
+}
+
+it_status_t itx_option_list(const struct itx_option **options, size_t *count)
+{
+    enum ual_status status = UAL_OK;
+    CANCEL_OFF();
+
+    if (!options || !count)
+        return IT_ERR_FAULT;
+    pthread_mutex_lock(&copies.lock);
+    if (!copies.made) {
+        copies.failed = false;
+        copies.count =
+            0; /* after a failure the strings copied so far are left: it was out of memory */
+        status = ual_option_list(keep_option, NULL);
+        if (status == UAL_OK && copies.failed)
+            status = UAL_ERR_NO_RESOURCES;
+        copies.made = status == UAL_OK;
+    }
+    if (copies.made) {
+        *options = copies.options;
+        *count = copies.count;
+    }
+    pthread_mutex_unlock(&copies.lock);
+    return itapi_status(status);
+}
+
+/* --- configuration --- */
+
+it_status_t itx_config_write(itx_line_fn fn, void *arg)
+{
+    CANCEL_OFF();
+
+    if (!fn)
+        return IT_ERR_FAULT;
+    return itapi_status(ual_config_write(fn, arg));
+}
+
+it_status_t itx_config_source(const char **path)
+{
+    char text[PATH_MAX];
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!path)
+        return IT_ERR_FAULT;
+    status = ual_config_source(text, sizeof(text));
+    if (status != UAL_OK)
+        return itapi_status(status);
+    pthread_mutex_lock(&copies.lock);
+    if (text[0] && (!copies.source || strcmp(copies.source, text)))
+        copies.source = strdup(text); /* an earlier one stays: somebody may have it */
+    if (text[0] && !copies.source)
+        status = UAL_ERR_NO_RESOURCES;
+    else
+        *path = text[0] ? copies.source : NULL;
+    pthread_mutex_unlock(&copies.lock);
+    return itapi_status(status);
+}
+
+/* --- reasons --- */
+
+static const char *text_of(const char *text)
+{
+    return text ? text : "";
+}
+
+struct provider_receiver {
+    itx_report_fn fn;
+    void *arg;
+};
+
+static void tell_provider(const struct ual_provider *provider, void *arg)
+{
+    const struct provider_receiver *receiver = arg;
+    struct itx_provider_report report = {
+        .provider = provider->name,
+        .path = text_of(provider->path),
+        .usable = provider->usable,
+        .reason = text_of(provider->usable && provider->description ? provider->description
+                                                                    : provider->reason),
+        .advice = text_of(provider->advice),
+        .abi_major = provider->abi_major,
+        .abi_minor = provider->abi_minor,
+    };
+
+    receiver->fn(&report, receiver->arg);
+}
+
+it_status_t itx_provider_why(itx_report_fn fn, void *arg)
+{
+    struct provider_receiver receiver = { fn, arg };
+    CANCEL_OFF();
+
+    return fn ? itapi_status(ual_provider_list(tell_provider, &receiver)) : IT_ERR_FAULT;
+}
+
+struct interface_receiver {
+    itx_interface_report_fn fn;
+    void *arg;
+};
+
+static void tell_interface(const struct ual_interface *interface, void *arg)
+{
+    const struct interface_receiver *receiver = arg;
+    struct itx_interface_report report = {
+        .interface = text_of(interface->name),
+        .provider = interface->provider,
+        .device = interface->device,
+        .usable = interface->usable,
+        .reason = text_of(interface->reason),
+        .advice = text_of(interface->advice),
+    };
+
+    receiver->fn(&report, receiver->arg);
+}
+
+it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg)
+{
+    struct interface_receiver receiver = { fn, arg };
+    CANCEL_OFF();
+
+    return fn ? itapi_status(ual_interface_list(tell_interface, &receiver)) : IT_ERR_FAULT;
+}
+
+/* --- counters --- */
+
+#define COUNTERS_MAX 128u
+
+it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_t *count)
+{
+    struct ual_object *object = ual_lookup_any((ual_handle)handle);
+    const char *names[COUNTERS_MAX];
+    uint64_t values[COUNTERS_MAX];
+    size_t exist = COUNTERS_MAX;
+    enum ual_status status;
+
+    if (!object || (object->type != UAL_IA && object->type != UAL_EP && object->type != UAL_EVD))
+        return itapi_bad_handle(IT_ERR_INVALID_HANDLE);
+    if (!count || (*count && !counters))
+        return IT_ERR_FAULT;
+    status = ual_counters(object, names, values, &exist);
+    if (status != UAL_OK)
+        return itapi_status(status);
+    for (size_t i = 0; i < exist && i < *count && i < COUNTERS_MAX; i++)
+        counters[i] = (struct itx_counter){ names[i], values[i] };
+    *count = exist < COUNTERS_MAX ? exist : COUNTERS_MAX;
+    return IT_SUCCESS;
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Objects of ual over a fake kal: handles, who keeps whom, what creation undoes when it fails, tear-down, reports. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "world.h"
+
+#include <string.h>
+
+/* --- handles --- */
+
+START_TEST(handles_of_each_type)
+{
+    struct ual_object *objects[] = { (struct ual_object *)ia,          (struct ual_object *)pz,
+                                     (struct ual_object *)dto_evd,     &ep->object,
+                                     (struct ual_object *)listen_point };
+    enum ual_type types[] = { UAL_IA, UAL_PZ, UAL_EVD, UAL_EP, UAL_LISTEN };
+
+    for (size_t i = 0; i < 5; i++) {
+        ual_handle handle = ual_handle_of(objects[i]);
+
+        ck_assert_ptr_eq(ual_lookup_any(handle), objects[i]);
+        for (int type = 0; type < UAL_TYPE_COUNT; type++)
+            ck_assert_ptr_eq(ual_lookup(handle, (enum ual_type)type),
+                             (enum ual_type)type == types[i] ? objects[i] : NULL);
+        ck_assert_ptr_null(ual_lookup_any(handle ^ 1));
+        ck_assert_ptr_null(ual_lookup_any(handle + (UINT64_C(1) << 24)));
+    }
+    ck_assert_ptr_null(ual_lookup_any(0));
+    fails(ual_lookup_failed(), UAL_ERR_INVALID_HANDLE);
+}
+END_TEST
+
+START_TEST(stale_handles)
+{
+    ual_handle old = ual_handle_of(ep), newer;
+
+    ok(ual_ep_free(ep));
+    ck_assert_ptr_null(ual_lookup_any(old));
+    ep = make_ep();
+    newer = ual_handle_of(ep);
+    ck_assert_uint_ne(old, newer);
+    ck_assert_ptr_null(ual_lookup_any(old));
+    ck_assert_ptr_eq(ual_lookup(newer, UAL_EP), ep);
+}
+END_TEST
+
+START_TEST(contexts)
+{
+    uint64_t value = 1;
+
+    ck_assert(!ual_context_get(&ep->object, &value));
+    ck_assert_uint_eq(value, 1);
+    ual_context_set(&ep->object, 0);
+    ck_assert(ual_context_get(&ep->object, &value));
+    ck_assert_uint_eq(value, 0);
+}
+END_TEST
+
+/* --- who keeps whom --- */
+
+START_TEST(busy_zone)
+{
+    struct ual_pz *other;
+    struct ual_mr *mr;
+    char memory[16];
+
+    fails(ual_pz_free(pz), UAL_ERR_BUSY); /* the endpoint */
+    ok(ual_ep_free(ep));
+    ok(ual_mr_create(pz, memory, sizeof(memory), RI_ACCESS_LOCAL_READ, 0, 0, &mr));
+    fails(ual_pz_free(pz), UAL_ERR_BUSY);
+    ok(ual_pz_create(ia, &other));
+    ok(ual_mr_modify(mr, other, RI_ACCESS_LOCAL_READ));
+    ok(ual_pz_free(pz));
+    fails(ual_pz_free(other), UAL_ERR_BUSY);
+    ok(ual_mr_free(mr));
+    ok(ual_pz_free(other));
+}
+END_TEST
+
+START_TEST(busy_evds)
+{
+    fails(ual_evd_free(dto_evd), UAL_ERR_BUSY);
+    fails(ual_evd_free(connect_evd), UAL_ERR_BUSY);
+    fails(ual_evd_free(request_evd), UAL_ERR_BUSY);
+    ok(ual_listen_free(listen_point));
+    ok(ual_evd_free(request_evd));
+    ok(ual_ep_free(ep));
+    ok(ual_evd_free(connect_evd));
+    ok(ual_evd_free(dto_evd));
+}
+END_TEST
+
+START_TEST(busy_region)
+{
+    struct ual_mr *mr;
+    char memory[16];
+
+    ok(ual_mr_create(pz, memory, sizeof(memory), RI_ACCESS_LOCAL_READ, 0, 0, &mr));
+    fk_fail(FK_REGION_DESTROY, KAL_ERR_BUSY);
+    fails(ual_mr_free(mr), UAL_ERR_BUSY);
+    ck_assert_ptr_eq(ual_lookup(ual_handle_of(mr), UAL_MR), mr);
+    ok(ual_mr_free(mr));
+}
+END_TEST
+
+/* --- regions --- */
+
+START_TEST(regions)
+{
+    struct ual_mr *mr = NULL;
+    char memory[16];
+
+    fails(ual_mr_create(pz, memory, 0, 1, 0, 0, &mr), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_mr_create(pz, NULL, 16, 1, 0, 0, &mr), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_mr_create(pz, memory, UINT64_MAX, 1, 0, 0, &mr), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_mr_create(pz, (void *)1, fk.attr.max_mr_length + 1, 1, 0, 0, &mr), UAL_ERR_LIMIT);
+    ck_assert_ptr_null(mr);
+    ok(ual_mr_create(pz, memory, 16, RI_ACCESS_REMOTE_READ | RI_ACCESS_LOCAL_READ, 9, 5, &mr));
+    ck_assert_uint_eq(mr->lkey, 105);
+    ck_assert_uint_eq(mr->rkey, 205);
+    ck_assert_ptr_eq(mr->addr, memory);
+    ck_assert_uint_eq(mr->length, 16);
+    ck_assert_uint_eq(mr->flags, 9);
+    ck_assert_uint_eq(mr->shared_id, 5);
+    fk_fail(FK_REGION_MODIFY, KAL_ERR_ACCESS);
+    fails(ual_mr_modify(mr, NULL, RI_ACCESS_LOCAL_WRITE), UAL_ERR_ACCESS);
+    ck_assert_uint_eq(mr->lkey, 105);
+    ck_assert_uint_eq(mr->access, 5);
+    ok(ual_mr_modify(mr, NULL, RI_ACCESS_LOCAL_WRITE));
+    ck_assert_uint_eq(mr->lkey, 302);
+    ck_assert_uint_eq(mr->rkey, 402);
+    ck_assert_uint_eq(mr->access, RI_ACCESS_LOCAL_WRITE);
+}
+END_TEST
+
+/* --- endpoints --- */
+
+START_TEST(wrong_evds)
+{
+    struct ual_ep_attr attr = { .max_send_wr = 1, .max_recv_wr = 1 };
+    struct ual_ep *made = NULL;
+
+    fails(ual_ep_create(pz, connect_evd, dto_evd, connect_evd, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create(pz, dto_evd, request_evd, connect_evd, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create(pz, dto_evd, dto_evd, dto_evd, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create(pz, NULL, dto_evd, NULL, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
+    attr.max_payload = fk.attr.max_send + 1;
+    fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &made), UAL_ERR_LIMIT);
+    attr.max_payload = 0;
+    ok(ual_ep_create(pz, dto_evd, dto_evd, NULL, &attr, &made));
+    ck_assert_uint_eq(made->attr.max_send_wr, 2); /* as given by the provider */
+    ok(ual_ep_free(made));
+}
+END_TEST
+
+START_TEST(nothing_is_left_of_failures)
+{
+    static const enum fk_call calls[] = { FK_PD_CREATE, FK_CQ_CREATE, FK_QP_CREATE, FK_REGION_CREATE,
+                                          FK_LISTEN };
+    struct sockaddr_in any = address(0);
+    struct ual_evd_attr dto = { .stream = UAL_STREAM_DTO, .size = 4 };
+    struct ual_ep_attr attr = { .max_send_wr = 1, .max_recv_wr = 1 };
+    char memory[16];
+    void *out = NULL;
+
+    for (size_t i = 0; i < 5; i++) {
+        struct fk before = fk;
+        enum ual_status status = UAL_OK;
+
+        fk_fail(calls[i], KAL_ERR_QUOTA);
+        switch (calls[i]) {
+        case FK_PD_CREATE: status = ual_pz_create(ia, (struct ual_pz **)&out); break;
+        case FK_CQ_CREATE: status = ual_evd_create(ia, &dto, (struct ual_evd **)&out); break;
+        case FK_QP_CREATE:
+            status = ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, (struct ual_ep **)&out);
+            break;
+        case FK_REGION_CREATE:
+            status = ual_mr_create(pz, memory, 16, 1, 0, 0, (struct ual_mr **)&out);
+            break;
+        default:
+            status = ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL,
+                                       (struct ual_listen **)&out);
+        }
+        fails(status, UAL_ERR_NO_RESOURCES);
+        ck_assert_ptr_null(out);
+        ck_assert_int_eq(memcmp(&before, &fk, sizeof(fk)), 0);
+    }
+    ok(ual_listen_free(listen_point));
+    ok(ual_evd_free(request_evd)); /* is not bound any more by the one that failed */
+}
+END_TEST
+
+START_TEST(endpoint_that_cannot_be_freed)
+{
+    fk_fail(FK_QP_DESTROY, KAL_ERR_BUSY);
+    fails(ual_ep_free(ep), UAL_ERR_BUSY);
+    ck_assert_ptr_eq(ual_lookup(ual_handle_of(ep), UAL_EP), ep);
+    ok(ual_ep_free(ep));
+}
+END_TEST
+
+START_TEST(query_and_counters)
+{
+    const char *names[4];
+    uint64_t values[4];
+    struct ri_qp_info info;
+    size_t count = 4;
+
+    ok(ual_ep_query(ep, &info));
+    ck_assert_uint_eq(info.qpn, 17);
+    ok(ual_counters((struct ual_object *)ia, names, values, &count));
+    ck_assert_uint_eq(count, 1);
+    ck_assert_str_eq(names[0], "runs");
+    ok(ual_counters(&ep->object, names, values, &count));
+    fails(ual_counters((struct ual_object *)pz, names, values, &count), UAL_ERR_NOT_SUPPORTED);
+}
+END_TEST
+
+/* --- posts --- */
+
+static enum ual_status send_octets(uint32_t octets, uint16_t opcode)
+{
+    struct ri_sge sge = { .length = octets };
+    struct ri_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .cookie = 5 };
+
+    return ual_post_send(ep, &wr);
+}
+
+START_TEST(posts_by_state)
+{
+    struct ri_recv_wr receive = { .cookie = 6 };
+    struct ual_event event;
+
+    fails(send_octets(1, RI_WR_SEND), UAL_ERR_INVALID_STATE);
+    ok(ual_post_recv(ep, &receive));
+    ok(connect_to(ep, false));
+    fails(send_octets(1, RI_WR_SEND), UAL_ERR_INVALID_STATE);
+    fk_establish(fk.connection);
+    expect(connect_evd, UAL_ESTABLISHED);
+    ok(send_octets(1000, RI_WR_SEND));
+    event = next_event(dto_evd);
+    ck_assert_ptr_eq(event.wc.context, ep);
+    ck_assert_int_eq(event.wc.status, RI_WC_SUCCESS);
+    fails(send_octets(1001, RI_WR_SEND), UAL_ERR_LIMIT);
+    fails(send_octets(1001, RI_WR_SEND_INVALIDATE), UAL_ERR_LIMIT);
+    ok(send_octets(1001, RI_WR_RDMA_WRITE));
+    ok(send_octets(1001, RI_WR_RDMA_READ));
+    next_event(dto_evd);
+    next_event(dto_evd);
+    fk_end(fk.qp, RI_EVENT_LLP_RESET);
+    expect(connect_evd, UAL_BROKEN);
+    event = next_event(dto_evd);
+    ck_assert_uint_eq(event.wc.cookie, 6);
+    ck_assert_int_eq(event.wc.status, RI_WC_FLUSHED);
+    ok(send_octets(1, RI_WR_SEND));
+    ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED);
+    ok(ual_post_recv(ep, &receive));
+    ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED);
+}
+END_TEST
+
+START_TEST(full_queue)
+{
+    struct ri_recv_wr receive = { .cookie = 6 };
+
+    for (int i = 0; i < 8; i++)
+        ok(ual_post_recv(ep, &receive));
+    fails(ual_post_recv(ep, &receive), UAL_ERR_FULL);
+}
+END_TEST
+
+/* --- interface adapter --- */
+
+START_TEST(ia_attributes)
+{
+    struct ri_port_attr port = { .size = sizeof(port) };
+    struct sockaddr_in to = address(1);
+    struct sockaddr_storage source;
+
+    ck_assert_str_eq(ual_ia_name(ia), "fake0");
+    ck_assert_str_eq(ual_ia_provider(ia), "fake");
+    ck_assert_ptr_null(ual_ia_option(ia, "nonsense"));
+    ok(ual_ia_port(ia, &port));
+    ck_assert(port.online);
+    port.port = 1;
+    fails(ual_ia_port(ia, &port), UAL_ERR_INVALID_ARGUMENT);
+    ok(ual_ia_route(ia, 0, (struct sockaddr *)&to, &source));
+    ck_assert_int_eq(source.ss_family, AF_INET);
+    fails(ual_ia_route(ia, 1, (struct sockaddr *)&to, &source), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ia_route(ia, 0, NULL, &source), UAL_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(ual_ia_affiliated(ia), ual_handle_of(affiliated_evd));
+    ck_assert_uint_eq(ual_ia_unaffiliated(ia), 0);
+}
+END_TEST
+
+START_TEST(port_events)
+{
+    struct ual_evd *evd = make_evd(UAL_STREAM_UNAFFILIATED, 4);
+    struct ual_event event;
+
+    ck_assert_uint_eq(ual_ia_unaffiliated(ia), ual_handle_of(evd));
+    fk_rnic_event(RI_EVENT_PORT_DOWN, 0);
+    event = next_event(evd);
+    ck_assert_int_eq(event.async.type, RI_EVENT_PORT_DOWN);
+    expect_nothing(evd);
+    expect_nothing(affiliated_evd);
+}
+END_TEST
+
+START_TEST(dead_device)
+{
+    struct sockaddr_in any = address(0);
+    struct ual_listen *listen = NULL;
+    struct ual_pz *zone = NULL;
+    struct ri_qp_info info;
+
+    fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
+    fk_settle();
+    fails(ual_pz_create(ia, &zone), UAL_ERR_DEAD);
+    fails(connect_to(ep, false), UAL_ERR_DEAD);
+    fails(ual_ep_reset(ep), UAL_ERR_DEAD);
+    fails(ual_ep_query(ep, &info), UAL_ERR_DEAD);
+    fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_DEAD);
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen), UAL_ERR_DEAD);
+    ok(ual_ep_free(ep)); /* freeing works */
+}
+END_TEST
+
+START_TEST(listen_points)
+{
+    struct sockaddr_in any = address(0);
+    struct sockaddr_storage bound;
+    struct ual_listen *listen = NULL;
+    ual_handle evd;
+    uint32_t port = 9;
+
+    fails(ual_listen_create(ia, 1, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_listen_create(ia, 0, connect_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_listen_create(ia, 0, request_evd, NULL, true, NULL, &listen), UAL_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_LISTEN, KAL_ERR_ADDRESS_IN_USE);
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_ADDRESS_IN_USE);
+    ck_assert_ptr_null(listen);
+    ual_listen_query(listen_point, &bound, &evd, &port);
+    ck_assert_int_eq(bound.ss_family, AF_INET);
+    ck_assert_uint_eq(evd, ual_handle_of(request_evd));
+    ck_assert_uint_eq(port, 0);
+}
+END_TEST
+
+/* --- open and close --- */
+
+START_TEST(open_failures)
+{
+    struct ual_ia *made = NULL;
+
+    fk_reset();
+    fails(ual_ia_open("no such", &made), UAL_ERR_NO_INTERFACE);
+    fails(ual_ia_open(NULL, &made), UAL_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_RNIC_OPEN, KAL_ERR_PERMISSION);
+    fails(ual_ia_open("fake0", &made), UAL_ERR_PERMISSION);
+    fk_fail(FK_LANE_OPEN, KAL_ERR_NO_RESOURCES);
+    fails(ual_ia_open("fake0", &made), UAL_ERR_NO_RESOURCES);
+    ck_assert_ptr_null(made);
+    ck_assert_uint_eq(fk.rnics + fk.kals, 0);
+}
+END_TEST
+
+START_TEST(close_takes_everything)
+{
+    struct ual_mr *mr;
+    char memory[16];
+    ual_handle handles[6];
+    int fds = tc_fd_count(), threads = tc_thread_count();
+
+    open_world();
+    ok(ual_mr_create(pz, memory, 16, 1, 0, 0, &mr));
+    establish(ep);
+    make_ep();
+    ask(); /* undecided */
+    handles[0] = ual_handle_of(ia);
+    handles[1] = ual_handle_of(pz);
+    handles[2] = ual_handle_of(mr);
+    handles[3] = ual_handle_of(ep);
+    handles[4] = ual_handle_of(connect_evd);
+    handles[5] = ual_handle_of(listen_point);
+    close_world();
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_ptr_null(ual_lookup_any(handles[i]));
+    ck_assert_int_eq(tc_fd_count(), fds);
+    ck_assert_int_eq(tc_thread_count(), threads);
+}
+END_TEST
+
+START_TEST(close_waits_for_connections)
+{
+    open_world();
+    fk.close_timeout = "600000";
+    fk.close_again = 3;
+    close_world();
+    ck_assert_uint_eq(fk.closes, 4);
+    ck_assert_uint_eq(fk.forced, 0);
+}
+END_TEST
+
+START_TEST(close_forces_in_the_end)
+{
+    open_world();
+    fk.close_timeout = "1";
+    fk.close_again = 1000000;
+    close_world();
+    ck_assert_uint_eq(fk.forced, 1);
+}
+END_TEST
+
+static void *waiting(void *evd)
+{
+    static enum ual_status status;
+    struct ual_event event;
+
+    status = ual_evd_wait(evd, UINT64_MAX, &event, NULL);
+    return &status;
+}
+
+START_TEST(close_wakes_waiters)
+{
+    struct ual_evd *evd;
+    pthread_t thread;
+    void *status;
+
+    open_world();
+    evd = make_evd(UAL_STREAM_SOFTWARE, 4);
+    ck_assert_int_eq(pthread_create(&thread, NULL, waiting, evd), 0);
+    ck_assert(tc_until(ual_evd_free(evd) == UAL_ERR_BUSY, 10000)); /* it waits */
+    close_world();
+    ck_assert_int_eq(pthread_join(thread, &status), 0);
+    fails(*(enum ual_status *)status, UAL_ERR_ABORTED);
+}
+END_TEST
+
+/* --- reports and statuses --- */
+
+static unsigned int reported;
+
+static void see_interface(const struct ual_interface *interface, void *arg)
+{
+    ck_assert_str_eq(interface->name, "fake0");
+    ck_assert_str_eq(interface->provider, "fake");
+    ck_assert_str_eq(interface->device, "f");
+    ck_assert(interface->usable);
+    *(unsigned int *)arg += 1;
+}
+
+static void see_provider(const struct ual_provider *provider, void *arg)
+{
+    ck_assert_str_eq(provider->path, "(preopened)");
+    ck_assert_uint_eq(provider->abi_major, 1);
+    *(unsigned int *)arg += 10;
+}
+
+static void see_option(const struct ual_option *option, void *arg)
+{
+    ck_assert_str_eq(option->section, "ital");
+    ck_assert_str_eq(option->name, "spin");
+    ck_assert_str_eq(option->unit, "us");
+    *(unsigned int *)arg += 100;
+}
+
+static void see_line(const char *line, void *arg)
+{
+    ck_assert_str_eq(line, "[ital]");
+    *(unsigned int *)arg += 1000;
+}
+
+START_TEST(reports)
+{
+    char path[16] = "before";
+
+    fk_reset();
+    ok(ual_interface_list(see_interface, &reported));
+    ok(ual_provider_list(see_provider, &reported));
+    ok(ual_option_list(see_option, &reported));
+    ok(ual_config_write(see_line, &reported));
+    ck_assert_uint_eq(reported, 1111);
+    ok(ual_config_source(path, sizeof(path)));
+    ck_assert_str_eq(path, "");
+    ck_assert_uint_eq(fk.kals, 0);
+}
+END_TEST
+
+START_TEST(status_tables)
+{
+    for (int i = 0; i < UAL_STATUS_COUNT; i++) {
+        ck_assert_int_eq(strncmp(ual_status_name((enum ual_status)i), "UAL_", 4), 0);
+        for (int j = 0; j < i; j++)
+            ck_assert_str_ne(ual_status_name((enum ual_status)i), ual_status_name((enum ual_status)j));
+    }
+    ck_assert_ptr_nonnull(ual_status_name((enum ual_status)999));
+    for (int i = 0; i < KAL_STATUS_COUNT; i++)
+        ck_assert_int_eq(ual_status_of_kal((enum kal_status)i) == UAL_OK, i == KAL_OK);
+    for (int i = 0; i < RI_STATUS_COUNT; i++)
+        ck_assert_int_eq(ual_status_of_ri((enum ri_status)i) == UAL_OK, i == RI_OK);
+    fails(ual_status_of_ri(RI_ERR_QUEUE_FULL), UAL_ERR_FULL);
+    fails(ual_status_of_ri((enum ri_status)999), UAL_ERR_NO_RESOURCES);
+    fails(ual_status_of_kal((enum kal_status)999), UAL_ERR_NO_RESOURCES);
+    fails(ual_status_of_kal(KAL_ERR_DEVICE), UAL_ERR_DEAD);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("objects");
+    TCase *in_world = tcase_create("in an open IA"), *alone = tcase_create("open, close, reports");
+
+    tcase_add_checked_fixture(in_world, open_world, close_world);
+    tcase_add_test(in_world, handles_of_each_type);
+    tcase_add_test(in_world, stale_handles);
+    tcase_add_test(in_world, contexts);
+    tcase_add_test(in_world, busy_zone);
+    tcase_add_test(in_world, busy_evds);
+    tcase_add_test(in_world, busy_region);
+    tcase_add_test(in_world, regions);
+    tcase_add_test(in_world, wrong_evds);
+    tcase_add_test(in_world, nothing_is_left_of_failures);
+    tcase_add_test(in_world, endpoint_that_cannot_be_freed);
+    tcase_add_test(in_world, query_and_counters);
+    tcase_add_test(in_world, posts_by_state);
+    tcase_add_test(in_world, full_queue);
+    tcase_add_test(in_world, ia_attributes);
+    tcase_add_test(in_world, port_events);
+    tcase_add_test(in_world, dead_device);
+    tcase_add_test(in_world, listen_points);
+    suite_add_tcase(suite, in_world);
+    tcase_add_test(alone, open_failures);
+    tcase_add_test(alone, close_takes_everything);
+    tcase_add_test(alone, close_waits_for_connections);
+    tcase_add_test(alone, close_forces_in_the_end);
+    tcase_add_test(alone, close_wakes_waiters);
+    tcase_add_test(alone, reports);
+    tcase_add_test(alone, status_tables);
+    suite_add_tcase(suite, alone);
+    return tc_main(suite);
+}

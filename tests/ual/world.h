@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What most tests of ual stand on: an open IA over the fake kal with a zone, EVDs, and an endpoint. */
+#ifndef ITAL_TESTS_UAL_WORLD_H
+#define ITAL_TESTS_UAL_WORLD_H
+
+#include "fake_kal.h"
+#include "tc.h"
+
+#include "ual/ual_private.h"
+
+#include <arpa/inet.h>
+
+static struct ual_ia *ia;
+static struct ual_pz *pz;
+static struct ual_evd *dto_evd, *connect_evd, *request_evd, *affiliated_evd;
+static struct ual_ep *ep;
+static struct ual_listen *listen_point;
+
+#define ok(call) ck_assert_str_eq(ual_status_name(call), "UAL_OK")
+#define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
+
+static inline struct ual_evd *make_evd(enum ual_stream stream, uint32_t size)
+{
+    struct ual_evd_attr attr = { .stream = stream, .size = size };
+    struct ual_evd *evd = NULL;
+
+    ok(ual_evd_create(ia, &attr, &evd));
+    return evd;
+}
+
+static inline struct ual_ep *make_ep(void)
+{
+    struct ual_ep_attr attr = {
+        .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2,
+        .ird = 3, .ord = 4, .max_payload = 1000,
+    };
+    struct ual_ep *made = NULL;
+
+    ok(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &made));
+    return made;
+}
+
+static inline struct sockaddr_in address(uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons(port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+}
+
+static inline void open_world(void)
+{
+    struct sockaddr_in any = address(0);
+
+    fk_reset();
+    ok(ual_ia_open("fake0", &ia));
+    ok(ual_pz_create(ia, &pz));
+    dto_evd = make_evd(UAL_STREAM_DTO, 64);
+    connect_evd = make_evd(UAL_STREAM_CONNECTION, 8);
+    request_evd = make_evd(UAL_STREAM_REQUEST, 4);
+    affiliated_evd = make_evd(UAL_STREAM_AFFILIATED, 8);
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen_point));
+    ep = make_ep();
+}
+
+/* Closes what is left and proves that nothing is. */
+static inline void close_world(void)
+{
+    ok(ual_ia_close(ia));
+    ck_assert_uint_eq(fk.violations, 0);
+    ck_assert_uint_eq(fk.kals, 0);
+    ck_assert_uint_eq(fk.rnics, 0);
+    ck_assert_uint_eq(fk.pds + fk.cqs + fk.qps + fk.regions, 0);
+    ck_assert_uint_eq(fk.connections + fk.listeners, 0);
+}
+
+static inline struct ual_event next_event(struct ual_evd *evd)
+{
+    struct ual_event event;
+
+    ok(ual_evd_wait(evd, tc_timeout_ms(10000) * 1000ull, &event, NULL));
+    return event;
+}
+
+static inline struct ual_connection_event expect(struct ual_evd *evd, enum ual_connection_message message)
+{
+    struct ual_event event = next_event(evd);
+
+    ck_assert_int_eq(event.stream, UAL_STREAM_CONNECTION);
+    ck_assert_int_eq(event.connection.message, message);
+    return event.connection;
+}
+
+static inline void expect_nothing(struct ual_evd *evd)
+{
+    struct ual_event event;
+
+    fk_settle();
+    fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+}
+
+static inline void expect_state(struct ual_ep *which, enum ual_ep_state state)
+{
+    ck_assert_int_eq(atomic_load(&which->state), state);
+}
+
+static inline enum ual_status connect_to(struct ual_ep *which, bool three_way)
+{
+    struct sockaddr_in to = address(4791);
+    struct ual_connect connect = {
+        .destination = (struct sockaddr *)&to,
+        .timeout_us = UINT64_MAX,
+        .negotiate_depths = true,
+        .three_way = three_way,
+        .private_data = "hello",
+        .private_data_length = 5,
+    };
+
+    return ual_ep_connect(which, &connect);
+}
+
+/* An endpoint that is connected as the active side; ESTABLISHED is taken. */
+static inline void establish(struct ual_ep *which)
+{
+    ok(connect_to(which, false));
+    fk_establish(fk.connection);
+    expect(connect_evd, UAL_ESTABLISHED);
+    expect_state(which, UAL_EP_CONNECTED);
+}
+
+/* A peer's request; its event. */
+static inline struct ual_request_event ask(void)
+{
+    struct sockaddr_in local = address(7), peer = address(8);
+    struct ri_connect_request request = {
+        .size = sizeof(request), .private_data = "please", .private_data_length = 6,
+        .ird = 11, .ord = 12, .depths_valid = true,
+    };
+    struct ual_event event;
+
+    memcpy(&request.local, &local, sizeof(local));
+    memcpy(&request.peer, &peer, sizeof(peer));
+    fk_request(fk.listener, &request);
+    event = next_event(request_evd);
+    ck_assert_int_eq(event.stream, UAL_STREAM_REQUEST);
+    return event.request;
+}
+
+#endif
