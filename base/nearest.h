@@ -5,11 +5,12 @@
 
 #include <stddef.h>
 
-/* Damerau-Levenshtein distance (restricted), letter case ignored; words longer than 63 octets count as far. */
+/* Damerau-Levenshtein distance (restricted), letter case ignored; words longer than 63 octets count
+ * as far. */
 unsigned nearest_distance(const char *a, const char *b);
 
-/* Feed candidates one by one; `word` of the result is the nearest within a third of the longer length, or NULL.
- * Start with {.word = NULL}. The candidate's pointer is kept. */
+/* Feed candidates one by one; `word` of the result is the nearest within a third of the longer
+ * length, or NULL. Start with {.word = NULL}. The candidate's pointer is kept. */
 struct nearest {
     const char *word;
     unsigned distance;

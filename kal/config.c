@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration file. libinih splits names from values; lines are read here, so that each message names
- * the right line: every error stops the reading with one log line, everything merely unknown is warned about.
+ * The configuration file. libinih splits names from values; lines are read here, so that each
+ * message names the right line: every error stops the reading with one log line, everything merely
+ * unknown is warned about.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -29,8 +30,14 @@
 /* libinih tells of a section only with its first value: this one is added behind every header. */
 #define MARK "\001"
 
-enum section { SECTION_NONE, SECTION_UNKNOWN, SECTION_ITAL, SECTION_QUOTA, SECTION_POLICY,
-               SECTION_INTERFACE };
+enum section {
+    SECTION_NONE,
+    SECTION_UNKNOWN,
+    SECTION_ITAL,
+    SECTION_QUOTA,
+    SECTION_POLICY,
+    SECTION_INTERFACE
+};
 
 struct parser {
     struct kal_config *config;
@@ -39,11 +46,11 @@ struct parser {
     char *text; /* getline's */
     size_t room;
     unsigned line;
-    bool mark;                  /* a header was delivered, its mark is due */
-    enum kal_status status;     /* not KAL_OK: stop, already logged */
+    bool mark;              /* a header was delivered, its mark is due */
+    enum kal_status status; /* not KAL_OK: stop, already logged */
     enum section section;
     struct kal_interface_section *interface;
-    struct kal_setting *seen;   /* names of [ital] and [quota], for doubles */
+    struct kal_setting *seen; /* names of [ital] and [quota], for doubles */
 };
 
 /* ---- lists ---- */
@@ -243,7 +250,8 @@ static bool enter_section(struct parser *parser, const char *name)
 }
 
 /* Append, or replace the value of the same name with a warning. */
-static bool note(struct parser *parser, struct kal_setting **list, const char *name, const char *value)
+static bool note(struct parser *parser, struct kal_setting **list, const char *name,
+                 const char *value)
 {
     struct kal_setting *setting;
     char *copy = strdup(value);
@@ -317,7 +325,8 @@ static bool quota_value(struct parser *parser, const char *name, const char *val
         if (strcmp(option.name, name))
             continue;
         if (!kal_option_normal(&option, value, normal, &allowed) || *normal == '-') {
-            refuse(parser, name, value, *normal == '-' ? "a whole number, 0 for no limit" : allowed);
+            refuse(parser, name, value,
+                   *normal == '-' ? "a whole number, 0 for no limit" : allowed);
             return false;
         }
         parser->config->quota[kind] = strtoull(normal, NULL, 10);
@@ -465,7 +474,8 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
             goto free_config;
     } else if (!kal_log_configure(kal_values_get(read->ital, "log"), &allowed)) {
         kal_log(RI_LOG_WARNING, "%s: log = \"%s\" is ignored: allowed is %s",
-                read->source ? read->source : "defaults", kal_values_get(read->ital, "log"), allowed);
+                read->source ? read->source : "defaults", kal_values_get(read->ital, "log"),
+                allowed);
     }
     *config = read;
     return KAL_OK;
@@ -514,7 +524,9 @@ void kal_config_check_environment(char *const *environment)
             kal_log(RI_LOG_WARNING, "unknown environment variable %s; did you mean %s?", name,
                     near.word);
         else
-            kal_log(RI_LOG_WARNING, "unknown environment variable %s; known are ITAL_CONF, "
-                    "ITAL_PROVIDER_PATH and ITAL_LOG", name);
+            kal_log(RI_LOG_WARNING,
+                    "unknown environment variable %s; known are ITAL_CONF, "
+                    "ITAL_PROVIDER_PATH and ITAL_LOG",
+                    name);
     }
 }

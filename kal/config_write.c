@@ -15,7 +15,9 @@ static void tell(kal_option_fn fn, void *arg, const char *section, const char *p
                  const struct ri_option *options, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct kal_option option = { .section = section, .provider = provider, .option = options[i] };
+        struct kal_option option = { .section = section,
+                                     .provider = provider,
+                                     .option = options[i] };
 
         fn(&option, arg);
     }
@@ -50,7 +52,8 @@ struct writer {
     const char *provider; /* whose interface section is being written */
 };
 
-static void put(struct writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static void put(struct writer *writer, const char *format, ...)
 {
@@ -67,8 +70,9 @@ static void write_option(struct writer *writer, const struct ri_option *option, 
 {
     const char *unit = option->unit ? option->unit : "";
 
-    put(writer, "# %s [%s%s%s]", option->text ? option->text : "", option->type, *unit ? "; " : "", unit);
-    put(writer, "#%s = %s", option->name, value);
+    put(writer, "# %s [%s%s%s]", option->text ? option->text : "", option->type, *unit ? "; " : "",
+        unit);
+    put(writer, "#%s =%s%s", option->name, *value ? " " : "", value);
 }
 
 static void on_plain_option(const struct kal_option *option, void *arg)
@@ -108,11 +112,13 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
     const struct kal_provider *provider;
     bool any = false;
 
-    put(&writer, "# Configuration of ital: see ital.conf(5). Every option with its default; lines that begin "
+    put(&writer, "# Configuration of ital: see ital.conf(5). Every option with its default; lines "
+                 "that begin "
                  "with # have no effect.");
     kal_option_list(kal, on_plain_option, &writer);
     put(&writer, "%s", "");
-    put(&writer, "# An interface is a name for a device of a provider with its options. Devices are interfaces "
+    put(&writer, "# An interface is a name for a device of a provider with its options. Devices "
+                 "are interfaces "
                  "of their own name without any section.");
     if (kal_registry_search(kal) != KAL_OK)
         return;
@@ -125,5 +131,5 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
         kal_option_list(kal, on_interface_option, &writer);
     }
     if (!any)
-        write_interface(&writer, "softrdma");
+        write_interface(&writer, "NAME");
 }

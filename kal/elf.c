@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a shared object exports, read from its bytes. The dynamic segment is followed as the dynamic linker
- * does (section headers may lie); every offset is checked against the file, every structure copied out.
+ * What a shared object exports, read from its bytes. The dynamic segment is followed as the dynamic
+ * linker does (section headers may lie); every offset is checked against the file, every structure
+ * copied out.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,12 +19,12 @@
 #include <string.h>
 
 #if __SIZEOF_POINTER__ == 8
-#define OWN_CLASS ELFCLASS64
-#define SYM_BIND(info) ELF64_ST_BIND(info)
+#define OWN_CLASS             ELFCLASS64
+#define SYM_BIND(info)        ELF64_ST_BIND(info)
 #define SYM_VISIBILITY(other) ELF64_ST_VISIBILITY(other)
 #else
-#define OWN_CLASS ELFCLASS32
-#define SYM_BIND(info) ELF32_ST_BIND(info)
+#define OWN_CLASS             ELFCLASS32
+#define SYM_BIND(info)        ELF32_ST_BIND(info)
 #define SYM_VISIBILITY(other) ELF32_ST_VISIBILITY(other)
 #endif
 #if __BYTE_ORDER == __LITTLE_ENDIAN
@@ -64,7 +65,8 @@ struct table {
 };
 
 struct dynamic {
-    struct table symbols, strings, hash, gnu_hash; /* size: what is left of the segment in the file */
+    struct table symbols, strings, hash,
+        gnu_hash; /* size: what is left of the segment in the file */
     uint64_t string_size;
 };
 
@@ -155,7 +157,8 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
     }
     if (i == image->header.e_phnum)
         return false;
-    for (uint64_t at = 0; checked_inside(at, sizeof entry, 0, segment.p_filesz); at += sizeof entry) {
+    for (uint64_t at = 0; checked_inside(at, sizeof entry, 0, segment.p_filesz);
+         at += sizeof entry) {
         bool found = true;
 
         if (!checked_add((uint64_t)segment.p_offset, at, &offset) ||
@@ -177,7 +180,8 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
 }
 
 /* Word `index` of a table, false beyond its end. */
-static bool word_of(const struct image *image, const struct table *table, uint64_t index, uint32_t *out)
+static bool word_of(const struct image *image, const struct table *table, uint64_t index,
+                    uint32_t *out)
 {
     return index < table->size / sizeof *out &&
            copy_out(image, table->offset + index * sizeof *out, out, sizeof *out);
@@ -229,9 +233,10 @@ static bool count_symbols(const struct image *image, const struct dynamic *dynam
 /* Symbols that linkers and compilers put into every shared object. */
 static bool is_common(const char *name)
 {
-    static const char *const common[] = { "_init", "_fini", "_edata", "_end", "__bss_start",
-                                          "__end__", "__gcov_", "__llvm_", "__asan_", "__ubsan_",
-                                          "__tsan_", "__sanitizer_", "__odr_asan", "lprofDirMode" };
+    static const char *const common[] = { "_init",       "_fini",       "_edata",  "_end",
+                                          "__bss_start", "__end__",     "__gcov_", "__llvm_",
+                                          "__asan_",     "__ubsan_",    "__tsan_", "__sanitizer_",
+                                          "__odr_asan",  "lprofDirMode" };
 
     for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
         size_t length = strlen(common[i]);
@@ -252,7 +257,8 @@ static void note_symbol(struct kal_elf_summary *summary, const char *name)
     if (!strncmp(name, prefix, sizeof prefix - 1) && *digits &&
         !digits[strspn(digits, "0123456789")]) {
         for (; *digits; digits++) /* too many digits: no version that anyone speaks */
-            if (!checked_mul(major, 10u, &major) || !checked_add(major, (uint32_t)(*digits - '0'), &major))
+            if (!checked_mul(major, 10u, &major) ||
+                !checked_add(major, (uint32_t)(*digits - '0'), &major))
                 major = UINT32_MAX;
         if (summary->majors < KAL_ELF_MAJORS)
             summary->major[summary->majors++] = major;

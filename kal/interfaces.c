@@ -21,7 +21,8 @@ struct build {
     bool no_memory;
 };
 
-/* What enumerate is asked about: every device (default interfaces), or the device of one section. */
+/* What enumerate is asked about: every device (default interfaces), or the device of one
+ * section. */
 struct inquiry {
     struct build *build;
     struct kal_provider *provider;
@@ -227,8 +228,8 @@ static void unusable(struct build *build, struct kal_interface *interface, enum 
         assign(build, &interface->reason, "provider %s cannot list its devices (%s)",
                interface->provider_name, ri_status_name(status));
     else if (interface->device)
-        assign(build, &interface->reason, "provider %s has no device \"%s\"", interface->provider_name,
-               interface->device);
+        assign(build, &interface->reason, "provider %s has no device \"%s\"",
+               interface->provider_name, interface->device);
     else
         assign(build, &interface->reason, "provider %s has no device", interface->provider_name);
     assign(build, &interface->advice, "%s",
@@ -261,8 +262,8 @@ static const struct kal_provider *find_rejected(struct kal *kal, const char *nam
     LL_FOREACH (kal->registry.providers, provider) {
         base = strrchr(provider->path, '/');
         base = base ? base + 1 : provider->path;
-        if (!provider->usable && !strncmp(base, "vp_", 3) && !strncmp(base + 3, name, strlen(name)) &&
-            !strcmp(base + 3 + strlen(name), ".so"))
+        if (!provider->usable && !strncmp(base, "vp_", 3) &&
+            !strncmp(base + 3, name, strlen(name)) && !strcmp(base + 3 + strlen(name), ".so"))
             return provider;
     }
     return NULL;
@@ -280,8 +281,8 @@ static void no_provider(struct build *build, struct kal_interface *interface,
     } else if (near) {
         assign(build, &interface->reason, "there is no provider \"%s\"; did you mean \"%s\"?",
                interface->provider_name, near);
-        assign(build, &interface->advice, "correct provider of [interface %s] (%s:%u)", section->name,
-               source_of(build), section->line);
+        assign(build, &interface->advice, "correct provider of [interface %s] (%s:%u)",
+               section->name, source_of(build), section->line);
     } else {
         assign(build, &interface->reason, "there is no provider \"%s\"", interface->provider_name);
         assign(build, &interface->advice, "install vp_%s.so; searched were %s",
@@ -326,8 +327,8 @@ static void add_section(struct build *build, const struct kal_interface_section 
     }
     LL_FOREACH (section->settings, setting)
         set_option(build, interface, setting);
-    inquiry = (struct inquiry){ .build = build, .provider = interface->provider,
-                                .interface = interface };
+    inquiry =
+        (struct inquiry){ .build = build, .provider = interface->provider, .interface = interface };
     status = ask(&inquiry);
     if (status != RI_OK || !inquiry.seen)
         unusable(build, interface, status);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process's kal: made by the first kal_get, gone with the last kal_put, forgotten by a child. */
+/* The process's kal: made by the first kal_get, gone with the last kal_put, forgotten by a
+ * child. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,7 +12,8 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* Outermost lock of kal: held over making and ending the instance, never while a call below runs. */
+/* Outermost lock of kal: held over making and ending the instance, never while a call below
+ * runs. */
 static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kal *instance;
 
@@ -27,8 +29,8 @@ static enum kal_status make_policy(struct kal *kal)
     LL_FOREACH (kal->config->rules, rule) {
         status = kal_policy_add(kal->policy, rule->name, rule->value, why, sizeof why);
         if (status == KAL_ERR_CONFIGURATION)
-            kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", kal->config->source, rule->line, rule->name,
-                    rule->value, why);
+            kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", kal->config->source, rule->line,
+                    rule->name, rule->value, why);
         if (status != KAL_OK)
             return status;
     }
@@ -119,11 +121,12 @@ void kal_fork_child(void)
     kal_log_fork_child();
     if (!instance)
         return;
-    /* Another thread of the parent may have been changing the list, under a lock that is now nobody's;
-     * forward links stay walkable in between. */
+    /* Another thread of the parent may have been changing the list, under a lock that is now
+     * nobody's; forward links stay walkable in between. */
     for (rnic = instance->rnics; rnic; rnic = rnic->next)
         kal_cm_fork_child(rnic);
-    instance = NULL; /* its memory stays: freeing is not async-signal-safe, and ual may still point into it */
+    /* Its memory stays: freeing is not async-signal-safe, and ual may still point into it. */
+    instance = NULL;
 }
 
 const char *kal_config_source(struct kal *kal)

@@ -20,9 +20,10 @@ extern const size_t kal_interface_option_count;
 struct ri_option kal_quota_option(enum kal_account_kind kind);
 
 /*
- * Check a value against its option's type and write its normal form: "yes" or "no"; a plain decimal number in
- * the option's unit ("64k" of a size: "65536", "10s" of a time in ms: "10000"); an enum's word; other text as
- * it is. False with *allowed a static or option-owned text that says what is allowed.
+ * Check a value against its option's type and write its normal form: "yes" or "no"; a plain decimal
+ * number in the option's unit ("64k" of a size: "65536", "10s" of a time in ms: "10000"); an enum's
+ * word; other text as it is. False with *allowed a static or option-owned text that says what is
+ * allowed.
  */
 bool kal_option_normal(const struct ri_option *option, const char *value,
                        char normal[KAL_VALUE_MAX], const char **allowed);
@@ -30,8 +31,10 @@ bool kal_option_normal(const struct ri_option *option, const char *value,
 /* Values of the options of one provider: normal form, configured or default. */
 struct kal_values;
 struct kal_values *kal_values_create(const struct ri_option *options, size_t count);
-bool kal_values_set(struct kal_values *values, const char *name, const char *normal); /* false: memory */
-const char *kal_values_get(const struct kal_values *values, const char *name); /* NULL: unknown option */
+bool kal_values_set(struct kal_values *values, const char *name,
+                    const char *normal); /* false: memory */
+const char *kal_values_get(const struct kal_values *values,
+                           const char *name); /* NULL: unknown option */
 void kal_values_destroy(struct kal_values *values);
 
 /* ---- config.c: the file ---- */
@@ -51,10 +54,10 @@ struct kal_interface_section {
 };
 
 struct kal_config {
-    char *source;                  /* path read; NULL: defaults */
-    struct kal_values *ital;       /* normal forms of section [ital], environment applied */
+    char *source;            /* path read; NULL: defaults */
+    struct kal_values *ital; /* normal forms of section [ital], environment applied */
     uint64_t quota[KAL_ACCOUNT_KINDS];
-    struct kal_setting *rules;     /* section [policy], in the order of the file */
+    struct kal_setting *rules; /* section [policy], in the order of the file */
     struct kal_interface_section *interfaces;
     const char *env_provider_path; /* ITAL_PROVIDER_PATH or NULL; own copy */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a shared object exports, read from its bytes without running any of it. Pure; hostile input is fine. */
+/* What a shared object exports, read from its bytes without running any of it. Pure; hostile input
+ * is fine. */
 #ifndef ITAL_KAL_KAL_ELF_H
 #define ITAL_KAL_KAL_ELF_H
 
@@ -10,13 +11,13 @@
 #define KAL_ELF_MAJORS 8u
 
 enum kal_elf_result {
-    KAL_ELF_OK,          /* read; the summary tells */
-    KAL_ELF_NOT_ELF,     /* no ELF magic, or shorter than a header */
-    KAL_ELF_CLASS,       /* 32 bits for a 64-bit process or the reverse */
+    KAL_ELF_OK,      /* read; the summary tells */
+    KAL_ELF_NOT_ELF, /* no ELF magic, or shorter than a header */
+    KAL_ELF_CLASS,   /* 32 bits for a 64-bit process or the reverse */
     KAL_ELF_BYTE_ORDER,
-    KAL_ELF_MACHINE,     /* another processor; summary.machine */
-    KAL_ELF_TYPE,        /* not a shared object */
-    KAL_ELF_BROKEN,      /* truncated, or tables that point outside of the file */
+    KAL_ELF_MACHINE, /* another processor; summary.machine */
+    KAL_ELF_TYPE,    /* not a shared object */
+    KAL_ELF_BROKEN,  /* truncated, or tables that point outside of the file */
 };
 
 struct kal_elf_summary {

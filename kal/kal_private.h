@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of kal share: the instance, an open RNIC, and what each room offers to the others. */
+/* What the rooms of kal share: the instance, an open RNIC, and what each room offers to the
+ * others. */
 #ifndef ITAL_KAL_PRIVATE_H
 #define ITAL_KAL_PRIVATE_H
 
@@ -16,14 +17,14 @@
 /* The process's kal. Fixed between the first kal_get and the last kal_put unless marked. */
 struct kal {
     const struct kal_upper *upper;
-    unsigned count;                 /* under the instance mutex of kal.c: kal_get + open RNICs */
+    unsigned count; /* under the instance mutex of kal.c: kal_get + open RNICs */
     struct kal_config *config;
-    struct kal_policy *policy;      /* parsed from config */
-    struct kal_account account;     /* atomic inside */
-    struct kal_pins pins;           /* own lock */
-    struct kal_registry registry;   /* own lock */
-    pthread_mutex_t rnics_lock;     /* leaf: rnics only */
-    struct kal_rnic *rnics;         /* utlist, by next/prev; for fork and for listing */
+    struct kal_policy *policy;    /* parsed from config */
+    struct kal_account account;   /* atomic inside */
+    struct kal_pins pins;         /* own lock */
+    struct kal_registry registry; /* own lock */
+    pthread_mutex_t rnics_lock;   /* leaf: rnics only */
+    struct kal_rnic *rnics;       /* utlist, by next/prev; for fork and for listing */
 };
 
 struct kal_cm;      /* cm.c's part of an RNIC */
@@ -32,21 +33,21 @@ struct kal_monitor; /* monitor.c's */
 /* One open RNIC. Everything but the marked members is fixed at open. */
 struct kal_rnic {
     struct kal *kal;
-    void *context;                  /* ual's, for rnic_event */
-    const struct kal_upper *upper;  /* = kal->upper */
+    void *context;                 /* ual's, for rnic_event */
+    const struct kal_upper *upper; /* = kal->upper */
     const struct kal_provider *provider;
     struct ri_rnic *ri;
-    struct ri_host host;            /* host.context points back here; pass &host to a provider */
+    struct ri_host host; /* host.context points back here; pass &host to a provider */
     struct ri_rnic_attr attr;
-    struct ri_privileged_ops ops;   /* completed: no slot is NULL */
+    struct ri_privileged_ops ops; /* completed: no slot is NULL */
     struct ri_user_ops user_ops;
-    char *interface;                /* its name in the configuration */
-    char *device;                   /* NULL: the provider's default */
-    struct kal_values *options;     /* every option of the provider, as configured else default */
-    struct kal_account objects;     /* what is alive on this RNIC; no limits */
-    struct kal_cm *cm;              /* cm.c's */
-    struct kal_monitor *monitor;    /* monitor.c's, set by the first kal_lane_open */
-    struct kal_rnic *prev, *next;   /* kal->rnics, under rnics_lock */
+    char *interface;              /* its name in the configuration */
+    char *device;                 /* NULL: the provider's default */
+    struct kal_values *options;   /* every option of the provider, as configured else default */
+    struct kal_account objects;   /* what is alive on this RNIC; no limits */
+    struct kal_cm *cm;            /* cm.c's */
+    struct kal_monitor *monitor;  /* monitor.c's, set by the first kal_lane_open */
+    struct kal_rnic *prev, *next; /* kal->rnics, under rnics_lock */
 };
 
 /* ---- kal.c ---- */
@@ -66,7 +67,8 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
 enum ri_status kal_rnic_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
                                const struct sockaddr *local, const struct sockaddr *peer);
 
-/* Fill host, options and tables of an RNIC record that is opened or only probed (rnic.c, registry.c). */
+/* Fill host, options and tables of an RNIC record that is opened or only probed (rnic.c,
+ * registry.c). */
 void kal_rnic_host_init(struct kal_rnic *rnic);
 
 /* ---- account: take from the process and note on the RNIC, or refuse and log ---- */
@@ -74,8 +76,9 @@ enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind,
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 
 /* ---- monitor.c ---- */
-/* Report port up and down by rnic_event from runs of that lane; without libmnl, or where the provider does it
- * (RI_FEATURE_SPIGOT_EVENTS), nothing. Failure is logged and otherwise harmless. */
+/* Report port up and down by rnic_event from runs of that lane; without libmnl, or where the
+ * provider does it (RI_FEATURE_SPIGOT_EVENTS), nothing. Failure is logged and otherwise
+ * harmless. */
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
 void kal_monitor_stop(struct kal_rnic *rnic);
 
@@ -85,27 +88,32 @@ bool kal_log_wanted(enum ri_log_level level);
 /* "level[:stderr|syslog|FILE]". False with *why a static sentence. Takes effect at once. */
 bool kal_log_configure(const char *text, const char **why);
 bool kal_log_check(const char *text, const char **why); /* the same without effect */
-void kal_log_reset(void);      /* warnings to stderr; closes the file */
-void kal_log_fork_child(void); /* async-signal-safe */
+void kal_log_reset(void);                               /* warnings to stderr; closes the file */
+void kal_log_fork_child(void);                          /* async-signal-safe */
 
 /* ------------------------------------------------------------------------------------------------
- * What the connection manager (cm*.c) gives to the rest of kal. The calls of kal.h's section "Connections"
- * are the connection manager's too. It counts with kal_rnic_take/give (KAL_ACCOUNT_CONNECTION and
- * KAL_ACCOUNT_LISTENER), which is what kal_rnic_close looks at.
+ * What the connection manager (cm*.c) gives to the rest of kal. The calls of kal.h's section
+ * "Connections" are the connection manager's too. It counts with kal_rnic_take/give
+ * (KAL_ACCOUNT_CONNECTION and KAL_ACCOUNT_LISTENER), which is what kal_rnic_close looks at.
  */
 
 /* At open, after attr is known; sets rnic->cm. */
 enum kal_status kal_cm_open(struct kal_rnic *rnic);
 /* At close, after it was seen that no object of ual's is left and before the provider is closed.
- * KAL_ERR_AGAIN: work of the manager's own is still under way and `force` is not set. May be repeated. */
+ * KAL_ERR_AGAIN: work of the manager's own is still under way and `force` is not set. May be
+ * repeated. */
 enum kal_status kal_cm_close(struct kal_rnic *rnic, bool force);
-/* Frees rnic->cm, after the provider was closed (or when the open failed later). NULL cm: nothing. */
+/* Frees rnic->cm, after the provider was closed (or when the open failed later). NULL cm:
+ * nothing. */
 void kal_cm_free(struct kal_rnic *rnic);
-/* In the child: close descriptors that are in no lane's epoll set. Async-signal-safe, frees nothing. */
+/* In the child: close descriptors that are in no lane's epoll set. Async-signal-safe, frees
+ * nothing. */
 void kal_cm_fork_child(struct kal_rnic *rnic);
-/* Every qp_event passes here first. True: swallowed (it became a connection_event), false: passed on to ual. */
+/* Every qp_event passes here first. True: swallowed (it became a connection_event), false: passed
+ * on to ual. */
 bool kal_cm_qp_event(struct kal_rnic *rnic, void *qp_context, const struct ri_event *event);
-/* Called by kal_qp_destroy before the provider destroys the QP: a connection attached to it forgets it. */
+/* Called by kal_qp_destroy before the provider destroys the QP: a connection attached to it forgets
+ * it. */
 void kal_cm_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp);
 /* The set A upcalls of ri_host, for providers with RI_FEATURE_CONNECTION_SET_A. */
 void kal_cm_host_request(const struct ri_host *host, void *listener_context,

@@ -28,7 +28,8 @@ static const struct {
 };
 #define LEVELS (sizeof levels / sizeof *levels)
 
-/* The lock is a leaf: nothing is called under it but write and syslog. The level is read without it. */
+/* The lock is a leaf: nothing is called under it but write and syslog. The level is read without
+ * it. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int log_level = RI_LOG_WARNING;
 static enum sink log_sink = SINK_STDERR;
@@ -142,14 +143,15 @@ void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, v
         level = RI_LOG_ERROR;
     if (!kal_log_wanted(level))
         return;
-    head = snprintf(line, sizeof line, "ital: %s: %.200s%s", levels[level].name, prefix ? prefix : "",
-                    prefix ? ": " : "");
+    head = snprintf(line, sizeof line, "ital: %s: %.200s%s", levels[level].name,
+                    prefix ? prefix : "", prefix ? ": " : "");
     body = head < 0 ? -1 : vsnprintf(line + head, sizeof line - (size_t)head - 1, format, args);
     if (body >= 0) {
         length = (size_t)head + (size_t)body;
         if (length > sizeof line - 2)
             length = sizeof line - 2;
-        for (size_t i = 0; i < length; i++) /* names and paths come from outside: one line stays one */
+        for (size_t i = 0; i < length;
+             i++) /* names and paths come from outside: one line stays one */
             if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
                 line[i] = ' ';
         line[length] = '\n';

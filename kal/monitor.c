@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Watches the network interfaces that an RNIC's ports stand on. The netlink socket lies in lane 0's epoll set;
- * a message only says that something changed, the flags are then read, so that a lost message costs nothing.
+ * Watches the network interfaces that an RNIC's ports stand on. The netlink socket lies in lane 0's
+ * epoll set; a message only says that something changed, the flags are then read, so that a lost
+ * message costs nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -121,8 +122,8 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
     if (mnl_socket_bind(monitor->socket, RTMGRP_LINK, MNL_SOCKET_AUTOPID) < 0)
         goto close_socket;
     refresh(monitor, false);
-    if (rnic->upper->watch(lane_context, mnl_socket_get_fd(monitor->socket), EPOLLIN, on_message, monitor,
-                           &monitor->watch) != RI_OK)
+    if (rnic->upper->watch(lane_context, mnl_socket_get_fd(monitor->socket), EPOLLIN, on_message,
+                           monitor, &monitor->watch) != RI_OK)
         goto close_socket;
     rnic->monitor = monitor;
     return;
@@ -132,7 +133,8 @@ close_socket:
 free_monitor:
     free(monitor);
 failed:
-    kal_rnic_log(rnic, RI_LOG_WARNING, "network interfaces cannot be watched: no event will tell that a "
+    kal_rnic_log(rnic, RI_LOG_WARNING,
+                 "network interfaces cannot be watched: no event will tell that a "
                  "port goes down or comes up");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects: the provider's operation, with the account taken before and given back after. A refusal by
- * either side leaves nothing behind. Regions of providers that DMA are pinned here, before the provider sees them.
+ * Objects: the provider's operation, with the account taken before and given back after. A refusal
+ * by either side leaves nothing behind. Regions of providers that DMA are pinned here, before the
+ * provider sees them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -12,14 +13,16 @@
 #include <stdlib.h>
 
 /* Account around a create; the provider's answer decides. */
-static enum kal_status created(struct kal_rnic *rnic, enum kal_account_kind kind, enum ri_status status)
+static enum kal_status created(struct kal_rnic *rnic, enum kal_account_kind kind,
+                               enum ri_status status)
 {
     if (status != RI_OK)
         kal_rnic_give(rnic, kind, 1);
     return kal_status_of_ri(status);
 }
 
-static enum kal_status destroyed(struct kal_rnic *rnic, enum kal_account_kind kind, enum ri_status status)
+static enum kal_status destroyed(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                 enum ri_status status)
 {
     if (status == RI_OK)
         kal_rnic_give(rnic, kind, 1);
@@ -69,7 +72,8 @@ enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri
     return created(rnic, KAL_ACCOUNT_QP, rnic->ops.qp_create(pd, attr, qp));
 }
 
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp, const struct ri_qp_modify *modify)
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
+                              const struct ri_qp_modify *modify)
 {
     return kal_status_of_ri(rnic->ops.qp_modify(qp, modify));
 }
@@ -125,8 +129,8 @@ static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr
     return (rnic->attr.features & RI_FEATURE_DMA) && attr->addr && attr->length;
 }
 
-enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd, const struct ri_mr_attr *attr,
-                                  struct kal_region **region)
+enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr, struct kal_region **region)
 {
     struct region *made;
     enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_MR, 1);
@@ -161,8 +165,8 @@ give_account:
     return status;
 }
 
-enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region, struct ri_pd *pd,
-                                  const struct ri_mr_attr *attr)
+enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
+                                  struct ri_pd *pd, const struct ri_mr_attr *attr)
 {
     struct ri_mr_keys keys = region->keys;
     enum ri_status status = rnic->ops.mr_reregister(region->mr, pd, attr, &keys);

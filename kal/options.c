@@ -20,16 +20,17 @@ const struct ri_option kal_ital_options[] = {
       "Searched for providers (vp_*.so) before all other places." },
     { "log", "string", "warning:stderr", "LEVEL[:stderr|syslog|FILE]",
       "error, warning, info or debug, and where the lines go; ITAL_LOG overrides." },
-    { "spin", "time", "20", "us",
-      "How long a wait polls before it sleeps; 0: it sleeps at once." },
+    { "spin", "time", "20", "us", "How long a wait polls before it sleeps; 0: it sleeps at once." },
     { "default_interfaces", "bool", "yes", "",
       "Every usable device is an interface of its own name also when interface sections exist." },
 };
 const size_t kal_ital_option_count = sizeof kal_ital_options / sizeof *kal_ital_options;
 
 const struct ri_option kal_policy_options[] = {
-    { "rule1", "string", "allow any", "ACTION DIRECTION [to|from|on PREFIX] [port N[-M]] [user NAME]",
-      "rule1, rule2, ... in the order of the file, the first that matches decides; none: allow. ACTION: "
+    { "rule1", "string", "allow any",
+      "ACTION DIRECTION [to|from|on PREFIX] [port N[-M]] [user NAME]",
+      "rule1, rule2, ... in the order of the file, the first that matches decides; none: allow. "
+      "ACTION: "
       "allow, deny. DIRECTION: connect, listen, request, any." },
 };
 const size_t kal_policy_option_count = sizeof kal_policy_options / sizeof *kal_policy_options;
@@ -38,8 +39,8 @@ const struct ri_option kal_interface_options[] = {
     { "provider", "string", "", "name", "Provider of the interface; needed." },
     { "device", "string", "", "name", "Device of the provider; empty: its default." },
 };
-const size_t kal_interface_option_count =
-    sizeof kal_interface_options / sizeof *kal_interface_options;
+const size_t kal_interface_option_count = sizeof kal_interface_options /
+                                          sizeof *kal_interface_options;
 
 struct ri_option kal_quota_option(enum kal_account_kind kind)
 {
@@ -173,7 +174,8 @@ static bool normal_enum(const char *words, const char *value, char *normal)
 {
     size_t length;
 
-    for (const char *word = words + strspn(words, " "); *word; word += length + (word[length] == '|')) {
+    for (const char *word = words + strspn(words, " "); *word;
+         word += length + (word[length] == '|')) {
         length = strcspn(word, "|");
         if (length && strlen(value) == length && !strncasecmp(word, value, length)) {
             memcpy(normal, word, length);

@@ -2,8 +2,9 @@
 /*
  * Pinned pages, counted by range. Only for providers that DMA: those that copy need none.
  *
- * kal_pin works in three steps, so that a failure leaves nothing changed: find what is not locked yet inside
- * the range, account and mlock it piece by piece, and only then, with room reserved, change the table.
+ * kal_pin works in three steps, so that a failure leaves nothing changed: find what is not locked
+ * yet inside the range, account and mlock it piece by piece, and only then, with room reserved,
+ * change the table.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -76,8 +77,8 @@ static size_t first_behind(const struct kal_pins *pins, uintptr_t at)
 }
 
 /* The next piece of [*at, end) that no range covers; moves *at behind it. False: no more. */
-static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end, uintptr_t *gap_start,
-                     uintptr_t *gap_end)
+static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end,
+                     uintptr_t *gap_start, uintptr_t *gap_end)
 {
     size_t i = first_behind(pins, *at);
 
@@ -116,14 +117,15 @@ static enum ri_status refused(uintptr_t start, uintptr_t end, int error)
     struct rlimit limit = { 0, 0 };
 
     if (error == ENOMEM && !is_mapped(start, end)) {
-        kal_log(RI_LOG_ERROR, "%llu octets at %p cannot be pinned: not all of them are mapped", length,
-                (void *)start);
+        kal_log(RI_LOG_ERROR, "%llu octets at %p cannot be pinned: not all of them are mapped",
+                length, (void *)start);
         return RI_ERR_ADDRESS;
     }
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    kal_log(RI_LOG_ERROR, "%llu octets cannot be pinned: %s; the limit of locked memory is %llu octets, "
-            "raise it (ulimit -l, LimitMEMLOCK=, /etc/security/limits.conf)", length, strerror(error),
-            (unsigned long long)limit.rlim_cur);
+    kal_log(RI_LOG_ERROR,
+            "%llu octets cannot be pinned: %s; the limit of locked memory is %llu octets, "
+            "raise it (ulimit -l, LimitMEMLOCK=, /etc/security/limits.conf)",
+            length, strerror(error), (unsigned long long)limit.rlim_cur);
     return RI_ERR_NO_RESOURCES;
 }
 
@@ -132,8 +134,10 @@ static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr
     int error;
 
     if (!kal_account_take(pins->account, KAL_ACCOUNT_PINNED, end - start)) {
-        kal_log(RI_LOG_ERROR, "%llu more octets cannot be pinned: the quota is %llu; raise "
-                "max_pinned in section [quota]", (unsigned long long)(end - start),
+        kal_log(RI_LOG_ERROR,
+                "%llu more octets cannot be pinned: the quota is %llu; raise "
+                "max_pinned in section [quota]",
+                (unsigned long long)(end - start),
                 (unsigned long long)pins->account->limit[KAL_ACCOUNT_PINNED]);
         return RI_ERR_NO_RESOURCES;
     }
@@ -167,8 +171,9 @@ static enum ri_status lock_gaps(struct kal_pins *pins, uintptr_t start, uintptr_
 }
 
 /*
- * Room for one pin more. Every edge in the table is an edge of a live pin, so n of them make at most 2n - 1 ranges
- * and gaps; with that reserved here, neither the rest of kal_pin nor kal_unpin can run out of memory.
+ * Room for one pin more. Every edge in the table is an edge of a live pin, so n of them make at
+ * most 2n - 1 ranges and gaps; with that reserved here, neither the rest of kal_pin nor kal_unpin
+ * can run out of memory.
  */
 static bool reserve(struct kal_pins *pins)
 {

@@ -18,20 +18,21 @@ struct kal_pin_range {
 
 struct kal_pins {
     pthread_mutex_t lock; /* leaf; held over mlock and munlock */
-    struct kal_pin_range *ranges; /* sorted, disjoint, neighbours differ in count where they touch */
+    struct kal_pin_range
+        *ranges; /* sorted, disjoint, neighbours differ in count where they touch */
     size_t used, room;
-    size_t live; /* pins not undone yet */
-    struct kal_account *account;  /* KAL_ACCOUNT_PINNED */
-    bool dont_fork;               /* the kernel does not copy pinned pages on fork: MADV_DONTFORK */
+    size_t live;                 /* pins not undone yet */
+    struct kal_account *account; /* KAL_ACCOUNT_PINNED */
+    bool dont_fork;              /* the kernel does not copy pinned pages on fork: MADV_DONTFORK */
 };
 
 void kal_pins_init(struct kal_pins *pins, struct kal_account *account);
 void kal_pins_destroy(struct kal_pins *pins);
 
 /*
- * Pin the pages of [addr, addr + length). Logs a refusal with what to do.
- * RI_ERR_NO_RESOURCES: RLIMIT_MEMLOCK, the quota, or memory. RI_ERR_ADDRESS: not mapped. RI_ERR_INVALID_ARGUMENT:
- * empty or wrapping. Nothing changes then. May block.
+ * Pin the pages of [addr, addr + length). Logs a refusal with what to do. RI_ERR_NO_RESOURCES:
+ * RLIMIT_MEMLOCK, the quota, or memory. RI_ERR_ADDRESS: not mapped. RI_ERR_INVALID_ARGUMENT: empty
+ * or wrapping. Nothing changes then. May block.
  */
 enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length);
 /* Undo one kal_pin of exactly this range. Never fails. */

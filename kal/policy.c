@@ -21,8 +21,8 @@ enum { ANY_DIRECTION = -1 };
 struct rule {
     char *name;
     bool allow;
-    int direction;       /* enum ri_policy_direction or ANY_DIRECTION */
-    int family;          /* of the prefix; AF_UNSPEC: every address */
+    int direction; /* enum ri_policy_direction or ANY_DIRECTION */
+    int family;    /* of the prefix; AF_UNSPEC: every address */
     uint8_t address[16];
     unsigned bits;
     uint16_t port_first, port_last;
@@ -70,7 +70,8 @@ static void next_word(struct words *words)
     words->current = strtok_r(NULL, " \t", &words->state);
 }
 
-static bool wrong(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(struct words *words, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static bool wrong(struct words *words, const char *format, ...)
 {
@@ -129,8 +130,8 @@ static bool parse_ports(struct words *words, struct rule *rule)
     dash = strchr(words->current, '-');
     if (dash)
         *dash++ = '\0';
-    if (!number_of(words->current, 65535, &first) || !number_of(dash ? dash : words->current, 65535, &last) ||
-        first > last)
+    if (!number_of(words->current, 65535, &first) ||
+        !number_of(dash ? dash : words->current, 65535, &last) || first > last)
         return wrong(words, "a port is a number from 0 to 65535 or a range N-M");
     rule->any_port = false;
     rule->port_first = (uint16_t)first;
@@ -179,7 +180,8 @@ static bool parse_direction(struct words *words, struct rule *rule)
 
 static bool is_preposition(const char *word)
 {
-    return !strcmp(word, "to") || !strcmp(word, "from") || !strcmp(word, "on") || !strcmp(word, "at");
+    return !strcmp(word, "to") || !strcmp(word, "from") || !strcmp(word, "on") ||
+           !strcmp(word, "at");
 }
 
 static bool parse_rule(struct words *words, struct rule *rule)

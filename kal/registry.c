@@ -2,8 +2,9 @@
 /*
  * Finds provider files, looks at them, loads those that fit. What is rejected keeps its reason.
  *
- * libltdl is not thread-safe and shares its state with everyone in the process: all lt_* calls are made inside
- * one search under one process-wide mutex, modules stay resident, lt_dlexit is never called.
+ * libltdl is not thread-safe and shares its state with everyone in the process: all lt_* calls are
+ * made inside one search under one process-wide mutex, modules stay resident, lt_dlexit is never
+ * called.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,8 +36,8 @@
 #define PREOPENED "(preopened)"
 
 static pthread_mutex_t ltdl_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool ltdl_busy;   /* true inside lt_* calls */
-static bool ltdl_lost;           /* forked while another thread was inside them */
+static _Atomic bool ltdl_busy; /* true inside lt_* calls */
+static bool ltdl_lost;         /* forked while another thread was inside them */
 
 static char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -75,7 +77,8 @@ static struct kal_provider *provider_new(const char *path)
     return provider;
 }
 
-/* Keep why a file is not used. Both texts are taken over. KAL_ERR_NO_RESOURCES when one is missing. */
+/* Keep why a file is not used. Both texts are taken over. KAL_ERR_NO_RESOURCES when one is
+ * missing. */
 static enum kal_status reject(struct kal_provider *provider, char *reason, char *advice)
 {
     provider->reason = reason;
@@ -97,13 +100,14 @@ static enum kal_status reject_elf(struct kal_provider *provider, enum kal_elf_re
                       text_of("remove it, or install the provider again"));
     case KAL_ELF_CLASS:
     case KAL_ELF_BYTE_ORDER:
-        return reject(provider, text_of("it is built for %s than this program",
-                                        result == KAL_ELF_CLASS ? "another word size"
-                                                                : "another byte order"),
+        return reject(provider,
+                      text_of("it is built for %s than this program",
+                              result == KAL_ELF_CLASS ? "another word size" : "another byte order"),
                       text_of("install the provider built for this kind of program"));
     case KAL_ELF_MACHINE:
-        return reject(provider, text_of("it is built for another processor: %s",
-                                        kal_elf_machine_name(summary->machine)),
+        return reject(provider,
+                      text_of("it is built for another processor: %s",
+                              kal_elf_machine_name(summary->machine)),
                       text_of("install the provider built for this machine"));
     case KAL_ELF_TYPE:
         return reject(provider, text_of("it is not a shared object"),
@@ -137,9 +141,9 @@ static enum kal_status check_exports(struct kal_provider *provider,
     if (!summary->foreign)
         return KAL_OK;
     /* Symbols are opened locally, so they disturb nobody; the author should know. */
-    provider->advice = text_of("it exports %u other symbol%s (%s); a provider should export %s only",
-                               summary->foreign, summary->foreign == 1 ? "" : "s",
-                               summary->foreign_name, RI_PROVIDER_SYMBOL);
+    provider->advice = text_of(
+        "it exports %u other symbol%s (%s); a provider should export %s only", summary->foreign,
+        summary->foreign == 1 ? "" : "s", summary->foreign_name, RI_PROVIDER_SYMBOL);
     if (!provider->advice)
         return KAL_ERR_NO_RESOURCES;
     kal_log(RI_LOG_INFO, "%s: %s", provider->path, provider->advice);
@@ -193,9 +197,10 @@ static enum kal_status check_name(struct kal *kal, struct kal_provider *provider
 
     LL_FOREACH (kal->registry.providers, other) {
         if (other->usable && !strcmp(other->name, provider->name))
-            return reject(provider,
-                          text_of("provider \"%s\" was found in %s before", provider->name, other->path),
-                          text_of("remove one of the two files, or order the folders by provider_path"));
+            return reject(
+                provider,
+                text_of("provider \"%s\" was found in %s before", provider->name, other->path),
+                text_of("remove one of the two files, or order the folders by provider_path"));
     }
     provider->usable = true;
     return KAL_OK;
@@ -211,9 +216,10 @@ static enum kal_status adopt(struct kal *kal, struct kal_provider *provider,
             provider->abi_major = descriptor->abi_major;
             provider->abi_minor = descriptor->abi_minor;
         }
-        return reject(provider, text_of("%s (this library speaks RNICPI %u.%u)", reason, RI_ABI_MAJOR,
-                                        RI_ABI_MINOR),
-                      text_of("install the provider that fits this version of ital"));
+        return reject(
+            provider,
+            text_of("%s (this library speaks RNICPI %u.%u)", reason, RI_ABI_MAJOR, RI_ABI_MINOR),
+            text_of("install the provider that fits this version of ital"));
     }
     provider->abi_major = descriptor->abi_major;
     provider->abi_minor = descriptor->abi_minor;
@@ -242,8 +248,8 @@ static lt_dlhandle open_module(const char *path)
 }
 
 /*
- * libltdl binds lazily and swallows the linker's message. So the linker is asked first, to bind everything:
- * a function that is missing is told now and not in the middle of traffic.
+ * libltdl binds lazily and swallows the linker's message. So the linker is asked first, to bind
+ * everything: a function that is missing is told now and not in the middle of traffic.
  */
 static enum kal_status load(struct kal *kal, struct kal_provider *provider)
 {
@@ -286,12 +292,14 @@ static int is_module(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name);
 
-    return length > 6 && !strncmp(entry->d_name, "vp_", 3) && !strcmp(entry->d_name + length - 3, ".so");
+    return length > 6 && !strncmp(entry->d_name, "vp_", 3) &&
+           !strcmp(entry->d_name + length - 3, ".so");
 }
 
 static enum kal_status note_folder(struct kal_registry *registry, const char *folder)
 {
-    char *joined = registry->folders ? text_of("%s, %s", registry->folders, folder) : strdup(folder);
+    char *joined = registry->folders ? text_of("%s, %s", registry->folders, folder)
+                                     : strdup(folder);
 
     if (!joined)
         return KAL_ERR_NO_RESOURCES;
@@ -301,7 +309,8 @@ static enum kal_status note_folder(struct kal_registry *registry, const char *fo
 }
 
 /* A folder that was asked for but is not there is a row of its own. */
-static enum kal_status add_missing(struct kal *kal, const char *folder, int error, const char *origin)
+static enum kal_status add_missing(struct kal *kal, const char *folder, int error,
+                                   const char *origin)
 {
     struct kal_provider *provider = provider_new(folder);
 
@@ -352,7 +361,8 @@ static bool same_folder(const char *a, const char *b)
 {
     struct stat one, other;
 
-    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
 }
 
 /* "ital" beside the loaded library (lib/libital.so, lib/ital), then the installed folder. */
@@ -363,7 +373,8 @@ static enum kal_status search_standard(struct kal *kal)
     const char *slash;
     Dl_info self;
 
-    if (dladdr((const void *)&ltdl_lock, &self) && self.dli_fname) {
+    /* Linked into a program, the path is its argv[0]: not to be trusted where rights were gained. */
+    if (!getauxval(AT_SECURE) && dladdr((const void *)&ltdl_lock, &self) && self.dli_fname) {
         slash = strrchr(self.dli_fname, '/');
         if (slash) {
             folder = text_of("%.*s/ital", (int)(slash - self.dli_fname), self.dli_fname);
@@ -417,7 +428,8 @@ static enum kal_status search(struct kal *kal)
     enum kal_status status = KAL_OK;
 
     if (ltdl_lost) {
-        kal_log(RI_LOG_ERROR, "providers cannot be loaded: this process was forked while its parent "
+        kal_log(RI_LOG_ERROR,
+                "providers cannot be loaded: this process was forked while its parent "
                 "was loading them; fork before or after");
         return KAL_ERR_NO_RESOURCES;
     }

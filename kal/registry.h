@@ -12,15 +12,15 @@ struct kal_interface_section;
 
 /* One provider file that was looked at. */
 struct kal_provider {
-    char *path;                  /* or "(preopened)" */
+    char *path;                         /* or "(preopened)" */
     char *name, *version, *description; /* NULL: not read */
     uint16_t abi_major, abi_minor;
     bool usable;
-    char *reason, *advice;       /* when not usable; advice also when usable with a doubt */
+    char *reason, *advice; /* when not usable; advice also when usable with a doubt */
     const struct ri_provider *descriptor; /* when usable; resident */
-    struct ri_privileged_ops ops; /* completed */
+    struct ri_privileged_ops ops;         /* completed */
     struct ri_user_ops user_ops;
-    struct kal_provider *next;   /* in search order */
+    struct kal_provider *next; /* in search order */
 };
 
 struct kal_registry {
@@ -35,9 +35,9 @@ struct kal_interface {
     char *name, *provider_name, *device, *reason, *advice;
     enum ri_transport transport;
     bool usable;
-    bool configured_wrong;       /* not usable because of a value in the file */
+    bool configured_wrong; /* not usable because of a value in the file */
     struct kal_provider *provider;
-    struct kal_values *options;  /* when the provider is there */
+    struct kal_values *options; /* when the provider is there */
     struct kal_interface *next;
 };
 

@@ -28,9 +28,11 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
 enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
 {
     if (!kal_account_take(&rnic->kal->account, kind, amount)) {
-        kal_rnic_log(rnic, RI_LOG_ERROR, "the quota of %llu %s is used up; free some, or raise %s in "
-                     "section [quota]", (unsigned long long)rnic->kal->account.limit[kind],
-                     kal_account_text(kind), kal_account_option(kind));
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "the quota of %llu %s is used up; free some, or raise %s in "
+                     "section [quota]",
+                     (unsigned long long)rnic->kal->account.limit[kind], kal_account_text(kind),
+                     kal_account_option(kind));
         return KAL_ERR_QUOTA;
     }
     kal_account_take(&rnic->objects, kind, amount); /* has no limits */
@@ -49,18 +51,17 @@ enum ri_status kal_rnic_policy(struct kal_rnic *rnic, enum ri_policy_direction d
     static const char *const names[] = { [RI_POLICY_CONNECT] = "connecting",
                                          [RI_POLICY_LISTEN] = "listening",
                                          [RI_POLICY_REQUEST] = "a request" };
-    struct ri_policy_question question = { .size = sizeof question,
-                                           .direction = direction,
-                                           .local = local,
-                                           .peer = peer };
+    struct ri_policy_question question = {
+        .size = sizeof question, .direction = direction, .local = local, .peer = peer
+    };
     const char *rule;
 
     if ((unsigned)direction >= sizeof names / sizeof *names)
         return RI_ERR_PERMISSION;
     if (kal_policy_allows(rnic->kal->policy, &question, geteuid(), &rule))
         return RI_OK;
-    kal_rnic_log(rnic, RI_LOG_WARNING, "%s is denied by %s in section [policy] of %s", names[direction],
-                 rule, rnic->kal->config->source);
+    kal_rnic_log(rnic, RI_LOG_WARNING, "%s is denied by %s in section [policy] of %s",
+                 names[direction], rule, rnic->kal->config->source);
     return RI_ERR_PERMISSION;
 }
 
@@ -71,14 +72,16 @@ static const char *host_option(const struct ri_host *host, const char *name)
     return name ? kal_values_get(kal_rnic_of_host(host)->options, name) : NULL;
 }
 
-static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format, va_list args)
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
 {
     const struct kal_rnic *rnic = kal_rnic_of_host(host);
 
     kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
 }
 
-static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t length, bool writable)
+static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t length,
+                               bool writable)
 {
     (void)writable;
     return kal_pin(&kal_rnic_of_host(host)->kal->pins, addr, length);
@@ -89,7 +92,8 @@ static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
     kal_unpin(&kal_rnic_of_host(host)->kal->pins, addr, length);
 }
 
-static enum ri_status host_policy(const struct ri_host *host, const struct ri_policy_question *question)
+static enum ri_status host_policy(const struct ri_host *host,
+                                  const struct ri_policy_question *question)
 {
     return kal_rnic_policy(kal_rnic_of_host(host), question->direction, question->local,
                            question->peer);
@@ -102,7 +106,8 @@ static enum ri_status host_watch(const struct ri_host *host, void *lane_context,
     return kal_rnic_of_host(host)->upper->watch(lane_context, fd, events, ready, arg, watch);
 }
 
-static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch, uint32_t events)
+static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch,
+                                   uint32_t events)
 {
     return kal_rnic_of_host(host)->upper->rewatch(watch, events);
 }
@@ -117,7 +122,8 @@ static void host_timer_set(const struct ri_host *host, void *lane_context, struc
     kal_rnic_of_host(host)->upper->timer_set(lane_context, timer);
 }
 
-static void host_timer_cancel(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
+static void host_timer_cancel(const struct ri_host *host, void *lane_context,
+                              struct ri_timer *timer)
 {
     kal_rnic_of_host(host)->upper->timer_cancel(lane_context, timer);
 }
@@ -132,12 +138,14 @@ static void host_cq_event(const struct ri_host *host, void *cq_context)
     kal_rnic_of_host(host)->upper->cq_event(cq_context);
 }
 
-static void host_cq_error(const struct ri_host *host, void *cq_context, const struct ri_event *event)
+static void host_cq_error(const struct ri_host *host, void *cq_context,
+                          const struct ri_event *event)
 {
     kal_rnic_of_host(host)->upper->cq_error(cq_context, event);
 }
 
-static void host_qp_event(const struct ri_host *host, void *qp_context, const struct ri_event *event)
+static void host_qp_event(const struct ri_host *host, void *qp_context,
+                          const struct ri_event *event)
 {
     struct kal_rnic *rnic = kal_rnic_of_host(host);
 
@@ -145,12 +153,14 @@ static void host_qp_event(const struct ri_host *host, void *qp_context, const st
         rnic->upper->qp_event(qp_context, event);
 }
 
-static void host_srq_event(const struct ri_host *host, void *srq_context, const struct ri_event *event)
+static void host_srq_event(const struct ri_host *host, void *srq_context,
+                           const struct ri_event *event)
 {
     kal_rnic_of_host(host)->upper->srq_event(srq_context, event);
 }
 
-static void host_rnic_event(const struct ri_host *host, void *rnic_context, const struct ri_event *event)
+static void host_rnic_event(const struct ri_host *host, void *rnic_context,
+                            const struct ri_event *event)
 {
     kal_rnic_of_host(host)->upper->rnic_event(rnic_context, event);
 }
@@ -202,9 +212,11 @@ static enum kal_status explain(const char *name, const struct kal_interface *lis
     for (; list; list = list->next)
         nearest_try(&near, name, list->name);
     if (near.word)
-        kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; did you mean \"%s\"?", name, near.word);
+        kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; did you mean \"%s\"?", name,
+                near.word);
     else
-        kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; itinfo lists those that there are", name);
+        kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; itinfo lists those that there are",
+                name);
     return KAL_ERR_NO_INTERFACE;
 }
 
@@ -271,8 +283,10 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
     flaw = status != RI_OK ? ri_status_name(status) : attr_flaw(&rnic->attr);
     if (!flaw)
         return KAL_OK;
-    kal_rnic_log(rnic, RI_LOG_ERROR, "provider %s gives attributes that cannot be used: %s; install a "
-                 "provider that fits", rnic->provider->name, flaw);
+    kal_rnic_log(rnic, RI_LOG_ERROR,
+                 "provider %s gives attributes that cannot be used: %s; install a "
+                 "provider that fits",
+                 rnic->provider->name, flaw);
     rnic->ops.close(rnic->ri, true);
     return status != RI_OK ? kal_status_of_ri(status) : KAL_ERR_NO_INTERFACE;
 }
@@ -340,9 +354,9 @@ free_rnic:
 
 static bool objects_remain(const struct kal_rnic *rnic)
 {
-    static const enum kal_account_kind kinds[] = { KAL_ACCOUNT_PD, KAL_ACCOUNT_CQ,
-                                                   KAL_ACCOUNT_QP, KAL_ACCOUNT_SRQ,
-                                                   KAL_ACCOUNT_MR, KAL_ACCOUNT_MW,
+    static const enum kal_account_kind kinds[] = { KAL_ACCOUNT_PD,         KAL_ACCOUNT_CQ,
+                                                   KAL_ACCOUNT_QP,         KAL_ACCOUNT_SRQ,
+                                                   KAL_ACCOUNT_MR,         KAL_ACCOUNT_MW,
                                                    KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -45,7 +45,8 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 }
 
 /* Connecting a datagram socket sends nothing; it chooses route and source. */
-static enum kal_status ask_kernel(const struct sockaddr *destination, struct sockaddr_storage *source)
+static enum kal_status ask_kernel(const struct sockaddr *destination,
+                                  struct sockaddr_storage *source)
 {
     struct sockaddr_storage to, from;
     socklen_t length = length_of(destination), from_length = sizeof from;

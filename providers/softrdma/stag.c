@@ -164,18 +164,21 @@ enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struc
     return STAG_OK;
 }
 
+/* Counted before the test: stag_revoke() stores 0 and then looks at users, so either it waits or the test fails; nothing
+ * of an entry is read that somebody may be filling anew. */
 enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
                             uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **out)
 {
-    enum stag_result result = stag_check(table, stag, pd, access, to, length, memory, out);
+    struct stag_entry *entry = stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
+    enum stag_result result;
 
+    if (!entry)
+        return STAG_INVALID;
+    atomic_fetch_add(&entry->users, 1);
+    result = stag_check(table, stag, pd, access, to, length, memory, out);
     if (result != STAG_OK)
-        return result;
-    atomic_fetch_add(&(*out)->users, 1);
-    if (atomic_load(&(*out)->stag) == stag)
-        return STAG_OK;
-    stag_leave(*out); /* revoked between the two */
-    return STAG_INVALID;
+        stag_leave(entry);
+    return result;
 }
 
 void stag_leave(struct stag_entry *entry)

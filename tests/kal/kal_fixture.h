@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of kal share: a folder of providers, a configuration, the log as text, a recording upper. */
+/* What the tests of kal share: a folder of providers, a configuration, the log as text, a recording
+ * upper. */
 #ifndef ITAL_TESTS_KAL_FIXTURE_H
 #define ITAL_TESTS_KAL_FIXTURE_H
 
 #include "kal_private.h"
 #include "tc.h"
 
-/* Checked fixture: an empty folder becomes ITAL_PROVIDER_PATH, its file "log" the log at debug level, and
- * ITAL_CONF an empty file; ITAL_TEST_VP is unset. */
+/* Checked fixture: an empty folder becomes ITAL_PROVIDER_PATH, its file "log" the log at debug
+ * level, and ITAL_CONF an empty file; ITAL_TEST_VP is unset. */
 void fixture_setup(void);
 
 const char *fixture_folder(void);
-/* Copy a module built by this folder ("vp_test", "broken/vp_major2") into the folder, as `name` or as it is. */
+/* Copy a module built by this folder ("vp_test", "broken/vp_major2") into the folder, as `name` or
+ * as it is. */
 void fixture_module(const char *module, const char *name);
 const char *fixture_module_path(const char *module); /* static */
 void fixture_file(const char *name, const void *data, size_t length);
-void fixture_conf(const char *text);      /* the configuration file */
+void fixture_conf(const char *text); /* the configuration file */
 const char *fixture_conf_path(void);
-const char *fixture_log(void);            /* all lines so far; valid until the next call */
+const char *fixture_log(void);                /* all lines so far; valid until the next call */
 unsigned fixture_log_count(const char *text); /* lines that contain it */
 
 /* kal_get with the recording upper; must succeed. */

@@ -111,14 +111,18 @@ static const struct {
     { "[ital]\n\n; comment\n  = 5\n", ":4: \"= 5\" is no \"name = value\"" },
     { "[ital]\nspin = soon\n", ":2: spin = \"soon\": allowed is a whole number" },
     { "[ital]\nspin = 5\nspin = -5\n", ":3: spin = \"-5\": allowed is" },
-    { "[ital]\ndefault_interfaces = perhaps\n", ":2: default_interfaces = \"perhaps\": allowed is yes or no" },
+    { "[ital]\ndefault_interfaces = perhaps\n",
+      ":2: default_interfaces = \"perhaps\": allowed is yes or no" },
     { "[ital]\nlog = loud\n", ":2: log = \"loud\": allowed is error, warning, info or debug" },
     { "[ital]\nlog = info:\n", ":2: log = \"info:\": allowed is stderr, syslog or a file name" },
     { "[quota]\nmax_qp = many\n", ":2: max_qp = \"many\": allowed is a whole number" },
     { "[quota]\nmax_qp = -1\n", ":2: max_qp = \"-1\": allowed is a whole number" },
-    { "[quota]\nmax_pinned = 1 mile\n", ":2: max_pinned = \"1 mile\": allowed is a number of octets" },
-    { "[policy]\nrule1 = permit any\n", ":2: rule1 = \"permit any\": a rule begins with allow or deny" },
-    { "[policy]\nrule1 = deny any\nrule1 = allow any\n", ":3: \"rule1\" was given in line 2 already" },
+    { "[quota]\nmax_pinned = 1 mile\n",
+      ":2: max_pinned = \"1 mile\": allowed is a number of octets" },
+    { "[policy]\nrule1 = permit any\n",
+      ":2: rule1 = \"permit any\": a rule begins with allow or deny" },
+    { "[policy]\nrule1 = deny any\nrule1 = allow any\n",
+      ":3: \"rule1\" was given in line 2 already" },
     { "[policy]\nruel1 = deny any\n", ":2: \"ruel1\": section [policy] holds rule1, rule2" },
     { "[policy]\nrule = deny any\n", ":2: \"rule\": section [policy] holds" },
     { "[interface]\nprovider = test\n", ":1: [interface] needs a name" },
@@ -223,13 +227,15 @@ END_TEST
 static const struct {
     const char *text, *message;
 } unknown[] = {
-    { "[ital]\nspni = 5\n", ":2: unknown option of [ital] \"spni\" is ignored; did you mean \"spin\"?" },
+    { "[ital]\nspni = 5\n",
+      ":2: unknown option of [ital] \"spni\" is ignored; did you mean \"spin\"?" },
     { "[ital]\nzzzzzzzz = 5\n", ":2: unknown option of [ital] \"zzzzzzzz\" is ignored\n" },
     { "[quota]\nmax_qps = 5\n", "did you mean \"max_qp\"?" },
     { "[itl]\nspin = 5\n", ":1: unknown section \"itl\" is ignored; did you mean \"ital\"?" },
     { "[Policy]\nrule1 = deny any\n", "did you mean \"policy\"?" },
     { "[intreface x]\nprovider = y\n", "did you mean \"interface\"?" },
-    { "[ital]\nspin = 5\nspin = 6\n", ":3: \"spin\" was given in line 2 already; this line counts" },
+    { "[ital]\nspin = 5\nspin = 6\n",
+      ":3: \"spin\" was given in line 2 already; this line counts" },
     { "[interface a]\ncrc = no\ncrc = yes\n", ":3: \"crc\" was given in line 2 already" },
 };
 
@@ -305,14 +311,17 @@ END_TEST
 
 START_TEST(test_unknown_variables)
 {
-    char *environment[] = { "ITAL_LOG=x",   "ITAL_TEST_ANYTHING=1", "HOME=/", "ITAL_PROVIDER_PAHT=/x",
-                            "ITAL_WHATSOEVER", "XITAL_LGO=1",       NULL };
+    char *environment[] = {
+        "ITAL_LOG=x",      "ITAL_TEST_ANYTHING=1", "HOME=/", "ITAL_PROVIDER_PAHT=/x",
+        "ITAL_WHATSOEVER", "XITAL_LGO=1",          NULL
+    };
     const char *why;
 
     ck_assert(kal_log_configure(getenv("ITAL_LOG"), &why));
     kal_config_check_environment(environment);
     ck_assert_uint_eq(fixture_log_count(""), 2);
-    ck_assert_uint_eq(fixture_log_count("variable ITAL_PROVIDER_PAHT; did you mean ITAL_PROVIDER_PATH?"), 1);
+    ck_assert_uint_eq(
+        fixture_log_count("variable ITAL_PROVIDER_PAHT; did you mean ITAL_PROVIDER_PATH?"), 1);
     ck_assert_uint_eq(fixture_log_count("variable ITAL_WHATSOEVER; known are"), 1);
     kal_log_reset();
 }
@@ -352,8 +361,8 @@ static void on_line(const char *line, void *arg)
     ck_assert_ptr_null(strchr(line, '\n'));
     if (lines->uncomment && line[0] == '#' && (line[1] == '[' || (equals && line[1] != ' ')))
         line++;
-    lines->length += (size_t)snprintf(lines->text + lines->length, sizeof lines->text - lines->length,
-                                      "%s\n", line);
+    lines->length += (size_t)snprintf(lines->text + lines->length,
+                                      sizeof lines->text - lines->length, "%s\n", line);
     ck_assert_uint_lt(lines->length, sizeof lines->text);
 }
 
@@ -369,8 +378,9 @@ START_TEST(test_written_file_reads_back)
     kal = fixture_get();
     kal_config_write(kal, on_line, &lines);
     kal_put(kal);
-    ck_assert_ptr_nonnull(strstr(lines.text, "# How long a wait polls before it sleeps; 0: it sleeps at "
-                                             "once. [time; us]\n"));
+    ck_assert_ptr_nonnull(strstr(lines.text,
+                                 "# How long a wait polls before it sleeps; 0: it sleeps at "
+                                 "once. [time; us]\n"));
     ck_assert_ptr_nonnull(strstr(lines.text, lines.uncomment ? "\nspin = 20\n" : "\n#spin = 20\n"));
     ck_assert_ptr_nonnull(strstr(lines.text, "close_timeout = 10s\n"));
     ck_assert_ptr_nonnull(strstr(lines.text, "max_pinned = 0\n"));
@@ -419,17 +429,28 @@ START_TEST(test_every_option_is_listed)
 }
 END_TEST
 
-/* The sample that is installed is what kal writes without any provider. */
+/* The sample that is installed is what kal writes, up to what the providers say. */
 START_TEST(test_installed_sample_is_usable)
 {
+    static struct lines lines;
+    static char sample[65536];
     struct kal *kal;
-    char path[4300];
+    char path[4300], *end;
+    FILE *file;
 
     snprintf(path, sizeof path, "%s/etc/ital.conf.sample", tc_srcdir());
     setenv("ITAL_CONF", path, 1);
     kal = fixture_get();
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
+    kal_config_write(kal, on_line, &lines);
     kal_put(kal);
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_gt(fread(sample, 1, sizeof sample - 1, file), 0);
+    fclose(file);
+    end = strstr(lines.text, "# An interface is");
+    ck_assert_ptr_nonnull(end);
+    ck_assert_mem_eq(sample, lines.text, (size_t)(end - lines.text));
 }
 END_TEST
 

@@ -153,7 +153,8 @@ START_TEST(test_damaged_anywhere)
 {
     struct tc_rng rng = tc_rng(11);
     struct kal_elf_summary summary;
-    uint8_t *map, *end = before_the_edge(bytes, length, &map, &(size_t){ 0 }), *start = end - length;
+    uint8_t *map, *end = before_the_edge(bytes, length, &map, &(size_t){ 0 }),
+                  *start = end - length;
     /* headers, dynamic segment and symbol tables are at the start of the file */
     size_t head = length < 4096 ? length : 4096;
     unsigned refused = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory runs out at the n-th allocation of kal or of the provider, for every n: no crash, no leak, and the
- * next try works. Linked with --wrap: only calls from kal's own objects pass here, libraries keep theirs.
+ * Memory runs out at the n-th allocation of kal or of the provider, for every n: no crash, no leak,
+ * and the next try works. Linked with --wrap: only calls from kal's own objects pass here,
+ * libraries keep theirs.
  */
 #include "kal_fixture.h"
 
@@ -42,7 +43,8 @@ void *__real_realloc(void *memory, size_t size);
 char *__real_strdup(const char *text);
 int __real_vasprintf(char **out, const char *format, va_list args);
 ssize_t __real___getdelim(char **line, size_t *room, int end, FILE *file);
-int __real_scandir(const char *folder, struct dirent ***entries, int (*select)(const struct dirent *),
+int __real_scandir(const char *folder, struct dirent ***entries,
+                   int (*select)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
 void __real_free(void *memory);
 
@@ -53,7 +55,8 @@ char *__wrap_strdup(const char *text);
 int __wrap_vasprintf(char **out, const char *format, va_list args);
 ssize_t __wrap_getline(char **line, size_t *room, FILE *file);
 ssize_t __wrap___getdelim(char **line, size_t *room, int end, FILE *file);
-int __wrap_scandir(const char *folder, struct dirent ***entries, int (*select)(const struct dirent *),
+int __wrap_scandir(const char *folder, struct dirent ***entries,
+                   int (*select)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
 void __wrap_free(void *memory);
 
@@ -108,7 +111,8 @@ ssize_t __wrap_getline(char **line, size_t *room, FILE *file)
     return __wrap___getdelim(line, room, '\n', file);
 }
 
-int __wrap_scandir(const char *folder, struct dirent ***entries, int (*select)(const struct dirent *),
+int __wrap_scandir(const char *folder, struct dirent ***entries,
+                   int (*select)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **))
 {
     int count;
@@ -130,12 +134,12 @@ void __wrap_free(void *memory)
 }
 
 /* Check allocates in its assertions, and is wrapped too. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            left = -1;                                                                             \
-            ck_abort_msg("%s", #condition);                                                        \
-        }                                                                                          \
+#define MUST(condition)                     \
+    do {                                    \
+        if (!(condition)) {                 \
+            left = -1;                      \
+            ck_abort_msg("%s", #condition); \
+        }                                   \
     } while (0)
 
 /* The whole life of an open RNIC with a region. */

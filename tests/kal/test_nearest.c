@@ -16,13 +16,13 @@ static const struct {
     { "abc", "", 3 },
     { "spin", "spin", 0 },
     { "SPIN", "spin", 0 },
-    { "spni", "spin", 1 },      /* neighbours exchanged */
+    { "spni", "spin", 1 }, /* neighbours exchanged */
     { "sipn", "spin", 1 },
     { "spn", "spin", 1 },
     { "spinn", "spin", 1 },
     { "spun", "spin", 1 },
     { "kitten", "sitting", 3 },
-    { "ca", "abc", 3 },         /* restricted: no edit between exchanged letters */
+    { "ca", "abc", 3 }, /* restricted: no edit between exchanged letters */
 };
 
 START_TEST(test_distance)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RNICs and objects: life, accounts, quotas, upcalls, pinning, and what a provider's refusal leaves behind. */
+/* RNICs and objects: life, accounts, quotas, upcalls, pinning, and what a provider's refusal leaves
+ * behind. */
 #include "kal_fixture.h"
 
 #include <fcntl.h>
@@ -170,7 +171,8 @@ START_TEST(test_refusal_of_the_provider_leaves_nothing)
     ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_LIMIT);
     ck_assert_ptr_eq(none, &context);
     ck_assert_uint_eq(alive(), 1);
-    ck_assert_uint_eq(kal_account_used(&kal->account, kinds[_i].kind), kinds[_i].kind == KAL_ACCOUNT_PD);
+    ck_assert_uint_eq(kal_account_used(&kal->account, kinds[_i].kind),
+                      kinds[_i].kind == KAL_ACCOUNT_PD);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
     close_all();
 }
@@ -439,8 +441,9 @@ END_TEST
 START_TEST(test_status_table)
 {
     for (int i = 0; i < KAL_STATUS_COUNT; i++)
-        ck_assert_ptr_nonnull(strstr(kal_status_name((enum kal_status)i), i ? "KAL_ERR_" : "KAL_OK"));
-    ck_assert_str_eq(kal_status_name((enum kal_status)-1), "(no kal_status)");
+        ck_assert_ptr_nonnull(
+            strstr(kal_status_name((enum kal_status)i), i ? "KAL_ERR_" : "KAL_OK"));
+    ck_assert_str_eq(kal_status_name((enum kal_status) - 1), "(no kal_status)");
     ck_assert_int_eq(kal_status_of_ri(RI_OK), KAL_OK);
     for (int i = 1; i < RI_STATUS_COUNT; i++) /* nothing that failed becomes a success */
         ck_assert_int_ne(kal_status_of_ri((enum ri_status)i), KAL_OK);

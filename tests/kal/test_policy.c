@@ -49,7 +49,15 @@ static const struct {
     { { "deny connect to 10.0.0.0/8" }, R, "10.0.0.1", 80, "10.0.0.1", 1, 0, NULL, true },
     { { "deny connect to 10.0.0.0/8" }, C, NULL, 0, "::ffff:10.0.0.1", 80, 0, "rule1", false },
     { { "deny connect to 10.0.0.0/8" }, C, NULL, 0, "a00::1", 80, 0, NULL, true },
-    { { "deny connect to 10.0.0.0/8 port 1-1023" }, C, NULL, 0, "10.0.0.1", 1023, 0, "rule1", false },
+    { { "deny connect to 10.0.0.0/8 port 1-1023" },
+      C,
+      NULL,
+      0,
+      "10.0.0.1",
+      1023,
+      0,
+      "rule1",
+      false },
     { { "deny connect to 10.0.0.0/8 port 1-1023" }, C, NULL, 0, "10.0.0.1", 1024, 0, NULL, true },
     { { "deny connect port 7" }, C, NULL, 0, "10.0.0.1", 7, 0, "rule1", false },
     { { "deny connect port 7" }, C, NULL, 0, "10.0.0.1", 8, 0, NULL, true },
@@ -101,9 +109,11 @@ START_TEST(test_answer)
     char why[100];
 
     for (int i = 0; i < 3 && table[_i].rules[i]; i++)
-        ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why) == KAL_OK,
+        ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why) ==
+                          KAL_OK,
                       "%s", why);
-    ck_assert_int_eq(kal_policy_allows(policy, &question, table[_i].user, &rule), table[_i].allowed);
+    ck_assert_int_eq(kal_policy_allows(policy, &question, table[_i].user, &rule),
+                     table[_i].allowed);
     if (table[_i].decides)
         ck_assert_str_eq(rule, table[_i].decides);
     else
@@ -168,7 +178,8 @@ START_TEST(test_provider_asks)
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_ERR_PERMISSION);
-    ck_assert_uint_eq(fixture_log_count("test: connecting is denied by rule5 in section [policy] of "), 1);
+    ck_assert_uint_eq(
+        fixture_log_count("test: connecting is denied by rule5 in section [policy] of "), 1);
     question.direction = RI_POLICY_LISTEN;
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_OK);
     question.direction = (enum ri_policy_direction)77;

@@ -81,7 +81,8 @@ static struct rows *interfaces(struct kal *kal)
     return &rows;
 }
 
-/* The row of a file of the fixture's folder; other folders of this machine may have providers too. */
+/* The row of a file of the fixture's folder; other folders of this machine may have providers
+ * too. */
 static const struct row *of_file(const struct rows *rows, const char *file)
 {
     char path[4300];
@@ -110,10 +111,13 @@ static const struct {
 } refused[] = {
     { NULL, "vp_text.so", "it is not an ELF file", "remove it", 0 },
     { NULL, "vp_empty.so", "it is not an ELF file", "remove it", -1 },
-    { "vp_test", "vp_cut.so", "the file is truncated or damaged", "install the provider again", 3000 },
-    { "vp_test", "vp_head.so", "the file is truncated or damaged", "install the provider again", 40 },
+    { "vp_test", "vp_cut.so", "the file is truncated or damaged", "install the provider again",
+      3000 },
+    { "vp_test", "vp_head.so", "the file is truncated or damaged", "install the provider again",
+      40 },
     { "broken/vp_major2", "vp_major2.so", "it speaks RNICPI 2, this library 1.0", "that fits", 0 },
-    { "broken/vp_nosymbol", "vp_nosymbol.so", "it exports no rnicpi_provider_v1", "no provider", 0 },
+    { "broken/vp_nosymbol", "vp_nosymbol.so", "it exports no rnicpi_provider_v1", "no provider",
+      0 },
     { "broken/vp_undefined", "vp_undefined.so", "ital_test_nobody_defines_this", "ldd", 0 },
     { "broken/vp_noname", "vp_noname.so", "name", "", 0 },
 };
@@ -182,7 +186,8 @@ START_TEST(test_unreadable_file)
     ck_assert_int_eq(mkdir(path, 0700), 0);
     kal = fixture_get();
     ck_assert_ptr_nonnull(strstr(of_file(providers(kal), "vp_link.so")->reason, "cannot be read"));
-    ck_assert_ptr_nonnull(strstr(of_file(providers(kal), "vp_folder.so")->reason, "not a regular file"));
+    ck_assert_ptr_nonnull(
+        strstr(of_file(providers(kal), "vp_folder.so")->reason, "not a regular file"));
     rmdir(path);
     kal_put(kal);
 }
@@ -271,7 +276,8 @@ START_TEST(test_foreign_exports_are_told)
     kal = fixture_get();
     row = of_file(providers(kal), "vp_foreign.so");
     ck_assert(row->usable);
-    ck_assert_msg(strstr(row->advice, "1 other symbol (foreign_symbol)") != NULL, "%s", row->advice);
+    ck_assert_msg(strstr(row->advice, "1 other symbol (foreign_symbol)") != NULL, "%s",
+                  row->advice);
     ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "foreign_symbol"));
     kal_put(kal);
 }
@@ -355,8 +361,8 @@ static const struct {
     { "[interface a]\nprovider = test\n", "", "test", NULL, NULL, KAL_OK },
     { "[interface a]\nprovider = test\ndevice = tset\n", "", "a", "has no device \"tset\"",
       "correct device", KAL_ERR_NO_INTERFACE },
-    { "[interface a]\nprovider = test\n", "nodevice", "a", "has no device", "what the provider needs",
-      KAL_ERR_NO_INTERFACE },
+    { "[interface a]\nprovider = test\n", "nodevice", "a", "has no device",
+      "what the provider needs", KAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = test\n", "enumfail", "a", "cannot list its devices", "",
       KAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = test\n", "unusable", "a", "its cable is out", "plug it in",
@@ -365,12 +371,13 @@ static const struct {
       "correct provider of [interface a]", KAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = quantum\n", "", "a", "no provider \"quantum\"",
       "install vp_quantum.so; searched were", KAL_ERR_NO_INTERFACE },
-    { "[interface a]\nprovider = spoilt\n", "", "a", "vp_spoilt.so is not used: it is not an ELF file",
-      "remove it", KAL_ERR_NO_INTERFACE },
-    { "[interface a]\ncrc = no\n", "", "a", ":1: [interface a] names no provider", "provider = NAME",
-      KAL_ERR_CONFIGURATION },
+    { "[interface a]\nprovider = spoilt\n", "", "a",
+      "vp_spoilt.so is not used: it is not an ELF file", "remove it", KAL_ERR_NO_INTERFACE },
+    { "[interface a]\ncrc = no\n", "", "a", ":1: [interface a] names no provider",
+      "provider = NAME", KAL_ERR_CONFIGURATION },
     { "[interface a]\nprovider = test\ndepth = deep\n", "", "a",
-      ":3: depth = \"deep\": allowed is a whole number", "correct the value", KAL_ERR_CONFIGURATION },
+      ":3: depth = \"deep\": allowed is a whole number", "correct the value",
+      KAL_ERR_CONFIGURATION },
     { "[interface a]\nprovider = test\nmode = slow\n", "", "a", "allowed is fast|safe", "",
       KAL_ERR_CONFIGURATION },
 };
@@ -419,8 +426,10 @@ START_TEST(test_options_of_an_interface)
     ck_assert_ptr_null(rnic->host.option(&rnic->host, "bufer"));
     ck_assert_ptr_null(kal_rnic_option(rnic, NULL));
     ck_assert_str_eq(kal_rnic_provider(rnic), "test");
-    ck_assert_uint_eq(fixture_log_count(":5: unknown option \"bufer\" of provider test is ignored; did you "
-                                        "mean \"buffer\"?"), 1);
+    ck_assert_uint_eq(
+        fixture_log_count(":5: unknown option \"bufer\" of provider test is ignored; did you "
+                          "mean \"buffer\"?"),
+        1);
     ck_assert_uint_eq(fixture_log_count("did you mean \"device\"?"), 1);
     interfaces(kal);
     ck_assert_uint_eq(fixture_log_count("did you mean"), 2); /* told once */
@@ -461,7 +470,8 @@ START_TEST(test_unknown_interface)
     fixture_module("vp_test", NULL);
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "tset", NULL, &rnic), KAL_ERR_NO_INTERFACE);
-    ck_assert_uint_eq(fixture_log_count("there is no interface \"tset\"; did you mean \"test\"?"), 1);
+    ck_assert_uint_eq(fixture_log_count("there is no interface \"tset\"; did you mean \"test\"?"),
+                      1);
     ck_assert_int_eq(kal_rnic_open(kal, "quantum", NULL, &rnic), KAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("there is no interface \"quantum\"; itinfo lists"), 1);
     ck_assert_int_eq(kal_rnic_open(kal, "", NULL, &rnic), KAL_ERR_INVALID_ARGUMENT);

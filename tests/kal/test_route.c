@@ -97,7 +97,8 @@ START_TEST(test_scope_is_kept)
 
     ck_assert_int_eq(getifaddrs(&list), 0);
     for (entry = list; entry; entry = entry->ifa_next)
-        if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET6 && (entry->ifa_flags & IFF_UP) &&
+        if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET6 &&
+            (entry->ifa_flags & IFF_UP) &&
             IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)entry->ifa_addr)->sin6_addr))
             break;
     if (entry)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A provider for the tests of kal: objects without any transport. ITAL_TEST_VP holds words that switch its
- * behaviour, see has(). The files in broken/ include it with macros that spoil the descriptor.
+ * A provider for the tests of kal: objects without any transport. ITAL_TEST_VP holds words that
+ * switch its behaviour, see has(). The files in broken/ include it with macros that spoil the
+ * descriptor.
  */
 #include "rnicpi.h"
 
@@ -35,8 +36,9 @@ struct object {
     struct rnic *rnic;
 };
 
-/* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, ports2, netdev, pdfail,
- * cqfail, qpfail, srqfail, mrfail, mwfail, busy (destroys refuse), closeagain (once). */
+/* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, ports2,
+ * netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, busy (destroys refuse), closeagain
+ * (once). */
 static bool has(const char *word)
 {
     const char *words = getenv("ITAL_TEST_VP");
@@ -48,7 +50,8 @@ static bool has(const char *word)
     return false;
 }
 
-static enum ri_status make(struct rnic *rnic, const void *ops, void *context, const char *fail, void **out)
+static enum ri_status make(struct rnic *rnic, const void *ops, void *context, const char *fail,
+                           void **out)
 {
     struct object *object;
 
@@ -143,10 +146,16 @@ static enum ri_status test_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr
     *attr = (struct ri_rnic_attr){
         .size = sizeof *attr,
         .transport = RI_TRANSPORT_IWARP,
-        .features = (has("nosets") ? 0 : RI_FEATURE_CONNECTION_SET_B) | (has("dma") ? RI_FEATURE_DMA : 0),
+        .features = (has("nosets") ? 0 : RI_FEATURE_CONNECTION_SET_B) |
+                    (has("dma") ? RI_FEATURE_DMA : 0),
         .max_mr_length = 1 << 20,
-        .max_pd = 10, .max_cq = 10, .max_qp = 10, .max_mr = 10,
-        .max_cqe = 100, .max_send_wr = 10, .max_send_sge = 2,
+        .max_pd = 10,
+        .max_cq = 10,
+        .max_qp = 10,
+        .max_mr = 10,
+        .max_cqe = 100,
+        .max_send_wr = 10,
+        .max_send_sge = 2,
         .ports = has("ports2") ? 2 : 1,
         .lanes = has("nolanes") ? 0 : 1,
     };
@@ -192,7 +201,8 @@ static enum ri_status test_pd_destroy(struct ri_pd *pd)
     return gone(pd);
 }
 
-static enum ri_status test_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **cq)
+static enum ri_status test_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
+                                     struct ri_cq **cq)
 {
     struct rnic *rnic = (struct rnic *)base;
 
@@ -239,12 +249,14 @@ static enum ri_status test_qp_destroy(struct ri_qp *qp)
     return gone(qp);
 }
 
-static enum ri_status test_srq_create(struct ri_pd *pd, struct ri_srq_attr *attr, struct ri_srq **srq)
+static enum ri_status test_srq_create(struct ri_pd *pd, struct ri_srq_attr *attr,
+                                      struct ri_srq **srq)
 {
     return make(rnic_of(pd), rnic_of(pd)->user, attr->context, "srqfail", (void **)srq);
 }
 
-static enum ri_status test_srq_modify(struct ri_srq *srq, uint32_t mask, const struct ri_srq_attr *attr)
+static enum ri_status test_srq_modify(struct ri_srq *srq, uint32_t mask,
+                                      const struct ri_srq_attr *attr)
 {
     const struct ri_host *host = rnic_of(srq)->host;
     struct ri_event event = { .size = sizeof event, .type = RI_EVENT_SRQ_LOW_WATERMARK };
@@ -270,8 +282,8 @@ static enum ri_status test_mr_register(struct ri_pd *pd, const struct ri_mr_attr
     return status;
 }
 
-static enum ri_status test_mr_reregister(struct ri_mr *mr, struct ri_pd *pd, const struct ri_mr_attr *attr,
-                                         struct ri_mr_keys *keys)
+static enum ri_status test_mr_reregister(struct ri_mr *mr, struct ri_pd *pd,
+                                         const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {
     (void)mr;
     (void)pd;
@@ -319,38 +331,40 @@ static const struct {
     struct ri_privileged_ops ops;
     void *newer[3];
 } privileged = { .ops = {
-    .size = VP_OPS_SIZE,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = VP_MINOR,
-    .enumerate = test_enumerate,
-    .open = test_open,
-    .close = test_close,
-    .query = test_query,
-    .query_port = test_query_port,
-    .lane_open = test_lane_open,
-    .pd_create = test_pd_create,
-    .pd_destroy = test_pd_destroy,
-    .cq_create = test_cq_create,
-    .cq_resize = test_cq_resize,
-    .cq_destroy = test_cq_destroy,
-    .qp_create = test_qp_create,
-    .qp_modify = test_qp_modify,
-    .qp_destroy = test_qp_destroy,
-    .srq_create = test_srq_create,
-    .srq_modify = test_srq_modify,
-    .srq_destroy = test_srq_destroy,
-    .mr_register = test_mr_register,
-    .mr_reregister = test_mr_reregister,
-    .mr_deregister = test_mr_deregister,
+                     .size = VP_OPS_SIZE,
+                     .abi_major = RI_ABI_MAJOR,
+                     .abi_minor = VP_MINOR,
+                     .enumerate = test_enumerate,
+                     .open = test_open,
+                     .close = test_close,
+                     .query = test_query,
+                     .query_port = test_query_port,
+                     .lane_open = test_lane_open,
+                     .pd_create = test_pd_create,
+                     .pd_destroy = test_pd_destroy,
+                     .cq_create = test_cq_create,
+                     .cq_resize = test_cq_resize,
+                     .cq_destroy = test_cq_destroy,
+                     .qp_create = test_qp_create,
+                     .qp_modify = test_qp_modify,
+                     .qp_destroy = test_qp_destroy,
+                     .srq_create = test_srq_create,
+                     .srq_modify = test_srq_modify,
+                     .srq_destroy = test_srq_destroy,
+                     .mr_register = test_mr_register,
+                     .mr_reregister = test_mr_reregister,
+                     .mr_deregister = test_mr_deregister,
 #ifndef VP_SHORT
-    .mw_allocate = test_mw_allocate,
-    .mw_free = test_mw_free,
-    .rnic_counters = test_rnic_counters,
+                     .mw_allocate = test_mw_allocate,
+                     .mw_free = test_mw_free,
+                     .rnic_counters = test_rnic_counters,
 #endif
-} };
+                 } };
 
 static const struct ri_user_ops user = {
-    .size = sizeof user, .abi_major = RI_ABI_MAJOR, .abi_minor = VP_MINOR,
+    .size = sizeof user,
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = VP_MINOR,
 };
 
 static const struct ri_option options[] = {

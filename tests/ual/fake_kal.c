@@ -50,6 +50,7 @@ static enum kal_status failures[FK_CALLS];
 static struct news *queue;
 static bool delivering, held;
 static void *lane_context;
+static struct fk_cq *last_cq;
 static struct kal the_kal;
 static struct kal_rnic the_rnic;
 static struct ri_lane the_lane;
@@ -426,6 +427,16 @@ static enum ri_status peek_cq(struct ri_cq *ri, uint32_t *total, uint32_t *notif
     return RI_OK;
 }
 
+bool fk_armed(void)
+{
+    bool armed;
+
+    pthread_mutex_lock(&lock);
+    armed = last_cq->armed;
+    pthread_mutex_unlock(&lock);
+    return armed;
+}
+
 static const struct ri_user_ops user_ops = {
     .size = sizeof(user_ops),
     .abi_major = RI_ABI_MAJOR,
@@ -645,6 +656,7 @@ enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, st
         return status;
     made = calloc(1, sizeof(*made));
     made->ri = (struct ri_cq){ .ops = &user_ops, .context = attr->context };
+    last_cq = made;
     *cq = &made->ri;
     return KAL_OK;
 }

@@ -433,9 +433,10 @@ START_TEST(close_wakes_waiters)
     void *status;
 
     open_world();
-    evd = make_evd(UAL_STREAM_SOFTWARE, 4);
+    evd = make_evd(UAL_STREAM_DTO, 4);
     ck_assert_int_eq(pthread_create(&thread, NULL, waiting, evd), 0);
-    ck_assert(tc_until(ual_evd_free(evd) == UAL_ERR_BUSY, 10000)); /* it waits */
+    ck_assert(tc_until(fk_armed(), 10000)); /* it waits */
+    fails(ual_evd_free(evd), UAL_ERR_BUSY);
     close_world();
     ck_assert_int_eq(pthread_join(thread, &status), 0);
     fails(*(enum ual_status *)status, UAL_ERR_ABORTED);

@@ -33,7 +33,7 @@ void progress_start(enum progress_mode mode, uint64_t total)
     bar.terminal = isatty(STDERR_FILENO) == 1;
     bar.active = mode == PROGRESS_ALWAYS || (mode == PROGRESS_TERMINAL && bar.terminal);
     bar.total = total;
-    bar.started = bar.last_draw = tool_now();
+    bar.started = tool_now();
     if (bar.active)
         tool_on_output(wipe);
 }
@@ -103,10 +103,11 @@ void progress_show(uint64_t done, const char *name)
     if (!bar.active)
         return;
     now = tool_now();
-    if (now - bar.last_draw < period)
+    /* The first call draws at once. */
+    if (bar.last_draw && now - bar.last_draw < period)
         return;
-    passed = (double)(now - bar.last_draw) / 1e9;
-    recent = (double)(done - bar.last_done) / passed;
+    passed = (double)(now - (bar.last_draw ? bar.last_draw : bar.started)) / 1e9;
+    recent = passed > 0 ? (double)(done - bar.last_done) / passed : 0;
     bar.rate = bar.rate > 0 ? 0.8 * bar.rate + 0.2 * recent : recent;
     bar.last_draw = now;
     bar.last_done = done;

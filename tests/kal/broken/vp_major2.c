@@ -10,6 +10,6 @@ __attribute__((constructor)) static void loaded(void)
 }
 
 extern const struct ri_provider rnicpi_provider_v2;
-RI_PROVIDER_EXPORT const struct ri_provider rnicpi_provider_v2 = { .size = sizeof(struct ri_provider),
-                                                                   .abi_major = 2,
-                                                                   .name = "major2" };
+RI_PROVIDER_EXPORT const struct ri_provider rnicpi_provider_v2 = {
+    .size = sizeof(struct ri_provider), .abi_major = 2, .name = "major2"
+};

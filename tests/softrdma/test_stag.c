@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The STag table: every answer of the check, what a peer could guess, and revocation under concurrent use. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "providers/softrdma/softrdma.h"
+
+#define ALL (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
+
+static struct stag_table *table;
+static struct pd own_pd, other_pd;
+static uint8_t memory[4096];
+
+static void setup(void)
+{
+    table = calloc(1, sizeof(*table));
+    ck_assert_ptr_nonnull(table);
+    ck_assert(stag_table_open(table));
+}
+
+static void teardown(void)
+{
+    stag_table_close(table);
+    free(table);
+}
+
+static struct stag_entry *add(uint32_t access, uint64_t base, uint64_t length, uint32_t *stag)
+{
+    struct stag_entry *entry = stag_allocate(table, stag);
+
+    ck_assert_ptr_nonnull(entry);
+    entry->access = access;
+    entry->base = base;
+    entry->length = length;
+    entry->memory = memory;
+    entry->pd = &own_pd;
+    stag_publish(entry, *stag);
+    return entry;
+}
+
+static enum stag_result check(uint32_t stag, const struct pd *pd, uint32_t access, uint64_t to, uint64_t length)
+{
+    uint8_t *found = NULL;
+    enum stag_result result = stag_check(table, stag, pd, access, to, length, &found, NULL);
+
+    if (result == STAG_OK)
+        ck_assert_ptr_nonnull(found);
+    return result;
+}
+
+/* C-083, C-084, C-085: index, key, state. */
+START_TEST(C083_unknown_stag)
+{
+    uint32_t stag, unpublished;
+    struct stag_entry *entry = add(ALL, 0, 100, &stag);
+
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 0, 100), STAG_OK);
+    ck_assert_int_eq(check(0, &own_pd, 0, 0, 1), STAG_INVALID); /* C-082 */
+    ck_assert_int_eq(check(stag ^ 1, &own_pd, ALL, 0, 1), STAG_INVALID);
+    ck_assert_int_eq(check(stag ^ 0x80, &own_pd, ALL, 0, 1), STAG_INVALID);
+    ck_assert_int_eq(check(stag ^ 0x100, &own_pd, ALL, 0, 1), STAG_INVALID);
+    ck_assert_int_eq(check(stag ^ 0x80000000, &own_pd, ALL, 0, 1), STAG_INVALID);
+    ck_assert_ptr_nonnull(stag_allocate(table, &unpublished));
+    ck_assert_int_eq(check(unpublished, &own_pd, 0, 0, 1), STAG_INVALID);
+    stag_revoke(entry);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 0, 1), STAG_INVALID);
+}
+END_TEST
+
+/* One argument after another is made right: each answer comes only when all before it are. */
+START_TEST(C086_order_of_answers)
+{
+    const uint64_t base = UINT64_MAX - 999; /* ends at 2^64 exactly */
+    uint32_t stag;
+
+    add(RI_ACCESS_REMOTE_READ, base, 1000, &stag);
+    ck_assert_int_eq(check(stag ^ 1, &other_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2), STAG_INVALID);
+    ck_assert_int_eq(check(stag, &other_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2), STAG_PD);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2), STAG_ACCESS);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_READ, UINT64_MAX, 2), STAG_WRAP);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_READ, base - 1, 1001), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_READ, base, 1000), STAG_OK);
+}
+END_TEST
+
+START_TEST(C088_all_rights_are_needed)
+{
+    uint32_t stag;
+
+    add(RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE, 0, 10, &stag);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ, 0, 10), STAG_OK);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE, 0, 10), STAG_OK);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_READ, 0, 10), STAG_ACCESS);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_WRITE, 0, 10), STAG_ACCESS);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ, 0, 10), STAG_ACCESS);
+}
+END_TEST
+
+/* C-090: a range that ends at 2^64 is no wrap, one octet more is. */
+START_TEST(C090_wrap)
+{
+    uint32_t stag;
+
+    add(ALL, UINT64_MAX - 9, 10, &stag);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, UINT64_MAX, 1), STAG_OK);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, UINT64_MAX - 9, 10), STAG_OK);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, UINT64_MAX, 2), STAG_WRAP);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, UINT64_MAX - 9, 11), STAG_WRAP);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 1, UINT64_MAX), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 2, UINT64_MAX), STAG_WRAP);
+}
+END_TEST
+
+/* C-091, C-092: octet granular, and the pointer is that of the offset. */
+START_TEST(C091_bounds)
+{
+    uint8_t *at;
+    uint32_t stag;
+
+    add(ALL, 1000, 24, &stag);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 999, 1), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 999, 2), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 1024, 1), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 1023, 2), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 1000, 25), STAG_BOUNDS);
+    ck_assert_int_eq(check(stag, &own_pd, ALL, 1000, 24), STAG_OK);
+    ck_assert_int_eq(stag_check(table, stag, &own_pd, ALL, 1023, 1, &at, NULL), STAG_OK);
+    ck_assert_ptr_eq(at, memory + 23);
+}
+END_TEST
+
+/* RFC 5042 6.1.1. Not a proof of randomness: a counter, or keys that stay, would show. */
+START_TEST(stags_cannot_be_counted_up)
+{
+    enum { COUNT = 2000 };
+    uint32_t stags[COUNT], near = 0, same_key = 0;
+
+    for (int i = 0; i < COUNT; i++) {
+        add(ALL, 0, 1, &stags[i]);
+        ck_assert_uint_ne(stags[i], 0);
+    }
+    for (int i = 1; i < COUNT; i++) {
+        int32_t step = (int32_t)((stags[i] >> 8) - (stags[i - 1] >> 8));
+
+        near += step > -64 && step < 64;
+        same_key += (stags[i] & 0xff) == (stags[i - 1] & 0xff);
+    }
+    ck_assert_uint_lt(near, 20);     /* expected 0.02 */
+    ck_assert_uint_lt(same_key, 60); /* expected 8 */
+    for (int i = 0; i < COUNT; i++) /* and every one still finds its own entry */
+        if (check(stags[i], &own_pd, ALL, 0, 1) != STAG_OK)
+            ck_abort_msg("STag %d is lost", i);
+}
+END_TEST
+
+START_TEST(two_tables_differ)
+{
+    struct stag_table *other = calloc(1, sizeof(*other));
+    uint32_t equal = 0;
+
+    ck_assert_ptr_nonnull(other);
+    ck_assert(stag_table_open(other));
+    for (int i = 0; i < 64; i++) {
+        uint32_t a, b;
+
+        ck_assert_ptr_nonnull(stag_allocate(table, &a));
+        ck_assert_ptr_nonnull(stag_allocate(other, &b));
+        equal += a >> 8 == b >> 8;
+    }
+    ck_assert_uint_lt(equal, 3);
+    stag_table_close(other);
+    free(other);
+}
+END_TEST
+
+/* The place is used again, the STag is another, the old one stays dead. */
+START_TEST(key_changes_on_reuse)
+{
+    uint32_t stag, before;
+    struct stag_entry *entry = add(ALL, 0, 10, &before);
+
+    for (int i = 0; i < 1000; i++) {
+        struct stag_entry *again;
+
+        stag_revoke(entry);
+        stag_release(table, entry);
+        again = add(ALL, 0, 10, &stag);
+        ck_assert_ptr_eq(again, entry);
+        ck_assert_uint_eq(stag >> 8, before >> 8);
+        ck_assert_uint_ne(stag, before);
+        ck_assert_int_eq(check(before, &own_pd, ALL, 0, 1), STAG_INVALID);
+        ck_assert_int_eq(check(stag, &own_pd, ALL, 0, 1), STAG_OK);
+        before = stag;
+    }
+    ck_assert_uint_eq(table->count, 1);
+}
+END_TEST
+
+/* More than one chunk. */
+START_TEST(many_entries)
+{
+    uint32_t count = 2 * STAG_CHUNK_ENTRIES + 10, *stags = calloc(count, sizeof(*stags));
+
+    ck_assert_ptr_nonnull(stags);
+    for (uint32_t i = 0; i < count; i++)
+        add(ALL, i, 1, &stags[i]);
+    for (uint32_t i = 0; i < count; i++)
+        if (check(stags[i], &own_pd, ALL, i, 1) != STAG_OK)
+            ck_abort_msg("entry %u", i);
+    ck_assert_uint_eq(table->count, count);
+    free(stags);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+static struct stag_entry *held;
+static atomic_bool revoked;
+
+static void *revoke(void *arg)
+{
+    (void)arg;
+    stag_revoke(held);
+    atomic_store(&revoked, true);
+    return NULL;
+}
+
+START_TEST(revoke_waits_for_users)
+{
+    struct stag_entry *entry = NULL;
+    uint8_t *at;
+    uint32_t stag;
+    pthread_t thread;
+
+    held = add(ALL, 0, 10, &stag);
+    ck_assert_int_eq(stag_enter(table, stag, &own_pd, ALL, 0, 10, &at, &entry), STAG_OK);
+    ck_assert_ptr_eq(entry, held);
+    ck_assert_int_eq(pthread_create(&thread, NULL, revoke, NULL), 0);
+    ck_assert(tc_until(check(stag, &own_pd, ALL, 0, 1) == STAG_INVALID, 10000));
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    ck_assert(!atomic_load(&revoked));
+    ck_assert_int_eq(stag_enter(table, stag, &own_pd, ALL, 0, 10, &at, &entry), STAG_INVALID);
+    stag_leave(held);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(atomic_load(&revoked));
+}
+END_TEST
+
+/*
+ * Readers use the region by stag_enter while the owner revokes it, marks the memory as gone, releases and makes it
+ * anew. A reader that is let in never sees memory that is marked; ThreadSanitizer watches the accesses.
+ */
+static _Atomic uint32_t current;
+static atomic_bool stop;
+static atomic_uint entered;
+static int region; /* not atomic on purpose */
+
+static void *use(void *arg)
+{
+    unsigned long wrong = 0;
+
+    (void)arg;
+    while (!atomic_load(&stop)) {
+        struct stag_entry *entry = NULL;
+        uint8_t *at;
+
+        if (stag_enter(table, atomic_load(&current), &own_pd, ALL, 0, 1, &at, &entry) != STAG_OK)
+            continue;
+        wrong += region != 1;
+        stag_leave(entry);
+        atomic_fetch_add(&entered, 1);
+    }
+    return (void *)wrong;
+}
+
+START_TEST(revocation_under_use)
+{
+    unsigned long rounds = tc_count(2000);
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use, NULL), 0);
+    for (unsigned long i = 0; i < rounds; i++) {
+        struct stag_entry *entry;
+        unsigned int before = atomic_load(&entered);
+        uint32_t stag;
+
+        region = 1;
+        entry = add(ALL, 0, 1, &stag);
+        atomic_store(&current, stag);
+        if (i % 50 == 0)
+            ck_assert(tc_until(atomic_load(&entered) != before, 10000));
+        stag_revoke(entry);
+        region = 0;
+        stag_release(table, entry);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++) {
+        void *wrong;
+
+        ck_assert_int_eq(pthread_join(threads[i], &wrong), 0);
+        ck_assert_ptr_null(wrong);
+    }
+    ck_assert_uint_gt(atomic_load(&entered), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma STags");
+    TCase *tc = tcase_create("check");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, C083_unknown_stag);
+    tcase_add_test(tc, C086_order_of_answers);
+    tcase_add_test(tc, C088_all_rights_are_needed);
+    tcase_add_test(tc, C090_wrap);
+    tcase_add_test(tc, C091_bounds);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("table");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, stags_cannot_be_counted_up);
+    tcase_add_test(tc, two_tables_differ);
+    tcase_add_test(tc, key_changes_on_reuse);
+    tcase_add_test(tc, many_entries);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("threads");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, revoke_waits_for_users);
+    tcase_add_test(tc, revocation_under_use);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

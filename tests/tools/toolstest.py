@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the tools share: TAP output, running a tool, a server with its port.
+
+Nothing here sleeps: a test waits for a line, an end of file or the end of a process, with a deadline.
+"""
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("TC_TOP_BUILDDIR", ".")
+SOURCE = os.environ.get("TC_TOP_SRCDIR", ".")
+SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
+DEADLINE = 30 * SCALE
+
+
+def program(name):
+    """Path of a built program, or None."""
+    for folder in ("tools", "examples/hello", "tests/tools"):
+        path = os.path.join(BUILD, folder, name)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def ok(self, good, name, detail=""):
+        self.count += 1
+        self.failed += not good
+        print("%s %d - %s" % ("ok" if good else "not ok", self.count, name))
+        if not good:
+            for line in str(detail).splitlines()[-40:]:
+                print("# " + line)
+        sys.stdout.flush()
+        return good
+
+    def skip(self, name, why):
+        self.count += 1
+        print("ok %d - %s # SKIP %s" % (self.count, name, why))
+
+    def done(self):
+        print("1..%d" % self.count)
+        sys.exit(1 if self.failed or not self.count else 0)
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __str__(self):
+        return "exit %s\nstdout:\n%s\nstderr:\n%s" % (self.code, self.out, self.err)
+
+
+def run(name, *args, timeout=None, env=None):
+    """Runs a tool to its end. A tool that does not end is killed: exit code None."""
+    child = subprocess.Popen([program(name) or name] + [str(a) for a in args],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=env)
+    try:
+        out, err = child.communicate(timeout=timeout or DEADLINE)
+        code = child.returncode
+    except subprocess.TimeoutExpired:
+        child.kill()
+        out, err = child.communicate()
+        code = None
+    return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+class Process:
+    """A running tool whose stdout and stderr are read line by line."""
+
+    def __init__(self, name, *args, preexec=None):
+        self.child = subprocess.Popen([program(name) or name] + [str(a) for a in args],
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, preexec_fn=preexec)
+        self.text = {"out": b"", "err": b""}
+        self.selector = selectors.DefaultSelector()
+        for key, stream in (("out", self.child.stdout), ("err", self.child.stderr)):
+            os.set_blocking(stream.fileno(), False)
+            self.selector.register(stream, selectors.EVENT_READ, key)
+
+    def pump(self, seconds):
+        """Reads what there is, waiting at most that long; False: both streams ended."""
+        for entry, _ in self.selector.select(seconds):
+            data = entry.fileobj.read(65536)
+            if data:
+                self.text[entry.data] += data
+            elif data == b"":
+                self.selector.unregister(entry.fileobj)
+        return bool(self.selector.get_map())
+
+    def wait_for(self, key, text):
+        """True as soon as the text is on that stream; False at the end or the deadline."""
+        limit = time.monotonic() + DEADLINE
+        while text.encode() not in self.text[key]:
+            left = limit - time.monotonic()
+            if left <= 0 or (not self.pump(left) and text.encode() not in self.text[key]):
+                return False
+        return True
+
+    def finish(self):
+        """Reads to the end and waits; kills at the deadline (code None)."""
+        limit = time.monotonic() + DEADLINE
+        while time.monotonic() < limit and self.pump(max(0, limit - time.monotonic())):
+            pass
+        try:
+            code = self.child.wait(timeout=max(0.1, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+            code = None
+        self.child.stdout.close()
+        self.child.stderr.close()
+        return Result(code, self.text["out"].decode(errors="replace"),
+                      self.text["err"].decode(errors="replace"))
+
+    def signal(self, number):
+        self.child.send_signal(number)
+
+
+class Server(Process):
+    """A tool that prints "listening on port N" first."""
+
+    def __init__(self, name, *args, preexec=None):
+        super().__init__(name, *args, preexec=preexec)
+        self.port = None
+        if self.wait_for("out", "\n"):
+            words = self.text["out"].decode().splitlines()[0].split()
+            if words[:3] == ["listening", "on", "port"] and len(words) == 4:
+                self.port = int(words[3])
+        if self.port is None:
+            self.signal(signal.SIGKILL)
+            raise RuntimeError("no server: " + str(self.finish()))
+
+    def stop(self):
+        self.signal(signal.SIGTERM)
+        return self.finish()
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+def closed_port():
+    """A port on which nobody listens: bound here for as long as the socket lives."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holder.bind(("127.0.0.1", 0))
+    return holder, holder.getsockname()[1]
+
+
+def talk_garbage(port, data):
+    """Sends bytes to a port and reads until the other side closes; True if it does in time."""
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as sock:
+        try:
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(4096):
+                pass
+        except (ConnectionError, BrokenPipeError):
+            pass
+        except socket.timeout:
+            return False
+    return True
+
+
+def mpa_request(private, flags=0x40, revision=1):
+    """An MPA request frame as an iWARP initiator sends it (RFC 5044, 7.1)."""
+    return (b"MPA ID Req Frame" + bytes([flags, revision]) + len(private).to_bytes(2, "big") +
+            private)
+
+
+GARBAGE = [
+    b"GET / HTTP/1.0\r\n\r\n",
+    bytes(range(256)) * 64,
+    b"\0" * 20,
+    mpa_request(b""),
+    mpa_request(b"ITCP\x7f\xff\0\0"),
+    mpa_request(b"ITPG\x00\x01\0\0" + b"\xff" * 100),
+    mpa_request(b"\xff" * 512),
+    mpa_request(b"x" * 10)[:25],
+]
+
+
+def temporary():
+    return tempfile.TemporaryDirectory(prefix="ital-tools-")
