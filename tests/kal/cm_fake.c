@@ -660,9 +660,9 @@ void fake_reopen(const char *const *set, uint64_t features)
 
 void fake_policy(const char *rule)
 {
-    char why[200];
+    char why[200] = "out of memory";
 
-    ck_assert_msg(kal_policy_add(fake.kal.policy, "rule1", rule, why, sizeof why), "%s", why);
+    ck_assert_msg(kal_policy_add(fake.kal.policy, "rule1", rule, why, sizeof why) == KAL_OK, "%s", why);
 }
 
 const char *fake_log_text(void)

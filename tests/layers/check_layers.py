@@ -40,13 +40,13 @@ ALLOWED = {
     'tools': {'itapi'},
     'examples': {'itapi'},
     'bench': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers'},
-    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests'},
+    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools'},
 }
 # Tests may include private headers of what they test.
 EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
-    'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'wire': EVERY_FLOOR, 'fuzz': EVERY_FLOOR,
+    'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR, 'fuzz': EVERY_FLOOR,
     'faults': EVERY_FLOOR,
 }
 

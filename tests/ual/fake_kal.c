@@ -427,6 +427,16 @@ static enum ri_status peek_cq(struct ri_cq *ri, uint32_t *total, uint32_t *notif
     return RI_OK;
 }
 
+unsigned int fk_connections(void)
+{
+    unsigned int alive;
+
+    pthread_mutex_lock(&lock);
+    alive = fk.connections;
+    pthread_mutex_unlock(&lock);
+    return alive;
+}
+
 bool fk_armed(void)
 {
     bool armed;

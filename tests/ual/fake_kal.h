@@ -84,6 +84,7 @@ void fk_establish(struct kal_connection *connection);
 void fk_end(struct fk_qp *qp, enum ri_event_type type);
 /* The peer of an undecided request closes: silently, as kal does for TCP, or with an event. */
 void fk_withdraw(struct kal_connection *connection, bool with_event);
+unsigned int fk_connections(void); /* alive, while threads may still destroy some */
 /* A thread is about to wait on the CQ that was made last. */
 bool fk_armed(void);
 /* Wait until all news was delivered. */

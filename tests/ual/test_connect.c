@@ -276,7 +276,7 @@ START_TEST(withdrawn)
           UAL_ERR_INVALID_HANDLE);
     ck_assert_ptr_null(ual_request_ia(request.request));
     expect_state(ep, UAL_EP_UNCONNECTED);
-    ck_assert(tc_until(*(volatile unsigned int *)&fk.connections == 0, 10000));
+    ck_assert(tc_until(fk_connections() == 0, 10000));
     expect_nothing(connect_evd);
 }
 END_TEST
@@ -289,14 +289,14 @@ START_TEST(full_request_evd)
     for (int i = 0; i < 6; i++)
         fk_request(fk.listener, &request);
     fk_settle();
-    ck_assert(tc_until((fk_settle(), *(volatile unsigned int *)&fk.connections) == 4, 10000));
+    ck_assert(tc_until((fk_settle(), fk_connections()) == 4, 10000));
     for (int i = 0; i < 4; i++) {
         event = next_event(request_evd);
         ck_assert_uint_eq(event.request.private_data_length, 0);
         ok(ual_reject(event.request.request, NULL, 0));
     }
     expect_nothing(request_evd);
-    ck_assert_uint_eq(fk.connections, 0);
+    ck_assert_uint_eq(fk_connections(), 0);
     ask();
 }
 END_TEST
@@ -737,7 +737,7 @@ START_TEST(race_of_withdrawal)
         }
         expect_nothing(connect_evd);
         expect_state(ep, UAL_EP_UNCONNECTED);
-        ck_assert(tc_until((fk_settle(), *(volatile unsigned int *)&fk.connections) == 0, 10000));
+        ck_assert(tc_until((fk_settle(), fk_connections()) == 0, 10000));
     }
     pthread_barrier_destroy(&start);
 }

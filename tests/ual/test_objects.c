@@ -375,8 +375,12 @@ START_TEST(close_takes_everything)
     struct ual_mr *mr;
     char memory[16];
     ual_handle handles[6];
-    int fds = tc_fd_count(), threads = tc_thread_count();
+    int fds, threads;
 
+    open_world(); /* what sanitizers start with the first thread is there afterwards */
+    close_world();
+    fds = tc_fd_count();
+    threads = tc_thread_count();
     open_world();
     ok(ual_mr_create(pz, memory, 16, 1, 0, 0, &mr));
     establish(ep);
@@ -392,7 +396,7 @@ START_TEST(close_takes_everything)
     for (size_t i = 0; i < 6; i++)
         ck_assert_ptr_null(ual_lookup_any(handles[i]));
     ck_assert_int_eq(tc_fd_count(), fds);
-    ck_assert_int_eq(tc_thread_count(), threads);
+    ck_assert(tc_until(tc_thread_count() <= threads, 10000)); /* a joined one may still be listed */
 }
 END_TEST
 

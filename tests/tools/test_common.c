@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The parts of the tools that have no connection: numbers, addresses, histogram, pattern, messages, the
+ * server's files.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tc.h"
+#include "tools/common/adapter.h"
+#include "tools/common/histogram.h"
+#include "tools/common/tool.h"
+#include "tools/itping.h"
+#ifdef HAVE_LIBCRYPTO
+#include "tools/itcp.h"
+#endif
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+START_TEST(sizes_are_read)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t value;
+    } table[] = {
+        { "0", true, 0 },          { "1", true, 1 },         { "64k", true, 65536 },
+        { "64K", true, 65536 },    { "1M", true, 1 << 20 },  { "2MiB", true, 2 << 20 },
+        { "3kB", true, 3072 },     { "7B", true, 7 },        { "1G", true, 1 << 30 },
+        { "", false, 0 },          { "k", false, 0 },        { "-1", false, 0 },
+        { "+1", false, 0 },        { " 1", false, 0 },       { "1 ", false, 0 },
+        { "1x", false, 0 },        { "1kk", false, 0 },      { "1.5M", false, 0 },
+        { "18446744073709551616", false, 0 },                { "18446744073709551615k", false, 0 },
+        { "99999999999999999999999", false, 0 },
+    };
+    uint64_t value = 4711;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+        value = 4711;
+        ck_assert_msg(tool_parse_size(table[i].text, 0, UINT64_MAX, &value) == table[i].good,
+                      "'%s'", table[i].text);
+        ck_assert_uint_eq(value, table[i].good ? table[i].value : 4711);
+    }
+    ck_assert(!tool_parse_size("5", 6, 10, &value));
+    ck_assert(!tool_parse_size("11", 6, 10, &value));
+    ck_assert(!tool_parse_number("1k", 0, UINT64_MAX, &value));
+    ck_assert(tool_parse_number("10", 6, 10, &value) && value == 10);
+}
+END_TEST
+
+START_TEST(seconds_are_read)
+{
+    uint64_t us = 0;
+
+    ck_assert(tool_parse_seconds("1.5", 0, 10, &us) && us == 1500000);
+    ck_assert(tool_parse_seconds(".25", 0, 10, &us) && us == 250000);
+    ck_assert(!tool_parse_seconds("", 0, 10, &us));
+    ck_assert(!tool_parse_seconds("nan", 0, 10, &us));
+    ck_assert(!tool_parse_seconds("inf", 0, 10, &us));
+    ck_assert(!tool_parse_seconds("-1", 0, 10, &us));
+    ck_assert(!tool_parse_seconds("11", 0, 10, &us));
+    ck_assert(!tool_parse_seconds("1s", 0, 10, &us));
+    ck_assert(!tool_parse_seconds("0", 0.1, 10, &us));
+    ck_assert_uint_eq(us, 250000);
+}
+END_TEST
+
+START_TEST(hosts_and_ports_are_read)
+{
+    static const struct {
+        const char *text, *host; /* host NULL: refused */
+        unsigned port;
+    } table[] = {
+        { "host", "host", 7471 },           { "host:80", "host", 80 },
+        { "192.0.2.1:1", "192.0.2.1", 1 },  { "::1", "::1", 7471 },
+        { "[::1]", "::1", 7471 },           { "[::1]:65535", "::1", 65535 },
+        { "fe80::1%lo", "fe80::1%lo", 7471 }, { "[fe80::1%lo]:9", "fe80::1%lo", 9 },
+        { "", NULL, 0 },                    { ":80", NULL, 0 },
+        { "host:", NULL, 0 },               { "host:0", NULL, 0 },
+        { "host:65536", NULL, 0 },          { "host:8o", NULL, 0 },
+        { "[::1", NULL, 0 },                { "[::1]x", NULL, 0 },
+        { "[]:1", NULL, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+        char host[ADDRESS_HOST];
+        uint16_t port = 7471;
+        bool good = address_parse(table[i].text, host, &port);
+
+        ck_assert_msg(good == (table[i].host != NULL), "'%s'", table[i].text);
+        if (good) {
+            ck_assert_str_eq(host, table[i].host);
+            ck_assert_uint_eq(port, table[i].port);
+        }
+    }
+}
+END_TEST
+
+START_TEST(names_are_made_printable)
+{
+    char buffer[16];
+
+    ck_assert_str_eq(tool_printable("a\033[31mb\n", buffer, sizeof(buffer)), "a\\033[31mb");
+    ck_assert_str_eq(tool_printable("plain", buffer, sizeof(buffer)), "plain");
+}
+END_TEST
+
+/* ---- histogram ------------------------------------------------------------------------------- */
+
+START_TEST(quantiles_are_close)
+{
+    struct histogram *histogram = calloc(1, sizeof(*histogram));
+    struct tc_rng rng = tc_rng(1);
+
+    ck_assert_ptr_nonnull(histogram);
+    ck_assert_uint_eq(histogram_quantile(histogram, 0.5), 0);
+    /* 1 .. 100000 in a random order: the q-quantile is q * 100000. */
+    for (uint64_t i = 1, place = tc_below(&rng, 100000); i <= 100000; i++)
+        histogram_add(histogram, (i * 7919 + place) % 100000 + 1);
+    for (double share = 0.01; share <= 1; share += 0.01) {
+        double value = (double)histogram_quantile(histogram, share);
+
+        ck_assert_double_le_tol(value / (share * 100000), 1.0, 0.008);
+        ck_assert_double_ge_tol(value / (share * 100000), 1.0, 0.008);
+    }
+    ck_assert_uint_eq(histogram->least, 1);
+    ck_assert_uint_eq(histogram->greatest, 100000);
+    histogram_add(histogram, UINT64_MAX);
+    histogram_add(histogram, 0);
+    ck_assert_uint_eq(histogram_quantile(histogram, 0), 0);
+    ck_assert_uint_ge(histogram_quantile(histogram, 1), UINT64_MAX / 256 * 254);
+    free(histogram);
+}
+END_TEST
+
+/* ---- itping ---------------------------------------------------------------------------------- */
+
+START_TEST(every_spoilt_byte_is_found)
+{
+    uint8_t data[67];
+
+    for (size_t length = 1; length <= sizeof(data); length++) {
+        for (size_t at = 0; at < length; at++) {
+            struct ping_tally tally = { 0 };
+
+            pattern_fill(data, length, 42, 7, PING_THERE, 3);
+            ck_assert(pattern_check(data, length, 42, 7, PING_THERE, 3, &tally));
+            data[at] ^= 1;
+            ck_assert(!pattern_check(data, length, 42, 7, PING_THERE, 3, &tally));
+            ck_assert_uint_eq(tally.offset, at);
+            ck_assert_uint_eq(tally.expected ^ tally.found, 1);
+            ck_assert(tally.verified == 1 && tally.damaged == 1 && tally.message == 7);
+        }
+    }
+}
+END_TEST
+
+START_TEST(patterns_differ)
+{
+    struct ping_tally tally = { 0 };
+    uint8_t data[64], whole[128];
+
+    pattern_fill(data, sizeof(data), 1, 1, PING_THERE, 0);
+    ck_assert(!pattern_check(data, sizeof(data), 2, 1, PING_THERE, 0, &tally));
+    ck_assert(!pattern_check(data, sizeof(data), 1, 2, PING_THERE, 0, &tally));
+    ck_assert(!pattern_check(data, sizeof(data), 1, 1, PING_BACK, 0, &tally));
+    ck_assert(!pattern_check(data, sizeof(data), 1, 1, PING_THERE, 1, &tally));
+    /* A piece from the middle is the piece of the whole. */
+    pattern_fill(whole, sizeof(whole), 1, 0, PING_FIXED, 0);
+    ck_assert(pattern_check(whole + 13, 70, 1, 0, PING_FIXED, 13, &tally));
+}
+END_TEST
+
+START_TEST(ping_hello_is_checked)
+{
+    struct ping_hello hello = { .op = PING_WRITE, .flags = PING_FLAG_TCP, .size = 77, .seed = 5,
+                                .address = 6, .context = 7 }, got;
+    struct tc_rng rng = tc_rng(2);
+    uint8_t data[PING_PRIVATE], random[PING_PRIVATE];
+    size_t length = ping_put_hello(data, &hello);
+
+    ck_assert_int_eq(ping_get_hello(data, length, &got), 0);
+    ck_assert(got.op == PING_WRITE && got.flags == PING_FLAG_TCP && got.size == 77 &&
+              got.seed == 5 && got.address == 6 && got.context == 7);
+    for (size_t i = 0; i < length; i++)
+        ck_assert_int_eq(ping_get_hello(data, i, &got), PING_REFUSED_VERSION);
+    data[5]++;
+    ck_assert_int_eq(ping_get_hello(data, length, &got), PING_REFUSED_VERSION);
+    hello.size = PING_SIZE_MAX + 1;
+    ping_put_hello(data, &hello);
+    ck_assert_int_eq(ping_get_hello(data, length, &got), PING_REFUSED_PARAMETER);
+    for (unsigned long i = 0; i < tc_count(20000); i++) {
+        tc_fill(&rng, random, sizeof(random));
+        if (tc_below(&rng, 2))
+            memcpy(random, data, 6);
+        if (ping_get_hello(random, tc_below(&rng, sizeof(random) + 1), &got) == 0)
+            ck_assert(got.size >= 1 && got.size <= PING_SIZE_MAX && got.op >= PING_SEND &&
+                      got.op <= PING_READ);
+    }
+}
+END_TEST
+
+/* ---- itcp ------------------------------------------------------------------------------------ */
+
+#ifdef HAVE_LIBCRYPTO
+
+START_TEST(messages_survive_the_way)
+{
+    struct copy_message *one = calloc(1, sizeof(*one)), *two = calloc(1, sizeof(*two));
+    uint8_t data[COPY_MESSAGE];
+    struct tc_rng rng = tc_rng(3);
+    size_t length, rest;
+
+    ck_assert(one && two);
+    for (unsigned type = 0; type < 256; type++) {
+        memset(one, 0, sizeof(*one));
+        one->type = (uint8_t)type;
+        one->flags = 3;
+        one->mode = 0644;
+        one->size = 1234567890123;
+        one->mtime = -5;
+        one->mtime_ns = 999999999;
+        one->slot = 7;
+        one->length = 9;
+        tc_fill(&rng, one->sum, sizeof(one->sum));
+        strcpy(one->text, "a/name");
+        length = copy_encode(one, data);
+        if (!copy_decode(data, length, two)) {
+            /* Types that do not exist. */
+            ck_assert(type == 0 || type > COPY_BYE_OK || (type > COPY_BYE && type < COPY_GO));
+            continue;
+        }
+        ck_assert(copy_head(data, &rest) && rest == length - COPY_HEAD);
+        ck_assert_uint_eq(two->type, type);
+        if (type == COPY_FILE)
+            ck_assert(two->size == one->size && two->mode == one->mode && two->mtime == -5 &&
+                      two->mtime_ns == 999999999 && !strcmp(two->text, "a/name"));
+        if (type == COPY_DATA)
+            ck_assert(two->slot == 7 && two->length == 9);
+        if (type == COPY_DONE)
+            ck_assert(!memcmp(one->sum, two->sum, COPY_SUM));
+        /* Shorter and longer are refused. */
+        for (size_t i = 0; i < length; i++)
+            ck_assert(!copy_decode(data, i, two));
+        ck_assert(!copy_decode(data, length + 1, two));
+    }
+    free(one);
+    free(two);
+}
+END_TEST
+
+START_TEST(random_messages_do_no_harm)
+{
+    struct copy_message *message = calloc(1, sizeof(*message));
+    struct tc_rng rng = tc_rng(4);
+
+    ck_assert_ptr_nonnull(message);
+    for (unsigned long i = 0; i < tc_count(100000); i++) {
+        size_t length = tc_below(&rng, 2) ? tc_below(&rng, 64) : tc_below(&rng, COPY_MESSAGE + 1);
+        uint8_t *data = malloc(length + 1); /* exact, so that sanitizers see an over-read */
+
+        tc_fill(&rng, data, length);
+        if (length >= COPY_HEAD && tc_below(&rng, 4)) {
+            data[0] = (uint8_t)(1 + tc_below(&rng, COPY_BYE_OK));
+            data[4] = data[5] = 0;
+            data[6] = (uint8_t)((length - COPY_HEAD) >> 8);
+            data[7] = (uint8_t)(length - COPY_HEAD);
+            if (length >= COPY_HEAD + 2 && tc_below(&rng, 2)) {
+                data[8] = (uint8_t)((length - COPY_HEAD - 2) >> 8);
+                data[9] = (uint8_t)(length - COPY_HEAD - 2);
+            }
+        }
+        if (copy_decode(data, length, message))
+            ck_assert_uint_lt(strnlen(message->text, COPY_PATH), COPY_PATH);
+        free(data);
+    }
+    free(message);
+}
+END_TEST
+
+static struct copy_message *entry_of(const char *name, uint64_t size)
+{
+    struct copy_message *entry = calloc(1, sizeof(*entry));
+
+    ck_assert_ptr_nonnull(entry);
+    entry->type = COPY_FILE;
+    entry->mode = 06755;
+    entry->size = size;
+    entry->mtime = 1000000000;
+    entry->mtime_ns = 1;
+    snprintf(entry->text, sizeof(entry->text), "%s", name);
+    return entry;
+}
+
+static bool can_open(struct store *store, const char *name, unsigned flags, struct store_file *file,
+                     char *why)
+{
+    struct copy_message *entry = entry_of(name, 5);
+    bool good;
+
+    entry->flags = (uint8_t)flags;
+    why[0] = '\0';
+    good = store_open(store, entry, false, file, why);
+    ck_assert_msg(good || strlen(why) > 10, "no reason for '%s'", name);
+    free(entry);
+    return good;
+}
+
+static struct store fresh_store(char folder[4096])
+{
+    struct store store = { .may_overwrite = true };
+
+    snprintf(folder, 4096, "%s/store", tc_tempdir());
+    ck_assert_int_eq(mkdir(folder, 0755), 0);
+    store.root = open(folder, O_RDONLY | O_DIRECTORY);
+    ck_assert_int_ge(store.root, 0);
+    return store;
+}
+
+START_TEST(nothing_outside_is_reached)
+{
+    static const char *const names[] = { "/etc/x", "..", "../x", "a/../../x", ".", "./x", "", "/", "//",
+                                         "a//x", "a/", "link/x", "link", "loop/x", "up/x", "file/x" };
+    char folder[4096], why[COPY_PATH], path[4200];
+    struct store store = fresh_store(folder);
+    struct store_file file;
+
+    ck_assert_int_eq(mkdirat(store.root, "a", 0755), 0);
+    ck_assert_int_eq(symlinkat("/tmp", store.root, "link"), 0);
+    ck_assert_int_eq(symlinkat("loop", store.root, "loop"), 0);
+    ck_assert_int_eq(symlinkat("..", store.root, "up"), 0);
+    close(openat(store.root, "file", O_WRONLY | O_CREAT, 0600));
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        ck_assert_msg(!can_open(&store, names[i], 0, &file, why), "'%s' was opened", names[i]);
+    snprintf(path, sizeof(path), "%s/../x", folder);
+    ck_assert_int_ne(access(path, F_OK), 0);
+
+    /* A link as the last name is replaced, not followed. */
+    ck_assert_int_eq(symlinkat("victim", store.root, "replace"), 0);
+    ck_assert(can_open(&store, "replace", COPY_FLAG_OVERWRITE, &file, why));
+    ck_assert(store_write(&file, "12345", 5, 0, why));
+    {
+        struct copy_message *entry = entry_of("replace", 5);
+
+        ck_assert_msg(store_commit(&file, entry, why), "%s", why);
+        free(entry);
+    }
+    ck_assert_int_ne(faccessat(store.root, "victim", F_OK, 0), 0);
+    /* A link in the place of the partial file is not followed either. */
+    ck_assert_int_eq(symlinkat("victim", store.root, "other.part"), 0);
+    ck_assert(!can_open(&store, "other", 0, &file, why));
+    ck_assert(can_open(&store, "other", COPY_FLAG_OVERWRITE, &file, why));
+    ck_assert_int_ne(faccessat(store.root, "victim", F_OK, 0), 0);
+    store_abandon(&file);
+    close(store.root);
+}
+END_TEST
+
+START_TEST(mode_and_time_are_given)
+{
+    char folder[4096], why[COPY_PATH];
+    struct store store = fresh_store(folder);
+    struct copy_message *entry = entry_of("f", 5);
+    struct store_file file;
+    struct stat about;
+
+    ck_assert_msg(store_open(&store, entry, false, &file, why), "%s", why);
+    ck_assert_int_eq(faccessat(store.root, "f", F_OK, 0), -1);
+    ck_assert(store_write(&file, "12345", 5, 0, why));
+    ck_assert_msg(store_commit(&file, entry, why), "%s", why);
+    ck_assert_int_eq(fstatat(store.root, "f", &about, 0), 0);
+    ck_assert_uint_eq(about.st_mode & 07777, 0755); /* no set-user-ID from strangers */
+    ck_assert_int_eq(about.st_mtim.tv_sec, 1000000000);
+    ck_assert_int_eq(about.st_size, 5);
+    ck_assert_int_eq(faccessat(store.root, "f.part", F_OK, 0), -1);
+    free(entry);
+    close(store.root);
+}
+END_TEST
+
+START_TEST(two_copies_of_one_name)
+{
+    char folder[4096], why[COPY_PATH];
+    struct store store = fresh_store(folder);
+    struct copy_message *entry = entry_of("f", 5);
+    struct store_file one, two;
+
+    ck_assert(can_open(&store, "f", 0, &one, why));
+    ck_assert(!can_open(&store, "f", 0, &two, why));
+    /* Not even with overwrite while the first is writing. */
+    ck_assert(!can_open(&store, "f", COPY_FLAG_OVERWRITE, &two, why));
+    ck_assert_ptr_nonnull(strstr(why, "just writing"));
+
+    /* The name appears meanwhile: the first copy must not replace it. */
+    close(openat(store.root, "f", O_WRONLY | O_CREAT, 0600));
+    ck_assert(!store_commit(&one, entry, why));
+    ck_assert_int_eq(faccessat(store.root, "f.part", F_OK, 0), -1);
+
+    /* Its partial file was taken away and another one put there: that one is left alone. */
+    ck_assert(can_open(&store, "f", COPY_FLAG_OVERWRITE, &one, why));
+    ck_assert_int_eq(unlinkat(store.root, "f.part", 0), 0);
+    close(openat(store.root, "f.part", O_WRONLY | O_CREAT, 0600));
+    ck_assert(!store_commit(&one, entry, why));
+    ck_assert_int_eq(faccessat(store.root, "f.part", F_OK, 0), 0);
+    free(entry);
+    close(store.root);
+}
+END_TEST
+
+START_TEST(overwriting_can_be_forbidden)
+{
+    char folder[4096], why[COPY_PATH];
+    struct store store = fresh_store(folder);
+    struct store_file file;
+
+    store.may_overwrite = false;
+    close(openat(store.root, "f", O_WRONLY | O_CREAT, 0600));
+    ck_assert(!can_open(&store, "f", COPY_FLAG_OVERWRITE, &file, why));
+    ck_assert_ptr_nonnull(strstr(why, "does not allow"));
+    close(store.root);
+}
+END_TEST
+
+START_TEST(the_hasher_knows_the_sum)
+{
+    /* SHA-256 of a million times 'a' (FIPS 180-2, B.3). */
+    static const char expected[] = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+    char path[4096], text[2 * COPY_SUM + 1], *data = malloc(1000000);
+    uint8_t sum[COPY_SUM];
+    struct hasher *hasher;
+    int fd;
+
+    ck_assert_ptr_nonnull(data);
+    memset(data, 'a', 1000000);
+    ck_assert(hash_bytes(data, 1000000, sum));
+    ck_assert_str_eq(sum_text(sum, text), expected);
+    snprintf(path, sizeof(path), "%s/sum", tc_tempdir());
+    fd = open(path, O_RDWR | O_CREAT, 0600);
+    ck_assert_int_eq(write(fd, data, 1000000), 1000000);
+    hasher = hasher_start(fd, 1000000);
+    ck_assert_ptr_nonnull(hasher);
+    hasher_allow(hasher, 1);
+    hasher_allow(hasher, 999999);
+    hasher_keep_up(hasher, 999999);
+    memset(sum, 0, sizeof(sum));
+    ck_assert(hasher_finish(hasher, sum));
+    ck_assert_str_eq(sum_text(sum, text), expected);
+
+    /* A file that is shorter than announced. */
+    hasher = hasher_start(fd, 1000001);
+    ck_assert(!hasher_finish(hasher, sum));
+    ck_assert_int_eq(errno, ENODATA);
+    hasher_abort(hasher_start(fd, 1000000));
+    hasher_abort(NULL);
+    close(fd);
+    free(data);
+}
+END_TEST
+
+static void add_itcp(Suite *suite)
+{
+    TCase *wire = tcase_create("itcp messages"), *files = tcase_create("itcp files");
+
+    tcase_set_timeout(wire, 60);
+    tcase_add_test(wire, messages_survive_the_way);
+    tcase_add_test(wire, random_messages_do_no_harm);
+    tcase_add_test(files, nothing_outside_is_reached);
+    tcase_add_test(files, mode_and_time_are_given);
+    tcase_add_test(files, two_copies_of_one_name);
+    tcase_add_test(files, overwriting_can_be_forbidden);
+    tcase_add_test(files, the_hasher_knows_the_sum);
+    suite_add_tcase(suite, wire);
+    suite_add_tcase(suite, files);
+}
+
+#endif
+
+static Suite *tools_suite(void)
+{
+    Suite *suite = suite_create("parts of the tools");
+    TCase *arguments = tcase_create("arguments"), *measuring = tcase_create("measuring");
+
+    tcase_add_test(arguments, sizes_are_read);
+    tcase_add_test(arguments, seconds_are_read);
+    tcase_add_test(arguments, hosts_and_ports_are_read);
+    tcase_add_test(arguments, names_are_made_printable);
+    tcase_add_test(measuring, quantiles_are_close);
+    tcase_add_test(measuring, every_spoilt_byte_is_found);
+    tcase_add_test(measuring, patterns_differ);
+    tcase_add_test(measuring, ping_hello_is_checked);
+    suite_add_tcase(suite, arguments);
+    suite_add_tcase(suite, measuring);
+#ifdef HAVE_LIBCRYPTO
+    add_itcp(suite);
+#endif
+    return suite;
+}
+
+int main(void)
+{
+    return tc_main(tools_suite());
+}
