@@ -82,7 +82,7 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
     status = ual_ia_open(name, &ia);
     if (status == UAL_OK)
         *ia_handle = (it_ia_handle_t)ual_handle_of(ia);
-    return itapi_status(status);
+    return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_NAME : itapi_status(status);
 }
 
 it_status_t it_ia_free(it_ia_handle_t ia_handle)

@@ -209,7 +209,9 @@ it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_
     if (!count || (*count && !counters))
         return IT_ERR_FAULT;
     status = ual_counters(object, names, values, &exist);
-    if (status != UAL_OK)
+    if (status == UAL_ERR_NOT_SUPPORTED) /* nothing is counted for that kind or by that provider */
+        exist = 0;
+    else if (status != UAL_OK)
         return itapi_status(status);
     for (size_t i = 0; i < exist && i < *count && i < COUNTERS_MAX; i++)
         counters[i] = (struct itx_counter){ names[i], values[i] };

@@ -53,12 +53,7 @@
 
 #include "base/clock.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,394 +64,6 @@
 static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI_RTR_WRITE &&
                   MPA_STARTUP_RTR_READ == RI_RTR_READ,
               "ready-to-receive bits pass from frames to the provider unchanged");
-
-/* ---- guard ---- */
-
-void cm_guard_init(struct cm_guard *guard)
-{
-    pthread_mutex_init(&guard->lock, NULL);
-    pthread_cond_init(&guard->left, NULL);
-    guard->runs = NULL;
-    guard->refs = 1;
-    guard->dead = false;
-}
-
-void cm_guard_end(struct cm_guard *guard)
-{
-    pthread_cond_destroy(&guard->left);
-    pthread_mutex_destroy(&guard->lock);
-}
-
-/* Not inlined: gcc 12 takes the run, unlinked by cm_leave, for a dangling pointer. */
-__attribute__((noinline)) bool cm_enter(struct cm_guard *guard, struct cm_run *run)
-{
-    pthread_mutex_lock(&guard->lock);
-    if (guard->dead) {
-        pthread_mutex_unlock(&guard->lock);
-        return false;
-    }
-    guard->refs++;
-    run->thread = pthread_self();
-    run->next = guard->runs;
-    guard->runs = run;
-    return true;
-}
-
-bool cm_leave(struct cm_guard *guard, struct cm_run *run)
-{
-    struct cm_run **link = &guard->runs;
-    bool last;
-
-    while (*link != run)
-        link = &(*link)->next;
-    *link = run->next;
-    last = --guard->refs == 0;
-    pthread_cond_broadcast(&guard->left);
-    pthread_mutex_unlock(&guard->lock);
-    return last;
-}
-
-void cm_hold(struct cm_guard *guard)
-{
-    pthread_mutex_lock(&guard->lock);
-    guard->refs++;
-    pthread_mutex_unlock(&guard->lock);
-}
-
-bool cm_drop(struct cm_guard *guard)
-{
-    bool last;
-
-    pthread_mutex_lock(&guard->lock);
-    last = --guard->refs == 0;
-    pthread_mutex_unlock(&guard->lock);
-    return last;
-}
-
-static bool others_inside(const struct cm_guard *guard)
-{
-    for (const struct cm_run *run = guard->runs; run; run = run->next)
-        if (!pthread_equal(run->thread, pthread_self()))
-            return true;
-    return false;
-}
-
-void cm_wait_others(struct cm_guard *guard)
-{
-    while (others_inside(guard))
-        pthread_cond_wait(&guard->left, &guard->lock);
-}
-
-void cm_kill(struct cm_guard *guard)
-{
-    pthread_mutex_lock(&guard->lock);
-    guard->dead = true;
-    cm_wait_others(guard);
-    pthread_mutex_unlock(&guard->lock);
-}
-
-/* ---- small things ---- */
-
-bool cm_is_set_a(const struct kal_rnic *rnic)
-{
-    return rnic->attr.features & RI_FEATURE_CONNECTION_SET_A;
-}
-
-uint64_t cm_by(uint64_t deadline, uint64_t own)
-{
-    if (deadline == RI_NO_DEADLINE || !deadline)
-        return clock_after(clock_now(), own);
-    return deadline;
-}
-
-socklen_t cm_address_length(const struct sockaddr *address)
-{
-    if (!address)
-        return 0;
-    if (address->sa_family == AF_INET)
-        return sizeof(struct sockaddr_in);
-    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
-}
-
-void cm_address_text(const struct sockaddr *address, char *text, size_t size)
-{
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-
-    if (getnameinfo(address, cm_address_length(address), host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV))
-        snprintf(text, size, "(unknown address)");
-    else
-        snprintf(text, size, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-}
-
-/* An IPv4 peer of a dual-stack listener is an IPv4 peer for policy and for ual. */
-static void unmap(struct sockaddr_storage *address)
-{
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
-    struct sockaddr_in four = { .sin_family = AF_INET };
-
-    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
-        return;
-    four.sin_port = six->sin6_port;
-    memcpy(&four.sin_addr, &six->sin6_addr.s6_addr[12], sizeof four.sin_addr);
-    memset(address, 0, sizeof *address);
-    memcpy(address, &four, sizeof four);
-}
-
-void cm_addresses(struct cm_stream *stream)
-{
-    socklen_t length = sizeof stream->local;
-
-    if (!getsockname(stream->fd, (struct sockaddr *)&stream->local, &length))
-        unmap(&stream->local);
-    length = sizeof stream->peer;
-    if (!getpeername(stream->fd, (struct sockaddr *)&stream->peer, &length))
-        unmap(&stream->peer);
-}
-
-static void set_int(struct kal_rnic *rnic, int fd, int level, int name, int value, const char *what)
-{
-    if (setsockopt(fd, level, name, &value, sizeof value))
-        kal_rnic_log(rnic, RI_LOG_DEBUG, "%s=%d cannot be set on a socket: %s", what, value,
-                     strerror(errno));
-}
-
-void cm_socket_options(struct kal_rnic *rnic, int fd)
-{
-    const struct cm_options *options = &rnic->cm->options;
-
-    set_int(rnic, fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    if (options->tcp_user_timeout)
-        set_int(rnic, fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)options->tcp_user_timeout,
-                "tcp_user_timeout");
-    if (!options->keepalive)
-        return;
-    set_int(rnic, fd, SOL_SOCKET, SO_KEEPALIVE, 1, "keepalive");
-    set_int(rnic, fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepalive_idle, "keepalive_idle");
-    set_int(rnic, fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepalive_interval, "keepalive_interval");
-    set_int(rnic, fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count, "keepalive_count");
-}
-
-uint16_t cm_depth(uint32_t asked, uint32_t limit)
-{
-    if (asked > limit)
-        asked = limit;
-    return asked < MPA_STARTUP_NO_DEPTH ? (uint16_t)asked : MPA_STARTUP_NO_DEPTH - 1;
-}
-
-bool cm_meter(struct cm_meter *meter, char *more, size_t size)
-{
-    uint64_t now = clock_now();
-
-    if (now < meter->next) {
-        meter->held++;
-        return false;
-    }
-    more[0] = '\0';
-    if (meter->held)
-        snprintf(more, size, " (%llu more of this kind since the last line)",
-                 (unsigned long long)meter->held);
-    meter->held = 0;
-    meter->next = clock_after(now, CLOCK_NS_PER_S);
-    return true;
-}
-
-ssize_t cm_read(struct cm_stream *stream)
-{
-    ssize_t got;
-
-    do
-        got = recv(stream->fd, stream->octets + stream->length, sizeof stream->octets - stream->length,
-                   MSG_DONTWAIT);
-    while (got < 0 && errno == EINTR);
-    if (got > 0)
-        stream->length += (uint32_t)got;
-    return got;
-}
-
-int cm_write(int fd, const uint8_t *octets, size_t length, size_t *sent)
-{
-    while (*sent < length) {
-        ssize_t n = send(fd, octets + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        if (n >= 0)
-            *sent += (size_t)n;
-        else if (errno == EAGAIN || errno == EWOULDBLOCK)
-            return 0;
-        else if (errno != EINTR)
-            return -1;
-    }
-    return 1;
-}
-
-/* ---- the manager of one RNIC ---- */
-
-static const char *option(struct kal_rnic *rnic, const char *name, const char *otherwise)
-{
-    const char *value = kal_rnic_option(rnic, name);
-
-    return value && *value ? value : otherwise;
-}
-
-static uint64_t option_number(struct kal_rnic *rnic, const char *name, uint64_t otherwise, uint64_t min,
-                              uint64_t max)
-{
-    const char *text = kal_rnic_option(rnic, name);
-    char *end;
-    uint64_t value = otherwise;
-
-    if (text && *text) {
-        errno = 0;
-        value = strtoull(text, &end, 10);
-        if (errno || *end || *text == '-')
-            value = otherwise;
-    }
-    return value < min ? min : value > max ? max : value;
-}
-
-static bool option_bool(struct kal_rnic *rnic, const char *name, const char *otherwise)
-{
-    const char *value = option(rnic, name, otherwise);
-
-    return !strcmp(value, "yes") || !strcmp(value, "on");
-}
-
-static void read_options(struct kal_rnic *rnic, struct cm_options *o)
-{
-    const char *rtr = option(rnic, "rtr", "write"), *v6only = option(rnic, "v6only", "auto");
-    const uint64_t day = 86400;
-
-    o->mpa_revision = (uint8_t)option_number(rnic, "mpa_revision", 2, 1, 2);
-    o->mpa_fallback = option_bool(rnic, "mpa_fallback", "yes");
-    o->crc = option_bool(rnic, "crc", "yes");
-    if (!strcmp(rtr, "write"))
-        o->rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ;
-    else if (!strcmp(rtr, "read"))
-        o->rtr = MPA_STARTUP_RTR_READ;
-    else
-        o->rtr = 0;
-    if (!strcmp(v6only, "auto"))
-        o->v6only = CM_V6ONLY_AUTO;
-    else
-        o->v6only = option_bool(rnic, "v6only", "no") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
-    o->backlog = (uint32_t)option_number(rnic, "backlog", 128, 1, 65535);
-    o->connect_timeout =
-        option_number(rnic, "connect_timeout", 30000, 1, day * 1000) * CLOCK_NS_PER_MS;
-    o->request_timeout = option_number(rnic, "request_timeout", 5000, 1, day * 1000) * CLOCK_NS_PER_MS;
-    o->close_timeout = option_number(rnic, "close_timeout", 10000, 1, day * 1000) * CLOCK_NS_PER_MS;
-    o->tcp_user_timeout = (uint32_t)option_number(rnic, "tcp_user_timeout", 30000, 0, day * 1000);
-    o->keepalive = option_bool(rnic, "keepalive", "yes");
-    o->keepalive_idle = (int)option_number(rnic, "keepalive_idle", 60, 1, 32767);
-    o->keepalive_interval = (int)option_number(rnic, "keepalive_interval", 10, 1, 32767);
-    o->keepalive_count = (int)option_number(rnic, "keepalive_count", 6, 1, 127);
-}
-
-enum kal_status kal_cm_open(struct kal_rnic *rnic)
-{
-    struct kal_cm *cm = calloc(1, sizeof *cm);
-
-    if (!cm)
-        return KAL_ERR_NO_RESOURCES;
-    pthread_mutex_init(&cm->lock, NULL);
-    pthread_cond_init(&cm->changed, NULL);
-    cm->spare_fd = -1;
-    read_options(rnic, &cm->options);
-    rnic->cm = cm;
-    return KAL_OK;
-}
-
-static void destroy_orphans(struct kal_cm *cm)
-{
-    struct kal_connection *c;
-
-    pthread_mutex_lock(&cm->lock);
-again:
-    DL_FOREACH(cm->connections, c) {
-        if (!c->orphan)
-            continue;
-        c->orphan = false;
-        pthread_mutex_unlock(&cm->lock);
-        kal_connection_destroy(c);
-        pthread_mutex_lock(&cm->lock);
-        goto again;
-    }
-    pthread_mutex_unlock(&cm->lock);
-}
-
-enum kal_status kal_cm_close(struct kal_rnic *rnic, bool force)
-{
-    struct kal_cm *cm = rnic->cm;
-    enum kal_status status = KAL_OK;
-
-    if (!cm)
-        return KAL_OK;
-    destroy_orphans(cm);
-    pthread_mutex_lock(&cm->lock);
-    if (cm->connections || cm->listeners)
-        status = KAL_ERR_BUSY;
-    else if (cm->lingers)
-        status = KAL_ERR_AGAIN;
-    pthread_mutex_unlock(&cm->lock);
-    if (status != KAL_ERR_AGAIN || !force)
-        return status;
-    cm_linger_end_all(rnic);
-    return KAL_OK;
-}
-
-void kal_cm_free(struct kal_rnic *rnic)
-{
-    struct kal_cm *cm = rnic->cm;
-
-    if (!cm)
-        return;
-    rnic->cm = NULL;
-    if (cm->spare_fd >= 0)
-        close(cm->spare_fd);
-    pthread_cond_destroy(&cm->changed);
-    pthread_mutex_destroy(&cm->lock);
-    free(cm);
-}
-
-void kal_cm_fork_child(struct kal_rnic *rnic)
-{
-    int fd;
-
-    if (!rnic->cm)
-        return;
-    fd = atomic_exchange(&rnic->cm->spare_fd, -1);
-    if (fd >= 0)
-        close(fd);
-}
-
-/* All of them are ual's: see "Who says ESTABLISHED" above. */
-bool kal_cm_qp_event(struct kal_rnic *rnic, void *qp_context, const struct ri_event *event)
-{
-    (void)rnic;
-    (void)qp_context;
-    (void)event;
-    return false;
-}
-
-void kal_cm_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp)
-{
-    struct kal_cm *cm = rnic->cm;
-    struct kal_connection *c;
-
-    if (!cm)
-        return;
-    pthread_mutex_lock(&cm->lock);
-again:
-    DL_FOREACH2(cm->attached, c, attached_next) {
-        if (c->qp != qp)
-            continue;
-        if (c->qp_busy) {
-            pthread_cond_wait(&cm->changed, &cm->lock);
-            goto again;
-        }
-        c->qp = NULL;
-    }
-    pthread_mutex_unlock(&cm->lock);
-}
 
 /* ---- the connection object ---- */
 
@@ -475,7 +82,7 @@ static void run_state(struct kal_connection *c)
     case CM_ENDED:
         if (c->ri && cm_a_adopt(c)) {
             pthread_mutex_unlock(&c->guard.lock);
-            kal_connection_destroy(c);
+            cm_connection_end(c);
             pthread_mutex_lock(&c->guard.lock);
         }
         break;
@@ -531,9 +138,10 @@ static void expired(struct ri_timer *timer)
                 "firewall drops the port, or raise connect_timeout");
         break;
     case CM_REQUESTED:
-        cm_fail(c, RI_REASON_TIMEOUT,
-                "TCP is connected but no MPA Reply came in time; check that an iWARP server listens "
-                "there and accepts, or raise connect_timeout");
+        cm_fail(
+            c, RI_REASON_TIMEOUT,
+            "TCP is connected but no MPA Reply came in time; check that an iWARP server listens "
+            "there and accepts, or raise connect_timeout");
         break;
     case CM_LAST_WORDS:
         cm_fail(c, RI_REASON_TIMEOUT, "the peer does not read the last streaming message");
@@ -680,8 +288,8 @@ bool cm_emit(struct kal_connection *connection, struct ri_connection_event *even
     return !connection->guard.dead;
 }
 
-void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason, const char *format,
-             ...)
+void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
+             const char *format, ...)
 {
     struct ri_connection_event event = { .type = RI_CONNECTION_FAILED, .reason = reason };
     char text[400], address[120];
@@ -711,7 +319,8 @@ void cm_fail_errno(struct kal_connection *connection, const char *doing, int err
     } table[] = {
         { ECONNREFUSED, RI_REASON_REFUSED,
           "nobody listens there; start the server, or correct address and port" },
-        { ETIMEDOUT, RI_REASON_TIMEOUT, "check that the host is up and no firewall drops the port" },
+        { ETIMEDOUT, RI_REASON_TIMEOUT,
+          "check that the host is up and no firewall drops the port" },
         { ENETUNREACH, RI_REASON_UNREACHABLE, "check the address and the routes of this host" },
         { EHOSTUNREACH, RI_REASON_UNREACHABLE, "check the address and that the host is up" },
         { ENETDOWN, RI_REASON_UNREACHABLE, "bring the network interface up" },
@@ -775,6 +384,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
         return KAL_ERR_INVALID_STATE;
 
     connection->stream.fd = -1;
+    connection->handed = true;
     pthread_mutex_unlock(&connection->guard.lock);
     status = kal_qp_modify(connection->rnic, qp, &modify);
     pthread_mutex_lock(&cm->lock);
@@ -783,6 +393,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     pthread_mutex_unlock(&cm->lock);
     pthread_mutex_lock(&connection->guard.lock);
 
+    connection->handed = !status;
     if (status && connection->guard.dead)
         close(fd);
     else if (status)
@@ -833,7 +444,7 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context,
     return KAL_OK;
 }
 
-void kal_connection_destroy(struct kal_connection *connection)
+void cm_connection_end(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
     struct kal_cm *cm = c->rnic->cm;
@@ -857,19 +468,38 @@ void kal_connection_destroy(struct kal_connection *connection)
         cm_connection_free(c);
 }
 
+void kal_connection_destroy(struct kal_connection *connection)
+{
+    struct kal_connection *c = connection;
+    bool later;
+
+    /* A provider's own connection may not be destroyed inside its upcall. */
+    pthread_mutex_lock(&c->guard.lock);
+    later = c->ri && cm_inside(&c->guard);
+    if (later) {
+        if (c->listener)
+            cm_listener_leave(c, c->state == CM_PENDING);
+        c->state = CM_ENDED;
+        cm_a_orphan(c);
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    if (!later)
+        cm_connection_end(c);
+}
+
 enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
                                const void *private_data, uint16_t private_data_length)
 {
     struct ri_qp_modify modify = { .size = sizeof modify, .mask = RI_QPM_STATE };
     enum kal_status status;
-    bool established;
+    bool handed;
 
     if (connection->ri)
         return cm_a_disconnect(connection, private_data, private_data_length);
     pthread_mutex_lock(&connection->guard.lock);
-    established = connection->state == CM_ESTABLISHED;
+    handed = connection->handed;
     pthread_mutex_unlock(&connection->guard.lock);
-    if (!established)
+    if (!handed)
         return KAL_ERR_INVALID_STATE;
 
     /* iWARP has no place for private data here: it is dropped. */
@@ -887,13 +517,14 @@ enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_c
     return connection->ri ? cm_a_confirm(connection, param) : KAL_ERR_NOT_SUPPORTED;
 }
 
-enum kal_status kal_connection_info(struct kal_connection *connection, struct ri_connection_event *info)
+enum kal_status kal_connection_info(struct kal_connection *connection,
+                                    struct ri_connection_event *info)
 {
     struct ri_connection_event filled = { .size = info->size, .type = RI_CONNECTION_ESTABLISHED };
     enum kal_status status = KAL_ERR_INVALID_STATE;
 
     pthread_mutex_lock(&connection->guard.lock);
-    if (connection->state == CM_ESTABLISHED || (connection->ri && connection->agreed.rev)) {
+    if (connection->handed) {
         filled.ird = connection->agreed.ird;
         filled.ord = connection->agreed.ord;
         filled.depths_valid = connection->agreed.enhanced && !connection->local.own_depths;

@@ -27,11 +27,11 @@ enum cm_state {
 
 /* Options of the interface that the manager reads, once, at kal_cm_open. Times in nanoseconds. */
 struct cm_options {
-    uint8_t mpa_revision;      /* 1 or 2: highest spoken */
-    bool mpa_fallback;         /* revision 1 on a new connection after a closed enhanced Request */
+    uint8_t mpa_revision; /* 1 or 2: highest spoken */
+    bool mpa_fallback;    /* revision 1 on a new connection after a closed enhanced Request */
     bool crc;
-    uint8_t rtr;               /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
-    uint32_t backlog;          /* per listener: undecided requests; as many half-open start-ups */
+    uint8_t rtr;      /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
+    uint32_t backlog; /* per listener: undecided requests; as many half-open start-ups */
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
     uint32_t tcp_user_timeout; /* ms; 0: the system's */
@@ -57,7 +57,7 @@ struct cm_guard {
     pthread_cond_t left; /* somebody went out */
     struct cm_run *runs;
     unsigned refs;
-    bool dead;           /* destroyed: nobody enters any more */
+    bool dead; /* destroyed: nobody enters any more */
 };
 
 /*
@@ -75,14 +75,15 @@ struct kal_connection {
     struct cm_guard guard;
     enum cm_state state;
     struct kal_rnic *rnic;
-    void *lane;             /* lane_context */
-    void *context;          /* ual's */
+    void *lane;    /* lane_context */
+    void *context; /* ual's */
     struct cm_stream stream;
-    struct ri_watch *watch; /* of stream.fd in the lane */
+    struct ri_watch *watch;         /* of stream.fd in the lane */
     struct ri_timer deadline, kick; /* kick: run the state in the lane soon */
-    bool counted;           /* KAL_ACCOUNT_CONNECTION taken */
+    bool counted;                   /* KAL_ACCOUNT_CONNECTION taken */
     bool conversion;
     bool initiator;
+    bool handed; /* the stream is the provider's, or is being offered to it */
     unsigned migrations;
 
     /* What we say, and what came out of it. */
@@ -90,7 +91,7 @@ struct kal_connection {
     struct mpa_startup_agreed agreed;
     uint8_t out[MPA_STARTUP_FRAME_MAX];
     size_t out_length, out_sent;
-    uint8_t *last_words;    /* conversion: what is left of the streaming message; malloc */
+    uint8_t *last_words; /* conversion: what is left of the streaming message; malloc */
     size_t last_length, last_sent;
 
     /* Active only: for a second attempt. */
@@ -101,17 +102,17 @@ struct kal_connection {
 
     /* Passive only: a reference is held from accept(2) to the decision. */
     struct kal_listener *listener;
-    bool kept;              /* in listener->kept: kal's own; under the listener's lock, as is: */
-    bool taken;             /* kept, and somebody is ending it */
+    bool kept;  /* in listener->kept: kal's own; under the listener's lock, as is: */
+    bool taken; /* kept, and somebody is ending it */
     struct kal_connection *kept_prev, *kept_next;
 
     struct ri_connection *ri; /* CM_FOREIGN */
 
     /* Under cm->lock. */
     bool orphan; /* set A, refused inside the provider's upcall: to be destroyed by the next run */
-    struct kal_connection *prev, *next;             /* cm->connections */
-    struct ri_qp *qp;                               /* attached for the time of the start-up */
-    bool qp_busy;                                   /* the hand-over is inside the provider */
+    struct kal_connection *prev, *next; /* cm->connections */
+    struct ri_qp *qp;                   /* attached for the time of the start-up */
+    bool qp_busy;                       /* the hand-over is inside the provider */
     struct kal_connection *attached_prev, *attached_next;
 };
 
@@ -122,22 +123,22 @@ struct kal_listener {
     void *context;
     int fd;
     struct ri_watch *watch;
-    struct ri_timer resume;       /* out of descriptors: when to look again */
-    char name[80];                /* bound address, for logs */
+    struct ri_timer resume; /* out of descriptors: when to look again */
+    char name[80];          /* bound address, for logs */
     uint32_t backlog;
-    uint32_t half_open;           /* connections in `kept`; guard.lock */
-    uint32_t undecided;           /* guard.lock */
-    struct kal_connection *kept;  /* start-ups and requests not yet shown */
+    uint32_t half_open;                     /* connections in `kept`; guard.lock */
+    uint32_t undecided;                     /* guard.lock */
+    struct kal_connection *kept;            /* start-ups and requests not yet shown */
     struct cm_meter bad, full, descriptors; /* in runs of the lane only */
-    struct ri_listener *ri;       /* set A */
-    struct kal_listener *prev, *next; /* cm->listeners, under cm->lock */
+    struct ri_listener *ri;                 /* set A */
+    struct kal_listener *prev, *next;       /* cm->listeners, under cm->lock */
 };
 
 struct cm_linger;
 
 struct kal_cm {
     struct cm_options options;
-    pthread_mutex_t lock; /* leaf of the manager: lists, spare descriptor, attached QPs */
+    pthread_mutex_t lock;   /* leaf of the manager: lists, spare descriptor, attached QPs */
     pthread_cond_t changed; /* a hand-over has left the provider, a linger has ended */
     struct kal_connection *connections, *attached;
     struct kal_listener *listeners;
@@ -146,47 +147,46 @@ struct kal_cm {
     _Atomic int spare_fd; /* given up for a moment to accept and close when descriptors ran out */
 };
 
-/* ---- cm.c: guard ---- */
-void cm_guard_init(struct cm_guard *guard);          /* one reference: the owner's */
-bool cm_enter(struct cm_guard *guard, struct cm_run *run); /* true: inside, lock held, one reference more */
-bool cm_leave(struct cm_guard *guard, struct cm_run *run); /* lock held, released; true: free the object */
+/* ---- cm_common.c: guard ---- */
+void cm_guard_init(struct cm_guard *guard); /* one reference: the owner's */
+bool cm_enter(struct cm_guard *guard,
+              struct cm_run *run); /* true: inside, lock held, one reference more */
+bool cm_leave(struct cm_guard *guard,
+              struct cm_run *run);      /* lock held, released; true: free the object */
+bool cm_inside(struct cm_guard *guard); /* this thread is */
 void cm_hold(struct cm_guard *guard);
-bool cm_drop(struct cm_guard *guard);                /* true: free the object */
-void cm_kill(struct cm_guard *guard);                /* dead; others are out; the lock is not held */
-void cm_wait_others(struct cm_guard *guard);         /* lock held; waits for runs of other threads */
-void cm_guard_end(struct cm_guard *guard);           /* before free */
+bool cm_drop(struct cm_guard *guard);        /* true: free the object */
+void cm_kill(struct cm_guard *guard);        /* dead; others are out; the lock is not held */
+void cm_wait_others(struct cm_guard *guard); /* lock held; waits for runs of other threads */
+void cm_guard_end(struct cm_guard *guard);   /* before free */
 
 /* ---- cm.c: connection. "Lane": inside a run of the connection's lane. "Locked": guard.lock held ---- */
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context);
 void cm_connection_free(struct kal_connection *connection); /* after the last reference */
-bool cm_count(struct kal_connection *connection);  /* take the account, once; false: quota */
+void cm_connection_end(struct kal_connection *connection);  /* kal_connection_destroy, now */
+bool cm_count(struct kal_connection *connection); /* take the account, once; false: quota */
 void cm_uncount(struct kal_connection *connection);
 void cm_attach(struct kal_connection *connection, struct ri_qp *qp);
 void cm_detach(struct kal_connection *connection);
 enum kal_status cm_watch(struct kal_connection *connection, uint32_t events); /* Locked */
-void cm_unwatch(struct kal_connection *connection); /* Lane; may be locked */
+void cm_unwatch(struct kal_connection *connection);                     /* Lane; may be locked */
 void cm_deadline(struct kal_connection *connection, uint64_t deadline); /* Locked */
-void cm_kick(struct kal_connection *connection); /* Locked */
-void cm_close_stream(struct kal_connection *connection); /* Lane, locked */
+void cm_kick(struct kal_connection *connection);                        /* Locked */
+void cm_close_stream(struct kal_connection *connection);                /* Lane, locked */
 
 /* Emit; the lock is released for the upcall. False: destroyed meanwhile. Lane, locked. */
 bool cm_emit(struct kal_connection *connection, struct ri_connection_event *event);
 /* Close, log one line (format NULL: none), FAILED. Lane, locked. */
-void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason, const char *format,
-             ...) __attribute__((format(printf, 3, 4)));
+void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
+             const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cm_fail_errno(struct kal_connection *connection, const char *doing, int error);
 /* Hand the stream over by connection->agreed; the caller fills what is left. Lane, locked. */
 enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
 /* ESTABLISHED, where kal is the one to say so. Lane, locked. */
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
 
-/* Read what there is into the stream. > 0 octets, 0 end, -1 with errno (EAGAIN: nothing). Lane, locked. */
-ssize_t cm_read(struct cm_stream *stream);
-/* Write the rest of a buffer: 1 done, 0 later, -1 errno. */
-int cm_write(int fd, const uint8_t *octets, size_t length, size_t *sent);
-
-/* ---- cm.c: small things ---- */
-uint64_t cm_by(uint64_t deadline, uint64_t own); /* RI_NO_DEADLINE or 0: now + own */
+/* ---- cm_common.c: small things ---- */
+uint64_t cm_by(uint64_t deadline, uint64_t own);             /* RI_NO_DEADLINE or 0: now + own */
 socklen_t cm_address_length(const struct sockaddr *address); /* 0: not a family that TCP runs on */
 void cm_address_text(const struct sockaddr *address, char *text, size_t size);
 void cm_addresses(struct cm_stream *stream); /* both ends; IPv4 in IPv6 as IPv4 */
@@ -194,6 +194,10 @@ void cm_socket_options(struct kal_rnic *rnic, int fd);
 uint16_t cm_depth(uint32_t asked, uint32_t limit);
 bool cm_meter(struct cm_meter *meter, char *more, size_t size); /* may log; "(n more ...)" or "" */
 bool cm_is_set_a(const struct kal_rnic *rnic);
+/* Read what there is into the stream. > 0 octets, 0 end, -1 with errno (EAGAIN: nothing). */
+ssize_t cm_read(struct cm_stream *stream);
+/* Write the rest of a buffer: 1 done, 0 later, -1 errno. */
+int cm_write(int fd, const uint8_t *octets, size_t length, size_t *sent);
 
 /* ---- cm_active.c ---- */
 void cm_active_run(struct kal_connection *connection); /* CONNECTING, REQUESTED. Lane, locked */
@@ -203,16 +207,19 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
 /* ---- cm_passive.c ---- */
 void cm_passive_run(struct kal_connection *connection); /* STARTING to REJECTING. Lane, locked */
 void cm_passive_expired(struct kal_connection *connection);
-bool cm_keep_take(struct kal_connection *connection); /* the right to end a kept one; false: is another's */
+bool cm_keep_take(
+    struct kal_connection *connection); /* the right to end a kept one; false: is another's */
 void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
-void cm_listener_leave(struct kal_connection *connection, bool undecided); /* gives the reference back */
+void cm_listener_leave(struct kal_connection *connection,
+                       bool undecided);               /* gives the reference back */
 void cm_to_linger(struct kal_connection *connection); /* unwatched stream; FIN has been sent */
 enum kal_status cm_passive_reply(struct kal_connection *connection,
                                  const struct ri_connect_param *param); /* encode, agree. Locked */
 
 /* ---- cm_convert.c ---- */
 void cm_convert_run(struct kal_connection *connection); /* LAST_WORDS, CONVERTING. Lane, locked */
-void cm_convert_request(struct kal_connection *connection); /* the peer's Request is there: accept it */
+void cm_convert_request(
+    struct kal_connection *connection); /* the peer's Request is there: accept it */
 
 /* ---- cm_listener.c ---- */
 void cm_listener_free(struct kal_listener *listener); /* after the last reference */
@@ -231,7 +238,8 @@ enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp
                              const struct ri_connect_param *param);
 enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
-enum kal_status cm_a_confirm(struct kal_connection *connection, const struct ri_connect_param *param);
+enum kal_status cm_a_confirm(struct kal_connection *connection,
+                             const struct ri_connect_param *param);
 enum kal_status cm_a_reject(struct kal_connection *connection, const void *private_data,
                             uint16_t private_data_length);
 enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,

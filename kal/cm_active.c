@@ -176,8 +176,8 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     error = open_socket(c);
     if (error) {
         cm_address_text(param->destination, text, sizeof text);
-        kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s", text,
-                     strerror(error),
+        kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s",
+                     text, strerror(error),
                      error == EMFILE || error == ENFILE ? "the limit on open files (ulimit -n)"
                                                         : "both addresses and the routes");
         status = status_of_errno(error);
@@ -225,10 +225,11 @@ static void fall_back(struct kal_connection *c)
     int error;
 
     cm_address_text((const struct sockaddr *)&c->destination, text, sizeof text);
-    kal_rnic_log(c->rnic, RI_LOG_INFO,
-                 "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "
-                 "(mpa_revision=1 spares the first attempt, mpa_fallback=no forbids the second)",
-                 text);
+    kal_rnic_log(
+        c->rnic, RI_LOG_INFO,
+        "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "
+        "(mpa_revision=1 spares the first attempt, mpa_fallback=no forbids the second)",
+        text);
     mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     memcpy(private_data, sent.pd, sent.pd_len);
     c->local.rev = 1;

@@ -46,7 +46,8 @@ static const char *unfit(int fd)
         return "it is not connected";
     length = sizeof info;
     memset(&info, 0, sizeof info);
-    if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) && info.tcpi_state != TCP_ESTABLISHED)
+    if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) &&
+        info.tcpi_state != TCP_ESTABLISHED)
         return "one of its directions is closed";
     return NULL;
 }
@@ -65,7 +66,8 @@ static enum kal_status check(const struct kal_connection *c, const struct ri_qp 
     wrong = unfit(param->fd);
     if (!wrong)
         return KAL_OK;
-    kal_rnic_log(c->rnic, RI_LOG_WARNING, "descriptor %d cannot be converted: %s", param->fd, wrong);
+    kal_rnic_log(c->rnic, RI_LOG_WARNING, "descriptor %d cannot be converted: %s", param->fd,
+                 wrong);
     return KAL_ERR_INVALID_ARGUMENT;
 }
 

@@ -19,7 +19,7 @@
 #include <utlist.h>
 
 #define LINGERS_MAX 1024
-#define DRAIN_MAX (256u * 1024) /* octets; who sends more than that is not waiting for a Reply */
+#define DRAIN_MAX   (256u * 1024) /* octets; who sends more than that is not waiting for a Reply */
 
 struct cm_linger {
     struct cm_guard guard;
@@ -29,7 +29,7 @@ struct cm_linger {
     size_t drained;
     struct ri_watch *watch;
     struct ri_timer timer;
-    bool taken; /* somebody is ending it; under cm->lock */
+    bool taken;                    /* somebody is ending it; under cm->lock */
     struct cm_linger *prev, *next; /* cm->lingers, until all but the memory is gone */
 };
 
@@ -99,8 +99,8 @@ static void ready(void *arg, uint32_t events)
 
 static void expired(struct ri_timer *timer)
 {
-    struct cm_linger *linger =
-        (struct cm_linger *)(void *)((char *)timer - offsetof(struct cm_linger, timer));
+    struct cm_linger *linger = (struct cm_linger *)(void *)((char *)timer -
+                                                            offsetof(struct cm_linger, timer));
     struct cm_run run;
 
     if (!cm_enter(&linger->guard, &run))
@@ -136,7 +136,8 @@ void cm_linger(struct kal_rnic *rnic, void *lane, int fd)
         cm->linger_count++;
     }
     pthread_mutex_unlock(&cm->lock);
-    if (room && !rnic->upper->watch(lane, fd, EPOLLIN | EPOLLRDHUP, ready, linger, &linger->watch)) {
+    if (room &&
+        !rnic->upper->watch(lane, fd, EPOLLIN | EPOLLRDHUP, ready, linger, &linger->watch)) {
         rnic->upper->timer_set(lane, &linger->timer);
         pthread_mutex_unlock(&linger->guard.lock);
         return;
@@ -158,7 +159,7 @@ void cm_linger_end_all(struct kal_rnic *rnic)
 
     pthread_mutex_lock(&cm->lock);
     while (cm->lingers) {
-        DL_FOREACH(cm->lingers, linger)
+        DL_FOREACH (cm->lingers, linger)
             if (!linger->taken)
                 break;
         if (!linger) {

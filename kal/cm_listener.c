@@ -27,8 +27,8 @@
 #include <utlist.h>
 
 #define ACCEPTS_PER_RUN 16
-#define LISTEN_QUEUE 1024 /* the kernel bounds it by net.core.somaxconn */
-#define RESUME_DELAY (100 * CLOCK_NS_PER_MS)
+#define LISTEN_QUEUE    1024 /* the kernel bounds it by net.core.somaxconn */
+#define RESUME_DELAY    (100 * CLOCK_NS_PER_MS)
 
 /* ---- accept ---- */
 
@@ -56,10 +56,11 @@ static bool turn_away(struct kal_listener *l)
     char more[80];
 
     if (cm_meter(&l->descriptors, more, sizeof more))
-        kal_rnic_log(l->rnic, RI_LOG_ERROR,
-                     "listener %s: out of file descriptors, connections are turned away; raise the limit "
-                     "(ulimit -n) or close some%s",
-                     l->name, more);
+        kal_rnic_log(
+            l->rnic, RI_LOG_ERROR,
+            "listener %s: out of file descriptors, connections are turned away; raise the limit "
+            "(ulimit -n) or close some%s",
+            l->name, more);
     if (spare < 0)
         return false;
     close(spare);
@@ -120,10 +121,11 @@ static void take(struct kal_listener *l, int fd)
     pthread_mutex_unlock(&l->guard.lock);
     if (full) {
         if (cm_meter(&l->full, more, sizeof more))
-            kal_rnic_log(l->rnic, RI_LOG_WARNING,
-                         "listener %s: %u connections have not sent their MPA Request yet, a further one is "
-                         "dropped; raise backlog or lower request_timeout%s",
-                         l->name, l->backlog, more);
+            kal_rnic_log(
+                l->rnic, RI_LOG_WARNING,
+                "listener %s: %u connections have not sent their MPA Request yet, a further one is "
+                "dropped; raise backlog or lower request_timeout%s",
+                l->name, l->backlog, more);
         close(fd);
         return;
     }
@@ -176,8 +178,8 @@ static void ready(void *arg, uint32_t events)
 
 static void resumed(struct ri_timer *timer)
 {
-    struct kal_listener *l =
-        (struct kal_listener *)(void *)((char *)timer - offsetof(struct kal_listener, resume));
+    struct kal_listener *l = (struct kal_listener *)(void *)((char *)timer -
+                                                             offsetof(struct kal_listener, resume));
     struct cm_run run;
 
     if (!cm_enter(&l->guard, &run))
@@ -216,7 +218,8 @@ static int open_listener(struct kal_rnic *rnic, const struct sockaddr *address)
     int fd = bound_socket(address, v6only == CM_V6ONLY_YES);
     char text[120];
 
-    if (fd >= 0 || v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6 || errno != EADDRINUSE)
+    if (fd >= 0 || v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6 ||
+        errno != EADDRINUSE)
         return fd;
     fd = bound_socket(address, true);
     if (fd >= 0) {
@@ -227,7 +230,8 @@ static int open_listener(struct kal_rnic *rnic, const struct sockaddr *address)
     return fd;
 }
 
-static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address, int error)
+static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address,
+                                    int error)
 {
     static const struct {
         int error;
@@ -255,7 +259,8 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
         }
     }
     cm_address_text(address, text, sizeof text);
-    kal_rnic_log(rnic, RI_LOG_WARNING, "cannot listen on %s: %s; %s", text, strerror(error), advice);
+    kal_rnic_log(rnic, RI_LOG_WARNING, "cannot listen on %s: %s; %s", text, strerror(error),
+                 advice);
     return status;
 }
 
@@ -285,9 +290,9 @@ void cm_listener_free(struct kal_listener *listener)
     free(listener);
 }
 
-enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context, const struct ri_listen_param *param,
-                           void *context, struct sockaddr_storage *bound,
-                           struct kal_listener **listener)
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
+                           const struct ri_listen_param *param, void *context,
+                           struct sockaddr_storage *bound, struct kal_listener **listener)
 {
     bool set_a = cm_is_set_a(rnic);
     struct sockaddr_storage where;
@@ -338,7 +343,7 @@ static void end_kept(struct kal_listener *l)
 
     pthread_mutex_lock(&l->guard.lock);
     while (l->kept) {
-        DL_FOREACH2(l->kept, c, kept_next)
+        DL_FOREACH2 (l->kept, c, kept_next)
             if (!c->taken)
                 break;
         if (!c) {
@@ -485,7 +490,8 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
     c->context = NULL;
     c->state = CM_SHOWING;
     if (!c->ri)
-        cm_watch(c, EPOLLIN | EPOLLRDHUP); /* without it only the withdrawal shows late, at accept */
+        cm_watch(c,
+                 EPOLLIN | EPOLLRDHUP); /* without it only the withdrawal shows late, at accept */
     cm_kick(c);
 unlock:
     pthread_mutex_unlock(&c->guard.lock);

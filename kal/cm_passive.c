@@ -75,9 +75,10 @@ static void note_bad(struct kal_connection *c, const char *what)
     if (!cm_meter(&c->listener->bad, more, sizeof more))
         return;
     cm_address_text((const struct sockaddr *)&c->stream.peer, address, sizeof address);
-    kal_rnic_log(c->rnic, RI_LOG_WARNING,
-                 "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
-                 c->listener->name, address, what, more);
+    kal_rnic_log(
+        c->rnic, RI_LOG_WARNING,
+        "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
+        c->listener->name, address, what, more);
 }
 
 /*
@@ -96,6 +97,7 @@ static void discard(struct kal_connection *c, const char *why)
     c->state = CM_ENDED;
     if (c->ri) {
         cm_listener_leave(c, false);
+        c->rnic->ops.reject(c->ri, NULL, 0);
         cm_a_orphan(c);
     } else {
         pthread_mutex_unlock(&c->guard.lock);
@@ -127,8 +129,8 @@ static bool parse_request(const struct kal_connection *c, struct mpa_startup_fra
 {
     size_t n;
 
-    return mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, request, &n) ==
-           MPA_STARTUP_OK;
+    return mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, request,
+                             &n) == MPA_STARTUP_OK;
 }
 
 static void describe(const struct kal_connection *c, struct ri_connect_request *request)
@@ -176,10 +178,11 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     }
     cm_leave(&listener->guard, run); /* not the last: we hold one */
     if (cm_meter(&listener->full, more, sizeof more))
-        kal_rnic_log(c->rnic, RI_LOG_WARNING,
-                     "listener %s: %u requests are undecided, a further one is dropped; accept faster or "
-                     "raise backlog%s",
-                     listener->name, listener->backlog, more);
+        kal_rnic_log(
+            c->rnic, RI_LOG_WARNING,
+            "listener %s: %u requests are undecided, a further one is dropped; accept faster or "
+            "raise backlog%s",
+            listener->name, listener->backlog, more);
     discard(c, NULL);
     return false;
 }
@@ -212,7 +215,8 @@ static void show(struct kal_connection *c)
 
 /* ---- Request ---- */
 
-static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request, size_t used)
+static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request,
+                        size_t used)
 {
     if (c->stream.length > used) {
         give_up(c, RI_REASON_PROTOCOL, "it sent data behind its MPA Request"); /* C-010 */
@@ -248,7 +252,8 @@ static void read_request(struct kal_connection *c)
         give_up(c, RI_REASON_OTHER, "it ended before its MPA Request was complete"); /* C-002 */
         return;
     }
-    result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request, &n);
+    result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request,
+                               &n);
     if (result == MPA_STARTUP_OK)
         got_request(c, &request, n);
     else if (result != MPA_STARTUP_NEED_MORE)
@@ -289,8 +294,7 @@ static void refuse(struct kal_connection *c)
     struct mpa_startup_frame request, reply;
     size_t sent = 0;
 
-    if (!parse_request(c, &request) ||
-        mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
+    if (!parse_request(c, &request) || mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
         mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length) ||
         cm_write(c->stream.fd, c->out, c->out_length, &sent) != 1 ||
         shutdown(c->stream.fd, SHUT_WR))
@@ -379,7 +383,8 @@ static void want(struct kal_connection *c, const struct mpa_startup_frame *reque
         c->local.ird_max = cm_depth(1, c->rnic->attr.max_ird);
 }
 
-enum kal_status cm_passive_reply(struct kal_connection *connection, const struct ri_connect_param *param)
+enum kal_status cm_passive_reply(struct kal_connection *connection,
+                                 const struct ri_connect_param *param)
 {
     struct kal_connection *c = connection;
     struct mpa_startup_frame request, reply;
@@ -388,13 +393,15 @@ enum kal_status cm_passive_reply(struct kal_connection *connection, const struct
     if (!parse_request(c, &request))
         return KAL_ERR_INVALID_STATE;
     want(c, &request, param);
-    result = mpa_startup_accept(&c->local, &request, param->private_data, param->private_data_length,
-                                &reply, &c->agreed);
+    result = mpa_startup_accept(&c->local, &request, param->private_data,
+                                param->private_data_length, &reply, &c->agreed);
     if (!result)
-        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length);
+        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out,
+                                    &c->out_length);
     if (!result)
         return KAL_OK;
-    kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s", mpa_startup_text(result));
+    kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s",
+                 mpa_startup_text(result));
     return KAL_ERR_INVALID_ARGUMENT;
 }
 
@@ -441,7 +448,8 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     want(c, &request, &nothing);
     result = mpa_startup_reject(&c->local, &request, private_data, private_data_length, &reply);
     if (!result)
-        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length);
+        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out,
+                                    &c->out_length);
     if (result) {
         kal_rnic_log(c->rnic, RI_LOG_ERROR, "the rejecting MPA Reply cannot be built: %s",
                      mpa_startup_text(result));

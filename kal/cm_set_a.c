@@ -37,12 +37,11 @@ void cm_a_destroy(struct kal_connection *connection)
     rnic->ops.connection_destroy(ri);
 }
 
-/* Refused: the peer hears it now, the object goes with the next run, for here the provider's upcall is running. */
+/* The object goes with the next run, for here the provider's upcall is running. */
 void cm_a_orphan(struct kal_connection *connection)
 {
     struct kal_cm *cm = connection->rnic->cm;
 
-    connection->rnic->ops.reject(connection->ri, NULL, 0);
     pthread_mutex_lock(&cm->lock);
     connection->orphan = true;
     pthread_mutex_unlock(&cm->lock);
@@ -104,7 +103,8 @@ enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
     return decided(connection, connection->rnic->ops.accept(connection->ri, qp, param));
 }
 
-enum kal_status cm_a_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+enum kal_status cm_a_confirm(struct kal_connection *connection,
+                             const struct ri_connect_param *param)
 {
     return kal_status_of_ri(connection->rnic->ops.confirm(connection->ri, param));
 }
@@ -126,7 +126,8 @@ enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *p
 {
     struct kal_rnic *rnic = connection->rnic;
 
-    return kal_status_of_ri(rnic->ops.disconnect(connection->ri, private_data, private_data_length));
+    return kal_status_of_ri(
+        rnic->ops.disconnect(connection->ri, private_data, private_data_length));
 }
 
 enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
@@ -141,7 +142,8 @@ enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_liste
     own.backlog = listener->backlog;
     status = rnic->ops.listen(rnic->ri, &own, listener, bound, &ri);
     if (status) {
-        kal_rnic_log(rnic, RI_LOG_WARNING, "the provider cannot listen: %s", ri_status_name(status));
+        kal_rnic_log(rnic, RI_LOG_WARNING, "the provider cannot listen: %s",
+                     ri_status_name(status));
         return kal_status_of_ri(status);
     }
     cm_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
@@ -214,6 +216,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
         cm_passive_run(c);
     } else {
         c->state = CM_ENDED;
+        rnic->ops.reject(connection, NULL, 0);
         cm_a_orphan(c);
     }
     if (cm_leave(&c->guard, &run))
@@ -233,15 +236,17 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     if (event->type == RI_CONNECTION_ESTABLISHED) {
         c->stream.local = event->local;
         c->stream.peer = event->peer;
-        c->agreed.rev = 1; /* there is something to tell: kal_connection_info */
+        c->handed = true;
         c->agreed.ird = event->ird;
         c->agreed.ord = event->ord;
         c->agreed.enhanced = event->depths_valid;
     }
     context = c->context;
-    pthread_mutex_unlock(&c->guard.lock);
-    rnic->upper->connection_event(context, event);
-    pthread_mutex_lock(&c->guard.lock);
+    if (c->state != CM_ENDED) { /* else destroyed in an upcall before, and soon gone */
+        pthread_mutex_unlock(&c->guard.lock);
+        rnic->upper->connection_event(context, event);
+        pthread_mutex_lock(&c->guard.lock);
+    }
     if (cm_leave(&c->guard, &run))
         cm_connection_free(c);
 }

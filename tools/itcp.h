@@ -194,9 +194,12 @@ struct copy_totals {
     uint64_t total_ns;    /* with hashing and all answers */
     uint8_t here[COPY_SUM], there[COPY_SUM]; /* of the last file */
 };
-/* Copies all sources over the channel; false: the channel is of no use any more (printed). */
+/*
+ * Copies all sources over the channel and says bye; compare: the server shall then expect the comparison.
+ * false: the channel is of no use any more (printed).
+ */
 bool copy_sources(const struct copy_options *options, struct chan *chan, uint64_t total_bytes,
-                  struct copy_totals *totals);
+                  bool compare, struct copy_totals *totals);
 /* Bytes of all regular files of the sources, as far as they can be read. */
 uint64_t copy_measure(const struct copy_options *options);
 

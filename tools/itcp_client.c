@@ -70,7 +70,7 @@ static bool compare_by_tcp(const struct copy_options *options, const struct copy
     if (server < 0)
         return false;
     good = chan_tcp_create(&chan, server, false, welcome->chunk, welcome->slots, peer) &&
-           copy_sources(options, &chan, total, totals);
+           copy_sources(options, &chan, total, false, totals);
     chan_destroy(&chan);
     return good;
 }
@@ -145,7 +145,7 @@ static bool run(const struct copy_options *options, const struct adapter *adapte
 
     if (!join(options, conn, chan, &welcome))
         return false;
-    good = copy_sources(options, chan, total, &rdma);
+    good = copy_sources(options, chan, total, options->tcp, &rdma);
     if (good && options->tcp && rdma.files)
         compared = compare_by_tcp(options, &welcome, total, conn->peer, &tcp);
     conn_disconnect(conn, 2000000);

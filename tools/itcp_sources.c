@@ -455,8 +455,20 @@ static enum fate copy_source(struct copier *copier, const char *path)
     return copy_directory(copier, AT_FDCWD, path, name, 1, true);
 }
 
+static enum fate say_bye(struct copier *copier, bool compare)
+{
+    struct copy_message *message = &copier->message;
+    enum conn_result result;
+
+    memset(message, 0, sizeof(*message));
+    message->type = COPY_BYE;
+    message->flags = compare ? COPY_FLAG_TCP : 0;
+    result = chan_send(copier->chan, message);
+    return result == CONN_OK ? await_answer(copier) : dead(copier, result);
+}
+
 bool copy_sources(const struct copy_options *options, struct chan *chan, uint64_t total_bytes,
-                  struct copy_totals *totals)
+                  bool compare, struct copy_totals *totals)
 {
     struct copier *copier = calloc(1, sizeof(*copier));
     uint64_t begun = tool_now();
@@ -473,11 +485,8 @@ bool copy_sources(const struct copy_options *options, struct chan *chan, uint64_
         fate = copy_source(copier, *path);
     progress_end(copier->offered);
     totals->total_ns = tool_now() - begun;
-    if (fate != CHANNEL_DEAD) {
-        fate = tell(copier, COPY_BYE, "", NULL);
-        if (fate == FATE_DONE)
-            fate = await_answer(copier);
-    }
+    if (fate != CHANNEL_DEAD)
+        fate = say_bye(copier, compare && totals->files);
     free(copier);
     return fate != CHANNEL_DEAD;
 }

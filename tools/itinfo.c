@@ -309,6 +309,8 @@ static void print_why(const struct findings *findings)
 /* Why there is nothing to use, on stderr. */
 static void explain_nothing(const struct findings *findings, char *const *names)
 {
+    bool asked = *names != NULL;
+
     for (; *names; names++) {
         bool known = false;
 
@@ -325,7 +327,7 @@ static void explain_nothing(const struct findings *findings, char *const *names)
                        entry->advice && *entry->advice ? "; " : "",
                        entry->advice ? entry->advice : "");
     }
-    if (findings->usable)
+    if (findings->usable || asked)
         return;
     for (size_t i = 0; i < findings->provider_count; i++) {
         const struct provider_entry *entry = &findings->providers[i];

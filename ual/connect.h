@@ -17,14 +17,14 @@ struct ual_ep_private {
     struct ual_ep ep; /* first: what the front end sees */
     pthread_mutex_t control;
     struct spinlock lock;
-    enum ep_fsm_state state;               /* lock */
-    struct kal_connection *connection;     /* written under both */
-    unsigned int readers;                  /* lock: upcalls that look at `connection`; its destroyer waits */
-    struct ual_request *accepted;          /* passive: what carried the connection here; control */
-    struct ual_request *arrival;           /* lock: three-way, the identifier of the peer's accept */
-    ual_handle accepted_id;                /* lock */
-    struct sockaddr_storage local, peer;   /* lock */
-    struct ual_ep_private *prev, *next;    /* of the IA */
+    enum ep_fsm_state state;           /* lock */
+    struct kal_connection *connection; /* written under both */
+    unsigned int readers;         /* lock: upcalls that look at `connection`; its destroyer waits */
+    struct ual_request *accepted; /* passive: what carried the connection here; control */
+    struct ual_request *arrival;  /* lock: three-way, the identifier of the peer's accept */
+    ual_handle accepted_id;       /* lock */
+    struct sockaddr_storage local, peer; /* lock */
+    struct ual_ep_private *prev, *next;  /* of the IA */
 };
 
 static inline struct ual_ep_private *ual_ep_inside(struct ual_ep *ep)
@@ -36,8 +36,8 @@ static inline struct ual_ep_private *ual_ep_inside(struct ual_ep *ep)
 enum ual_status ual_ep_modify_qp(struct ual_ep *ep, enum ri_qp_state state);
 /* One transition with its message (details: what the message carries besides, or NULL). *row, if wanted: what was
  * done. False: refused or ignored. */
-bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus, const struct ual_connection_event *details,
-                 const struct ep_row **row);
+bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
+                 const struct ual_connection_event *details, const struct ep_row **row);
 /* Destroy the connection, if there is one; waits for upcalls about it. Never from such an upcall. */
 void ual_ep_drop_connection(struct ual_ep *ep);
 
@@ -49,8 +49,8 @@ void ual_ep_drop_connection(struct ual_ep *ep);
 struct ual_request {
     struct ual_object object;
     struct kal_connection *connection; /* constant; NULL for an arrival: its endpoint's */
-    struct ual_ep *ep;                 /* arrival: constant. Request: who accepted it, NULL undecided */
-    bool arrival, negotiate;           /* constant */
+    struct ual_ep *ep;       /* arrival: constant. Request: who accepted it, NULL undecided */
+    bool arrival, negotiate; /* constant */
     bool claimed, withdrawn;
     struct sockaddr_storage local, peer; /* constant */
     struct ual_request *prev, *next;     /* of the IA, undecided requests only */
@@ -60,8 +60,8 @@ struct ual_request {
 struct ual_request *ual_request_claim(ual_handle handle);
 /* Not used up after all. A request that was withdrawn meanwhile goes, and with `gone` set it is withdrawn now. */
 void ual_request_unclaim(struct ual_request *request, bool gone);
-/* Events of the connection are the endpoint's from here on; NULL takes it back. */
-void ual_request_attach(struct ual_request *request, struct ual_ep *ep);
+/* Events of the connection are the endpoint's from here on; NULL takes it back. False: withdrawn before. */
+bool ual_request_attach(struct ual_request *request, struct ual_ep *ep);
 /* The endpoint that an event of this request's connection is for; NULL: undecided, and withdrawn by this call. */
 struct ual_ep *ual_request_route(struct ual_request *request);
 /* Used up: the handle is dead. Accepted requests are kept by their endpoint and freed with its connection;
@@ -71,7 +71,8 @@ void ual_request_consume_rejected(struct ual_request *request); /* destroys the 
 void ual_request_consume_arrival(struct ual_request *request);
 /* The identifier of a peer's accept; NULL: no memory, or no handle. */
 struct ual_request *ual_request_arrival(struct ual_ep *ep);
-void ual_request_forget_arrival(struct ual_request *request); /* the attempt is over; NULL: nothing */
+void ual_request_forget_arrival(
+    struct ual_request *request); /* the attempt is over; NULL: nothing */
 /* Tear-down: destroy all undecided requests of an IA. */
 void ual_request_destroy_all(struct ual_ia *ia);
 /* ri_timer.expired of ual_ia.reaper. */

@@ -114,9 +114,9 @@ static void free_memory(struct ual_ep_private *inside)
     free(inside);
 }
 
-enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd, struct ual_evd *receive_evd,
-                              struct ual_evd *connect_evd, const struct ual_ep_attr *attr,
-                              struct ual_ep **out)
+enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
+                              struct ual_evd *receive_evd, struct ual_evd *connect_evd,
+                              const struct ual_ep_attr *attr, struct ual_ep **out)
 {
     struct ual_ia *ia = pz->object.ia;
     enum ual_status status = ual_ia_alive(ia);
@@ -188,7 +188,8 @@ enum ual_status ual_ep_free(struct ual_ep *ep)
     ual_ep_drop_connection(ep);
     status = ual_status_of_kal(kal_qp_destroy(ia->rnic, ep->qp));
     if (status != UAL_OK) {
-        kal_log(RI_LOG_ERROR, "%s: an endpoint cannot be freed: the provider answers %s; this is a defect",
+        kal_log(RI_LOG_ERROR,
+                "%s: an endpoint cannot be freed: the provider answers %s; this is a defect",
                 ia->name, ual_status_name(status));
         return status;
     }

@@ -42,11 +42,13 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
     else if (message == UAL_ACCEPT_ARRIVED && inside->arrival)
         c->request = inside->arrival->object.handle;
     if (!ual_evd_push(ep->connect_evd, &event))
-        kal_log(RI_LOG_ERROR, "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
+        kal_log(RI_LOG_ERROR,
+                "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
                 ep->object.ia->name, (int)message);
 }
 
-static void take_addresses(struct ual_ep_private *inside, const struct ual_connection_event *details)
+static void take_addresses(struct ual_ep_private *inside,
+                           const struct ual_connection_event *details)
 {
     if (details->local.ss_family)
         inside->local = details->local;
@@ -54,8 +56,8 @@ static void take_addresses(struct ual_ep_private *inside, const struct ual_conne
         inside->peer = details->peer;
 }
 
-bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus, const struct ual_connection_event *details,
-                 const struct ep_row **out)
+bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
+                 const struct ual_connection_event *details, const struct ep_row **out)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct ual_request *stale = NULL;
@@ -136,7 +138,8 @@ static void set_addresses(struct sockaddr_storage *to, const struct sockaddr *fr
     memset(to, 0, sizeof(*to));
     if (from)
         memcpy(to, from,
-               from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+               from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                           : sizeof(struct sockaddr_in));
 }
 
 static uint16_t depth(uint32_t value)
@@ -146,7 +149,8 @@ static uint16_t depth(uint32_t value)
 
 /* --- connect --- */
 
-static struct ri_connect_param connect_param(const struct ual_ep *ep, const struct ual_connect *connect)
+static struct ri_connect_param connect_param(const struct ual_ep *ep,
+                                             const struct ual_connect *connect)
 {
     struct ri_connect_param param = {
         .size = sizeof(param),
@@ -288,8 +292,9 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
     inside->peer = request->peer;
     inside->connection = request->connection;
     spinlock_unlock(&inside->lock);
-    ual_request_attach(request, ep);
-    status = of_decision(kal_accept(request->connection, ep->qp, param));
+    status = UAL_ERR_INVALID_HANDLE;
+    if (ual_request_attach(request, ep))
+        status = of_decision(kal_accept(request->connection, ep->qp, param));
     if (status != UAL_OK && ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL)) {
         take_connection(ep);
         ual_request_attach(request, NULL);
@@ -301,11 +306,11 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
     return UAL_OK;
 }
 
-static enum ual_status accept_claimed(struct ual_ep *ep, struct ual_request *request, bool negotiate,
-                                      const void *private_data, uint16_t length)
+static enum ual_status accept_claimed(struct ual_ep *ep, struct ual_request *request,
+                                      bool negotiate, const void *private_data, uint16_t length)
 {
-    struct ri_connect_param param =
-        accept_param(ep, negotiate && request->negotiate, private_data, length);
+    struct ri_connect_param param = accept_param(ep, negotiate && request->negotiate, private_data,
+                                                 length);
     enum ual_status status = UAL_OK;
 
     if (request->arrival)
@@ -518,7 +523,12 @@ void ual_ep_connection_event(void *connection_context, const struct ri_connectio
 
 /* --- upcalls about the QP --- */
 
-enum ending { NO_ENDING, ENDING_IN_ORDER, ENDING_BROKEN, ENDING_UNEXPLAINED /* by any completion */ };
+enum ending {
+    NO_ENDING,
+    ENDING_IN_ORDER,
+    ENDING_BROKEN,
+    ENDING_UNEXPLAINED /* by any completion */
+};
 
 static enum ending ending_of(enum ri_event_type type)
 {
@@ -527,10 +537,9 @@ static enum ending ending_of(enum ri_event_type type)
     case RI_EVENT_LLP_CLOSED_BUSY: return ENDING_IN_ORDER;
     case RI_EVENT_LLP_RESET:
     case RI_EVENT_LLP_LOST:
-    case RI_EVENT_LOCAL_ERROR:    /* the request's completion */
-    case RI_EVENT_RECV_LENGTH:    /* the receive's */
-    case RI_EVENT_RESPONSE_ERROR: /* the read's */
-        return ENDING_BROKEN;
+    case RI_EVENT_LOCAL_ERROR: /* the request's completion */
+    case RI_EVENT_RECV_LENGTH: /* the receive's */
+    case RI_EVENT_RESPONSE_ERROR: /* the read's */ return ENDING_BROKEN;
     case RI_EVENT_TERMINATE_RECEIVED:
     case RI_EVENT_INTEGRITY:
     case RI_EVENT_REMOTE_OPERATION:
@@ -590,7 +599,7 @@ void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
     }
     if (ending != NO_ENDING)
         ual_ep_feed(ep, ending == ENDING_IN_ORDER ? EP_ENDED : EP_BROKEN, NULL, &row);
-    if (event->type >= RI_EVENT_QP_FATAL || (ending == ENDING_UNEXPLAINED && row &&
-                                             row->message == UAL_BROKEN && !explained(event)))
+    if (event->type >= RI_EVENT_QP_FATAL ||
+        (ending == ENDING_UNEXPLAINED && row && row->message == UAL_BROKEN && !explained(event)))
         ual_ia_affiliated_event(ep->object.ia, event->type, ep->object.handle);
 }

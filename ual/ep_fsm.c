@@ -100,14 +100,10 @@ enum ual_ep_state ep_fsm_public(enum ep_fsm_state state)
 }
 
 static const char *const state_names[EP_FSM_STATES] = {
-    [EP_UNCONNECTED] = "UNCONNECTED",
-    [EP_ACTIVE1] = "ACTIVE1",
-    [EP_ACTIVE2] = "ACTIVE2",
-    [EP_PASSIVE] = "PASSIVE",
-    [EP_CONNECTED] = "CONNECTED",
-    [EP_NONOPERATIONAL] = "NONOPERATIONAL",
-    [EP_WAIT_REQUEST] = "WAIT_REQUEST",
-    [EP_DISCONNECTING] = "DISCONNECTING",
+    [EP_UNCONNECTED] = "UNCONNECTED",   [EP_ACTIVE1] = "ACTIVE1",
+    [EP_ACTIVE2] = "ACTIVE2",           [EP_PASSIVE] = "PASSIVE",
+    [EP_CONNECTED] = "CONNECTED",       [EP_NONOPERATIONAL] = "NONOPERATIONAL",
+    [EP_WAIT_REQUEST] = "WAIT_REQUEST", [EP_DISCONNECTING] = "DISCONNECTING",
 };
 
 static const char *const stimulus_names[EP_STIMULI] = {

@@ -46,7 +46,9 @@ enum ep_stimulus {
 };
 
 enum ep_work {
-    EP_FLUSH = 1u << 0,  /* put the QP into ERROR, unless the provider has: outstanding work completes flushed */
+    EP_FLUSH =
+        1u
+        << 0, /* put the QP into ERROR, unless the provider has: outstanding work completes flushed */
     EP_ABORT = 1u << 1,  /* abandon the attempt, flush, then report EP_ABORTED */
     EP_CLOSE = 1u << 2,  /* start the orderly close */
     EP_REWIND = 1u << 3, /* drop the connection, QP to IDLE, then report EP_RESET_DONE */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Event dispatcher. An EVD of the DTO stream is a provider CQ; the others are bounded lists. All share the notifier.
- * The order of dequeuing is the order of arrival. A waiter that leaves with an event while others wait makes
- * one of them look again, because the CQ fires once for all of them.
+ * The order of dequeuing is the order of arrival. A waiter that leaves with an event, or although it was woken, makes
+ * another one look again, because the CQ fires once for all of them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -94,13 +94,17 @@ static void arm(struct ual_evd *evd)
         evd->cq->ops->arm(evd->cq, RI_ARM_NEXT, 0);
 }
 
-/* Nothing there: make the descriptor speak again, then look once more. */
+/* Nothing there: make the descriptor speak again, then look once more. Of what came meanwhile more may be left than
+ * the one event, with the descriptor down. */
 static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
 {
     notifier_lower(&evd->notifier);
     arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    return take(evd, event);
+    if (!take(evd, event))
+        return false;
+    notifier_raise_fd(&evd->notifier);
+    return true;
 }
 
 enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
@@ -126,6 +130,11 @@ static size_t count_left(struct ual_evd *evd)
 
 /* --- waiting --- */
 
+static bool passed(uint64_t deadline)
+{
+    return deadline != CLOCK_NEVER && clock_now() >= deadline;
+}
+
 /* Poll for a while before sleeping: a wake-up costs more than a short spin. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
@@ -139,51 +148,49 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
         ual_lane_poll(evd->notifier.lane, evd->cq);
         if (take(evd, event))
             return true;
-    } while (clock_now() < until);
+    } while (clock_now() < until && !atomic_load(&evd->notifier.aborting));
     return false;
 }
 
+/* Each round looks at the clock and at aborting: a lane that is busy for others never lets this thread sleep. */
 static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter, uint64_t deadline,
                                        struct ual_event *event)
 {
-    struct notifier *notifier = &evd->notifier;
+    struct ual_lane *lane = evd->notifier.lane;
 
     for (;;) {
+        bool armed;
         int rc = 0;
 
         ual_lane_wait_reset(waiter);
         arm(evd);
-        if (ual_lane_wait_arm(notifier->lane, waiter, evd->cq)) {
-            if (take(evd, event))
-                return UAL_OK;
-            if (atomic_load(&notifier->aborting))
-                return UAL_ERR_ABORTED;
-            rc = ual_lane_wait_sleep(notifier->lane, waiter, evd->cq, deadline);
-        } else if (deadline != CLOCK_NEVER && clock_now() >= deadline) {
-            rc = ETIMEDOUT;
-        }
+        armed = ual_lane_wait_arm(lane, waiter, evd->cq);
         if (take(evd, event))
             return UAL_OK;
-        if (rc == ETIMEDOUT)
-            return UAL_ERR_TIMED_OUT;
+        if (atomic_load(&evd->notifier.aborting)) /* after the reset: abort wakes once */
+            return UAL_ERR_ABORTED;
+        if (armed) {
+            rc = ual_lane_wait_sleep(lane, waiter, evd->cq, deadline);
+            if (take(evd, event))
+                return UAL_OK;
+        }
         if (rc == EINTR)
             return UAL_ERR_INTERRUPTED;
+        if (passed(deadline))
+            return UAL_ERR_TIMED_OUT;
     }
 }
 
-static enum ual_status wait_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
+static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
     struct ual_waiter waiter;
-    enum ual_status status = notifier_join(&evd->notifier, &waiter);
+    enum ual_status status;
 
-    if (status != UAL_OK)
-        return status;
     ual_lane_wait_begin(evd->notifier.lane, &waiter);
+    notifier_add(&evd->notifier, &waiter);
     status = sleep_for_event(evd, &waiter, deadline, event);
-    notifier_leave(&evd->notifier, &waiter);
+    notifier_remove(&evd->notifier, &waiter, status == UAL_OK);
     ual_lane_wait_end(evd->notifier.lane, &waiter);
-    if (notifier_waited_on(&evd->notifier))
-        notifier_raise(&evd->notifier);
     return status;
 }
 
@@ -193,15 +200,23 @@ enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ua
     enum ual_status status = ual_evd_dequeue(evd, event);
     uint64_t deadline = CLOCK_NEVER;
 
-    if (status != UAL_OK && timeout_us == 0)
-        return UAL_ERR_TIMED_OUT;
-    if (status != UAL_OK) {
-        if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
-            deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
-        status = spin(evd, deadline, event) ? UAL_OK : wait_until(evd, deadline, event);
+    if (status == UAL_OK) {
+        if (more)
+            *more = count_left(evd);
+        return UAL_OK;
     }
+    if (timeout_us == 0)
+        return UAL_ERR_TIMED_OUT;
+    if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
+    status = notifier_enter(&evd->notifier);
+    if (status != UAL_OK)
+        return status;
+    if (!spin(evd, deadline, event))
+        status = sleep_until(evd, deadline, event);
     if (status == UAL_OK && more)
         *more = count_left(evd);
+    notifier_leave(&evd->notifier); /* from here on the EVD may be gone */
     return status;
 }
 

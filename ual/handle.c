@@ -46,7 +46,7 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, s
     object->handle = make_handle(slot, type);
     object->type = type;
     object->ia = ia;
-    ual_slots[slot].object = object;
+    atomic_store_explicit(&ual_slots[slot].object, object, memory_order_relaxed);
     atomic_store_explicit(&ual_slots[slot].handle, object->handle, memory_order_release);
     pthread_mutex_unlock(&table_lock);
     return UAL_OK;
@@ -58,7 +58,6 @@ void ual_handle_drop(struct ual_object *object)
 
     pthread_mutex_lock(&table_lock);
     atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_release);
-    ual_slots[slot].object = NULL;
     spare[slot].next_free = first_free;
     first_free = slot;
     pthread_mutex_unlock(&table_lock);

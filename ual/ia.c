@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_TIMEOUT_DEFAULT_MS 10000 /* for a provider without the option */
-#define CLOSE_RETRY (20 * CLOCK_NS_PER_MS) /* a connection may end without readiness: look again */
+#define CLOSE_TIMEOUT_DEFAULT_MS 10000                  /* for a provider without the option */
+#define CLOSE_RETRY              (20 * CLOCK_NS_PER_MS) /* a connection may end without readiness: look again */
 
 static uint64_t option_number(const char *text, uint64_t otherwise)
 {
@@ -83,7 +83,8 @@ free_ia:
 static bool gone(const struct ual_ia *ia, enum ual_status status, const char *what)
 {
     if (status != UAL_OK)
-        kal_log(RI_LOG_ERROR, "%s: %s cannot be freed when the interface is closed: %s; this is a defect",
+        kal_log(RI_LOG_ERROR,
+                "%s: %s cannot be freed when the interface is closed: %s; this is a defect",
                 ia->name, what, ual_status_name(status));
     return status == UAL_OK;
 }
@@ -117,7 +118,8 @@ static bool free_objects(struct ual_ia *ia)
 
 static uint64_t close_deadline(const struct ual_ia *ia)
 {
-    uint64_t ms = option_number(kal_rnic_option(ia->rnic, "close_timeout"), CLOSE_TIMEOUT_DEFAULT_MS);
+    uint64_t ms = option_number(kal_rnic_option(ia->rnic, "close_timeout"),
+                                CLOSE_TIMEOUT_DEFAULT_MS);
     uint64_t ns = ms < UINT64_MAX / CLOCK_NS_PER_MS ? ms * CLOCK_NS_PER_MS : CLOCK_NEVER;
 
     return clock_after(clock_now(), ns);
@@ -128,7 +130,7 @@ static enum kal_status close_rnic(struct ual_ia *ia)
 {
     enum kal_status status = kal_rnic_close(ia->rnic, false);
     uint64_t now, retry, deadline;
-    struct ual_waiter waiter;
+    struct ual_waiter waiter = { .thread = pthread_self() };
 
     if (status != KAL_ERR_AGAIN)
         return status;
@@ -145,7 +147,8 @@ static enum kal_status close_rnic(struct ual_ia *ia)
     if (status != KAL_ERR_AGAIN)
         return status;
     kal_log(RI_LOG_WARNING,
-            "%s: connections that did not close in time are reset; option close_timeout gives them longer",
+            "%s: connections that did not close in time are reset; option close_timeout gives them "
+            "longer",
             ia->name);
     return kal_rnic_close(ia->rnic, true);
 }
@@ -245,8 +248,8 @@ enum ual_status ual_counters(struct ual_object *object, const char **names, uint
     case UAL_IA:
         return ual_status_of_kal(kal_rnic_counters(object->ia->rnic, names, values, count));
     case UAL_EP:
-        return ual_status_of_kal(kal_qp_counters(object->ia->rnic, ((struct ual_ep *)object)->qp, names,
-                                                 values, count));
+        return ual_status_of_kal(
+            kal_qp_counters(object->ia->rnic, ((struct ual_ep *)object)->qp, names, values, count));
     default: return UAL_ERR_NOT_SUPPORTED;
     }
 }
@@ -284,7 +287,8 @@ void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
 
     if (event->type == RI_EVENT_RNIC_FATAL) {
         if (!atomic_exchange(&ia->dead, true))
-            kal_log(RI_LOG_ERROR, "%s: the device has failed: %s; close the interface and open it again",
+            kal_log(RI_LOG_ERROR,
+                    "%s: the device has failed: %s; close the interface and open it again",
                     ia->name, event->detail ? event->detail : "no details");
         return;
     }

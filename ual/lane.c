@@ -14,20 +14,24 @@
  * thread sleeps without deadline (`deep`); who leaves the wait wakes it then, so an idle process costs nothing
  * and a busy one no wake-up.
  *
- * BEFORE SLEEPING, in this order: register as waiter (the EVD's list, then wait_begin: sleeper or on a word), arm the
+ * BEFORE SLEEPING, in this order: register as waiter (wait_begin: sleeper or on a word; then the EVD's list), arm the
  * CQ, arm the lane (when that says that work is left: run once, look, come again), fence, look at the ring, sleep. A
  * completion that is pushed before the look is seen by it; one pushed later finds the CQ armed and the waiter
- * registered, and its waker sets `word` and kicks epoll (an eventfd in the set) or the futex. A wake that comes
+ * registered, and its waker sets WAITER_LOOK and kicks epoll (an eventfd in the set) or the futex. A wake that comes
  * before the sleep is not lost: the word differs, and the eventfd stays readable, because only the
  * sleeper drains it (a run by somebody else must not: the sleeper would find nothing and sleep on).
+ * The background thread sleeps in epoll only while it is the sleeper (looked at under sleep_lock, with sleep_until): a
+ * consumer that displaced it and left again has not left it there, unarmed and unknown to timer_set.
  *
- * LEAVING a wait (event, time-out, signal) hands the sleep to a registered waiter (`in_epoll` is set, the word changed); where there is none the
- * background thread's deadline covers. A thread that ran the lane while another sleeps in epoll and leaves work behind
- * (arming says so) kicks the sleeper.
+ * LEAVING a wait (event, time-out, signal, abort) hands the sleep to a registered waiter: WAITER_SLEEPER and WAITER_LOOK
+ * enter its word in one step, so nobody sees one without the other, and it arms before it sleeps in epoll. Where there is
+ * none the background thread's deadline covers. A thread that runs the lane while another sleeps in epoll, and leaves
+ * work behind (arming says so) or an earlier deadline, kicks the sleeper.
  *
  * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock, dead_lock: leaves,
  * a few instructions each. unwatch and timer_cancel from outside a run wait for a running callback of theirs
- * (watch->busy, `expiring`); a watch is freed at the end of a run, when no fetched event can name it.
+ * (watch->busy, `expiring`), so their caller holds no lock that such a callback waits for; a watch is freed at the end of
+ * a run, when no fetched event can name it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -76,6 +80,7 @@ struct ual_lane {
     unsigned int polls;        /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
+    atomic_bool look_due;      /* others poll, but maybe seldom: the next poll looks at epoll and timers */
 
     struct spinlock sleep_lock;
     _Atomic(struct ual_waiter *) sleeper; /* written under sleep_lock */
@@ -84,7 +89,7 @@ struct ual_lane {
 
     struct spinlock timer_lock;
     struct timers timers;
-    _Atomic(struct ri_timer *) expiring;
+    struct ri_timer *expiring; /* its `expired` runs */
 
     struct spinlock dead_lock;
     _Atomic(struct ri_watch *) dead;
@@ -188,7 +193,7 @@ static void dispatch_timers(struct ual_lane *lane)
     for (;;) {
         struct ri_timer *timer = timers_expired(&lane->timers, now);
 
-        atomic_store_explicit(&lane->expiring, timer, memory_order_release);
+        lane->expiring = timer;
         spinlock_unlock(&lane->timer_lock);
         if (!timer)
             return;
@@ -205,6 +210,7 @@ static void run_pass(struct ual_lane *lane, struct ri_cq *first, enum look look)
 
     if (look != LOOK_NOT) {
         lane->polls = 0;
+        atomic_store_explicit(&lane->look_due, false, memory_order_relaxed);
         dispatch_descriptors(lane, look == LOOK_AND_DRAIN);
         dispatch_timers(lane);
     }
@@ -219,11 +225,28 @@ static void kick(struct ual_lane *lane)
     syscall(SYS_write, lane->kick_fd, &one, sizeof(one));
 }
 
+static bool sleeps_beyond(struct ual_lane *lane, uint64_t deadline)
+{
+    const struct ual_waiter *sleeper;
+    bool beyond;
+
+    spinlock_lock(&lane->sleep_lock);
+    sleeper = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
+    beyond = sleeper && sleeper->sleep_until > deadline;
+    spinlock_unlock(&lane->sleep_lock);
+    return beyond;
+}
+
 /* After a run by somebody else: what it left behind is the sleeper's, who does not know. Under running. */
 static void pass_on_rest(struct ual_lane *lane)
 {
-    if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) &&
-        !lane->provider->ops->lane_arm(lane->provider))
+    uint64_t deadline;
+
+    if (!atomic_load_explicit(&lane->sleeper, memory_order_relaxed))
+        return;
+    deadline = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
+    if (!lane->provider->ops->lane_arm(lane->provider) ||
+        (deadline != RI_NO_DEADLINE && sleeps_beyond(lane, deadline)))
         kick(lane);
 }
 
@@ -243,6 +266,7 @@ void ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
     if (!run_try(lane))
         return;
     look = ++lane->polls >= POLLS_PER_EPOLL ||
+           atomic_load_explicit(&lane->look_due, memory_order_relaxed) ||
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
     run_pass(lane, first, look ? LOOK : LOOK_NOT);
     pass_on_rest(lane);
@@ -267,29 +291,28 @@ void ual_lane_resume(struct ual_lane *lane)
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
 {
     struct ual_waiter *displaced;
-    bool in_epoll;
+    bool sleeper;
 
-    atomic_store_explicit(&waiter->word, 0, memory_order_relaxed);
     waiter->thread = pthread_self();
     waiter->sleep_until = 0;
     spinlock_lock(&lane->sleep_lock);
     displaced = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
-    in_epoll = !displaced || displaced == &lane->background;
-    atomic_store_explicit(&waiter->in_epoll, in_epoll, memory_order_relaxed);
-    if (in_epoll) {
+    sleeper = !displaced || displaced == &lane->background;
+    atomic_init(&waiter->word, sleeper ? WAITER_SLEEPER : 0);
+    if (sleeper) {
         atomic_store_explicit(&lane->sleeper, waiter, memory_order_relaxed);
         lane->sleep_epoch++;
     } else {
         DL_APPEND(lane->waiting, waiter);
     }
     spinlock_unlock(&lane->sleep_lock);
-    if (in_epoll && displaced)
+    if (sleeper && displaced)
         kick(lane); /* the background thread leaves epoll_wait */
 }
 
 void ual_lane_wait_reset(struct ual_waiter *waiter)
 {
-    atomic_store(&waiter->word, 0);
+    atomic_fetch_and(&waiter->word, ~WAITER_LOOK);
 }
 
 /* For the sleeper, who must not sleep over work: waits for the run, unlike others. */
@@ -307,7 +330,7 @@ static bool arm_or_run(struct ual_lane *lane, struct ri_cq *first)
 
 bool ual_lane_wait_arm(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first)
 {
-    bool armed = !atomic_load(&waiter->in_epoll) || arm_or_run(lane, first);
+    bool armed = !(atomic_load(&waiter->word) & WAITER_SLEEPER) || arm_or_run(lane, first);
 
     atomic_thread_fence(memory_order_seq_cst);
     return armed;
@@ -323,47 +346,71 @@ static uint64_t next_timer(struct ual_lane *lane)
     return next;
 }
 
-static void note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t until)
+/* False: the waiter is not the sleeper (any more). */
+static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t until)
 {
+    bool sleeper;
+
     spinlock_lock(&lane->sleep_lock);
-    waiter->sleep_until = until;
+    sleeper = atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter;
+    waiter->sleep_until = sleeper ? until : 0;
     spinlock_unlock(&lane->sleep_lock);
+    return sleeper;
 }
 
-/* Block in epoll_wait until readiness, a kick or the earliest of the deadlines. ETIMEDOUT: the caller's. */
+static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
+{
+    uint64_t timer = next_timer(lane);
+    uint64_t provider = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
+
+    deadline = timer < deadline ? timer : deadline;
+    return provider < deadline ? provider : deadline;
+}
+
+static long wait_in_epoll(struct ual_lane *lane, uint64_t until)
+{
+    uint64_t now = until == CLOCK_NEVER ? 0 : clock_now();
+    struct timespec left = clock_left(now, until);
+    struct epoll_event event;
+    long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, &event, 1, until == CLOCK_NEVER ? NULL : &left,
+                         NULL, 0);
+
+    if (count < 0 && (errno == ENOSYS || errno == EPERM)) /* before Linux 5.11, or an old container filter */
+        count = syscall(SYS_epoll_pwait, lane->epoll_fd, &event, 1, clock_poll_ms(now, until), NULL, 0);
+    return count;
+}
+
+/* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or EINTR. */
 static int sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline)
 {
-    struct epoll_event event;
-    struct timespec left;
-    uint64_t until, next;
-    long count;
+    uint64_t until;
+    int rc = 0;
 
-    note_sleep(lane, waiter, deadline); /* before the timers are read: see timer_set */
-    next = next_timer(lane);
-    until = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
-    until = next < until ? next : until;
-    until = deadline < until ? deadline : until;
-    if (until != CLOCK_NEVER)
-        left = clock_left(clock_now(), until);
-    count = syscall(SYS_epoll_pwait2, lane->epoll_fd, &event, 1, until == CLOCK_NEVER ? NULL : &left,
-                    NULL, 0);
+    /* Noted before the deadlines are read: see timer_set. And then exactly, or every later timer would kick. */
+    if (!note_sleep(lane, waiter, deadline))
+        return 0;
+    until = earliest(lane, deadline);
+    if (until != deadline && !note_sleep(lane, waiter, until))
+        return 0;
+    if (wait_in_epoll(lane, until) < 0)
+        rc = errno == EINTR ? EINTR : 0;
     note_sleep(lane, waiter, 0);
-    if (count < 0 && errno == EINTR)
-        return EINTR;
-    if (count == 0 && deadline != CLOCK_NEVER && clock_now() >= deadline)
-        return ETIMEDOUT;
-    return 0;
+    return rc;
 }
 
 int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first,
                         uint64_t deadline)
 {
+    unsigned int word = atomic_load(&waiter->word);
     int rc;
 
-    if (atomic_load(&waiter->word))
+    if (word & WAITER_LOOK)
         return 0;
-    if (!atomic_load(&waiter->in_epoll))
-        return futex_wait(&waiter->word, 0, deadline);
+    if (!(word & WAITER_SLEEPER)) {
+        /* Never without a deadline: the kernel would restart such a wait after a handler with SA_RESTART. */
+        rc = futex_wait(&waiter->word, 0, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
+        return rc == EINTR ? EINTR : 0;
+    }
     rc = sleep_in_epoll(lane, waiter, deadline);
     if (rc != 0)
         return rc;
@@ -377,8 +424,7 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
 static void make_sleeper(struct ual_lane *lane, struct ual_waiter *heir)
 {
     DL_DELETE(lane->waiting, heir);
-    atomic_store(&heir->in_epoll, true);
-    atomic_store(&heir->word, 1);
+    atomic_fetch_or(&heir->word, WAITER_SLEEPER | WAITER_LOOK);
     futex_wake(&heir->word, 1);
 }
 
@@ -399,7 +445,8 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter)
             lane->deep = false;
             wake_background = true;
         } else {
-            /* Displaced, but we drained its kick before it saw it: it has to find out now. */
+            /* Displaced, but we drained its kick before it saw it: it has to find out now. (One that has not noted
+             * its sleep yet finds out by itself.) */
             stray = lane->background.sleep_until != 0;
         }
         atomic_store_explicit(&lane->sleeper, heir, memory_order_relaxed);
@@ -415,11 +462,12 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter)
 
 void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter)
 {
-    atomic_store(&waiter->word, 1);
+    unsigned int word = atomic_fetch_or(&waiter->word, WAITER_LOOK);
+
     if (pthread_equal(waiter->thread, pthread_self()))
         return; /* it runs the lane itself and looks afterwards */
-    /* Whoever becomes the sleeper between the two finds the word changed before it sleeps. */
-    if (atomic_load(&waiter->in_epoll))
+    /* Who is made the sleeper after this finds WAITER_LOOK before it sleeps in epoll. */
+    if (word & WAITER_SLEEPER)
         kick(lane);
     else
         futex_wake(&waiter->word, 1);
@@ -490,6 +538,8 @@ static void *background(void *arg)
     struct ual_lane *lane = arg;
     uint64_t interval = INTERVAL_FIRST;
 
+    while (!atomic_load(&lane->background_word))
+        futex_wait(&lane->background_word, 0, CLOCK_NEVER);
     while (!atomic_load(&lane->stop)) {
         unsigned int word = atomic_load(&lane->background_word);
         unsigned int runs = atomic_load_explicit(&lane->runs, memory_order_relaxed);
@@ -505,6 +555,7 @@ static void *background(void *arg)
                           atomic_load_explicit(&lane->runs, memory_order_relaxed) != runs)) {
         case DUTY_WATCH:
             interval = interval * 2 < INTERVAL_LAST ? interval * 2 : INTERVAL_LAST;
+            atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
             break;
         case DUTY_SERVE:
             serve_in_epoll(lane);
@@ -532,15 +583,18 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
     if (!watch)
         return RI_ERR_NO_RESOURCES;
     *watch = (struct ri_watch){.lane = lane, .fd = fd, .ready = ready, .arg = arg};
-    *out = watch; /* before the add: ready may come, and look at it, before this call returns */
+    /* All this before the add: ready may come, and take the watch away, before this call returns. */
+    *out = watch;
+    atomic_fetch_add_explicit(&lane->watches, 1, memory_order_relaxed);
+    ual_fork_track(fd);
     if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
         kal_log(RI_LOG_ERROR, "cannot watch descriptor %d: %s", fd, strerrordesc_np(errno));
+        ual_fork_forget(fd);
+        atomic_fetch_sub_explicit(&lane->watches, 1, memory_order_relaxed);
         *out = NULL;
         free(watch);
         return RI_ERR_NO_RESOURCES;
     }
-    atomic_fetch_add_explicit(&lane->watches, 1, memory_order_relaxed);
-    ual_fork_track(fd);
     return RI_OK;
 }
 
@@ -574,33 +628,29 @@ void ual_lane_timer_set(void *lane_context, struct ri_timer *timer)
 {
     struct ual_lane *lane = lane_context;
     uint64_t deadline = timer->deadline;
-    struct ual_waiter *sleeper;
-    bool oversleeps;
 
     spinlock_lock(&lane->timer_lock);
     timers_set(&lane->timers, timer);
     spinlock_unlock(&lane->timer_lock);
     /* The sleeper notes sleep_until before it reads the timers: it sees this one, or we see that it sleeps. */
-    spinlock_lock(&lane->sleep_lock);
-    sleeper = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
-    oversleeps = sleeper && sleeper->sleep_until > deadline;
-    spinlock_unlock(&lane->sleep_lock);
-    if (oversleeps)
+    if (sleeps_beyond(lane, deadline))
         kick(lane);
 }
 
 void ual_lane_timer_cancel(void *lane_context, struct ri_timer *timer)
 {
     struct ual_lane *lane = lane_context;
-    bool removed;
+    bool busy;
 
-    spinlock_lock(&lane->timer_lock);
-    removed = timers_remove(&lane->timers, timer);
-    spinlock_unlock(&lane->timer_lock);
-    if (removed || ual_lane_inside(lane))
-        return;
-    while (atomic_load_explicit(&lane->expiring, memory_order_acquire) == timer)
-        sched_yield();
+    /* A running `expired` may have set the timer again, or be about to: until both are seen off under the lock. */
+    do {
+        spinlock_lock(&lane->timer_lock);
+        timers_remove(&lane->timers, timer);
+        busy = lane->expiring == timer && !ual_lane_inside(lane);
+        spinlock_unlock(&lane->timer_lock);
+        if (busy)
+            sched_yield();
+    } while (busy);
 }
 
 void ual_lane_wake(void *lane_context)
@@ -669,15 +719,19 @@ enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t
     status = open_descriptors(lane);
     if (status != UAL_OK)
         goto close;
-    status = ual_status_of_kal(kal_lane_open(rnic, index, lane, &lane->provider));
-    if (status != UAL_OK)
-        goto close;
-    lane->background.thread = pthread_self(); /* until it runs: nobody waits on it by word */
     status = start_background(lane);
     if (status != UAL_OK)
         goto close;
+    /* Last, because the provider's lane cannot be unmade; the thread waits for it. */
+    status = ual_status_of_kal(kal_lane_open(rnic, index, lane, &lane->provider));
+    if (status != UAL_OK)
+        goto stop;
+    atomic_fetch_add(&lane->background_word, 1);
+    futex_wake(&lane->background_word, 1);
     *out = lane;
     return UAL_OK;
+stop:
+    ual_lane_stop(lane);
 close:
     close_descriptors(lane);
     free(lane);

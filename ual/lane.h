@@ -5,30 +5,32 @@
 
 #include "ual_private.h"
 
+#define WAITER_LOOK 1u    /* woken, or made the sleeper: look again. Whoever sets it sees that the thread gets up */
+#define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; once set, to the end */
+
 /* A thread that waits, on its stack. */
 struct ual_waiter {
-    atomic_uint word;        /* futex: 0 nothing new, 1 look again (woken, or made the sleeper) */
-    atomic_bool in_epoll;    /* the sleeper: sleeps in epoll_wait, not on the word */
+    atomic_uint word;        /* futex of those that are not the sleeper; the two bits below */
     pthread_t thread;
     uint64_t sleep_until;    /* its epoll deadline while it sleeps there, else 0; under the sleep lock */
     struct ual_waiter *prev, *next;         /* in the lane's list of those that sleep on their words */
     struct ual_waiter *evd_prev, *evd_next; /* in the EVD's list */
 };
 
-/* Register. From here until wait_end the lane may count on this thread. */
+/* Register, and set up the waiter: before the EVD knows it. From here until wait_end the lane may count on this thread. */
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Forget earlier wakes. Before the CQ is armed, in each round. */
 void ual_lane_wait_reset(struct ual_waiter *waiter);
 /* Arm the lane; where that says that work is left, run it once (first: the waiter's CQ) and return false: look,
  * then come again. True: the thread may sleep. */
 bool ual_lane_wait_arm(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first);
-/* Sleep until woken, readiness (the lane was run then), the deadline (CLOCK_MONOTONIC ns) or a signal.
- * 0, ETIMEDOUT or EINTR. */
+/* Sleep until woken, readiness or a timer (the lane was run then), the deadline (CLOCK_MONOTONIC ns) or a signal: EINTR,
+ * in all other cases 0. */
 int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first,
                         uint64_t deadline);
 /* Leave for whatever reason: somebody else takes over the sleep if anybody waits. */
 void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
-/* Make a waiter of this lane look at its EVD again. The caller keeps the waiter registered. Any thread; leaf. */
+/* Make a waiter of this lane look at its EVD again. The caller sees to it that the waiter stays. Any thread; leaf. */
 void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
 

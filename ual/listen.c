@@ -32,8 +32,8 @@ struct ual_listen {
     struct ual_listen *prev, *next; /* of the IA */
 };
 
-/* Guards the list of every IA and the changing fields of every request. Taken in upcalls; above timer locks and the
- * handle table, below all others; never held across a call of kal. */
+/* Guards the list of every IA and the changing fields of every request. Taken in upcalls, with no other lock held; above
+ * the queues of EVDs, the timers and the handle table; never held across a call of kal. */
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- requests: life --- */
@@ -68,14 +68,14 @@ void ual_request_reap(struct ri_timer *timer)
 
     pthread_mutex_lock(&requests_lock);
     ia->reaper_set = false;
-    DL_FOREACH_SAFE(ia->requests, request, next) {
+    DL_FOREACH_SAFE (ia->requests, request, next) {
         if (!request->withdrawn || request->claimed)
             continue;
         DL_DELETE(ia->requests, request);
         DL_APPEND(dead, request);
     }
     pthread_mutex_unlock(&requests_lock);
-    DL_FOREACH_SAFE(dead, request, next)
+    DL_FOREACH_SAFE (dead, request, next)
         destroy_request(request);
 }
 
@@ -103,7 +103,7 @@ struct ual_request *ual_request_claim(ual_handle handle)
 {
     struct ual_request *request;
 
-    if (!ual_lookup(handle, UAL_REQUEST)) /* in a forked child the lock may be taken for ever */
+    if (ual_lookup_failed() == UAL_ERR_DEAD) /* in a forked child the lock may be taken for ever */
         return NULL;
     pthread_mutex_lock(&requests_lock);
     request = ual_lookup(handle, UAL_REQUEST);
@@ -131,11 +131,15 @@ void ual_request_unclaim(struct ual_request *request, bool gone)
         destroy_request(request);
 }
 
-void ual_request_attach(struct ual_request *request, struct ual_ep *ep)
+bool ual_request_attach(struct ual_request *request, struct ual_ep *ep)
 {
+    bool valid;
+
     pthread_mutex_lock(&requests_lock);
-    request->ep = ep;
+    valid = !request->withdrawn;
+    request->ep = valid ? ep : NULL;
     pthread_mutex_unlock(&requests_lock);
+    return valid;
 }
 
 struct ual_ep *ual_request_route(struct ual_request *request)
@@ -215,7 +219,7 @@ struct ual_ia *ual_request_ia(ual_handle handle)
     struct ual_request *request;
     struct ual_ia *ia;
 
-    if (!ual_lookup(handle, UAL_REQUEST))
+    if (ual_lookup_failed() == UAL_ERR_DEAD)
         return NULL;
     pthread_mutex_lock(&requests_lock);
     request = ual_lookup(handle, UAL_REQUEST);
@@ -251,7 +255,8 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
 }
 
 void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,
-                                   const struct ri_connect_request *asked, void **connection_context)
+                                   const struct ri_connect_request *asked,
+                                   void **connection_context)
 {
     struct ual_listen *listen = listener_context;
     struct ual_ia *ia = listen->object.ia;
@@ -261,7 +266,8 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
 
     if (!request || ual_handle_take(&request->object, UAL_REQUEST, ia) != UAL_OK) {
         /* Nothing to remember it by: the one case where the connection has to go at once. */
-        kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles", ia->name);
+        kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
+                ia->name);
         free(request);
         kal_connection_destroy(connection);
         return;
@@ -279,10 +285,11 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
         withdraw(request);
     pthread_mutex_unlock(&requests_lock);
     if (!shown)
-        kal_log(RI_LOG_WARNING,
-                "%s: a connection request is dropped, its peer sees a close: the listen point's EVD of "
-                "%u events is full; make it larger or answer requests sooner",
-                ia->name, ual_evd_size(listen->evd));
+        kal_log(
+            RI_LOG_WARNING,
+            "%s: a connection request is dropped, its peer sees a close: the listen point's EVD of "
+            "%u events is full; make it larger or answer requests sooner",
+            ia->name, ual_evd_size(listen->evd));
 }
 
 /* --- listen points --- */
@@ -362,8 +369,8 @@ enum ual_status ual_listen_free(struct ual_listen *listen)
     return UAL_OK;
 }
 
-void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound, ual_handle *evd,
-                      uint32_t *port)
+void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,
+                      ual_handle *evd, uint32_t *port)
 {
     if (bound)
         *bound = listen->bound;

@@ -28,6 +28,8 @@ enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, 
 
 void notifier_close(struct notifier *notifier)
 {
+    spinlock_lock(&notifier->lock); /* the last one that left may be about to drop it */
+    spinlock_unlock(&notifier->lock);
     if (notifier->fd < 0)
         return;
     ual_fork_forget(notifier->fd);
@@ -35,7 +37,7 @@ void notifier_close(struct notifier *notifier)
     notifier->fd = -1;
 }
 
-static void raise_fd(struct notifier *notifier)
+void notifier_raise_fd(struct notifier *notifier)
 {
     uint64_t one = 1;
 
@@ -43,22 +45,29 @@ static void raise_fd(struct notifier *notifier)
         syscall(SYS_write, notifier->fd, &one, sizeof(one));
 }
 
-void notifier_raise(struct notifier *notifier)
+/* Under the lock, which keeps the waiter there. One that has WAITER_LOOK looks anyway. */
+static void wake_one(struct notifier *notifier)
 {
     struct ual_waiter *waiter;
 
-    if (notifier->fd >= 0)
-        raise_fd(notifier);
-    spinlock_lock(&notifier->lock);
     for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next) {
-        if (!atomic_load(&waiter->word)) {
+        if (!(atomic_load(&waiter->word) & WAITER_LOOK)) {
             ual_lane_wake_waiter(notifier->lane, waiter);
-            break;
+            return;
         }
     }
+}
+
+void notifier_raise(struct notifier *notifier)
+{
+    if (notifier->fd >= 0)
+        notifier_raise_fd(notifier);
+    spinlock_lock(&notifier->lock);
+    wake_one(notifier);
     spinlock_unlock(&notifier->lock);
 }
 
+/* Read first: what is raised between the two is not written, but the caller looks after the second. */
 void notifier_lower(struct notifier *notifier)
 {
     uint64_t count;
@@ -69,30 +78,43 @@ void notifier_lower(struct notifier *notifier)
     atomic_store(&notifier->fd_raised, false);
 }
 
-enum ual_status notifier_join(struct notifier *notifier, struct ual_waiter *waiter)
+enum ual_status notifier_enter(struct notifier *notifier)
 {
     enum ual_status status = UAL_OK;
 
     spinlock_lock(&notifier->lock);
     if (atomic_load(&notifier->aborting))
         status = UAL_ERR_ABORTED;
-    else if (atomic_load(&notifier->waiter_count) >= NOTIFIER_WAITERS_MAX)
+    else if (atomic_load(&notifier->inside) >= NOTIFIER_WAITERS_MAX)
         status = UAL_ERR_WAITER_LIMIT;
-    if (status == UAL_OK) {
-        DL_APPEND2(notifier->waiters, waiter, evd_prev, evd_next);
-        atomic_fetch_add(&notifier->waiter_count, 1);
-    }
+    else
+        atomic_fetch_add(&notifier->inside, 1);
     spinlock_unlock(&notifier->lock);
     return status;
 }
 
-void notifier_leave(struct notifier *notifier, struct ual_waiter *waiter)
+void notifier_add(struct notifier *notifier, struct ual_waiter *waiter)
+{
+    spinlock_lock(&notifier->lock);
+    DL_APPEND2(notifier->waiters, waiter, evd_prev, evd_next);
+    spinlock_unlock(&notifier->lock);
+}
+
+void notifier_remove(struct notifier *notifier, struct ual_waiter *waiter, bool took)
 {
     spinlock_lock(&notifier->lock);
     DL_DELETE2(notifier->waiters, waiter, evd_prev, evd_next);
-    atomic_fetch_sub(&notifier->waiter_count, 1);
+    if (took || (atomic_load(&waiter->word) & WAITER_LOOK))
+        wake_one(notifier);
+    spinlock_unlock(&notifier->lock);
+}
+
+void notifier_leave(struct notifier *notifier)
+{
+    spinlock_lock(&notifier->lock);
+    atomic_fetch_sub(&notifier->inside, 1);
     if (atomic_load(&notifier->aborting))
-        futex_wake(&notifier->waiter_count, INT_MAX);
+        futex_wake(&notifier->inside, INT_MAX);
     spinlock_unlock(&notifier->lock);
 }
 
@@ -106,8 +128,8 @@ void notifier_abort(struct notifier *notifier)
     for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next)
         ual_lane_wake_waiter(notifier->lane, waiter);
     spinlock_unlock(&notifier->lock);
-    while ((left = atomic_load(&notifier->waiter_count)) != 0)
-        futex_wait(&notifier->waiter_count, left, CLOCK_NEVER);
+    while ((left = atomic_load(&notifier->inside)) != 0)
+        futex_wait(&notifier->inside, left, CLOCK_NEVER);
     spinlock_lock(&notifier->lock); /* the last one is out of its critical section */
     spinlock_unlock(&notifier->lock);
 }

@@ -7,11 +7,23 @@
 
 #include "timers.h"
 
-enum { CHILD, NEXT, BEFORE, QUEUED }; /* places in ri_timer.host_private */
+#include <string.h>
+
+enum { CHILD, NEXT, BEFORE, QUEUED, KEY }; /* places in ri_timer.host_private; KEY: 64 bits, on any machine */
+_Static_assert(sizeof(((struct ri_timer *)NULL)->host_private) >= KEY * sizeof(void *) + sizeof(uint64_t),
+               "the heap's copy of the deadline has room");
 
 static struct ri_timer *get(const struct ri_timer *timer, int place)
 {
     return timer->host_private[place];
+}
+
+static uint64_t key(const struct ri_timer *timer)
+{
+    uint64_t deadline;
+
+    memcpy(&deadline, &timer->host_private[KEY], sizeof(deadline));
+    return deadline;
 }
 
 static struct ri_timer *meld(struct ri_timer *a, struct ri_timer *b)
@@ -20,7 +32,7 @@ static struct ri_timer *meld(struct ri_timer *a, struct ri_timer *b)
 
     if (!a || !b)
         return a ? a : b;
-    top = b->deadline < a->deadline ? b : a;
+    top = key(b) < key(a) ? b : a;
     below = top == a ? b : a;
     below->host_private[NEXT] = get(top, CHILD);
     if (get(top, CHILD))
@@ -56,6 +68,13 @@ static struct ri_timer *meld_siblings(struct ri_timer *first)
     return root;
 }
 
+static void set_root(struct timers *timers, struct ri_timer *root)
+{
+    timers->root = root;
+    if (root)
+        timers->next = key(root);
+}
+
 static void clear(struct ri_timer *timer)
 {
     for (int i = 0; i <= QUEUED; i++)
@@ -64,13 +83,14 @@ static void clear(struct ri_timer *timer)
 
 bool timers_remove(struct timers *timers, struct ri_timer *timer)
 {
-    struct ri_timer *before = get(timer, BEFORE), *rest;
+    struct ri_timer *before, *rest;
 
     if (!timer->host_private[QUEUED])
         return false;
+    before = get(timer, BEFORE);
     rest = meld_siblings(get(timer, CHILD));
     if (timer == timers->root) {
-        timers->root = rest;
+        set_root(timers, rest);
     } else {
         if (get(before, CHILD) == timer)
             before->host_private[CHILD] = get(timer, NEXT);
@@ -78,7 +98,7 @@ bool timers_remove(struct timers *timers, struct ri_timer *timer)
             before->host_private[NEXT] = get(timer, NEXT);
         if (get(timer, NEXT))
             get(timer, NEXT)->host_private[BEFORE] = before;
-        timers->root = meld(timers->root, rest);
+        set_root(timers, meld(timers->root, rest));
     }
     clear(timer);
     return true;
@@ -89,14 +109,15 @@ void timers_set(struct timers *timers, struct ri_timer *timer)
     timers_remove(timers, timer);
     clear(timer);
     timer->host_private[QUEUED] = timer;
-    timers->root = meld(timers->root, timer);
+    memcpy(&timer->host_private[KEY], &timer->deadline, sizeof(timer->deadline));
+    set_root(timers, meld(timers->root, timer));
 }
 
 struct ri_timer *timers_expired(struct timers *timers, uint64_t now)
 {
     struct ri_timer *timer = timers->root;
 
-    if (!timer || timer->deadline > now)
+    if (!timer || timers->next > now)
         return NULL;
     timers_remove(timers, timer);
     return timer;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A pairing heap of struct ri_timer, linked through the timers themselves: no allocation. The caller locks. */
+ * A pairing heap of struct ri_timer, linked through the timers themselves: no allocation. The caller locks.
+ * The heap keeps its own copy of each deadline: an owner writes timer->deadline before it asks for the move. */
 #ifndef ITAL_UAL_TIMERS_H
 #define ITAL_UAL_TIMERS_H
 
@@ -7,6 +8,7 @@
 
 struct timers {
     struct ri_timer *root; /* earliest deadline */
+    uint64_t next;         /* that deadline; meaningless without a root */
 };
 
 /* Put in, or move when it is in already. */
@@ -18,7 +20,7 @@ struct ri_timer *timers_expired(struct timers *timers, uint64_t now);
 
 static inline uint64_t timers_next(const struct timers *timers)
 {
-    return timers->root ? timers->root->deadline : RI_NO_DEADLINE;
+    return timers->root ? timers->next : RI_NO_DEADLINE;
 }
 
 #endif

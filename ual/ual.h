@@ -90,7 +90,7 @@ struct ual_object {
 
 struct ual_slot {
     _Atomic ual_handle handle; /* 0: free */
-    void *object;
+    _Atomic(void *) object;    /* of that handle, or of the one before */
 };
 
 #define UAL_SLOT_BITS 20
@@ -104,7 +104,7 @@ static inline void *ual_lookup(ual_handle handle, enum ual_type type)
     if (__builtin_expect(atomic_load_explicit(&slot->handle, memory_order_acquire) != handle, 0) ||
         __builtin_expect((handle & 15) != (ual_handle)type, 0))
         return NULL;
-    return slot->object;
+    return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
 /* Object of any type, or NULL. */

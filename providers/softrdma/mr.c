@@ -9,8 +9,10 @@
 
 #include "provider.h"
 
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct mr {
@@ -38,34 +40,48 @@ static enum ri_status check_access(uint32_t access)
     return RI_OK;
 }
 
-/* mincore, not an access: a page that is mapped without rights must not end the process here. */
-static bool page_is_mapped(uintptr_t page, size_t page_size)
+/* Asks for nothing that would happen by itself; fails where a page of the range is not mapped. */
+static bool range_is_mapped(uintptr_t page, uintptr_t last, size_t page_size)
 {
-    unsigned char resident[1];
-
-    return mincore((void *)page, page_size, resident) == 0;
+    return msync((void *)page, last - page + page_size, MS_ASYNC) == 0;
 }
 
-/* First and last page: the cost does not grow with the region. A hole between them is a consumer's error. */
-static bool range_is_mapped(const void *addr, uint64_t length)
+/* Can the CPU write to the page? The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent
+ * change is lost nor a fault ends the process. */
+static bool page_is_writable(uintptr_t page)
+{
+    int nobody = 0;
+
+    return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, NULL, (void *)page,
+                   FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
+/* Rights are looked at in the first and last page: the cost does not grow with the region. */
+static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
 {
     size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)addr & ~(uintptr_t)(page_size - 1);
     uintptr_t last = ((uintptr_t)addr + (uintptr_t)(length - 1)) & ~(uintptr_t)(page_size - 1);
 
-    return page_is_mapped(first, page_size) && (last == first || page_is_mapped(last, page_size));
+    if (!range_is_mapped(first, last, page_size))
+        return RI_ERR_ADDRESS;
+    if ((access & RI_ACCESS_LOCAL_WRITE) &&
+        (!page_is_writable(first) || (last != first && !page_is_writable(last))))
+        return RI_ERR_ACCESS;
+    return RI_OK;
 }
 
-static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length)
+static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length,
+                                  uint32_t access)
 {
     if (!length)
         return RI_ERR_INVALID_ARGUMENT;
     if (length > rnic->attr.max_mr_length)
         return RI_ERR_LIMIT;
     if (!addr || checked_wraps((uintptr_t)addr, length) ||
-        (uintptr_t)addr > UINTPTR_MAX - (uintptr_t)(length - 1) || !range_is_mapped(addr, length))
+        (uintptr_t)addr > UINTPTR_MAX - (uintptr_t)(length - 1))
         return RI_ERR_ADDRESS;
-    return RI_OK;
+    return check_memory(addr, length, access);
 }
 
 /* A published entry for the region as it shall be. */
@@ -105,7 +121,7 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     if (attr->shared || (!attr->addr && attr->pages))
         return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR, RI_FEATURE_FAST_REGISTER */
     if (status == RI_OK)
-        status = check_range(pd->rnic, attr->addr, attr->length);
+        status = check_range(pd->rnic, attr->addr, attr->length, attr->access);
     if (status != RI_OK)
         return status;
     mr = calloc(1, sizeof(*mr));
@@ -140,6 +156,9 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
         return status;
     if (pd->rnic != mr->rnic)
         return RI_ERR_INVALID_ARGUMENT;
+    status = check_memory(mr->addr, mr->length, attr->access);
+    if (status != RI_OK)
+        return status;
     entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, keys);
     if (!entry)
         return RI_ERR_NO_RESOURCES;

@@ -375,6 +375,7 @@ static void unmake_stream(struct qp *qp)
     spinlock_lock(&stream->rx);
     stream->llp = &llp_none;
     stream->qp = NULL;
+    stream->held = false;
     stream_abort(stream, false);
     spinlock_unlock(&stream->rx);
 }
@@ -449,8 +450,9 @@ static enum ri_status to_error(struct qp *qp)
 static enum ri_status to_idle(struct qp *qp)
 {
     switch (qp_state(qp)) {
-    case RI_QPS_IDLE:
-        return RI_OK;
+    case RI_QPS_IDLE: /* receives were posted perhaps: they complete flushed, as anywhere */
+        to_error(qp);
+        break;
     case RI_QPS_ERROR:
         break;
     default:

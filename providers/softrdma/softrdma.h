@@ -184,6 +184,7 @@ struct stream {
     struct spinlock rx;          /* receive side and state */
     enum stream_state state;     /* under rx */
     _Atomic(struct qp *) qp;     /* NULL: gone; written under rx */
+    bool held;                   /* the QP still names it: not to be freed; under rx */
     bool input_ended, output_ended; /* FIN received, FIN sent; under rx */
     bool announce;               /* report the end of the close to the QP; under rx */
     atomic_bool want_output;     /* EPOLLOUT asked for */

@@ -70,6 +70,7 @@ enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp
     stream->fd = handover->fd;
     stream->lane = rnic->lane;
     stream->qp = qp;
+    stream->held = qp != NULL;
     stream->capture = handover->capture;
     stream->timer.expired = stream_expired;
     if (keep_bytes(stream, handover) != RI_OK) {
@@ -150,7 +151,7 @@ void stream_abort(struct stream *stream, bool reset)
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
-    if (!stream->qp)
+    if (!stream->held)
         bury(stream);
 }
 
@@ -158,6 +159,7 @@ void stream_release(struct stream *stream)
 {
     spinlock_lock(&stream->rx);
     stream->qp = NULL;
+    stream->held = false;
     if (stream->state == STREAM_CLOSED)
         bury(stream);
     spinlock_unlock(&stream->rx);

@@ -48,7 +48,7 @@ struct fake_lane {
     struct ri_watch *dead; /* freed after a pass: no fetched event names them then */
     unsigned watches;
     _Atomic bool running, stop;
-    pthread_t runner;      /* while running */
+    pthread_t runner; /* while running */
     pthread_t thread;
     bool threaded;
 };
@@ -419,9 +419,9 @@ static void hand_over(struct fake_qp *qp, const struct ri_llp_handover *h)
     if (h->last_message_length) {
         qp->last_message = malloc(h->last_message_length);
         memcpy(qp->last_message, h->last_message, h->last_message_length);
-        ck_assert_int_eq(send(h->fd, h->last_message, h->last_message_length,
-                              MSG_NOSIGNAL | MSG_DONTWAIT),
-                         (ssize_t)h->last_message_length);
+        ck_assert_int_eq(
+            send(h->fd, h->last_message, h->last_message_length, MSG_NOSIGNAL | MSG_DONTWAIT),
+            (ssize_t)h->last_message_length);
     }
     if (h->refuse_code) {
         shutdown(h->fd, SHUT_WR);
@@ -497,14 +497,16 @@ static enum ri_status vp_reject(struct ri_connection *connection, const void *da
     fake.a_calls[2]++;
     return fake.a_answer;
 }
-static enum ri_status vp_confirm(struct ri_connection *connection, const struct ri_connect_param *param)
+static enum ri_status vp_confirm(struct ri_connection *connection,
+                                 const struct ri_connect_param *param)
 {
     (void)connection;
     fake.a_calls[3]++;
     fake.a_param = param;
     return fake.a_answer;
 }
-static enum ri_status vp_disconnect(struct ri_connection *connection, const void *data, uint16_t length)
+static enum ri_status vp_disconnect(struct ri_connection *connection, const void *data,
+                                    uint16_t length)
 {
     (void)connection;
     (void)data;
@@ -512,8 +514,9 @@ static enum ri_status vp_disconnect(struct ri_connection *connection, const void
     fake.a_calls[4]++;
     return fake.a_answer;
 }
-static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_param *param, void *context,
-                                struct sockaddr_storage *bound, struct ri_listener **listener)
+static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_param *param,
+                                void *context, struct sockaddr_storage *bound,
+                                struct ri_listener **listener)
 {
     (void)rnic;
     if (fake.a_answer)
@@ -662,7 +665,8 @@ void fake_policy(const char *rule)
 {
     char why[200] = "out of memory";
 
-    ck_assert_msg(kal_policy_add(fake.kal.policy, "rule1", rule, why, sizeof why) == KAL_OK, "%s", why);
+    ck_assert_msg(kal_policy_add(fake.kal.policy, "rule1", rule, why, sizeof why) == KAL_OK, "%s",
+                  why);
 }
 
 const char *fake_log_text(void)
@@ -719,13 +723,13 @@ void fake_destroy(struct fake_connection *c)
     kal_connection_destroy(connection);
 }
 
-struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t backlog, void *context,
-                                 struct sockaddr_storage *bound)
+struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t backlog,
+                                 void *context, struct sockaddr_storage *bound)
 {
     struct sockaddr_storage where = address_of(address, port);
-    struct ri_listen_param param = {
-        .size = sizeof param, .address = (struct sockaddr *)&where, .backlog = backlog
-    };
+    struct ri_listen_param param = { .size = sizeof param,
+                                     .address = (struct sockaddr *)&where,
+                                     .backlog = backlog };
     struct kal_listener *listener;
 
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, context, bound, &listener), KAL_OK);
@@ -757,7 +761,8 @@ int peer_listen(int family, struct sockaddr_storage *bound)
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, cm_address_length((struct sockaddr *)&any)), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, cm_address_length((struct sockaddr *)&any)),
+                     0);
     ck_assert_int_eq(listen(fd, 64), 0);
     memset(bound, 0, sizeof *bound);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)bound, &length), 0);

@@ -16,14 +16,14 @@ struct fake_lane;
 
 struct fake_qp {
     struct ri_qp base;
-    enum ri_status answer;      /* to the next hand-over */
+    enum ri_status answer;       /* to the next hand-over */
     enum ri_status close_answer; /* to CLOSING */
     unsigned hand_overs;
     struct ri_llp_handover last; /* copied; buffers below */
     uint8_t bytes_read[MPA_STARTUP_FRAME_MAX], *last_message;
-    int fd;                     /* ours after a hand-over; -1 */
+    int fd; /* ours after a hand-over; -1 */
     bool closing, error;
-    unsigned events_before;     /* upcalls seen about the connection when the hand-over came */
+    unsigned events_before; /* upcalls seen about the connection when the hand-over came */
 };
 
 /* Context of connections and of requests. */
@@ -69,7 +69,7 @@ extern struct fake fake;
 
 /* Checked fixture. Options are pairs "name", "value", NULL at the end; the rest is default. */
 void fake_setup(void);
-void fake_teardown(void);               /* fails when an object, descriptor or watch is left */
+void fake_teardown(void); /* fails when an object, descriptor or watch is left */
 void fake_reopen(const char *const *options, uint64_t features); /* a new RNIC with these */
 const char *fake_log_text(void);
 unsigned fake_log_count(const char *text);
@@ -84,21 +84,21 @@ void fake_lane_run(struct fake_lane *lane); /* one pass, does not wait */
 void fake_pump(int fd, short events, uint64_t deadline);
 
 /* Run the lanes until cond. Fails the test after ms. */
-#define fake_until(cond, ms)                                                    \
-    do {                                                                        \
-        uint64_t fake_end_ = tc_deadline(ms);                                   \
-        while (!(cond)) {                                                       \
+#define fake_until(cond, ms)                                                      \
+    do {                                                                          \
+        uint64_t fake_end_ = tc_deadline(ms);                                     \
+        while (!(cond)) {                                                         \
             ck_assert_msg(!tc_expired(fake_end_), "in time: %s\nlog:\n%s", #cond, \
-                          fake_log_text());                                     \
-            fake_pump(-1, 0, fake_end_);                                        \
-        }                                                                       \
+                          fake_log_text());                                       \
+            fake_pump(-1, 0, fake_end_);                                          \
+        }                                                                         \
     } while (0)
 
 /* Queue pairs and connections, all freed by the teardown. */
 struct fake_qp *fake_qp_new(void);
 struct fake_connection *fake_connection_new(void);
-struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t backlog, void *context,
-                                 struct sockaddr_storage *bound);
+struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t backlog,
+                                 void *context, struct sockaddr_storage *bound);
 void fake_destroy(struct fake_connection *connection);
 
 /* Peers: plain TCP sockets, used without blocking; the lanes run meanwhile. -1: refused. */

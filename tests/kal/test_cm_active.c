@@ -130,7 +130,8 @@ START_TEST(s001_to_s007_request_in_one_write)
     ck_assert_int_ne(tc_wait_fd(peer, POLLIN, tc_deadline(1)), -1);
     fake_until(c->connection->state == CM_REQUESTED, 10000);
     ck_assert_int_gt(tc_wait_fd(peer, POLLIN, tc_deadline(5000)), 0);
-    ck_assert_int_eq(recv(peer, octets, sizeof octets, MSG_DONTWAIT), 29); /* S-009: it came whole */
+    ck_assert_int_eq(recv(peer, octets, sizeof octets, MSG_DONTWAIT),
+                     29); /* S-009: it came whole */
     ck_assert_mem_eq(octets, "MPA ID Req Frame\x50\x02\x00\x09\x80\x04\xc0\x08hello", 29);
 }
 END_TEST
@@ -166,7 +167,9 @@ START_TEST(s012_offers_follow_option_rtr)
         const char *option;
         uint16_t ird, ord, ord_asked;
     } rows[] = {
-        { "none", 4, 8, 8 }, { "write", 0x8004, 0xC008, 8 }, { "read", 0x8004, 0x4008, 8 },
+        { "none", 4, 8, 8 },
+        { "write", 0x8004, 0xC008, 8 },
+        { "read", 0x8004, 0x4008, 8 },
         { "write", 0x8004, 0x8000, 0 }, /* a Read would need a slot */
     };
 
@@ -247,7 +250,7 @@ START_TEST(c039_reply_split_anywhere_with_octets_behind)
         size_t rest = 9 - qp->last.bytes_read_length;
 
         peer_read(qp->fd, octets, rest);
-        ck_assert_mem_eq(octets, "FPDU here" + qp->last.bytes_read_length, rest);
+        ck_assert_mem_eq(octets, &"FPDU here"[qp->last.bytes_read_length], rest);
     }
 }
 END_TEST
@@ -291,7 +294,7 @@ START_TEST(c032_c033_c036_c038_what_the_reply_settles)
         uint32_t got_ird, got_ord;
     } rows[] = {
         { F_M | F_C | F_S, 0x8008, 0x4004, true, true, RI_RTR_READ, 4, 8 },
-        { F_S, 0x8008, 0x4004, true, false, RI_RTR_READ, 4, 8 },         /* we wanted CRC */
+        { F_S, 0x8008, 0x4004, true, false, RI_RTR_READ, 4, 8 }, /* we wanted CRC */
         { F_C | F_S, 0x8008, 0x8004, true, false, RI_RTR_WRITE, 4, 8 },
         { F_C | F_S, 0x8008, 0xC004, true, false, RI_RTR_WRITE, 4, 8 },
         { F_C | F_S | 0x0F, 0xBFFF, 0xBFFF, true, false, RI_RTR_WRITE, 4, 8 }, /* C-025, C-036 */
@@ -657,9 +660,9 @@ START_TEST(socket_options)
     static const struct {
         int level, name, value;
     } rows[] = {
-        { IPPROTO_TCP, TCP_NODELAY, 1 },     { IPPROTO_TCP, TCP_USER_TIMEOUT, 7000 },
-        { SOL_SOCKET, SO_KEEPALIVE, 1 },     { IPPROTO_TCP, TCP_KEEPIDLE, 11 },
-        { IPPROTO_TCP, TCP_KEEPINTVL, 12 },  { IPPROTO_TCP, TCP_KEEPCNT, 3 },
+        { IPPROTO_TCP, TCP_NODELAY, 1 },    { IPPROTO_TCP, TCP_USER_TIMEOUT, 7000 },
+        { SOL_SOCKET, SO_KEEPALIVE, 1 },    { IPPROTO_TCP, TCP_KEEPIDLE, 11 },
+        { IPPROTO_TCP, TCP_KEEPINTVL, 12 }, { IPPROTO_TCP, TCP_KEEPCNT, 3 },
     };
     int value;
     socklen_t length;

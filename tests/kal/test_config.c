@@ -109,6 +109,7 @@ static const struct {
     { "\n[ital\n", ":2: the section header has no closing bracket" },
     { "[ital]\nspin\n", ":2: \"spin\" is no \"name = value\"" },
     { "[ital]\n\n; comment\n  = 5\n", ":4: \"= 5\" is no \"name = value\"" },
+    { "[ital]\nspin = 5\n\tlog = loud\n", ":3: log = \"loud\": allowed is" },
     { "[ital]\nspin = soon\n", ":2: spin = \"soon\": allowed is a whole number" },
     { "[ital]\nspin = 5\nspin = -5\n", ":3: spin = \"-5\": allowed is" },
     { "[ital]\ndefault_interfaces = perhaps\n",

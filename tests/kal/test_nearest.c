@@ -66,6 +66,8 @@ START_TEST(test_short_words_need_to_be_equal)
     struct nearest near = { .word = NULL };
 
     nearest_try(&near, "ab", "cd");
+    nearest_try(&near, "ab", "ac");
+    nearest_try(&near, "a", "ab");
     nearest_try(&near, "", "a");
     ck_assert_ptr_null(near.word);
 }

@@ -270,12 +270,12 @@ def run(args):
             os.remove(os.path.join(tree, name))
     os.mkdir(build)
     with open(log_path, 'w', encoding='utf-8') as log:
-        runner = Runner(tree, build, f'make -j{args.jobs} libs {{test}}', 'make -s run-test T={test}',
+        runner = Runner(tree, build, f'make -j{args.jobs} test-libs {{test}}', 'make -s run-test T={test}',
                         args.timeout, log)
         setup = Runner(tree, build, '', '', 1800, log)
         for what, command in [('bootstrap', 'test -x ../tree/configure || (cd ../tree && autoreconf -fi)'),
                               ('configure', '../tree/configure CFLAGS="-O1 -g"'),
-                              ('build', f'make -j{args.jobs} libs')]:
+                              ('build', f'make -j{args.jobs} test-libs')]:
             print(f'# {what}', flush=True)
             if setup.run(command) != 0:
                 print(f'Bail out! {what} failed, see {log_path}')

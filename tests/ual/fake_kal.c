@@ -130,12 +130,15 @@ static void post_news(const struct news *news)
 
 void fk_connection_event(struct kal_connection *connection, const struct ri_connection_event *event)
 {
-    post_news(&(struct news){ .kind = CONNECTION_EVENT, .connection = connection, .connection_event = *event });
+    post_news(&(struct news){
+        .kind = CONNECTION_EVENT, .connection = connection, .connection_event = *event });
 }
 
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code)
 {
-    struct ri_event event = { .size = sizeof(event), .type = type, .terminate_code = terminate_code };
+    struct ri_event event = { .size = sizeof(event),
+                              .type = type,
+                              .terminate_code = terminate_code };
 
     post_news(&(struct news){ .kind = QP_EVENT, .qp = qp, .event = event });
 }
@@ -178,7 +181,8 @@ void fk_withdraw(struct kal_connection *connection, bool with_event)
     connection->withdrawn = true;
     pthread_mutex_unlock(&lock);
     if (with_event)
-        fk_connection_event(connection, &(struct ri_connection_event){ .type = RI_CONNECTION_FAILED });
+        fk_connection_event(connection,
+                            &(struct ri_connection_event){ .type = RI_CONNECTION_FAILED });
 }
 
 void fk_settle(void)
@@ -303,8 +307,9 @@ static void forget(const void *object, const bool *upcall)
 {
     struct news *news, *next;
 
-    DL_FOREACH_SAFE(queue, news, next) {
-        if (news->connection != object && (void *)news->qp != object && (void *)news->listener != object)
+    DL_FOREACH_SAFE (queue, news, next) {
+        if (news->connection != object && (void *)news->qp != object &&
+            (void *)news->listener != object)
             continue;
         DL_DELETE(queue, news);
         free(news);
@@ -358,11 +363,12 @@ static enum ri_status post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct 
             status = RI_ERR_INVALID_STATE;
             *bad = wr;
         } else {
-            fire |= complete(cq, &(struct ri_wc){
-                                     .context = ri->context,
-                                     .cookie = wr->cookie,
-                                     .status = qp->state == RI_QPS_RTS ? RI_WC_SUCCESS : RI_WC_FLUSHED,
-                                 });
+            fire |= complete(cq,
+                             &(struct ri_wc){
+                                 .context = ri->context,
+                                 .cookie = wr->cookie,
+                                 .status = qp->state == RI_QPS_RTS ? RI_WC_SUCCESS : RI_WC_FLUSHED,
+                             });
         }
     }
     pthread_mutex_unlock(&lock);
@@ -521,7 +527,9 @@ const char *kal_config_value(struct kal *kal, const char *name)
 
 enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
 {
-    struct kal_provider_info info = { .name = "fake", .path = "(preopened)", .usable = true, .abi_major = 1 };
+    struct kal_provider_info info = {
+        .name = "fake", .path = "(preopened)", .usable = true, .abi_major = 1
+    };
 
     (void)kal;
     fn(&info, arg);
@@ -530,8 +538,11 @@ enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg
 
 enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
 {
-    struct kal_interface_info info = { .name = "fake0", .provider = "fake", .device = "f",
-                                       .transport = RI_TRANSPORT_IWARP, .usable = true };
+    struct kal_interface_info info = { .name = "fake0",
+                                       .provider = "fake",
+                                       .device = "f",
+                                       .transport = RI_TRANSPORT_IWARP,
+                                       .usable = true };
 
     (void)kal;
     fn(&info, arg);
@@ -540,7 +551,8 @@ enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *a
 
 /* --- kal.h: RNIC --- */
 
-enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context, struct kal_rnic **rnic)
+enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                              struct kal_rnic **rnic)
 {
     enum kal_status status;
 
@@ -607,7 +619,8 @@ enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uin
     return KAL_OK;
 }
 
-enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context, struct ri_lane **lane)
+enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                              struct ri_lane **lane)
 {
     enum kal_status status;
 
@@ -725,7 +738,8 @@ static enum kal_status to_idle(struct fk_qp *qp)
     return KAL_OK;
 }
 
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri, const struct ri_qp_modify *modify)
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
+                              const struct ri_qp_modify *modify)
 {
     struct fk_qp *qp = (struct fk_qp *)ri;
 
@@ -776,8 +790,8 @@ enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *ri)
     return status;
 }
 
-enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd, const struct ri_mr_attr *attr,
-                                  struct kal_region **region)
+enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr, struct kal_region **region)
 {
     enum kal_status status = make(&fk.regions, FK_REGION_CREATE);
 
@@ -790,8 +804,8 @@ enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd, const
     return KAL_OK;
 }
 
-enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region, struct ri_pd *pd,
-                                  const struct ri_mr_attr *attr)
+enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
+                                  struct ri_pd *pd, const struct ri_mr_attr *attr)
 {
     enum kal_status status;
 
@@ -939,7 +953,8 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
     return status;
 }
 
-enum kal_status kal_connection_info(struct kal_connection *connection, struct ri_connection_event *info)
+enum kal_status kal_connection_info(struct kal_connection *connection,
+                                    struct ri_connection_event *info)
 {
     pthread_mutex_lock(&lock);
     *info = connection->info;
@@ -949,7 +964,8 @@ enum kal_status kal_connection_info(struct kal_connection *connection, struct ri
 }
 
 enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_listen_param *param,
-                           void *context, struct sockaddr_storage *bound, struct kal_listener **listener)
+                           void *context, struct sockaddr_storage *bound,
+                           struct kal_listener **listener)
 {
     enum kal_status status = make(&fk.listeners, FK_LISTEN);
 

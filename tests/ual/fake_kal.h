@@ -34,8 +34,8 @@ struct fk_qp {
     struct ri_qp ri;
     struct ri_qp_attr attr;
     enum ri_qp_state state;
-    uint32_t receives;     /* outstanding */
-    uint64_t cookies[64];  /* of the outstanding receives */
+    uint32_t receives;    /* outstanding */
+    uint64_t cookies[64]; /* of the outstanding receives */
     bool upcall;
 };
 
@@ -44,7 +44,7 @@ struct kal_connection {
     void *lane;
     struct fk_qp *qp;
     bool undecided, withdrawn, upcall, rejected;
-    pthread_t thread; /* of the upcall */
+    pthread_t thread;              /* of the upcall */
     struct ri_connect_param param; /* of the last connect, accept or confirm; pointers are stale */
     uint16_t private_data_length;
     struct ri_connection_event info;
@@ -63,8 +63,8 @@ extern struct fk {
     unsigned int closes, forced;
     unsigned int kals, rnics, pds, cqs, qps, regions, connections, listeners; /* alive */
     unsigned int disconnects, confirms, rejects, aborts; /* aborts: modify of an open QP to ERROR */
-    unsigned int violations;   /* of kal.h's rules, each printed */
-    struct fk_qp *qp;          /* the last that was made */
+    unsigned int violations;                             /* of kal.h's rules, each printed */
+    struct fk_qp *qp;                                    /* the last that was made */
     struct kal_connection *connection;
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
@@ -74,7 +74,8 @@ void fk_reset(void);
 void fk_fail(enum fk_call call, enum kal_status status);
 
 /* News from below, delivered in order by a run of the lane. Copies; private data must be static. */
-void fk_connection_event(struct kal_connection *connection, const struct ri_connection_event *event);
+void fk_connection_event(struct kal_connection *connection,
+                         const struct ri_connection_event *event);
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code);
 void fk_rnic_event(enum ri_event_type type, uint32_t port);
 void fk_request(struct kal_listener *listener, const struct ri_connect_request *request);

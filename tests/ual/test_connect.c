@@ -183,6 +183,13 @@ START_TEST(passive)
     ck_assert_uint_eq(got.request, request.request);
     ck_assert_uint_eq(((struct sockaddr_in *)&got.peer)->sin_port, htons(8));
     expect_state(ep, UAL_EP_CONNECTED);
+    fk_end(fk.qp, RI_EVENT_LLP_CLOSED);
+    expect(connect_evd, UAL_DISCONNECTED);
+    ok(ual_ep_reset(ep));
+    ok(connect_to(ep, false));
+    fk_establish(fk.connection);
+    got = expect(connect_evd, UAL_ESTABLISHED);
+    ck_assert_uint_eq(got.request, 0); /* the next connection accepted nothing */
 }
 END_TEST
 
@@ -207,7 +214,8 @@ END_TEST
 
 START_TEST(passive_ends_before_first_message)
 {
-    static const enum ri_event_type types[] = { RI_EVENT_LLP_CLOSED, RI_EVENT_LLP_RESET, RI_EVENT_INTEGRITY };
+    static const enum ri_event_type types[] = { RI_EVENT_LLP_CLOSED, RI_EVENT_LLP_RESET,
+                                                RI_EVENT_INTEGRITY };
     struct ual_request_event request = ask();
 
     ok(accept_it(ep, request.request));
@@ -286,17 +294,18 @@ START_TEST(full_request_evd)
     struct ri_connect_request request = { .size = sizeof(request) };
     struct ual_event event;
 
-    for (int i = 0; i < 6; i++)
-        fk_request(fk.listener, &request);
-    fk_settle();
-    ck_assert(tc_until((fk_settle(), fk_connections()) == 4, 10000));
-    for (int i = 0; i < 4; i++) {
-        event = next_event(request_evd);
-        ck_assert_uint_eq(event.request.private_data_length, 0);
-        ok(ual_reject(event.request.request, NULL, 0));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 6; i++)
+            fk_request(fk.listener, &request);
+        ck_assert(tc_until((fk_settle(), fk_connections()) == 4, 10000));
+        for (int i = 0; i < 4; i++) {
+            event = next_event(request_evd);
+            ck_assert_uint_eq(event.request.private_data_length, 0);
+            ok(ual_reject(event.request.request, NULL, 0));
+        }
+        expect_nothing(request_evd);
+        ck_assert_uint_eq(fk_connections(), 0);
     }
-    expect_nothing(request_evd);
-    ck_assert_uint_eq(fk_connections(), 0);
     ask();
 }
 END_TEST
@@ -504,7 +513,16 @@ END_TEST
 
 /* --- abort, reset, free, in every state --- */
 
-enum where { IN_UNCONNECTED, IN_ACTIVE1, IN_ACTIVE2, IN_PASSIVE, IN_CONNECTED, IN_DISCONNECTING, IN_NONOPERATIONAL, WHERES };
+enum where {
+    IN_UNCONNECTED,
+    IN_ACTIVE1,
+    IN_ACTIVE2,
+    IN_PASSIVE,
+    IN_CONNECTED,
+    IN_DISCONNECTING,
+    IN_NONOPERATIONAL,
+    WHERES
+};
 
 static void go(enum where where)
 {
@@ -587,7 +605,8 @@ START_TEST(free_everywhere)
 
     go((enum where)_i);
     if (fk.connection)
-        tell(RI_CONNECTION_FAILED); /* may come before the free or not at all: nothing is left of it */
+        tell(
+            RI_CONNECTION_FAILED); /* may come before the free or not at all: nothing is left of it */
     fk_qp_event(fk.qp, RI_EVENT_INTEGRITY, 0);
     ok(ual_ep_free(ep));
     ck_assert_ptr_null(ual_lookup_any(handle));
@@ -665,7 +684,8 @@ START_TEST(race_of_ends)
         pthread_join(threads[0], &answer);
         pthread_join(threads[1], NULL);
         got = next_event(connect_evd).connection;
-        ck_assert(got.message == (*(enum ual_status *)answer == UAL_OK ? UAL_DISCONNECTED : UAL_BROKEN));
+        ck_assert(got.message ==
+                  (*(enum ual_status *)answer == UAL_OK ? UAL_DISCONNECTED : UAL_BROKEN));
         expect_nothing(connect_evd);
         expect_state(ep, UAL_EP_NONOPERATIONAL);
         ok(ual_ep_reset(ep));
@@ -743,6 +763,42 @@ START_TEST(race_of_withdrawal)
 }
 END_TEST
 
+static void *rejecting(void *arg)
+{
+    ual_handle request = *(ual_handle *)arg;
+
+    pthread_barrier_wait(&start);
+    return ual_reject(request, NULL, 0) == UAL_OK ? ep : NULL;
+}
+
+/* Two threads decide about one request: one of them does. */
+START_TEST(race_of_decisions)
+{
+    unsigned long rounds = tc_count(300);
+
+    pthread_barrier_init(&start, NULL, 2);
+    for (unsigned long i = 0; i < rounds; i++) {
+        struct ual_request_event request = ask();
+        void *accepted, *rejected;
+        pthread_t threads[2];
+
+        pthread_create(&threads[0], NULL, accepting, &request.request);
+        pthread_create(&threads[1], NULL, rejecting, &request.request);
+        pthread_join(threads[0], &accepted);
+        pthread_join(threads[1], &rejected);
+        ck_assert_int_eq(!accepted + !rejected, 1);
+        expect_state(ep, accepted ? UAL_EP_PASSIVE : UAL_EP_UNCONNECTED);
+        ck_assert_uint_eq(fk_connections(), accepted ? 1 : 0);
+        if (accepted) {
+            ok(ual_ep_disconnect(ep, NULL, 0));
+            expect(connect_evd, UAL_DISCONNECTED);
+        }
+        ok(ual_ep_reset(ep));
+    }
+    pthread_barrier_destroy(&start);
+}
+END_TEST
+
 /* Free while news comes from below: no message afterwards, nothing left. */
 START_TEST(race_of_free)
 {
@@ -764,7 +820,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("connections");
-    TCase *set_up = tcase_create("set-up"), *end = tcase_create("ends"), *race = tcase_create("races");
+    TCase *set_up = tcase_create("set-up"), *end = tcase_create("ends"),
+          *race = tcase_create("races");
 
     tcase_add_checked_fixture(set_up, open_world, close_world);
     tcase_add_test(set_up, active);
@@ -802,6 +859,7 @@ int main(void)
     tcase_add_test(race, race_of_ends);
     tcase_add_test(race, race_of_abort);
     tcase_add_test(race, race_of_withdrawal);
+    tcase_add_test(race, race_of_decisions);
     tcase_add_test(race, race_of_free);
     suite_add_tcase(suite, race);
     return tc_main(suite);

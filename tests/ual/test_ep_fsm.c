@@ -29,7 +29,8 @@ static const struct line {
     { EP_CONFIRM, { "", "", "ACTIVE2", "", "", "", "", "" } },
     { EP_REJECT, { "", "", "NONOPERATIONAL", "", "", "", "", "" } },
     { EP_DISCONNECT,
-      { "", "DISCONNECTING", "DISCONNECTING", "DISCONNECTING", "DISCONNECTING", "", "DISCONNECTING", "" } },
+      { "", "DISCONNECTING", "DISCONNECTING", "DISCONNECTING", "DISCONNECTING", "", "DISCONNECTING",
+        "" } },
     { EP_RESET,
       { "UNCONNECTED", "", "", "", "", "NONOPERATIONAL", "", "NONOPERATIONAL DISCONNECTED" } },
     { EP_CONVERT_INITIATE, { "ACTIVE1", "", "", "", "", "", "", "" } },
@@ -46,16 +47,16 @@ static const struct line {
         "NONOPERATIONAL PEER_REJECTED", "NONOPERATIONAL DISCONNECTED" } },
     { EP_FAILED,
       { "", "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL NONPEER_REJECTED",
-        "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL BROKEN", "", "NONOPERATIONAL NONPEER_REJECTED",
-        "NONOPERATIONAL DISCONNECTED" } },
+        "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL BROKEN", "",
+        "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL DISCONNECTED" } },
     { EP_ENDED,
       { "", "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL NONPEER_REJECTED",
         "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL DISCONNECTED", "",
         "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL DISCONNECTED" } },
     { EP_BROKEN,
       { "", "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL NONPEER_REJECTED",
-        "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL BROKEN", "", "NONOPERATIONAL NONPEER_REJECTED",
-        "NONOPERATIONAL DISCONNECTED" } },
+        "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL BROKEN", "",
+        "NONOPERATIONAL NONPEER_REJECTED", "NONOPERATIONAL DISCONNECTED" } },
 };
 
 static const char *message_name(enum ual_connection_message message)
@@ -116,8 +117,8 @@ START_TEST(work_of_rows)
                 work = state == UAL_EP_CONNECTED ? EP_CLOSE : EP_ABORT;
             else if (row->next == EP_NONOPERATIONAL && stimulus != EP_ABORTED)
                 work = EP_FLUSH;
-            ck_assert_msg(row->work == work, "%s in %s: work %u, not %u", ep_fsm_stimulus_name(stimulus),
-                          states[state], row->work, work);
+            ck_assert_msg(row->work == work, "%s in %s: work %u, not %u",
+                          ep_fsm_stimulus_name(stimulus), states[state], row->work, work);
         }
     }
 }
@@ -141,8 +142,8 @@ static void explore(enum ep_fsm_state state, int established, int ends, bool see
         }
         if (row->message == UAL_DISCONNECTED || row->message == UAL_BROKEN)
             count++;
-        ck_assert_msg(count <= 1, "%s in %s: a second end", ep_fsm_stimulus_name((enum ep_stimulus)i),
-                      states[state]);
+        ck_assert_msg(count <= 1, "%s in %s: a second end",
+                      ep_fsm_stimulus_name((enum ep_stimulus)i), states[state]);
         if (row->next == EP_UNCONNECTED) {
             ck_assert_msg(!established || count == 1, "%s in %s: no end",
                           ep_fsm_stimulus_name((enum ep_stimulus)i), states[state]);
@@ -181,7 +182,7 @@ START_TEST(names_and_numbers)
                              ep_fsm_stimulus_name((enum ep_stimulus)j));
     ck_assert_ptr_null(ep_fsm_step((enum ep_fsm_state)STATES, EP_CONNECT));
     ck_assert_ptr_null(ep_fsm_step(EP_UNCONNECTED, EP_STIMULI));
-    ck_assert_ptr_null(ep_fsm_step((enum ep_fsm_state)-1, EP_CONNECT));
+    ck_assert_ptr_null(ep_fsm_step((enum ep_fsm_state) - 1, EP_CONNECT));
     ck_assert_str_eq(ep_fsm_state_name((enum ep_fsm_state)STATES), "?");
     ck_assert_str_eq(ep_fsm_stimulus_name(EP_STIMULI), "?");
 }

@@ -12,8 +12,8 @@
 
 START_TEST(handles_of_each_type)
 {
-    struct ual_object *objects[] = { (struct ual_object *)ia,          (struct ual_object *)pz,
-                                     (struct ual_object *)dto_evd,     &ep->object,
+    struct ual_object *objects[] = { (struct ual_object *)ia, (struct ual_object *)pz,
+                                     (struct ual_object *)dto_evd, &ep->object,
                                      (struct ual_object *)listen_point };
     enum ual_type types[] = { UAL_IA, UAL_PZ, UAL_EVD, UAL_EP, UAL_LISTEN };
 
@@ -142,8 +142,10 @@ START_TEST(wrong_evds)
     struct ual_ep_attr attr = { .max_send_wr = 1, .max_recv_wr = 1 };
     struct ual_ep *made = NULL;
 
-    fails(ual_ep_create(pz, connect_evd, dto_evd, connect_evd, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_ep_create(pz, dto_evd, request_evd, connect_evd, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create(pz, connect_evd, dto_evd, connect_evd, &attr, &made),
+          UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create(pz, dto_evd, request_evd, connect_evd, &attr, &made),
+          UAL_ERR_INVALID_ARGUMENT);
     fails(ual_ep_create(pz, dto_evd, dto_evd, dto_evd, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
     fails(ual_ep_create(pz, NULL, dto_evd, NULL, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
     attr.max_payload = fk.attr.max_send + 1;
@@ -157,8 +159,8 @@ END_TEST
 
 START_TEST(nothing_is_left_of_failures)
 {
-    static const enum fk_call calls[] = { FK_PD_CREATE, FK_CQ_CREATE, FK_QP_CREATE, FK_REGION_CREATE,
-                                          FK_LISTEN };
+    static const enum fk_call calls[] = { FK_PD_CREATE, FK_CQ_CREATE, FK_QP_CREATE,
+                                          FK_REGION_CREATE, FK_LISTEN };
     struct sockaddr_in any = address(0);
     struct ual_evd_attr dto = { .stream = UAL_STREAM_DTO, .size = 4 };
     struct ual_ep_attr attr = { .max_send_wr = 1, .max_recv_wr = 1 };
@@ -174,7 +176,8 @@ START_TEST(nothing_is_left_of_failures)
         case FK_PD_CREATE: status = ual_pz_create(ia, (struct ual_pz **)&out); break;
         case FK_CQ_CREATE: status = ual_evd_create(ia, &dto, (struct ual_evd **)&out); break;
         case FK_QP_CREATE:
-            status = ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, (struct ual_ep **)&out);
+            status = ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr,
+                                   (struct ual_ep **)&out);
             break;
         case FK_REGION_CREATE:
             status = ual_mr_create(pz, memory, 16, 1, 0, 0, (struct ual_mr **)&out);
@@ -323,7 +326,8 @@ START_TEST(dead_device)
     fails(ual_ep_reset(ep), UAL_ERR_DEAD);
     fails(ual_ep_query(ep, &info), UAL_ERR_DEAD);
     fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_DEAD);
-    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen), UAL_ERR_DEAD);
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_DEAD);
     ok(ual_ep_free(ep)); /* freeing works */
 }
 END_TEST
@@ -340,7 +344,8 @@ START_TEST(listen_points)
           UAL_ERR_INVALID_ARGUMENT);
     fails(ual_listen_create(ia, 0, connect_evd, (struct sockaddr *)&any, true, NULL, &listen),
           UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_listen_create(ia, 0, request_evd, NULL, true, NULL, &listen), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_listen_create(ia, 0, request_evd, NULL, true, NULL, &listen),
+          UAL_ERR_INVALID_ARGUMENT);
     fk_fail(FK_LISTEN, KAL_ERR_ADDRESS_IN_USE);
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
           UAL_ERR_ADDRESS_IN_USE);
@@ -502,7 +507,8 @@ START_TEST(status_tables)
     for (int i = 0; i < UAL_STATUS_COUNT; i++) {
         ck_assert_int_eq(strncmp(ual_status_name((enum ual_status)i), "UAL_", 4), 0);
         for (int j = 0; j < i; j++)
-            ck_assert_str_ne(ual_status_name((enum ual_status)i), ual_status_name((enum ual_status)j));
+            ck_assert_str_ne(ual_status_name((enum ual_status)i),
+                             ual_status_name((enum ual_status)j));
     }
     ck_assert_ptr_nonnull(ual_status_name((enum ual_status)999));
     for (int i = 0; i < KAL_STATUS_COUNT; i++)

@@ -16,7 +16,7 @@ static struct ual_evd *dto_evd, *connect_evd, *request_evd, *affiliated_evd;
 static struct ual_ep *ep;
 static struct ual_listen *listen_point;
 
-#define ok(call) ck_assert_str_eq(ual_status_name(call), "UAL_OK")
+#define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
 #define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
 
 static inline struct ual_evd *make_evd(enum ual_stream stream, uint32_t size)
@@ -31,8 +31,13 @@ static inline struct ual_evd *make_evd(enum ual_stream stream, uint32_t size)
 static inline struct ual_ep *make_ep(void)
 {
     struct ual_ep_attr attr = {
-        .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2,
-        .ird = 3, .ord = 4, .max_payload = 1000,
+        .max_send_wr = 8,
+        .max_recv_wr = 8,
+        .max_send_sge = 2,
+        .max_recv_sge = 2,
+        .ird = 3,
+        .ord = 4,
+        .max_payload = 1000,
     };
     struct ual_ep *made = NULL;
 
@@ -83,7 +88,8 @@ static inline struct ual_event next_event(struct ual_evd *evd)
     return event;
 }
 
-static inline struct ual_connection_event expect(struct ual_evd *evd, enum ual_connection_message message)
+static inline struct ual_connection_event expect(struct ual_evd *evd,
+                                                 enum ual_connection_message message)
 {
     struct ual_event event = next_event(evd);
 
@@ -134,8 +140,12 @@ static inline struct ual_request_event ask(void)
 {
     struct sockaddr_in local = address(7), peer = address(8);
     struct ri_connect_request request = {
-        .size = sizeof(request), .private_data = "please", .private_data_length = 6,
-        .ird = 11, .ord = 12, .depths_valid = true,
+        .size = sizeof(request),
+        .private_data = "please",
+        .private_data_length = 6,
+        .ird = 11,
+        .ord = 12,
+        .depths_valid = true,
     };
     struct ual_event event;
 

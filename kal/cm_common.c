@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: who is inside an object (the rules: cm.c), addresses, socket options, reading and writing. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- guard ---- */
+
+void cm_guard_init(struct cm_guard *guard)
+{
+    pthread_mutex_init(&guard->lock, NULL);
+    pthread_cond_init(&guard->left, NULL);
+    guard->runs = NULL;
+    guard->refs = 1;
+    guard->dead = false;
+}
+
+void cm_guard_end(struct cm_guard *guard)
+{
+    pthread_cond_destroy(&guard->left);
+    pthread_mutex_destroy(&guard->lock);
+}
+
+/* Not inlined: gcc 12 takes the run, unlinked by cm_leave, for a dangling pointer. */
+__attribute__((noinline)) bool cm_enter(struct cm_guard *guard, struct cm_run *run)
+{
+    pthread_mutex_lock(&guard->lock);
+    if (guard->dead) {
+        pthread_mutex_unlock(&guard->lock);
+        return false;
+    }
+    guard->refs++;
+    run->thread = pthread_self();
+    run->next = guard->runs;
+    guard->runs = run;
+    return true;
+}
+
+bool cm_leave(struct cm_guard *guard, struct cm_run *run)
+{
+    struct cm_run **link = &guard->runs;
+    bool last;
+
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+    last = --guard->refs == 0;
+    pthread_cond_broadcast(&guard->left);
+    pthread_mutex_unlock(&guard->lock);
+    return last;
+}
+
+void cm_hold(struct cm_guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    guard->refs++;
+    pthread_mutex_unlock(&guard->lock);
+}
+
+bool cm_drop(struct cm_guard *guard)
+{
+    bool last;
+
+    pthread_mutex_lock(&guard->lock);
+    last = --guard->refs == 0;
+    pthread_mutex_unlock(&guard->lock);
+    return last;
+}
+
+static bool others_inside(const struct cm_guard *guard)
+{
+    for (const struct cm_run *run = guard->runs; run; run = run->next)
+        if (!pthread_equal(run->thread, pthread_self()))
+            return true;
+    return false;
+}
+
+bool cm_inside(struct cm_guard *guard)
+{
+    for (const struct cm_run *run = guard->runs; run; run = run->next)
+        if (pthread_equal(run->thread, pthread_self()))
+            return true;
+    return false;
+}
+
+void cm_wait_others(struct cm_guard *guard)
+{
+    while (others_inside(guard))
+        pthread_cond_wait(&guard->left, &guard->lock);
+}
+
+void cm_kill(struct cm_guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    guard->dead = true;
+    cm_wait_others(guard);
+    pthread_mutex_unlock(&guard->lock);
+}
+
+/* ---- small things ---- */
+
+bool cm_is_set_a(const struct kal_rnic *rnic)
+{
+    return rnic->attr.features & RI_FEATURE_CONNECTION_SET_A;
+}
+
+uint64_t cm_by(uint64_t deadline, uint64_t own)
+{
+    if (deadline == RI_NO_DEADLINE || !deadline)
+        return clock_after(clock_now(), own);
+    return deadline;
+}
+
+socklen_t cm_address_length(const struct sockaddr *address)
+{
+    if (!address)
+        return 0;
+    if (address->sa_family == AF_INET)
+        return sizeof(struct sockaddr_in);
+    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+}
+
+void cm_address_text(const struct sockaddr *address, char *text, size_t size)
+{
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+
+    if (getnameinfo(address, cm_address_length(address), host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        snprintf(text, size, "(unknown address)");
+    else
+        snprintf(text, size, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* An IPv4 peer of a dual-stack listener is an IPv4 peer for policy and for ual. */
+static void unmap(struct sockaddr_storage *address)
+{
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+    struct sockaddr_in four = { .sin_family = AF_INET };
+
+    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        return;
+    four.sin_port = six->sin6_port;
+    memcpy(&four.sin_addr, &six->sin6_addr.s6_addr[12], sizeof four.sin_addr);
+    memset(address, 0, sizeof *address);
+    memcpy(address, &four, sizeof four);
+}
+
+void cm_addresses(struct cm_stream *stream)
+{
+    socklen_t length = sizeof stream->local;
+
+    if (!getsockname(stream->fd, (struct sockaddr *)&stream->local, &length))
+        unmap(&stream->local);
+    length = sizeof stream->peer;
+    if (!getpeername(stream->fd, (struct sockaddr *)&stream->peer, &length))
+        unmap(&stream->peer);
+}
+
+static void set_int(struct kal_rnic *rnic, int fd, int level, int name, int value, const char *what)
+{
+    if (setsockopt(fd, level, name, &value, sizeof value))
+        kal_rnic_log(rnic, RI_LOG_DEBUG, "%s=%d cannot be set on a socket: %s", what, value,
+                     strerror(errno));
+}
+
+void cm_socket_options(struct kal_rnic *rnic, int fd)
+{
+    const struct cm_options *options = &rnic->cm->options;
+
+    set_int(rnic, fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    if (options->tcp_user_timeout)
+        set_int(rnic, fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)options->tcp_user_timeout,
+                "tcp_user_timeout");
+    if (!options->keepalive)
+        return;
+    set_int(rnic, fd, SOL_SOCKET, SO_KEEPALIVE, 1, "keepalive");
+    set_int(rnic, fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepalive_idle, "keepalive_idle");
+    set_int(rnic, fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepalive_interval,
+            "keepalive_interval");
+    set_int(rnic, fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count, "keepalive_count");
+}
+
+uint16_t cm_depth(uint32_t asked, uint32_t limit)
+{
+    if (asked > limit)
+        asked = limit;
+    return asked < MPA_STARTUP_NO_DEPTH ? (uint16_t)asked : MPA_STARTUP_NO_DEPTH - 1;
+}
+
+bool cm_meter(struct cm_meter *meter, char *more, size_t size)
+{
+    uint64_t now = clock_now();
+
+    if (now < meter->next) {
+        meter->held++;
+        return false;
+    }
+    more[0] = '\0';
+    if (meter->held)
+        snprintf(more, size, " (%llu more of this kind since the last line)",
+                 (unsigned long long)meter->held);
+    meter->held = 0;
+    meter->next = clock_after(now, CLOCK_NS_PER_S);
+    return true;
+}
+
+ssize_t cm_read(struct cm_stream *stream)
+{
+    ssize_t got;
+
+    do
+        got = recv(stream->fd, stream->octets + stream->length,
+                   sizeof stream->octets - stream->length, MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    if (got > 0)
+        stream->length += (uint32_t)got;
+    return got;
+}
+
+int cm_write(int fd, const uint8_t *octets, size_t length, size_t *sent)
+{
+    while (*sent < length) {
+        ssize_t n = send(fd, octets + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n >= 0)
+            *sent += (size_t)n;
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return 0;
+        else if (errno != EINTR)
+            return -1;
+    }
+    return 1;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the programs of this suite share: the interfaces under test, a node (an interface adapter with all that one
+ * endpoint needs), a pair of connected nodes, registered buffers, waiting for events.
+ *
+ * The suite is written against <it_api.h>: it knows no provider. What an interface does not have, by its
+ * attributes, is skipped with that reason. Every helper fails the test when its calls fail.
+ */
+#ifndef ITAL_TESTS_ITAPI_FIXTURE_H
+#define ITAL_TESTS_ITAPI_FIXTURE_H
+
+#define ITAPI_ENABLE_V21_BINDINGS
+#include <it_api.h>
+#include <itx_api.h>
+
+#include "tc.h"
+
+/* The call returns exactly that status. */
+#define is(expected, call)                                                                   \
+    do {                                                                                     \
+        it_status_t is_ = (call);                                                            \
+        ck_assert_msg(is_ == (expected), "%s gives %s, not %s", #call, itx_status_name(is_), \
+                      #expected);                                                            \
+    } while (0)
+#define ok(call) is(IT_SUCCESS, call)
+
+/* Time in which something that has to happen does happen, milliseconds. */
+#define PATIENCE 10000u
+
+/*
+ * Interfaces under test: ITAL_TEST_INTERFACES (names with commas between), else every usable one.
+ * Listing them loads providers, so it happens in a process of its own. add_each runs a test once for each;
+ * inside it, IFACE (from the loop's variable) is the name.
+ */
+size_t fx_interfaces(void);
+const char *fx_interface(int index);
+#define add_each(tc, test) tcase_add_loop_test(tc, test, 0, (int)fx_interfaces())
+#define IFACE              fx_interface(_i)
+
+struct node {
+    it_ia_handle_t ia;
+    it_ia_info_t *info;
+    it_pz_handle_t pz;
+    it_evd_handle_t requests;    /* DTO: completions of requests */
+    it_evd_handle_t receives;    /* DTO: completions of Receives */
+    it_evd_handle_t connections; /* CM_MSG */
+    it_evd_handle_t asked;       /* CM_REQ */
+    it_evd_handle_t affiliated;
+    it_ep_handle_t ep;
+    it_listen_handle_t listen;
+    it_conn_qual_t qualifier; /* of listen */
+};
+
+void node_open(struct node *node, const char *name); /* everything but ep and listen */
+void node_close(struct node *node);
+void node_endpoint(struct node *node); /* of node_attributes */
+void node_listen(struct node *node);   /* on a port that the IA picks */
+it_ep_attributes_t node_attributes(const struct node *node);
+it_ep_handle_t node_make_ep(const struct node *node, const it_ep_attributes_t *attributes);
+it_ep_state_rc_t node_state(it_ep_handle_t ep);
+it_ep_param_t node_query(it_ep_handle_t ep);
+
+/* An address of the node that others can reach, loopback preferred; skips the test if there is none of the family. */
+it_net_addr_t node_address(const struct node *node, it_net_addr_type_t family);
+it_path_t path_to(const struct node *from, const it_net_addr_t *address);
+/* The qualifier with which the active side reaches what was listened on. */
+it_conn_qual_t towards(const it_conn_qual_t *listened);
+
+/* Two nodes of one interface. a connects, b accepts. */
+struct pair {
+    struct node a, b;
+    it_event_t asked;       /* the request event at b */
+    it_event_t established; /* at a */
+};
+
+void pair_open(struct pair *pair, const char *name); /* nodes, endpoints, b listens */
+void pair_connect(struct pair *pair, it_net_addr_type_t family);
+void pair_connected(struct pair *pair, const char *name); /* both, over IPv4 or what there is */
+void pair_close(struct pair *pair);
+/* Connect up to the request event, which is returned. */
+it_event_t pair_ask(struct pair *pair, it_net_addr_type_t family, const void *data, size_t length);
+it_net_addr_type_t pair_family(const struct pair *pair); /* one that the interface has */
+
+struct buffer {
+    unsigned char *data;
+    size_t length;
+    it_lmr_handle_t lmr;
+    it_rmr_context_t context;
+};
+
+struct buffer buffer_make(const struct node *node, size_t length, it_mem_priv_t privileges);
+void buffer_free(struct buffer *buffer);
+it_lmr_triplet_t segment(const struct buffer *buffer, size_t offset, size_t length);
+it_rdma_addr_t address_in(const struct buffer *buffer, size_t offset);
+#define EVERYTHING ((it_mem_priv_t)(IT_PRIV_LOCAL | IT_PRIV_REMOTE))
+
+/* Next event within PATIENCE. */
+it_event_t next(it_evd_handle_t evd);
+/* ... which has this number; is a completion with that cookie and status. */
+it_event_t expect(it_evd_handle_t evd, it_event_type_t number);
+it_dto_cmpl_event_t expect_done(it_evd_handle_t evd, it_event_type_t number, it_dto_cookie_t cookie,
+                                it_dto_status_t status);
+/* Nothing is queued, and nothing comes for a short while. */
+void expect_nothing(it_evd_handle_t evd);
+#define QUIET 100u
+
+#define BOTH ((it_dto_flags_t)(IT_COMPLETION_FLAG | IT_NOTIFY_FLAG))
+
+#endif

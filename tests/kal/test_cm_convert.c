@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: socket conversion. */
+#include "cm_fake.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct fake_connection *c;
+static struct fake_qp *qp;
+static int pair[2]; /* ours, the peer's */
+
+static void setup(void)
+{
+    fake_setup();
+    c = fake_connection_new();
+    qp = fake_qp_new();
+    ck_assert_int_eq(tc_tcp_pair(AF_INET, pair), 0);
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
+    fake_teardown();
+}
+
+static void drop(int i)
+{
+    close(pair[i]);
+    pair[i] = -1;
+}
+
+static enum kal_status convert(bool initiator, bool frames, const char *message)
+{
+    struct kal_convert_param param = {
+        .size = sizeof param,
+        .fd = pair[0],
+        .initiator = initiator,
+        .startup_frames = frames,
+        .last_message = message,
+        .last_message_length = message ? strlen(message) : 0,
+        .ird = 5,
+        .ord = 6,
+        .deadline = RI_NO_DEADLINE,
+    };
+
+    return kal_convert(c->connection, &qp->base, &param);
+}
+
+static void expect_established(bool initiator)
+{
+    fake_until(c->events, 10000);
+    ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
+    ck_assert_uint_eq(qp->hand_overs, 1);
+    ck_assert_int_eq(qp->last.initiator, initiator);
+    ck_assert_uint_eq(qp->last.mpa_revision, 1);
+    ck_assert_uint_eq(qp->last.ird, 5);
+    ck_assert_uint_eq(qp->last.ord, 6);
+    ck_assert(qp->last.crc);
+    ck_assert(!c->last.depths_valid);
+    ck_assert_int_ne(qp->fd, pair[0]);
+    ck_assert(fcntl(qp->fd, F_GETFD) & FD_CLOEXEC);
+    ck_assert(!(fcntl(pair[0], F_GETFL) & O_NONBLOCK)); /* the consumer's flags are as they were */
+}
+
+static void expect_failure(enum ri_connection_reason reason)
+{
+    fake_until(c->events, 10000);
+    ck_assert_int_eq(c->last.type, RI_CONNECTION_FAILED);
+    ck_assert_int_eq(c->last.reason, reason);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), 0);
+}
+
+START_TEST(initiator_with_frames)
+{
+    uint8_t want[600], got[600];
+    size_t n = frame_request(want, F_C, 1, 0, 0, NULL, 0);
+
+    ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+    drop(0); /* the consumer closes its own: the connection lives */
+    pair[0] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
+    peer_read(pair[1], got, n);
+    ck_assert_mem_eq(got, want, n);
+    peer_send(pair[1], want, frame_reply(want, F_C, 1, 0, 0, NULL, 0));
+    expect_established(true);
+    ck_assert_int_eq(c->last.peer.ss_family, AF_INET);
+}
+END_TEST
+
+START_TEST(initiator_without_frames)
+{
+    peer_send(pair[1], "FPDU", 4);
+    ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+    expect_established(true);
+    ck_assert_uint_eq(qp->last.bytes_read_length, 0);
+    char got[4];
+    peer_read(qp->fd, got, 4); /* what is in the socket stays there */
+}
+END_TEST
+
+START_TEST(responder_without_frames)
+{
+    char got[9];
+
+    ck_assert_int_eq(convert(false, false, "last word"), KAL_OK);
+    expect_established(false);
+    ck_assert(!qp->last.rtr_await);
+    peer_read(pair[1], got, 9);
+    ck_assert_mem_eq(got, "last word", 9);
+}
+END_TEST
+
+START_TEST(responder_with_frames)
+{
+    uint8_t octets[600], want[600];
+    size_t n = frame_request(octets, F_C, 1, 0, 0, "pd", 2);
+    char got[9];
+
+    if (_i == 1) /* the peer was early */
+        peer_send(pair[1], octets, n);
+    ck_assert_int_eq(convert(false, true, "last word"), KAL_OK);
+    peer_read(pair[1], got, 9);
+    ck_assert_mem_eq(got, "last word", 9);
+    if (_i == 0) {
+        fake_until(c->connection->state == CM_STARTING, 10000);
+        ck_assert(peer_quiet(pair[1]));
+        peer_send(pair[1], octets, n);
+    }
+    n = frame_reply(want, F_C, 1, 0, 0, NULL, 0);
+    peer_read(pair[1], octets, n);
+    ck_assert_mem_eq(octets, want, n);
+    expect_established(false);
+}
+END_TEST
+
+START_TEST(responder_answers_revision_2)
+{
+    uint8_t octets[600], want[600];
+    size_t n = frame_request(octets, F_C | F_S, 2, 0x8004, 0x8004, NULL, 0);
+
+    ck_assert_int_eq(convert(false, true, NULL), KAL_OK);
+    peer_send(pair[1], octets, n);
+    n = frame_reply(want, F_C | F_S, 2, 0x8005, 0x8004, NULL, 0);
+    peer_read(pair[1], octets, n);
+    ck_assert_mem_eq(octets, want, n);
+    ck_assert(qp->last.rtr_await);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(c->events, 0);
+}
+END_TEST
+
+START_TEST(long_last_message_to_a_slow_peer)
+{
+    static char message[1 << 20];
+    static uint8_t got[sizeof message];
+    struct kal_convert_param param = { .size = sizeof param,
+                                       .fd = pair[0],
+                                       .startup_frames = true,
+                                       .last_message = message,
+                                       .last_message_length = sizeof message };
+    struct tc_rng rng = tc_rng(1);
+    int small = 4096;
+
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    tc_fill(&rng, message, sizeof message);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    fake_lane_run(fake.lane);
+    ck_assert_int_eq(c->connection->state, CM_LAST_WORDS);
+    peer_read(pair[1], got, sizeof got);
+    ck_assert_mem_eq(got, message, sizeof got);
+    param.last_message_length++;
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_LIMIT);
+}
+END_TEST
+
+START_TEST(peer_fails)
+{
+    switch (_i) {
+    case 0: /* garbage instead of the Reply */
+        ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+        fake_until(c->connection->state == CM_REQUESTED, 10000);
+        peer_send(pair[1], "HTTP/1.1 400", 12);
+        expect_failure(RI_REASON_PROTOCOL);
+        break;
+    case 1: /* garbage instead of the Request */
+        ck_assert_int_eq(convert(false, true, NULL), KAL_OK);
+        peer_send(pair[1], "GET / HTTP", 10);
+        expect_failure(RI_REASON_PROTOCOL);
+        break;
+    case 2: /* the end instead of the Reply: there is no second attempt */
+        ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+        fake_until(c->connection->state == CM_REQUESTED, 10000);
+        shutdown(pair[1], SHUT_WR);
+        expect_failure(RI_REASON_OTHER);
+        break;
+    case 3: /* the end instead of the Request */
+        ck_assert_int_eq(convert(false, true, "x"), KAL_OK);
+        fake_until(c->connection->state == CM_STARTING, 10000);
+        shutdown(pair[1], SHUT_WR);
+        expect_failure(RI_REASON_OTHER);
+        break;
+    case 4:
+        qp->answer = RI_ERR_INVALID_STATE;
+        ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+        expect_failure(RI_REASON_RESOURCES);
+        break;
+    }
+    /* Though the consumer holds its descriptor, the TCP connection has ended. */
+    char octet;
+    uint64_t deadline = tc_deadline(5000);
+    ssize_t n;
+    do {
+        ck_assert_int_gt(tc_wait_fd(pair[1], POLLIN, deadline), 0);
+        n = recv(pair[1], &octet, 1, MSG_DONTWAIT);
+    } while (n > 0);
+    ck_assert_uint_eq(c->events, 1);
+    ck_assert(fcntl(pair[0], F_GETFL) >= 0);
+}
+END_TEST
+
+START_TEST(in_time)
+{
+    static const char *const short_times[] = { "connect_timeout", "30", "request_timeout", "30",
+                                               NULL };
+
+    fake_destroy(c);
+    fake_reopen(short_times, 0);
+    c = fake_connection_new();
+    ck_assert_int_eq(convert(_i, true, NULL), KAL_OK);
+    expect_failure(RI_REASON_TIMEOUT);
+}
+END_TEST
+
+START_TEST(deadline)
+{
+    struct kal_convert_param param = { .size = sizeof param,
+                                       .fd = pair[0],
+                                       .initiator = true,
+                                       .startup_frames = true,
+                                       .deadline = clock_now() + 30 * CLOCK_NS_PER_MS };
+
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    expect_failure(RI_REASON_TIMEOUT);
+    ck_assert_uint_ge(clock_now(), param.deadline);
+}
+END_TEST
+
+START_TEST(what_cannot_be_converted)
+{
+    int fds[2] = { -1, -1 };
+
+    drop(0);
+    switch (_i) {
+    case 0: pair[0] = open("/dev/null", O_RDWR | O_CLOEXEC); break;
+    case 1: pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); break; /* not connected */
+    case 2: pair[0] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); break;
+    case 3:
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+        pair[0] = fds[0];
+        break;
+    case 4: /* the peer has closed */
+        drop(1);
+        ck_assert_int_eq(tc_tcp_pair(AF_INET, pair), 0);
+        drop(1);
+        ck_assert_int_gt(tc_wait_fd(pair[0], POLLIN, tc_deadline(5000)), 0);
+        break;
+    case 5: pair[0] = -1; break;
+    case 6: {
+        struct sockaddr_storage bound;
+
+        pair[0] = peer_listen(AF_INET, &bound);
+        break;
+    }
+    }
+    ck_assert_int_eq(convert(true, true, NULL), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(fake_log_count("cannot be converted"), 1);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(c->events, 0);
+    if (fds[1] >= 0)
+        close(fds[1]);
+}
+END_TEST
+
+START_TEST(arguments)
+{
+    struct kal_convert_param param = { .size = sizeof param, .fd = pair[0] };
+
+    ck_assert_int_eq(kal_convert(c->connection, NULL, &param), KAL_ERR_INVALID_ARGUMENT);
+    param.last_message_length = 1;
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(convert(true, true, "initiators have none"), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+    ck_assert_int_eq(convert(true, true, NULL), KAL_ERR_INVALID_STATE);
+}
+END_TEST
+
+START_TEST(destroy_meanwhile)
+{
+    ck_assert_int_eq(convert(_i & 1, _i & 2, NULL), KAL_OK);
+    if (_i & 4)
+        fake_lane_run(fake.lane);
+    fake_destroy(c);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(c->events,
+                      _i == 4 || _i == 5); /* without frames it was established by then */
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("connection manager, socket conversion");
+    TCase *t = tcase_create("convert");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tcase_add_test(t, initiator_with_frames);
+    tcase_add_test(t, initiator_without_frames);
+    tcase_add_test(t, responder_without_frames);
+    tcase_add_loop_test(t, responder_with_frames, 0, 2);
+    tcase_add_test(t, responder_answers_revision_2);
+    tcase_add_test(t, long_last_message_to_a_slow_peer);
+    tcase_add_loop_test(t, peer_fails, 0, 5);
+    tcase_add_loop_test(t, in_time, 0, 2);
+    tcase_add_test(t, deadline);
+    tcase_add_loop_test(t, what_cannot_be_converted, 0, 7);
+    tcase_add_test(t, arguments);
+    tcase_add_loop_test(t, destroy_meanwhile, 0, 8);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: both sides at once, lanes run by threads, destruction from other threads, set A. */
+#include "cm_fake.h"
+
+#include "base/clock.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void setup(void)
+{
+    fake_setup();
+}
+
+static void teardown(void)
+{
+    fake_teardown();
+}
+
+static struct ri_connect_param connect_param(const struct sockaddr_storage *at)
+{
+    return (struct ri_connect_param){
+        .size = sizeof(struct ri_connect_param),
+        .destination = (const struct sockaddr *)at,
+        .deadline = RI_NO_DEADLINE,
+        .private_data = "hello",
+        .private_data_length = 5,
+        .ird = 4,
+        .ord = 8,
+        .negotiate_depths = true,
+    };
+}
+
+static unsigned locked(const unsigned *value)
+{
+    unsigned copy;
+
+    pthread_mutex_lock(&fake.lock);
+    copy = *value;
+    pthread_mutex_unlock(&fake.lock);
+    return copy;
+}
+
+/* ---- both sides ---- */
+
+static void both_sides(const char *address)
+{
+    struct sockaddr_storage at;
+    struct kal_listener *listener = fake_listen(address, 0, 0, NULL, &at);
+    struct fake_connection *active = fake_connection_new(), *passive;
+    struct fake_qp *a = fake_qp_new(), *p = fake_qp_new();
+    struct ri_connect_param param = connect_param(&at);
+    struct ri_connection_event info = { .size = sizeof info };
+
+    ck_assert_int_eq(kal_connect(active->connection, &a->base, &param), KAL_OK);
+    fake_until(fake.request_count == 1, 10000);
+    passive = fake.requests[0].context;
+    ck_assert_uint_eq(fake.requests[0].request.ird, 4);
+    ck_assert_uint_eq(fake.requests[0].request.ord, 8);
+    param.private_data = "welcome";
+    param.private_data_length = 7;
+    param.ird = 6;
+    param.ord = 16;
+    ck_assert_int_eq(kal_accept(passive->connection, &p->base, &param), KAL_OK);
+    fake_until(active->events == 1, 10000);
+    ck_assert_int_eq(active->last.type, RI_CONNECTION_ESTABLISHED);
+    ck_assert_mem_eq(active->private_data, "welcome", 7);
+    ck_assert_uint_eq(a->last.ird, 4);
+    ck_assert_uint_eq(a->last.ord, 6);
+    ck_assert_uint_eq(p->last.ird, 6);
+    ck_assert_uint_eq(p->last.ord, 4);
+    ck_assert(p->last.rtr_await);
+    ck_assert_uint_eq(a->last.rtr_send, RI_RTR_READ);
+    ck_assert_int_eq(kal_connection_info(passive->connection, &info), KAL_OK);
+    ck_assert_mem_eq(&info.peer, &active->last.local, sizeof info.peer);
+    ck_assert_mem_eq(&info.local, &active->last.peer, sizeof info.local);
+    fake_destroy(passive);
+    kal_listen_destroy(listener);
+}
+
+START_TEST(ipv4)
+{
+    both_sides("127.0.0.1");
+}
+END_TEST
+
+START_TEST(ipv6)
+{
+    both_sides("::1");
+}
+END_TEST
+
+/* ---- threads ---- */
+
+static void serve(struct fake_request *r)
+{
+    struct ri_connect_param param = { .size = sizeof param, .ird = 4, .ord = 4 };
+    struct fake_connection *c = r->context;
+
+    if (((struct sockaddr_in *)&r->request.peer)->sin_port & 1)
+        kal_reject(c->connection, "no", 2);
+    else
+        kal_accept(c->connection, (struct ri_qp *)r->listener, &param);
+}
+
+/* Connect, and destroy at some moment; lanes are run by threads all the time. */
+START_TEST(destroy_while_lanes_run)
+{
+    struct sockaddr_storage at;
+    struct fake_qp *served = fake_qp_new(), *qp = fake_qp_new();
+    struct kal_listener *listener;
+    struct tc_rng rng = tc_rng(7);
+    struct fake_connection context;
+
+    served->answer = RI_ERR_NO_RESOURCES; /* one QP for all */
+    qp->answer = RI_ERR_NO_RESOURCES;
+    fake.on_request = serve;
+    listener = fake_listen("127.0.0.1", 0, 0, served, &at);
+    fake_lane_thread(fake.lane);
+    fake_lane_thread(fake.lane2);
+    for (unsigned long i = 0; i < tc_count(400); i++) {
+        struct ri_connect_param param = connect_param(&at);
+        struct kal_connection *c;
+        unsigned requests = locked(&fake.request_count);
+
+        memset(&context, 0, sizeof context);
+        ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane2, &context, &c), KAL_OK);
+        ck_assert_int_eq(kal_connect(c, &qp->base, &param), KAL_OK);
+        switch (tc_below(&rng, 4)) {
+        case 0: break;
+        case 1: tc_until(locked(&fake.request_count) != requests, 100); break;
+        case 2: ck_assert(tc_until(locked(&context.events), 10000)); break;
+        case 3: kal_cm_qp_destroy(&fake.rnic, &qp->base); break;
+        }
+        kal_connection_destroy(c);
+        ck_assert_uint_le(context.events, 1); /* unlocked: no upcall runs any more */
+        if (locked(&fake.request_count) > FAKE_REQUESTS - 8) {
+            /* Make room: the listener goes first, so that no upcall fills the pool meanwhile. */
+            kal_listen_destroy(listener);
+            for (unsigned k = 0; k < fake.request_count; k++)
+                kal_connection_destroy(fake.pool[k].connection);
+            fake.request_count = 0;
+            listener = fake_listen("127.0.0.1", 0, 0, served, &at);
+        }
+    }
+    kal_listen_destroy(listener);
+    for (unsigned k = 0; k < fake.request_count; k++)
+        kal_connection_destroy(fake.pool[k].connection);
+}
+END_TEST
+
+static pthread_barrier_t inside, outside;
+
+static void stay(struct fake_request *r)
+{
+    (void)r;
+    pthread_barrier_wait(&inside);
+    pthread_barrier_wait(&outside);
+}
+
+static void *destroy_connection(void *arg)
+{
+    kal_connection_destroy(fake.pool[0].connection);
+    *(_Atomic bool *)arg = true;
+    return NULL;
+}
+
+static void *destroy_listener(void *arg)
+{
+    kal_listen_destroy((struct kal_listener *)fake.a_listener_context);
+    *(_Atomic bool *)arg = true;
+    return NULL;
+}
+
+/* A destroy call waits for the upcall that runs in another thread. */
+START_TEST(destroy_waits_for_the_upcall)
+{
+    uint8_t octets[600];
+    struct sockaddr_storage at;
+    struct kal_listener *listener = fake_listen("127.0.0.1", 0, 0, NULL, &at);
+    _Atomic bool done = false;
+    pthread_t thread;
+    int peer = peer_connect(&at);
+    struct cm_guard *guard = NULL;
+    bool dead = false;
+
+    pthread_barrier_init(&inside, NULL, 2);
+    pthread_barrier_init(&outside, NULL, 2);
+    fake.on_request = stay;
+    fake_lane_thread(fake.lane);
+    peer_send(peer, octets, frame_request(octets, F_C, 1, 0, 0, NULL, 0));
+    pthread_barrier_wait(&inside);
+    guard = _i ? &listener->guard : &fake.pool[0].connection->guard;
+    fake.a_listener_context = listener;
+    pthread_create(&thread, NULL, _i ? destroy_listener : destroy_connection, &done);
+    while (!dead) { /* it has come as far as waiting */
+        pthread_mutex_lock(&guard->lock);
+        dead = guard->dead;
+        pthread_mutex_unlock(&guard->lock);
+    }
+    ck_assert(!done);
+    pthread_barrier_wait(&outside);
+    pthread_join(thread, NULL);
+    ck_assert(done);
+    if (_i)
+        kal_connection_destroy(fake.pool[0].connection);
+    else
+        kal_listen_destroy(listener);
+    close(peer);
+    pthread_barrier_destroy(&inside);
+    pthread_barrier_destroy(&outside);
+}
+END_TEST
+
+static struct kal_listener *targets[2];
+static _Atomic unsigned hops;
+
+static void hop(struct fake_request *r)
+{
+    if (++hops < 200)
+        ck_assert_int_eq(kal_migrate(r->context->connection, targets[hops % 2]), KAL_OK);
+}
+
+START_TEST(migrate_between_running_lanes)
+{
+    struct sockaddr_storage where = address_of("127.0.0.1", 0), at;
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    uint8_t octets[600];
+    int peer;
+
+    targets[0] = fake_listen("127.0.0.1", 0, 0, NULL, &at);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, NULL, NULL, &targets[1]), KAL_OK);
+    hops = 0;
+    fake.on_request = hop;
+    fake_lane_thread(fake.lane);
+    fake_lane_thread(fake.lane2);
+    peer = peer_connect(&at);
+    peer_send(peer, octets, frame_request(octets, F_C, 1, 0, 0, "x", 1));
+    ck_assert(tc_until(hops == 200, 20000));
+    /* The object is the last upcall's. */
+    kal_connection_destroy(fake.pool[199 % FAKE_REQUESTS].connection);
+    ck_assert_int_eq(peer_end(peer), 'F');
+    kal_listen_destroy(targets[0]);
+    kal_listen_destroy(targets[1]);
+    close(peer);
+}
+END_TEST
+
+START_TEST(fork_child_closes_the_spare)
+{
+    struct sockaddr_storage at;
+    struct kal_listener *listener = fake_listen("127.0.0.1", 0, 0, NULL, &at);
+    int before = tc_fd_count();
+
+    ck_assert_int_ge(fake.rnic.cm->spare_fd, 0);
+    kal_cm_fork_child(&fake.rnic);
+    ck_assert_int_eq(tc_fd_count(), before - 1);
+    kal_listen_destroy(listener);
+}
+END_TEST
+
+/* ---- set A ---- */
+
+#define SET_A RI_FEATURE_CONNECTION_SET_A
+
+static struct ri_connect_request a_request(void)
+{
+    return (struct ri_connect_request){
+        .size = sizeof(struct ri_connect_request),
+        .local = address_of("10.0.0.1", 7),
+        .peer = address_of("10.0.0.2", 8),
+        .private_data = "hello",
+        .private_data_length = 5,
+        .ird = 4,
+        .ord = 8,
+        .depths_valid = true,
+    };
+}
+
+/* As the provider would bring it up. */
+static struct ri_connection *a_bring(void)
+{
+    struct ri_connection *ri = calloc(1, sizeof *ri);
+    struct ri_connect_request request = a_request();
+    void *context = NULL;
+
+    kal_cm_host_request(&fake.rnic.host, fake.a_listener_context, ri, &request, &context);
+    ri->context = context;
+    return ri;
+}
+
+START_TEST(set_a_active)
+{
+    struct sockaddr_storage at = address_of("10.0.0.2", 8);
+    struct ri_connect_param param = connect_param(&at);
+    struct ri_connection_event event = { .size = sizeof event,
+                                         .type = RI_CONNECTION_ESTABLISHED,
+                                         .ird = 3,
+                                         .ord = 2,
+                                         .depths_valid = true,
+                                         .peer = at };
+    struct ri_connection_event info = { .size = sizeof info };
+    struct kal_convert_param convert = { .size = sizeof convert };
+    struct fake_qp *qp = fake_qp_new();
+    struct fake_connection *c;
+
+    fake_reopen(NULL, SET_A);
+    c = fake_connection_new();
+    param.three_way = true;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_uint_eq(fake.a_calls[0], 1);
+    ck_assert_ptr_eq(fake.a_param, &param);
+    ck_assert_int_eq(kal_confirm(c->connection, &param), KAL_OK);
+    ck_assert_uint_eq(fake.a_calls[3], 1);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_ERR_INVALID_STATE);
+    kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
+    ck_assert_uint_eq(c->events, 1);
+    ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_uint_eq(info.ird, 3);
+    ck_assert_uint_eq(info.ord, 2);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, "bye", 3), KAL_OK);
+    ck_assert_uint_eq(fake.a_calls[4], 1);
+    ck_assert(!qp->closing);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &convert), KAL_ERR_NOT_SUPPORTED);
+    fake.a_answer = RI_ERR_UNREACHABLE;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_UNREACHABLE);
+    c->destroy_in_upcall =
+        true; /* inside the provider's upcall: put off to the next run, and silent */
+    kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
+    ck_assert_uint_eq(fake.a_destroyed, 0);
+    kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
+    ck_assert_uint_eq(c->events, 2);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(fake.a_destroyed, 1);
+    fake_policy("deny connect to 10.0.0.0/8");
+    fake.a_answer = RI_OK;
+    c = fake_connection_new();
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_PERMISSION);
+}
+END_TEST
+
+START_TEST(set_a_passive)
+{
+    struct ri_connect_param param = { .size = sizeof param };
+    struct sockaddr_storage bound;
+    struct fake_qp *qp = fake_qp_new();
+    struct kal_listener *first, *second;
+    struct fake_connection *c;
+    int one, two;
+
+    fake_reopen(NULL, SET_A);
+    second = fake_listen("10.0.0.1", 8, 0, &two, &bound);
+    first = fake_listen("10.0.0.1", 7, 2, &one, &bound);
+    ck_assert_uint_eq(fake.a_backlog, 2);
+    a_bring();
+    ck_assert_uint_eq(fake.request_count, 1);
+    ck_assert_ptr_eq(fake.requests[0].listener, &one);
+    ck_assert_mem_eq(fake.requests[0].private_data, "hello", 5);
+    c = fake.requests[0].context;
+    ck_assert_int_eq(kal_migrate(c->connection, second), KAL_OK);
+    fake_until(fake.request_count == 2, 10000);
+    ck_assert_ptr_eq(fake.requests[1].listener, &two);
+    ck_assert_mem_eq(fake.requests[1].private_data, "hello", 5);
+    ck_assert_uint_eq(fake.requests[1].request.ord, 8);
+    c = fake.requests[1].context;
+    fake.a_answer = RI_ERR_INVALID_STATE;
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
+    fake.a_answer = RI_OK; /* it is undecided still */
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_uint_eq(fake.a_calls[1], 2);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
+    fake_destroy(c);
+
+    /* The bound is ours. What is over it is rejected; it goes with the next run. */
+    a_bring();
+    a_bring();
+    ck_assert_uint_eq(fake.request_count, 4);
+    a_bring();
+    ck_assert_uint_eq(fake.request_count, 4);
+    ck_assert_uint_eq(fake.a_calls[2], 1);
+    ck_assert_uint_eq(fake.a_destroyed, 1);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(fake.a_destroyed, 2);
+    ck_assert_int_eq(kal_reject(fake.requests[2].context->connection, NULL, 0), KAL_OK);
+    fake_destroy(fake.requests[2].context);
+    fake_destroy(fake.requests[3].context);
+    fake_policy("deny request");
+    a_bring(); /* this one goes with the close of the RNIC */
+    ck_assert_uint_eq(fake.request_count, 4);
+    kal_listen_destroy(first);
+    kal_listen_destroy(second);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("connection manager, life");
+    TCase *t = tcase_create("life");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tcase_add_test(t, ipv4);
+    tcase_add_test(t, ipv6);
+    tcase_add_test(t, destroy_while_lanes_run);
+    tcase_add_loop_test(t, destroy_waits_for_the_upcall, 0, 2);
+    tcase_add_test(t, migrate_between_running_lanes);
+    tcase_add_test(t, fork_child_closes_the_spare);
+    tcase_add_test(t, set_a_active);
+    tcase_add_test(t, set_a_passive);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

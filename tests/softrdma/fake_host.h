@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host for the provider alone: one epoll set, timers, a record of upcalls; no kal, no ual. One thread runs it. Its
+ * waits follow the rules of real ones: they sleep in epoll_wait without a bound of their own as soon as lane_arm allows,
+ * so that a wake-up that the provider loses ends in the test's deadline.
+ */
+#ifndef ITAL_TESTS_FAKE_HOST_H
+#define ITAL_TESTS_FAKE_HOST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rnicpi.h"
+
+extern const struct ri_provider rnicpi_provider_v1; /* the provider under test, linked in */
+
+#define FAKE_EVENTS 64
+
+/* What was told about one QP or CQ; pass its address as the object's context. */
+struct fake_record {
+    atomic_uint count;                        /* QP: events; CQ: cq_event */
+    atomic_uint cq_errors;
+    enum ri_event_type type[FAKE_EVENTS];     /* of QP events, in order */
+    uint16_t code[FAKE_EVENTS];
+};
+
+struct fake_host {
+    struct ri_host host;
+    struct ri_privileged_ops privileged;
+    struct ri_user_ops user;
+    struct ri_rnic *rnic;
+    struct ri_lane *lane;
+    int epoll;
+    pthread_mutex_t lock;                     /* watches, timers */
+    struct ri_watch *watches, *dead;
+    struct ri_timer *timers[64];
+    unsigned int timer_count;
+    const char *const *options;               /* name, value, name, value, NULL; over the defaults */
+    unsigned int logged[4];                   /* lines by enum ri_log_level */
+    atomic_uint runs, sleeps;
+};
+
+/* Open the provider with options of the test's own (may be NULL). RI_OK or why not. */
+enum ri_status fake_host_open(struct fake_host *fake, const char *const *options);
+/* Close the RNIC, by force or running the lane until it is done; ends the test if that fails. */
+void fake_host_close(struct fake_host *fake, bool force);
+void fake_host_free(struct fake_host *fake);
+
+/* One pass over the lane. */
+uint32_t fake_host_run(struct fake_host *fake, struct ri_cq *first);
+/* What epoll and the timers have to report; sleeps up to timeout_ms if the lane is armed and the last pass was idle. */
+void fake_host_sleep(struct fake_host *fake, uint32_t pieces, int timeout_ms);
+/* A descriptor of the test's that shall wake sleepers too. */
+void fake_host_listen(struct fake_host *fake, int fd);
+/* Shift all timers into the past. */
+void fake_host_expire_timers(struct fake_host *fake);
+
+/* Run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is looked at between the pass
+ * and the sleep, as a waiter looks at its ring. */
+#define fake_host_until(fake, cond, ms)                                         \
+    ({                                                                          \
+        uint64_t until_end_ = tc_deadline(ms);                                  \
+        bool until_ok_;                                                         \
+        do {                                                                    \
+            uint32_t until_pieces_ = fake_host_run((fake), NULL);               \
+            until_ok_ = (cond);                                                 \
+            if (!until_ok_)                                                     \
+                fake_host_sleep((fake), until_pieces_, tc_remaining_ms(until_end_)); \
+        } while (!until_ok_ && !tc_expired(until_end_));                        \
+        until_ok_;                                                              \
+    })
+
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the loop tests stand on: see rig.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/rdmap.h"
+
+#define OK(call)                                                                      \
+    do {                                                                              \
+        enum ri_status ok_status_ = (call);                                           \
+        ck_assert_msg(ok_status_ == RI_OK, #call ": %s", ri_status_name(ok_status_)); \
+    } while (0)
+
+/* ---- rig and sides ---- */
+
+void rig_open(struct rig *rig, const char *const *options)
+{
+    memset(rig, 0, sizeof(*rig));
+    OK(fake_host_open(&rig->fake, options));
+}
+
+void rig_close(struct rig *rig)
+{
+    for (int i = 0; i < 2; i++)
+        if (rig->side[i].pd)
+            side_close(&rig->side[i]);
+    fake_host_close(&rig->fake, false);
+    fake_host_free(&rig->fake);
+}
+
+static struct ri_cq *new_cq(struct rig *rig, uint32_t depth, struct fake_record *record)
+{
+    struct ri_cq_attr attr = {.size = sizeof(attr), .depth = depth, .context = record};
+    struct ri_cq *cq;
+
+    OK(rig->fake.privileged.cq_create(rig->fake.rnic, &attr, &cq));
+    return cq;
+}
+
+static uint32_t either(uint32_t value, uint32_t otherwise)
+{
+    return value ? value : otherwise;
+}
+
+void side_open(struct rig *rig, struct side *side, const struct shape *shape)
+{
+    static const struct shape none;
+    struct ri_qp_attr attr = {.size = sizeof(attr), .type = RI_QP_RC, .context = &side->events};
+
+    shape = shape ? shape : &none;
+    memset(side, 0, sizeof(*side));
+    side->rig = rig;
+    OK(rig->fake.privileged.pd_create(rig->fake.rnic, side, &side->pd));
+    side->send_cq = new_cq(rig, either(shape->cqe, 256), &side->send_events);
+    side->recv_cq = new_cq(rig, either(shape->cqe, 256), &side->recv_events);
+    attr.send_cq = side->send_cq;
+    attr.recv_cq = side->recv_cq;
+    attr.lane = rig->fake.lane;
+    attr.max_send_wr = attr.max_recv_wr = either(shape->depth, 64);
+    attr.max_send_sge = attr.max_recv_sge = attr.max_write_sge = either(shape->sge, 8);
+    attr.max_read_sge = 1;
+    attr.ird = either(shape->ird, 8);
+    attr.ord = either(shape->ord, 8);
+    attr.flags = (shape->no_write ? 0 : RI_QP_WRITE_ENABLE) | (shape->no_read ? 0 : RI_QP_READ_ENABLE);
+    OK(rig->fake.privileged.qp_create(side->pd, &attr, &side->qp));
+}
+
+void side_close(struct side *side)
+{
+    const struct ri_privileged_ops *ops = &side->rig->fake.privileged;
+
+    if (side->qp)
+        OK(ops->qp_destroy(side->qp));
+    OK(ops->cq_destroy(side->send_cq));
+    OK(ops->cq_destroy(side->recv_cq));
+    OK(ops->pd_destroy(side->pd));
+    side->qp = NULL;
+    side->pd = NULL;
+}
+
+void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover)
+{
+    struct ri_llp_handover own = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+    struct ri_qp_modify modify = {
+        .size = sizeof(modify),
+        .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
+        .state = RI_QPS_RTS,
+        .handover = &own,
+    };
+
+    if (handover)
+        own = *handover;
+    own.size = sizeof(own);
+    own.fd = fd;
+    own.initiator = initiator;
+    if (!initiator)
+        own.rtr_send = RI_RTR_NONE;
+    else
+        own.rtr_await = false;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    OK(side->rig->fake.privileged.qp_modify(side->qp, &modify));
+}
+
+void rig_tcp(int fds[2], int maxseg)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int listener;
+
+    if (!maxseg) {
+        ck_assert_int_eq(tc_tcp_pair(AF_INET, fds), 0);
+        return;
+    }
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(listener, IPPROTO_TCP, TCP_MAXSEG, &maxseg, sizeof(maxseg)), 0);
+    ck_assert_int_eq(setsockopt(fds[0], IPPROTO_TCP, TCP_MAXSEG, &maxseg, sizeof(maxseg)), 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    ck_assert_int_eq(connect(fds[0], (struct sockaddr *)&address, length), 0);
+    fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_ge(fds[1], 0);
+    close(listener);
+}
+
+void rig_connect(struct rig *rig, const struct shape *shape, const struct ri_llp_handover *handover)
+{
+    int fds[2];
+
+    rig_tcp(fds, 0);
+    for (int i = 0; i < 2; i++) {
+        side_open(rig, &rig->side[i], shape);
+        side_start(&rig->side[i], fds[i], i == 0, handover);
+    }
+}
+
+/* ---- memory ---- */
+
+struct region region_new(struct side *side, uint64_t length, uint32_t access)
+{
+    struct region region = {.length = length};
+    struct ri_mr_attr attr = {.size = sizeof(attr), .access = access, .length = length};
+
+    region.octets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(region.octets != MAP_FAILED);
+    attr.addr = region.octets;
+    OK(side->rig->fake.privileged.mr_register(side->pd, &attr, &region.keys, &region.mr));
+    return region;
+}
+
+void region_free(struct side *side, struct region *region)
+{
+    if (region->mr)
+        OK(side->rig->fake.privileged.mr_deregister(region->mr));
+    munmap(region->octets, region->length);
+    region->mr = NULL;
+}
+
+struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length)
+{
+    return (struct ri_sge){(uintptr_t)region->octets + offset, length, region->keys.lkey};
+}
+
+/* ---- work ---- */
+
+enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie, uint16_t flags,
+                         const struct ri_sge *sges, uint32_t count, uint64_t remote, uint32_t rkey)
+{
+    struct ri_send_wr *bad = NULL, wr = {
+        .cookie = cookie,
+        .sg_list = sges,
+        .num_sge = count,
+        .opcode = (uint16_t)opcode,
+        .flags = flags,
+        .rdma = {.remote_addr = remote, .rkey = rkey},
+    };
+    enum ri_status status = side->rig->fake.user.post_send(side->qp, &wr, &bad);
+
+    ck_assert_ptr_eq(bad, status == RI_OK ? NULL : &wr);
+    return status;
+}
+
+void side_send(struct side *side, uint64_t cookie, struct ri_sge sge)
+{
+    OK(side_post(side, RI_WR_SEND, cookie, RI_WR_SIGNALED, &sge, 1, 0, 0));
+}
+
+void side_write(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote, uint32_t rkey)
+{
+    OK(side_post(side, RI_WR_RDMA_WRITE, cookie, RI_WR_SIGNALED, &sge, 1, remote, rkey));
+}
+
+void side_read(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote, uint32_t rkey)
+{
+    OK(side_post(side, RI_WR_RDMA_READ, cookie, RI_WR_SIGNALED, &sge, 1, remote, rkey));
+}
+
+enum ri_status side_post_receive(struct side *side, uint64_t cookie, const struct ri_sge *sges, uint32_t count)
+{
+    struct ri_recv_wr *bad = NULL, wr = {.cookie = cookie, .sg_list = sges, .num_sge = count};
+    enum ri_status status = side->rig->fake.user.post_recv(side->qp, &wr, &bad);
+
+    ck_assert_ptr_eq(bad, status == RI_OK ? NULL : &wr);
+    return status;
+}
+
+void side_receive(struct side *side, uint64_t cookie, struct ri_sge sge)
+{
+    OK(side_post_receive(side, cookie, &sge, 1));
+}
+
+void side_modify(struct side *side, enum ri_qp_state state)
+{
+    struct ri_qp_modify modify = {.size = sizeof(modify), .mask = RI_QPM_STATE, .state = state};
+
+    OK(side->rig->fake.privileged.qp_modify(side->qp, &modify));
+}
+
+struct ri_qp_info side_query(struct side *side)
+{
+    struct ri_qp_info info = {.size = sizeof(info)};
+
+    OK(side->rig->fake.privileged.qp_query(side->qp, &info));
+    return info;
+}
+
+struct ri_wc side_next(struct side *side, struct ri_cq *cq)
+{
+    struct fake_host *fake = &side->rig->fake;
+    struct ri_wc wc;
+
+    ck_assert_msg(fake_host_until(fake, fake->user.poll(cq, 1, &wc) == 1, RIG_TIMEOUT), "no completion");
+    ck_assert_ptr_eq(wc.context, &side->events);
+    return wc;
+}
+
+void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status, uint32_t octets)
+{
+    struct ri_wc wc = side_next(side, cq);
+
+    ck_assert_msg(wc.cookie == cookie && wc.status == status && wc.byte_len == octets,
+                  "completion %llu, status %u, %u octets; expected %llu, %u, %u",
+                  (unsigned long long)wc.cookie, wc.status, wc.byte_len, (unsigned long long)cookie,
+                  (unsigned int)status, octets);
+}
+
+bool side_idle(struct side *side, struct ri_cq *cq)
+{
+    struct fake_host *fake = &side->rig->fake;
+    struct ri_wc wc;
+
+    for (int i = 0; i < 20; i++) {
+        fake_host_run(fake, cq);
+        fake_host_sleep(fake, 1, 0);
+    }
+    return fake->user.poll(cq, 1, &wc) == 0;
+}
+
+void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code)
+{
+    ck_assert_msg(fake_host_until(&side->rig->fake, atomic_load(&side->events.count) != 0, RIG_TIMEOUT),
+                  "no event");
+    side_idle(side, side->send_cq);
+    ck_assert_uint_eq(atomic_load(&side->events.count), 1);
+    ck_assert_msg(side->events.type[0] == type && side->events.code[0] == code,
+                  "event %d code %04x; expected %d, %04x", side->events.type[0], side->events.code[0],
+                  type, code);
+}
+
+/* ---- the raw peer ---- */
+
+void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+              const struct ri_llp_handover *handover)
+{
+    int fds[2];
+
+    memset(raw, 0, sizeof(*raw));
+    raw->rig = rig;
+    raw->crc = handover ? handover->crc : true;
+    raw->room = 4096;
+    raw->octets = malloc(raw->room);
+    rig_tcp(fds, 0);
+    raw->fd = fds[1];
+    fake_host_listen(&rig->fake, raw->fd);
+    side_start(side, fds[0], side_initiates, handover);
+}
+
+void raw_close(struct raw *raw)
+{
+    if (raw->fd >= 0)
+        close(raw->fd);
+    raw->fd = -1;
+    free(raw->octets);
+    raw->octets = NULL;
+}
+
+void raw_octets(struct raw *raw, const void *octets, size_t length)
+{
+    ck_assert_int_eq(send(raw->fd, octets, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+void raw_send(struct raw *raw, const void *ulpdu, uint32_t length)
+{
+    uint8_t *fpdu = malloc(MPA_FPDU_MAX);
+    uint32_t head = MPA_HDR_LEN + length;
+
+    mpa_put_len(fpdu, length);
+    memcpy(fpdu + MPA_HDR_LEN, ulpdu, length);
+    head += mpa_put_trailer(fpdu + head, length, crc32c(0, fpdu, head), raw->crc);
+    raw_octets(raw, fpdu, head);
+    free(fpdu);
+}
+
+static void segment(struct raw *raw, uint8_t *ulpdu, uint32_t header, const void *payload, uint32_t length)
+{
+    if (length)
+        memcpy(ulpdu + header, payload, length);
+    raw_send(raw, ulpdu, header + length);
+    free(ulpdu);
+}
+
+void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint32_t msn, uint32_t mo,
+                  const void *payload, uint32_t length)
+{
+    uint8_t *ulpdu = malloc(DDP_HDR_MAX + length);
+
+    ddp_put_untagged(ulpdu, last, rdmap_ctrl((enum rdmap_opcode)opcode), 0, qn, msn, mo);
+    segment(raw, ulpdu, DDP_UNTAGGED_LEN, payload, length);
+}
+
+void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint64_t to,
+                const void *payload, uint32_t length)
+{
+    uint8_t *ulpdu = malloc(DDP_HDR_MAX + length);
+
+    ddp_put_tagged(ulpdu, last, rdmap_ctrl((enum rdmap_opcode)opcode), stag, to);
+    segment(raw, ulpdu, DDP_TAGGED_LEN, payload, length);
+}
+
+/* All that is there. */
+static void drain(struct raw *raw)
+{
+    while (!raw->ended) {
+        ssize_t got;
+
+        if (raw->used + 65536 > raw->room) {
+            raw->room = raw->used + 2 * 65536;
+            raw->octets = realloc(raw->octets, raw->room);
+            ck_assert_ptr_nonnull(raw->octets);
+        }
+        got = recv(raw->fd, raw->octets + raw->used, raw->room - raw->used, MSG_DONTWAIT);
+        if (got > 0) {
+            raw->used += (size_t)got;
+        } else if (got == 0 || errno == ECONNRESET) {
+            raw->ended = true;
+            raw->reset = got != 0;
+        } else {
+            ck_assert_int_eq(errno, EAGAIN);
+            return;
+        }
+    }
+}
+
+static bool have_fpdu(struct raw *raw, struct mpa_fpdu *fpdu)
+{
+    size_t need;
+
+    drain(raw);
+    return mpa_scan(raw->octets, raw->used, fpdu, &need) == MPA_OK;
+}
+
+uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room)
+{
+    struct mpa_fpdu fpdu = {0};
+    bool have = false;
+
+    ck_assert_msg(fake_host_until(&raw->rig->fake, (have = have_fpdu(raw, &fpdu)) || raw->ended, RIG_TIMEOUT),
+                  "neither FPDU nor end of the stream");
+    if (!have) {
+        ck_assert_uint_eq(raw->used, 0);
+        return 0;
+    }
+    ck_assert_int_eq(mpa_check(&fpdu, raw->crc), MPA_OK);
+    ck_assert_uint_le(fpdu.ulpdu_len, room);
+    memcpy(ulpdu, fpdu.ulpdu, fpdu.ulpdu_len);
+    raw->last_fpdu = fpdu.size;
+    raw->used -= fpdu.size;
+    memmove(raw->octets, raw->octets + fpdu.size, raw->used);
+    return fpdu.ulpdu_len;
+}
+
+bool raw_silent(struct raw *raw)
+{
+    for (int i = 0; i < 20; i++) {
+        fake_host_run(&raw->rig->fake, NULL);
+        fake_host_sleep(&raw->rig->fake, 1, 0);
+    }
+    drain(raw);
+    return raw->used == 0 && !raw->ended;
+}
+
+static bool dropped_to_end(struct raw *raw)
+{
+    drain(raw);
+    raw->used = 0;
+    return raw->ended;
+}
+
+void raw_wait_end(struct raw *raw)
+{
+    ck_assert_msg(fake_host_until(&raw->rig->fake, dropped_to_end(raw), RIG_TIMEOUT), "the stream does not end");
+}
