@@ -21,12 +21,20 @@
 #include <sys/epoll.h>
 #include <utlist.h>
 
+#define EXPIRY_RETRY (1 * CLOCK_NS_PER_MS)
+
 static void stream_expired(struct ri_timer *timer)
 {
     struct stream *stream = container_of(timer, struct stream, timer);
+    const struct ri_host *host = stream->lane->rnic->host;
     struct qp *qp;
 
-    spinlock_lock(&stream->rx);
+    /* By try: who holds rx may be in stream_abort, whose timer_cancel waits for us. */
+    if (!spinlock_try(&stream->rx)) {
+        timer->deadline = clock_after(clock_now(), EXPIRY_RETRY);
+        host->timer_set(host, stream->lane->base.context, timer);
+        return;
+    }
     qp = stream->qp;
     if (qp && stream->announce)
         qp_closed(qp, "the peer did not close in time");

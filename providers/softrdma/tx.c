@@ -401,7 +401,8 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
     uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
 
     if (octets <= TX_COPY_OCTETS) {
-        memcpy(fpdu->start + head, source, octets);
+        if (octets) /* none: there may be no source */
+            memcpy(fpdu->start + head, source, octets);
         fpdu_head(qp, fpdu, head + octets);
     } else {
         fpdu_head(qp, fpdu, head);

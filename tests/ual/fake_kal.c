@@ -896,6 +896,8 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
 {
     enum kal_status status;
 
+    if (fk.during_accept)
+        fk.during_accept();
     pthread_mutex_lock(&lock);
     if (connection->withdrawn || !connection->undecided)
         status = KAL_ERR_INVALID_STATE;

@@ -68,6 +68,7 @@ extern struct fk {
     struct kal_connection *connection;
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
+    void (*during_accept)(void); /* run inside kal_accept, before it does anything */
 } fk;
 
 void fk_reset(void);

@@ -248,6 +248,54 @@ START_TEST(requests_work_once)
 }
 END_TEST
 
+static ual_handle claimed;
+static struct ual_ep *second;
+
+static void decide_again(void)
+{
+    fk.during_accept = NULL;
+    fails(ual_reject(claimed, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(accept_it(second, claimed), UAL_ERR_INVALID_HANDLE);
+    ck_assert_ptr_eq(ual_request_ia(claimed), ia); /* not used up yet */
+}
+
+START_TEST(requests_are_decided_by_one)
+{
+    claimed = ask().request;
+    second = make_ep();
+    fk.during_accept = decide_again;
+    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
+    fails(accept_it(ep, claimed), UAL_ERR_NO_RESOURCES);
+    ck_assert_ptr_null(fk.during_accept);
+    ok(accept_it(second, claimed)); /* free again */
+}
+END_TEST
+
+static void peer_ends_meanwhile(void)
+{
+    fk.during_accept = NULL;
+    tell(RI_CONNECTION_FAILED);
+    fk_settle();
+}
+
+/* The attempt ends with a message while the call is inside kal: the call has then succeeded, and nothing is said twice. */
+START_TEST(end_during_accept)
+{
+    struct ual_request_event request = ask();
+
+    fk.during_accept = peer_ends_meanwhile;
+    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
+    ok(accept_it(ep, request.request));
+    expect(connect_evd, UAL_NONPEER_REJECTED);
+    expect_state(ep, UAL_EP_NONOPERATIONAL);
+    expect_nothing(connect_evd);
+    ck_assert_ptr_null(ual_request_ia(request.request));
+    ok(ual_ep_reset(ep));
+    ck_assert_uint_eq(fk_connections(), 0);
+    establish(ep);
+}
+END_TEST
+
 START_TEST(requests_survive_failures)
 {
     struct ual_request_event request = ask();
@@ -833,6 +881,8 @@ int main(void)
     tcase_add_test(set_up, passive_peer_speaks_first);
     tcase_add_loop_test(set_up, passive_ends_before_first_message, 0, 3);
     tcase_add_test(set_up, requests_work_once);
+    tcase_add_test(set_up, requests_are_decided_by_one);
+    tcase_add_test(set_up, end_during_accept);
     tcase_add_test(set_up, requests_survive_failures);
     tcase_add_loop_test(set_up, withdrawn, 0, 3);
     tcase_add_test(set_up, full_request_evd);
