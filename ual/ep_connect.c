@@ -5,7 +5,7 @@
  *
  * A message is pushed under the endpoint's lock together with the transition it belongs to, so messages are queued in
  * the order of the states whatever threads the upcalls come from. The work is done outside the lock: a flush before
- * the transition (who has the message finds a QP that flushes), everything else after it, under `control`. News
+ * the message (feed_from_connection), everything else after it, under `control`. News
  * comes from two sides, connection_event (before ESTABLISHED) and qp_event (afterwards); which of them speaks first
  * does not matter: what comes second has no row.
  */
@@ -56,27 +56,45 @@ static void take_addresses(struct ual_ep_private *inside,
         inside->peer = details->peer;
 }
 
+/* Under the lock: the transition inside, of which nobody hears yet. *stale: an identifier that died with it. */
+static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimulus stimulus,
+                                    struct ual_request **stale)
+{
+    const struct ep_row *row = ep_fsm_step(inside->state, stimulus);
+
+    *stale = NULL;
+    if (!row)
+        return NULL;
+    if (inside->state == EP_ACTIVE2 && row->next != EP_ACTIVE2) {
+        *stale = inside->arrival;
+        inside->arrival = NULL;
+    }
+    inside->state = row->next;
+    return row;
+}
+
+/* Under the lock: what the consumer sees of it. */
+static void announce(struct ual_ep_private *inside, const struct ep_row *row,
+                     const struct ual_connection_event *details)
+{
+    atomic_store_explicit(&inside->ep.state, (int)ep_fsm_public(row->next), memory_order_release);
+    if (details)
+        take_addresses(inside, details);
+    if (row->message)
+        push_message(inside, row->message, details);
+}
+
 bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
                  const struct ual_connection_event *details, const struct ep_row **out)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    struct ual_request *stale = NULL;
+    struct ual_request *stale;
     const struct ep_row *row;
 
     spinlock_lock(&inside->lock);
-    row = ep_fsm_step(inside->state, stimulus);
-    if (row) {
-        if (inside->state == EP_ACTIVE2 && row->next != EP_ACTIVE2) {
-            stale = inside->arrival;
-            inside->arrival = NULL;
-        }
-        inside->state = row->next;
-        atomic_store_explicit(&ep->state, (int)ep_fsm_public(row->next), memory_order_release);
-        if (details)
-            take_addresses(inside, details);
-        if (row->message)
-            push_message(inside, row->message, details);
-    }
+    row = advance(inside, stimulus, &stale);
+    if (row)
+        announce(inside, row, details);
     spinlock_unlock(&inside->lock);
     ual_request_forget_arrival(stale);
     if (row && out)
@@ -84,7 +102,32 @@ bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
     return row != NULL;
 }
 
-static bool would_flush(struct ual_ep *ep, enum ep_stimulus stimulus)
+/*
+ * News about the connection. Who has the message finds a QP that flushes, so where the row asks for it the QP is put into
+ * ERROR between the two halves. Nothing comes in between: NONOPERATIONAL is left by a reset only, which destroys the
+ * connection first and so waits for this upcall.
+ */
+static void feed_from_connection(struct ual_ep *ep, enum ep_stimulus stimulus,
+                                 const struct ual_connection_event *details)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ual_request *stale;
+    const struct ep_row *row;
+
+    spinlock_lock(&inside->lock);
+    row = advance(inside, stimulus, &stale);
+    if (row && (row->work & EP_FLUSH)) {
+        spinlock_unlock(&inside->lock);
+        ual_ep_modify_qp(ep, RI_QPS_ERROR);
+        spinlock_lock(&inside->lock);
+    }
+    if (row)
+        announce(inside, row, details);
+    spinlock_unlock(&inside->lock);
+    ual_request_forget_arrival(stale);
+}
+
+static bool takes(struct ual_ep *ep, enum ep_stimulus stimulus)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     const struct ep_row *row;
@@ -92,7 +135,7 @@ static bool would_flush(struct ual_ep *ep, enum ep_stimulus stimulus)
     spinlock_lock(&inside->lock);
     row = ep_fsm_step(inside->state, stimulus);
     spinlock_unlock(&inside->lock);
-    return row && (row->work & EP_FLUSH);
+    return row != NULL;
 }
 
 /* Afterwards nobody looks at it any more. */
@@ -354,7 +397,7 @@ static enum ual_status reject_arrival(struct ual_request *request, const void *p
     enum ual_status status = UAL_ERR_INVALID_HANDLE;
 
     pthread_mutex_lock(&inside->control);
-    if (would_flush(ep, EP_REJECT))
+    if (takes(ep, EP_REJECT))
         status = ual_status_of_kal(kal_reject(inside->connection, private_data, length));
     if (status == UAL_OK) {
         ual_ep_modify_qp(ep, RI_QPS_ERROR);
@@ -516,9 +559,7 @@ void ual_ep_connection_event(void *connection_context, const struct ri_connectio
         stimulus = EP_FAILED;
         details.reason = RI_REASON_RESOURCES;
     }
-    if (would_flush(ep, stimulus))
-        ual_ep_modify_qp(ep, RI_QPS_ERROR);
-    ual_ep_feed(ep, stimulus, &details, NULL);
+    feed_from_connection(ep, stimulus, &details);
 }
 
 /* --- upcalls about the QP --- */

@@ -45,6 +45,7 @@ enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *co
 
 static void free_graves(struct lane *lane)
 {
+    const struct ri_host *host = lane->rnic->host;
     struct stream *stream, *next_stream;
     struct qp *qp, *next_qp;
 
@@ -56,6 +57,7 @@ static void free_graves(struct lane *lane)
     spinlock_unlock(&lane->lock);
     for (; stream; stream = next_stream) {
         next_stream = stream->grave_next;
+        host->timer_cancel(host, lane->base.context, &stream->timer);
         free(stream->rest);
         free(stream->tail);
         free(stream);
@@ -109,6 +111,55 @@ void lane_mark_ready(struct stream *stream)
     spinlock_unlock(&lane->lock);
 }
 
+void lane_call(struct stream *stream)
+{
+    const struct lane *lane = stream->lane;
+
+    lane_mark_ready(stream);
+    if (!inside(lane))
+        lane->rnic->host->wake(lane->rnic->host, lane->base.context);
+}
+
+/* Some QPs that this tour has not seen yet, each counted as in an upcall, so that destroy waits. A QP that a stream names
+ * while the lock is held is not buried yet; one that is named still after the count was raised will wait for it. */
+static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, struct qp **qps, uint32_t room)
+{
+    struct stream *stream;
+    uint32_t count = 0;
+
+    spinlock_lock(&lane->lock);
+    for (stream = lane->streams; stream && count < room; stream = stream->next) {
+        struct qp *qp = atomic_load(&stream->qp);
+
+        if (stream->tour == tour || !qp || qp->pd != pd)
+            continue;
+        stream->tour = tour;
+        atomic_fetch_add(&qp->upcalls, 1);
+        if (atomic_load(&stream->qp) == qp)
+            qps[count++] = qp;
+        else
+            atomic_fetch_sub(&qp->upcalls, 1);
+    }
+    spinlock_unlock(&lane->lock);
+    return count;
+}
+
+void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg), void *arg)
+{
+    struct qp *qps[64];
+    uint32_t tour, count;
+
+    spinlock_lock(&lane->lock);
+    tour = ++lane->tours;
+    spinlock_unlock(&lane->lock);
+    while ((count = next_qps(lane, pd, tour, qps, 64))) {
+        for (uint32_t i = 0; i < count; i++) {
+            visit(qps[i], arg);
+            atomic_fetch_sub(&qps[i]->upcalls, 1);
+        }
+    }
+}
+
 /* An active stream takes the place of the hot one that came longest ago. Under the lock. */
 static void make_hot(struct lane *lane, struct stream *stream)
 {
@@ -142,10 +193,15 @@ static struct stream *next_ready(struct lane *lane)
     return stream;
 }
 
+/* While something is left for the next pass the copy counts as old. */
 static void copy_hot(struct lane *lane)
 {
+    bool left;
+
     spinlock_lock(&lane->lock);
-    lane->served_version = atomic_load_explicit(&lane->version, memory_order_relaxed);
+    left = lane->ready || lane->graves || lane->qp_graves;
+    lane->served_version = atomic_load_explicit(&lane->version, memory_order_relaxed) - left;
+    lane->served_streams = lane->stream_count;
     lane->served_count = lane->hot_count;
     for (uint32_t i = 0; i < lane->hot_count; i++)
         lane->served[i] = lane->hot[i];
@@ -163,7 +219,7 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 {
     uint32_t pieces = 0;
 
-    for (uint32_t count = lane->stream_count; count-- && pieces < budget;) {
+    for (uint32_t count = lane->served_streams; count-- && pieces < budget;) {
         struct stream *stream = next_ready(lane);
 
         if (!stream)
@@ -173,23 +229,29 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
     return pieces;
 }
 
-/* The reader's own streams first; the others only when it has got nothing. */
+/* The reader's own streams first; the others only when it has got nothing. Who uses up the budget is the last one in the next
+ * pass. */
 static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
 {
-    uint32_t pieces = 0;
+    uint32_t pieces = 0, at = lane->served_first;
 
-    for (int own = 1; own >= 0; own--) {
+    for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
         for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
-            struct stream *stream = lane->served[i];
-            struct qp *qp = stream->qp;
-            bool feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
+            struct stream *stream;
+            struct qp *qp;
+            bool feeds;
 
+            at = at < lane->served_count ? at : 0;
+            stream = lane->served[at++];
+            qp = atomic_load_explicit(&stream->qp, memory_order_relaxed);
+            feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
             if (feeds == (own == 1))
                 pieces += rx_run(stream, budget - pieces);
         }
         if (has_event(first))
             break;
     }
+    lane->served_first = pieces < budget ? lane->served_first : at;
     return pieces;
 }
 

@@ -8,7 +8,8 @@
  *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
- * (one per work queue), retire (one per work queue), lane, CQ. tx is no lock that anybody waits for: see tx.c.
+ * (one per work queue), retire (one per work queue), lane, CQ. tx, before all of them, is no lock that the data path waits
+ * for (see tx.c); control verbs enter it alone.
  * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
  * qp_settle() at the end of whatever the thread was doing.
  *
@@ -37,11 +38,15 @@
 #define TX_ARENA_OCTETS (64u * 1024u)   /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
 #define TX_COPY_OCTETS 256u             /* payload up to here is copied next to its header */
+#define TX_ROUNDS 4u                    /* batches that one visitor writes; the rest is left to the lane */
+#define MULPDU_OCTETS (1024u * 1024u)   /* output between two looks at the EMSS */
+#define REST_KEPT 4096u                 /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
     uint32_t hot;
     uint64_t close_timeout_ns;
+    uint64_t rtr_timeout_ns;
     uint32_t tcp_user_timeout_ms;
     uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
     char congestion[16];
@@ -185,7 +190,8 @@ struct stream {
     enum stream_state state;     /* under rx */
     _Atomic(struct qp *) qp;     /* NULL: gone; written under rx */
     bool held;                   /* the QP still names it: not to be freed; under rx */
-    bool input_ended, output_ended; /* FIN received, FIN sent; under rx */
+    atomic_bool input_ended;     /* FIN received; written under rx */
+    bool output_ended;           /* FIN sent; under rx */
     bool announce;               /* report the end of the close to the QP; under rx */
     atomic_bool want_output;     /* EPOLLOUT asked for */
     uint8_t *rest;               /* octets of an FPDU that has not arrived whole; under rx */
@@ -199,6 +205,7 @@ struct stream {
     struct stream *grave_next;
     bool on_ready;
     bool hot;
+    uint32_t tour;               /* the last walk over all streams that visited this one */
     uint64_t capture;
 };
 
@@ -212,12 +219,13 @@ struct lane {
     uint32_t stream_count, closing_count;
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
+    uint32_t tours;             /* walks over all streams: lane_visit_qps */
     atomic_uint version;        /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
-    uint32_t served_count, served_version;
+    uint32_t served_count, served_version, served_first, served_streams;
     atomic_ulong runner;        /* pthread_t, 0 outside a pass */
     atomic_uint passes;         /* odd inside a pass */
     uint8_t *ring;
@@ -232,8 +240,12 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t b
 bool softrdma_lane_arm(struct ri_lane *base);
 /* Have the stream served in the next pass. Any thread. */
 void lane_mark_ready(struct stream *stream);
+/* The same, and who sleeps for the lane is woken. */
+void lane_call(struct stream *stream);
 /* After it returned no pass that began before is still going on (unless the caller is inside it). */
 void lane_wait_pass(struct lane *lane);
+/* Call `visit` for each connected QP of the PD; it stays alive meanwhile. No lock held. */
+void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg), void *arg);
 
 enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp_handover *handover,
                            const struct llp_ops *llp, struct stream **out);
@@ -273,6 +285,7 @@ struct tx_batch {
     uint32_t arena_used;
     uint8_t *bounce;       /* Read Response payload; NULL when none can come */
     uint32_t bounce_used;
+    uint8_t *own;          /* octets of this batch that are in none of the above; freed with it */
 };
 
 struct qp {
@@ -290,10 +303,12 @@ struct qp {
     bool terminate_wanted;       /* the Terminate below has to be sent; under state_lock */
     bool lost;                   /* nothing can be sent any more; under state_lock */
     bool told;                   /* the end was told or will be; under state_lock */
+    bool telling;                /* a thread is at it; under state_lock */
     uint16_t terminate_sent, terminate_received;
     uint8_t terminate[56];
     uint32_t terminate_length;
-    atomic_bool event_pending, established_pending; /* written under state_lock */
+    atomic_bool news;            /* one of the next two; written under state_lock */
+    bool event_pending, established_pending; /* under state_lock */
     struct ri_event event;
     atomic_bool tx_wanted;       /* somebody found work for tx */
     atomic_uint upcalls;
@@ -312,14 +327,18 @@ struct qp {
     uint32_t send_msn, read_msn;
     uint32_t sq_sent;            /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
+    uint64_t learn_at;           /* position where the EMSS is asked for again */
     uint64_t message_offset;     /* of the request at sq.next that is under way */
     bool message_begun;
+    bool response_begun;         /* of the Read at ird_out some octets are built, not all */
+    bool requests_first;         /* in the next batch: the responses had their turn */
+    bool source_gone;            /* memory of the message under way was deregistered */
     uint32_t cursor_sge;         /* of the payload of that request */
     uint32_t cursor_offset;
     uint8_t rtr_to_send;         /* enum ri_rtr */
     bool stopped;                /* output ended: everything is flushed */
     atomic_bool holding;         /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
-    bool tx_failed;              /* the socket refused: rx will find out why */
+    atomic_int tx_error;         /* errno: the socket refused; the end is told after what can still be read */
 
     /* ORD: tx puts in, rx takes out. IRD: the other way round. */
     struct outstanding_read *ord_ring;
@@ -332,7 +351,6 @@ struct qp {
     uint32_t expect_send_msn, expect_read_msn;
     bool message_open;           /* a Send is being received into the request at rq.next */
     uint8_t message_opcode;
-    uint32_t message_stag;
     uint32_t message_received;
     bool rtr_await;
 
@@ -368,23 +386,39 @@ struct qp_end {
     uint16_t terminate_value;
     const void *terminate;      /* payload to send */
     uint32_t terminate_length;
+    bool heard;                 /* the peer has sent an FPDU: a responder may speak */
+    struct wqe *wqe;            /* the request that fails by it, or NULL; all others are flushed */
+    enum ri_wc_status status;   /* of wqe */
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
-void qp_note_event(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail);
 void qp_note_established(struct qp *qp);
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
 void qp_settle(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 void qp_free(struct qp *qp);
+/* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
+enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp);
 
 /* tx.c */
 enum ri_status tx_open(struct qp *qp);
 void tx_close(struct qp *qp);
-void tx_start(struct qp *qp, const struct ri_llp_handover *handover); /* before the QP is RTS */
+enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);
-void tx_wait_idle(struct qp *qp); /* until nobody is inside; nobody may come in any more */
+/* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
+void tx_enter(struct qp *qp);
+void tx_leave(struct qp *qp);
+/* There is work, but it may wait for the next kick or pass. */
+void tx_defer(struct qp *qp);
+/* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
+void tx_stop(struct qp *qp);
+/* The memory is about to go: nothing of it is read after the return. Not from inside. */
+struct memory_range {
+    const uint8_t *memory;
+    uint64_t length;
+};
+void tx_detach(struct qp *qp, void *range);
 /* Copy of the output that was built but not taken by the socket, with a Terminate behind it when one is wanted. Under tx.
  * NULL with *length 0: nothing (or no memory). */
 uint8_t *tx_take_tail(struct qp *qp, size_t *length);

@@ -21,27 +21,44 @@
 #include <sys/epoll.h>
 #include <utlist.h>
 
-#define EXPIRY_RETRY (1 * CLOCK_NS_PER_MS)
+/* C-044 */
+static void first_message_overdue(struct qp *qp)
+{
+    const struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = "the peer's ready-to-receive message did not come in time",
+    };
 
+    if (qp->rtr_await)
+        qp_end(qp, &end);
+}
+
+/* The timer is never cancelled while rx is held (the host waits for us then): it may come late, and find nothing to do. */
 static void stream_expired(struct ri_timer *timer)
 {
     struct stream *stream = container_of(timer, struct stream, timer);
-    const struct ri_host *host = stream->lane->rnic->host;
     struct qp *qp;
 
-    /* By try: who holds rx may be in stream_abort, whose timer_cancel waits for us. */
-    if (!spinlock_try(&stream->rx)) {
-        timer->deadline = clock_after(clock_now(), EXPIRY_RETRY);
-        host->timer_set(host, stream->lane->base.context, timer);
-        return;
-    }
+    spinlock_lock(&stream->rx);
     qp = stream->qp;
-    if (qp && stream->announce)
-        qp_closed(qp, "the peer did not close in time");
-    stream_abort(stream, true);
-    spinlock_unlock(&stream->rx);
     if (qp)
-        qp_settle(qp);
+        atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects us here */
+    if (timer->deadline > clock_now()) {
+        /* set anew while we were on the way */
+    } else if (stream->state == STREAM_OPEN && qp) {
+        first_message_overdue(qp);
+    } else if (stream->state == STREAM_CLOSING) {
+        if (qp && stream->announce)
+            qp_closed(qp, "the peer did not close in time");
+        stream_abort(stream, true);
+    }
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return;
+    qp_settle(qp);
+    atomic_fetch_sub(&qp->upcalls, 1);
 }
 
 static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_handover *handover)
@@ -97,14 +114,24 @@ void stream_ready(void *arg, uint32_t events)
     lane_mark_ready(arg);
 }
 
-void stream_want_output(struct stream *stream, bool want)
+/* An end that was read would be reported for ever: the set is level-triggered. */
+static void watch_again(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
+    uint32_t input = atomic_load(&stream->input_ended) ? 0 : EPOLLIN | EPOLLRDHUP;
+    uint32_t output = atomic_load(&stream->want_output) ? EPOLLOUT : 0;
 
-    if (atomic_load_explicit(&stream->want_output, memory_order_relaxed) == want || !stream->watch)
+    if (stream->watch)
+        host->rewatch(host, stream->watch, input | output);
+}
+
+/* By whoever is inside tx; from CLOSING on under rx. */
+void stream_want_output(struct stream *stream, bool want)
+{
+    if (atomic_load_explicit(&stream->want_output, memory_order_relaxed) == want)
         return;
-    atomic_store_explicit(&stream->want_output, want, memory_order_relaxed);
-    host->rewatch(host, stream->watch, EPOLLIN | EPOLLRDHUP | (want ? EPOLLOUT : 0));
+    atomic_store(&stream->want_output, want);
+    watch_again(stream);
 }
 
 /* Off all lists. Under rx. */
@@ -132,7 +159,7 @@ static void delist(struct stream *stream)
     spinlock_unlock(&lane->lock);
 }
 
-/* Neither list nor QP names it: freed when no pass can hold it any more. Under rx. */
+/* Neither list nor QP names it: freed when no pass can hold it any more. */
 static void bury(struct stream *stream)
 {
     struct lane *lane = stream->lane;
@@ -154,8 +181,6 @@ void stream_abort(struct stream *stream, bool reset)
     if (stream->watch)
         host->unwatch(host, stream->watch);
     stream->watch = NULL;
-    if (stream->state == STREAM_CLOSING)
-        host->timer_cancel(host, stream->lane->base.context, &stream->timer);
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
@@ -165,12 +190,15 @@ void stream_abort(struct stream *stream, bool reset)
 
 void stream_release(struct stream *stream)
 {
+    bool closed;
+
     spinlock_lock(&stream->rx);
     stream->qp = NULL;
     stream->held = false;
-    if (stream->state == STREAM_CLOSED)
-        bury(stream);
+    closed = stream->state == STREAM_CLOSED;
     spinlock_unlock(&stream->rx);
+    if (closed) /* nobody else names it; not before the unlock, for the lane may free it at once */
+        bury(stream);
 }
 
 void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce)
@@ -180,19 +208,16 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     bool ended;
 
     spinlock_assert_held(&stream->rx);
-    stream->state = STREAM_CLOSING;
     stream->tail = tail;
     stream->tail_length = length;
     stream->announce = announce;
     spinlock_lock(&lane->lock);
+    stream->state = STREAM_CLOSING;
     lane->closing_count++;
     spinlock_unlock(&lane->lock);
     stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
     host->timer_set(host, lane->base.context, &stream->timer);
     stream_continue_close(stream, &ended);
-    if (ended)
-        return;
-    lane_mark_ready(stream);
 }
 
 /* True: everything is out, FIN too. */
@@ -227,8 +252,10 @@ static void drain(struct stream *stream)
 
         if (got == -EAGAIN)
             return;
-        if (got <= 0)
-            stream->input_ended = true;
+        if (got <= 0) {
+            atomic_store(&stream->input_ended, true);
+            watch_again(stream);
+        }
     }
 }
 

@@ -259,6 +259,8 @@ static struct news *next_news(void)
         delivering = true;
         if (news->connection) {
             news->connection->upcall = true;
+            if (news->connection_event.type == RI_CONNECTION_FAILED)
+                news->connection->withdrawn = true; /* has ended before anybody hears of it */
             news->connection->thread = pthread_self();
         }
         if (news->qp)

@@ -358,6 +358,28 @@ START_TEST(full_request_evd)
 }
 END_TEST
 
+/* The last messages of an endpoint have room however small the EVD is and whatever waits in it. */
+START_TEST(full_connection_evd)
+{
+    struct ual_evd *usual = connect_evd, *small = make_evd(UAL_STREAM_CONNECTION, 1);
+    struct ual_ep *eps[3];
+
+    connect_evd = small;
+    for (int i = 0; i < 3; i++) {
+        eps[i] = make_ep();
+        ok(connect_to(eps[i], false));
+        fk_establish(fk.connection);
+        fk_end(fk.qp, RI_EVENT_LLP_CLOSED);
+    }
+    fk_settle();
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(expect(small, UAL_ESTABLISHED).ep, ual_handle_of(eps[i]));
+        ck_assert_uint_eq(expect(small, UAL_DISCONNECTED).ep, ual_handle_of(eps[i]));
+    }
+    connect_evd = usual;
+}
+END_TEST
+
 START_TEST(suppressed_depths)
 {
     struct sockaddr_in any = address(0);
@@ -886,6 +908,7 @@ int main(void)
     tcase_add_test(set_up, requests_survive_failures);
     tcase_add_loop_test(set_up, withdrawn, 0, 3);
     tcase_add_test(set_up, full_request_evd);
+    tcase_add_test(set_up, full_connection_evd);
     tcase_add_test(set_up, suppressed_depths);
     tcase_add_test(set_up, three_way);
     tcase_add_test(set_up, three_way_rejected);

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See lane_fake.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lane_fake.h"
+
+#include "base/spinlock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DEPTH 4096u
+
+struct lf_cq {
+    struct ri_cq ri;
+    struct spinlock lock;
+    uint64_t cookies[DEPTH];
+    uint32_t head, tail;
+    bool armed;
+};
+
+struct ual_ia *lf_ia;
+struct ual_lane *lf_lane;
+atomic_uint lf_runs, lf_records, lf_lazy;
+_Atomic unsigned long lf_reader;
+atomic_bool lf_lane_fails;
+
+static struct ri_lane the_lane;
+static struct spinlock ready_lock;
+static struct lf_pipe *ready_pipes;
+static struct spinlock later_lock;
+static struct ual_evd *later_evd;
+static uint64_t later_cookie, later;
+
+/* --- completions --- */
+
+void lf_complete(struct ual_evd *evd, uint64_t cookie)
+{
+    struct lf_cq *cq = (struct lf_cq *)ual_evd_cq(evd);
+    bool fire;
+
+    spinlock_lock(&cq->lock);
+    ck_assert_uint_lt(cq->tail - cq->head, DEPTH);
+    cq->cookies[cq->tail++ % DEPTH] = cookie;
+    fire = cq->armed;
+    cq->armed = false;
+    spinlock_unlock(&cq->lock);
+    if (fire)
+        ual_evd_cq_fired(cq->ri.context);
+}
+
+static uint32_t poll_cq(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
+{
+    struct lf_cq *cq = (struct lf_cq *)ri;
+    uint32_t taken = 0;
+
+    spinlock_lock(&cq->lock);
+    for (; taken < count && cq->head != cq->tail; taken++)
+        wc[taken] = (struct ri_wc){ .cookie = cq->cookies[cq->head++ % DEPTH] };
+    spinlock_unlock(&cq->lock);
+    return taken;
+}
+
+static enum ri_status arm_cq(struct ri_cq *ri, enum ri_arm kind, uint32_t count)
+{
+    struct lf_cq *cq = (struct lf_cq *)ri;
+
+    (void)kind;
+    (void)count;
+    spinlock_lock(&cq->lock);
+    cq->armed = true;
+    spinlock_unlock(&cq->lock);
+    return RI_OK;
+}
+
+static enum ri_status peek_cq(struct ri_cq *ri, uint32_t *total, uint32_t *notify)
+{
+    struct lf_cq *cq = (struct lf_cq *)ri;
+
+    spinlock_lock(&cq->lock);
+    *total = cq->tail - cq->head;
+    spinlock_unlock(&cq->lock);
+    *notify = 0;
+    return RI_OK;
+}
+
+/* --- the lane --- */
+
+static void ready(void *arg, uint32_t events)
+{
+    struct lf_pipe *pipe = arg;
+
+    (void)events;
+    spinlock_lock(&ready_lock);
+    if (!pipe->ready) {
+        pipe->ready = true;
+        pipe->next_ready = ready_pipes;
+        ready_pipes = pipe;
+    }
+    spinlock_unlock(&ready_lock);
+}
+
+/* One record; false: the pipe is empty and off the list. Inside a run. */
+static bool serve(struct lf_pipe *pipe)
+{
+    uint64_t cookie;
+
+    if (read(pipe->fds[0], &cookie, sizeof(cookie)) != sizeof(cookie)) {
+        spinlock_lock(&ready_lock);
+        for (struct lf_pipe **link = &ready_pipes; *link; link = &(*link)->next_ready) {
+            if (*link == pipe) {
+                *link = pipe->next_ready;
+                break;
+            }
+        }
+        pipe->ready = false;
+        spinlock_unlock(&ready_lock);
+        return false;
+    }
+    atomic_store(&lf_reader, (unsigned long)pthread_self());
+    lf_complete(pipe->evd, cookie);
+    atomic_fetch_add(&lf_records, 1);
+    return true;
+}
+
+static struct lf_pipe *first_ready(void)
+{
+    struct lf_pipe *pipe;
+
+    spinlock_lock(&ready_lock);
+    pipe = ready_pipes;
+    spinlock_unlock(&ready_lock);
+    return pipe;
+}
+
+static uint64_t serve_later(void)
+{
+    struct ual_evd *evd = NULL;
+    uint64_t next;
+
+    spinlock_lock(&later_lock);
+    if (later_evd && clock_now() >= later) {
+        evd = later_evd;
+        later_evd = NULL;
+    }
+    next = later_evd ? later : RI_NO_DEADLINE;
+    spinlock_unlock(&later_lock);
+    if (evd)
+        lf_complete(evd, later_cookie);
+    return next;
+}
+
+static uint32_t progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget,
+                         uint64_t *next_deadline)
+{
+    unsigned int lazy = atomic_load(&lf_lazy), most = lazy ? lazy : budget;
+    unsigned int done = 0;
+    struct lf_pipe *pipe;
+
+    (void)lane;
+    (void)first;
+    atomic_fetch_add(&lf_runs, 1);
+    *next_deadline = serve_later();
+    while (done < most && (pipe = first_ready()))
+        done += serve(pipe);
+    return done;
+}
+
+static bool lane_arm(struct ri_lane *lane)
+{
+    (void)lane;
+    return !first_ready();
+}
+
+static const struct ri_user_ops user_ops = {
+    .size = sizeof(user_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .poll = poll_cq,
+    .arm = arm_cq,
+    .cq_peek = peek_cq,
+    .progress = progress,
+    .lane_arm = lane_arm,
+};
+
+/* --- the part of kal and of ual's interface adapter that lanes and EVDs need --- */
+
+enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                              struct ri_lane **lane)
+{
+    (void)rnic;
+    (void)index;
+    if (atomic_load(&lf_lane_fails))
+        return KAL_ERR_NO_RESOURCES;
+    the_lane = (struct ri_lane){ .ops = &user_ops, .context = context };
+    *lane = &the_lane;
+    return KAL_OK;
+}
+
+enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
+{
+    struct lf_cq *made = calloc(1, sizeof(*made));
+
+    (void)rnic;
+    made->ri = (struct ri_cq){ .ops = &user_ops, .context = attr->context };
+    *cq = &made->ri;
+    return KAL_OK;
+}
+
+enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
+{
+    (void)rnic;
+    free(cq);
+    return KAL_OK;
+}
+
+void kal_fork_child(void)
+{
+}
+
+void kal_log(enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    (void)level;
+    va_start(args, format);
+    fprintf(stderr, "log: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+}
+
+const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia)
+{
+    static const struct ri_rnic_attr attr = { .size = sizeof(attr), .max_cqe = DEPTH };
+
+    (void)ia;
+    return &attr;
+}
+
+void lf_open(uint64_t spin_ns)
+{
+    lf_ia = calloc(1, sizeof(*lf_ia));
+    pthread_mutex_init(&lf_ia->lock, NULL);
+    ok(ual_lane_open(lf_ia, NULL, 0, spin_ns, &lf_lane));
+    lf_ia->lane = lf_lane;
+}
+
+void lf_close(void)
+{
+    while (lf_ia->evds) {
+        ual_evd_abort(lf_ia->evds);
+        ok(ual_evd_free(lf_ia->evds));
+    }
+    ual_lane_stop(lf_lane);
+    ual_lane_close(lf_lane);
+    pthread_mutex_destroy(&lf_ia->lock);
+    free(lf_ia);
+}
+
+struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags)
+{
+    struct ual_evd_attr attr = { .stream = stream, .size = size, .flags = flags };
+    struct ual_evd *evd = NULL;
+
+    ok(ual_evd_create(lf_ia, &attr, &evd));
+    return evd;
+}
+
+struct lf_pipe *lf_pipe(struct ual_evd *evd)
+{
+    struct lf_pipe *made = calloc(1, sizeof(*made));
+
+    ck_assert_int_eq(pipe2(made->fds, O_CLOEXEC | O_NONBLOCK), 0);
+    made->evd = evd;
+    ck_assert_int_eq(ual_lane_watch(lf_lane, made->fds[0], EPOLLIN, ready, made, &made->watch),
+                     RI_OK);
+    return made;
+}
+
+void lf_pipe_close(struct lf_pipe *pipe)
+{
+    ual_lane_unwatch(pipe->watch);
+    ual_lane_pause(lf_lane);
+    while (pipe->ready && serve(pipe))
+        ;
+    ual_lane_resume(lf_lane);
+    close(pipe->fds[0]);
+    close(pipe->fds[1]);
+    free(pipe);
+}
+
+void lf_send(struct lf_pipe *pipe, uint64_t cookie)
+{
+    ck_assert_int_eq(write(pipe->fds[1], &cookie, sizeof(cookie)), sizeof(cookie));
+}
+
+void lf_complete_at(struct ual_evd *evd, uint64_t cookie, uint64_t deadline)
+{
+    spinlock_lock(&later_lock);
+    later_evd = evd;
+    later_cookie = cookie;
+    later = deadline;
+    spinlock_unlock(&later_lock);
+}
+
+uint64_t lf_take(struct ual_evd *evd)
+{
+    struct ual_event event;
+
+    ok(ual_evd_wait(evd, tc_timeout_ms(10000) * 1000ull, &event, NULL));
+    return event.wc.cookie;
+}
+
+bool lf_records_reach(unsigned int count)
+{
+    return tc_until(atomic_load(&lf_records) >= count, 10000);
+}
+
+/* --- threads --- */
+
+static bool thread_file(pid_t thread, const char *name, char *text, size_t size)
+{
+    char path[80];
+    FILE *file;
+    size_t got;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/%s", thread, name);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    got = fread(text, 1, size - 1, file);
+    fclose(file);
+    text[got] = '\0';
+    return true;
+}
+
+pid_t lf_background(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    struct dirent *entry;
+    pid_t found = 0;
+    char name[64];
+
+    ck_assert_ptr_nonnull(folder);
+    while ((entry = readdir(folder)) && !found)
+        if (thread_file(atoi(entry->d_name), "comm", name, sizeof(name)) &&
+            !strcmp(name, "ital-lane\n"))
+            found = atoi(entry->d_name);
+    closedir(folder);
+    return found;
+}
+
+bool lf_asleep(pid_t thread)
+{
+    char text[512], *end;
+
+    if (!thread_file(thread, "stat", text, sizeof(text)))
+        return false;
+    end = strrchr(text, ')');
+    return end && end[2] == 'S';
+}
+
+unsigned long lf_sleeps(pid_t thread)
+{
+    char text[4096], *line;
+
+    ck_assert(thread_file(thread, "status", text, sizeof(text)));
+    line = strstr(text, "\nvoluntary_ctxt_switches:");
+    ck_assert_ptr_nonnull(line);
+    return strtoul(strchr(line, ':') + 1, NULL, 10);
+}
+
+void lf_pass(unsigned int us)
+{
+    struct timespec time = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000l };
+
+    ppoll(NULL, 0, &time, NULL);
+}
+
+static void *wait_thread(void *arg)
+{
+    struct lf_waiter *waiter = arg;
+    struct ual_event event;
+
+    atomic_store(&waiter->tid, (pid_t)syscall(SYS_gettid));
+    waiter->status = ual_evd_wait(waiter->evd, waiter->timeout_us, &event, NULL);
+    if (waiter->status == UAL_OK)
+        waiter->cookie = event.wc.cookie;
+    atomic_store(&waiter->done, true);
+    return NULL;
+}
+
+void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeout_us)
+{
+    *waiter = (struct lf_waiter){ .evd = evd, .timeout_us = timeout_us };
+    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_thread, waiter), 0);
+    ck_assert(tc_until(atomic_load(&waiter->tid) && lf_asleep(atomic_load(&waiter->tid)), 10000));
+}
+
+void lf_wait_join(struct lf_waiter *waiter, enum ual_status status)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += tc_timeout_ms(10000) / 1000;
+    ck_assert_msg(!pthread_timedjoin_np(waiter->thread, NULL, &until), "a waiter did not come back");
+    ck_assert_str_eq(ual_status_name(waiter->status), ual_status_name(status));
+}

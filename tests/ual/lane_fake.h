@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the tests of progress and events stand on: ual's real lanes, EVDs and handles over one provider lane that turns
+ * records read from pipes into completions. No kal, no objects beyond. */
+#ifndef ITAL_TESTS_LANE_FAKE_H
+#define ITAL_TESTS_LANE_FAKE_H
+
+#include "tc.h"
+
+#include "ual/lane.h"
+#include "ual/ual_private.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+
+#define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
+#define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
+#define FOR_EVER            UINT64_MAX
+
+/* A watched pipe. Each record is one completion on the EVD, its cookie the record. */
+struct lf_pipe {
+    int fds[2];
+    struct ual_evd *evd;
+    struct ri_watch *watch;
+    bool ready;
+    struct lf_pipe *next_ready;
+};
+
+extern struct ual_ia *lf_ia;
+extern struct ual_lane *lf_lane;
+
+extern atomic_uint lf_runs;             /* calls of progress */
+extern atomic_uint lf_records;          /* read from pipes */
+extern _Atomic unsigned long lf_reader; /* pthread_t that read the last one */
+extern atomic_uint lf_lazy;             /* records per run, the rest is left behind; 0: all */
+extern atomic_bool lf_lane_fails;       /* kal_lane_open */
+
+void lf_open(uint64_t spin_ns);
+void lf_close(void);
+struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags);
+struct lf_pipe *lf_pipe(struct ual_evd *evd);
+void lf_pipe_close(struct lf_pipe *pipe);
+void lf_send(struct lf_pipe *pipe, uint64_t cookie);
+/* A completion that a post in this thread makes: no run has part in it. */
+void lf_complete(struct ual_evd *evd, uint64_t cookie);
+/* The provider wants to run at the deadline; it completes then. The lane learns of it in its next run. */
+void lf_complete_at(struct ual_evd *evd, uint64_t cookie, uint64_t deadline);
+/* The one event that must come; fails at a deadline. */
+uint64_t lf_take(struct ual_evd *evd);
+bool lf_records_reach(unsigned int count);
+
+/* The background thread of the lane; threads of this process that sleep; how often a thread slept so far. */
+pid_t lf_background(void);
+bool lf_asleep(pid_t thread);
+unsigned long lf_sleeps(pid_t thread);
+/* Let time pass: nothing happens here that could be awaited. */
+void lf_pass(unsigned int us);
+
+/* A thread in ual_evd_wait. */
+struct lf_waiter {
+    pthread_t thread;
+    _Atomic pid_t tid;
+    struct ual_evd *evd;
+    uint64_t timeout_us;
+    enum ual_status status;
+    uint64_t cookie;
+    atomic_bool done;
+};
+
+/* Returns once it sleeps. */
+void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeout_us);
+void lf_wait_join(struct lf_waiter *waiter, enum ual_status status);
+
+#endif
