@@ -18,7 +18,8 @@
 static const char help_text[] =
     "Usage: itcp -l [-p PORT] [-I NAME] [--once] [-q] DIRECTORY         (server)\n"
     "       itcp [OPTION]... FILE|DIR... HOST[:PORT]                    (client)\n"
-    "Copies files to a server's DIRECTORY by RDMA over an IT-API interface; each file is checked by\n"
+    "Copies files to a server's DIRECTORY by RDMA over an IT-API interface; each file is checked "
+    "by\n"
     "its SHA-256 sum on both sides before it gets its name.\n"
     "\n"
     "  -l, --listen        be the server\n"
@@ -38,8 +39,10 @@ static const char help_text[] =
     "  -h, --help          this text\n"
     "  -V, --version       the version\n"
     "\n"
-    "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for IPv6.\n"
-    "There is no login: whoever reaches the port can fill DIRECTORY. Files are written as NAME.part and\n"
+    "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for "
+    "IPv6.\n"
+    "There is no login: whoever reaches the port can fill DIRECTORY. Files are written as "
+    "NAME.part and\n"
     "renamed at the end; a copy that broke off is not resumed.\n"
     "Exit status: 0 if all is there and equal, 1 if not, 2 for wrong arguments.\n"
     "Example: itcp -l /tmp/in &  itcp big.iso localhost\n";
@@ -58,10 +61,22 @@ static bool take_client_flag(struct arguments *arguments, int letter)
     struct copy_options *copy = &arguments->copy;
 
     switch (letter) {
-    case 'r': copy->recursive = true; arguments->client_option = "-r"; return true;
-    case 'v': copy->verbose = true; arguments->client_option = "-v"; return true;
-    case 'T': copy->tcp = true; arguments->client_option = "--tcp"; return true;
-    case OPT_OVERWRITE: copy->overwrite = true; arguments->client_option = "--overwrite"; return true;
+    case 'r':
+        copy->recursive = true;
+        arguments->client_option = "-r";
+        return true;
+    case 'v':
+        copy->verbose = true;
+        arguments->client_option = "-v";
+        return true;
+    case 'T':
+        copy->tcp = true;
+        arguments->client_option = "--tcp";
+        return true;
+    case OPT_OVERWRITE:
+        copy->overwrite = true;
+        arguments->client_option = "--overwrite";
+        return true;
     case OPT_PROGRESS:
         copy->progress = PROGRESS_ALWAYS;
         arguments->client_option = "--progress";
@@ -109,7 +124,10 @@ static int parse(int argc, char **argv, struct arguments *arguments)
             break;
         case 'I': arguments->copy.interface = optarg; break;
         case 'q': arguments->copy.quiet = true; break;
-        case '1': arguments->once = true; arguments->server_option = "--once"; break;
+        case '1':
+            arguments->once = true;
+            arguments->server_option = "--once";
+            break;
         case OPT_NO_OVERWRITE:
             arguments->no_overwrite = true;
             arguments->server_option = "--no-overwrite";
@@ -125,7 +143,8 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 static int run_server(int argc, char **argv, const struct arguments *arguments)
 {
     struct copy_service service = { .interface = arguments->copy.interface,
-                                    .port = arguments->copy.port, .once = arguments->once,
+                                    .port = arguments->copy.port,
+                                    .once = arguments->once,
                                     .quiet = arguments->copy.quiet,
                                     .may_overwrite = !arguments->no_overwrite };
     struct stat about;

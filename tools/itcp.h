@@ -2,16 +2,17 @@
  *
  * itcp: what client and server tell each other, and the channel it travels on.
  *
- * The client says hello in the private data of its connection request; the server answers with the place
- * of a ring of `slots` slots of `chunk` bytes in its memory. A file then is
+ * The client says hello in the private data of its connection request; the server answers with the
+ * place of a ring of `slots` slots of `chunk` bytes in its memory. A file then is
  *   client  FILE (name, size, mode, time)            server  GO, or REFUSED with a sentence
- *   client  RDMA Write into the next slot, DATA ...  server  CREDIT for each slot written to the file
- *   client  SUM (SHA-256 of what it read)            server  DONE (of what it wrote), BAD_SUM or REFUSED
- * Slots are used in turn. A slot may be filled again after its CREDIT. Writes are faster here than RDMA Reads
- * by the server would be: they are sent from where they lie, and no request goes before them.
- * Numbers are big-endian; each message has a fixed form and is refused if its length is another one.
- * After BYE with COPY_FLAG_TCP the same messages go once more over plain TCP, with the bytes behind DATA;
- * what arrives that way is thrown away.
+ *   client  RDMA Write into the next slot, DATA ...  server  CREDIT for each slot written to the
+ *   file client  SUM (SHA-256 of what it read)            server  DONE (of what it wrote), BAD_SUM
+ *   or REFUSED
+ * Slots are used in turn. A slot may be filled again after its CREDIT. Writes are faster here than
+ * RDMA Reads by the server would be: they are sent from where they lie, and no request goes before
+ * them. Numbers are big-endian; each message has a fixed form and is refused if its length is
+ * another one. After BYE with COPY_FLAG_TCP the same messages go once more over plain TCP, with
+ * the bytes behind DATA; what arrives that way is thrown away.
  */
 #ifndef ITAL_TOOLS_ITCP_H
 #define ITAL_TOOLS_ITCP_H
@@ -20,15 +21,15 @@
 #include "tools/common/plain_tcp.h"
 #include "tools/common/progress.h"
 
-#define COPY_MAGIC    0x49544350u /* "ITCP" */
-#define COPY_VERSION  1u
-#define COPY_CHUNK    (512u << 10) /* bytes of a slot */
-#define COPY_SLOTS    16u
-#define COPY_PATH     4096u /* bytes of a name, with its NUL */
-#define COPY_MESSAGE  (COPY_PATH + 64u)
-#define COPY_SUM      32u
-#define COPY_LAG      (512u << 20) /* bytes that hashing may be behind the transfer */
-#define COPY_PATIENCE_US 120000000u /* a silent peer is given up after that time */
+#define COPY_MAGIC       0x49544350u /* "ITCP" */
+#define COPY_VERSION     1u
+#define COPY_CHUNK       (512u << 10) /* bytes of a slot */
+#define COPY_SLOTS       16u
+#define COPY_PATH        4096u /* bytes of a name, with its NUL */
+#define COPY_MESSAGE     (COPY_PATH + 64u)
+#define COPY_SUM         32u
+#define COPY_LAG         (512u << 20) /* bytes that hashing may be behind the transfer */
+#define COPY_PATIENCE_US 120000000u   /* a silent peer is given up after that time */
 
 /* ---- private data ---------------------------------------------------------------------------- */
 
@@ -71,7 +72,7 @@ enum copy_type {
 };
 
 struct copy_message {
-    uint8_t type;  /* enum copy_type */
+    uint8_t type; /* enum copy_type */
     uint8_t flags;
     uint32_t mode; /* permission bits */
     uint64_t size;
@@ -95,20 +96,20 @@ bool copy_decode(const uint8_t *data, size_t length, struct copy_message *messag
 /* Messages and slots over RDMA (conn set) or plain TCP. One thread. */
 struct chan {
     size_t chunk, slots;
-    char *ring;             /* slots * chunk bytes: client source, server target */
+    char *ring; /* slots * chunk bytes: client source, server target */
     const char *peer;
     uint64_t puts, puts_done; /* client: slots handed over, of which the memory may be reused */
-    bool wake_on_put;       /* chan_receive comes back (CONN_TIMEOUT) when puts_done has grown */
+    bool wake_on_put;         /* chan_receive comes back (CONN_TIMEOUT) when puts_done has grown */
 
-    struct conn *conn;      /* RDMA */
+    struct conn *conn; /* RDMA */
     struct region messages, ring_region;
     unsigned receives, sends;
-    unsigned *free_sends, free_count; /* stack of send slots */
+    unsigned *free_sends, free_count;                /* stack of send slots */
     unsigned *arrived, arrived_first, arrived_count; /* receive slots not yet looked at */
     uint32_t *arrived_length;
     uint64_t remote_address, remote_context;
 
-    int socket;             /* TCP */
+    int socket; /* TCP */
     uint8_t *buffer;
     bool server;
 };
@@ -162,18 +163,21 @@ struct store_file {
 };
 
 /*
- * All of these write a sentence to why (COPY_PATH bytes) when they return false. Names are relative, with
- * '/' between; no symbolic link is ever followed. discard: written as usual, then thrown away.
+ * All of these write a sentence to why (COPY_PATH bytes) when they return false. Names are
+ * relative, with '/' between; no symbolic link is ever followed. discard: written as usual, then
+ * thrown away.
  */
 bool store_open(const struct store *store, const struct copy_message *file, bool discard,
                 struct store_file *out, char *why);
-bool store_write(struct store_file *file, const void *data, size_t length, uint64_t offset, char *why);
+bool store_write(struct store_file *file, const void *data, size_t length, uint64_t offset,
+                 char *why);
 /* Gives it mode, time and its real name. The file is closed, whatever happens. */
 bool store_commit(struct store_file *file, const struct copy_message *message, char *why);
 /* Removes the partial file. */
 void store_abandon(struct store_file *file);
 bool store_make_directory(const struct store *store, const struct copy_message *message, char *why);
-bool store_finish_directory(const struct store *store, const struct copy_message *message, char *why);
+bool store_finish_directory(const struct store *store, const struct copy_message *message,
+                            char *why);
 
 /* ---- sides ----------------------------------------------------------------------------------- */
 
@@ -195,8 +199,8 @@ struct copy_totals {
     uint8_t here[COPY_SUM], there[COPY_SUM]; /* of the last file */
 };
 /*
- * Copies all sources over the channel and says bye; compare: the server shall then expect the comparison.
- * false: the channel is of no use any more (printed).
+ * Copies all sources over the channel and says bye; compare: the server shall then expect the
+ * comparison. false: the channel is of no use any more (printed).
  */
 bool copy_sources(const struct copy_options *options, struct chan *chan, uint64_t total_bytes,
                   bool compare, struct copy_totals *totals);

@@ -8,8 +8,8 @@
 #include "tools/itcp.h"
 
 /*
- * Messages under way in one direction at once: a DATA or CREDIT for each slot, and one other with its
- * answer. Each side posts as many Receives and has as many places for Sends.
+ * Messages under way in one direction at once: a DATA or CREDIT for each slot, and one other with
+ * its answer. Each side posts as many Receives and has as many places for Sends.
  */
 #define CHAN_MESSAGES (COPY_SLOTS + 8u)
 

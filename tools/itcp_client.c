@@ -86,12 +86,13 @@ static void print_speed(const char *name, const struct copy_totals *totals)
 {
     char amount[TOOL_HUMAN], fast[TOOL_HUMAN], whole[TOOL_HUMAN];
 
-    printf("%s: %llu file%s, %s (%llu bytes); transfer %.3f s, %s/s; with SHA-256 %.3f s, %s/s\n", name,
-           (unsigned long long)totals->files, totals->files == 1 ? "" : "s",
+    printf("%s: %llu file%s, %s (%llu bytes); transfer %.3f s, %s/s; with SHA-256 %.3f s, %s/s\n",
+           name, (unsigned long long)totals->files, totals->files == 1 ? "" : "s",
            tool_human((double)totals->bytes, amount), (unsigned long long)totals->bytes,
            (double)totals->transfer_ns / 1e9,
            tool_human(rate(totals->bytes, totals->transfer_ns), fast),
-           (double)totals->total_ns / 1e9, tool_human(rate(totals->bytes, totals->total_ns), whole));
+           (double)totals->total_ns / 1e9,
+           tool_human(rate(totals->bytes, totals->total_ns), whole));
 }
 
 static void print_sums(const struct copy_totals *totals)
@@ -135,8 +136,8 @@ static void print_result(const struct adapter *adapter, const struct copy_totals
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static bool run(const struct copy_options *options, const struct adapter *adapter, struct conn *conn,
-                struct chan *chan)
+static bool run(const struct copy_options *options, const struct adapter *adapter,
+                struct conn *conn, struct chan *chan)
 {
     struct copy_totals rdma = { 0 }, tcp = { 0 };
     uint64_t total = copy_measure(options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: SHA-256 in a thread of its own, at lower priority than the transfer. It reads the file itself, so
- * that the sum is of what is in the file and not of what passed through a buffer.
+ * itcp: SHA-256 in a thread of its own, at lower priority than the transfer. It reads the file
+ * itself, so that the sum is of what is in the file and not of what passed through a buffer.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -69,7 +69,7 @@ static void *hasher_main(void *arg)
     size_t count;
 
     /* On Linux the priority of this thread only. The transfer shall not wait for the sum. */
-    setpriority(PRIO_PROCESS, 0, 10);
+    setpriority(PRIO_PROCESS, 0, 5);
     while ((count = wait_for_work(hasher)) != 0) {
         ssize_t got = pread(hasher->fd, hasher->block, count, (off_t)position);
 

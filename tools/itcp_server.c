@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: the server. One session per client; whatever the client does, a session ends with its partial file
- * removed and the server running.
+ * itcp: the server. One session per client; whatever the client does, a session ends with its
+ * partial file removed and the server running.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,6 +39,7 @@ struct session {
     uint32_t next_slot;
     struct hasher *hasher;
     uint64_t files, bytes;
+    bool last_said;  /* the client will read our last message and hang up */
     char shown[512]; /* name for messages */
 };
 
@@ -56,9 +57,12 @@ static void abandon(struct session *session)
 
 static enum outcome outcome_of(struct session *session, enum conn_result result)
 {
+    bool open = session->open;
+
     if (result == CONN_OK)
         return GO_ON;
-    if (result == CONN_ENDED && session->open)
+    abandon(session);
+    if (result == CONN_ENDED && open)
         tool_error("%s: %s in the middle of '%s', %llu of %llu bytes written; partial file removed",
                    session->chan->peer, chan_why(session->chan), session->shown,
                    (unsigned long long)session->written, (unsigned long long)session->entry.size);
@@ -98,7 +102,7 @@ static enum outcome protocol_error(struct session *session, const char *what)
     tool_error("%s: protocol error: %s", session->chan->peer, what);
     answer_init(&message, COPY_ERROR);
     snprintf(message.text, sizeof(message.text), "protocol error: %s", what);
-    answer(session, &message);
+    session->last_said = answer(session, &message) == GO_ON;
     return BROKEN;
 }
 
@@ -145,11 +149,11 @@ static enum outcome take_directory(struct session *session, const struct copy_me
 
 static enum outcome disk_error(struct session *session, struct copy_message *message)
 {
+    abandon(session);
     tool_error("%s: '%s': %s; partial file removed", session->chan->peer, session->shown,
                message->text);
-    abandon(session);
     message->type = COPY_ERROR;
-    answer(session, message);
+    session->last_said = answer(session, message) == GO_ON;
     return BROKEN;
 }
 
@@ -161,8 +165,7 @@ static enum outcome take_data(struct session *session, const struct copy_message
     if (!session->open)
         return protocol_error(session, "data without a file");
     if (message->slot != session->next_slot || message->length < 1 ||
-        message->length > chan->chunk ||
-        message->length > session->entry.size - session->written)
+        message->length > chan->chunk || message->length > session->entry.size - session->written)
         return protocol_error(session, "data in a wrong slot, or more than announced");
     answer_init(&reply, COPY_CREDIT);
     if (!store_write(&session->file, chan->ring + message->slot * chan->chunk, message->length,
@@ -193,8 +196,9 @@ static bool sum_file(struct session *session, uint8_t sum[COPY_SUM])
         return hash_bytes(nothing, 0, sum);
     /* The ring's slot may be overwritten by the peer: read what was written. */
     data = malloc(session->entry.size);
-    good = data && pread(session->file.file, data, session->entry.size, 0) ==
-                       (ssize_t)session->entry.size &&
+    good = data &&
+           pread(session->file.file, data, session->entry.size, 0) ==
+               (ssize_t)session->entry.size &&
            hash_bytes(data, session->entry.size, sum);
     free(data);
     return good;
@@ -239,14 +243,14 @@ static enum outcome take(struct session *session, const struct copy_message *mes
     case COPY_DATA: return take_data(session, message);
     case COPY_SUM_IS: return take_sum(session, message);
     case COPY_ABORT:
-        if (session->open)
-            tool_error("%s gave up '%s'; partial file removed", session->chan->peer, session->shown);
         abandon(session);
+        tool_error("%s gave up '%s'; partial file removed", session->chan->peer, session->shown);
         return GO_ON;
     case COPY_BYE:
         *tcp = message->flags & COPY_FLAG_TCP;
         answer_init(&reply, COPY_BYE_OK);
-        return answer(session, &reply) == GO_ON ? FINISHED : BROKEN;
+        session->last_said = answer(session, &reply) == GO_ON;
+        return session->last_said ? FINISHED : BROKEN;
     default: return protocol_error(session, "an answer instead of a request");
     }
 }
@@ -322,7 +326,8 @@ static int talk(const struct hall *hall, struct chan *chan, const it_conn_reques
                 unsigned flags)
 {
     struct session session = { .hall = hall, .chan = chan };
-    struct copy_welcome welcome = { .chunk = (uint32_t)chan->chunk, .slots = (uint32_t)chan->slots };
+    struct copy_welcome welcome = { .chunk = (uint32_t)chan->chunk,
+                                    .slots = (uint32_t)chan->slots };
     uint8_t data[COPY_PRIVATE];
     int listener = -1;
     bool good, tcp;
@@ -337,7 +342,8 @@ static int talk(const struct hall *hall, struct chan *chan, const it_conn_reques
         good = run_session(&session, &tcp);
         if (good && tcp && listener >= 0)
             compare_by_tcp(hall, listener, welcome.tcp.token, chan->peer);
-        drain(chan);
+        if (session.last_said)
+            drain(chan);
         report(&session, chan->peer);
     }
     if (listener >= 0)
@@ -350,7 +356,8 @@ static int serve(void *arg, const it_conn_request_event_t *request, const char *
 {
     static const struct conn_needs needs = { .requests = 4 * COPY_SLOTS + 32,
                                              .receives = COPY_SLOTS + 8,
-                                             .send_length = COPY_MESSAGE, .remote_write = true };
+                                             .send_length = COPY_MESSAGE,
+                                             .remote_write = true };
     const struct hall *hall = arg;
     struct chan chan;
     struct conn conn;
@@ -381,8 +388,12 @@ int copy_server(const struct copy_service *service)
 {
     struct adapter adapter;
     struct hall hall = { .service = service, .adapter = &adapter };
-    struct server server = { .adapter = &adapter, .port = service->port, .once = service->once,
-                             .arg = &hall, .serve = serve, .refuse = refuse_full };
+    struct server server = { .adapter = &adapter,
+                             .port = service->port,
+                             .once = service->once,
+                             .arg = &hall,
+                             .serve = serve,
+                             .refuse = refuse_full };
     int result = TOOL_FAILED;
 
     hall.store.may_overwrite = service->may_overwrite;

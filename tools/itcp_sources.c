@@ -27,6 +27,7 @@ struct copier {
     struct chan *chan;
     struct copy_totals *totals;
     uint64_t offered;  /* bytes of the files before this one, for the progress bar */
+    uint64_t shown;    /* what the bar shows */
     uint64_t credited; /* slots that the server has given back */
     uint32_t slot;     /* next one to fill */
     struct copy_message message;
@@ -60,8 +61,8 @@ static enum fate complain(struct copier *copier, const char *name, const char *w
 /* ---- answers of the server ------------------------------------------------------------------- */
 
 /*
- * One message from the server, at most timeout_us away. CREDITs are booked here; FATE_DONE with type 0: nothing
- * came, or a CREDIT. An ERROR is printed and ends the run.
+ * One message from the server, at most timeout_us away. CREDITs are booked here; FATE_DONE with
+ * type 0: nothing came, or a CREDIT. An ERROR is printed and ends the run.
  */
 static enum fate listen_to_server(struct copier *copier, uint64_t timeout_us)
 {
@@ -193,7 +194,8 @@ static const char *read_error(void)
     return errno == ENODATA ? "it became shorter while it was copied" : strerror(errno);
 }
 
-/* The bytes of the file, as fast as slots come free; returns when the server has written them all. */
+/* The bytes of the file, as fast as slots come free; returns when the server has written them all.
+ * */
 static enum fate push(struct copier *copier, struct source *source)
 {
     uint64_t size = (uint64_t)source->stat.st_size, offset = 0;
@@ -223,7 +225,8 @@ static enum fate push(struct copier *copier, struct source *source)
                 hasher_keep_up(source->hasher, offset);
             }
         }
-        progress_show(copier->offered + offset, source->name);
+        copier->shown = copier->offered + offset;
+        progress_show(copier->shown, source->name);
         fate = listen_to_server(copier, room ? 0 : COPY_PATIENCE_US);
         if (fate == FATE_DONE && copier->message.type == COPY_REFUSED)
             fate = complain(copier, source->name, copier->message.text);
@@ -268,9 +271,10 @@ static enum fate settle(struct copier *copier, struct source *source)
     memcpy(totals->here, source->sum, COPY_SUM);
     memcpy(totals->there, message->sum, COPY_SUM);
     if (message->type != COPY_DONE || memcmp(message->sum, source->sum, COPY_SUM))
-        return complain(copier, source->name,
-                        "its SHA-256 differs on the server, which removed it; it was changed while it "
-                        "was copied, or damaged on the way: copy it again");
+        return complain(
+            copier, source->name,
+            "its SHA-256 differs on the server, which removed it; it was changed while it "
+            "was copied, or damaged on the way: copy it again");
     totals->files++;
     totals->bytes += (uint64_t)source->stat.st_size;
     print_sum(copier, source);
@@ -319,6 +323,8 @@ static enum fate copy_file(struct copier *copier, int directory, const char *pat
     else
         fate = copy_open_file(copier, &source);
     copier->offered += (uint64_t)source.stat.st_size;
+    if (fate != CHANNEL_DEAD)
+        copier->shown = copier->offered;
     close(source.file);
     return fate;
 }
@@ -349,7 +355,7 @@ static int each_entry(int directory, int (*visit)(void *arg, int directory, cons
 struct level {
     struct copier *copier; /* NULL: measuring */
     uint64_t *bytes;
-    const char *name;      /* on the server */
+    const char *name; /* on the server */
     unsigned depth;
 };
 
@@ -390,7 +396,8 @@ static enum fate copy_directory(struct copier *copier, int parent, const char *p
 
     if (depth > DEPTH)
         return complain(copier, name, "too many directories inside each other");
-    directory = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
+    directory = openat(parent, path,
+                       O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
     if (directory < 0 || fstat(directory, &about)) {
         fate = complain(copier, name, strerror(errno));
         goto out;
@@ -483,7 +490,7 @@ bool copy_sources(const struct copy_options *options, struct chan *chan, uint64_
     progress_start(options->quiet ? PROGRESS_NEVER : options->progress, total_bytes);
     for (char *const *path = options->sources; *path && fate != CHANNEL_DEAD; path++)
         fate = copy_source(copier, *path);
-    progress_end(copier->offered);
+    progress_end(copier->shown);
     totals->total_ns = tool_now() - begun;
     if (fate != CHANNEL_DEAD)
         fate = say_bye(copier, compare && totals->files);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: files of the server. Names come from a peer that may be hostile: every name is walked component by
- * component from the directory served, never following a symbolic link, so nothing outside is reached.
+ * itcp: files of the server. Names come from a peer that may be hostile: every name is walked
+ * component by component from the directory served, never following a symbolic link, so nothing
+ * outside is reached.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -94,8 +95,10 @@ static bool clear_partial(const struct store_file *out, bool overwrite, char *wh
     bool active;
 
     if (!overwrite)
-        return fail(why, "a partial file '%.200s' from an earlier copy is there; resuming is not "
-                    "possible: remove it, or give --overwrite", out->part);
+        return fail(why,
+                    "a partial file '%.200s' from an earlier copy is there; resuming is not "
+                    "possible: remove it, or give --overwrite",
+                    out->part);
     old = openat(out->directory, out->part, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     active = old >= 0 && flock(old, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (!active && unlinkat(out->directory, out->part, 0) && errno != ENOENT) {
@@ -180,7 +183,8 @@ close_directory:
     return false;
 }
 
-bool store_write(struct store_file *file, const void *data, size_t length, uint64_t offset, char *why)
+bool store_write(struct store_file *file, const void *data, size_t length, uint64_t offset,
+                 char *why)
 {
     for (size_t done = 0; done < length;) {
         ssize_t put = pwrite(file->file, (const char *)data + done, length - done,
@@ -259,9 +263,9 @@ bool store_commit(struct store_file *file, const struct copy_message *message, c
     else if (fchmod(file->file, message->mode & 0777) || futimens(file->file, times))
         good = fail(why, "cannot set mode and time on the server: %s", strerror(errno));
     else if (give_name(file))
-        good = errno == EEXIST
-                   ? fail(why, "somebody else created it on the server meanwhile")
-                   : fail(why, "cannot rename the finished file on the server: %s", strerror(errno));
+        good = errno == EEXIST ? fail(why, "somebody else created it on the server meanwhile")
+                               : fail(why, "cannot rename the finished file on the server: %s",
+                                      strerror(errno));
     if (!good) {
         store_abandon(file);
         return false;
@@ -293,7 +297,8 @@ bool store_make_directory(const struct store *store, const struct copy_message *
     return good;
 }
 
-bool store_finish_directory(const struct store *store, const struct copy_message *message, char *why)
+bool store_finish_directory(const struct store *store, const struct copy_message *message,
+                            char *why)
 {
     char last[NAME_BYTES + 1];
     int directory = open_parent(store, message->text, last, why), made;

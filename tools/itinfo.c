@@ -191,8 +191,8 @@ const char *interface_state(const struct interface_entry *entry)
 
 static bool print_interfaces(const struct findings *findings)
 {
-    static const char *const heads[] = { "INTERFACE", "PROVIDER", "TRANSPORT", "STATE",
-                                         ">SPIGOTS", NULL };
+    static const char *const heads[] = { "INTERFACE", "PROVIDER", "TRANSPORT",
+                                         "STATE",     ">SPIGOTS", NULL };
     struct table *table = table_create(heads);
 
     for (size_t i = 0; i < findings->interface_count; i++) {
@@ -201,11 +201,10 @@ static bool print_interfaces(const struct findings *findings)
 
         if (entry->info)
             snprintf(spigots, sizeof(spigots), "%zu", entry->info->num_spigots);
-        table_row(table, (const char *[]){ entry->name, or_dash(entry->provider),
-                                           entry->info
-                                               ? adapter_transport(entry->info->transport_type)
-                                               : "-",
-                                           interface_state(entry), spigots });
+        table_row(table, (const char *[]){
+                             entry->name, or_dash(entry->provider),
+                             entry->info ? adapter_transport(entry->info->transport_type) : "-",
+                             interface_state(entry), spigots });
     }
     return table_print(table);
 }
@@ -401,9 +400,12 @@ static int run(const struct options *options, char *const *names)
 int main(int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "verbose", no_argument, NULL, 'v' }, { "why", no_argument, NULL, 'w' },
-        { "config", no_argument, NULL, 'c' },  { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },    { "version", no_argument, NULL, 'V' },
+        { "verbose", no_argument, NULL, 'v' },
+        { "why", no_argument, NULL, 'w' },
+        { "config", no_argument, NULL, 'c' },
+        { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
     struct options options = { 0 };

@@ -17,7 +17,8 @@
 static const char help_text[] =
     "Usage: itping -l [-p PORT] [-I NAME] [--once] [--busy] [-q]     (server)\n"
     "       itping [OPTION]... HOST[:PORT]                           (client)\n"
-    "Sends messages over an IT-API interface, has them answered, compares every byte on both sides\n"
+    "Sends messages over an IT-API interface, has them answered, compares every byte on both "
+    "sides\n"
     "and shows the round-trip times.\n"
     "\n"
     "  -l, --listen        be the server\n"
@@ -39,7 +40,8 @@ static const char help_text[] =
     "  -h, --help          this text\n"
     "  -V, --version       the version\n"
     "\n"
-    "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for IPv6.\n"
+    "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for "
+    "IPv6.\n"
     "Exit status: 0 if every message came back whole, 1 if not, 2 for wrong arguments.\n"
     "Example: itping -l &  itping -s 4k -n 10000 localhost\n";
 
@@ -114,15 +116,24 @@ static int take_value(struct arguments *arguments, int letter, const char *text)
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option longs[] = {
-        { "listen", no_argument, NULL, 'l' },       { "port", required_argument, NULL, 'p' },
-        { "interface", required_argument, NULL, 'I' }, { "once", no_argument, NULL, '1' },
-        { "busy", no_argument, NULL, 'b' },         { "quiet", no_argument, NULL, 'q' },
-        { "op", required_argument, NULL, 'o' },     { "size", required_argument, NULL, 's' },
-        { "count", required_argument, NULL, 'n' },  { "time", required_argument, NULL, 't' },
-        { "interval", required_argument, NULL, 'i' }, { "wait", required_argument, NULL, 'w' },
-        { "tcp", no_argument, NULL, 'T' },          { "json", no_argument, NULL, 'j' },
-        { "damage", required_argument, NULL, 'D' }, { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },      { NULL, 0, NULL, 0 },
+        { "listen", no_argument, NULL, 'l' },
+        { "port", required_argument, NULL, 'p' },
+        { "interface", required_argument, NULL, 'I' },
+        { "once", no_argument, NULL, '1' },
+        { "busy", no_argument, NULL, 'b' },
+        { "quiet", no_argument, NULL, 'q' },
+        { "op", required_argument, NULL, 'o' },
+        { "size", required_argument, NULL, 's' },
+        { "count", required_argument, NULL, 'n' },
+        { "time", required_argument, NULL, 't' },
+        { "interval", required_argument, NULL, 'i' },
+        { "wait", required_argument, NULL, 'w' },
+        { "tcp", no_argument, NULL, 'T' },
+        { "json", no_argument, NULL, 'j' },
+        { "damage", required_argument, NULL, 'D' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
     };
     struct ping_options *ping = &arguments->ping;
     int letter, result;
@@ -176,8 +187,12 @@ static int check_client(int argc, char **argv, struct arguments *arguments)
 int main(int argc, char **argv)
 {
     struct arguments arguments = {
-        .ping = { .port = TOOL_PORT, .op = PING_SEND, .size = 64, .count = 1000,
-                  .timeout_us = 10000000, .damage = -1 },
+        .ping = { .port = TOOL_PORT,
+                  .op = PING_SEND,
+                  .size = 64,
+                  .count = 1000,
+                  .timeout_us = 10000000,
+                  .damage = -1 },
     };
     int result;
 

@@ -19,15 +19,15 @@
 #include "tools/common/histogram.h"
 #include "tools/common/plain_tcp.h"
 
-#define PING_MAGIC   0x49545047u /* "ITPG" */
-#define PING_VERSION 1u
+#define PING_MAGIC    0x49545047u /* "ITPG" */
+#define PING_VERSION  1u
 #define PING_SIZE_MAX (16u << 20) /* bytes of one message */
-#define PING_NOTE    16u          /* bytes of the Send that tells of a Write; of a TCP request for read */
-#define PING_CONTROL 64u          /* bytes that a control message is longer than data */
-#define PING_RECEIVES 4u          /* Receives posted on each side */
-#define PING_REQUESTS 64u         /* work requests an endpoint takes */
-#define PING_SIGNAL  16u          /* every n-th request reports its completion */
-#define PING_SPREAD  4096u        /* read: messages start at different places of that many bytes */
+#define PING_NOTE     16u   /* bytes of the Send that tells of a Write; of a TCP request for read */
+#define PING_CONTROL  64u   /* bytes that a control message is longer than data */
+#define PING_RECEIVES 4u    /* Receives posted on each side */
+#define PING_REQUESTS 64u   /* work requests an endpoint takes */
+#define PING_SIGNAL   16u   /* every n-th request reports its completion */
+#define PING_SPREAD   4096u /* read: messages start at different places of that many bytes */
 
 enum ping_op { PING_SEND = 1, PING_WRITE, PING_READ };
 
@@ -74,9 +74,10 @@ void pattern_fill(void *data, size_t length, uint64_t seed, uint64_t message,
 bool pattern_check(const void *data, size_t length, uint64_t seed, uint64_t message,
                    enum ping_direction direction, uint64_t offset, struct ping_tally *tally);
 
-/* Memory of one side: Receives, two buffers for Sends, and for write and read what their data needs. */
+/* Memory of one side: Receives, two buffers for Sends, and for write and read what their data
+ * needs. */
 struct ping_buffers {
-    size_t data_length;    /* of a Send */
+    size_t data_length; /* of a Send */
     size_t control_length;
     struct region messages; /* Receives, then two Send buffers, then one for control */
     struct region source;   /* write: two; read, server: the fixed pattern */
@@ -92,14 +93,16 @@ char *ping_send_memory(const struct ping_buffers *buffers, unsigned slot);
 bool ping_post_receive(struct conn *conn, const struct ping_buffers *buffers, unsigned slot);
 bool ping_post_receives(struct conn *conn, void *buffers);
 /*
- * Sends message number `message`, whose payload has been laid into slot message % 2: the Send, or the Write
- * to address/context with its note. sent: count of requests of this side, for PING_SIGNAL.
+ * Sends message number `message`, whose payload has been laid into slot message % 2: the Send, or
+ * the Write to address/context with its note. sent: count of requests of this side, for
+ * PING_SIGNAL.
  */
 it_status_t ping_post_data(struct conn *conn, const struct ping_hello *hello,
                            const struct ping_buffers *buffers, uint64_t message, uint64_t address,
                            uint64_t context, uint64_t *sent);
 /* Where the payload of message goes before ping_post_data, and where that of the peer arrives. */
-char *ping_out(const struct ping_hello *hello, const struct ping_buffers *buffers, uint64_t message);
+char *ping_out(const struct ping_hello *hello, const struct ping_buffers *buffers,
+               uint64_t message);
 char *ping_in(const struct ping_hello *hello, const struct ping_buffers *buffers, uint64_t message,
               unsigned slot);
 

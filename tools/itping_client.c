@@ -55,14 +55,16 @@ static it_status_t post(struct pinger *pinger, uint64_t message)
                              pinger->welcome.context);
 }
 
-/* Waits for what answers a message: a Receive, or for read the completion. *slot: of the Receive. */
+/* Waits for what answers a message: a Receive, or for read the completion. *slot: of the Receive.
+ * */
 static enum conn_result await_answer(struct pinger *pinger, unsigned *slot)
 {
     enum conn_result result;
     it_event_t event;
 
     for (;;) {
-        result = conn_next(&pinger->conn, pinger->options->busy, pinger->options->timeout_us, &event);
+        result = conn_next(&pinger->conn, pinger->options->busy, pinger->options->timeout_us,
+                           &event);
         if (result != CONN_OK)
             return result;
         if (pinger->options->op == PING_READ && event.event_number == IT_DTO_RDMA_READ_CMPL_EVENT)
@@ -105,9 +107,10 @@ static void tell_result(struct pinger *pinger, enum conn_result result, uint64_t
     const char *peer = pinger->conn.peer;
 
     if (result == CONN_TIMEOUT)
-        tool_error("no answer to message %llu from %s within %.3g s; give more time with -w, or look "
-                   "at the server", (unsigned long long)message, peer,
-                   (double)pinger->options->timeout_us / 1e6);
+        tool_error(
+            "no answer to message %llu from %s within %.3g s; give more time with -w, or look "
+            "at the server",
+            (unsigned long long)message, peer, (double)pinger->options->timeout_us / 1e6);
     else if (result == CONN_ENDED)
         tool_error("connection to %s lost at message %llu: %s", peer, (unsigned long long)message,
                    conn_why(&pinger->conn));
@@ -240,14 +243,14 @@ static bool connect_server(struct pinger *pinger)
     if (!addresses)
         return false;
     good = conn_connect(&pinger->conn, addresses, pinger->options->timeout_us, data,
-                        ping_put_hello(data, &pinger->hello), ping_post_receives,
-                        &pinger->buffers, &rejected);
+                        ping_put_hello(data, &pinger->hello), ping_post_receives, &pinger->buffers,
+                        &rejected);
     freeaddrinfo(addresses);
     if (rejected)
         explain_refusal(pinger);
-    if (good && (!event->private_data_present ||
-                 !ping_get_welcome(event->private_data, sizeof(event->private_data),
-                                   &pinger->welcome))) {
+    if (good &&
+        (!event->private_data_present ||
+         !ping_get_welcome(event->private_data, sizeof(event->private_data), &pinger->welcome))) {
         tool_error("%s answers, but is no itping server of version %u", pinger->conn.peer,
                    PING_VERSION);
         return false;
@@ -270,9 +273,9 @@ static bool run(struct pinger *pinger, struct ping_result *rdma, struct ping_res
     if (good && tcp)
         good = ping_tcp_client(pinger->options, &pinger->hello, &pinger->welcome.tcp, tcp);
     conn_disconnect(&pinger->conn, 2000000);
-    return ping_print(pinger->options, pinger->conn.adapter, pinger->conn.peer, rdma, tcp) && good &&
-           !rdma->errors && !rdma->here.damaged && rdma->there_known && !rdma->there.damaged &&
-           rdma->sent && rdma->here.verified == rdma->sent;
+    return ping_print(pinger->options, pinger->conn.adapter, pinger->conn.peer, rdma, tcp) &&
+           good && !rdma->errors && !rdma->here.damaged && rdma->there_known &&
+           !rdma->there.damaged && rdma->sent && rdma->here.verified == rdma->sent;
 }
 
 static bool set_up(struct pinger *pinger, const struct adapter *adapter)
@@ -282,9 +285,9 @@ static bool set_up(struct pinger *pinger, const struct adapter *adapter)
 
     pinger->hello.op = options->op;
     pinger->hello.size = options->size;
-    pinger->hello.flags = (options->busy ? PING_FLAG_BUSY : 0u) | (options->tcp ? PING_FLAG_TCP : 0u);
-    if (getrandom(&pinger->hello.seed, sizeof(pinger->hello.seed), 0) !=
-        sizeof(pinger->hello.seed))
+    pinger->hello.flags = (options->busy ? PING_FLAG_BUSY : 0u) |
+                          (options->tcp ? PING_FLAG_TCP : 0u);
+    if (getrandom(&pinger->hello.seed, sizeof(pinger->hello.seed), 0) != sizeof(pinger->hello.seed))
         pinger->hello.seed = tool_now();
     ping_needs(&pinger->hello, false, adapter, &needs);
     if (!conn_create(adapter, &needs, &pinger->conn))
@@ -362,7 +365,8 @@ static bool tcp_messages(const struct ping_options *options, const struct ping_h
 bool ping_tcp_client(const struct ping_options *options, const struct ping_hello *hello,
                      const struct plain_offer *offer, struct ping_result *result)
 {
-    char *out = malloc(hello->size > PING_NOTE ? hello->size : PING_NOTE), *in = malloc(hello->size);
+    char *out = malloc(hello->size > PING_NOTE ? hello->size : PING_NOTE),
+         *in = malloc(hello->size);
     int server = -1;
     bool good = false;
 

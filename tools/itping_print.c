@@ -54,7 +54,8 @@ static void add_times(struct table *table, const char *name, const struct histog
     table_row(table, cells);
 }
 
-static void add_ratio(struct table *table, const struct histogram *rdma, const struct histogram *tcp)
+static void add_ratio(struct table *table, const struct histogram *rdma,
+                      const struct histogram *tcp)
 {
     char text[COLUMNS][32];
     const char *cells[COLUMNS + 1] = { "ratio" };
@@ -119,10 +120,9 @@ static json_t *tally_json(const struct ping_tally *tally)
 
     if (object && tally->damaged)
         json_object_set_new(object, "first",
-                            json_pack("{s:I, s:I, s:i, s:i}", "message",
-                                      (json_int_t)tally->message, "offset",
-                                      (json_int_t)tally->offset, "expected", (int)tally->expected,
-                                      "found", (int)tally->found));
+                            json_pack("{s:I, s:I, s:i, s:i}", "message", (json_int_t)tally->message,
+                                      "offset", (json_int_t)tally->offset, "expected",
+                                      (int)tally->expected, "found", (int)tally->found));
     return object;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itping: the server. It answers each message at once, with a reply prepared before, and verifies what
- * came while the reply is on its way.
+ * itping: the server. It answers each message at once, with a reply prepared before, and verifies
+ * what came while the reply is on its way.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,6 +18,7 @@
 #include "tools/common/tool.h"
 
 #define IDLE_US   3600000000u /* a client may pause that long between messages */
+#define BUSY_US   1000000u
 #define SET_UP_US 10000000u
 
 struct ping_service {
@@ -111,7 +112,10 @@ static bool serve_messages(struct session *session)
     if (session->hello.op != PING_READ)
         prepare_reply(session, 0);
     while (!session->bye) {
-        result = conn_next(&session->conn, busy, IDLE_US, &event);
+        /* However eager the client, nobody spins for one that has fallen silent. */
+        result = conn_next(&session->conn, busy, busy ? BUSY_US : IDLE_US, &event);
+        if (busy && result == CONN_TIMEOUT)
+            result = conn_next(&session->conn, false, IDLE_US, &event);
         if (result == CONN_ENDED)
             tool_error("%s: %s before the end", session->conn.peer, conn_why(&session->conn));
         else if (result == CONN_TIMEOUT)
@@ -161,8 +165,8 @@ static int talk(struct session *session, const it_conn_request_event_t *request)
     }
     if (tcp && (listener = plain_listen(&welcome.tcp)) < 0)
         return refuse(request, PING_REFUSED_PARAMETER, session->conn.peer);
-    good = conn_accept(&session->conn, request->cn_est_id, data,
-                       ping_put_welcome(data, &welcome), SET_UP_US) &&
+    good = conn_accept(&session->conn, request->cn_est_id, data, ping_put_welcome(data, &welcome),
+                       SET_UP_US) &&
            serve_messages(session);
     if (good && tcp)
         ping_tcp_server(listener, &session->hello, welcome.tcp.token);
@@ -214,8 +218,12 @@ int ping_server(const char *interface, uint16_t port, bool once, bool busy, bool
 {
     struct adapter adapter;
     struct ping_service service = { .adapter = &adapter, .busy = busy, .quiet = quiet };
-    struct server server = { .adapter = &adapter, .port = port, .once = once, .arg = &service,
-                             .serve = serve, .refuse = refuse_full };
+    struct server server = { .adapter = &adapter,
+                             .port = port,
+                             .once = once,
+                             .arg = &service,
+                             .serve = serve,
+                             .refuse = refuse_full };
     int result;
 
     if (!adapter_open(interface, &adapter))
@@ -237,7 +245,7 @@ void ping_tcp_server(int listener, const struct ping_hello *hello, uint64_t toke
         client = plain_accept(listener, token, 10000000);
     for (uint64_t message = 0; client >= 0; message++) {
         pattern_fill(out, hello->size, hello->seed, message, PING_TCP_BACK, 0);
-        got = plain_read(client, in, there, busy, IDLE_US);
+        got = plain_read(client, in, there, busy, 60000000);
         if (got != 1 || plain_write(client, out, hello->size, busy, 60000000) != 1) {
             if (got != 0 && errno != ECANCELED)
                 tool_error("TCP comparison broke off: %s", strerror(errno));

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#define LIST_SIZE_MAX (1u << 20)
+#define LIST_SIZE_MAX   (1u << 20)
 #define RESERVED_PER_EP 2u /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
 
 struct node {
@@ -30,7 +30,7 @@ struct ual_evd {
     enum ual_stream stream;
     uint32_t size;
     atomic_uint bound;
-    atomic_bool overflowed;     /* once */
+    atomic_bool overflowed; /* once */
     struct notifier notifier;
     struct ri_cq *cq;           /* DTO */
     struct spinlock queue_lock; /* others */
@@ -49,8 +49,7 @@ static size_t event_bytes(enum ual_stream stream)
     case UAL_STREAM_AFFILIATED:
     case UAL_STREAM_UNAFFILIATED:
         return offsetof(struct ual_event, async) + sizeof(struct ual_async_event);
-    default:
-        return offsetof(struct ual_event, software) + sizeof(void *);
+    default: return offsetof(struct ual_event, software) + sizeof(void *);
     }
 }
 
@@ -153,8 +152,8 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
 }
 
 /* Each round looks at the clock and at aborting: a lane that is busy for others never lets this thread sleep. */
-static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter, uint64_t deadline,
-                                       struct ual_event *event)
+static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
+                                       uint64_t deadline, struct ual_event *event)
 {
     struct ual_lane *lane = evd->notifier.lane;
 
@@ -280,7 +279,7 @@ void ual_evd_purge(struct ual_evd *evd, ual_handle source)
     struct node *node, *next, *purged = NULL;
 
     spinlock_lock(&evd->queue_lock);
-    DL_FOREACH_SAFE(evd->queue, node, next) {
+    DL_FOREACH_SAFE (evd->queue, node, next) {
         if (source_of(evd, &node->event) != source)
             continue;
         DL_DELETE(evd->queue, node);
@@ -288,7 +287,7 @@ void ual_evd_purge(struct ual_evd *evd, ual_handle source)
         DL_APPEND(purged, node);
     }
     spinlock_unlock(&evd->queue_lock);
-    DL_FOREACH_SAFE(purged, node, next)
+    DL_FOREACH_SAFE (purged, node, next)
         free(node);
 }
 
@@ -303,11 +302,13 @@ void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
 {
     struct ual_evd *evd = cq_context;
     struct ual_ia *ia = evd->object.ia;
-    struct ual_event report = {.async = {.type = event->type, .cause = evd->object.handle}};
+    struct ual_event report = { .async = { .type = event->type, .cause = evd->object.handle } };
 
     atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
-    kal_log(RI_LOG_ERROR, "a DTO EVD of %u events overflowed; make it as large as all work that its "
-                          "endpoints may have outstanding", evd->size);
+    kal_log(RI_LOG_ERROR,
+            "a DTO EVD of %u events overflowed; make it as large as all work that its "
+            "endpoints may have outstanding",
+            evd->size);
     pthread_mutex_lock(&ia->lock);
     if (ia->affiliated)
         ual_evd_push(ia->affiliated, &report);
@@ -364,8 +365,9 @@ void ual_evd_abort(struct ual_evd *evd)
 
 static enum ual_status open_cq(struct ual_evd *evd)
 {
-    struct ri_cq_attr attr = {.size = sizeof(attr), .depth = evd->size, .context = evd};
-    enum ual_status status = ual_status_of_kal(kal_cq_create(evd->object.ia->rnic, &attr, &evd->cq));
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = evd->size, .context = evd };
+    enum ual_status status = ual_status_of_kal(
+        kal_cq_create(evd->object.ia->rnic, &attr, &evd->cq));
 
     if (status == UAL_OK)
         evd->size = attr.depth;
@@ -422,7 +424,8 @@ static enum ual_status check_attr(struct ual_ia *ia, const struct ual_evd_attr *
     return UAL_OK;
 }
 
-enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr, struct ual_evd **out)
+enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr,
+                               struct ual_evd **out)
 {
     enum ual_status status = check_attr(ia, attr);
     struct ual_evd *evd;
@@ -480,7 +483,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     ual_handle_drop(&evd->object);
     delist(evd);
     notifier_close(&evd->notifier);
-    DL_FOREACH_SAFE(evd->queue, node, next)
+    DL_FOREACH_SAFE (evd->queue, node, next)
         free(node);
     free(evd);
     return UAL_OK;

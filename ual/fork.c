@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MAX_TRACKED (1 << 20) /* the kernel's default ceiling for descriptors (fs.nr_open) */
-#define WORD_BITS 64
+#define WORD_BITS   64
 
 static _Atomic uint64_t tracked[MAX_TRACKED / WORD_BITS];
 static atomic_int highest = -1;

@@ -52,12 +52,12 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define EVENTS_PER_RUN 64
-#define RUN_BUDGET 256            /* pieces of provider work in one run */
-#define DIRECT_WATCHES 6          /* up to here the provider reads its few sockets itself */
-#define POLLS_PER_EPOLL 64        /* busy polls between looks at epoll and timers then */
-#define INTERVAL_FIRST (50 * CLOCK_NS_PER_US)
-#define INTERVAL_LAST (1 * CLOCK_NS_PER_MS)
+#define EVENTS_PER_RUN  64
+#define RUN_BUDGET      256 /* pieces of provider work in one run */
+#define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
+#define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
+#define INTERVAL_FIRST  (50 * CLOCK_NS_PER_US)
+#define INTERVAL_LAST   (1 * CLOCK_NS_PER_MS)
 
 struct ri_watch {
     struct ual_lane *lane;
@@ -75,12 +75,13 @@ struct ual_lane {
     int epoll_fd, kick_fd;
 
     atomic_int running;
-    atomic_ulong runner;       /* pthread_t inside the run, 0 none */
-    atomic_uint runs;          /* runs by consumers */
-    unsigned int polls;        /* busy polls since the last look at epoll; under running */
+    atomic_ulong runner; /* pthread_t inside the run, 0 none */
+    atomic_uint runs;    /* runs by consumers */
+    unsigned int polls;  /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
-    atomic_bool look_due;      /* others poll, but maybe seldom: the next poll looks at epoll and timers */
+    atomic_bool
+        look_due; /* others poll, but maybe seldom: the next poll looks at epoll and timers */
 
     struct spinlock sleep_lock;
     _Atomic(struct ual_waiter *) sleeper; /* written under sleep_lock */
@@ -105,7 +106,8 @@ struct ual_lane {
 
 bool ual_lane_inside(const struct ual_lane *lane)
 {
-    return atomic_load_explicit(&lane->runner, memory_order_relaxed) == (unsigned long)pthread_self();
+    return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
+           (unsigned long)pthread_self();
 }
 
 static bool run_try(struct ual_lane *lane)
@@ -143,8 +145,7 @@ static void free_dead_watches(struct ual_lane *lane)
 
 static void run_drop(struct ual_lane *lane)
 {
-    if (__builtin_expect(
-            atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL, 0))
+    if (__builtin_expect(atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL, 0))
         free_dead_watches(lane);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->running, 0, memory_order_release);
@@ -164,6 +165,9 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
     struct epoll_event events[EVENTS_PER_RUN];
     long count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
 
+    /* The kernel orders what watch wrote before this; the language knows of it by the counter. */
+    if (count > 0)
+        atomic_load_explicit(&lane->watches, memory_order_acquire);
     for (long i = 0; i < count; i++) {
         struct ri_watch *watch = events[i].data.ptr;
 
@@ -270,8 +274,7 @@ void ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
     run_pass(lane, first, look ? LOOK : LOOK_NOT);
     pass_on_rest(lane);
-    atomic_store_explicit(&lane->runs,
-                          atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
+    atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     run_drop(lane);
 }
@@ -372,11 +375,13 @@ static long wait_in_epoll(struct ual_lane *lane, uint64_t until)
     uint64_t now = until == CLOCK_NEVER ? 0 : clock_now();
     struct timespec left = clock_left(now, until);
     struct epoll_event event;
-    long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, &event, 1, until == CLOCK_NEVER ? NULL : &left,
-                         NULL, 0);
+    long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, &event, 1,
+                         until == CLOCK_NEVER ? NULL : &left, NULL, 0);
 
-    if (count < 0 && (errno == ENOSYS || errno == EPERM)) /* before Linux 5.11, or an old container filter */
-        count = syscall(SYS_epoll_pwait, lane->epoll_fd, &event, 1, clock_poll_ms(now, until), NULL, 0);
+    if (count < 0 &&
+        (errno == ENOSYS || errno == EPERM)) /* before Linux 5.11, or an old container filter */
+        count = syscall(SYS_epoll_pwait, lane->epoll_fd, &event, 1, clock_poll_ms(now, until), NULL,
+                        0);
     return count;
 }
 
@@ -573,19 +578,19 @@ static void *background(void *arg)
 
 /* --- descriptors and timers (struct kal_upper) --- */
 
-enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
-                              struct ri_watch **out)
+enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
+                              void *arg, struct ri_watch **out)
 {
     struct ual_lane *lane = lane_context;
     struct ri_watch *watch = calloc(1, sizeof(*watch));
-    struct epoll_event event = {.events = events, .data.ptr = watch};
+    struct epoll_event event = { .events = events, .data.ptr = watch };
 
     if (!watch)
         return RI_ERR_NO_RESOURCES;
-    *watch = (struct ri_watch){.lane = lane, .fd = fd, .ready = ready, .arg = arg};
+    *watch = (struct ri_watch){ .lane = lane, .fd = fd, .ready = ready, .arg = arg };
     /* All this before the add: ready may come, and take the watch away, before this call returns. */
     *out = watch;
-    atomic_fetch_add_explicit(&lane->watches, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&lane->watches, 1, memory_order_release);
     ual_fork_track(fd);
     if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
         kal_log(RI_LOG_ERROR, "cannot watch descriptor %d: %s", fd, strerrordesc_np(errno));
@@ -600,10 +605,15 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
 
 enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events)
 {
-    struct epoll_event event = {.events = events, .data.ptr = watch};
+    struct ual_lane *lane = watch->lane;
+    struct epoll_event event = { .events = events, .data.ptr = watch };
+    int fd = watch->fd;
 
-    return epoll_ctl(watch->lane->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event) < 0 ? RI_ERR_INVALID_STATE
-                                                                               : RI_OK;
+    /* As in watch: what becomes ready by this call may take the watch away before it returns. */
+    atomic_fetch_add_explicit(&lane->watches, 0, memory_order_release);
+    if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
+        return RI_ERR_INVALID_STATE;
+    return RI_OK;
 }
 
 void ual_lane_unwatch(struct ri_watch *watch)
@@ -679,7 +689,7 @@ static enum ual_status start_background(struct ual_lane *lane)
 
 static enum ual_status open_descriptors(struct ual_lane *lane)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = { .events = EPOLLIN };
 
     lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     lane->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -704,8 +714,8 @@ static void close_descriptors(struct ual_lane *lane)
         close(lane->kick_fd);
 }
 
-enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index, uint64_t spin_ns,
-                              struct ual_lane **out)
+enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index,
+                              uint64_t spin_ns, struct ual_lane **out)
 {
     struct ual_lane *lane = calloc(1, sizeof(*lane));
     enum ual_status status;

@@ -5,15 +5,17 @@
 
 #include "ual_private.h"
 
-#define WAITER_LOOK 1u    /* woken, or made the sleeper: look again. Whoever sets it sees that the thread gets up */
+#define WAITER_LOOK \
+    1u /* woken, or made the sleeper: look again. Whoever sets it sees that the thread gets up */
 #define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; once set, to the end */
 
 /* A thread that waits, on its stack. */
 struct ual_waiter {
-    atomic_uint word;        /* futex of those that are not the sleeper; the two bits below */
+    atomic_uint word; /* futex of those that are not the sleeper; the two bits below */
     pthread_t thread;
-    uint64_t sleep_until;    /* its epoll deadline while it sleeps there, else 0; under the sleep lock */
-    struct ual_waiter *prev, *next;         /* in the lane's list of those that sleep on their words */
+    uint64_t
+        sleep_until; /* its epoll deadline while it sleeps there, else 0; under the sleep lock */
+    struct ual_waiter *prev, *next; /* in the lane's list of those that sleep on their words */
     struct ual_waiter *evd_prev, *evd_next; /* in the EVD's list */
 };
 

@@ -13,7 +13,7 @@
 
 enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, bool with_fd)
 {
-    *notifier = (struct notifier){.lane = lane, .fd = -1};
+    *notifier = (struct notifier){ .lane = lane, .fd = -1 };
     if (!with_fd)
         return UAL_OK;
     notifier->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

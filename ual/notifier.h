@@ -15,7 +15,7 @@ struct notifier {
     struct ual_waiter *waiters; /* those that may sleep; linked by evd_prev, evd_next */
     atomic_uint inside;         /* threads between enter and leave; futex for notifier_abort */
     atomic_bool aborting;
-    int fd;                     /* eventfd, -1 none */
+    int fd; /* eventfd, -1 none */
     atomic_bool fd_raised;
 };
 

@@ -9,8 +9,15 @@
 
 #include <string.h>
 
-enum { CHILD, NEXT, BEFORE, QUEUED, KEY }; /* places in ri_timer.host_private; KEY: 64 bits, on any machine */
-_Static_assert(sizeof(((struct ri_timer *)NULL)->host_private) >= KEY * sizeof(void *) + sizeof(uint64_t),
+enum {
+    CHILD,
+    NEXT,
+    BEFORE,
+    QUEUED,
+    KEY
+}; /* places in ri_timer.host_private; KEY: 64 bits, on any machine */
+_Static_assert(sizeof(((struct ri_timer *)NULL)->host_private) >=
+                   KEY * sizeof(void *) + sizeof(uint64_t),
                "the heap's copy of the deadline has room");
 
 static struct ri_timer *get(const struct ri_timer *timer, int place)

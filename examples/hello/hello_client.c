@@ -98,8 +98,11 @@ int main(int argc, char **argv)
                         IT_THRESHOLD_DISABLE, NULL, &connection, NULL),
           "making the queue for the connection");
     it_ep_attributes_t attributes = {
-        .max_dto_payload_size = 256, .max_request_dtos = 2, .max_recv_dtos = 2,
-        .max_send_segments = 1, .max_recv_segments = 1,
+        .max_dto_payload_size = 256,
+        .max_request_dtos = 2,
+        .max_recv_dtos = 2,
+        .max_send_segments = 1,
+        .max_recv_segments = 1,
     };
     check(it_ep_rc_create(pz, transfers, transfers, connection, IT_EP_NO_FLAG, &attributes, &ep),
           "making an endpoint");
@@ -123,12 +126,12 @@ int main(int argc, char **argv)
 
     snprintf(memory[1], sizeof(memory[1]), "hello, server");
     it_lmr_triplet_t outbox = { .lmr = lmr, .addr.abs = memory[1], .length = strlen(memory[1]) };
-    /* No flags: we want no event for this one. The answer will tell that it went well; if it does not,
-     * an event comes in any case. */
+    /* No flags: we want no event for this one. The answer will tell that it went well; if it does
+     * not, an event comes in any case. */
     check(it_post_send(ep, &outbox, 1, 2, (it_dto_flags_t)0), "posting a send");
 
-    it_dto_cmpl_event_t message =
-        expect_transfer(transfers, IT_DTO_RC_RECV_CMPL_EVENT, "receiving");
+    it_dto_cmpl_event_t message = expect_transfer(transfers, IT_DTO_RC_RECV_CMPL_EVENT,
+                                                  "receiving");
     printf("server says: %.*s\n", (int)message.transferred_length, memory[0]);
 
     check(it_ep_disconnect(ep, NULL, 0), "hanging up");

@@ -7,7 +7,8 @@
  * The cast, in the order of appearance; every IT-API program has it:
  *   Interface   a network adapter that can do RDMA, known by a name. "IA" is an opened one.
  *   PZ          protection zone: ties connections to the memory they may touch.
- *   LMR         local memory region: memory that the adapter has been told about. Data moves between
+ *   LMR         local memory region: memory that the adapter has been told about. Data moves
+ *   between
  *               registered memory and the wire; no other memory can be used.
  *   EVD         event dispatcher: a queue of events. We make three: one for finished transfers,
  *               one for connection requests, one for the life of the connection.
@@ -73,7 +74,8 @@ int main(int argc, char **argv)
     it_listen_handle_t listening;
     it_ep_handle_t ep;
 
-    /* The first Interface of the configuration; programs with a choice take a name from the user. */
+    /* The first Interface of the configuration; programs with a choice take a name from the user.
+     * */
     it_interface_list(&interface, &room, &total);
     if (room == 0) {
         fprintf(stderr, "hello_server: no usable interface; see 'itinfo --why'\n");
@@ -113,8 +115,11 @@ int main(int argc, char **argv)
 
     /* What our end of the connection must be able to do: so many posted at once, of that size. */
     it_ep_attributes_t attributes = {
-        .max_dto_payload_size = 256, .max_request_dtos = 2, .max_recv_dtos = 2,
-        .max_send_segments = 1, .max_recv_segments = 1,
+        .max_dto_payload_size = 256,
+        .max_request_dtos = 2,
+        .max_recv_dtos = 2,
+        .max_send_segments = 1,
+        .max_recv_segments = 1,
     };
     check(it_ep_rc_create(pz, transfers, transfers, connection, IT_EP_NO_FLAG, &attributes, &ep),
           "making an endpoint");
@@ -127,8 +132,8 @@ int main(int argc, char **argv)
     check(it_ep_accept(ep, request.conn_req.cn_est_id, NULL, 0), "accepting");
     expect(connection, IT_CM_MSG_CONN_ESTABLISHED_EVENT, "connecting");
 
-    it_dto_cmpl_event_t message =
-        expect_transfer(transfers, IT_DTO_RC_RECV_CMPL_EVENT, "receiving");
+    it_dto_cmpl_event_t message = expect_transfer(transfers, IT_DTO_RC_RECV_CMPL_EVENT,
+                                                  "receiving");
     printf("client says: %.*s\n", (int)message.transferred_length, memory[0]);
 
     snprintf(memory[1], sizeof(memory[1]), "hello, client");

@@ -104,10 +104,14 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, ui
     return entry;
 }
 
+/* After it nobody touches the memory: no pass that places, no Read Response, no output that names it. */
 static void drop_entry(struct rnic *rnic, struct stag_entry *entry)
 {
+    struct memory_range range = {entry->memory, entry->length};
+
     stag_revoke(entry);
     lane_wait_pass(rnic->lane);
+    lane_visit_qps(rnic->lane, entry->pd, tx_detach, &range);
     stag_release(&rnic->stags, entry);
 }
 

@@ -24,7 +24,7 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
      "Ready-to-receive message that the active side offers (revision 2)."},
     {"connect_timeout", "time", "10000", "ms", "Bound of TCP and MPA set-up of the active side."},
     {"request_timeout", "time", "5000", "ms",
-     "How long an accepted TCP connection may take to send its MPA request."},
+     "How long an accepted TCP connection may take to send its MPA request, and then its ready-to-receive message."},
     {"backlog", "int", "128", "", "Undecided connection requests of one listener."},
     {"v6only", "enum: auto|yes|no", "auto", "",
      "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked."},
@@ -143,10 +143,11 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     const uint32_t day_ms = 86400u * 1000u;
     struct softrdma_options *options = &rnic->options;
     struct ri_rnic_attr *attr = &rnic->attr;
-    uint64_t close_ms;
+    uint64_t close_ms, request_ms;
 
     if (!read_fpdu(rnic, &options->fpdu_max) || !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
         !read_number(rnic, "close_timeout", 1, day_ms, &close_ms) ||
+        !read_number(rnic, "request_timeout", 1, day_ms, &request_ms) ||
         !read_u32(rnic, "tcp_user_timeout", 0, day_ms, &options->tcp_user_timeout_ms) ||
         !read_keepalive(rnic, options) ||
         !read_word(rnic, "tcp_congestion", options->congestion, sizeof(options->congestion)) ||
@@ -156,6 +157,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
         !read_u32(rnic, "max_qp", 1, 1u << 24, &attr->max_qp))
         return RI_ERR_INVALID_ARGUMENT;
     options->close_timeout_ns = close_ms * CLOCK_NS_PER_MS;
+    options->rtr_timeout_ns = request_ms * CLOCK_NS_PER_MS;
     if (options->netdev[0] && !if_nametoindex(options->netdev))
         softrdma_log(rnic, RI_LOG_WARNING,
                      "there is no network interface %s now (option netdev): the port is off line",

@@ -53,8 +53,21 @@ static bool complete(struct qp *qp, struct wq *wq, struct wqe *wqe, uint32_t ind
     return cq_push(wq->receive ? qp->recv_cq : qp->send_cq, qp, wq, &wc, index);
 }
 
+/* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
+static void overflow(struct qp *qp)
+{
+    uint8_t payload[TERMINATE_PAYLOAD_MAX];
+    struct qp_end end = {.event = RI_EVENT_QP_OVERFLOW, .state = RI_QPS_TERMINATE, .send_terminate = true,
+                         .terminate_value = TERMINATE_STREAM, .terminate = payload,
+                         .detail = "its completion queue is full"};
+
+    end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_STREAM, NULL);
+    qp_end(qp, &end);
+}
+
 void qp_retire(struct qp *qp, struct wq *wq)
 {
+    bool full = false;
     uint32_t index;
 
     spinlock_lock(&wq->retire);
@@ -64,19 +77,24 @@ void qp_retire(struct qp *qp, struct wq *wq)
 
         if (!atomic_load_explicit(&wqe->done, memory_order_acquire))
             break;
-        if ((wq->receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS) &&
-            !complete(qp, wq, wqe, index))
+        full = (wq->receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS) &&
+               !complete(qp, wq, wqe, index);
+        if (full)
             break;
         atomic_store_explicit(&wq->done, index + 1, memory_order_release);
     }
     spinlock_unlock(&wq->retire);
+    if (full)
+        overflow(qp);
 }
 
+/* Under retire, so that none of the slots is retired, polled and filled anew meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
 
     (void)qp;
+    spinlock_lock(&wq->retire);
     for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
         struct wqe *wqe = wq_slot(wq, index);
 
@@ -84,69 +102,107 @@ void qp_flush(struct qp *qp, struct wq *wq)
             wqe_finish(wqe, RI_WC_FLUSHED, 0);
     }
     atomic_store(&wq->next, posted);
+    spinlock_unlock(&wq->retire);
 }
 
 /* --- what has to be told --- */
 
-void qp_note_event(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail)
+/* Once per connection. Under state_lock. */
+static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail)
 {
-    spinlock_lock(&qp->state_lock);
-    if (!qp->told && !qp->destroyed) {
-        qp->told = true;
-        qp->event = (struct ri_event){
-            .size = sizeof(qp->event), .type = type, .terminate_code = code, .detail = detail};
-        atomic_store(&qp->event_pending, true);
-    }
-    spinlock_unlock(&qp->state_lock);
+    if (qp->told || qp->destroyed)
+        return;
+    qp->told = true;
+    qp->event = (struct ri_event){
+        .size = sizeof(qp->event), .type = type, .terminate_code = code, .detail = detail};
+    qp->event_pending = true;
+    atomic_store(&qp->news, true);
 }
 
 void qp_note_established(struct qp *qp)
 {
-    atomic_store(&qp->established_pending, true);
+    spinlock_lock(&qp->state_lock);
+    qp->established_pending = true;
+    atomic_store(&qp->news, true);
+    spinlock_unlock(&qp->state_lock);
 }
 
 void qp_closed(struct qp *qp, const char *detail)
 {
+    spinlock_lock(&qp->state_lock);
+    note_end(qp, RI_EVENT_LLP_CLOSED, 0, detail);
     atomic_store(&qp->state, RI_QPS_ERROR);
-    qp_note_event(qp, RI_EVENT_LLP_CLOSED, 0, detail);
+    spinlock_unlock(&qp->state_lock);
 }
 
-static void tell(struct qp *qp, atomic_bool *pending, const struct ri_event *event)
+/* The next thing to tell, in the order of a connection's life. Under state_lock. */
+static bool take_news(struct qp *qp, struct ri_event *event)
+{
+    if (qp->destroyed || !(qp->established_pending || qp->event_pending)) {
+        atomic_store(&qp->news, false);
+        return false;
+    }
+    if (qp->established_pending)
+        *event = (struct ri_event){.size = sizeof(*event), .type = RI_EVENT_ESTABLISHED};
+    else
+        *event = qp->event;
+    if (qp->established_pending)
+        qp->established_pending = false;
+    else
+        qp->event_pending = false;
+    return true;
+}
+
+/* By one thread at a time, so that nothing is told out of order; who finds another at it leaves: that one looks again. */
+static void tell(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
-    struct ri_event copy;
-    bool go;
+    struct ri_event event;
 
-    if (!atomic_load_explicit(pending, memory_order_acquire))
-        return;
     spinlock_lock(&qp->state_lock);
-    go = !qp->destroyed && atomic_exchange(pending, false);
-    copy = *event;
-    if (go)
+    while (!qp->telling && take_news(qp, &event)) {
+        qp->telling = true;
         atomic_fetch_add(&qp->upcalls, 1);
+        spinlock_unlock(&qp->state_lock);
+        host->qp_event(host, qp->base.context, &event);
+        atomic_fetch_sub(&qp->upcalls, 1);
+        spinlock_lock(&qp->state_lock);
+        qp->telling = false;
+    }
     spinlock_unlock(&qp->state_lock);
-    if (!go)
-        return;
-    host->qp_event(host, qp->base.context, &copy);
-    atomic_fetch_sub(&qp->upcalls, 1);
 }
 
 void qp_settle(struct qp *qp)
 {
-    static const struct ri_event established = {.size = sizeof(established),
-                                                .type = RI_EVENT_ESTABLISHED};
-
     if (atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) &&
         atomic_exchange(&qp->tx_wanted, false))
         tx_kick(qp);
     cq_settle(qp->send_cq);
     if (qp->recv_cq != qp->send_cq)
         cq_settle(qp->recv_cq);
-    tell(qp, &qp->established_pending, &established);
-    tell(qp, &qp->event_pending, &qp->event);
+    if (atomic_load_explicit(&qp->news, memory_order_acquire))
+        tell(qp);
 }
 
 /* --- leaving RTS --- */
+
+/* A responder that has heard nothing yet must not speak (S-011). Under state_lock. */
+static void note_terminate(struct qp *qp, const struct qp_end *end)
+{
+    bool silent = atomic_load(&qp->holding) && !end->heard;
+
+    qp->terminate_wanted = end->send_terminate && !silent;
+    if (qp->terminate_wanted) {
+        qp->terminate_sent = end->terminate_value;
+        qp->terminate_length = end->terminate_length;
+        memcpy(qp->terminate, end->terminate, end->terminate_length);
+    }
+    if (end->terminate_received) {
+        qp->terminate_received = end->terminate_value;
+        qp->terminate_length = end->terminate_length;
+        memcpy(qp->terminate, end->terminate, end->terminate_length);
+    }
+}
 
 bool qp_end(struct qp *qp, const struct qp_end *end)
 {
@@ -155,24 +211,19 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
     spinlock_lock(&qp->state_lock);
     first = qp_state(qp) == RI_QPS_RTS;
     if (first) {
-        atomic_store(&qp->state, end->state);
         qp->lost = end->lost;
-        qp->terminate_wanted = end->send_terminate;
-        if (end->send_terminate) {
-            qp->terminate_sent = end->terminate_value;
-            qp->terminate_length = end->terminate_length;
-            memcpy(qp->terminate, end->terminate, end->terminate_length);
+        note_terminate(qp, end);
+        if (end->wqe) {
+            end->wqe->vendor_error = end->terminate_value;
+            wqe_finish(end->wqe, end->status, 0);
         }
-        if (!end->send_terminate && end->terminate_value)
-            qp->terminate_received = end->terminate_value;
+        if (end->event)
+            note_end(qp, end->event, end->terminate_value, end->detail);
+        atomic_store(&qp->state, end->state); /* last: whoever is inside tx acts on it at once */
+        atomic_store(&qp->tx_wanted, true);
     }
     spinlock_unlock(&qp->state_lock);
-    if (!first)
-        return false;
-    if (end->event)
-        qp_note_event(qp, end->event, end->terminate_value, end->detail);
-    atomic_store(&qp->tx_wanted, true);
-    return true;
+    return first;
 }
 
 /* --- create and destroy --- */
@@ -201,6 +252,16 @@ static uint32_t power_of_two(uint32_t n)
 static uint32_t most(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
+}
+
+static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
+{
+    attr->max_send_wr = qp->sq.depth;
+    attr->max_recv_wr = qp->rq.depth;
+    attr->max_send_sge = qp->sq.max_sge;
+    attr->max_recv_sge = qp->rq.max_sge;
+    attr->max_read_sge = qp->max_read_sge;
+    attr->max_write_sge = qp->max_write_sge;
 }
 
 static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
@@ -267,6 +328,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&qp->send_cq->users, 1);
     atomic_fetch_add(&qp->recv_cq->users, 1);
+    give_attr(qp, attr);
     *out = &qp->base;
     return RI_OK;
 free_qp:
@@ -276,50 +338,46 @@ uncount:
     return status;
 }
 
-/* Output that was built goes out without the QP; nobody is inside tx any more. */
+/* The stream goes on without the QP. Inside tx. */
 static void let_go(struct qp *qp)
 {
     struct stream *stream = qp->stream;
-    size_t length = 0;
-    uint8_t *tail = NULL;
 
     if (!stream)
         return;
     if (!qp->stopped)
-        tail = tx_take_tail(qp, &length);
-    spinlock_lock(&stream->rx);
-    if (stream->state == STREAM_OPEN)
-        stream_begin_close(stream, tail, length, false);
-    else
-        free(tail);
-    spinlock_unlock(&stream->rx);
+        tx_stop(qp);
     stream_release(stream);
     qp->stream = NULL;
 }
 
+/*
+ * In this order: nothing new is told; no pass, timer or walk finds the QP (each was waited for, or counts in upcalls); no CQ
+ * names it; nobody is inside tx. Nobody comes in any more: tx is never left.
+ */
 enum ri_status softrdma_qp_destroy(struct ri_qp *base)
 {
     struct qp *qp = container_of(base, struct qp, base);
     struct lane *lane = qp->rnic->lane;
     struct rnic *rnic = qp->rnic;
+    struct stream *stream = qp->stream;
 
     spinlock_lock(&qp->state_lock);
     qp->destroyed = true;
-    qp->told = true;
     atomic_store(&qp->state, RI_QPS_ERROR);
     spinlock_unlock(&qp->state_lock);
-    if (qp->stream) {
-        spinlock_lock(&qp->stream->rx); /* rx_run finds no QP from here on */
-        atomic_store(&qp->stream->qp, NULL);
-        spinlock_unlock(&qp->stream->rx);
+    if (stream) {
+        spinlock_lock(&stream->rx);
+        atomic_store(&stream->qp, NULL);
+        spinlock_unlock(&stream->rx);
     }
     lane_wait_pass(lane);
-    tx_wait_idle(qp);
-    let_go(qp);
     cq_purge(qp->send_cq, qp);
     cq_purge(qp->recv_cq, qp);
     while (atomic_load(&qp->upcalls))
         sched_yield();
+    tx_enter(qp);
+    let_go(qp);
     atomic_fetch_sub(&qp->send_cq->users, 1);
     atomic_fetch_sub(&qp->recv_cq->users, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
@@ -334,29 +392,27 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
 
 /* --- modify --- */
 
-/* The octets of a Terminate with code only are the whole connection: refuse. */
-static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover)
+/* A stream is made, or a reason why not. Inside tx. */
+static enum ri_status check_handover(const struct qp *qp, const struct ri_llp_handover *handover)
 {
-    struct stream *stream;
-    size_t length = 0;
-    uint8_t *tail;
-    enum ri_status status = stream_open(qp->rnic, NULL, handover, &llp_tcp, &stream);
+    const struct ri_rnic_attr *limits = &qp->rnic->attr;
 
-    if (status != RI_OK)
-        return status;
-    qp->crc = handover->crc;
-    qp->terminate_length = (uint32_t)terminate_build(qp->terminate, handover->refuse_code, NULL);
-    qp->terminate_sent = handover->refuse_code;
-    tail = tx_terminate_fpdu(qp, &length);
-    qp->rnic->host->watch(qp->rnic->host, qp->rnic->lane->base.context, handover->fd,
-                          EPOLLIN | EPOLLRDHUP, stream_ready, stream, &stream->watch);
-    spinlock_lock(&stream->rx);
-    stream_begin_close(stream, tail, length, false);
-    spinlock_unlock(&stream->rx);
-    atomic_store(&qp->state, RI_QPS_ERROR);
-    qp->stopped = true;
-    tx_kick(qp);
+    if (qp_state(qp) != RI_QPS_IDLE || qp->stream)
+        return RI_ERR_INVALID_STATE;
+    if (handover->markers_transmit || handover->markers_receive)
+        return RI_ERR_NOT_SUPPORTED;
+    if (handover->ird > limits->max_ird || handover->ord > limits->max_ord ||
+        handover->bytes_read_length > RX_RING_OCTETS)
+        return RI_ERR_LIMIT;
     return RI_OK;
+}
+
+static enum ri_status watch_stream(struct qp *qp, struct stream *stream, int fd)
+{
+    const struct ri_host *host = qp->rnic->host;
+
+    return host->watch(host, qp->rnic->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready, stream,
+                       &stream->watch);
 }
 
 static void keep_open(struct stream *stream, bool reset)
@@ -367,108 +423,173 @@ static void keep_open(struct stream *stream, bool reset)
 static const struct llp_ops llp_none = {.close = keep_open};
 
 /* A stream whose start failed: the descriptor stays the caller's. */
-static void unmake_stream(struct qp *qp)
+static void unmake_stream(struct stream *stream)
 {
-    struct stream *stream = qp->stream;
-
-    qp->stream = NULL;
     spinlock_lock(&stream->rx);
     stream->llp = &llp_none;
-    stream->qp = NULL;
-    stream->held = false;
     stream_abort(stream, false);
     spinlock_unlock(&stream->rx);
+    stream_release(stream);
 }
 
-static enum ri_status start(struct qp *qp, const struct ri_llp_handover *handover)
+/* The octets of a Terminate with code only are the whole connection: refuse. Inside tx. */
+static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp)
+{
+    struct stream *stream;
+    size_t length = 0;
+    uint8_t *tail;
+    enum ri_status status = stream_open(qp->rnic, NULL, handover, llp, &stream);
+
+    if (status != RI_OK)
+        return status;
+    status = watch_stream(qp, stream, handover->fd);
+    if (status != RI_OK) {
+        unmake_stream(stream);
+        return status;
+    }
+    qp->crc = handover->crc;
+    spinlock_lock(&qp->state_lock);
+    qp->terminate_length = (uint32_t)terminate_build(qp->terminate, handover->refuse_code, NULL);
+    qp->terminate_sent = handover->refuse_code;
+    spinlock_unlock(&qp->state_lock);
+    tail = tx_terminate_fpdu(qp, &length);
+    spinlock_lock(&stream->rx);
+    stream_begin_close(stream, tail, length, false);
+    spinlock_unlock(&stream->rx);
+    stream_release(stream);
+    qp->stopped = true;
+    atomic_store(&qp->state, RI_QPS_ERROR);
+    return RI_OK;
+}
+
+/* The first pass takes octets that came with the hand-over, and makes the stream hot. Inside tx. */
+static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp)
 {
     const struct ri_host *host = qp->rnic->host;
+    struct lane *lane = qp->rnic->lane;
+    struct stream *stream;
     enum ri_status status;
 
-    if (qp_state(qp) != RI_QPS_IDLE || qp->stream)
-        return RI_ERR_INVALID_STATE;
-    if (handover->markers_transmit || handover->markers_receive)
-        return RI_ERR_NOT_SUPPORTED;
-    llp_tcp_prepare(handover->fd, &qp->rnic->options);
-    if (handover->refuse_code)
-        return refuse(qp, handover);
+    qp->ird = handover->ird;
+    qp->ord = handover->ord;
     status = tx_open(qp);
+    if (status == RI_OK)
+        status = stream_open(qp->rnic, qp, handover, llp, &stream);
     if (status != RI_OK)
         return status;
-    status = stream_open(qp->rnic, qp, handover, &llp_tcp, &qp->stream);
-    if (status != RI_OK)
+    qp->stream = stream;
+    status = tx_start(qp, handover);
+    if (status == RI_OK)
+        status = watch_stream(qp, stream, handover->fd);
+    if (status != RI_OK) {
+        qp->stream = NULL;
+        unmake_stream(stream);
         return status;
-    qp->told = qp->lost = qp->terminate_wanted = false;
-    qp->terminate_sent = qp->terminate_received = 0;
+    }
     qp->expect_send_msn = qp->expect_read_msn = 1;
     qp->message_open = false;
     qp->rtr_await = handover->rtr_await;
-    qp->ird = handover->ird;
-    qp->ord = handover->ord;
-    tx_start(qp, handover);
-    atomic_store(&qp->state, RI_QPS_RTS);
-    status = host->watch(host, qp->rnic->lane->base.context, handover->fd, EPOLLIN | EPOLLRDHUP,
-                         stream_ready, qp->stream, &qp->stream->watch);
-    if (status != RI_OK) {
-        atomic_store(&qp->state, RI_QPS_IDLE);
-        unmake_stream(qp);
-        return status;
+    if (qp->rtr_await) {
+        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
+        host->timer_set(host, lane->base.context, &stream->timer);
     }
-    lane_mark_ready(qp->stream); /* octets that came with the hand-over; and hot from the start */
-    host->wake(host, qp->rnic->lane->base.context);
-    tx_kick(qp);
+    spinlock_lock(&qp->state_lock);
+    qp->told = qp->lost = qp->terminate_wanted = false;
+    qp->terminate_sent = qp->terminate_received = 0;
+    qp->terminate_length = 0;
+    atomic_store(&qp->state, RI_QPS_RTS);
+    spinlock_unlock(&qp->state_lock);
+    lane_call(stream);
     return RI_OK;
+}
+
+enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp)
+{
+    enum ri_status status;
+
+    tx_enter(qp);
+    status = check_handover(qp, handover);
+    if (status == RI_OK)
+        status = handover->refuse_code ? refuse(qp, handover, llp) : begin(qp, handover, llp);
+    tx_leave(qp);
+    if (status == RI_OK)
+        tx_kick(qp);
+    return status;
+}
+
+/* From CLOSING: the peer gets a RST, now. */
+static void cut(struct qp *qp)
+{
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_CLOSING) {
+        struct stream *stream = qp->stream;
+
+        qp->lost = true;
+        if (!qp->stopped)
+            tx_stop(qp);
+        spinlock_lock(&stream->rx);
+        stream_abort(stream, true);
+        spinlock_unlock(&stream->rx);
+        qp_closed(qp, "aborted by the consumer");
+    }
+    tx_leave(qp);
+    tx_kick(qp);
+}
+
+/* From IDLE: what was posted is flushed. */
+static void stop_idle(struct qp *qp)
+{
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_IDLE) {
+        qp->stopped = true;
+        atomic_store(&qp->state, RI_QPS_ERROR);
+    }
+    tx_leave(qp);
+    tx_kick(qp);
 }
 
 static enum ri_status to_error(struct qp *qp)
 {
-    const struct qp_end end = {.event = RI_EVENT_LLP_RESET, .state = RI_QPS_ERROR, .lost = true,
-                               .detail = "aborted by the consumer"};
-    struct stream *stream = qp->stream;
+    static const struct qp_end end = {.event = RI_EVENT_LLP_RESET, .state = RI_QPS_ERROR, .lost = true,
+                                      .detail = "aborted by the consumer"};
 
-    switch (qp_state(qp)) {
-    case RI_QPS_IDLE:
-        atomic_store(&qp->state, RI_QPS_ERROR);
-        qp->stopped = true;
-        tx_kick(qp);
-        return RI_OK;
-    case RI_QPS_RTS:
-        qp_end(qp, &end);
-        return RI_OK;
-    case RI_QPS_CLOSING:
-        spinlock_lock(&stream->rx);
-        if (stream->state == STREAM_CLOSING)
-            qp_closed(qp, "aborted by the consumer");
-        stream_abort(stream, true);
-        spinlock_unlock(&stream->rx);
-        return RI_OK;
-    default:
-        return RI_OK;
-    }
+    if (qp_state(qp) == RI_QPS_IDLE)
+        stop_idle(qp);
+    if (!qp_end(qp, &end) && qp_state(qp) == RI_QPS_CLOSING)
+        cut(qp);
+    return RI_OK;
+}
+
+/* From here on posts are refused; those before are flushed. Inside tx. */
+static void rest(struct qp *qp)
+{
+    qp->stopped = false;
+    atomic_store(&qp->ord_out, atomic_load(&qp->ord_in));
+    atomic_store(&qp->ird_out, atomic_load(&qp->ird_in));
+    spinlock_lock(&qp->sq.posting);
+    atomic_store(&qp->state, RI_QPS_IDLE);
+    spinlock_unlock(&qp->sq.posting);
+    qp_flush(qp, &qp->sq);
+    qp_retire(qp, &qp->sq);
 }
 
 static enum ri_status to_idle(struct qp *qp)
 {
-    switch (qp_state(qp)) {
-    case RI_QPS_IDLE: /* receives were posted perhaps: they complete flushed, as anywhere */
-        to_error(qp);
-        break;
-    case RI_QPS_ERROR:
-        break;
-    default:
-        return RI_ERR_INVALID_STATE;
-    }
+    enum ri_status status = RI_ERR_INVALID_STATE;
+
+    if (qp_state(qp) == RI_QPS_IDLE) /* receives were posted perhaps: they complete flushed, as anywhere */
+        stop_idle(qp);
     tx_kick(qp);
     lane_wait_pass(qp->rnic->lane);
-    tx_wait_idle(qp);
-    let_go(qp);
-    atomic_store(&qp->ord_out, atomic_load(&qp->ord_in));
-    atomic_store(&qp->ird_out, atomic_load(&qp->ird_in));
-    atomic_store(&qp->event_pending, false);
-    atomic_store(&qp->established_pending, false);
-    qp->stopped = false;
-    atomic_store(&qp->state, RI_QPS_IDLE);
-    return RI_OK;
+    tell(qp); /* of the connection that ends here, not later */
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_ERROR) {
+        let_go(qp);
+        rest(qp);
+        status = RI_OK;
+    }
+    tx_leave(qp);
+    return status;
 }
 
 static enum ri_status to_closing(struct qp *qp)
@@ -492,7 +613,10 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
 {
     switch (modify->state) {
     case RI_QPS_RTS:
-        return modify->mask & RI_QPM_HANDOVER ? start(qp, modify->handover) : RI_ERR_INVALID_ARGUMENT;
+        if (!(modify->mask & RI_QPM_HANDOVER))
+            return RI_ERR_INVALID_ARGUMENT;
+        llp_tcp_prepare(modify->handover->fd, &qp->rnic->options);
+        return qp_start(qp, modify->handover, &llp_tcp);
     case RI_QPS_CLOSING:
         return to_closing(qp);
     case RI_QPS_TERMINATE:
@@ -553,7 +677,8 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .terminate_received = qp->terminate_received,
         .terminate_length = qp->terminate_length,
     };
-    memcpy(info->terminate, qp->terminate, qp->terminate_length);
+    if (qp->terminate_length)
+        memcpy(info->terminate, qp->terminate, qp->terminate_length);
     spinlock_unlock(&qp->state_lock);
     return RI_OK;
 }
@@ -578,6 +703,9 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
 
 /* --- posts --- */
 
+#define SEND_FLAGS                                                                                   \
+    (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | RI_WR_COALESCE)
+
 static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *wr, uint32_t *limit)
 {
     switch (wr->opcode) {
@@ -593,7 +721,7 @@ static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *w
     default:
         return RI_ERR_NOT_SUPPORTED;
     }
-    return wr->flags & RI_WR_INLINE ? RI_ERR_INVALID_ARGUMENT : RI_OK;
+    return wr->flags & ~(uint32_t)SEND_FLAGS ? RI_ERR_INVALID_ARGUMENT : RI_OK;
 }
 
 static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
@@ -609,11 +737,8 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
     wqe->cookie = wr->cookie;
     wqe->opcode = (uint8_t)wr->opcode;
     wqe->flags = wr->flags;
-    wqe->wc_flags = 0;
-    wqe->vendor_error = 0;
     wqe->remote_addr = wr->rdma.remote_addr;
     wqe->rkey = wr->rdma.rkey;
-    atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
     wq_publish(&qp->sq);
     return RI_OK;
 }
@@ -621,14 +746,11 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
 enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    enum ri_status status = RI_OK;
+    enum ri_status status;
     bool hold = false;
 
-    if (qp_state(qp) == RI_QPS_IDLE) {
-        *bad = wr;
-        return RI_ERR_INVALID_STATE;
-    }
     spinlock_lock(&qp->sq.posting);
+    status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK; /* here: see rest() */
     for (; wr && status == RI_OK; wr = status == RI_OK ? wr->next : wr) {
         status = append_send(qp, wr);
         hold = wr->flags & RI_WR_COALESCE;
@@ -636,13 +758,12 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, str
     spinlock_unlock(&qp->sq.posting);
     if (status != RI_OK)
         *bad = wr;
-    if (hold && qp_state(qp) == RI_QPS_RTS) {
-        atomic_store(&qp->tx_wanted, true); /* goes out with the next post, or when the lane runs */
-        lane_mark_ready(qp->stream);
-        return status;
-    }
-    tx_kick(qp);
-    qp_settle(qp);
+    if (hold)
+        tx_defer(qp); /* goes out with the next post, or when the lane runs */
+    else
+        tx_kick(qp);
+    if (!hold || qp_state(qp) != RI_QPS_RTS)
+        qp_settle(qp);
     return status;
 }
 
@@ -661,9 +782,6 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, str
         }
         wqe->cookie = wr->cookie;
         wqe->flags = (uint16_t)wr->flags;
-        wqe->wc_flags = 0;
-        wqe->vendor_error = 0;
-        atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
         wq_publish(&qp->rq);
     }
     spinlock_unlock(&qp->rq.posting);

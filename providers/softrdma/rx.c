@@ -24,9 +24,17 @@ struct fault {
     uint16_t value; /* Terminate to send */
     enum ri_event_type event;
     const char *detail;
+    struct wqe *wqe; /* the receive or Read that fails by it, or NULL */
+    enum ri_wc_status status;
 };
 
-#define FAULT(...) (*fault = (struct fault){__VA_ARGS__}, false)
+static bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status status, uint16_t value,
+                 enum ri_event_type event, const char *detail)
+{
+    *fault = (struct fault){value, event, detail, wqe, status};
+    return false;
+}
+#define FAULT(value, event, detail) fail(fault, NULL, RI_WC_SUCCESS, value, event, detail)
 
 /* --- placement --- */
 
@@ -109,19 +117,16 @@ static struct wqe *current_receive(struct qp *qp)
 }
 
 /* The receive under way completes; the queue moves on. */
-static void finish_receive(struct qp *qp, enum ri_wc_status status, uint32_t octets, uint16_t value)
+static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
 {
-    struct wqe *wqe = current_receive(qp);
-
-    wqe->vendor_error = value;
-    wqe_finish(wqe, status, octets);
+    wqe_finish(wqe, RI_WC_SUCCESS, octets);
     atomic_store_explicit(&qp->rq.next,
                           atomic_load_explicit(&qp->rq.next, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     qp->message_open = false;
 }
 
-/* MSN and buffer (C-070..C-072), or that the segment goes on with the message under way (C-076). */
+/* MSN and buffer (C-070..C-072), or the message under way. */
 static bool match_message(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->expect_send_msn);
@@ -132,10 +137,6 @@ static bool match_message(struct qp *qp, const struct rdmap_segment *segment, st
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE, "a Send came and no receive is posted");
     if (distance > 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
-    if (qp->message_open && qp->message_opcode != segment->opcode) {
-        finish_receive(qp, RI_WC_LOCAL_QP, 0, TERMINATE_OPCODE);
-        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "the opcode changes inside a message");
-    }
     if (!qp->message_open) {
         qp->message_open = true;
         qp->message_opcode = (uint8_t)segment->opcode;
@@ -144,11 +145,21 @@ static bool match_message(struct qp *qp, const struct rdmap_segment *segment, st
     return true;
 }
 
-static bool receive_fault(struct qp *qp, enum ri_wc_status status, struct fault *fault, uint16_t value,
-                          enum ri_event_type event, const char *detail)
+#define RECEIVE_FAULT(status, value, event, detail) fail(fault, wqe, status, value, event, detail)
+
+/* Send with Invalidate: no QP can enable it yet, so it ends at C-121 at the latest. */
+static bool refuse_invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fault *fault)
 {
-    finish_receive(qp, status, 0, value);
-    return FAULT(value, event, detail);
+    uint8_t *memory;
+    uint16_t value = TERMINATE_R_ACCESS;
+
+    switch (stag_check(&qp->rnic->stags, stag, qp->pd, 0, 0, 0, &memory, NULL)) {
+    case STAG_INVALID: value = TERMINATE_R_STAG; break;
+    case STAG_PD: value = TERMINATE_R_INVALIDATE; break;
+    default: break;
+    }
+    return RECEIVE_FAULT(RI_WC_REMOTE_INVALID_REQUEST, value, RI_EVENT_INVALIDATE_ACCESS,
+                         "Send with Invalidate is not enabled here");
 }
 
 static bool on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
@@ -160,22 +171,24 @@ static bool on_send(struct qp *qp, const struct rdmap_segment *segment, struct f
         return false;
     wqe = current_receive(qp);
     if (offset > wqe->length || offset != qp->message_received)
-        return receive_fault(qp, RI_WC_LOCAL_LENGTH, fault, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
                              "message offset out of order");
     if (octets > wqe->length - offset)
-        return receive_fault(qp, RI_WC_LOCAL_LENGTH, fault, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
                              "message longer than the receive");
+    if (qp->message_opcode != segment->opcode)
+        return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
+                             "the opcode changes inside a message");
     if (!scatter(qp, wqe, offset, segment->payload, octets))
-        return receive_fault(qp, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
+        return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
                              "receive buffer is not usable");
     qp->message_received += octets;
     if (!segment->hdr.last)
         return true;
-    if (segment->op->invalidates) /* no QP can enable it yet: C-121 */
-        return receive_fault(qp, RI_WC_REMOTE_INVALID_REQUEST, fault, TERMINATE_R_ACCESS,
-                             RI_EVENT_INVALIDATE_ACCESS, "Send with Invalidate is not enabled here");
+    if (segment->op->invalidates)
+        return refuse_invalidate(qp, wqe, segment->hdr.ulp_word, fault);
     wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
-    finish_receive(qp, RI_WC_SUCCESS, qp->message_received, 0);
+    finish_receive(qp, wqe, qp->message_received);
     qp->expect_send_msn++;
     atomic_fetch_add_explicit(&qp->received_messages, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&qp->received_octets, qp->message_received, memory_order_relaxed);
@@ -203,20 +216,23 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
     return true;
 }
 
-/* Requests taken and not yet answered may be IRD; a ready-to-receive Read has a place beside them. */
+/* Requests taken and not yet answered may be IRD. A ready-to-receive Read (C-042), the very first FPDU and of no length, needs
+ * neither IRD nor the QP's leave. */
 static bool on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
     uint32_t waiting = in - atomic_load_explicit(&qp->ird_out, memory_order_acquire);
     struct rdmap_read_req request;
+    bool rtr;
 
     if (segment->hdr.msn != qp->expect_read_msn)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Read Request out of order");
     rdmap_get_read_req(segment->payload, &request);
     if (waiting >= (qp->ird ? qp->ird : 1u))
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "more RDMA Reads than IRD");
-    if (request.size && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
-        return FAULT(TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION, "RDMA Read is not enabled here");
+    rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
+    if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
+        return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;
     qp->ird_ring[in & (qp->ird_size - 1)] = (struct inbound_read){
@@ -237,13 +253,9 @@ static bool on_read_request(struct qp *qp, const struct rdmap_segment *segment, 
 static bool response_fault(struct qp *qp, const struct outstanding_read *read, enum ri_wc_status status,
                            struct fault *fault, uint16_t value, const char *detail)
 {
-    if (!read->rtr) {
-        struct wqe *wqe = wq_slot(&qp->sq, read->index);
+    struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 
-        wqe->vendor_error = value;
-        wqe_finish(wqe, status, 0);
-    }
-    return FAULT(value, RI_EVENT_RESPONSE_ERROR, detail);
+    return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
 }
 
 static void finish_read(struct qp *qp, const struct outstanding_read *read)
@@ -255,6 +267,7 @@ static void finish_read(struct qp *qp, const struct outstanding_read *read)
     atomic_store_explicit(&qp->ord_out,
                           atomic_load_explicit(&qp->ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst); /* see must_wait() in tx.c */
     if (wq_pending(&qp->sq))
         atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
 }
@@ -295,37 +308,44 @@ static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment,
 
 /* --- Terminate received, stage 13 --- */
 
-/* The oldest Read is the cause where the peer names a Read Request of ours. */
-static void blame_read(struct qp *qp, const struct terminate_info *info)
+static bool same_read(const struct outstanding_read *read, const struct rdmap_read_req *request)
 {
-    uint32_t out = atomic_load(&qp->ord_out);
-    struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
-    struct wqe *wqe;
+    return read->sink_stag == request->sink_stag && read->sink_to == request->sink_to &&
+           read->size == request->size;
+}
 
-    if (!info->rdma_hdr || out == atomic_load(&qp->ord_in) || read->rtr)
-        return;
-    wqe = wq_slot(&qp->sq, read->index);
-    wqe->vendor_error = info->value;
-    wqe_finish(wqe, info->value >> 8 == 0x01 ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION, 0);
+/* The Read whose Request the peer sends back; the oldest one where it sends too little to tell. */
+static struct wqe *blamed_read(struct qp *qp, const struct terminate_info *info)
+{
+    uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = out;
+    const struct outstanding_read *read;
+    struct rdmap_read_req request;
+
+    if (!info->rdma_hdr || out == in)
+        return NULL;
+    if (info->rdma_hdr_len >= RDMAP_READ_REQ_LEN) {
+        rdmap_get_read_req(info->rdma_hdr, &request);
+        while (at != in && !same_read(&qp->ord_ring[at & (qp->ord_size - 1)], &request))
+            at++;
+    }
+    read = &qp->ord_ring[(at == in ? out : at) & (qp->ord_size - 1)];
+    return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 }
 
 static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
 {
     struct terminate_info info = {.value = 0x01FF};
-    struct qp_end end = {.event = RI_EVENT_TERMINATE_RECEIVED, .state = RI_QPS_ERROR};
+    struct qp_end end = {.event = RI_EVENT_TERMINATE_RECEIVED, .state = RI_QPS_ERROR,
+                         .terminate_received = true, .terminate = segment->payload};
 
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
-        blame_read(qp, &info);
+        end.wqe = blamed_read(qp, &info);
+    end.status = info.value >> 8 == 0x01 ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
+    end.terminate_length = segment->payload_len < sizeof(qp->terminate) ? segment->payload_len
+                                                                        : (uint32_t)sizeof(qp->terminate);
     end.terminate_value = info.value;
     end.detail = terminate_text(info.value);
-    if (!qp_end(qp, &end))
-        return;
-    spinlock_lock(&qp->state_lock);
-    qp->terminate_length = segment->payload_len < sizeof(qp->terminate)
-                               ? segment->payload_len
-                               : (uint32_t)sizeof(qp->terminate);
-    memcpy(qp->terminate, segment->payload, qp->terminate_length);
-    spinlock_unlock(&qp->state_lock);
+    qp_end(qp, &end);
 }
 
 /* --- one FPDU --- */
@@ -335,8 +355,8 @@ static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struc
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
     const struct terminate_cause cause = {fpdu->ulpdu, fpdu->ulpdu_len, fpdu->ulpdu_len, NULL};
     struct qp_end end = {.event = fault->event, .state = RI_QPS_TERMINATE, .send_terminate = true,
-                         .terminate_value = fault->value, .terminate = payload,
-                         .detail = fault->detail};
+                         .terminate_value = fault->value, .terminate = payload, .heard = true,
+                         .wqe = fault->wqe, .status = fault->status, .detail = fault->detail};
 
     end.terminate_length = (uint32_t)terminate_build(payload, fault->value, &cause);
     qp_end(qp, &end);
@@ -356,6 +376,36 @@ static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct 
     }
 }
 
+/* A Terminate without its L bit ends the stream as any other: no Terminate answers it (C-142). */
+static bool is_terminate(enum rdmap_result result, const struct mpa_fpdu *fpdu, struct rdmap_segment *segment)
+{
+    const uint8_t *ulpdu = fpdu->ulpdu;
+
+    if (result == RDMAP_OK)
+        return segment->opcode == RDMAP_TERMINATE;
+    if (result != RDMAP_ERR_L || (ulpdu[1] & RDMAP_CTRL_OP) != RDMAP_TERMINATE)
+        return false;
+    segment->opcode = RDMAP_TERMINATE;
+    segment->payload = ulpdu + DDP_UNTAGGED_LEN;
+    segment->payload_len = fpdu->ulpdu_len - DDP_UNTAGGED_LEN;
+    return true;
+}
+
+static enum ri_event_type event_of(enum rdmap_result result)
+{
+    switch (result) {
+    case RDMAP_ERR_MIN:
+    case RDMAP_ERR_HDR_TAGGED:
+    case RDMAP_ERR_HDR_UNTAGGED:
+        return RI_EVENT_INTEGRITY;
+    case RDMAP_ERR_OPCODE:
+    case RDMAP_ERR_T:
+        return RI_EVENT_BAD_OPCODE;
+    default:
+        return RI_EVENT_REMOTE_OPERATION;
+    }
+}
+
 /* Stages 4 to 6 that need no state. */
 static bool check_segment(struct qp *qp, const struct mpa_fpdu *fpdu, struct rdmap_segment *segment,
                           struct fault *fault)
@@ -367,16 +417,14 @@ static bool check_segment(struct qp *qp, const struct mpa_fpdu *fpdu, struct rdm
         return FAULT(mpa_terminate_value(framing), RI_EVENT_INTEGRITY,
                      framing == MPA_ERR_CRC ? "CRC error" : "FPDU of impossible length");
     result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, 0, segment);
-    if (result == RDMAP_OK && segment->opcode == RDMAP_TERMINATE)
+    if (is_terminate(result, fpdu, segment))
         return true; /* whatever its queue: the stream has ended (C-142) */
     if (result == RDMAP_OK)
         result = rdmap_check_queue(segment, 0);
     if (result == RDMAP_OK)
         result = rdmap_check_payload(segment);
     if (result != RDMAP_OK)
-        return FAULT(rdmap_terminate_value(result),
-                     result == RDMAP_ERR_OPCODE ? RI_EVENT_BAD_OPCODE : RI_EVENT_REMOTE_OPERATION,
-                     rdmap_result_text(result));
+        return FAULT(rdmap_terminate_value(result), event_of(result), rdmap_result_text(result));
     return true;
 }
 
@@ -404,12 +452,12 @@ static bool on_fpdu(struct qp *qp, const struct mpa_fpdu *fpdu)
         on_terminate(qp, &segment);
         return false;
     }
-    if (atomic_load_explicit(&qp->holding, memory_order_relaxed))
-        first_fpdu(qp);
     if (!dispatch(qp, &segment, &fault)) {
         end_by_fault(qp, fpdu, &fault);
         return false;
     }
+    if (atomic_load_explicit(&qp->holding, memory_order_relaxed))
+        first_fpdu(qp);
     return true;
 }
 
@@ -433,26 +481,22 @@ static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pie
     return 0;
 }
 
-static bool keep_rest(struct stream *stream, const uint8_t *octets, size_t length)
+/* Requests whose outcome is known and that only wait to be retired do not count. */
+static bool unfinished_request(struct wq *wq)
 {
-    uint8_t *room;
+    uint32_t posted = atomic_load(&wq->posted), index;
+    bool unfinished = false;
 
-    if (length > stream->rest_room) {
-        room = realloc(stream->rest, length);
-        if (!room)
-            return false;
-        stream->rest = room;
-        stream->rest_room = (uint32_t)length;
-    }
-    memcpy(stream->rest, octets, length);
-    stream->rest_length = (uint32_t)length;
-    return true;
+    spinlock_lock(&wq->retire);
+    for (index = atomic_load(&wq->done); index != posted && !unfinished; index++)
+        unfinished = !atomic_load(&wq_slot(wq, index)->done);
+    spinlock_unlock(&wq->retire);
+    return unfinished;
 }
 
 static bool work_outstanding(struct qp *qp)
 {
-    return atomic_load(&qp->sq.done) != atomic_load(&qp->sq.posted) ||
-           atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
+    return unfinished_request(&qp->sq) || atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
            atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
 }
 
@@ -462,7 +506,7 @@ static void on_end(struct qp *qp, struct stream *stream)
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
     struct qp_end end = {.event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR};
 
-    stream->input_ended = true;
+    atomic_store(&stream->input_ended, true);
     if (stream->rest_length) {
         end.event = RI_EVENT_LLP_LOST;
         end.detail = "the peer closed inside an FPDU";
@@ -475,17 +519,57 @@ static void on_end(struct qp *qp, struct stream *stream)
     qp_end(qp, &end);
 }
 
-static void on_failure(struct qp *qp, struct stream *stream, ssize_t error)
+static void on_failure(struct qp *qp, struct stream *stream, int error)
 {
+    bool reset = error == ECONNRESET || error == EPIPE;
     const struct qp_end end = {
-        .event = error == -ECONNRESET ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_LOST,
+        .event = reset ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_LOST,
         .state = RI_QPS_ERROR,
         .lost = true,
-        .detail = error == -ECONNRESET ? "the peer reset the connection" : "the connection is lost",
+        .detail = reset ? "the peer reset the connection" : "the connection is lost",
     };
 
-    stream->input_ended = true;
+    atomic_store(&stream->input_ended, true);
     qp_end(qp, &end);
+}
+
+/* Nothing was read: not now, the end, or an error; or the send side found one, and what came before it has been read.
+ * True: the stream has ended. */
+static bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
+{
+    int error = atomic_load(&qp->tx_error);
+
+    if (got < 0 && got != -EAGAIN)
+        on_failure(qp, stream, (int)-got);
+    else if (error)
+        on_failure(qp, stream, error);
+    else if (got == 0)
+        on_end(qp, stream);
+    else
+        return false;
+    return true;
+}
+
+static bool keep_rest(struct stream *stream, const uint8_t *octets, size_t length)
+{
+    uint8_t *room;
+
+    if (length > stream->rest_room) {
+        room = realloc(stream->rest, length);
+        if (!room)
+            return false;
+        stream->rest = room;
+        stream->rest_room = (uint32_t)length;
+    }
+    if (length) {
+        memcpy(stream->rest, octets, length);
+    } else if (stream->rest_room > REST_KEPT) {
+        free(stream->rest);
+        stream->rest = NULL;
+        stream->rest_room = 0;
+    }
+    stream->rest_length = (uint32_t)length;
+    return true;
 }
 
 static uint32_t receive(struct qp *qp, struct stream *stream)
@@ -495,25 +579,20 @@ static uint32_t receive(struct qp *qp, struct stream *stream)
     uint32_t pieces = 0;
     ssize_t got = 0;
 
-    if (!stream->rest_fresh)
+    if (!stream->rest_fresh) {
         got = stream->llp->receive(stream, ring + before, RX_RING_OCTETS - before);
-    if (got == -EAGAIN)
-        return 0;
-    if (got < 0 || (got == 0 && !stream->rest_fresh)) {
-        if (got < 0)
-            on_failure(qp, stream, got);
-        else
-            on_end(qp, stream);
-        return 1;
+        if (got <= 0)
+            return on_nothing(qp, stream, got);
     }
     if (before)
         memcpy(ring, stream->rest, before);
     stream->rest_fresh = false;
-    stream->rest_length = 0;
     length = before + (size_t)got;
     left = parse(qp, ring, length, &pieces);
-    if (left && !keep_rest(stream, ring + length - left, left))
-        on_failure(qp, stream, -ENOMEM);
+    if ((before || left) && !keep_rest(stream, ring + length - left, left))
+        on_failure(qp, stream, ENOMEM);
+    if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
+        lane_mark_ready(stream); /* to the end of what can be read */
     return pieces;
 }
 
@@ -524,8 +603,10 @@ uint32_t rx_run(struct stream *stream, uint32_t budget)
     bool ended;
 
     (void)budget;
-    if (!spinlock_try(&stream->rx))
+    if (!spinlock_try(&stream->rx)) {
+        lane_mark_ready(stream); /* why it was ready may not be seen again */
         return 0;
+    }
     qp = stream->qp;
     if (stream->state == STREAM_CLOSING)
         stream_continue_close(stream, &ended);

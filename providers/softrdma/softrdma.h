@@ -382,9 +382,9 @@ struct qp_end {
     enum ri_event_type event;   /* 0: told later (orderly close) */
     enum ri_qp_state state;     /* TERMINATE, CLOSING or ERROR */
     bool lost;                  /* the socket is dead, or has to be reset */
-    bool send_terminate;
+    bool send_terminate, terminate_received;
     uint16_t terminate_value;
-    const void *terminate;      /* payload to send */
+    const void *terminate;      /* payload to send, or that was received; up to 56 octets */
     uint32_t terminate_length;
     bool heard;                 /* the peer has sent an FPDU: a responder may speak */
     struct wqe *wqe;            /* the request that fails by it, or NULL; all others are flushed */

@@ -217,6 +217,8 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     spinlock_unlock(&lane->lock);
     stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
     host->timer_set(host, lane->base.context, &stream->timer);
+    if (atomic_load(&stream->input_ended))
+        watch_again(stream);
     stream_continue_close(stream, &ended);
 }
 

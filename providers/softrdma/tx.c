@@ -6,14 +6,18 @@
  * who finds it raised leaves: the one inside subtracts, when it has done its work, what it had seen, and works again if
  * more came meanwhile. So a request that was appended (release) before the raise is seen by the one inside: either it
  * reads the raised counter and looks at the queue again, or it had subtracted to 0 before and the newcomer is inside.
+ * Nobody stays inside for ever: after TX_ROUNDS batches the rest is left to the lane. Control verbs come in alone (tx_enter),
+ * so that what they change does not change under somebody's feet.
  *
  * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers and small
  * payload), the consumer's memory (large payload of Sends and Writes) and the bounce buffer (Read Response payload, copied
  * and summed in one pass because its source may legally change meanwhile). A new batch is built when the last one is
- * in the socket. A request is complete when the socket took its last octet.
+ * in the socket. A request is complete when the socket took its last octet. Memory of the consumer is named by a batch only
+ * while it is registered: deregistering copies what is still to go (tx_detach).
  *
- * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, Read Responses, requests. A responder
- * holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
+ * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read Responses and requests, which
+ * take turns at being first. A message that was begun is finished before anything else is sent: some receivers take
+ * no segments of another message in between. A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -52,6 +56,7 @@ void tx_close(struct qp *qp)
     free(qp->batch.iov);
     free(qp->batch.arena);
     free(qp->batch.bounce);
+    free(qp->batch.own);
 }
 
 static void batch_reset(struct tx_batch *batch)
@@ -59,6 +64,10 @@ static void batch_reset(struct tx_batch *batch)
     batch->count = batch->first = 0;
     batch->octets = 0;
     batch->arena_used = batch->bounce_used = 0;
+    if (batch->own) {
+        free(batch->own);
+        batch->own = NULL;
+    }
 }
 
 /* Room for one more segment of any shape? */
@@ -262,32 +271,39 @@ static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
     return true;
 }
 
-/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers. */
+/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers. Elements of no length
+ * go. */
 static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 {
     bool read = wqe->opcode == RI_WR_RDMA_READ;
+    uint32_t kept = 0;
 
     for (uint32_t i = 0; i < wqe->num_sge; i++) {
-        struct ri_sge *sge = &wqe->sges[i];
+        struct ri_sge sge = wqe->sges[i];
         uint8_t *memory;
 
-        if (!sge->length)
+        if (!sge.length)
             continue;
-        if (stag_check(&qp->rnic->stags, sge->lkey, qp->pd,
-                       read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge->addr, sge->length,
-                       &memory, NULL) != STAG_OK)
+        if (stag_check(&qp->rnic->stags, sge.lkey, qp->pd,
+                       read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr, sge.length, &memory,
+                       NULL) != STAG_OK)
             return RI_WC_LOCAL_PROTECTION;
         if (!read)
-            sge->addr = (uintptr_t)memory;
+            sge.addr = (uintptr_t)memory;
+        wqe->sges[kept++] = sge;
     }
+    wqe->num_sge = kept;
     return read && !qp->ord ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
 }
 
 /* Fences, and the depth of outstanding Reads (C: 5040 6.1): later requests wait too. */
 static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    uint32_t reads = reads_outstanding(qp);
+    uint32_t reads;
 
+    if (!(wqe->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE)) && wqe->opcode != RI_WR_RDMA_READ)
+        return true;
+    reads = reads_outstanding(qp);
     if ((wqe->flags & RI_WR_READ_FENCE) && reads)
         return false;
     if ((wqe->flags & RI_WR_LOCAL_FENCE) && (reads || qp->sq_sent != index))
@@ -295,15 +311,24 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     return wqe->opcode != RI_WR_RDMA_READ || !qp->ord || reads < qp->ord;
 }
 
+/* Who stalls looks once more behind a fence, finish_read() has one between taking a Read off and looking at the queue: one of
+ * the two sees the other. */
+static bool must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    if (may_start(qp, wqe, index))
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return !may_start(qp, wqe, index);
+}
+
 static void end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
     struct qp_end end = {.event = RI_EVENT_LOCAL_ERROR, .state = RI_QPS_TERMINATE,
-                         .send_terminate = true, .terminate = payload,
+                         .send_terminate = true, .terminate = payload, .wqe = wqe, .status = status,
                          .detail = "a work request failed locally"};
 
     end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
-    wqe_finish(wqe, status, 0);
     qp_end(qp, &end);
 }
 
@@ -311,7 +336,7 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum ri_wc_status status;
 
-    if (!may_start(qp, wqe, index))
+    if (must_wait(qp, wqe, index))
         return false;
     status = check_local(qp, wqe);
     if (status != RI_WC_SUCCESS) {
@@ -321,9 +346,6 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     qp->message_begun = true;
     qp->message_offset = 0;
     qp->cursor_sge = qp->cursor_offset = 0;
-    /* Elements of no length in front would give empty pieces. */
-    while (wqe->length && !wqe->sges[qp->cursor_sge].length)
-        qp->cursor_sge++;
     return true;
 }
 
@@ -348,6 +370,10 @@ static void build_requests(struct qp *qp)
 
         if (!qp->message_begun && !begin_message(qp, wqe, index))
             return;
+        if (__builtin_expect(qp->source_gone, 0)) {
+            end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+            return;
+        }
         if (!next_segment(qp, wqe, index))
             continue;
         wqe->end = qp->position;
@@ -453,7 +479,8 @@ static void build_responses(struct qp *qp)
                 return;
             if (!response_segment(qp, read))
                 return;
-        } while (read->sent != read->size);
+            qp->response_begun = read->sent != read->size;
+        } while (qp->response_begun);
         atomic_store_explicit(&qp->ird_out, ++out, memory_order_release);
     }
 }
@@ -484,47 +511,77 @@ static void build_rtr(struct qp *qp)
     qp->rtr_to_send = RI_RTR_NONE;
 }
 
+/* The path may change: looked at from time to time. */
+static void learn_mulpdu(struct qp *qp)
+{
+    qp->mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
+                                            : mpa_mulpdu(qp->stream->llp->emss(qp->stream), false);
+    qp->learn_at = qp->position + MULPDU_OCTETS;
+}
+
+/* Responses and requests; what was begun goes on first. */
+static void build_messages(struct qp *qp)
+{
+    bool requests = qp->message_begun || (qp->requests_first && !qp->response_begun);
+
+    if (requests)
+        build_requests(qp);
+    if (!qp->message_begun)
+        build_responses(qp);
+    if (!requests && !qp->response_begun)
+        build_requests(qp);
+    qp->requests_first = !requests;
+}
+
 static bool build(struct qp *qp)
 {
     batch_reset(&qp->batch);
+    if (qp->position >= qp->learn_at)
+        learn_mulpdu(qp);
     if (qp->rtr_to_send)
         build_rtr(qp);
-    if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
-        atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
+    if (atomic_load_explicit(&qp->holding, memory_order_acquire))
         build_responses(qp);
-    if (!atomic_load_explicit(&qp->holding, memory_order_acquire))
+    else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
+             atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
+        build_messages(qp);
+    else
         build_requests(qp);
     return qp->batch.octets != 0;
 }
 
 /* --- start --- */
 
-static void learn_mulpdu(struct qp *qp)
+static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handover *handover)
 {
-    qp->mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
-                                            : mpa_mulpdu(qp->stream->llp->emss(qp->stream), false);
+    size_t length = handover->last_message_length;
+
+    if (!length)
+        return RI_OK;
+    qp->batch.own = malloc(length);
+    if (!qp->batch.own)
+        return RI_ERR_NO_RESOURCES;
+    memcpy(qp->batch.own, handover->last_message, length);
+    batch_add(&qp->batch, qp->batch.own, length);
+    qp->position = length;
+    return RI_OK;
 }
 
-void tx_start(struct qp *qp, const struct ri_llp_handover *handover)
+enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
 {
     batch_reset(&qp->batch);
     qp->crc = handover->crc;
     qp->send_msn = qp->read_msn = 1;
     qp->position = qp->accepted = 0;
-    qp->message_begun = false;
-    qp->tx_failed = false;
+    qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
+    atomic_store(&qp->tx_error, 0);
     qp->sq_sent = atomic_load(&qp->sq.next);
     atomic_store(&qp->holding, !handover->initiator);
     qp->rtr_to_send = RI_RTR_NONE;
     if (handover->initiator)
         qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
     learn_mulpdu(qp);
-    if (handover->last_message_length) {
-        memcpy(qp->batch.arena, handover->last_message, handover->last_message_length);
-        batch_add(&qp->batch, qp->batch.arena, handover->last_message_length);
-        qp->batch.arena_used = (uint32_t)handover->last_message_length;
-        qp->position = handover->last_message_length;
-    }
+    return add_last_message(qp, handover);
 }
 
 /* --- the socket --- */
@@ -571,8 +628,8 @@ static bool transmit(struct qp *qp)
                                      (int)(batch->count - batch->first));
 
     if (sent < 0 && sent != -EAGAIN) {
-        qp->tx_failed = true; /* the receive side finds out why, after what can still be read */
-        lane_mark_ready(stream);
+        atomic_store(&qp->tx_error, (int)-sent); /* the receive side ends it, after what can still be read */
+        lane_call(stream);
         return false;
     }
     if (sent > 0) {
@@ -624,13 +681,12 @@ uint8_t *tx_take_tail(struct qp *qp, size_t *length)
     return tail;
 }
 
-/* The QP has left RTS: the stream goes on alone, both queues are flushed. Inside tx. */
-static void tx_stop(struct qp *qp)
+void tx_stop(struct qp *qp)
 {
     struct stream *stream = qp->stream;
     enum ri_qp_state state = qp_state(qp);
     size_t length = 0;
-    uint8_t *tail = qp->lost || qp->tx_failed ? NULL : tx_take_tail(qp, &length);
+    uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
 
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)
@@ -647,17 +703,100 @@ static void tx_stop(struct qp *qp)
     spinlock_unlock(&stream->rx);
 }
 
+/* --- memory that goes away --- */
+
+static bool touches(const struct memory_range *range, const void *octets, size_t length)
+{
+    uintptr_t at = (uintptr_t)octets, start = (uintptr_t)range->memory;
+
+    return length && at < start + range->length && start < at + length;
+}
+
+/* What is still to go of the batch moves to memory of its own. False: there is none. */
+static bool own_batch(struct tx_batch *batch)
+{
+    uint8_t *own = malloc(batch->octets);
+    size_t used = 0;
+
+    if (!own)
+        return false;
+    for (uint32_t i = batch->first; i < batch->count; i++) {
+        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+        used += batch->iov[i].iov_len;
+    }
+    free(batch->own);
+    batch->own = own;
+    batch->iov[0] = (struct iovec){own, used};
+    batch->first = 0;
+    batch->count = 1;
+    return true;
+}
+
+static void detach_batch(struct qp *qp, const struct memory_range *range)
+{
+    static const struct qp_end end = {.event = RI_EVENT_LLP_LOST, .state = RI_QPS_ERROR, .lost = true,
+                                      .detail = "no memory for the output of a deregistered region"};
+    struct tx_batch *batch = &qp->batch;
+    bool touched = false;
+
+    for (uint32_t i = batch->first; i < batch->count && !touched; i++)
+        touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
+    if (!touched || own_batch(batch))
+        return;
+    batch_reset(batch); /* nothing may follow what is missing */
+    atomic_store(&qp->tx_error, ENOMEM);
+    qp_end(qp, &end);
+}
+
+/* The message under way cannot go on if it would read there. */
+static void detach_message(struct qp *qp, const struct memory_range *range)
+{
+    const struct wqe *wqe = wq_slot(&qp->sq, atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
+
+    if (!qp->message_begun || wqe->opcode == RI_WR_RDMA_READ)
+        return;
+    for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
+        if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
+            qp->source_gone = true;
+}
+
+void tx_detach(struct qp *qp, void *range)
+{
+    tx_enter(qp);
+    if (qp->stream && !qp->stopped) {
+        detach_batch(qp, range);
+        detach_message(qp, range);
+    }
+    tx_leave(qp);
+    tx_kick(qp);
+    qp_settle(qp);
+}
+
 /* --- inside --- */
+
+/* False: more is left, and can go now. */
+static bool write_batches(struct qp *qp)
+{
+    for (uint32_t round = 0; qp->batch.octets || build(qp); round++) {
+        if (round == TX_ROUNDS)
+            return false;
+        if (!transmit(qp))
+            return true;
+    }
+    return true;
+}
 
 static void tx_work(struct qp *qp)
 {
-    if (qp_state(qp) == RI_QPS_RTS && !qp->tx_failed) {
-        while (qp->batch.octets || build(qp)) {
-            if (!transmit(qp))
-                break;
-        }
+    enum ri_qp_state state = qp_state(qp);
+
+    if (state == RI_QPS_RTS && !atomic_load_explicit(&qp->tx_error, memory_order_relaxed) && !write_batches(qp)) {
+        atomic_store(&qp->tx_wanted, true);
+        lane_call(qp->stream);
     }
-    if (qp_state(qp) == RI_QPS_RTS || qp_state(qp) == RI_QPS_IDLE) {
+    if (state == RI_QPS_RTS)
+        state = qp_state(qp);
+    if (state == RI_QPS_RTS || state == RI_QPS_IDLE) {
         qp_retire(qp, &qp->sq);
         return;
     }
@@ -671,25 +810,48 @@ static void tx_work(struct qp *qp)
     qp_retire(qp, &qp->rq);
 }
 
-void tx_kick(struct qp *qp)
+/* Take off what was seen; what came meanwhile is work. */
+static void leave(struct qp *qp)
 {
-    unsigned int seen = 1;
+    unsigned int seen = 1, left;
 
-    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
-        return;
-    for (;;) {
-        unsigned int left;
-
-        tx_work(qp);
-        left = atomic_fetch_sub(&qp->tx_requests, seen) - seen;
-        if (!left)
-            return;
+    while ((left = atomic_fetch_sub(&qp->tx_requests, seen) - seen)) {
         seen = left;
+        tx_work(qp);
     }
 }
 
-void tx_wait_idle(struct qp *qp)
+void tx_kick(struct qp *qp)
 {
-    while (atomic_load(&qp->tx_requests))
+    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
+        return;
+    tx_work(qp);
+    leave(qp);
+}
+
+void tx_enter(struct qp *qp)
+{
+    unsigned int nobody = 0;
+
+    while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
+        nobody = 0;
         sched_yield();
+    }
+}
+
+void tx_leave(struct qp *qp)
+{
+    leave(qp);
+}
+
+/* Inside, because the stream stays only there. */
+void tx_defer(struct qp *qp)
+{
+    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
+        return;
+    if (qp_state(qp) != RI_QPS_RTS)
+        tx_work(qp);
+    else if (!atomic_exchange(&qp->tx_wanted, true))
+        lane_call(qp->stream);
+    leave(qp);
 }

@@ -273,8 +273,14 @@ void fake_host_close(struct fake_host *fake, bool force)
     uint64_t end = tc_deadline(20000);
     enum ri_status status;
 
-    while ((status = fake->privileged.close(fake->rnic, force)) == RI_ERR_AGAIN && !tc_expired(end))
-        fake_host_sleep(fake, fake_host_run(fake, NULL), tc_remaining_ms(end));
+    while ((status = fake->privileged.close(fake->rnic, force)) == RI_ERR_AGAIN && !tc_expired(end)) {
+        uint32_t pieces = fake_host_run(fake, NULL);
+
+        status = fake->privileged.close(fake->rnic, force);
+        if (status != RI_ERR_AGAIN)
+            break;
+        fake_host_sleep(fake, pieces, tc_remaining_ms(end));
+    }
     ck_assert_msg(status == RI_OK, "close: %s", ri_status_name(status));
     fake->rnic = NULL;
     ck_assert_ptr_null(fake->watches);

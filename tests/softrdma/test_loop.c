@@ -564,14 +564,13 @@ END_TEST
 /* The socket takes little at a time: FPDUs are cut anywhere and go on where they were. */
 START_TEST(partial_writes)
 {
-    const uint32_t size = 3 << 20;
+    const uint32_t size = 1 << 20;
     struct region from, to, sink;
     int fds[2], little = 4096;
 
     rig_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
-        ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
         side_open(&rig, &rig.side[i], NULL);
         side_start(&rig.side[i], fds[i], i == 0, &plain);
     }

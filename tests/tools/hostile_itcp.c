@@ -81,21 +81,66 @@ static void raw(const void *bytes, size_t length)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-static void absolute(void) { tell(COPY_FILE, "/tmp/hostile", 1); }
-static void dotdot(void) { tell(COPY_FILE, "../hostile", 1); }
-static void dotdot_alone(void) { tell(COPY_FILE, "..", 1); }
-static void dotdot_inside(void) { tell(COPY_FILE, "tree/../../hostile", 1); }
-static void dot(void) { tell(COPY_FILE, "./hostile", 1); }
-static void no_name(void) { tell(COPY_FILE, "", 1); }
-static void double_slash(void) { tell(COPY_FILE, "tree//hostile", 1); }
-static void slash_behind(void) { tell(COPY_FILE, "hostile/", 1); }
-static void no_parent(void) { tell(COPY_FILE, "nosuchdir/hostile", 1); }
-static void file_as_parent(void) { tell(COPY_FILE, "empty/hostile", 1); }
-static void directory_outside(void) { tell(COPY_DIR, "../hostile", 0); }
-static void directory_end_outside(void) { tell(COPY_DIR_END, "..", 0); }
-static void directory_root(void) { tell(COPY_DIR, "/hostile", 0); }
-static void larger_than_disk(void) { tell(COPY_FILE, "hostile", INT64_MAX); }
-static void negative_size(void) { tell(COPY_FILE, "hostile", UINT64_MAX); }
+static void absolute(void)
+{
+    tell(COPY_FILE, "/tmp/hostile", 1);
+}
+static void dotdot(void)
+{
+    tell(COPY_FILE, "../hostile", 1);
+}
+static void dotdot_alone(void)
+{
+    tell(COPY_FILE, "..", 1);
+}
+static void dotdot_inside(void)
+{
+    tell(COPY_FILE, "tree/../../hostile", 1);
+}
+static void dot(void)
+{
+    tell(COPY_FILE, "./hostile", 1);
+}
+static void no_name(void)
+{
+    tell(COPY_FILE, "", 1);
+}
+static void double_slash(void)
+{
+    tell(COPY_FILE, "tree//hostile", 1);
+}
+static void slash_behind(void)
+{
+    tell(COPY_FILE, "hostile/", 1);
+}
+static void no_parent(void)
+{
+    tell(COPY_FILE, "nosuchdir/hostile", 1);
+}
+static void file_as_parent(void)
+{
+    tell(COPY_FILE, "empty/hostile", 1);
+}
+static void directory_outside(void)
+{
+    tell(COPY_DIR, "../hostile", 0);
+}
+static void directory_end_outside(void)
+{
+    tell(COPY_DIR_END, "..", 0);
+}
+static void directory_root(void)
+{
+    tell(COPY_DIR, "/hostile", 0);
+}
+static void larger_than_disk(void)
+{
+    tell(COPY_FILE, "hostile", INT64_MAX);
+}
+static void negative_size(void)
+{
+    tell(COPY_FILE, "hostile", UINT64_MAX);
+}
 
 static void long_name(void)
 {
@@ -125,9 +170,18 @@ static void deep_name(void)
     tell(COPY_FILE, name, 1);
 }
 
-static void data_first(void) { tell_data(0, 1); }
-static void sum_first(void) { tell(COPY_SUM_IS, "", 0); }
-static void answer_as_request(void) { tell(COPY_GO, "", 0); }
+static void data_first(void)
+{
+    tell_data(0, 1);
+}
+static void sum_first(void)
+{
+    tell(COPY_SUM_IS, "", 0);
+}
+static void answer_as_request(void)
+{
+    tell(COPY_GO, "", 0);
+}
 
 static void sum_early(void)
 {
@@ -194,8 +248,14 @@ static void garbage(void)
     raw(bytes, sizeof(bytes));
 }
 
-static void one_byte(void) { raw("\1", 1); }
-static void nothing(void) { raw("", 0); }
+static void one_byte(void)
+{
+    raw("\1", 1);
+}
+static void nothing(void)
+{
+    raw("", 0);
+}
 
 static void longest(void)
 {
@@ -239,7 +299,10 @@ static void write_at(uint64_t address)
     it_post_rdma_write(conn.ep, &part, 1, 0, (it_dto_flags_t)0, address, welcome.context);
 }
 
-static void write_before_ring(void) { write_at(welcome.address - 1); }
+static void write_before_ring(void)
+{
+    write_at(welcome.address - 1);
+}
 static void write_behind_ring(void)
 {
     write_at(welcome.address + (uint64_t)welcome.chunk * welcome.slots - 4095);
@@ -311,16 +374,36 @@ static const struct hostile_case {
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
+/* An address where nobody listens: bound for as long as the program runs. */
+static struct addrinfo closed_address(struct sockaddr_in *address)
+{
+    socklen_t length = sizeof(*address);
+    int holder = socket(AF_INET, SOCK_STREAM, 0);
+
+    *address = (struct sockaddr_in){ .sin_family = AF_INET };
+    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(holder, (struct sockaddr *)address, length) ||
+        getsockname(holder, (struct sockaddr *)address, &length))
+        abort();
+    return (struct addrinfo){ .ai_family = AF_INET,
+                              .ai_addrlen = length,
+                              .ai_addr = (struct sockaddr *)address };
+}
+
+/* The first address fails: so every case also proves that the second one is tried. */
 static bool meet(const char *host, uint16_t port)
 {
-    struct addrinfo *addresses = address_resolve(host, port);
+    struct addrinfo *addresses = address_resolve(host, port), first;
     uint8_t data[COPY_PRIVATE];
+    struct sockaddr_in closed;
     bool good, rejected;
 
     if (!addresses)
         return false;
-    good = conn_connect(&conn, addresses, ANSWER_US, data, copy_put_hello(data, 0),
-                        chan_rdma_prepare, &chan, &rejected) &&
+    first = closed_address(&closed);
+    first.ai_next = addresses;
+    good = conn_connect(&conn, &first, ANSWER_US, data, copy_put_hello(data, 0), chan_rdma_prepare,
+                        &chan, &rejected) &&
            copy_get_welcome(conn.established.private_data, sizeof(conn.established.private_data),
                             &welcome) &&
            chan_rdma_join(&chan, &welcome);
@@ -330,8 +413,10 @@ static bool meet(const char *host, uint16_t port)
 
 static int run(const struct hostile_case *hostile, const char *host, uint16_t port)
 {
-    static const struct conn_needs needs = { .requests = 1100, .receives = COPY_SLOTS + 8,
-                                             .send_length = COPY_MESSAGE, .reads = 1,
+    static const struct conn_needs needs = { .requests = 1100,
+                                             .receives = COPY_SLOTS + 8,
+                                             .send_length = COPY_MESSAGE,
+                                             .reads = 1,
                                              .remote_write = true };
     struct adapter adapter;
     unsigned got;

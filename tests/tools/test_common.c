@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The parts of the tools that have no connection: numbers, addresses, histogram, pattern, messages, the
- * server's files.
+ * The parts of the tools that have no connection: numbers, addresses, histogram, pattern,
+ * messages, the server's files.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -32,13 +32,26 @@ START_TEST(sizes_are_read)
         bool good;
         uint64_t value;
     } table[] = {
-        { "0", true, 0 },          { "1", true, 1 },         { "64k", true, 65536 },
-        { "64K", true, 65536 },    { "1M", true, 1 << 20 },  { "2MiB", true, 2 << 20 },
-        { "3kB", true, 3072 },     { "7B", true, 7 },        { "1G", true, 1 << 30 },
-        { "", false, 0 },          { "k", false, 0 },        { "-1", false, 0 },
-        { "+1", false, 0 },        { " 1", false, 0 },       { "1 ", false, 0 },
-        { "1x", false, 0 },        { "1kk", false, 0 },      { "1.5M", false, 0 },
-        { "18446744073709551616", false, 0 },                { "18446744073709551615k", false, 0 },
+        { "0", true, 0 },
+        { "1", true, 1 },
+        { "64k", true, 65536 },
+        { "64K", true, 65536 },
+        { "1M", true, 1 << 20 },
+        { "2MiB", true, 2 << 20 },
+        { "3kB", true, 3072 },
+        { "7B", true, 7 },
+        { "1G", true, 1 << 30 },
+        { "", false, 0 },
+        { "k", false, 0 },
+        { "-1", false, 0 },
+        { "+1", false, 0 },
+        { " 1", false, 0 },
+        { "1 ", false, 0 },
+        { "1x", false, 0 },
+        { "1kk", false, 0 },
+        { "1.5M", false, 0 },
+        { "18446744073709551616", false, 0 },
+        { "18446744073709551615k", false, 0 },
         { "99999999999999999999999", false, 0 },
     };
     uint64_t value = 4711;
@@ -79,14 +92,22 @@ START_TEST(hosts_and_ports_are_read)
         const char *text, *host; /* host NULL: refused */
         unsigned port;
     } table[] = {
-        { "host", "host", 7471 },           { "host:80", "host", 80 },
-        { "192.0.2.1:1", "192.0.2.1", 1 },  { "::1", "::1", 7471 },
-        { "[::1]", "::1", 7471 },           { "[::1]:65535", "::1", 65535 },
-        { "fe80::1%lo", "fe80::1%lo", 7471 }, { "[fe80::1%lo]:9", "fe80::1%lo", 9 },
-        { "", NULL, 0 },                    { ":80", NULL, 0 },
-        { "host:", NULL, 0 },               { "host:0", NULL, 0 },
-        { "host:65536", NULL, 0 },          { "host:8o", NULL, 0 },
-        { "[::1", NULL, 0 },                { "[::1]x", NULL, 0 },
+        { "host", "host", 7471 },
+        { "host:80", "host", 80 },
+        { "192.0.2.1:1", "192.0.2.1", 1 },
+        { "::1", "::1", 7471 },
+        { "[::1]", "::1", 7471 },
+        { "[::1]:65535", "::1", 65535 },
+        { "fe80::1%lo", "fe80::1%lo", 7471 },
+        { "[fe80::1%lo]:9", "fe80::1%lo", 9 },
+        { "", NULL, 0 },
+        { ":80", NULL, 0 },
+        { "host:", NULL, 0 },
+        { "host:0", NULL, 0 },
+        { "host:65536", NULL, 0 },
+        { "host:8o", NULL, 0 },
+        { "[::1", NULL, 0 },
+        { "[::1]x", NULL, 0 },
         { "[]:1", NULL, 0 },
     };
 
@@ -106,10 +127,12 @@ END_TEST
 
 START_TEST(names_are_made_printable)
 {
-    char buffer[16];
+    char buffer[32];
 
-    ck_assert_str_eq(tool_printable("a\033[31mb\n", buffer, sizeof(buffer)), "a\\033[31mb");
+    ck_assert_str_eq(tool_printable("a\033[31mb\n", buffer, sizeof(buffer)), "a\\033[31mb\\012");
     ck_assert_str_eq(tool_printable("plain", buffer, sizeof(buffer)), "plain");
+    /* Cut before an escape that does not fit whole. */
+    ck_assert_str_eq(tool_printable("ab\n", buffer, 7), "ab");
 }
 END_TEST
 
@@ -181,8 +204,13 @@ END_TEST
 
 START_TEST(ping_hello_is_checked)
 {
-    struct ping_hello hello = { .op = PING_WRITE, .flags = PING_FLAG_TCP, .size = 77, .seed = 5,
-                                .address = 6, .context = 7 }, got;
+    struct ping_hello hello = { .op = PING_WRITE,
+                                .flags = PING_FLAG_TCP,
+                                .size = 77,
+                                .seed = 5,
+                                .address = 6,
+                                .context = 7 },
+                      got;
     struct tc_rng rng = tc_rng(2);
     uint8_t data[PING_PRIVATE], random[PING_PRIVATE];
     size_t length = ping_put_hello(data, &hello);
@@ -327,8 +355,9 @@ static struct store fresh_store(char folder[4096])
 
 START_TEST(nothing_outside_is_reached)
 {
-    static const char *const names[] = { "/etc/x", "..", "../x", "a/../../x", ".", "./x", "", "/", "//",
-                                         "a//x", "a/", "link/x", "link", "loop/x", "up/x", "file/x" };
+    static const char *const names[] = { "/etc/x", "..",     "../x", "a/../../x", ".",  "./x",
+                                         "",       "/",      "//",   "a//x",      "a/", "link/x",
+                                         "link",   "loop/x", "up/x", "file/x" };
     char folder[4096], why[COPY_PATH], path[4200];
     struct store store = fresh_store(folder);
     struct store_file file;
@@ -432,7 +461,8 @@ END_TEST
 START_TEST(the_hasher_knows_the_sum)
 {
     /* SHA-256 of a million times 'a' (FIPS 180-2, B.3). */
-    static const char expected[] = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+    static const char expected[] =
+        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
     char path[4096], text[2 * COPY_SUM + 1], *data = malloc(1000000);
     uint8_t sum[COPY_SUM];
     struct hasher *hasher;

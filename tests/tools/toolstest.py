@@ -168,10 +168,10 @@ def talk_garbage(port, data):
             sock.shutdown(socket.SHUT_WR)
             while sock.recv(4096):
                 pass
-        except (ConnectionError, BrokenPipeError):
-            pass
         except socket.timeout:
             return False
+        except OSError: # reset, or closed before we were done
+            pass
     return True
 
 

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -280,6 +281,7 @@ struct lf_pipe *lf_pipe(struct ual_evd *evd)
     struct lf_pipe *made = calloc(1, sizeof(*made));
 
     ck_assert_int_eq(pipe2(made->fds, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_gt(fcntl(made->fds[1], F_SETPIPE_SZ, 4096), 0); /* less than a CQ takes */
     made->evd = evd;
     ck_assert_int_eq(ual_lane_watch(lf_lane, made->fds[0], EPOLLIN, ready, made, &made->watch),
                      RI_OK);
@@ -412,6 +414,7 @@ void lf_wait_join(struct lf_waiter *waiter, enum ual_status status)
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += tc_timeout_ms(10000) / 1000;
-    ck_assert_msg(!pthread_timedjoin_np(waiter->thread, NULL, &until), "a waiter did not come back");
+    ck_assert_msg(!pthread_timedjoin_np(waiter->thread, NULL, &until),
+                  "a waiter did not come back");
     ck_assert_str_eq(ual_status_name(waiter->status), ual_status_name(status));
 }

@@ -175,13 +175,14 @@ const char *address_net_text(const it_net_addr_t *address, char *buffer)
 {
     int family = address->addr_type == IT_IPV4 ? AF_INET : AF_INET6;
 
-    if (address->addr_type == IT_VIA_HOSTADDR || !inet_ntop(family, &address->addr, buffer,
-                                                            ADDRESS_TEXT))
+    if (address->addr_type == IT_VIA_HOSTADDR ||
+        !inet_ntop(family, &address->addr, buffer, ADDRESS_TEXT))
         snprintf(buffer, ADDRESS_TEXT, "?");
     return buffer;
 }
 
-/* A link-local peer is found through the interface that has the scope; the Path carries that in laddr. */
+/* A link-local peer is found through the interface that has the scope; the Path carries that in
+ * laddr. */
 static void path_set_scope(it_path_t *path, uint32_t scope)
 {
     struct ifaddrs *list = NULL;
@@ -218,8 +219,8 @@ it_status_t address_path(const struct adapter *adapter, const struct sockaddr *a
     for (size_t i = 0; i < adapter->info->num_spigots; i++) {
         size_t room = 1, total = 0;
 
-        status = it_get_pathinfo(adapter->ia, adapter->info->spigot_info[i].spigot_id, &target, &room,
-                                 &total, path);
+        status = it_get_pathinfo(adapter->ia, adapter->info->spigot_info[i].spigot_id, &target,
+                                 &room, &total, path);
         if (status == IT_SUCCESS && room == 0)
             status = IT_ERR_INVALID_NETADDR;
         if (status == IT_SUCCESS)

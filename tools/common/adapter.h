@@ -19,8 +19,8 @@ struct adapter {
 };
 
 /*
- * name NULL: the first Interface of the configuration that can be opened. false: the reason has been
- * printed. adapter_close may block for as long as connections need to end in order.
+ * name NULL: the first Interface of the configuration that can be opened. false: the reason has
+ * been printed. adapter_close may block for as long as connections need to end in order.
  */
 bool adapter_open(const char *name, struct adapter *adapter);
 void adapter_close(struct adapter *adapter);

@@ -14,7 +14,7 @@
 #include "tools/common/tool.h"
 
 /* Waits are cut into slices, so that a signal that arrives just before a wait is noticed too. */
-#define SLICE_US 200000u
+#define SLICE_US  200000u
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 static enum conn_result wait_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us,
@@ -134,16 +134,28 @@ static void complain(struct complaint *complaint, const struct conn *conn, const
 static void explain_refusal(const struct conn *conn, const it_connection_event_t *event,
                             struct complaint *complaint)
 {
-    it_conn_reject_code_t code = event->reject_reason_code;
-    const char *advice = "check address and network";
+    static const struct {
+        const char *what, *advice;
+    } table[] = {
+        [IT_CN_REJ_OTHER] = { "refused", "is the server running there, on that port, over the same "
+                                         "transport?" },
+        [IT_CN_REJ_TIMEOUT] = { "no answer in time",
+                                "is the host up, and does a firewall let the port through?" },
+        [IT_CN_REJ_BAD_PATH] = { "no way there", "check address and network" },
+        [IT_CN_REJ_STALE_CONN] = { "the peer takes an old connection for open", "try again" },
+        [IT_CN_REJ_BAD_ORD] = { "read depths do not fit", "are both sides of the same version?" },
+        [IT_CN_REJ_RESOURCES] = { "the peer is out of resources", "try again later" },
+        [IT_CN_REJ_BAD_CONN_PARMS] = { "the peer refuses the parameters",
+                                       "compare the configurations of both sides" },
+    };
+    unsigned code = event->reject_reason_code;
+    char what[128];
 
-    if (code == IT_CN_REJ_OTHER)
-        advice = "is the server running there, on that port, over the same transport?";
-    else if (code == IT_CN_REJ_TIMEOUT)
-        advice = "is the host up, and does a firewall let the port through?";
-    else if (code == IT_CN_REJ_RESOURCES)
-        advice = "the server is out of room: try again later";
-    complain(complaint, conn, itx_reject_name(code), advice);
+    if (code >= sizeof(table) / sizeof(*table))
+        code = IT_CN_REJ_OTHER;
+    snprintf(what, sizeof(what), "%s (%s)", table[code].what,
+             itx_reject_name(event->reject_reason_code));
+    complain(complaint, conn, what, table[code].advice);
 }
 
 static it_status_t begin_connect(struct conn *conn, const struct sockaddr *address,
@@ -207,8 +219,8 @@ static bool start_over(struct conn *conn)
 }
 
 bool conn_connect(struct conn *conn, const struct addrinfo *addresses, uint64_t timeout_us,
-                  const void *data, size_t length, bool (*prepare)(struct conn *, void *), void *arg,
-                  bool *rejected)
+                  const void *data, size_t length, bool (*prepare)(struct conn *, void *),
+                  void *arg, bool *rejected)
 {
     enum conn_result result = CONN_FAILED;
     struct complaint complaints[8];
@@ -225,13 +237,14 @@ bool conn_connect(struct conn *conn, const struct addrinfo *addresses, uint64_t 
         if (result == CONN_OK || result == CONN_STOPPED || *rejected)
             break;
     }
-    for (unsigned i = 0; i < tried && !*rejected && result != CONN_OK && result != CONN_STOPPED; i++)
+    for (unsigned i = 0; i < tried && !*rejected && result != CONN_OK && result != CONN_STOPPED;
+         i++)
         tool_error("%s", complaints[i].text);
     return result == CONN_OK;
 }
 
-bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *data,
-                 size_t length, uint64_t timeout_us)
+bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *data, size_t length,
+                 uint64_t timeout_us)
 {
     it_status_t status = it_ep_accept(conn->ep, request, data, length);
     it_event_t event;
@@ -247,7 +260,8 @@ bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *
     }
     if (event.event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT)
         return true;
-    tool_error("%s went away while connecting (%s)", conn->peer, itx_event_name(event.event_number));
+    tool_error("%s went away while connecting (%s)", conn->peer,
+               itx_event_name(event.event_number));
     return false;
 }
 
@@ -276,7 +290,8 @@ enum conn_result conn_next(struct conn *conn, bool busy, uint64_t timeout_us, it
     if (event->dto_cmpl.dto_status == IT_DTO_ERR_FLUSHED)
         return CONN_ENDED;
     tool_error("connection with %s failed: %s in %s", conn->peer,
-               itx_dto_status_name(event->dto_cmpl.dto_status), itx_event_name(event->event_number));
+               itx_dto_status_name(event->dto_cmpl.dto_status),
+               itx_event_name(event->event_number));
     return CONN_FAILED;
 }
 

@@ -28,9 +28,9 @@ struct conn {
 };
 
 struct conn_needs {
-    size_t requests, receives; /* work requests outstanding at once */
-    size_t send_length;        /* longest message, bytes */
-    uint32_t reads;            /* RDMA Reads in flight, either direction */
+    size_t requests, receives;      /* work requests outstanding at once */
+    size_t send_length;             /* longest message, bytes */
+    uint32_t reads;                 /* RDMA Reads in flight, either direction */
     bool remote_write, remote_read; /* what the peer may do */
 };
 
@@ -40,16 +40,16 @@ bool conn_create(const struct adapter *adapter, const struct conn_needs *needs, 
 void conn_destroy(struct conn *conn);
 
 /*
- * Active side: tries each address in turn; prepare(conn, arg) posts the Receives before each. Prints
- * what went wrong if none answers. A refusal by the peer's program ends the search: false, with
- * *rejected set and the peer's private data in conn->established, nothing printed.
+ * Active side: tries each address in turn; prepare(conn, arg) posts the Receives before each.
+ * Prints what went wrong if none answers. A refusal by the peer's program ends the search: false,
+ * with *rejected set and the peer's private data in conn->established, nothing printed.
  */
 bool conn_connect(struct conn *conn, const struct addrinfo *addresses, uint64_t timeout_us,
-                  const void *data, size_t length, bool (*prepare)(struct conn *, void *), void *arg,
-                  bool *rejected);
+                  const void *data, size_t length, bool (*prepare)(struct conn *, void *),
+                  void *arg, bool *rejected);
 /* Passive side. request: from the request event. */
-bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *data,
-                 size_t length, uint64_t timeout_us);
+bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *data, size_t length,
+                 uint64_t timeout_us);
 /* Ends in order and waits, at most timeout_us, until the peer has done so too. */
 void conn_disconnect(struct conn *conn, uint64_t timeout_us);
 
@@ -70,7 +70,8 @@ struct region {
 /* Allocates and registers; privs as for it_lmr_create. Prints why it failed. */
 bool region_create(struct conn *conn, size_t size, unsigned privs, struct region *region);
 void region_destroy(struct region *region);
-static inline it_lmr_triplet_t region_part(const struct region *region, size_t offset, size_t length)
+static inline it_lmr_triplet_t region_part(const struct region *region, size_t offset,
+                                           size_t length)
 {
     return (it_lmr_triplet_t){ .lmr = region->lmr,
                                .addr.abs = (char *)region->memory + offset,

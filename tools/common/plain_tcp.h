@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain TCP beside the RDMA connection, for comparisons in one run (--tcp). The server opens a port of
- * its own for one client only and tells port and token in the private data of its accept.
+ * Plain TCP beside the RDMA connection, for comparisons in one run (--tcp). The server opens a
+ * port of its own for one client only and tells port and token in the private data of its accept.
  */
 #ifndef ITAL_TOOLS_PLAIN_TCP_H
 #define ITAL_TOOLS_PLAIN_TCP_H
@@ -27,8 +27,8 @@ int plain_connect(const char *host, const struct plain_offer *offer, uint64_t ti
 int plain_wait(int socket, uint64_t timeout_us);
 
 /*
- * All of it or nothing: 1; 0: end of stream before the first byte; -1: failed, timed out or stopped (errno:
- * ETIMEDOUT, ECANCELED ...). busy: no sleeping between looks.
+ * All of it or nothing: 1; 0: end of stream before the first byte; -1: failed, timed out or
+ * stopped (errno: ETIMEDOUT, ECANCELED ...). busy: no sleeping between looks.
  */
 int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeout_us);
 int plain_write(int socket, const void *data, size_t length, bool busy, uint64_t timeout_us);

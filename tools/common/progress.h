@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One line that shows how far a long operation is: bytes, share, rate, time left. Redrawn at most ten
- * times a second, in place on a terminal; with PROGRESS_ALWAYS elsewhere a plain line each second.
+ * One line that shows how far a long operation is: bytes, share, rate, time left. Redrawn at most
+ * ten times a second, in place on a terminal; with PROGRESS_ALWAYS elsewhere a plain line each
+ * second.
  */
 #ifndef ITAL_TOOLS_PROGRESS_H
 #define ITAL_TOOLS_PROGRESS_H

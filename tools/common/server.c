@@ -17,7 +17,8 @@
 
 #define SLICE_US 200000u
 
-/* Clients being served. The main thread makes the entries, each client's thread marks its own done. */
+/* Clients being served. The main thread makes the entries, each client's thread marks its own
+ * done. */
 struct client {
     const struct server *server;
     it_conn_request_event_t request;
@@ -42,7 +43,8 @@ static void stop_listening(struct listening *listening)
         it_evd_free(listening->evd);
 }
 
-static bool start_listening(const struct server *server, struct listening *listening, uint16_t *port)
+static bool start_listening(const struct server *server, struct listening *listening,
+                            uint16_t *port)
 {
     const it_ia_info_t *info = server->adapter->info;
     it_conn_qual_t where = { .type = IT_IANA_PORT };
@@ -62,10 +64,9 @@ static bool start_listening(const struct server *server, struct listening *liste
         /* The first Spigot chooses a free port, the others follow. */
         bool given = where.conn_qual.port != 0;
 
-        status = it_listen_create(server->adapter->ia, info->spigot_info[i].spigot_id,
-                                  listening->evd,
-                                  given ? IT_LISTEN_CONN_QUAL_INPUT : IT_LISTEN_NO_FLAG, &where,
-                                  &listening->points[i]);
+        status = it_listen_create(
+            server->adapter->ia, info->spigot_info[i].spigot_id, listening->evd,
+            given ? IT_LISTEN_CONN_QUAL_INPUT : IT_LISTEN_NO_FLAG, &where, &listening->points[i]);
         if (status == IT_SUCCESS)
             listening->count++;
     }
@@ -74,8 +75,10 @@ static bool start_listening(const struct server *server, struct listening *liste
         return true;
     }
     if (status == IT_ERR_CONN_QUAL_BUSY)
-        tool_error("cannot listen on port %u: another program has it; give another with -p, or -p 0 "
-                   "for any free one", ntohs(where.conn_qual.port));
+        tool_error(
+            "cannot listen on port %u: another program has it; give another with -p, or -p 0 "
+            "for any free one",
+            ntohs(where.conn_qual.port));
     else if (status == IT_SUCCESS)
         tool_error("cannot listen: interface %s has no spigot", server->adapter->name);
     else
@@ -125,7 +128,8 @@ static void admit(const struct server *server, struct client *clients,
         refuse(server, request);
 }
 
-/* Joins the threads that are done (all: waits for every one). Returns the last result worth telling. */
+/* Joins the threads that are done (all: waits for every one). Returns the last result worth
+ * telling. */
 static int collect(struct client *clients, bool all, int result)
 {
     for (unsigned i = 0; i < SERVER_CLIENTS; i++) {

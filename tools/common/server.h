@@ -12,8 +12,8 @@
 
 struct server {
     const struct adapter *adapter;
-    uint16_t port;  /* 0: any */
-    bool once;      /* end after the first client that was served */
+    uint16_t port; /* 0: any */
+    bool once;     /* end after the first client that was served */
     void *arg;
     /*
      * Serves one client, in a thread of its own. peer: address as text. Returns an exit code, or
@@ -26,7 +26,8 @@ struct server {
 
 #define SERVER_NOT_SERVED (-1)
 
-/* Prints "listening on port N", serves until a signal or, with once, one client; returns an exit code. */
+/* Prints "listening on port N", serves until a signal or, with once, one client; returns an exit
+ * code. */
 int server_run(const struct server *server);
 
 #endif /* ITAL_TOOLS_SERVER_H */

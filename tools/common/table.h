@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A table of text for people: libsmartcols where it was there at build time, plain columns otherwise.
+ * A table of text for people: libsmartcols where it was there at build time, plain columns
+ * otherwise.
  */
 #ifndef ITAL_TOOLS_TABLE_H
 #define ITAL_TOOLS_TABLE_H

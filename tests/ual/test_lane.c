@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Progress: who runs the lane, who sleeps for it, and that nobody sleeps over something. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lane_fake.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MS CLOCK_NS_PER_MS
+
+static struct ual_evd *evd;
+static struct lf_pipe *feed;
+
+static void setup(void)
+{
+    lf_open(0);
+    evd = lf_evd(UAL_STREAM_DTO, 64, 0);
+    feed = lf_pipe(evd);
+}
+
+static void teardown(void)
+{
+    lf_pipe_close(feed);
+    lf_close();
+}
+
+static bool read_by(pthread_t thread)
+{
+    return atomic_load(&lf_reader) == (unsigned long)thread;
+}
+
+/* Threads slept at most `slack` times more while time passes. First they may come to rest. */
+static void expect_rest(const pid_t *threads, size_t count, unsigned int slack)
+{
+    uint64_t end = tc_deadline(10000);
+    unsigned long before[8], extra;
+
+    do {
+        extra = 0;
+        for (size_t i = 0; i < count; i++)
+            before[i] = lf_sleeps(threads[i]);
+        lf_pass(300000);
+        for (size_t i = 0; i < count; i++)
+            extra += lf_sleeps(threads[i]) - before[i];
+    } while (extra > slack && !tc_expired(end));
+    ck_assert_uint_le(extra, slack);
+}
+
+/* --- the background thread --- */
+
+START_TEST(serves_when_nobody_calls)
+{
+    for (uint64_t i = 0; i < 20; i++) {
+        lf_send(feed, i);
+        ck_assert(lf_records_reach((unsigned int)i + 1));
+        ck_assert(!read_by(pthread_self()));
+    }
+    for (uint64_t i = 0; i < 20; i++)
+        ck_assert_uint_eq(lf_take(evd), i);
+}
+END_TEST
+
+START_TEST(takes_over_when_polling_stops)
+{
+    struct ual_event event;
+
+    for (unsigned int round = 0; round < 20; round++) {
+        uint64_t end = clock_now() + 3 * MS;
+
+        while (clock_now() < end)
+            fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+        lf_send(feed, round);
+        ck_assert(lf_records_reach(round + 1));
+        ck_assert_uint_eq(lf_take(evd), round);
+    }
+    ck_assert(!read_by(pthread_self()));
+}
+END_TEST
+
+START_TEST(an_idle_lane_sleeps)
+{
+    pid_t background = lf_background();
+
+    ck_assert_int_ne(background, 0);
+    expect_rest(&background, 1, 1);
+    lf_send(feed, 1);
+    ck_assert(lf_records_reach(1));
+    expect_rest(&background, 1, 1);
+}
+END_TEST
+
+START_TEST(a_waited_on_lane_sleeps)
+{
+    struct lf_waiter first, second;
+    pid_t threads[3] = { lf_background() };
+
+    lf_wait_start(&first, evd, FOR_EVER);
+    lf_wait_start(&second, evd, FOR_EVER);
+    threads[1] = first.tid;
+    threads[2] = second.tid;
+    expect_rest(threads, 3, 2);
+    ual_evd_abort(evd);
+    lf_wait_join(&first, UAL_ERR_ABORTED);
+    lf_wait_join(&second, UAL_ERR_ABORTED);
+}
+END_TEST
+
+/* Who polls now and then, too seldom for the look at every 64th poll, yet too often for the background thread. */
+static void fired(struct ri_timer *timer);
+static atomic_uint fires;
+
+START_TEST(a_seldom_poll_looks_at_timers)
+{
+    struct ri_timer timer = { .expired = fired, .deadline = clock_now() + 3 * MS };
+    struct ual_event event;
+    unsigned int polls = 0;
+
+    ual_lane_timer_set(lf_lane, &timer);
+    while (!atomic_load(&fires)) {
+        fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+        ck_assert_uint_lt(++polls, 45);
+        lf_pass(500);
+    }
+}
+END_TEST
+
+START_TEST(a_lane_that_cannot_open_leaves_nothing)
+{
+    struct ual_lane *lane = NULL;
+    int fds = tc_fd_count(), threads = tc_thread_count();
+
+    atomic_store(&lf_lane_fails, true);
+    ck_assert_int_ne(ual_lane_open(lf_ia, NULL, 0, 0, &lane), UAL_OK);
+    ck_assert_ptr_null(lane);
+    ck_assert_int_eq(tc_fd_count(), fds);
+    ck_assert_int_eq(tc_thread_count(), threads);
+}
+END_TEST
+
+/* --- sleepers --- */
+
+START_TEST(a_waiting_consumer_is_the_sleeper)
+{
+    struct lf_waiter waiter;
+    pid_t threads[2] = { lf_background() };
+
+    lf_wait_start(&waiter, evd, FOR_EVER);
+    threads[1] = waiter.tid;
+    expect_rest(threads, 2, 1); /* the background thread has left epoll */
+    lf_send(feed, 9);
+    lf_wait_join(&waiter, UAL_OK);
+    ck_assert_uint_eq(waiter.cookie, 9);
+    ck_assert(read_by(waiter.thread));
+}
+END_TEST
+
+static void nothing(int number)
+{
+    (void)number;
+}
+
+static void handle_signals(int flags)
+{
+    struct sigaction action = { .sa_handler = nothing, .sa_flags = flags };
+
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+/* The sleeper leaves by event, time-out, signal; the thread that slept on its word serves the lane from then on. */
+START_TEST(leaving_hands_the_sleep_over)
+{
+    struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_pipe *other_feed = lf_pipe(other);
+    struct lf_waiter first, second;
+    pid_t threads[2];
+
+    handle_signals(0);
+    lf_wait_start(&first, evd, _i == 1 ? tc_timeout_ms(200) * 1000ull : FOR_EVER);
+    lf_wait_start(&second, other, FOR_EVER);
+    if (_i == 0)
+        lf_send(feed, 1);
+    if (_i == 2)
+        pthread_kill(first.thread, SIGUSR1);
+    lf_wait_join(&first, _i == 0 ? UAL_OK : _i == 1 ? UAL_ERR_TIMED_OUT : UAL_ERR_INTERRUPTED);
+    ck_assert(!atomic_load(&second.done));
+    threads[0] = lf_background();
+    threads[1] = second.tid;
+    expect_rest(threads, 2, 1);
+    lf_send(other_feed, 2);
+    lf_wait_join(&second, UAL_OK);
+    ck_assert_uint_eq(second.cookie, 2);
+    ck_assert(read_by(second.thread));
+    lf_send(feed, 3); /* nobody waits: the background thread again */
+    ck_assert(lf_records_reach(_i == 0 ? 3 : 2));
+    lf_pipe_close(other_feed);
+}
+END_TEST
+
+/* Sleeper or not, time-out or not, restarting handler or not. */
+START_TEST(a_signal_ends_every_wait)
+{
+    struct lf_waiter first, second;
+    uint64_t timeout = _i & 1 ? FOR_EVER : 3600000000;
+
+    handle_signals(_i & 2 ? SA_RESTART : 0);
+    lf_wait_start(&first, evd, timeout);
+    lf_wait_start(&second, evd, timeout);
+    pthread_kill(second.thread, SIGUSR1);
+    lf_wait_join(&second, UAL_ERR_INTERRUPTED);
+    pthread_kill(first.thread, SIGUSR1);
+    lf_wait_join(&first, UAL_ERR_INTERRUPTED);
+}
+END_TEST
+
+static atomic_bool enough;
+
+static void *flood(void *arg)
+{
+    struct lf_pipe *pipe = arg;
+    struct ual_event event;
+
+    while (!atomic_load(&enough)) {
+        uint64_t cookie = 0;
+
+        (void)!write(pipe->fds[1], &cookie, sizeof(cookie));
+        while (ual_evd_dequeue(pipe->evd, &event) == UAL_OK)
+            ;
+    }
+    return NULL;
+}
+
+START_TEST(traffic_for_others_does_not_stretch_a_wait)
+{
+    struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 4096, 0);
+    struct lf_pipe *other_feed = lf_pipe(other);
+    struct ual_event event;
+    pthread_t flooder;
+    uint64_t from;
+
+    atomic_store(&lf_lazy, 1);
+    pthread_create(&flooder, NULL, flood, other_feed);
+    for (int i = 0; i < 5; i++) {
+        from = clock_now();
+        fails(ual_evd_wait(evd, 20000, &event, NULL), UAL_ERR_TIMED_OUT);
+        ck_assert_uint_ge(clock_now() - from, 20 * MS);
+        ck_assert_uint_lt(clock_now() - from, tc_timeout_ms(5000) * MS);
+    }
+    atomic_store(&enough, true);
+    pthread_join(flooder, NULL);
+    lf_pipe_close(other_feed);
+}
+END_TEST
+
+/* What a run leaves behind is the next run's, whoever sleeps. */
+START_TEST(nothing_is_left_behind)
+{
+    struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_pipe *other_feed = lf_pipe(other);
+    struct lf_waiter waiter;
+    struct ual_event event;
+
+    atomic_store(&lf_lazy, 1);
+    lf_wait_start(&waiter, other, FOR_EVER);
+    for (uint64_t i = 0; i < 30; i++)
+        lf_send(feed, i);
+    lf_send(other_feed, 99);
+    (void)ual_evd_dequeue(evd, &event); /* one record at most */
+    lf_wait_join(&waiter, UAL_OK);
+    ck_assert(lf_records_reach(31));
+    lf_pipe_close(other_feed);
+}
+END_TEST
+
+/* A run by a poller brings a deadline that the sleeper does not know yet. */
+START_TEST(a_deadline_of_the_provider_reaches_the_sleeper)
+{
+    struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_waiter waiter;
+    struct ual_event event;
+
+    for (int i = 0; i < 10; i++) {
+        lf_wait_start(&waiter, evd, FOR_EVER);
+        lf_complete_at(evd, 5, clock_now() + 2 * MS);
+        fails(ual_evd_dequeue(other, &event), UAL_ERR_EMPTY);
+        lf_wait_join(&waiter, UAL_OK);
+        ck_assert_uint_eq(waiter.cookie, 5);
+    }
+}
+END_TEST
+
+/* A consumer displaces the background thread and leaves at once: it must not sleep on in epoll, unknown to timers. */
+START_TEST(a_displaced_background_thread_comes_back)
+{
+    struct ual_event event;
+
+    for (unsigned long i = 0; i < tc_count(2000); i++) {
+        struct ri_timer timer = { .expired = fired };
+        unsigned int before = atomic_load(&fires);
+
+        if (i % 2)
+            lf_pass(i % 400);
+        fails(ual_evd_wait(evd, 1, &event, NULL), UAL_ERR_TIMED_OUT);
+        timer.deadline = clock_now() + (i % 3) * CLOCK_NS_PER_US * 30;
+        ual_lane_timer_set(lf_lane, &timer);
+        ck_assert(tc_until(atomic_load(&fires) != before, 10000));
+        ual_lane_timer_cancel(lf_lane, &timer);
+    }
+}
+END_TEST
+
+START_TEST(wake_makes_somebody_run)
+{
+    for (int i = 0; i < 50; i++) {
+        unsigned int before = atomic_load(&lf_runs);
+
+        ual_lane_wake(lf_lane);
+        ck_assert(tc_until(atomic_load(&lf_runs) != before, 10000));
+        if (i % 5 == 0)
+            lf_pass(2000);
+    }
+}
+END_TEST
+
+START_TEST(nobody_runs_a_paused_lane)
+{
+    struct ual_event event;
+    unsigned int before;
+
+    ck_assert(!ual_lane_inside(lf_lane));
+    ual_lane_pause(lf_lane);
+    ck_assert(ual_lane_inside(lf_lane));
+    before = atomic_load(&lf_runs);
+    lf_send(feed, 4);
+    ck_assert(tc_until(lf_asleep(lf_background()) == false, 10000)); /* it wants to */
+    fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+    lf_pass(20000);
+    ck_assert_uint_eq(atomic_load(&lf_runs), before);
+    ck_assert_uint_eq(atomic_load(&lf_records), 0);
+    ual_lane_resume(lf_lane);
+    ck_assert(lf_records_reach(1));
+}
+END_TEST
+
+/* --- timers --- */
+
+static uint64_t order[16];
+
+static void fired(struct ri_timer *timer)
+{
+    uint64_t now = clock_now();
+    unsigned int place = atomic_load(&fires);
+
+    if (now < timer->deadline)
+        ck_abort_msg("a timer is early");
+    order[place % 16] = timer->deadline;
+    atomic_store(&fires, place + 1);
+}
+
+/* 0: the background thread; 1: a waiting consumer; 2: one that polls. */
+START_TEST(timers_fire_whoever_runs)
+{
+    struct lf_waiter waiter;
+    struct ual_event event;
+    struct ri_timer timers[3];
+    uint64_t now;
+
+    if (_i == 1)
+        lf_wait_start(&waiter, evd, FOR_EVER);
+    else
+        lf_pass(5000);
+    now = clock_now();
+    for (int i = 0; i < 3;
+         i++) /* each earlier than the one before, while somebody sleeps for that */
+        timers[i] = (struct ri_timer){ .expired = fired,
+                                       .deadline = now + (30 - 10 * (uint64_t)i) * MS };
+    for (int i = 0; i < 3; i++)
+        ual_lane_timer_set(lf_lane, &timers[i]);
+    if (_i == 2)
+        while (atomic_load(&fires) < 3 && clock_now() < now + tc_timeout_ms(10000) * MS)
+            (void)ual_evd_dequeue(evd, &event);
+    ck_assert(tc_until(atomic_load(&fires) == 3, 10000));
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(order[i], timers[2 - i].deadline);
+    if (_i == 1) {
+        lf_send(feed, 1);
+        lf_wait_join(&waiter, UAL_OK);
+    }
+}
+END_TEST
+
+START_TEST(a_moved_timer_fires_once)
+{
+    struct ri_timer timer = { .expired = fired, .deadline = clock_now() + 3600000 * MS };
+
+    ual_lane_timer_set(lf_lane, &timer);
+    timer.deadline = clock_now() + 5 * MS;
+    ual_lane_timer_set(lf_lane, &timer);
+    ck_assert(tc_until(atomic_load(&fires) == 1, 10000));
+    lf_pass(10000);
+    ck_assert_uint_eq(atomic_load(&fires), 1);
+    ual_lane_timer_cancel(lf_lane, &timer);
+    timer.deadline = clock_now() + 20 * MS;
+    ual_lane_timer_set(lf_lane, &timer);
+    ual_lane_timer_cancel(lf_lane, &timer);
+    lf_pass(40000);
+    ck_assert_uint_eq(atomic_load(&fires), 1);
+}
+END_TEST
+
+static struct {
+    struct ri_timer timer;
+    atomic_bool inside, cancelled, early;
+} stubborn;
+
+/* Sets itself again, and stays a while. */
+static void stay(struct ri_timer *timer)
+{
+    atomic_store(&stubborn.inside, true);
+    timer->deadline = clock_now() + 3600000 * MS;
+    ual_lane_timer_set(lf_lane, timer);
+    for (int i = 0; i < 50 && !atomic_load(&stubborn.cancelled); i++)
+        lf_pass(1000);
+    if (atomic_load(&stubborn.cancelled))
+        atomic_store(&stubborn.early, true);
+    ual_lane_timer_set(lf_lane, timer);
+    atomic_store(&stubborn.inside, false);
+}
+
+START_TEST(cancel_waits_for_a_running_callback)
+{
+    stubborn.timer.expired = stay;
+    stubborn.timer.deadline = clock_now();
+    ual_lane_timer_set(lf_lane, &stubborn.timer);
+    ck_assert(tc_until(atomic_load(&stubborn.inside), 10000));
+    ual_lane_timer_cancel(lf_lane, &stubborn.timer);
+    atomic_store(&stubborn.cancelled, true);
+    ck_assert(!atomic_load(&stubborn.inside));
+    ck_assert(!atomic_load(&stubborn.early));
+    ck_assert_ptr_null(stubborn.timer.host_private[3]); /* not in the heap */
+}
+END_TEST
+
+static void cancel_itself(struct ri_timer *timer)
+{
+    ual_lane_timer_cancel(lf_lane, timer);
+    fired(timer);
+}
+
+START_TEST(a_callback_may_cancel_its_own_timer)
+{
+    struct ri_timer timer = { .expired = cancel_itself, .deadline = clock_now() };
+
+    ual_lane_timer_set(lf_lane, &timer);
+    ck_assert(tc_until(atomic_load(&fires) == 1, 10000));
+}
+END_TEST
+
+/* --- descriptors --- */
+
+struct guarded {
+    int fds[2];
+    struct ri_watch *watch;
+    atomic_bool alive, inside;
+};
+
+static atomic_uint readies;
+
+static void check_alive(void *arg, uint32_t events)
+{
+    struct guarded *guarded = arg;
+
+    (void)events;
+    if (!atomic_load(&guarded->alive))
+        ck_abort_msg("ready after unwatch returned");
+    atomic_store(&guarded->inside, true);
+    atomic_fetch_add(&readies, 1);
+    sched_yield();
+    atomic_store(&guarded->inside, false);
+}
+
+static void *watch_and_unwatch(void *arg)
+{
+    (void)arg;
+    for (unsigned long i = 0; i < tc_count(3000); i++) {
+        struct guarded *guarded = calloc(1, sizeof(*guarded));
+
+        ck_assert_int_eq(pipe2(guarded->fds, O_CLOEXEC), 0);
+        ck_assert_int_eq(write(guarded->fds[1], "x", 1), 1);
+        atomic_store(&guarded->alive, true);
+        ck_assert_int_eq(ual_lane_watch(lf_lane, guarded->fds[0], EPOLLIN, check_alive, guarded,
+                                        &guarded->watch),
+                         RI_OK);
+        if (i % 4)
+            lf_pass(i % 4 * 20);
+        ual_lane_unwatch(guarded->watch);
+        if (atomic_load(&guarded->inside))
+            ck_abort_msg("unwatch returned while ready ran");
+        atomic_store(&guarded->alive, false);
+        close(guarded->fds[0]);
+        close(guarded->fds[1]);
+        free(guarded);
+    }
+    return NULL;
+}
+
+START_TEST(watch_and_unwatch_during_dispatch)
+{
+    struct ual_event event;
+    pthread_t threads[3];
+
+    for (size_t i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, watch_and_unwatch, NULL);
+    for (size_t i = 0; i < 3; i++)
+        while (pthread_tryjoin_np(threads[i], NULL))
+            (void)ual_evd_wait(evd, 100, &event, NULL);
+    ck_assert_uint_gt(atomic_load(&readies), 0);
+}
+END_TEST
+
+static void unwatch_itself(void *arg, uint32_t events)
+{
+    struct guarded *guarded = arg;
+
+    (void)events;
+    ual_lane_unwatch(guarded->watch);
+    atomic_fetch_add(&readies, 1);
+}
+
+/* Also before watch has returned. */
+START_TEST(unwatch_from_its_own_callback)
+{
+    for (unsigned int i = 0; i < 500; i++) {
+        struct guarded guarded = { .alive = true };
+
+        ck_assert_int_eq(pipe2(guarded.fds, O_CLOEXEC), 0);
+        ck_assert_int_eq(write(guarded.fds[1], "x", 1), 1);
+        ck_assert_int_eq(ual_lane_watch(lf_lane, guarded.fds[0], EPOLLIN, unwatch_itself, &guarded,
+                                        &guarded.watch),
+                         RI_OK);
+        ck_assert(tc_until(atomic_load(&readies) == i + 1, 10000));
+        close(guarded.fds[0]);
+        close(guarded.fds[1]);
+    }
+}
+END_TEST
+
+START_TEST(rewatch_changes_what_is_awaited)
+{
+    struct guarded guarded = { .alive = true };
+
+    ck_assert_int_eq(pipe2(guarded.fds, O_CLOEXEC), 0);
+    ck_assert_int_eq(
+        ual_lane_watch(lf_lane, guarded.fds[1], 0, unwatch_itself, &guarded, &guarded.watch),
+        RI_OK);
+    lf_pass(5000);
+    ck_assert_uint_eq(atomic_load(&readies), 0);
+    ck_assert_int_eq(ual_lane_rewatch(guarded.watch, EPOLLOUT), RI_OK);
+    ck_assert(tc_until(atomic_load(&readies) == 1, 10000));
+    ck_assert_int_eq(ual_lane_watch(lf_lane, -1, EPOLLIN, unwatch_itself, &guarded, &guarded.watch),
+                     RI_ERR_NO_RESOURCES);
+    close(guarded.fds[0]);
+    close(guarded.fds[1]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("the lane runs when it has to");
+    TCase *background = tcase_create("background thread"), *sleepers = tcase_create("sleepers");
+    TCase *timers = tcase_create("timers"), *watches = tcase_create("descriptors");
+    TCase *all[] = { background, sleepers, timers, watches };
+
+    for (size_t i = 0; i < 4; i++) {
+        tcase_add_checked_fixture(all[i], setup, teardown);
+        tcase_set_timeout(all[i], 60);
+        suite_add_tcase(suite, all[i]);
+    }
+    tcase_add_test(background, serves_when_nobody_calls);
+    tcase_add_test(background, takes_over_when_polling_stops);
+    tcase_add_test(background, an_idle_lane_sleeps);
+    tcase_add_test(background, a_waited_on_lane_sleeps);
+    tcase_add_test(background, a_seldom_poll_looks_at_timers);
+    tcase_add_test(background, a_lane_that_cannot_open_leaves_nothing);
+    tcase_add_test(sleepers, a_waiting_consumer_is_the_sleeper);
+    tcase_add_loop_test(sleepers, leaving_hands_the_sleep_over, 0, 3);
+    tcase_add_loop_test(sleepers, a_signal_ends_every_wait, 0, 4);
+    tcase_add_test(sleepers, traffic_for_others_does_not_stretch_a_wait);
+    tcase_add_test(sleepers, nothing_is_left_behind);
+    tcase_add_test(sleepers, a_deadline_of_the_provider_reaches_the_sleeper);
+    tcase_add_test(sleepers, a_displaced_background_thread_comes_back);
+    tcase_add_test(sleepers, wake_makes_somebody_run);
+    tcase_add_test(sleepers, nobody_runs_a_paused_lane);
+    tcase_add_loop_test(timers, timers_fire_whoever_runs, 0, 3);
+    tcase_add_test(timers, a_moved_timer_fires_once);
+    tcase_add_test(timers, cancel_waits_for_a_running_callback);
+    tcase_add_test(timers, a_callback_may_cancel_its_own_timer);
+    tcase_add_test(watches, watch_and_unwatch_during_dispatch);
+    tcase_add_test(watches, unwatch_from_its_own_callback);
+    tcase_add_test(watches, rewatch_changes_what_is_awaited);
+    return tc_main(suite);
+}

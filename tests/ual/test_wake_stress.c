@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * No wake-up is lost. Producers with random delays, through the lane and beside it; consumers that wait with random
+ * time-outs, poll for a while and stop without a last look, are interrupted by signals. A guard ends the test when an event
+ * is not taken in time, or, while nobody calls in, not read. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lane_fake.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CYCLES        100000
+#define CONSUMERS_MAX 3
+#define WINDOW        8 /* records under way */
+
+static struct side {
+    struct ual_evd *evd;
+    struct lf_pipe *feed; /* NULL: completions by post */
+    unsigned long cycles;
+    unsigned int consumers;
+    atomic_ulong sent, taken;
+    atomic_bool done;
+} sides[3];
+
+static void spend(struct tc_rng *rng)
+{
+    uint64_t kind = tc_below(rng, 100);
+
+    if (kind < 60)
+        for (uint64_t i = tc_below(rng, 500); i; i--)
+            __asm__ volatile("");
+    else if (kind < 90)
+        sched_yield();
+    else
+        lf_pass((unsigned int)tc_below(rng, kind < 99 ? 100 : 1500));
+}
+
+static void *produce(void *arg)
+{
+    struct side *side = arg;
+    struct tc_rng rng = tc_rng((uint64_t)(side - sides));
+
+    for (unsigned long i = 0; i < side->cycles; i++) {
+        uint64_t guard = tc_deadline(20000);
+        /* Mostly one at a time, so that the consumer is on its way into the wait. */
+        unsigned long ahead = tc_below(&rng, 4) ? 1 : WINDOW;
+
+        while (atomic_load(&side->sent) - atomic_load(&side->taken) >= ahead) {
+            if (tc_expired(guard))
+                ck_abort_msg("side %d: event %lu was not taken, %lu sent; seed 0x%llx",
+                             (int)(side - sides), atomic_load(&side->taken),
+                             atomic_load(&side->sent), (unsigned long long)tc_seed());
+            sched_yield();
+        }
+        spend(&rng);
+        atomic_fetch_add(&side->sent, 1);
+        if (side->feed)
+            lf_send(side->feed, i);
+        else
+            lf_complete(side->evd, i);
+    }
+    return NULL;
+}
+
+/* Poll, stop without a last look, and leave the lane alone: somebody else reads what comes. */
+static bool poll_a_while(struct side *side, struct tc_rng *rng, struct ual_event *event)
+{
+    for (uint64_t i = tc_below(rng, 200); i; i--)
+        if (ual_evd_dequeue(side->evd, event) == UAL_OK)
+            return true;
+    if (tc_below(rng, 8) == 0)
+        lf_pass((unsigned int)tc_below(rng, 300));
+    return false;
+}
+
+static void *consume(void *arg)
+{
+    struct side *side = arg;
+    struct tc_rng rng = tc_rng(100 + (uint64_t)(side - sides));
+    struct ual_event event;
+    enum ual_status status;
+
+    while (!atomic_load(&side->done)) {
+        if (tc_below(&rng, 3) == 0) {
+            status = poll_a_while(side, &rng, &event) ? UAL_OK : UAL_ERR_EMPTY;
+        } else {
+            uint64_t timeout = tc_below(&rng, 3) ? FOR_EVER : tc_below(&rng, 200);
+
+            status = ual_evd_wait(side->evd, timeout, &event, NULL);
+        }
+        if (status == UAL_OK) {
+            if (side->consumers == 1)
+                ck_assert_uint_eq(event.wc.cookie, atomic_load(&side->taken));
+            atomic_fetch_add(&side->taken, 1);
+        } else if (status != UAL_ERR_EMPTY && status != UAL_ERR_TIMED_OUT &&
+                   status != UAL_ERR_INTERRUPTED && status != UAL_ERR_ABORTED) {
+            ck_abort_msg("%s", ual_status_name(status));
+        }
+        if (tc_below(&rng, 4) == 0)
+            spend(&rng);
+    }
+    return NULL;
+}
+
+static void handler(int number)
+{
+    (void)number;
+}
+
+static void disturb(pthread_t *threads, size_t count, atomic_bool *until, struct tc_rng *rng)
+{
+    while (!atomic_load(until)) {
+        pthread_kill(threads[tc_below(rng, count)], SIGUSR1);
+        ual_lane_wake(lf_lane);
+        lf_pass((unsigned int)tc_below(rng, 2000));
+    }
+}
+
+struct disturber {
+    pthread_t *threads;
+    size_t count;
+    atomic_bool done;
+};
+
+static void *disturb_thread(void *arg)
+{
+    struct disturber *disturber = arg;
+    struct tc_rng rng = tc_rng(1000);
+
+    disturb(disturber->threads, disturber->count, &disturber->done, &rng);
+    return NULL;
+}
+
+/* consumers of each side; sides 0 and 1 are fed through the lane, 2 by posts. */
+static void stress(const unsigned int consumers[3], bool signals, uint64_t spin_ns,
+                   unsigned int lazy)
+{
+    pthread_t producers[3], threads[3 * CONSUMERS_MAX], disturber_thread;
+    struct disturber disturber = { .threads = threads };
+    struct sigaction action = { .sa_handler = handler };
+    uint64_t from = clock_now();
+    unsigned long cycles = 0;
+
+    sigaction(SIGUSR1, &action, NULL);
+    lf_open(spin_ns);
+    atomic_store(&lf_lazy, lazy);
+    for (int s = 0; s < 3; s++) {
+        struct side *side = &sides[s];
+
+        if (!consumers[s])
+            continue;
+        *side = (struct side){ .consumers = consumers[s], .cycles = tc_count(CYCLES) / 4 };
+        side->evd = lf_evd(UAL_STREAM_DTO, 4096, 0);
+        side->feed = s < 2 ? lf_pipe(side->evd) : NULL;
+        cycles += side->cycles;
+        for (unsigned int i = 0; i < consumers[s]; i++)
+            pthread_create(&threads[disturber.count++], NULL, consume, side);
+    }
+    for (int s = 0; s < 3; s++)
+        if (consumers[s])
+            pthread_create(&producers[s], NULL, produce, &sides[s]);
+    if (signals)
+        pthread_create(&disturber_thread, NULL, disturb_thread, &disturber);
+    for (int s = 0; s < 3; s++) {
+        if (!consumers[s])
+            continue;
+        pthread_join(producers[s], NULL);
+        ck_assert_msg(tc_until(atomic_load(&sides[s].taken) == sides[s].cycles, 20000),
+                      "side %d: event %lu of %lu was not taken", s, atomic_load(&sides[s].taken),
+                      sides[s].cycles);
+    }
+    atomic_store(&disturber.done, true);
+    if (signals)
+        pthread_join(disturber_thread, NULL);
+    for (int s = 0; s < 3; s++) {
+        atomic_store(&sides[s].done, true);
+        if (consumers[s])
+            ual_evd_abort(sides[s].evd);
+    }
+    for (size_t i = 0; i < disturber.count; i++)
+        pthread_join(threads[i], NULL);
+    fprintf(stderr, "# %lu cycles in %.1f s, %u runs\n", cycles, (double)(clock_now() - from) / 1e9,
+            atomic_load(&lf_runs));
+    for (int s = 0; s < 2; s++)
+        if (consumers[s])
+            lf_pipe_close(sides[s].feed);
+    lf_close();
+}
+
+START_TEST(one_consumer)
+{
+    stress((const unsigned int[]){ 1, 0, 0 }, true, 0, 0);
+}
+END_TEST
+
+START_TEST(three_evds)
+{
+    stress((const unsigned int[]){ 1, 1, 1 }, true, 0, 1);
+}
+END_TEST
+
+START_TEST(several_waiters_per_evd)
+{
+    stress((const unsigned int[]){ 3, 2, 2 }, true, 0, 0);
+}
+END_TEST
+
+START_TEST(waiters_that_spin)
+{
+    stress((const unsigned int[]){ 2, 0, 1 }, false, 20000, 1);
+}
+END_TEST
+
+/* Only the background thread reads: the consumer takes what is there and never runs the lane. */
+START_TEST(nobody_calls_in)
+{
+    struct tc_rng rng = tc_rng(7);
+    struct lf_pipe *feed;
+    struct ual_evd *evd;
+    uint64_t cookies = 0;
+
+    lf_open(0);
+    evd = lf_evd(UAL_STREAM_DTO, 4096, 0);
+    feed = lf_pipe(evd);
+    for (unsigned long i = 0; i < tc_count(CYCLES) / 4; i++) {
+        struct ual_event event;
+
+        if (tc_below(&rng, 2))
+            (void)ual_evd_wait(evd, tc_below(&rng, 3), &event,
+                               NULL); /* empty: displaces, and leaves */
+        else
+            for (uint64_t polls = tc_below(&rng, 100); polls; polls--)
+                (void)ual_evd_dequeue(evd, &event);
+        lf_send(feed, i);
+        ck_assert_msg(tc_until(atomic_load(&lf_records) == i + 1, 20000), "record %lu was not read",
+                      i);
+        ck_assert_uint_eq(lf_take(evd), cookies++);
+    }
+    lf_pipe_close(feed);
+    lf_close();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("no wake-up is lost");
+    TCase *tc = tcase_create("stress");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, one_consumer);
+    tcase_add_test(tc, three_evds);
+    tcase_add_test(tc, several_waiters_per_evd);
+    tcase_add_test(tc, waiters_that_spin);
+    tcase_add_test(tc, nobody_calls_in);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}
