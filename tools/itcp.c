@@ -45,7 +45,7 @@ static const char help_text[] =
     "NAME.part and\n"
     "renamed at the end; a copy that broke off is not resumed.\n"
     "Exit status: 0 if all is there and equal, 1 if not, 2 for wrong arguments.\n"
-    "Example: itcp -l /tmp/in &  itcp big.iso localhost\n";
+    "Example: itcp -l incoming &  itcp big.iso localhost\n";
 
 struct arguments {
     struct copy_options copy;

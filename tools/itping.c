@@ -164,6 +164,10 @@ static int check_client(int argc, char **argv, struct arguments *arguments)
 {
     struct ping_options *ping = &arguments->ping;
 
+#ifndef HAVE_JANSSON
+    if (ping->json)
+        return tool_usage("--json is not in this build; configure it with jansson");
+#endif
     if (arguments->once)
         return tool_usage("--once is for servers (with -l)");
     if (optind == argc)

@@ -813,7 +813,8 @@ START_TEST(read_error_names_the_read)
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 65000), there.context));
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, QUIETLY, address_in(&there, 0), there.context));
     ok(it_post_send(pair.a.ep, &one, 1, 4, (it_dto_flags_t)(BOTH | IT_BARRIER_FENCE_FLAG)));
-    first = expect(pair.a.requests, READ).dto_cmpl; /* its answer may have come before the error or not */
+    first = expect(pair.a.requests, READ)
+                .dto_cmpl; /* its answer may have come before the error or not */
     ck_assert_uint_eq(first.cookie, 1);
     ck_assert(first.dto_status == IT_DTO_SUCCESS || first.dto_status == IT_DTO_ERR_FLUSHED);
     expect_done(pair.a.requests, READ, 2, IT_DTO_ERR_REMOTE_ACCESS);

@@ -71,7 +71,7 @@ struct ri_qp_info side_query(struct side *side);
 /* The next completion, waited for. */
 struct ri_wc side_next(struct side *side, struct ri_cq *cq);
 void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status, uint32_t octets);
-bool side_idle(struct side *side, struct ri_cq *cq); /* nothing there, after a pass */
+bool side_idle(struct side *side, struct ri_cq *cq); /* nothing there, after a few passes */
 /* Exactly one event so far, of this type and code. Waits for it. */
 void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code);
 

@@ -719,7 +719,7 @@ static uint32_t soak_round(void)
 
 START_TEST(soak_random)
 {
-    unsigned long want = tc_count(400), posted = 0, done = 0;
+    unsigned long want = tc_count(4000), posted = 0, done = 0;
     uint64_t end = tc_deadline(60000);
 
     memset(soak, 0, sizeof(soak));

@@ -83,7 +83,7 @@ static void raw(const void *bytes, size_t length)
 
 static void absolute(void)
 {
-    tell(COPY_FILE, "/tmp/hostile", 1);
+    tell(COPY_FILE, "/hostile", 1);
 }
 static void dotdot(void)
 {

@@ -363,7 +363,7 @@ START_TEST(nothing_outside_is_reached)
     struct store_file file;
 
     ck_assert_int_eq(mkdirat(store.root, "a", 0755), 0);
-    ck_assert_int_eq(symlinkat("/tmp", store.root, "link"), 0);
+    ck_assert_int_eq(symlinkat("/", store.root, "link"), 0);
     ck_assert_int_eq(symlinkat("loop", store.root, "loop"), 0);
     ck_assert_int_eq(symlinkat("..", store.root, "up"), 0);
     close(openat(store.root, "file", O_WRONLY | O_CREAT, 0600));

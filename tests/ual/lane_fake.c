@@ -41,6 +41,7 @@ static struct lf_pipe *ready_pipes;
 static struct spinlock later_lock;
 static struct ual_evd *later_evd;
 static uint64_t later_cookie, later;
+static unsigned int later_runs;
 
 /* --- completions --- */
 
@@ -149,7 +150,7 @@ static uint64_t serve_later(void)
     uint64_t next;
 
     spinlock_lock(&later_lock);
-    if (later_evd && clock_now() >= later) {
+    if (later_evd && (later_runs ? --later_runs == 0 : clock_now() >= later)) {
         evd = later_evd;
         later_evd = NULL;
     }
@@ -178,8 +179,13 @@ static uint32_t progress(struct ri_lane *lane, struct ri_cq *first, uint32_t bud
 
 static bool lane_arm(struct ri_lane *lane)
 {
+    bool left;
+
     (void)lane;
-    return !first_ready();
+    spinlock_lock(&later_lock);
+    left = later_evd && later_runs;
+    spinlock_unlock(&later_lock);
+    return !left && !first_ready();
 }
 
 static const struct ri_user_ops user_ops = {
@@ -311,6 +317,17 @@ void lf_complete_at(struct ual_evd *evd, uint64_t cookie, uint64_t deadline)
     later_evd = evd;
     later_cookie = cookie;
     later = deadline;
+    later_runs = 0;
+    spinlock_unlock(&later_lock);
+}
+
+void lf_complete_in(struct ual_evd *evd, uint64_t cookie, unsigned int runs)
+{
+    spinlock_lock(&later_lock);
+    later_evd = evd;
+    later_cookie = cookie;
+    later = RI_NO_DEADLINE;
+    later_runs = runs;
     spinlock_unlock(&later_lock);
 }
 

@@ -45,6 +45,8 @@ void lf_send(struct lf_pipe *pipe, uint64_t cookie);
 void lf_complete(struct ual_evd *evd, uint64_t cookie);
 /* The provider wants to run at the deadline; it completes then. The lane learns of it in its next run. */
 void lf_complete_at(struct ual_evd *evd, uint64_t cookie, uint64_t deadline);
+/* The provider has work for that many runs, which shows in no descriptor; the last completes. */
+void lf_complete_in(struct ual_evd *evd, uint64_t cookie, unsigned int runs);
 /* The one event that must come; fails at a deadline. */
 uint64_t lf_take(struct ual_evd *evd);
 bool lf_records_reach(unsigned int count);

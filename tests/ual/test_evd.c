@@ -260,6 +260,30 @@ static void *produce(void *arg)
     return NULL;
 }
 
+static atomic_ulong taken_so_far;
+
+/* Two events at a time, close together, when all is taken. */
+static void *produce_pairs(void *arg)
+{
+    struct ual_evd *evd = arg;
+    struct tc_rng rng = tc_rng(4);
+
+    for (unsigned long i = 0; i < total; i++) {
+        if (i % 2 == 0) {
+            if (!tc_until(atomic_load(&taken_so_far) == i, 10000))
+                ck_abort_msg("event %lu of %lu is queued, and the descriptor is not readable",
+                             atomic_load(&taken_so_far), i);
+            for (uint64_t pause = tc_below(&rng, 8000); pause; pause--)
+                __asm__ volatile("");
+        }
+        if (ual_evd_stream(evd) == UAL_STREAM_DTO)
+            lf_complete(evd, i);
+        else
+            post(evd, i);
+    }
+    return NULL;
+}
+
 /* A consumer that takes one event each time the descriptor is readable, and never asks whether there are more. */
 START_TEST(one_event_per_poll_gets_all)
 {
@@ -267,14 +291,14 @@ START_TEST(one_event_per_poll_gets_all)
     struct ual_event event;
     pthread_t producer;
 
-    total = _i ? 4000 : tc_count(40000);
-    pthread_create(&producer, NULL, produce, evd);
+    total = 2 * tc_count(20000);
+    pthread_create(&producer, NULL, produce_pairs, evd);
     for (unsigned long taken = 0; taken < total;) {
-        ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
+        ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(20000)), 0);
         if (ual_evd_dequeue(evd, &event) != UAL_OK)
             continue;
         ck_assert_uint_eq(_i ? event.wc.cookie : (uintptr_t)event.software, taken);
-        taken++;
+        atomic_store(&taken_so_far, ++taken);
     }
     pthread_join(producer, NULL);
     expect_empty(evd);
@@ -312,17 +336,21 @@ START_TEST(one_event_returns_one_waiter)
 }
 END_TEST
 
-/* As many events as waiters, at once: each gets one, though the CQ fires once. */
+/* As many events as waiters, at once: each gets one, though the CQ fires once; also where none of them is the sleeper,
+ * who hands the sleep and a look over when it leaves. */
 START_TEST(a_burst_returns_all_waiters)
 {
-    struct ual_evd *evd = lf_evd(_i ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 64, 0);
-    struct lf_waiter waiters[CROWD];
+    struct ual_evd *evd = lf_evd(_i % 2 ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 64, 0);
+    struct ual_evd *other = lf_evd(UAL_STREAM_SOFTWARE, 1, 0);
+    struct lf_waiter waiters[CROWD], sleeper;
 
+    if (_i / 2)
+        lf_wait_start(&sleeper, other, FOR_EVER);
     for (unsigned long round = 0; round < tc_count(50); round++) {
         for (int i = 0; i < CROWD; i++)
             lf_wait_start(&waiters[i], evd, FOR_EVER);
         for (uint64_t i = 0; i < CROWD; i++) {
-            if (_i)
+            if (_i % 2)
                 lf_complete(evd, i);
             else
                 post(evd, i);
@@ -330,6 +358,10 @@ START_TEST(a_burst_returns_all_waiters)
         for (int i = 0; i < CROWD; i++)
             lf_wait_join(&waiters[i], UAL_OK);
         expect_empty(evd);
+    }
+    if (_i / 2) {
+        post(other, 0);
+        lf_wait_join(&sleeper, UAL_OK);
     }
 }
 END_TEST
@@ -481,7 +513,7 @@ int main(void)
     tcase_add_test(descriptor, a_waiter_that_leaves_raises_no_descriptor);
     tcase_add_loop_test(descriptor, one_event_per_poll_gets_all, 0, 2);
     tcase_add_loop_test(waiters, one_event_returns_one_waiter, 0, 2);
-    tcase_add_loop_test(waiters, a_burst_returns_all_waiters, 0, 2);
+    tcase_add_loop_test(waiters, a_burst_returns_all_waiters, 0, 4);
     tcase_add_loop_test(waiters, a_crowd_loses_nothing, 0, 2);
     tcase_add_test(waiters, at_most_64_wait);
     tcase_add_loop_test(end, abort_returns_when_nobody_is_inside, 0, 2);

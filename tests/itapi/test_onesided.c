@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target never calls in: its memory is written and read all the same. */
+#include "process.h"
+
+#include <poll.h>
+#include <string.h>
+
+#define SIZE (1u << 20)
+
+struct window {
+    it_conn_qual_t qualifier;
+    it_rdma_addr_t address;
+    it_rmr_context_t context;
+};
+
+/* Opens a window, accepts one connection, and from then on knows nothing but its socket and its memory. */
+static void play_target(const char *name, int fd)
+{
+    struct node node;
+    struct buffer buffer;
+    struct window window;
+    unsigned char pattern;
+    it_event_t event;
+
+    node_open(&node, name);
+    node_endpoint(&node);
+    node_listen(&node);
+    buffer = buffer_make(&node, SIZE, EVERYTHING);
+    window.qualifier = node.qualifier;
+    window.address = address_in(&buffer, 0);
+    window.context = buffer.context;
+    tell(fd, &window, sizeof(window));
+    event = expect(node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ok(it_ep_accept(node.ep, event.conn_req.cn_est_id, NULL, 0));
+    expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    while (hear(fd, &pattern, 1)) { /* sleeps in recv */
+        char equal = 1;
+
+        for (size_t i = 0; i < SIZE; i++)
+            equal &= __atomic_load_n(&buffer.data[i], __ATOMIC_ACQUIRE) == pattern;
+        tell(fd, &equal, 1);
+    }
+    node_close(&node);
+}
+
+static void connect_to(struct node *node, const struct window *window)
+{
+    it_net_addr_t address = node_address(node, IT_IPV4);
+    it_path_t path = path_to(node, &address);
+
+    ok(it_ep_connect(node->ep, &path, NULL, &window->qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    expect(node->connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+}
+
+START_TEST(target_sleeps)
+{
+    struct peer peer = peer_start(IFACE, play_target);
+    struct window window;
+    struct node node;
+    struct buffer here;
+    it_lmr_triplet_t one;
+    char equal;
+
+    node_open(&node, IFACE);
+    node_address(&node, IT_IPV4);
+    node_endpoint(&node);
+    here = buffer_make(&node, SIZE, EVERYTHING);
+    peer_hear(&peer, &window, sizeof(window));
+    connect_to(&node, &window);
+    for (unsigned char pattern = 1; pattern <= 20; pattern++) {
+        memset(here.data, pattern, SIZE);
+        one = segment(&here, 0, SIZE);
+        ok(it_post_rdma_write(node.ep, &one, 1, 1, BOTH, window.address, window.context));
+        expect_done(node.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+        memset(here.data, 0, SIZE);
+        ok(it_post_rdma_read(node.ep, &one, 1, 2, BOTH, window.address, window.context));
+        expect_done(node.requests, IT_DTO_RDMA_READ_CMPL_EVENT, 2, IT_DTO_SUCCESS);
+        for (size_t i = 0; i < SIZE; i++)
+            ck_assert_uint_eq(here.data[i], pattern);
+        peer_tell(&peer, &pattern, 1);
+        peer_hear(&peer, &equal, 1);
+        ck_assert_int_eq(equal, 1);
+    }
+    node_close(&node);
+    peer_end(&peer);
+}
+END_TEST
+
+/* Many small ones, each waited for: the target's background is awake when it is needed. */
+START_TEST(many_small_reads)
+{
+    struct peer peer = peer_start(IFACE, play_target);
+    struct window window;
+    struct node node;
+    struct buffer here;
+    it_lmr_triplet_t one;
+
+    node_open(&node, IFACE);
+    node_address(&node, IT_IPV4);
+    node_endpoint(&node);
+    here = buffer_make(&node, SIZE, EVERYTHING);
+    peer_hear(&peer, &window, sizeof(window));
+    connect_to(&node, &window);
+    for (uint64_t i = 0; i < tc_count(2000); i++) {
+        one = segment(&here, 8 * (i % 1000), 8);
+        ok(it_post_rdma_read(node.ep, &one, 1, i, BOTH, window.address, window.context));
+        expect_done(node.requests, IT_DTO_RDMA_READ_CMPL_EVENT, i, IT_DTO_SUCCESS);
+    }
+    node_close(&node);
+    peer_end(&peer);
+}
+END_TEST
+
+/* Both in one process: the target's adapter is never called, its memory is watched. */
+START_TEST(target_polls_memory)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_lmr_triplet_t one;
+
+    pair_connected(&pair, IFACE);
+    here = buffer_make(&pair.a, 4096, IT_PRIV_LOCAL);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    for (unsigned int i = 1; i <= 200; i++) {
+        uint64_t *first = (uint64_t *)there.data, *last = (uint64_t *)(there.data + 4088);
+
+        for (size_t word = 0; word < 512; word++)
+            ((uint64_t *)here.data)[word] = i;
+        one = segment(&here, 0, 4096);
+        ok(it_post_rdma_write(pair.a.ep, &one, 1, i, BOTH, address_in(&there, 0), there.context));
+        /* the last bytes of a message become visible last */
+        ck_assert(tc_until(__atomic_load_n(last, __ATOMIC_ACQUIRE) == i, PATIENCE));
+        ck_assert_uint_eq(__atomic_load_n(first, __ATOMIC_RELAXED), i);
+        expect_done(pair.a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, i, IT_DTO_SUCCESS);
+    }
+    pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("it_onesided");
+    TCase *tc = tcase_create("target");
+
+    tcase_set_timeout(tc, 60);
+    add_each(tc, target_sleeps);
+    add_each(tc, many_small_reads);
+    add_each(tc, target_polls_memory);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}
