@@ -608,10 +608,12 @@ uint32_t rx_run(struct stream *stream, uint32_t budget)
         return 0;
     }
     qp = stream->qp;
-    if (stream->state == STREAM_CLOSING)
+    if (stream->state == STREAM_CLOSING) {
         stream_continue_close(stream, &ended);
-    else if (stream->state == STREAM_OPEN && qp && qp_state(qp) == RI_QPS_RTS)
+        pieces = ended; /* whoever waits in close has to come again */
+    } else if (stream->state == STREAM_OPEN && qp && qp_state(qp) == RI_QPS_RTS) {
         pieces = receive(qp, stream);
+    }
     spinlock_unlock(&stream->rx);
     if (!qp)
         return pieces;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct ri_watch {
@@ -84,7 +85,7 @@ static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *
     return RI_OK;
 }
 
-/* The record stays until a run begins: epoll may have named it already. */
+/* Waits for a callback that runs in another thread. The record stays until a run begins: epoll may have named it. */
 static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
 {
     struct fake_host *fake = fake_of(host);
@@ -92,6 +93,7 @@ static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
 
     if (epoll_ctl(fake->epoll, EPOLL_CTL_DEL, watch->fd, NULL))
         ck_abort_msg("unwatch: %s", strerror(errno));
+    pthread_mutex_lock(&fake->running);
     pthread_mutex_lock(&fake->lock);
     for (at = &fake->watches; *at != watch; at = &(*at)->next)
         ck_assert_ptr_nonnull(*at);
@@ -100,6 +102,7 @@ static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
     watch->next = fake->dead;
     fake->dead = watch;
     pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->running);
 }
 
 static void bury(struct fake_host *fake)
@@ -129,11 +132,13 @@ static void host_timer_cancel(const struct ri_host *host, void *lane_context, st
     struct fake_host *fake = fake_of(host);
 
     (void)lane_context;
+    pthread_mutex_lock(&fake->running);
     pthread_mutex_lock(&fake->lock);
     for (unsigned int i = 0; i < fake->timer_count; i++)
         if (fake->timers[i] == timer)
             fake->timers[i--] = fake->timers[--fake->timer_count];
     pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->running);
 }
 
 static void host_timer_set(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
@@ -192,8 +197,14 @@ static int shorten(struct fake_host *fake, int timeout_ms)
 
 static void host_wake(const struct ri_host *host, void *lane_context)
 {
-    (void)host;
-    (void)lane_context; /* there is one thread, and it is awake */
+    ck_assert_ptr_eq(lane_context, fake_of(host));
+    if (eventfd_write(fake_of(host)->event, 1))
+        ck_abort_msg("wake: %s", strerror(errno));
+}
+
+void fake_host_wake(struct fake_host *fake)
+{
+    host_wake(&fake->host, fake);
 }
 
 static void host_cq_event(const struct ri_host *host, void *context)
@@ -233,6 +244,7 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
 {
     struct ri_open open = {.size = sizeof(open), .host = &fake->host, .context = fake};
     const char *reason = NULL;
+    pthread_mutexattr_t recursive;
     enum ri_status status;
 
     memset(fake, 0, sizeof(*fake));
@@ -255,8 +267,15 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
     };
     fake->options = options;
     pthread_mutex_init(&fake->lock, NULL);
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&fake->running, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     fake->epoll = epoll_create1(EPOLL_CLOEXEC);
+    fake->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     ck_assert_int_ge(fake->epoll, 0);
+    ck_assert_int_ge(fake->event, 0);
+    fake_host_listen(fake, fake->event);
     ck_assert_int_eq(ri_provider_check(&rnicpi_provider_v1, &reason), RI_OK);
     ri_complete_privileged_ops(&fake->privileged, rnicpi_provider_v1.privileged);
     ri_complete_user_ops(&fake->user, rnicpi_provider_v1.user);
@@ -291,23 +310,46 @@ void fake_host_free(struct fake_host *fake)
 {
     bury(fake);
     close(fake->epoll);
+    close(fake->event);
+    pthread_mutex_destroy(&fake->running);
     pthread_mutex_destroy(&fake->lock);
+}
+
+static void call_ready(struct fake_host *fake, struct ri_watch *watch, uint32_t events)
+{
+    eventfd_t woken;
+
+    if (!watch) { /* the test's own, or a wake-up */
+        eventfd_read(fake->event, &woken);
+        return;
+    }
+    pthread_mutex_lock(&fake->running);
+    if (watch->ready)
+        watch->ready(watch->arg, events);
+    pthread_mutex_unlock(&fake->running);
+}
+
+static bool call_expired(struct fake_host *fake)
+{
+    struct ri_timer *timer;
+
+    pthread_mutex_lock(&fake->running);
+    timer = take_expired(fake);
+    if (timer)
+        timer->expired(timer);
+    pthread_mutex_unlock(&fake->running);
+    return timer != NULL;
 }
 
 static void dispatch(struct fake_host *fake, int timeout_ms)
 {
     struct epoll_event events[16];
-    struct ri_timer *timer;
     int count = epoll_wait(fake->epoll, events, 16, timeout_ms);
 
-    for (int i = 0; i < count; i++) {
-        struct ri_watch *watch = events[i].data.ptr;
-
-        if (watch && watch->ready)
-            watch->ready(watch->arg, events[i].events);
-    }
-    while ((timer = take_expired(fake)))
-        timer->expired(timer);
+    for (int i = 0; i < count; i++)
+        call_ready(fake, events[i].data.ptr, events[i].events);
+    while (call_expired(fake))
+        ;
 }
 
 uint32_t fake_host_run(struct fake_host *fake, struct ri_cq *first)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host for the provider alone: one epoll set, timers, a record of upcalls; no kal, no ual. One thread runs it. Its
+ * A host for the provider alone: one epoll set, timers, a record of upcalls; no kal, no ual. One thread at a time runs it. Its
  * waits follow the rules of real ones: they sleep in epoll_wait without a bound of their own as soon as lane_arm allows,
  * so that a wake-up that the provider loses ends in the test's deadline.
  */
@@ -32,8 +32,9 @@ struct fake_host {
     struct ri_user_ops user;
     struct ri_rnic *rnic;
     struct ri_lane *lane;
-    int epoll;
+    int epoll, event;                         /* event: written by wake */
     pthread_mutex_t lock;                     /* watches, timers */
+    pthread_mutex_t running;                  /* held while a callback runs; recursive: it may take off itself */
     struct ri_watch *watches, *dead;
     struct ri_timer *timers[64];
     unsigned int timer_count;
@@ -54,6 +55,8 @@ uint32_t fake_host_run(struct fake_host *fake, struct ri_cq *first);
 void fake_host_sleep(struct fake_host *fake, uint32_t pieces, int timeout_ms);
 /* A descriptor of the test's that shall wake sleepers too. */
 void fake_host_listen(struct fake_host *fake, int fd);
+/* Make a sleeping runner look again. Any thread. */
+void fake_host_wake(struct fake_host *fake);
 /* Shift all timers into the past. */
 void fake_host_expire_timers(struct fake_host *fake);
 

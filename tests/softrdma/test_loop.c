@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -561,6 +562,47 @@ START_TEST(S024_small_segments)
 }
 END_TEST
 
+/* A Send is done when the socket has its last octet: what is told as done reaches the peer without the lane. */
+START_TEST(done_when_the_socket_has_it)
+{
+    const uint32_t size = 20000, count = 60;
+    static uint8_t bin[65536];
+    struct raw raw = {.rig = &rig, .crc = true};
+    struct region from;
+    int fds[2], little = 4096;
+    uint64_t done = 0, came = 0, end;
+    struct ri_wc wc;
+
+    rig_tcp(fds, 0);
+    ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+    ck_assert_int_eq(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
+    raw.fd = fds[0];
+    fake_host_listen(&rig.fake, raw.fd);
+    side_open(&rig, a, NULL);
+    side_start(a, fds[1], true, &plain);
+    from = region_new(a, size, RIG_ALL);
+    for (uint64_t i = 0; i < count; i++)
+        side_send(a, i, region_sge(&from, 0, size));
+    side_idle(a, a->send_cq);
+    while (rig.fake.user.poll(a->send_cq, 1, &wc))
+        done++;
+    ck_assert_uint_lt(done, count); /* that much does not fit */
+    end = tc_deadline(RIG_TIMEOUT);
+    while (came < done * size) {
+        ssize_t n;
+
+        ck_assert_msg(tc_wait_fd(raw.fd, POLLIN, end) == POLLIN, "%ju octets came, %ju are done",
+                      (uintmax_t)came, (uintmax_t)(done * size));
+        n = recv(raw.fd, bin, sizeof(bin), 0);
+        ck_assert_int_gt(n, 0);
+        came += (uint64_t)n;
+    }
+    raw_close(&raw);
+    ck_assert(fake_host_until(&rig.fake, side_query(a).state == RI_QPS_ERROR, RIG_TIMEOUT));
+    region_free(a, &from);
+}
+END_TEST
+
 /* The socket takes little at a time: FPDUs are cut anywhere and go on where they were. */
 START_TEST(partial_writes)
 {
@@ -780,6 +822,7 @@ int main(void)
     tcase_add_loop_test(tc, S064_fences, 0, 2);
     tc = new_case(suite, "segments");
     tcase_add_loop_test(tc, S024_small_segments, 0, 2);
+    tcase_add_test(tc, done_when_the_socket_has_it);
     tcase_add_test(tc, partial_writes);
     tc = new_case(suite, "soak");
     tcase_add_loop_test(tc, soak_random, 0, 2);

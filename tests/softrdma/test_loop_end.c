@@ -458,7 +458,7 @@ static const struct {
     {"C-113 wrap", R_OWN, UINT64_MAX, true, false, 2, TERMINATE_R_WRAP, RI_EVENT_READ_ACCESS},
     {"C-114 before", R_OWN, (uint64_t)-1, false, false, 1, TERMINATE_R_BOUNDS, RI_EVENT_READ_ACCESS},
     {"C-114 behind", R_OWN, 1, false, false, 64, TERMINATE_R_BOUNDS, RI_EVENT_READ_ACCESS},
-    {"C-108 QP", R_OWN, 0, false, true, 8, TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION},
+    {"C-108 QP", R_OWN, 0, false, true, 8, TERMINATE_U_QN, RI_EVENT_READ_ACCESS},
 };
 
 START_TEST(bad_read)
@@ -488,7 +488,7 @@ START_TEST(bad_read)
     raw_untagged(&raw, RDMAP_READ_REQ, true, DDP_QN_READ, 1, 0, payload, sizeof(payload));
     info = expect_terminate(&raw, bad_reads[_i].value, ulpdu);
     side_expect_event(a, bad_reads[_i].event, bad_reads[_i].value);
-    if (bad_reads[_i].event == RI_EVENT_READ_ACCESS) {
+    if (!bad_reads[_i].disabled) {
         ck_assert_uint_eq(info.ddp_segment_len, DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
         ck_assert_uint_eq(info.rdma_hdr_len, sizeof(payload));
         ck_assert_mem_eq(info.rdma_hdr, payload, sizeof(payload));
@@ -533,8 +533,6 @@ static const struct {
      RI_WC_FLUSHED},
     {"C-106 MSN", RDMAP_READ_REQ, true, true, 1, 2, 0, 28, TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
      RI_WC_FLUSHED},
-    {"C-121 invalidate", RDMAP_SEND_INV, true, true, 0, 1, 0, 4, TERMINATE_R_ACCESS,
-     RI_EVENT_INVALIDATE_ACCESS, RI_WC_REMOTE_INVALID_REQUEST},
 };
 
 START_TEST(bad_segment)
@@ -553,6 +551,33 @@ START_TEST(bad_segment)
     if (bad_untagged[_i].receive)
         side_expect(a, a->recv_cq, 1, bad_untagged[_i].status, 0);
     region_free(a, &target);
+    raw_close(&raw);
+}
+END_TEST
+
+/* C-119, C-120, C-121: no QP takes Send with Invalidate yet; what is told is what would be wrong with the STag first. */
+START_TEST(C119_send_with_invalidate)
+{
+    static const uint16_t values[] = {TERMINATE_R_STAG, TERMINATE_R_INVALIDATE, TERMINATE_R_ACCESS};
+    uint8_t segment[DDP_UNTAGGED_LEN + 4], ulpdu[128];
+    struct region other;
+    uint32_t stag;
+    struct raw raw;
+
+    open_speaking(&raw, NULL, &plain);
+    side_open(&rig, b, NULL);
+    target = region_new(a, 16, RIG_ALL);
+    other = region_new(b, 16, RIG_ALL);
+    side_receive(a, 1, region_sge(&target, 0, 16));
+    stag = _i == 0 ? target.keys.rkey ^ 1 : _i == 1 ? other.keys.rkey : target.keys.rkey;
+    ddp_put_untagged(segment, true, rdmap_ctrl(RDMAP_SEND_INV), stag, DDP_QN_SEND, 1, 0);
+    memcpy(segment + DDP_UNTAGGED_LEN, "data", 4);
+    raw_send(&raw, segment, sizeof(segment));
+    expect_terminate(&raw, values[_i], ulpdu);
+    side_expect_event(a, RI_EVENT_INVALIDATE_ACCESS, values[_i]);
+    side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
+    region_free(a, &target);
+    region_free(b, &other);
     raw_close(&raw);
 }
 END_TEST
@@ -860,6 +885,7 @@ int main(void)
     tcase_add_loop_test(tc, bad_write, 0, COUNT(bad_writes));
     tcase_add_loop_test(tc, bad_read, 0, COUNT(bad_reads));
     tcase_add_loop_test(tc, bad_segment, 0, COUNT(bad_untagged));
+    tcase_add_loop_test(tc, C119_send_with_invalidate, 0, 3);
     tcase_add_test(tc, C077_bad_receive);
     tcase_add_loop_test(tc, C058_versions, 0, COUNT(bad_versions));
     tcase_add_test(tc, C107_ird);
