@@ -12,7 +12,7 @@
 
 /* Where the operations begin; what lies before has the same place in every minor. */
 #define PRIVILEGED_HEAD offsetof(struct ri_privileged_ops, enumerate)
-#define USER_HEAD offsetof(struct ri_user_ops, post_send)
+#define USER_HEAD       offsetof(struct ri_user_ops, post_send)
 
 /* A descriptor of minor 0 has at least this much. */
 #define DESCRIPTOR_MIN offsetof(struct ri_provider, reserved)
@@ -20,7 +20,8 @@
 static_assert(PRIVILEGED_HEAD % SLOT == 0 && USER_HEAD % SLOT == 0, "slots are aligned");
 static_assert((sizeof(struct ri_privileged_ops) - PRIVILEGED_HEAD) % SLOT == 0,
               "a table is its head and slots");
-static_assert((sizeof(struct ri_user_ops) - USER_HEAD) % SLOT == 0, "a table is its head and slots");
+static_assert((sizeof(struct ri_user_ops) - USER_HEAD) % SLOT == 0,
+              "a table is its head and slots");
 
 const char *ri_status_name(enum ri_status status)
 {
@@ -104,7 +105,8 @@ static const char *refuse(const struct ri_provider *provider)
         return "an operation table is missing";
     if (provider->option_count && !provider->options)
         return "the option table is missing";
-    why = refuse_table(provider->privileged->size, provider->privileged->abi_major, PRIVILEGED_HEAD);
+    why = refuse_table(provider->privileged->size, provider->privileged->abi_major,
+                       PRIVILEGED_HEAD);
     return why ? why : refuse_table(provider->user->size, provider->user->abi_major, USER_HEAD);
 }
 

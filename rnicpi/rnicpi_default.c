@@ -51,8 +51,10 @@ ABSENT(resolve, struct ri_connection *connection, const struct ri_connect_param 
 ABSENT(listen, struct ri_rnic *rnic, const struct ri_listen_param *param, void *context,
        struct sockaddr_storage *bound, struct ri_listener **listener)
 ABSENT(listen_destroy, struct ri_listener *listener)
-ABSENT(connect, struct ri_connection *connection, struct ri_qp *qp, const struct ri_connect_param *param)
-ABSENT(accept, struct ri_connection *connection, struct ri_qp *qp, const struct ri_connect_param *param)
+ABSENT(connect, struct ri_connection *connection, struct ri_qp *qp,
+       const struct ri_connect_param *param)
+ABSENT(accept, struct ri_connection *connection, struct ri_qp *qp,
+       const struct ri_connect_param *param)
 ABSENT(confirm, struct ri_connection *connection, const struct ri_connect_param *param)
 ABSENT(reject, struct ri_connection *connection, const void *private_data, uint16_t length)
 ABSENT(disconnect, struct ri_connection *connection, const void *private_data, uint16_t length)
@@ -76,7 +78,8 @@ static enum ri_status no_post_recv(struct ri_qp *qp, struct ri_recv_wr *wr, stru
     return RI_ERR_NOT_SUPPORTED;
 }
 
-static enum ri_status no_post_srq_recv(struct ri_srq *srq, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
+static enum ri_status no_post_srq_recv(struct ri_srq *srq, struct ri_recv_wr *wr,
+                                       struct ri_recv_wr **bad)
 {
     *bad = wr;
     return RI_ERR_NOT_SUPPORTED;

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEND 0
-#define RECEIVE 1
+#define SEND      0
+#define RECEIVE   1
 #define NOT_ARMED (-1)
 
 static struct cq *cq_of(struct ri_cq *base)
@@ -67,20 +67,11 @@ static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
     bool wanted = false;
 
     switch (cq->armed) {
-    case RI_ARM_NEXT:
-        wanted = true;
-        break;
-    case RI_ARM_SOLICITED:
-        wanted = solicited(wc);
-        break;
-    case RI_ARM_NOTIFY_MARKED:
-        wanted = notable(wc);
-        break;
-    case RI_ARM_NTH:
-        wanted = count_of(cq) >= cq->armed_count;
-        break;
-    default:
-        break;
+    case RI_ARM_NEXT: wanted = true; break;
+    case RI_ARM_SOLICITED: wanted = solicited(wc); break;
+    case RI_ARM_NOTIFY_MARKED: wanted = notable(wc); break;
+    case RI_ARM_NTH: wanted = count_of(cq) >= cq->armed_count; break;
+    default: break;
     }
     if (wanted)
         fire(cq);
@@ -260,8 +251,8 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
         wc[i] = entry->wc;
         cq->notable -= notable(&entry->wc);
         /* The completion covers all requests up to its own: unsignalled ones before it are free too. */
-        atomic_store_explicit(&queue_of(entry->qp, which_queue(&entry->wc))->freed, entry->index + 1,
-                              memory_order_release);
+        atomic_store_explicit(&queue_of(entry->qp, which_queue(&entry->wc))->freed,
+                              entry->index + 1, memory_order_release);
     }
     if (taken)
         set_head(cq, head + taken);

@@ -39,24 +39,25 @@ void __tsan_release(void *place);
 static void *wire(int fd)
 {
     static char wires[65536];
-    struct sockaddr_storage ends[2] = {{0}};
-    socklen_t lengths[2] = {sizeof(ends[0]), sizeof(ends[1])};
+    struct sockaddr_storage ends[2] = { { 0 } };
+    socklen_t lengths[2] = { sizeof(ends[0]), sizeof(ends[1]) };
 
     if (getsockname(fd, (struct sockaddr *)&ends[0], &lengths[0]) ||
         getpeername(fd, (struct sockaddr *)&ends[1], &lengths[1]))
         return &wires[0];
-    return &wires[((struct sockaddr_in *)&ends[0])->sin_port ^ ((struct sockaddr_in *)&ends[1])->sin_port];
+    return &wires[((struct sockaddr_in *)&ends[0])->sin_port ^
+                  ((struct sockaddr_in *)&ends[1])->sin_port];
 }
-#define order_sent(fd) __tsan_release(wire(fd))
+#define order_sent(fd)     __tsan_release(wire(fd))
 #define order_received(fd) __tsan_acquire(wire(fd))
 #else
-#define order_sent(fd) ((void)(fd))
+#define order_sent(fd)     ((void)(fd))
 #define order_received(fd) ((void)(fd))
 #endif
 
 static ssize_t tcp_send(struct stream *stream, const struct iovec *iov, int count)
 {
-    const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
+    const struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count };
     long sent;
 
     order_sent(stream->fd);
@@ -97,8 +98,8 @@ static void tcp_finish(struct stream *stream)
 static void tcp_close(struct stream *stream, bool reset)
 {
     if (reset) {
-        const struct linger linger = {.l_onoff = 1, .l_linger = 0};
-        const struct sockaddr none = {.sa_family = AF_UNSPEC};
+        const struct linger linger = { .l_onoff = 1, .l_linger = 0 };
+        const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
         setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
         syscall(SYS_connect, stream->fd, &none, sizeof(none)); /* "disconnect": RST, and at once */

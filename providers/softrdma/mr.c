@@ -25,7 +25,7 @@ struct mr {
 };
 
 #define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-#define KNOWN (REMOTE | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED)
+#define KNOWN  (REMOTE | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED)
 
 static enum ri_status check_access(uint32_t access)
 {
@@ -33,7 +33,8 @@ static enum ri_status check_access(uint32_t access)
         return RI_ERR_NOT_SUPPORTED; /* no windows */
     if (access & ~(uint32_t)KNOWN)
         return RI_ERR_INVALID_ARGUMENT;
-    if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) && !(access & RI_ACCESS_LOCAL_WRITE))
+    if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) &&
+        !(access & RI_ACCESS_LOCAL_WRITE))
         return RI_ERR_INVALID_ARGUMENT;
     if ((access & RI_ACCESS_REMOTE_READ) && !(access & RI_ACCESS_LOCAL_READ))
         return RI_ERR_INVALID_ARGUMENT;
@@ -107,7 +108,7 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, ui
 /* After it nobody touches the memory: no pass that places, no Read Response, no output that names it. */
 static void drop_entry(struct rnic *rnic, struct stag_entry *entry)
 {
-    struct memory_range range = {entry->memory, entry->length};
+    struct memory_range range = { entry->memory, entry->length };
 
     stag_revoke(entry);
     lane_wait_pass(rnic->lane);

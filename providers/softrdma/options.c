@@ -16,34 +16,36 @@
 #include <strings.h>
 
 const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
-    {"crc", "bool", "on", "", "Ask for CRC32C on every FPDU; off only if the peer agrees."},
-    {"mpa_revision", "int", "2", "", "Highest MPA revision to offer and accept: 1 or 2."},
-    {"mpa_fallback", "bool", "on", "",
-     "Connect once more with revision 1 when the peer refuses revision 2."},
-    {"rtr", "enum: write|read|none", "write", "",
-     "Ready-to-receive message that the active side offers (revision 2)."},
-    {"connect_timeout", "time", "10000", "ms", "Bound of TCP and MPA set-up of the active side."},
-    {"request_timeout", "time", "5000", "ms",
-     "How long an accepted TCP connection may take to send its MPA request, and then its ready-to-receive message."},
-    {"backlog", "int", "128", "", "Undecided connection requests of one listener."},
-    {"v6only", "enum: auto|yes|no", "auto", "",
-     "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked."},
-    {"netdev", "string", "", "", "Only this network interface; empty: all of them."},
-    {"fpdu", "enum: emss|max", "emss", "",
-     "Size of FPDUs: one per TCP segment, or as large as the protocol allows."},
-    {"hot", "int", "4", "", "Busy connections that are read without asking epoll first, 0 to 16."},
-    {"close_timeout", "time", "10000", "ms",
-     "How long an orderly close waits for the peer before the connection is reset."},
-    {"tcp_user_timeout", "time", "30000", "ms",
-     "How long sent octets may stay unacknowledged; 0: as the system decides."},
-    {"keepalive", "bool", "on", "", "TCP keep-alive, so that a peer that vanished is noticed."},
-    {"keepalive_idle", "time", "60", "s", "Silence before the first keep-alive probe."},
-    {"keepalive_interval", "time", "10", "s", "Between keep-alive probes."},
-    {"keepalive_count", "int", "6", "", "Unanswered keep-alive probes that end the connection."},
-    {"tcp_congestion", "string", "", "", "TCP congestion control; empty: as the system decides."},
-    {"max_ird", "int", "128", "", "Largest inbound RDMA Read queue depth of an endpoint."},
-    {"max_ord", "int", "128", "", "Largest outbound RDMA Read queue depth of an endpoint."},
-    {"max_qp", "int", "65536", "", "Endpoints of one open interface."},
+    { "crc", "bool", "on", "", "Ask for CRC32C on every FPDU; off only if the peer agrees." },
+    { "mpa_revision", "int", "2", "", "Highest MPA revision to offer and accept: 1 or 2." },
+    { "mpa_fallback", "bool", "on", "",
+      "Connect once more with revision 1 when the peer refuses revision 2." },
+    { "rtr", "enum: write|read|none", "write", "",
+      "Ready-to-receive message that the active side offers (revision 2)." },
+    { "connect_timeout", "time", "10000", "ms", "Bound of TCP and MPA set-up of the active side." },
+    { "request_timeout", "time", "5000", "ms",
+      "How long an accepted TCP connection may take to send its MPA request, and then its "
+      "ready-to-receive message." },
+    { "backlog", "int", "128", "", "Undecided connection requests of one listener." },
+    { "v6only", "enum: auto|yes|no", "auto", "",
+      "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
+    { "netdev", "string", "", "", "Only this network interface; empty: all of them." },
+    { "fpdu", "enum: emss|max", "emss", "",
+      "Size of FPDUs: one per TCP segment, or as large as the protocol allows." },
+    { "hot", "int", "4", "",
+      "Busy connections that are read without asking epoll first, 0 to 16." },
+    { "close_timeout", "time", "10000", "ms",
+      "How long an orderly close waits for the peer before the connection is reset." },
+    { "tcp_user_timeout", "time", "30000", "ms",
+      "How long sent octets may stay unacknowledged; 0: as the system decides." },
+    { "keepalive", "bool", "on", "", "TCP keep-alive, so that a peer that vanished is noticed." },
+    { "keepalive_idle", "time", "60", "s", "Silence before the first keep-alive probe." },
+    { "keepalive_interval", "time", "10", "s", "Between keep-alive probes." },
+    { "keepalive_count", "int", "6", "", "Unanswered keep-alive probes that end the connection." },
+    { "tcp_congestion", "string", "", "", "TCP congestion control; empty: as the system decides." },
+    { "max_ird", "int", "128", "", "Largest inbound RDMA Read queue depth of an endpoint." },
+    { "max_ord", "int", "128", "", "Largest outbound RDMA Read queue depth of an endpoint." },
+    { "max_qp", "int", "65536", "", "Endpoints of one open interface." },
 };
 
 static const char *text_of(const struct rnic *rnic, const char *name)
@@ -72,7 +74,8 @@ static bool read_number(const struct rnic *rnic, const char *name, uint64_t min,
     return true;
 }
 
-static bool read_u32(const struct rnic *rnic, const char *name, uint32_t min, uint32_t max, uint32_t *value)
+static bool read_u32(const struct rnic *rnic, const char *name, uint32_t min, uint32_t max,
+                     uint32_t *value)
 {
     uint64_t number;
 
@@ -84,7 +87,8 @@ static bool read_u32(const struct rnic *rnic, const char *name, uint32_t min, ui
 
 static bool read_bool(const struct rnic *rnic, const char *name, bool *value)
 {
-    static const char *const words[2][4] = {{"no", "off", "false", "0"}, {"yes", "on", "true", "1"}};
+    static const char *const words[2][4] = { { "no", "off", "false", "0" },
+                                             { "yes", "on", "true", "1" } };
     const char *text = text_of(rnic, name);
 
     for (int truth = 0; truth < 2; truth++) {

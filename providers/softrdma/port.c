@@ -44,14 +44,15 @@ static bool copy_address(const struct ifaddrs *from, struct ri_address *to)
         return false;
     memset(to, 0, sizeof(*to));
     memcpy(&to->sockaddr, from->ifa_addr, length);
-    to->prefix_length = mask ? count_bits((const uint8_t *)mask + offset, octets) : (uint8_t)(octets * 8);
+    to->prefix_length = mask ? count_bits((const uint8_t *)mask + offset, octets)
+                             : (uint8_t)(octets * 8);
     return true;
 }
 
 /* 0: unknown. */
 static uint32_t mtu_of(int fd, const char *name)
 {
-    struct ifreq request = {0};
+    struct ifreq request = { 0 };
 
     if (strlen(name) >= sizeof(request.ifr_name))
         return 0;

@@ -15,9 +15,9 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-#define DEVICE "softrdma"
+#define DEVICE           "softrdma"
 #define MPA_PRIVATE_DATA 508u /* RFC 5044 7.1: 512, less 4 for the enhanced set-up of RFC 6581 */
-#define MAX_OBJECTS 65536u
+#define MAX_OBJECTS      65536u
 
 void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
 {
@@ -181,14 +181,17 @@ static enum ri_status softrdma_pd_destroy(struct ri_pd *base)
     return RI_OK;
 }
 
-static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names, uint64_t *values,
-                                             size_t *count)
+static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names,
+                                             uint64_t *values, size_t *count)
 {
-    static const char *const all[] = {"protection zones", "completion queues", "queue pairs", "regions",
-                                      "connections", "connections closing"};
+    static const char *const all[] = { "protection zones", "completion queues",
+                                       "queue pairs",      "regions",
+                                       "connections",      "connections closing" };
     struct rnic *rnic = rnic_of(base);
     struct lane *lane = rnic->lane;
-    uint64_t now[] = {atomic_load(&rnic->pds), atomic_load(&rnic->cqs), atomic_load(&rnic->qps), 0, 0, 0};
+    uint64_t now[] = {
+        atomic_load(&rnic->pds), atomic_load(&rnic->cqs), atomic_load(&rnic->qps), 0, 0, 0
+    };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     spinlock_lock(&rnic->stags.lock);
@@ -249,7 +252,8 @@ RI_PROVIDER(vp_softrdma) = {
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
     .name = DEVICE,
-    .description = "iWARP (RDMA over TCP) in software, in the process; needs no hardware and no privilege",
+    .description =
+        "iWARP (RDMA over TCP) in software, in the process; needs no hardware and no privilege",
     .version = PACKAGE_VERSION,
     .privileged = &privileged_ops,
     .user = &user_ops,

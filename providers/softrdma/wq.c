@@ -42,7 +42,8 @@ enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max
     if (!checked_mul(wq->stride, (size_t)slots, &octets) ||
         !checked_add(octets, (size_t)SLOT_ALIGNMENT, &octets))
         return RI_ERR_NO_RESOURCES;
-    wq->allocation = calloc(1, octets); /* not aligned_alloc: large queues get their pages when used */
+    wq->allocation = calloc(1,
+                            octets); /* not aligned_alloc: large queues get their pages when used */
     if (!wq->allocation)
         return RI_ERR_NO_RESOURCES;
     wq->slots = (uint8_t *)(((uintptr_t)wq->allocation + SLOT_ALIGNMENT - 1) &

@@ -22,7 +22,8 @@ static enum ri_status own_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr)
     return RI_ERR_BUSY;
 }
 
-static enum ri_status own_qp_counters(struct ri_qp *qp, const char **names, uint64_t *values, size_t *count)
+static enum ri_status own_qp_counters(struct ri_qp *qp, const char **names, uint64_t *values,
+                                      size_t *count)
 {
     (void)qp;
     (void)names;
@@ -82,11 +83,12 @@ START_TEST(defaults_fill_every_slot)
     static void (*const absent)(void);
     const char *at = (const char *)&ri_default_privileged_ops;
 
-    for (size_t i = offsetof(struct ri_privileged_ops, enumerate); i < sizeof(ri_default_privileged_ops);
-         i += SLOT)
+    for (size_t i = offsetof(struct ri_privileged_ops, enumerate);
+         i < sizeof(ri_default_privileged_ops); i += SLOT)
         ck_assert_msg(memcmp(at + i, &absent, SLOT) != 0, "privileged slot at %zu", i);
     at = (const char *)&ri_default_user_ops;
-    for (size_t i = offsetof(struct ri_user_ops, post_send); i < sizeof(ri_default_user_ops); i += SLOT)
+    for (size_t i = offsetof(struct ri_user_ops, post_send); i < sizeof(ri_default_user_ops);
+         i += SLOT)
         ck_assert_msg(memcmp(at + i, &absent, SLOT) != 0, "user slot at %zu", i);
     ck_assert_uint_eq(ri_default_privileged_ops.size, sizeof(struct ri_privileged_ops));
     ck_assert_uint_eq(ri_default_user_ops.size, sizeof(struct ri_user_ops));
@@ -97,8 +99,8 @@ END_TEST
 
 START_TEST(defaults_answer_not_supported)
 {
-    struct ri_send_wr send = {0}, *bad_send = NULL;
-    struct ri_recv_wr receive = {0}, *bad_receive = NULL;
+    struct ri_send_wr send = { 0 }, *bad_send = NULL;
+    struct ri_recv_wr receive = { 0 }, *bad_receive = NULL;
     uint64_t deadline = 0;
 
     ck_assert_int_eq(ri_default_privileged_ops.close(NULL, true), RI_ERR_NOT_SUPPORTED);
@@ -106,10 +108,12 @@ START_TEST(defaults_answer_not_supported)
     ck_assert_int_eq(ri_default_privileged_ops.service_reply(NULL, NULL), RI_ERR_NOT_SUPPORTED);
     ck_assert_int_eq(ri_default_user_ops.post_send(NULL, &send, &bad_send), RI_ERR_NOT_SUPPORTED);
     ck_assert_ptr_eq(bad_send, &send);
-    ck_assert_int_eq(ri_default_user_ops.post_recv(NULL, &receive, &bad_receive), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(ri_default_user_ops.post_recv(NULL, &receive, &bad_receive),
+                     RI_ERR_NOT_SUPPORTED);
     ck_assert_ptr_eq(bad_receive, &receive);
     bad_receive = NULL;
-    ck_assert_int_eq(ri_default_user_ops.post_srq_recv(NULL, &receive, &bad_receive), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(ri_default_user_ops.post_srq_recv(NULL, &receive, &bad_receive),
+                     RI_ERR_NOT_SUPPORTED);
     ck_assert_ptr_eq(bad_receive, &receive);
     ck_assert_int_eq(ri_default_user_ops.arm(NULL, RI_ARM_NEXT, 0), RI_ERR_NOT_SUPPORTED);
     ck_assert_uint_eq(ri_default_user_ops.poll(NULL, 1, NULL), 0);
@@ -147,7 +151,8 @@ END_TEST
 START_TEST(older_minor_short_table)
 {
     const uint32_t size = offsetof(struct ri_user_ops, arm); /* poll is its last operation */
-    const uint32_t head_size = offsetof(struct ri_privileged_ops, enumerate); /* not one operation */
+    const uint32_t head_size = offsetof(struct ri_privileged_ops,
+                                        enumerate); /* not one operation */
     void *older = malloc(size), *head = malloc(head_size);
     struct ri_privileged_ops privileged;
     struct ri_user_ops user;
@@ -176,11 +181,11 @@ START_TEST(newer_minor_long_table)
     struct {
         struct ri_user_ops table;
         void *unknown[4];
-    } newer = {.table = own_user, .unknown = {&newer, &newer, &newer, &newer}};
+    } newer = { .table = own_user, .unknown = { &newer, &newer, &newer, &newer } };
     struct {
         struct ri_user_ops table;
         uint64_t fence;
-    } out = {.fence = 0x1234567890abcdef};
+    } out = { .fence = 0x1234567890abcdef };
     struct ri_provider provider = own_provider();
     const char *reason = NULL;
 
@@ -204,7 +209,8 @@ static void refused(const struct ri_provider *provider, const char *what)
 {
     const char *reason = NULL;
 
-    ck_assert_msg(ri_provider_check(provider, &reason) == RI_ERR_NOT_SUPPORTED, "accepted: %s", what);
+    ck_assert_msg(ri_provider_check(provider, &reason) == RI_ERR_NOT_SUPPORTED, "accepted: %s",
+                  what);
     ck_assert_msg(reason && reason[0], "no reason: %s", what);
 }
 
@@ -300,7 +306,7 @@ START_TEST(status_names)
             ck_assert_str_ne(ri_status_name((enum ri_status)i), ri_status_name((enum ri_status)j));
     }
     ck_assert_ptr_nonnull(ri_status_name((enum ri_status)RI_STATUS_COUNT));
-    ck_assert_ptr_nonnull(ri_status_name((enum ri_status)-1));
+    ck_assert_ptr_nonnull(ri_status_name((enum ri_status) - 1));
 }
 END_TEST
 

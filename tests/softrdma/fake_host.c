@@ -43,7 +43,8 @@ static const char *host_option(const struct ri_host *host, const char *name)
     return NULL;
 }
 
-static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format, va_list args)
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
 {
     fake_of(host)->logged[level]++;
     fprintf(stderr, "# provider: ");
@@ -53,12 +54,13 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
 
 /* ---- watches ---- */
 
-static enum ri_status host_watch(const struct ri_host *host, void *lane_context, int fd, uint32_t events,
-                                 ri_ready_fn ready, void *arg, struct ri_watch **out)
+static enum ri_status host_watch(const struct ri_host *host, void *lane_context, int fd,
+                                 uint32_t events, ri_ready_fn ready, void *arg,
+                                 struct ri_watch **out)
 {
     struct fake_host *fake = fake_of(host);
     struct ri_watch *watch = calloc(1, sizeof(*watch));
-    struct epoll_event event = {.events = events, .data.ptr = watch};
+    struct epoll_event event = { .events = events, .data.ptr = watch };
 
     ck_assert_ptr_eq(lane_context, fake);
     if (!watch)
@@ -76,9 +78,10 @@ static enum ri_status host_watch(const struct ri_host *host, void *lane_context,
     return RI_OK;
 }
 
-static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch, uint32_t events)
+static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch,
+                                   uint32_t events)
 {
-    struct epoll_event event = {.events = events, .data.ptr = watch};
+    struct epoll_event event = { .events = events, .data.ptr = watch };
 
     if (epoll_ctl(fake_of(host)->epoll, EPOLL_CTL_MOD, watch->fd, &event))
         ck_abort_msg("rewatch: %s", strerror(errno));
@@ -119,7 +122,7 @@ static void bury(struct fake_host *fake)
 
 void fake_host_listen(struct fake_host *fake, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = NULL};
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = NULL };
 
     if (epoll_ctl(fake->epoll, EPOLL_CTL_ADD, fd, &event))
         ck_abort_msg("listen: %s", strerror(errno));
@@ -127,7 +130,8 @@ void fake_host_listen(struct fake_host *fake, int fd)
 
 /* ---- timers ---- */
 
-static void host_timer_cancel(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
+static void host_timer_cancel(const struct ri_host *host, void *lane_context,
+                              struct ri_timer *timer)
 {
     struct fake_host *fake = fake_of(host);
 
@@ -242,7 +246,7 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
 
 enum ri_status fake_host_open(struct fake_host *fake, const char *const *options)
 {
-    struct ri_open open = {.size = sizeof(open), .host = &fake->host, .context = fake};
+    struct ri_open open = { .size = sizeof(open), .host = &fake->host, .context = fake };
     const char *reason = NULL;
     pthread_mutexattr_t recursive;
     enum ri_status status;
@@ -292,7 +296,8 @@ void fake_host_close(struct fake_host *fake, bool force)
     uint64_t end = tc_deadline(20000);
     enum ri_status status;
 
-    while ((status = fake->privileged.close(fake->rnic, force)) == RI_ERR_AGAIN && !tc_expired(end)) {
+    while ((status = fake->privileged.close(fake->rnic, force)) == RI_ERR_AGAIN &&
+           !tc_expired(end)) {
         uint32_t pieces = fake_host_run(fake, NULL);
 
         status = fake->privileged.close(fake->rnic, force);

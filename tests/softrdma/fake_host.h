@@ -20,9 +20,9 @@ extern const struct ri_provider rnicpi_provider_v1; /* the provider under test, 
 
 /* What was told about one QP or CQ; pass its address as the object's context. */
 struct fake_record {
-    atomic_uint count;                        /* QP: events; CQ: cq_event */
+    atomic_uint count; /* QP: events; CQ: cq_event */
     atomic_uint cq_errors;
-    enum ri_event_type type[FAKE_EVENTS];     /* of QP events, in order */
+    enum ri_event_type type[FAKE_EVENTS]; /* of QP events, in order */
     uint16_t code[FAKE_EVENTS];
 };
 
@@ -32,14 +32,14 @@ struct fake_host {
     struct ri_user_ops user;
     struct ri_rnic *rnic;
     struct ri_lane *lane;
-    int epoll, event;                         /* event: written by wake */
-    pthread_mutex_t lock;                     /* watches, timers */
-    pthread_mutex_t running;                  /* held while a callback runs; recursive: it may take off itself */
+    int epoll, event;        /* event: written by wake */
+    pthread_mutex_t lock;    /* watches, timers */
+    pthread_mutex_t running; /* held while a callback runs; recursive: it may take off itself */
     struct ri_watch *watches, *dead;
     struct ri_timer *timers[64];
     unsigned int timer_count;
-    const char *const *options;               /* name, value, name, value, NULL; over the defaults */
-    unsigned int logged[4];                   /* lines by enum ri_log_level */
+    const char *const *options; /* name, value, name, value, NULL; over the defaults */
+    unsigned int logged[4];     /* lines by enum ri_log_level */
     atomic_uint runs, sleeps;
 };
 
@@ -62,17 +62,17 @@ void fake_host_expire_timers(struct fake_host *fake);
 
 /* Run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is looked at between the pass
  * and the sleep, as a waiter looks at its ring. */
-#define fake_host_until(fake, cond, ms)                                         \
-    ({                                                                          \
-        uint64_t until_end_ = tc_deadline(ms);                                  \
-        bool until_ok_;                                                         \
-        do {                                                                    \
-            uint32_t until_pieces_ = fake_host_run((fake), NULL);               \
-            until_ok_ = (cond);                                                 \
-            if (!until_ok_)                                                     \
+#define fake_host_until(fake, cond, ms)                                              \
+    ({                                                                               \
+        uint64_t until_end_ = tc_deadline(ms);                                       \
+        bool until_ok_;                                                              \
+        do {                                                                         \
+            uint32_t until_pieces_ = fake_host_run((fake), NULL);                    \
+            until_ok_ = (cond);                                                      \
+            if (!until_ok_)                                                          \
                 fake_host_sleep((fake), until_pieces_, tc_remaining_ms(until_end_)); \
-        } while (!until_ok_ && !tc_expired(until_end_));                        \
-        until_ok_;                                                              \
+        } while (!until_ok_ && !tc_expired(until_end_));                             \
+        until_ok_;                                                                   \
     })
 
 #endif

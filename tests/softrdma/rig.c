@@ -48,7 +48,7 @@ void rig_close(struct rig *rig)
 
 static struct ri_cq *new_cq(struct rig *rig, uint32_t depth, struct fake_record *record)
 {
-    struct ri_cq_attr attr = {.size = sizeof(attr), .depth = depth, .context = record};
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = record };
     struct ri_cq *cq;
 
     OK(rig->fake.privileged.cq_create(rig->fake.rnic, &attr, &cq));
@@ -63,7 +63,7 @@ static uint32_t either(uint32_t value, uint32_t otherwise)
 void side_open(struct rig *rig, struct side *side, const struct shape *shape)
 {
     static const struct shape none;
-    struct ri_qp_attr attr = {.size = sizeof(attr), .type = RI_QP_RC, .context = &side->events};
+    struct ri_qp_attr attr = { .size = sizeof(attr), .type = RI_QP_RC, .context = &side->events };
 
     shape = shape ? shape : &none;
     memset(side, 0, sizeof(*side));
@@ -79,7 +79,8 @@ void side_open(struct rig *rig, struct side *side, const struct shape *shape)
     attr.max_read_sge = 1;
     attr.ird = either(shape->ird, 8);
     attr.ord = either(shape->ord, 8);
-    attr.flags = (shape->no_write ? 0 : RI_QP_WRITE_ENABLE) | (shape->no_read ? 0 : RI_QP_READ_ENABLE);
+    attr.flags = (shape->no_write ? 0 : RI_QP_WRITE_ENABLE) |
+                 (shape->no_read ? 0 : RI_QP_READ_ENABLE);
     OK(rig->fake.privileged.qp_create(side->pd, &attr, &side->qp));
 }
 
@@ -98,7 +99,7 @@ void side_close(struct side *side)
 
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover)
 {
-    struct ri_llp_handover own = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+    struct ri_llp_handover own = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
     struct ri_qp_modify modify = {
         .size = sizeof(modify),
         .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
@@ -121,7 +122,8 @@ void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_h
 
 void rig_tcp(int fds[2], int maxseg)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t length = sizeof(address);
     int listener;
 
@@ -157,8 +159,8 @@ void rig_connect(struct rig *rig, const struct shape *shape, const struct ri_llp
 
 struct region region_new(struct side *side, uint64_t length, uint32_t access)
 {
-    struct region region = {.length = length};
-    struct ri_mr_attr attr = {.size = sizeof(attr), .access = access, .length = length};
+    struct region region = { .length = length };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = access, .length = length };
 
     region.octets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert(region.octets != MAP_FAILED);
@@ -177,13 +179,14 @@ void region_free(struct side *side, struct region *region)
 
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length)
 {
-    return (struct ri_sge){(uintptr_t)region->octets + offset, length, region->keys.lkey};
+    return (struct ri_sge){ (uintptr_t)region->octets + offset, length, region->keys.lkey };
 }
 
 /* ---- work ---- */
 
-enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie, uint16_t flags,
-                         const struct ri_sge *sges, uint32_t count, uint64_t remote, uint32_t rkey)
+enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
+                         uint16_t flags, const struct ri_sge *sges, uint32_t count, uint64_t remote,
+                         uint32_t rkey)
 {
     struct ri_send_wr *bad = NULL, wr = {
         .cookie = cookie,
@@ -191,7 +194,7 @@ enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t c
         .num_sge = count,
         .opcode = (uint16_t)opcode,
         .flags = flags,
-        .rdma = {.remote_addr = remote, .rkey = rkey},
+        .rdma = { .remote_addr = remote, .rkey = rkey },
     };
     enum ri_status status = side->rig->fake.user.post_send(side->qp, &wr, &bad);
 
@@ -204,19 +207,22 @@ void side_send(struct side *side, uint64_t cookie, struct ri_sge sge)
     OK(side_post(side, RI_WR_SEND, cookie, RI_WR_SIGNALED, &sge, 1, 0, 0));
 }
 
-void side_write(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote, uint32_t rkey)
+void side_write(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote,
+                uint32_t rkey)
 {
     OK(side_post(side, RI_WR_RDMA_WRITE, cookie, RI_WR_SIGNALED, &sge, 1, remote, rkey));
 }
 
-void side_read(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote, uint32_t rkey)
+void side_read(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote,
+               uint32_t rkey)
 {
     OK(side_post(side, RI_WR_RDMA_READ, cookie, RI_WR_SIGNALED, &sge, 1, remote, rkey));
 }
 
-enum ri_status side_post_receive(struct side *side, uint64_t cookie, const struct ri_sge *sges, uint32_t count)
+enum ri_status side_post_receive(struct side *side, uint64_t cookie, const struct ri_sge *sges,
+                                 uint32_t count)
 {
-    struct ri_recv_wr *bad = NULL, wr = {.cookie = cookie, .sg_list = sges, .num_sge = count};
+    struct ri_recv_wr *bad = NULL, wr = { .cookie = cookie, .sg_list = sges, .num_sge = count };
     enum ri_status status = side->rig->fake.user.post_recv(side->qp, &wr, &bad);
 
     ck_assert_ptr_eq(bad, status == RI_OK ? NULL : &wr);
@@ -230,14 +236,14 @@ void side_receive(struct side *side, uint64_t cookie, struct ri_sge sge)
 
 void side_modify(struct side *side, enum ri_qp_state state)
 {
-    struct ri_qp_modify modify = {.size = sizeof(modify), .mask = RI_QPM_STATE, .state = state};
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
 
     OK(side->rig->fake.privileged.qp_modify(side->qp, &modify));
 }
 
 struct ri_qp_info side_query(struct side *side)
 {
-    struct ri_qp_info info = {.size = sizeof(info)};
+    struct ri_qp_info info = { .size = sizeof(info) };
 
     OK(side->rig->fake.privileged.qp_query(side->qp, &info));
     return info;
@@ -248,12 +254,14 @@ struct ri_wc side_next(struct side *side, struct ri_cq *cq)
     struct fake_host *fake = &side->rig->fake;
     struct ri_wc wc;
 
-    ck_assert_msg(fake_host_until(fake, fake->user.poll(cq, 1, &wc) == 1, RIG_TIMEOUT), "no completion");
+    ck_assert_msg(fake_host_until(fake, fake->user.poll(cq, 1, &wc) == 1, RIG_TIMEOUT),
+                  "no completion");
     ck_assert_ptr_eq(wc.context, &side->events);
     return wc;
 }
 
-void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status, uint32_t octets)
+void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status,
+                 uint32_t octets)
 {
     struct ri_wc wc = side_next(side, cq);
 
@@ -283,13 +291,14 @@ bool side_idle(struct side *side, struct ri_cq *cq)
 
 void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code)
 {
-    ck_assert_msg(fake_host_until(&side->rig->fake, atomic_load(&side->events.count) != 0, RIG_TIMEOUT),
-                  "no event");
+    ck_assert_msg(
+        fake_host_until(&side->rig->fake, atomic_load(&side->events.count) != 0, RIG_TIMEOUT),
+        "no event");
     pass_often(&side->rig->fake);
     ck_assert_uint_eq(atomic_load(&side->events.count), 1);
     ck_assert_msg(side->events.type[0] == type && side->events.code[0] == code,
-                  "event %d code %04x; expected %d, %04x", side->events.type[0], side->events.code[0],
-                  type, code);
+                  "event %d code %04x; expected %d, %04x", side->events.type[0],
+                  side->events.code[0], type, code);
 }
 
 /* ---- the raw peer ---- */
@@ -336,7 +345,8 @@ void raw_send(struct raw *raw, const void *ulpdu, uint32_t length)
     free(fpdu);
 }
 
-static void segment(struct raw *raw, uint8_t *ulpdu, uint32_t header, const void *payload, uint32_t length)
+static void segment(struct raw *raw, uint8_t *ulpdu, uint32_t header, const void *payload,
+                    uint32_t length)
 {
     if (length)
         memcpy(ulpdu + header, payload, length);
@@ -344,8 +354,8 @@ static void segment(struct raw *raw, uint8_t *ulpdu, uint32_t header, const void
     free(ulpdu);
 }
 
-void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint32_t msn, uint32_t mo,
-                  const void *payload, uint32_t length)
+void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint32_t msn,
+                  uint32_t mo, const void *payload, uint32_t length)
 {
     uint8_t *ulpdu = malloc(DDP_HDR_MAX + length);
 
@@ -396,11 +406,12 @@ static bool have_fpdu(struct raw *raw, struct mpa_fpdu *fpdu)
 
 uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room)
 {
-    struct mpa_fpdu fpdu = {0};
+    struct mpa_fpdu fpdu = { 0 };
     bool have = false;
 
-    ck_assert_msg(fake_host_until(&raw->rig->fake, (have = have_fpdu(raw, &fpdu)) || raw->ended, RIG_TIMEOUT),
-                  "neither FPDU nor end of the stream");
+    ck_assert_msg(
+        fake_host_until(&raw->rig->fake, (have = have_fpdu(raw, &fpdu)) || raw->ended, RIG_TIMEOUT),
+        "neither FPDU nor end of the stream");
     if (!have) {
         ck_assert_uint_eq(raw->used, 0);
         return 0;
@@ -430,5 +441,6 @@ static bool dropped_to_end(struct raw *raw)
 
 void raw_wait_end(struct raw *raw)
 {
-    ck_assert_msg(fake_host_until(&raw->rig->fake, dropped_to_end(raw), RIG_TIMEOUT), "the stream does not end");
+    ck_assert_msg(fake_host_until(&raw->rig->fake, dropped_to_end(raw), RIG_TIMEOUT),
+                  "the stream does not end");
 }

@@ -10,7 +10,7 @@
 
 #include "fake_host.h"
 
-#define RIG_ALL                                                                                   \
+#define RIG_ALL \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
 #define RIG_TIMEOUT 20000 /* ms; ends a test that fails */
 
@@ -52,25 +52,31 @@ void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_h
 /* A TCP pair; maxseg 0: as it is. */
 void rig_tcp(int fds[2], int maxseg);
 /* Both sides opened and connected, side 0 as initiator. */
-void rig_connect(struct rig *rig, const struct shape *shape, const struct ri_llp_handover *handover);
+void rig_connect(struct rig *rig, const struct shape *shape,
+                 const struct ri_llp_handover *handover);
 
 struct region region_new(struct side *side, uint64_t length, uint32_t access);
 void region_free(struct side *side, struct region *region);
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length);
 
-enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie, uint16_t flags,
-                         const struct ri_sge *sges, uint32_t count, uint64_t remote, uint32_t rkey);
+enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
+                         uint16_t flags, const struct ri_sge *sges, uint32_t count, uint64_t remote,
+                         uint32_t rkey);
 void side_send(struct side *side, uint64_t cookie, struct ri_sge sge);
-void side_write(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote, uint32_t rkey);
-void side_read(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote, uint32_t rkey);
-enum ri_status side_post_receive(struct side *side, uint64_t cookie, const struct ri_sge *sges, uint32_t count);
+void side_write(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote,
+                uint32_t rkey);
+void side_read(struct side *side, uint64_t cookie, struct ri_sge sge, uint64_t remote,
+               uint32_t rkey);
+enum ri_status side_post_receive(struct side *side, uint64_t cookie, const struct ri_sge *sges,
+                                 uint32_t count);
 void side_receive(struct side *side, uint64_t cookie, struct ri_sge sge);
 void side_modify(struct side *side, enum ri_qp_state state);
 struct ri_qp_info side_query(struct side *side);
 
 /* The next completion, waited for. */
 struct ri_wc side_next(struct side *side, struct ri_cq *cq);
-void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status, uint32_t octets);
+void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status,
+                 uint32_t octets);
 bool side_idle(struct side *side, struct ri_cq *cq); /* nothing there, after a few passes */
 /* Exactly one event so far, of this type and code. Waits for it. */
 void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code);
@@ -81,7 +87,7 @@ struct raw {
     struct rig *rig;
     int fd;
     bool crc, ended, reset;
-    uint8_t *octets;  /* received, not yet taken */
+    uint8_t *octets; /* received, not yet taken */
     size_t used, room;
     uint32_t last_fpdu; /* octets of the FPDU that raw_next took last, CRC included */
 };
@@ -94,13 +100,13 @@ void raw_send(struct raw *raw, const void *ulpdu, uint32_t length);
 /* Octets as they are, for what is no FPDU. */
 void raw_octets(struct raw *raw, const void *octets, size_t length);
 /* An untagged or tagged segment. */
-void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint32_t msn, uint32_t mo,
-                  const void *payload, uint32_t length);
+void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint32_t msn,
+                  uint32_t mo, const void *payload, uint32_t length);
 void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint64_t to,
                 const void *payload, uint32_t length);
 /* The next ULPDU, waited for: its length; 0 at the end of the stream. Its CRC was right. */
 uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room);
-bool raw_silent(struct raw *raw); /* nothing has come, after a few passes */
+bool raw_silent(struct raw *raw);   /* nothing has come, after a few passes */
 void raw_wait_end(struct raw *raw); /* reads and drops to FIN or RST */
 
 #endif

@@ -58,7 +58,7 @@ static void setup(void)
 
 static struct cq *new_cq(uint32_t depth)
 {
-    struct ri_cq_attr attr = {.size = sizeof(attr), .depth = depth, .context = &rnic};
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = &rnic };
     struct ri_cq *cq;
 
     ck_assert_int_eq(softrdma_cq_create(&rnic.base, &attr, &cq), RI_OK);
@@ -105,8 +105,8 @@ static void finish(struct qp *qp, struct wq *wq, struct wqe *wqe, enum ri_wc_sta
 }
 
 /* Post and complete; flags of the request, flags of the completion. */
-static void complete(struct qp *qp, struct wq *wq, uint64_t cookie, uint16_t flags, uint8_t wc_flags,
-                     enum ri_wc_status status)
+static void complete(struct qp *qp, struct wq *wq, uint64_t cookie, uint16_t flags,
+                     uint8_t wc_flags, enum ri_wc_status status)
 {
     struct wqe *wqe = post(wq, cookie, flags);
 
@@ -152,7 +152,7 @@ static void expect_count(struct cq *cq, uint32_t total, uint32_t notable)
 
 START_TEST(limits)
 {
-    struct ri_cq_attr attr = {.size = sizeof(attr)};
+    struct ri_cq_attr attr = { .size = sizeof(attr) };
     struct ri_cq *base = NULL;
     struct cq *cq = new_cq(1000);
 
@@ -267,23 +267,24 @@ static const struct {
     enum ri_wc_status status;
     bool fires;
 } arm_cases[] = {
-    {RI_ARM_NEXT, 0, 0, RI_WC_SUCCESS, true},
-    {RI_ARM_NEXT, 0, 0, RI_WC_FLUSHED, true},
-    {RI_ARM_SOLICITED, 0, 0, RI_WC_SUCCESS, false},
-    {RI_ARM_SOLICITED, RI_WR_NOTIFY, 0, RI_WC_SUCCESS, false},
-    {RI_ARM_SOLICITED, 0, RI_WC_SOLICITED, RI_WC_SUCCESS, true},
-    {RI_ARM_SOLICITED, 0, 0, RI_WC_LOCAL_LENGTH, true},
-    {RI_ARM_SOLICITED, 0, 0, RI_WC_FLUSHED, true},
-    {RI_ARM_NOTIFY_MARKED, 0, 0, RI_WC_SUCCESS, false},
-    {RI_ARM_NOTIFY_MARKED, RI_WR_NOTIFY, 0, RI_WC_SUCCESS, true},
-    {RI_ARM_NOTIFY_MARKED, 0, RI_WC_SOLICITED, RI_WC_SUCCESS, true},
-    {RI_ARM_NOTIFY_MARKED, 0, 0, RI_WC_FLUSHED, true},
+    { RI_ARM_NEXT, 0, 0, RI_WC_SUCCESS, true },
+    { RI_ARM_NEXT, 0, 0, RI_WC_FLUSHED, true },
+    { RI_ARM_SOLICITED, 0, 0, RI_WC_SUCCESS, false },
+    { RI_ARM_SOLICITED, RI_WR_NOTIFY, 0, RI_WC_SUCCESS, false },
+    { RI_ARM_SOLICITED, 0, RI_WC_SOLICITED, RI_WC_SUCCESS, true },
+    { RI_ARM_SOLICITED, 0, 0, RI_WC_LOCAL_LENGTH, true },
+    { RI_ARM_SOLICITED, 0, 0, RI_WC_FLUSHED, true },
+    { RI_ARM_NOTIFY_MARKED, 0, 0, RI_WC_SUCCESS, false },
+    { RI_ARM_NOTIFY_MARKED, RI_WR_NOTIFY, 0, RI_WC_SUCCESS, true },
+    { RI_ARM_NOTIFY_MARKED, 0, RI_WC_SOLICITED, RI_WC_SUCCESS, true },
+    { RI_ARM_NOTIFY_MARKED, 0, 0, RI_WC_FLUSHED, true },
 };
 
 START_TEST(C118_arm_kinds)
 {
     struct cq *cq = new_cq(8);
-    bool notable = arm_cases[_i].flags || arm_cases[_i].wc_flags || arm_cases[_i].status != RI_WC_SUCCESS;
+    bool notable = arm_cases[_i].flags || arm_cases[_i].wc_flags ||
+                   arm_cases[_i].status != RI_WC_SUCCESS;
     struct qp qp;
 
     new_qp(&qp, cq, cq, 8);
@@ -291,7 +292,8 @@ START_TEST(C118_arm_kinds)
     complete(&qp, &qp.rq, 1, arm_cases[_i].flags, arm_cases[_i].wc_flags, arm_cases[_i].status);
     ck_assert_uint_eq(atomic_load(&cq_events), arm_cases[_i].fires);
     expect_count(cq, 1, notable);
-    complete(&qp, &qp.rq, 2, RI_WR_NOTIFY, RI_WC_SOLICITED, RI_WC_SUCCESS); /* would fire any kind */
+    complete(&qp, &qp.rq, 2, RI_WR_NOTIFY, RI_WC_SOLICITED,
+             RI_WC_SUCCESS);                       /* would fire any kind */
     ck_assert_uint_eq(atomic_load(&cq_events), 1); /* once only */
     ck_assert_ptr_eq(last_context, &rnic);
     expect(cq, 1);
@@ -313,7 +315,8 @@ START_TEST(what_is_there_does_not_fire)
         ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)kind, 0), RI_OK);
         ck_assert_uint_eq(atomic_load(&cq_events), 0);
     }
-    ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)(RI_ARM_NTH + 1), 1), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)(RI_ARM_NTH + 1), 1),
+                     RI_ERR_INVALID_ARGUMENT);
     complete_send(&qp, 2); /* armed for marked ones */
     ck_assert_uint_eq(atomic_load(&cq_events), 0);
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK); /* replaces */
@@ -355,7 +358,7 @@ END_TEST
  * overflow. */
 START_TEST(overflow_holds_order)
 {
-    uint64_t next[3] = {0}, total = 0;
+    uint64_t next[3] = { 0 }, total = 0;
     struct cq *cq = new_cq(2);
     struct qp one, two;
     struct ri_wc wc[3];
@@ -532,7 +535,7 @@ static void *consume(void *arg)
 {
     const bool alone = arg != NULL;
     unsigned int total = (unsigned int)(rounds * 2 * THREADS);
-    uint64_t next[THREADS][2] = {{0}};
+    uint64_t next[THREADS][2] = { { 0 } };
     unsigned long wrong = 0;
     struct ri_wc wc[3];
 
@@ -540,7 +543,8 @@ static void *consume(void *arg)
         uint32_t count = softrdma_poll(&shared->base, 3, wc);
 
         for (uint32_t i = 0; i < count; i++) {
-            int qp = (int)((struct qp *)wc[i].context - shared_qp), queue = wc[i].opcode == RI_WC_RECV;
+            int qp = (int)((struct qp *)wc[i].context - shared_qp),
+                queue = wc[i].opcode == RI_WC_RECV;
 
             wrong += atomic_fetch_add(&seen[qp][queue][wc[i].cookie], 1) != 0;
             wrong += alone && wc[i].cookie != next[qp][queue]++;
@@ -564,7 +568,8 @@ START_TEST(concurrent_push_and_poll)
     for (int i = 0; i < THREADS; i++)
         new_qp(&shared_qp[i], shared, shared, 4);
     for (int i = 0; i < consuming; i++)
-        ck_assert_int_eq(pthread_create(&consumers[i], NULL, consume, consuming == 1 ? shared : NULL), 0);
+        ck_assert_int_eq(
+            pthread_create(&consumers[i], NULL, consume, consuming == 1 ? shared : NULL), 0);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_create(&producers[i], NULL, produce, &shared_qp[i]), 0);
     for (int i = 0; i < THREADS; i++)

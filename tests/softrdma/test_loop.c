@@ -21,8 +21,10 @@ static struct rig rig;
 static struct side *const a = &rig.side[0], *const b = &rig.side[1];
 static struct tc_rng rng;
 
-static const struct ri_llp_handover plain = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
-static const struct ri_llp_handover no_crc = {.mpa_revision = 2, .crc = false, .ird = 8, .ord = 8};
+static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
+static const struct ri_llp_handover no_crc = {
+    .mpa_revision = 2, .crc = false, .ird = 8, .ord = 8
+};
 
 static void setup(void)
 {
@@ -37,7 +39,8 @@ static void teardown(void)
 
 /* ---- sizes ---- */
 
-static const uint32_t sizes[] = {0, 1, 3, 4, 7, 255, 256, 257, 1447, 1448, 4096, 65535, 65536, 1 << 20, 16 << 20};
+static const uint32_t sizes[] = { 0,    1,    3,    4,     7,     255,     256,     257,
+                                  1447, 1448, 4096, 65535, 65536, 1 << 20, 16 << 20 };
 #define SIZES (int)(sizeof(sizes) / sizeof(sizes[0]))
 
 static void transfer_send(uint32_t size)
@@ -185,14 +188,14 @@ START_TEST(S041_zero_length)
     region = region_new(b, 64, RIG_ALL);
     ck_assert_int_eq(side_post_receive(b, 10, NULL, 0), RI_OK);
     side_receive(b, 11, region_sge(&region, 0, 64));
-    side_receive(b, 12, (struct ri_sge){.addr = 1, .lkey = 0xdeadbeef});
+    side_receive(b, 12, (struct ri_sge){ .addr = 1, .lkey = 0xdeadbeef });
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, 2, RI_WR_SIGNALED, NULL, 0, 5, 0xbad), RI_OK);
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, 3, RI_WR_SIGNALED, NULL, 0, 5, 0xbad), RI_OK);
-    side_send(a, 4, (struct ri_sge){.addr = 7, .lkey = 0xdeadbeef});
-    side_write(a, 5, (struct ri_sge){.addr = 7, .lkey = 0xdeadbeef}, 0, 0);
-    side_read(a, 6, (struct ri_sge){.addr = 7, .lkey = 0xdeadbeef}, 0, 0);
-    side_send(a, 7, (struct ri_sge){0});
+    side_send(a, 4, (struct ri_sge){ .addr = 7, .lkey = 0xdeadbeef });
+    side_write(a, 5, (struct ri_sge){ .addr = 7, .lkey = 0xdeadbeef }, 0, 0);
+    side_read(a, 6, (struct ri_sge){ .addr = 7, .lkey = 0xdeadbeef }, 0, 0);
+    side_send(a, 7, (struct ri_sge){ 0 });
     for (uint64_t i = 1; i < 8; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 0);
     for (uint64_t i = 10; i < 13; i++)
@@ -223,7 +226,10 @@ START_TEST(several_elements)
         total += length;
     }
     for (uint32_t i = 0; i < 8; i++)
-        in[i] = region_sge(&to, 2 * i * part, i == 2 ? 0 : i == 7 ? total - at : (at += part / 2 + i, part / 2 + i));
+        in[i] = region_sge(&to, 2 * i * part,
+                           i == 2   ? 0
+                           : i == 7 ? total - at
+                                    : (at += part / 2 + i, part / 2 + i));
     ck_assert_int_eq(side_post_receive(b, 1, in, 8), RI_OK);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED, out, 8, 0, 0), RI_OK);
     side_expect(b, b->recv_cq, 1, RI_WC_SUCCESS, total);
@@ -235,7 +241,8 @@ START_TEST(several_elements)
 
     memset(to.octets, 0, total); /* the same as a Write into one place */
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, 3, RI_WR_SIGNALED, out, 8, (uintptr_t)to.octets,
-                               to.keys.rkey), RI_OK);
+                               to.keys.rkey),
+                     RI_OK);
     side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, total);
     ck_assert(fake_host_until(&rig.fake, !memcmp(want, to.octets, total), RIG_TIMEOUT));
     free(want);
@@ -247,13 +254,14 @@ END_TEST
 
 START_TEST(refused_posts)
 {
-    struct ri_sge sges[9] = {{0}};
-    struct ri_sge huge[2] = {{.length = UINT32_MAX}, {.length = 1}};
-    struct ri_send_wr good = {.opcode = RI_WR_RDMA_WRITE, .flags = RI_WR_SIGNALED}, *bad = NULL;
-    struct ri_send_wr wrong = {.opcode = RI_WR_SEND, .sg_list = sges, .num_sge = 9};
+    struct ri_sge sges[9] = { { 0 } };
+    struct ri_sge huge[2] = { { .length = UINT32_MAX }, { .length = 1 } };
+    struct ri_send_wr good = { .opcode = RI_WR_RDMA_WRITE, .flags = RI_WR_SIGNALED }, *bad = NULL;
+    struct ri_send_wr wrong = { .opcode = RI_WR_SEND, .sg_list = sges, .num_sge = 9 };
 
     side_open(&rig, a, NULL);
-    ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, NULL, 0, 0, 0), RI_ERR_INVALID_STATE); /* IDLE */
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, NULL, 0, 0, 0),
+                     RI_ERR_INVALID_STATE); /* IDLE */
     side_close(a);
     rig_connect(&rig, NULL, &plain);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, sges, 9, 0, 0), RI_ERR_INVALID_ARGUMENT);
@@ -274,7 +282,7 @@ END_TEST
 /* Requests that nobody polls fill the queue although they are long done; one completion frees all before it. */
 START_TEST(queue_full_and_slots)
 {
-    const struct shape shape = {.depth = 5};
+    const struct shape shape = { .depth = 5 };
     struct ri_wc wc;
 
     rig_connect(&rig, &shape, &plain);
@@ -298,20 +306,22 @@ END_TEST
 
 START_TEST(marks_of_completions)
 {
-    struct ri_recv_wr *bad = NULL, receive = {.cookie = 1, .flags = RI_WR_NOTIFY};
+    struct ri_recv_wr *bad = NULL, receive = { .cookie = 1, .flags = RI_WR_NOTIFY };
     struct ri_wc wc;
 
     rig_connect(&rig, NULL, &plain);
     ck_assert_int_eq(rig.fake.user.post_recv(b->qp, &receive, &bad), RI_OK);
     ck_assert_int_eq(side_post_receive(b, 2, NULL, 0), RI_OK);
     ck_assert_int_eq(rig.fake.user.arm(b->recv_cq, RI_ARM_SOLICITED, 0), RI_OK);
-    ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED | RI_WR_NOTIFY, NULL, 0, 0, 0), RI_OK);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED | RI_WR_NOTIFY, NULL, 0, 0, 0),
+                     RI_OK);
     wc = side_next(a, a->send_cq);
     ck_assert_uint_eq(wc.flags, RI_WC_NOTIFY);
     wc = side_next(b, b->recv_cq);
     ck_assert_uint_eq(wc.flags, RI_WC_NOTIFY);
     ck_assert_uint_eq(atomic_load(&b->recv_events.count), 0);
-    ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED | RI_WR_SOLICITED, NULL, 0, 0, 0), RI_OK);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED | RI_WR_SOLICITED, NULL, 0, 0, 0),
+                     RI_OK);
     wc = side_next(b, b->recv_cq);
     ck_assert_uint_eq(wc.flags, RI_WC_SOLICITED);
     ck_assert_uint_eq(atomic_load(&b->recv_events.count), 1);
@@ -338,7 +348,9 @@ static void next_frame(struct raw *raw, struct frame *frame)
 /* C-040: a responder is silent until one valid FPDU has come; posts are taken and held meanwhile. */
 START_TEST(C040_responder_holds)
 {
-    const struct ri_llp_handover await = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true};
+    const struct ri_llp_handover await = {
+        .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true
+    };
     static struct frame frame;
     struct raw raw;
 
@@ -403,8 +415,9 @@ END_TEST
 /* The initiator speaks first, with what was agreed. */
 START_TEST(initiator_speaks_first)
 {
-    static const uint8_t rtr[] = {RI_RTR_NONE, RI_RTR_SEND, RI_RTR_WRITE, RI_RTR_READ};
-    static const enum rdmap_opcode opcode[] = {RDMAP_WRITE, RDMAP_SEND, RDMAP_WRITE, RDMAP_READ_REQ};
+    static const uint8_t rtr[] = { RI_RTR_NONE, RI_RTR_SEND, RI_RTR_WRITE, RI_RTR_READ };
+    static const enum rdmap_opcode opcode[] = { RDMAP_WRITE, RDMAP_SEND, RDMAP_WRITE,
+                                                RDMAP_READ_REQ };
     struct ri_llp_handover handover = plain;
     static struct frame frame;
     struct raw raw;
@@ -516,7 +529,7 @@ START_TEST(S024_small_segments)
     const bool write = _i;
     static struct frame frame;
     struct region from;
-    struct raw raw = {.rig = &rig, .crc = true};
+    struct raw raw = { .rig = &rig, .crc = true };
     socklen_t length = sizeof(int);
     int fds[2], emss = 0;
     uint32_t at = 0, count = 0;
@@ -567,7 +580,7 @@ START_TEST(done_when_the_socket_has_it)
 {
     const uint32_t size = 20000, count = 60;
     static uint8_t bin[65536];
-    struct raw raw = {.rig = &rig, .crc = true};
+    struct raw raw = { .rig = &rig, .crc = true };
     struct region from;
     int fds[2], little = 4096;
     uint64_t done = 0, came = 0, end;
@@ -643,7 +656,7 @@ END_TEST
  */
 #define SOAK_SLOTS 8u
 #define SOAK_INBOX 16u
-#define SOAK_ROOM (256u << 10)
+#define SOAK_ROOM  (256u << 10)
 
 struct soak_slot {
     struct region local, remote; /* remote: in the peer's memory */
@@ -686,7 +699,7 @@ static void soak_close(int who)
 /* False: no slot is free. */
 static bool soak_post(int who)
 {
-    static const enum ri_wr_opcode opcodes[] = {RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ};
+    static const enum ri_wr_opcode opcodes[] = { RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ };
     uint32_t at = (uint32_t)tc_below(&rng, SOAK_SLOTS);
     struct soak_slot *slot = &soak[who].slot[at];
     struct ri_sge sge;
@@ -699,10 +712,12 @@ static bool soak_post(int who)
     slot->completed = slot->arrived = false;
     if (slot->opcode == RI_WR_SEND)
         soak[who].order[soak[who].sends++ % SOAK_INBOX] = at;
-    tc_fill(&rng, slot->opcode == RI_WR_RDMA_READ ? slot->remote.octets : slot->local.octets, slot->length);
+    tc_fill(&rng, slot->opcode == RI_WR_RDMA_READ ? slot->remote.octets : slot->local.octets,
+            slot->length);
     sge = region_sge(&slot->local, 0, slot->length);
     ck_assert_int_eq(side_post(&rig.side[who], slot->opcode, at, RI_WR_SIGNALED, &sge, 1,
-                               (uintptr_t)slot->remote.octets, slot->remote.keys.rkey), RI_OK);
+                               (uintptr_t)slot->remote.octets, slot->remote.keys.rkey),
+                     RI_OK);
     return true;
 }
 
@@ -740,7 +755,8 @@ static uint32_t soak_ended(int who)
 
         if (!slot->busy || !slot->completed || (slot->opcode == RI_WR_SEND && !slot->arrived))
             continue;
-        equal = slot->opcode == RI_WR_SEND || !memcmp(slot->local.octets, slot->remote.octets, slot->length);
+        equal = slot->opcode == RI_WR_SEND ||
+                !memcmp(slot->local.octets, slot->remote.octets, slot->length);
         ck_assert(equal || slot->opcode == RI_WR_RDMA_WRITE); /* a Write may still be under way */
         slot->busy = !equal;
         ended += equal;

@@ -20,7 +20,7 @@
 static struct rig rig;
 static struct side *const a = &rig.side[0], *const b = &rig.side[1];
 
-static const struct ri_llp_handover plain = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 static void setup(void)
 {
@@ -33,7 +33,8 @@ static void teardown(void)
 }
 
 /* The side under test is the responder and may speak already. */
-static void open_speaking(struct raw *raw, const struct shape *shape, const struct ri_llp_handover *handover)
+static void open_speaking(struct raw *raw, const struct shape *shape,
+                          const struct ri_llp_handover *handover)
 {
     side_open(&rig, a, shape);
     raw_open(raw, &rig, a, false, handover);
@@ -45,7 +46,7 @@ static void open_speaking(struct raw *raw, const struct shape *shape, const stru
 /* The next FPDU is a Terminate of this value, nothing but FIN follows (S-059, S-063). */
 static struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t ulpdu[128])
 {
-    struct terminate_info info = {0};
+    struct terminate_info info = { 0 };
     struct rdmap_segment segment;
     uint8_t rest[128];
     uint32_t length = raw_next(raw, ulpdu, 128);
@@ -54,7 +55,8 @@ static struct terminate_info expect_terminate(struct raw *raw, uint16_t value, u
     ck_assert_int_eq(rdmap_check(ulpdu, length, 0, &segment), RDMAP_OK);
     ck_assert_int_eq(segment.opcode, RDMAP_TERMINATE);
     ck_assert(terminate_well_formed(&segment));
-    ck_assert_int_eq(terminate_parse(segment.payload, segment.payload_len, false, &info), TERMINATE_OK);
+    ck_assert_int_eq(terminate_parse(segment.payload, segment.payload_len, false, &info),
+                     TERMINATE_OK);
     ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
     ck_assert_uint_eq(raw_next(raw, rest, sizeof(rest)), 0);
     ck_assert(!raw->reset);
@@ -63,8 +65,8 @@ static struct terminate_info expect_terminate(struct raw *raw, uint16_t value, u
 
 static void expect_state(struct side *side, enum ri_qp_state state)
 {
-    ck_assert_msg(fake_host_until(&rig.fake, side_query(side).state == state, RIG_TIMEOUT), "state %d",
-                  side_query(side).state);
+    ck_assert_msg(fake_host_until(&rig.fake, side_query(side).state == state, RIG_TIMEOUT),
+                  "state %d", side_query(side).state);
 }
 
 /* ---- in order ---- */
@@ -90,7 +92,8 @@ START_TEST(C148_close_in_order)
     side_expect(b, b->recv_cq, 2, RI_WC_FLUSHED, 0);
     expect_state(a, RI_QPS_ERROR);
     expect_state(b, RI_QPS_ERROR);
-    ck_assert_int_eq(side_post(b, RI_WR_SEND, 5, 0, NULL, 0, 0, 0), RI_OK); /* flushed, told although unsignalled */
+    ck_assert_int_eq(side_post(b, RI_WR_SEND, 5, 0, NULL, 0, 0, 0),
+                     RI_OK); /* flushed, told although unsignalled */
     side_expect(b, b->send_cq, 5, RI_WC_FLUSHED, 0);
     ck_assert_int_eq(side_post_receive(b, 6, NULL, 0), RI_OK);
     side_expect(b, b->recv_cq, 6, RI_WC_FLUSHED, 0);
@@ -202,7 +205,7 @@ END_TEST
 
 START_TEST(peer_resets)
 {
-    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+    const struct linger now = { .l_onoff = 1, .l_linger = 0 };
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
@@ -220,7 +223,7 @@ END_TEST
 /* C-057: FIN inside an FPDU, after its first octet, in the length, in the payload, before the last of the CRC. */
 START_TEST(C057_fin_inside_fpdu)
 {
-    static const size_t cut[] = {1, 2, 10, 19};
+    static const size_t cut[] = { 1, 2, 10, 19 };
     uint8_t fpdu[32];
     struct raw raw;
 
@@ -333,23 +336,14 @@ START_TEST(local_protection)
     other = region_new(b, 64, RIG_ALL);
     sge = region_sge(&readable, 0, 64);
     switch (_i) {
-    case 0:
-        sge.lkey ^= 0x55;
-        break;
-    case 1:
-        sge.lkey = 0;
-        break;
-    case 2:
-        sge.length = 65;
-        break;
-    case 3:
-        sge.addr--;
-        break;
+    case 0: sge.lkey ^= 0x55; break;
+    case 1: sge.lkey = 0; break;
+    case 2: sge.length = 65; break;
+    case 3: sge.addr--; break;
     case 4:
         sge = region_sge(&other, 0, 64); /* of another PD */
         break;
-    default:
-        break; /* the sink of a Read is not writable */
+    default: break; /* the sink of a Read is not writable */
     }
     if (_i < 5)
         side_send(a, 1, sge);
@@ -379,22 +373,22 @@ static const struct {
     uint32_t length;
     uint16_t value;
 } bad_writes[] = {
-    {"C-082 STag 0", ZERO, 0, false, false, 8, TERMINATE_T_STAG},
-    {"C-084 key", WRONG_KEY, 0, false, false, 8, TERMINATE_T_STAG},
-    {"C-085 deregistered", DEREGISTERED, 0, false, false, 8, TERMINATE_T_STAG},
-    {"C-086 PD", OTHER_PD, 0, false, false, 8, TERMINATE_T_STREAM},
-    {"C-088 no remote right", LOCAL_ONLY, 0, false, false, 8, TERMINATE_T_STREAM},
-    {"C-088 remote read only", READ_ONLY, 0, false, false, 8, TERMINATE_T_STREAM},
-    {"C-089 QP", OWN, 0, false, true, 8, TERMINATE_T_STREAM},
-    {"C-090 wrap", OWN, UINT64_MAX - 3, true, false, 8, TERMINATE_T_WRAP},
-    {"C-091 before", OWN, (uint64_t)-1, false, false, 8, TERMINATE_T_BOUNDS},
-    {"C-092 behind", OWN, 57, false, false, 8, TERMINATE_T_BOUNDS},
-    {"C-092 behind by far", OWN, 1 << 30, false, false, 1, TERMINATE_T_BOUNDS},
+    { "C-082 STag 0", ZERO, 0, false, false, 8, TERMINATE_T_STAG },
+    { "C-084 key", WRONG_KEY, 0, false, false, 8, TERMINATE_T_STAG },
+    { "C-085 deregistered", DEREGISTERED, 0, false, false, 8, TERMINATE_T_STAG },
+    { "C-086 PD", OTHER_PD, 0, false, false, 8, TERMINATE_T_STREAM },
+    { "C-088 no remote right", LOCAL_ONLY, 0, false, false, 8, TERMINATE_T_STREAM },
+    { "C-088 remote read only", READ_ONLY, 0, false, false, 8, TERMINATE_T_STREAM },
+    { "C-089 QP", OWN, 0, false, true, 8, TERMINATE_T_STREAM },
+    { "C-090 wrap", OWN, UINT64_MAX - 3, true, false, 8, TERMINATE_T_WRAP },
+    { "C-091 before", OWN, (uint64_t)-1, false, false, 8, TERMINATE_T_BOUNDS },
+    { "C-092 behind", OWN, 57, false, false, 8, TERMINATE_T_BOUNDS },
+    { "C-092 behind by far", OWN, 1 << 30, false, false, 1, TERMINATE_T_BOUNDS },
 };
 
 START_TEST(bad_write)
 {
-    const struct shape shape = {.no_write = bad_writes[_i].disabled};
+    const struct shape shape = { .no_write = bad_writes[_i].disabled };
     struct terminate_info info;
     struct region other, own;
     uint8_t ulpdu[128], header[DDP_TAGGED_LEN];
@@ -404,10 +398,11 @@ START_TEST(bad_write)
 
     open_speaking(&raw, &shape, &plain);
     side_open(&rig, b, NULL);
-    target = region_new(a, 64, bad_writes[_i].stag == LOCAL_ONLY ? RI_ACCESS_LOCAL_WRITE
-                               : bad_writes[_i].stag == READ_ONLY
-                                   ? RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ
-                                   : RIG_ALL);
+    target = region_new(a, 64,
+                        bad_writes[_i].stag == LOCAL_ONLY ? RI_ACCESS_LOCAL_WRITE
+                        : bad_writes[_i].stag == READ_ONLY
+                            ? RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ
+                            : RIG_ALL);
     own = target;
     other = region_new(b, 64, RIG_ALL);
     stag = target.keys.lkey;
@@ -451,20 +446,23 @@ static const struct {
     uint16_t value;
     enum ri_event_type event;
 } bad_reads[] = {
-    {"C-110 key", R_WRONG_KEY, 0, false, false, 8, TERMINATE_R_STAG, RI_EVENT_READ_ACCESS},
-    {"C-110 STag 0", R_ZERO, 0, false, false, 8, TERMINATE_R_STAG, RI_EVENT_READ_ACCESS},
-    {"C-111 PD", R_OTHER_PD, 0, false, false, 8, TERMINATE_R_STREAM, RI_EVENT_READ_ACCESS},
-    {"C-112 right", R_NO_RIGHT, 0, false, false, 8, TERMINATE_R_ACCESS, RI_EVENT_READ_ACCESS},
-    {"C-113 wrap", R_OWN, UINT64_MAX, true, false, 2, TERMINATE_R_WRAP, RI_EVENT_READ_ACCESS},
-    {"C-114 before", R_OWN, (uint64_t)-1, false, false, 1, TERMINATE_R_BOUNDS, RI_EVENT_READ_ACCESS},
-    {"C-114 behind", R_OWN, 1, false, false, 64, TERMINATE_R_BOUNDS, RI_EVENT_READ_ACCESS},
-    {"C-108 QP", R_OWN, 0, false, true, 8, TERMINATE_U_QN, RI_EVENT_READ_ACCESS},
+    { "C-110 key", R_WRONG_KEY, 0, false, false, 8, TERMINATE_R_STAG, RI_EVENT_READ_ACCESS },
+    { "C-110 STag 0", R_ZERO, 0, false, false, 8, TERMINATE_R_STAG, RI_EVENT_READ_ACCESS },
+    { "C-111 PD", R_OTHER_PD, 0, false, false, 8, TERMINATE_R_STREAM, RI_EVENT_READ_ACCESS },
+    { "C-112 right", R_NO_RIGHT, 0, false, false, 8, TERMINATE_R_ACCESS, RI_EVENT_READ_ACCESS },
+    { "C-113 wrap", R_OWN, UINT64_MAX, true, false, 2, TERMINATE_R_WRAP, RI_EVENT_READ_ACCESS },
+    { "C-114 before", R_OWN, (uint64_t)-1, false, false, 1, TERMINATE_R_BOUNDS,
+      RI_EVENT_READ_ACCESS },
+    { "C-114 behind", R_OWN, 1, false, false, 64, TERMINATE_R_BOUNDS, RI_EVENT_READ_ACCESS },
+    { "C-108 QP", R_OWN, 0, false, true, 8, TERMINATE_U_QN, RI_EVENT_READ_ACCESS },
 };
 
 START_TEST(bad_read)
 {
-    const struct shape shape = {.no_read = bad_reads[_i].disabled};
-    struct rdmap_read_req request = {.sink_stag = 0x11223344, .sink_to = 0x99, .size = bad_reads[_i].size};
+    const struct shape shape = { .no_read = bad_reads[_i].disabled };
+    struct rdmap_read_req request = { .sink_stag = 0x11223344,
+                                      .sink_to = 0x99,
+                                      .size = bad_reads[_i].size };
     uint8_t payload[RDMAP_READ_REQ_LEN], ulpdu[128];
     struct terminate_info info;
     struct region other;
@@ -472,9 +470,10 @@ START_TEST(bad_read)
 
     open_speaking(&raw, &shape, &plain);
     side_open(&rig, b, NULL);
-    target = region_new(a, 64, bad_reads[_i].stag == R_NO_RIGHT
-                                   ? RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE
-                                   : RIG_ALL);
+    target = region_new(a, 64,
+                        bad_reads[_i].stag == R_NO_RIGHT
+                            ? RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE
+                            : RIG_ALL);
     other = region_new(b, 64, RIG_ALL);
     request.src_stag = target.keys.lkey ^ (bad_reads[_i].stag == R_WRONG_KEY);
     request.src_to = bad_reads[_i].to;
@@ -483,7 +482,8 @@ START_TEST(bad_read)
     if (bad_reads[_i].stag == R_OTHER_PD)
         request.src_stag = other.keys.rkey;
     if (!bad_reads[_i].absolute)
-        request.src_to += (uintptr_t)(bad_reads[_i].stag == R_OTHER_PD ? other.octets : target.octets);
+        request.src_to += (uintptr_t)(bad_reads[_i].stag == R_OTHER_PD ? other.octets
+                                                                       : target.octets);
     rdmap_put_read_req(payload, &request);
     raw_untagged(&raw, RDMAP_READ_REQ, true, DDP_QN_READ, 1, 0, payload, sizeof(payload));
     info = expect_terminate(&raw, bad_reads[_i].value, ulpdu);
@@ -509,43 +509,45 @@ static const struct {
     enum ri_event_type event;
     enum ri_wc_status status; /* of the receive */
 } bad_untagged[] = {
-    {"C-072 no receive", RDMAP_SEND, true, false, 0, 1, 0, 4, TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE, 0},
-    {"C-070 old MSN", RDMAP_SEND, true, true, 0, 0, 0, 4, TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-     RI_WC_FLUSHED},
-    {"C-071 gap", RDMAP_SEND, true, true, 0, 2, 0, 4, TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-     RI_WC_FLUSHED},
-    {"C-074 MO", RDMAP_SEND, true, true, 0, 1, 4, 4, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
-     RI_WC_LOCAL_LENGTH},
-    {"C-073 MO behind", RDMAP_SEND, true, true, 0, 1, 17, 4, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
-     RI_WC_LOCAL_LENGTH},
-    {"C-075 too long", RDMAP_SEND, true, true, 0, 1, 0, 17, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
-     RI_WC_LOCAL_LENGTH},
-    {"C-067 queue", RDMAP_SEND, true, true, 4, 1, 0, 4, TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION,
-     RI_WC_FLUSHED},
-    {"C-062 opcode", 0xC, true, true, 0, 1, 0, 4, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, RI_WC_FLUSHED},
-    {"C-062 atomics", RDMAP_ATOMIC_REQ, true, true, 1, 1, 0, 52, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
-     RI_WC_FLUSHED},
-    {"C-104 short", RDMAP_READ_REQ, true, true, 1, 1, 0, 27, TERMINATE_DDP_LOCAL,
-     RI_EVENT_REMOTE_OPERATION, RI_WC_FLUSHED},
-    {"C-104 long", RDMAP_READ_REQ, true, true, 1, 1, 0, 29, TERMINATE_U_LONG, RI_EVENT_REMOTE_OPERATION,
-     RI_WC_FLUSHED},
-    {"C-105 MO", RDMAP_READ_REQ, true, true, 1, 1, 1, 28, TERMINATE_U_MO, RI_EVENT_REMOTE_OPERATION,
-     RI_WC_FLUSHED},
-    {"C-106 MSN", RDMAP_READ_REQ, true, true, 1, 2, 0, 28, TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-     RI_WC_FLUSHED},
+    { "C-072 no receive", RDMAP_SEND, true, false, 0, 1, 0, 4, TERMINATE_U_NOBUF,
+      RI_EVENT_NO_RECEIVE, 0 },
+    { "C-070 old MSN", RDMAP_SEND, true, true, 0, 0, 0, 4, TERMINATE_U_MSN,
+      RI_EVENT_REMOTE_OPERATION, RI_WC_FLUSHED },
+    { "C-071 gap", RDMAP_SEND, true, true, 0, 2, 0, 4, TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+      RI_WC_FLUSHED },
+    { "C-074 MO", RDMAP_SEND, true, true, 0, 1, 4, 4, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
+      RI_WC_LOCAL_LENGTH },
+    { "C-073 MO behind", RDMAP_SEND, true, true, 0, 1, 17, 4, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
+      RI_WC_LOCAL_LENGTH },
+    { "C-075 too long", RDMAP_SEND, true, true, 0, 1, 0, 17, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
+      RI_WC_LOCAL_LENGTH },
+    { "C-067 queue", RDMAP_SEND, true, true, 4, 1, 0, 4, TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION,
+      RI_WC_FLUSHED },
+    { "C-062 opcode", 0xC, true, true, 0, 1, 0, 4, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
+      RI_WC_FLUSHED },
+    { "C-062 atomics", RDMAP_ATOMIC_REQ, true, true, 1, 1, 0, 52, TERMINATE_OPCODE,
+      RI_EVENT_BAD_OPCODE, RI_WC_FLUSHED },
+    { "C-104 short", RDMAP_READ_REQ, true, true, 1, 1, 0, 27, TERMINATE_DDP_LOCAL,
+      RI_EVENT_REMOTE_OPERATION, RI_WC_FLUSHED },
+    { "C-104 long", RDMAP_READ_REQ, true, true, 1, 1, 0, 29, TERMINATE_U_LONG,
+      RI_EVENT_REMOTE_OPERATION, RI_WC_FLUSHED },
+    { "C-105 MO", RDMAP_READ_REQ, true, true, 1, 1, 1, 28, TERMINATE_U_MO,
+      RI_EVENT_REMOTE_OPERATION, RI_WC_FLUSHED },
+    { "C-106 MSN", RDMAP_READ_REQ, true, true, 1, 2, 0, 28, TERMINATE_U_MSN,
+      RI_EVENT_REMOTE_OPERATION, RI_WC_FLUSHED },
 };
 
 START_TEST(bad_segment)
 {
-    uint8_t payload[64] = {0}, ulpdu[128];
+    uint8_t payload[64] = { 0 }, ulpdu[128];
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     target = region_new(a, 16, RIG_ALL);
     if (bad_untagged[_i].receive)
         side_receive(a, 1, region_sge(&target, 0, 16));
-    raw_untagged(&raw, bad_untagged[_i].opcode, bad_untagged[_i].last, bad_untagged[_i].qn, bad_untagged[_i].msn,
-                 bad_untagged[_i].mo, payload, bad_untagged[_i].length);
+    raw_untagged(&raw, bad_untagged[_i].opcode, bad_untagged[_i].last, bad_untagged[_i].qn,
+                 bad_untagged[_i].msn, bad_untagged[_i].mo, payload, bad_untagged[_i].length);
     expect_terminate(&raw, bad_untagged[_i].value, ulpdu);
     side_expect_event(a, bad_untagged[_i].event, bad_untagged[_i].value);
     if (bad_untagged[_i].receive)
@@ -558,7 +560,8 @@ END_TEST
 /* C-119, C-120, C-121: no QP takes Send with Invalidate yet; what is told is what would be wrong with the STag first. */
 START_TEST(C119_send_with_invalidate)
 {
-    static const uint16_t values[] = {TERMINATE_R_STAG, TERMINATE_R_INVALIDATE, TERMINATE_R_ACCESS};
+    static const uint16_t values[] = { TERMINATE_R_STAG, TERMINATE_R_INVALIDATE,
+                                       TERMINATE_R_ACCESS };
     uint8_t segment[DDP_UNTAGGED_LEN + 4], ulpdu[128];
     struct region other;
     uint32_t stag;
@@ -606,17 +609,17 @@ static const struct {
     uint8_t ddp, rdmap;
     uint16_t value;
 } bad_versions[] = {
-    {DDP_CTRL_T | DDP_CTRL_L | 0, RDMAP_VERSION << 6 | RDMAP_WRITE, TERMINATE_T_DV},
-    {DDP_CTRL_T | DDP_CTRL_L | 2, RDMAP_VERSION << 6 | RDMAP_WRITE, TERMINATE_T_DV},
-    {DDP_CTRL_L | 0, RDMAP_VERSION << 6 | RDMAP_SEND, TERMINATE_U_DV},
-    {DDP_CTRL_L | 3, RDMAP_VERSION << 6 | RDMAP_SEND, TERMINATE_U_DV},
-    {DDP_CTRL_L | DDP_VERSION, 0 << 6 | RDMAP_SEND, TERMINATE_RV},
-    {DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION, 3 << 6 | RDMAP_WRITE, TERMINATE_RV},
+    { DDP_CTRL_T | DDP_CTRL_L | 0, RDMAP_VERSION << 6 | RDMAP_WRITE, TERMINATE_T_DV },
+    { DDP_CTRL_T | DDP_CTRL_L | 2, RDMAP_VERSION << 6 | RDMAP_WRITE, TERMINATE_T_DV },
+    { DDP_CTRL_L | 0, RDMAP_VERSION << 6 | RDMAP_SEND, TERMINATE_U_DV },
+    { DDP_CTRL_L | 3, RDMAP_VERSION << 6 | RDMAP_SEND, TERMINATE_U_DV },
+    { DDP_CTRL_L | DDP_VERSION, 0 << 6 | RDMAP_SEND, TERMINATE_RV },
+    { DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION, 3 << 6 | RDMAP_WRITE, TERMINATE_RV },
 };
 
 START_TEST(C058_versions)
 {
-    uint8_t segment[DDP_HDR_MAX] = {bad_versions[_i].ddp, bad_versions[_i].rdmap}, ulpdu[128];
+    uint8_t segment[DDP_HDR_MAX] = { bad_versions[_i].ddp, bad_versions[_i].rdmap }, ulpdu[128];
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
@@ -631,8 +634,9 @@ END_TEST
 START_TEST(C107_ird)
 {
     struct ri_llp_handover handover = plain;
-    uint8_t two[2 * (MPA_HDR_LEN + DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN + MPA_TRAILER_MAX)], ulpdu[128];
-    struct rdmap_read_req request = {.size = 64};
+    uint8_t two[2 * (MPA_HDR_LEN + DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN + MPA_TRAILER_MAX)],
+        ulpdu[128];
+    struct rdmap_read_req request = { .size = 64 };
     uint32_t used = 0, length;
     struct rdmap_segment segment;
     struct raw raw;
@@ -646,10 +650,12 @@ START_TEST(C107_ird)
         uint8_t *fpdu = two + used;
 
         mpa_put_len(fpdu, DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
-        ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, msn, 0);
+        ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, msn,
+                         0);
         rdmap_put_read_req(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, &request);
         length = MPA_HDR_LEN + DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
-        used += length + mpa_put_trailer(fpdu + length, length - MPA_HDR_LEN, crc32c(0, fpdu, length), true);
+        used += length +
+                mpa_put_trailer(fpdu + length, length - MPA_HDR_LEN, crc32c(0, fpdu, length), true);
     }
     raw_octets(&raw, two, used);
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_U_MSN);
@@ -674,10 +680,10 @@ static const struct {
     uint16_t value;
     enum ri_wc_status status;
 } bad_responses[] = {
-    {"C-096", 1, 0, 8, true, TERMINATE_T_STAG, RI_WC_BAD_RESPONSE},
-    {"C-097", 0, 1, 8, true, TERMINATE_T_BOUNDS, RI_WC_BAD_RESPONSE},
-    {"C-098", 0, 0, 33, false, TERMINATE_T_BOUNDS, RI_WC_LOCAL_LENGTH},
-    {"C-099", 0, 0, 31, true, TERMINATE_STREAM, RI_WC_LOCAL_LENGTH},
+    { "C-096", 1, 0, 8, true, TERMINATE_T_STAG, RI_WC_BAD_RESPONSE },
+    { "C-097", 0, 1, 8, true, TERMINATE_T_BOUNDS, RI_WC_BAD_RESPONSE },
+    { "C-098", 0, 0, 33, false, TERMINATE_T_BOUNDS, RI_WC_LOCAL_LENGTH },
+    { "C-099", 0, 0, 31, true, TERMINATE_STREAM, RI_WC_LOCAL_LENGTH },
 };
 
 START_TEST(bad_response)
@@ -693,7 +699,8 @@ START_TEST(bad_response)
     side_read(a, 1, region_sge(&sink, 0, 32), 0, 0x100);
     ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
     rdmap_get_read_req(ulpdu + DDP_UNTAGGED_LEN, &request);
-    raw_tagged(&raw, RDMAP_READ_RESP, bad_responses[_i].last, request.sink_stag ^ bad_responses[_i].stag_change,
+    raw_tagged(&raw, RDMAP_READ_RESP, bad_responses[_i].last,
+               request.sink_stag ^ bad_responses[_i].stag_change,
                request.sink_to + bad_responses[_i].to_change, data, bad_responses[_i].length);
     expect_terminate(&raw, bad_responses[_i].value, ulpdu);
     side_expect_event(a, RI_EVENT_RESPONSE_ERROR, bad_responses[_i].value);
@@ -753,7 +760,7 @@ START_TEST(C050_bad_crc)
 {
     const bool tagged = _i & 1;
     const uint32_t header = tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN, size = 40;
-    static const uint32_t bits[] = {8 * 2, 8 * 4 + 3, 8 * 25, 8 * 50 + 7, 8 * 59};
+    static const uint32_t bits[] = { 8 * 2, 8 * 4 + 3, 8 * 25, 8 * 50 + 7, 8 * 59 };
     uint8_t fpdu[128], ulpdu[128];
     uint32_t length = MPA_HDR_LEN + header + size, bit = bits[_i / 2];
     struct raw raw;
@@ -785,7 +792,7 @@ END_TEST
 /* C-055: room for no control octets. */
 START_TEST(C055_tiny_fpdu)
 {
-    uint8_t nothing[2] = {0}, ulpdu[128], rest[128];
+    uint8_t nothing[2] = { 0 }, ulpdu[128], rest[128];
     struct raw raw;
     uint32_t length;
 

@@ -16,7 +16,7 @@ static struct rig rig;
 static pthread_t lane_thread;
 static atomic_bool stop;
 
-static const struct ri_llp_handover plain = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 /* Sleeps as soon as the lane lets it; a wake-up that is lost hangs the test. */
 static void *run_lane(void *arg)
@@ -62,15 +62,15 @@ static bool poll_one(struct ri_cq *cq, struct ri_wc *wc)
 
 /* ---- data ---- */
 
-#define PAIRS 2
-#define WINDOW 16u
+#define PAIRS   2
+#define WINDOW  16u
 #define MESSAGE 20000u
 
 struct worker {
     struct side *side;
     struct worker *peer;
-    struct region out, in;      /* WINDOW messages each */
-    atomic_uint received;       /* messages, told to the peer's sender */
+    struct region out, in; /* WINDOW messages each */
+    atomic_uint received;  /* messages, told to the peer's sender */
     uint32_t sent, completed;
     unsigned long count, wrong;
     struct tc_rng rng;
@@ -87,7 +87,8 @@ static bool stamped(const uint8_t *octets, uint32_t length, uint32_t number)
     uint32_t found;
 
     memcpy(&found, octets, sizeof(found));
-    return found == number && octets[length - 1] == (uint8_t)number && octets[length / 2] == (uint8_t)number;
+    return found == number && octets[length - 1] == (uint8_t)number &&
+           octets[length / 2] == (uint8_t)number;
 }
 
 static void send_more(struct worker *w)
@@ -117,7 +118,8 @@ static bool poll_both(struct worker *w)
 
         w->wrong += wc.status != RI_WC_SUCCESS || wc.cookie != number % WINDOW ||
                     !stamped(octets, wc.byte_len, number);
-        side_receive(w->side, number % WINDOW, region_sge(&w->in, (uint64_t)(number % WINDOW) * MESSAGE, MESSAGE));
+        side_receive(w->side, number % WINDOW,
+                     region_sge(&w->in, (uint64_t)(number % WINDOW) * MESSAGE, MESSAGE));
         atomic_store(&w->received, number + 1);
         any = true;
     }
@@ -163,14 +165,15 @@ START_TEST(S036_messages_in_order)
         }
     }
     for (int i = 0; i < 2 * PAIRS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i / 2][i % 2], NULL, work, &workers[i / 2][i % 2]), 0);
+        ck_assert_int_eq(pthread_create(&threads[i / 2][i % 2], NULL, work, &workers[i / 2][i % 2]),
+                         0);
     for (int i = 0; i < 2 * PAIRS; i++)
         ck_assert_int_eq(pthread_join(threads[i / 2][i % 2], NULL), 0);
     for (int i = 0; i < 2 * PAIRS; i++) {
         struct worker *w = &workers[i / 2][i % 2];
 
-        ck_assert_msg(!w->wrong, "worker %d: %lu wrong, %u of %lu sent, %u received", i, w->wrong, w->completed,
-                      w->count, atomic_load(&w->received));
+        ck_assert_msg(!w->wrong, "worker %d: %lu wrong, %u of %lu sent, %u received", i, w->wrong,
+                      w->completed, w->count, atomic_load(&w->received));
         ck_assert_uint_eq(atomic_load(&w->side->events.count), 0);
     }
     for (int i = 0; i < 2 * PAIRS; i++) {
@@ -216,13 +219,13 @@ START_TEST(two_threads_post)
     static struct side sides[2];
     struct poster posters[2];
     pthread_t threads[2];
-    uint64_t next[2] = {0}, end = tc_deadline(60000);
+    uint64_t next[2] = { 0 }, end = tc_deadline(60000);
     unsigned long count = tc_count(3000), total = 0;
     struct ri_wc wc;
 
     connect_sides(sides);
     for (uint32_t i = 0; i < 2; i++) {
-        posters[i] = (struct poster){&sides[0], i, count, end};
+        posters[i] = (struct poster){ &sides[0], i, count, end };
         ck_assert_int_eq(pthread_create(&threads[i], NULL, post_many, &posters[i]), 0);
     }
     while (total < 2 * count && !tc_expired(end)) {
@@ -312,7 +315,8 @@ START_TEST(deregistered_memory_is_not_touched)
         for (;;) {
             struct ri_sge sge = region_sge(&own, 0, size);
 
-            (void)side_post(&sides[0], opcode, 1, RI_WR_SIGNALED, &sge, 1, (uintptr_t)hole, target.keys.rkey);
+            (void)side_post(&sides[0], opcode, 1, RI_WR_SIGNALED, &sge, 1, (uintptr_t)hole,
+                            target.keys.rkey);
             while (poll_one(sides[0].send_cq, &wc))
                 done++;
             if (!gone && done > i % 7) {
@@ -325,7 +329,8 @@ START_TEST(deregistered_memory_is_not_touched)
             ck_assert(!tc_expired(end));
         }
         ck_assert(gone);
-        ck_assert_int_eq(sides[1].events.type[0], _i ? RI_EVENT_READ_ACCESS : RI_EVENT_WRITE_ACCESS);
+        ck_assert_int_eq(sides[1].events.type[0],
+                         _i ? RI_EVENT_READ_ACCESS : RI_EVENT_WRITE_ACCESS);
         region_free(&sides[0], &own);
         side_close(&sides[0]);
         side_close(&sides[1]);
@@ -351,10 +356,12 @@ START_TEST(deregistered_source_is_not_touched)
         target = region_new(&sides[1], size, RIG_ALL);
         sge = region_sge(&own, 0, size);
         ck_assert_int_eq(side_post(&sides[0], RI_WR_RDMA_WRITE, 1, RI_WR_SIGNALED, &sge, 1,
-                                   (uintptr_t)target.octets, target.keys.rkey), RI_OK);
+                                   (uintptr_t)target.octets, target.keys.rkey),
+                         RI_OK);
         region_free(&sides[0], &own); /* and unmaps */
         ck_assert(tc_until(poll_one(sides[0].send_cq, &wc), RIG_TIMEOUT));
-        ck_assert(wc.status == RI_WC_SUCCESS || wc.status == RI_WC_LOCAL_PROTECTION || wc.status == RI_WC_FLUSHED);
+        ck_assert(wc.status == RI_WC_SUCCESS || wc.status == RI_WC_LOCAL_PROTECTION ||
+                  wc.status == RI_WC_FLUSHED);
         side_close(&sides[0]);
         region_free(&sides[1], &target);
         side_close(&sides[1]);

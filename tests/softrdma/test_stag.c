@@ -12,7 +12,8 @@
 
 #include "providers/softrdma/softrdma.h"
 
-#define ALL (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
+#define ALL \
+    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
 
 static struct stag_table *table;
 static struct pd own_pd, other_pd;
@@ -45,7 +46,8 @@ static struct stag_entry *add(uint32_t access, uint64_t base, uint64_t length, u
     return entry;
 }
 
-static enum stag_result check(uint32_t stag, const struct pd *pd, uint32_t access, uint64_t to, uint64_t length)
+static enum stag_result check(uint32_t stag, const struct pd *pd, uint32_t access, uint64_t to,
+                              uint64_t length)
 {
     uint8_t *found = NULL;
     enum stag_result result = stag_check(table, stag, pd, access, to, length, &found, NULL);
@@ -81,7 +83,8 @@ START_TEST(C086_order_of_answers)
     uint32_t stag;
 
     add(RI_ACCESS_REMOTE_READ, base, 1000, &stag);
-    ck_assert_int_eq(check(stag ^ 1, &other_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2), STAG_INVALID);
+    ck_assert_int_eq(check(stag ^ 1, &other_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2),
+                     STAG_INVALID);
     ck_assert_int_eq(check(stag, &other_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2), STAG_PD);
     ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_WRITE, UINT64_MAX, 2), STAG_ACCESS);
     ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_READ, UINT64_MAX, 2), STAG_WRAP);
@@ -96,10 +99,12 @@ START_TEST(C088_all_rights_are_needed)
 
     add(RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE, 0, 10, &stag);
     ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ, 0, 10), STAG_OK);
-    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE, 0, 10), STAG_OK);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE, 0, 10),
+                     STAG_OK);
     ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_READ, 0, 10), STAG_ACCESS);
     ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_REMOTE_WRITE, 0, 10), STAG_ACCESS);
-    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ, 0, 10), STAG_ACCESS);
+    ck_assert_int_eq(check(stag, &own_pd, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ, 0, 10),
+                     STAG_ACCESS);
 }
 END_TEST
 
@@ -154,7 +159,7 @@ START_TEST(stags_cannot_be_counted_up)
     }
     ck_assert_uint_lt(near, 20);     /* expected 0.02 */
     ck_assert_uint_lt(same_key, 60); /* expected 8 */
-    for (int i = 0; i < COUNT; i++) /* and every one still finds its own entry */
+    for (int i = 0; i < COUNT; i++)  /* and every one still finds its own entry */
         if (check(stags[i], &own_pd, ALL, 0, 1) != STAG_OK)
             ck_abort_msg("STag %d is lost", i);
 }

@@ -10,7 +10,8 @@
 
 #include "providers/softrdma/softrdma.h"
 
-static enum ri_status post(struct wq *wq, const struct ri_sge *sges, uint32_t count, uint64_t cookie)
+static enum ri_status post(struct wq *wq, const struct ri_sge *sges, uint32_t count,
+                           uint64_t cookie)
 {
     struct wqe *wqe;
     enum ri_status status;
@@ -33,7 +34,7 @@ static void poll_up_to(struct wq *wq, uint32_t index)
 /* The slots are a power of two, what may be posted is what was asked for. */
 START_TEST(depth_bounds_posts)
 {
-    static const uint32_t depths[] = {1, 2, 3, 5, 8, 100, MAX_WR};
+    static const uint32_t depths[] = { 1, 2, 3, 5, 8, 100, MAX_WR };
     uint32_t depth = depths[_i];
     struct wq wq;
 
@@ -82,7 +83,8 @@ END_TEST
 
 START_TEST(elements_are_copied)
 {
-    struct ri_sge sges[4] = {{1, 10, 100}, {2, 20, 200}, {3, 0, 300}, {4, 40, 400}}, copy[4];
+    struct ri_sge sges[4] = { { 1, 10, 100 }, { 2, 20, 200 }, { 3, 0, 300 }, { 4, 40, 400 } },
+                  copy[4];
     struct wq wq;
 
     memcpy(copy, sges, sizeof(copy));
@@ -98,7 +100,7 @@ END_TEST
 
 START_TEST(too_many_elements)
 {
-    struct ri_sge sges[5] = {{0}};
+    struct ri_sge sges[5] = { { 0 } };
     struct wqe *wqe = NULL;
     struct wq wq;
 
@@ -123,7 +125,7 @@ START_TEST(length_of_a_message)
     struct wq wq;
 
     for (uint32_t i = 0; i < MAX_SGE; i++)
-        sges[i] = (struct ri_sge){.length = UINT32_MAX};
+        sges[i] = (struct ri_sge){ .length = UINT32_MAX };
     ck_assert_int_eq(wq_open(&wq, false, 4, MAX_SGE), RI_OK);
     ck_assert_int_eq(post(&wq, sges, 1, 0), RI_OK);
     ck_assert(wq_slot(&wq, 0)->length == UINT32_MAX);
