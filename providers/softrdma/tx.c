@@ -361,7 +361,8 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
     }
 }
 
-static void build_requests(struct qp *qp)
+/* What fits; or only the message that goes on. */
+static void build_requests(struct qp *qp, bool only_one)
 {
     uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
 
@@ -382,6 +383,8 @@ static void build_requests(struct qp *qp)
         atomic_store_explicit(&qp->sq.next, index, memory_order_relaxed);
         atomic_fetch_add_explicit(&qp->sent_messages, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&qp->sent_octets, wqe->length, memory_order_relaxed);
+        if (only_one)
+            return;
     }
 }
 
@@ -467,7 +470,7 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     return true;
 }
 
-static void build_responses(struct qp *qp)
+static void build_responses(struct qp *qp, bool only_one)
 {
     uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
 
@@ -482,6 +485,8 @@ static void build_responses(struct qp *qp)
             qp->response_begun = read->sent != read->size;
         } while (qp->response_begun);
         atomic_store_explicit(&qp->ird_out, ++out, memory_order_release);
+        if (only_one)
+            return;
     }
 }
 
@@ -519,18 +524,27 @@ static void learn_mulpdu(struct qp *qp)
     qp->learn_at = qp->position + MULPDU_OCTETS;
 }
 
-/* Responses and requests; what was begun goes on first. */
+/* Responses and requests by turns: of batches, and of messages that take several. What was begun goes on first. */
 static void build_messages(struct qp *qp)
 {
-    bool requests = qp->message_begun || (qp->requests_first && !qp->response_begun);
+    bool requests = qp->requests_first;
 
-    if (requests)
-        build_requests(qp);
-    if (!qp->message_begun)
-        build_responses(qp);
-    if (!requests && !qp->response_begun)
-        build_requests(qp);
+    if (qp->message_begun) {
+        build_requests(qp, true);
+        requests = false;
+    } else if (qp->response_begun) {
+        build_responses(qp, true);
+        requests = true;
+    }
+    if (qp->message_begun || qp->response_begun)
+        return;
     qp->requests_first = !requests;
+    if (requests)
+        build_requests(qp, false);
+    if (!qp->message_begun)
+        build_responses(qp, false);
+    if (!requests && !qp->response_begun)
+        build_requests(qp, false);
 }
 
 static bool build(struct qp *qp)
@@ -541,12 +555,12 @@ static bool build(struct qp *qp)
     if (qp->rtr_to_send)
         build_rtr(qp);
     if (atomic_load_explicit(&qp->holding, memory_order_acquire))
-        build_responses(qp);
+        build_responses(qp, false);
     else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
              atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
         build_messages(qp);
     else
-        build_requests(qp);
+        build_requests(qp, false);
     return qp->batch.octets != 0;
 }
 

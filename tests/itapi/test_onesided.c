@@ -13,6 +13,15 @@ struct window {
     it_rmr_context_t context;
 };
 
+static bool filled_with(const unsigned char *data, size_t length, unsigned char pattern)
+{
+    bool equal = true;
+
+    for (size_t i = 0; i < length; i++)
+        equal &= __atomic_load_n(&data[i], __ATOMIC_ACQUIRE) == pattern;
+    return equal;
+}
+
 /* Opens a window, accepts one connection, and from then on knows nothing but its socket and its memory. */
 static void play_target(const char *name, int fd)
 {
@@ -34,10 +43,8 @@ static void play_target(const char *name, int fd)
     ok(it_ep_accept(node.ep, event.conn_req.cn_est_id, NULL, 0));
     expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     while (hear(fd, &pattern, 1)) { /* sleeps in recv */
-        char equal = 1;
+        char equal = filled_with(buffer.data, SIZE, pattern);
 
-        for (size_t i = 0; i < SIZE; i++)
-            equal &= __atomic_load_n(&buffer.data[i], __ATOMIC_ACQUIRE) == pattern;
         tell(fd, &equal, 1);
     }
     node_close(&node);
@@ -75,8 +82,7 @@ START_TEST(target_sleeps)
         memset(here.data, 0, SIZE);
         ok(it_post_rdma_read(node.ep, &one, 1, 2, BOTH, window.address, window.context));
         expect_done(node.requests, IT_DTO_RDMA_READ_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-        for (size_t i = 0; i < SIZE; i++)
-            ck_assert_uint_eq(here.data[i], pattern);
+        ck_assert(filled_with(here.data, SIZE, pattern));
         peer_tell(&peer, &pattern, 1);
         peer_hear(&peer, &equal, 1);
         ck_assert_int_eq(equal, 1);

@@ -101,15 +101,16 @@ START_TEST(lengths_and_addresses)
     static char memory[8192];
     it_lmr_handle_t lmr = NULL;
     long page = sysconf(_SC_PAGESIZE);
-    char *hole = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *hole;
 
-    munmap(hole + page, page);
     node_open(&node, IFACE);
     is(IT_ERR_INVALID_LENGTH, make(&node, memory, 0, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_INVALID_LENGTH, make(&node, memory, UINT64_MAX, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_INVALID_LENGTH, make(&node, (void *)-4096, 8192, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_FAULT, make(&node, NULL, 4096, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_FAULT, make(&node, memory, 4096, IT_PRIV_LOCAL, 0, NULL));
+    hole = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(hole + page, page);
     is(IT_ERR_ADDRESS, make(&node, hole, (it_length_t)(3 * page), IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_ADDRESS, make(&node, hole + page, 1, IT_PRIV_LOCAL, 0, &lmr));
     ok(make(&node, memory + 1, 1, IT_PRIV_LOCAL, 0, &lmr)); /* no alignment is asked for */

@@ -594,8 +594,12 @@ START_TEST(done_when_the_socket_has_it)
     side_open(&rig, a, NULL);
     side_start(a, fds[1], true, &plain);
     from = region_new(a, size, RIG_ALL);
-    for (uint64_t i = 0; i < count; i++)
-        side_send(a, i, region_sge(&from, 0, size));
+    for (uint64_t i = 0; i < count; i++) { /* all in few batches */
+        struct ri_sge sge = region_sge(&from, 0, size);
+        uint16_t flags = RI_WR_SIGNALED | (i + 1 < count ? RI_WR_COALESCE : 0);
+
+        ck_assert_int_eq(side_post(a, RI_WR_SEND, i, flags, &sge, 1, 0, 0), RI_OK);
+    }
     side_idle(a, a->send_cq);
     while (rig.fake.user.poll(a->send_cq, 1, &wc))
         done++;

@@ -808,6 +808,38 @@ START_TEST(C055_tiny_fpdu)
 }
 END_TEST
 
+/* ---- overflow ---- */
+
+/* A CQ of two and nobody polls: told once per CQ and once per QP, which ends; what had succeeded is there, in order, and the
+ * rest behind it flushed. */
+START_TEST(cq_overflow)
+{
+    const struct shape shape = { .cqe = 2 };
+    uint64_t next = 0;
+    bool flushed = false;
+    struct raw raw;
+
+    open_speaking(&raw, &shape, &plain);
+    for (uint64_t i = 0; i < 6; i++)
+        ck_assert_int_eq(side_post(a, RI_WR_SEND, i, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    side_expect_event(a, RI_EVENT_QP_OVERFLOW, TERMINATE_STREAM);
+    ck_assert_uint_eq(atomic_load(&a->send_events.cq_errors), 1);
+    ck_assert_uint_eq(atomic_load(&a->recv_events.cq_errors), 0);
+    for (; next < 6; next++) {
+        struct ri_wc wc = side_next(a, a->send_cq);
+
+        ck_assert_uint_eq(wc.cookie, next);
+        ck_assert(wc.status == RI_WC_FLUSHED || (wc.status == RI_WC_SUCCESS && !flushed));
+        flushed = wc.status == RI_WC_FLUSHED;
+        ck_assert(next > 1 || !flushed);
+    }
+    ck_assert(side_idle(a, a->send_cq));
+    raw_wait_end(&raw);
+    ck_assert(!raw.reset);
+    raw_close(&raw);
+}
+END_TEST
+
 /* ---- refusal and the next connection ---- */
 
 START_TEST(refused_handover)
@@ -900,5 +932,6 @@ int main(void)
     tcase_add_test(tc, C095_unasked_response);
     tcase_add_loop_test(tc, C050_bad_crc, 0, 10);
     tcase_add_loop_test(tc, C055_tiny_fpdu, 0, 2);
+    tcase_add_test(tc, cq_overflow);
     return tc_main(suite);
 }

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine under several threads: one runs the lane, others post, poll and deregister memory, and the connections are
+ * ended in every way and made again meanwhile. Each request completes once and in order, each connection ends once.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define POSTERS 2u
+#define WINDOW 32u
+
+static struct rig rig;
+static atomic_bool stop;
+
+static const struct ri_llp_handover plain = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+
+/* ---- the lane ---- */
+
+static void *run_lane(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&stop))
+        fake_host_sleep(&rig.fake, fake_host_run(&rig.fake, NULL), 60000);
+    return NULL;
+}
+
+/* ---- posting and polling ---- */
+
+struct poster {
+    struct side *side;
+    struct tc_rng rng;
+    struct region source, target; /* what is read; what is written, by the lane's thread only */
+    uint32_t id;
+    atomic_uint posted, completed, successes;
+};
+
+static struct poster posters[2 * POSTERS];
+
+/* Requests of all sorts, of memory that stays or of memory that goes at once. */
+static void post_one(struct poster *poster)
+{
+    static const enum ri_wr_opcode opcodes[] = {RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ};
+    const struct poster *peer = &posters[(poster->id + POSTERS) % (2 * POSTERS)];
+    uint32_t length = (uint32_t)tc_below(&poster->rng, tc_below(&poster->rng, 8) ? 600 : 60000);
+    bool passing = tc_below(&poster->rng, 64) == 0;
+    uint16_t flags = RI_WR_SIGNALED | (tc_below(&poster->rng, 4) ? 0 : RI_WR_COALESCE);
+    struct region region = passing ? region_new(poster->side, 65536, RIG_ALL) : poster->source;
+    uint64_t cookie = (uint64_t)poster->id << 32 | atomic_load(&poster->posted);
+    enum ri_wr_opcode opcode = opcodes[tc_below(&poster->rng, 3)];
+    const struct region *remote = opcode == RI_WR_RDMA_READ ? &peer->source : &peer->target;
+    struct ri_sge sge = region_sge(opcode == RI_WR_RDMA_READ ? &poster->target : &region, 0, length);
+
+    if (side_post(poster->side, opcode, cookie, flags, &sge, 1, (uintptr_t)remote->octets, remote->keys.rkey) == RI_OK)
+        atomic_fetch_add(&poster->posted, 1);
+    if (passing)
+        region_free(poster->side, &region);
+}
+
+static void *run_poster(void *arg)
+{
+    struct poster *poster = arg;
+
+    while (!atomic_load(&stop)) {
+        if (atomic_load(&poster->posted) - atomic_load(&poster->completed) < WINDOW)
+            post_one(poster);
+        else
+            sched_yield();
+    }
+    return NULL;
+}
+
+static uint32_t expected_receive[2], receives[2];
+
+static void take_send(const struct ri_wc *wc)
+{
+    struct poster *poster = &posters[wc->cookie >> 32];
+
+    ck_assert_uint_eq((uint32_t)wc->cookie, atomic_load(&poster->completed));
+    atomic_fetch_add(&poster->successes, wc->status == RI_WC_SUCCESS);
+    atomic_fetch_add(&poster->completed, 1);
+}
+
+/* One thread polls the CQs of a side and keeps its receives posted. */
+static void poll_side(int who)
+{
+    struct side *side = &rig.side[who];
+    struct ri_wc wc;
+
+    for (int i = 0; i < 32 && rig.fake.user.poll(side->send_cq, 1, &wc) == 1; i++)
+        take_send(&wc);
+    for (int i = 0; i < 32 && rig.fake.user.poll(side->recv_cq, 1, &wc) == 1; i++)
+        ck_assert_uint_eq(wc.cookie, expected_receive[who]++);
+    while (receives[who] - expected_receive[who] < 48) {
+        struct ri_sge sge = region_sge(&posters[(unsigned int)who * POSTERS].target, 0, 65536);
+
+        ck_assert_int_eq(side_post_receive(side, receives[who]++, &sge, 1), RI_OK);
+    }
+}
+
+static void *run_poller(void *arg)
+{
+    int who = (int)(intptr_t)arg;
+
+    while (!atomic_load(&stop)) {
+        poll_side(who);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* ---- connections ---- */
+
+static uint32_t successes(void)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < 2 * POSTERS; i++)
+        sum += atomic_load(&posters[i].successes);
+    return sum;
+}
+
+static void expect_one_end(struct side *side)
+{
+    ck_assert_msg(tc_until(atomic_load(&side->events.count) == 1, RIG_TIMEOUT), "%u events, not 1",
+                  atomic_load(&side->events.count));
+}
+
+static void end_connection(struct tc_rng *rng)
+{
+    static const enum ri_qp_state ways[] = {RI_QPS_CLOSING, RI_QPS_TERMINATE, RI_QPS_ERROR};
+    struct ri_qp_modify modify = {.size = sizeof(modify), .mask = RI_QPM_STATE};
+
+    for (int i = 0; i < 2; i++) {
+        modify.state = ways[tc_below(rng, 3)];
+        rig.fake.privileged.qp_modify(rig.side[tc_below(rng, 2)].qp, &modify); /* may be over already */
+    }
+}
+
+static void one_connection(struct tc_rng *rng)
+{
+    uint32_t before = successes(), enough = (uint32_t)tc_below(rng, 400);
+    int fds[2];
+
+    rig_tcp(fds, 0);
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&rig.side[i].events.count, 0);
+        side_start(&rig.side[i], fds[i], i == 0, &plain);
+    }
+    /* Or it ends by itself: memory went away before it was sent. */
+    ck_assert(tc_until(successes() - before >= enough || atomic_load(&rig.side[0].events.count) ||
+                           atomic_load(&rig.side[1].events.count), RIG_TIMEOUT));
+    end_connection(rng);
+    for (int i = 0; i < 2; i++) {
+        expect_one_end(&rig.side[i]);
+        ck_assert(tc_until(side_query(&rig.side[i]).state == RI_QPS_ERROR, RIG_TIMEOUT));
+    }
+    for (int i = 0; i < 2; i++) {
+        side_modify(&rig.side[i], RI_QPS_IDLE);
+        ck_assert_uint_eq(atomic_load(&rig.side[i].events.count), 1);
+    }
+}
+
+static bool all_completed(void)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < 2 * POSTERS; i++)
+        all = all && atomic_load(&posters[i].completed) == atomic_load(&posters[i].posted);
+    return all;
+}
+
+START_TEST(ends_and_beginnings)
+{
+    const struct shape shape = {.depth = 128, .cqe = 512};
+    pthread_t lane, threads[2 * POSTERS + 2];
+    struct tc_rng rng = tc_rng(3);
+
+    rig_open(&rig, NULL);
+    for (uint32_t i = 0; i < 2 * POSTERS; i++) {
+        struct poster *poster = &posters[i];
+
+        if (i % POSTERS == 0)
+            side_open(&rig, &rig.side[i / POSTERS], &shape);
+        *poster = (struct poster){.side = &rig.side[i / POSTERS], .rng = tc_rng(100 + i), .id = i};
+        poster->source = region_new(poster->side, 65536, RIG_ALL);
+        poster->target = region_new(poster->side, 65536, RIG_ALL);
+    }
+    pthread_create(&lane, NULL, run_lane, NULL);
+    for (uint32_t i = 0; i < 2 * POSTERS; i++)
+        pthread_create(&threads[i], NULL, run_poster, &posters[i]);
+    for (intptr_t i = 0; i < 2; i++)
+        pthread_create(&threads[2 * POSTERS + (unsigned int)i], NULL, run_poller, (void *)i);
+    for (unsigned long i = tc_count(100); i; i--)
+        one_connection(&rng);
+    atomic_store(&stop, true);
+    fake_host_wake(&rig.fake);
+    pthread_join(lane, NULL);
+    for (uint32_t i = 0; i < 2 * POSTERS + 2; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert(tc_until((poll_side(0), poll_side(1), all_completed()), RIG_TIMEOUT));
+    ck_assert_uint_gt(successes(), 0);
+    printf("# %u requests went well\n", successes());
+    for (uint32_t i = 0; i < 2 * POSTERS; i++) {
+        region_free(posters[i].side, &posters[i].source);
+        region_free(posters[i].side, &posters[i].target);
+    }
+    rig_close(&rig);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma threads");
+    TCase *tc = tcase_create("threads");
+
+    tcase_add_test(tc, ends_and_beginnings);
+    tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

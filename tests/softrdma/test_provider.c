@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Control verbs of softrdma that need no connection: options, attributes, port, PDs, regions, limits. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct fake_host fake;
+
+static void setup(void)
+{
+    ck_assert_int_eq(fake_host_open(&fake, NULL), RI_OK);
+}
+
+static void teardown(void)
+{
+    fake_host_close(&fake, false);
+    fake_host_free(&fake);
+}
+
+/* ---- opening ---- */
+
+static void on_found(void *arg, const struct ri_device *device)
+{
+    ck_assert_str_eq(device->name, "softrdma");
+    ck_assert_int_eq(device->transport, RI_TRANSPORT_IWARP);
+    ck_assert(device->usable);
+    ++*(int *)arg;
+}
+
+START_TEST(devices)
+{
+    struct ri_open open = {
+        .size = sizeof(open), .host = &fake.host, .privileged = &fake.privileged, .user = &fake.user
+    };
+    struct ri_rnic *rnic = NULL;
+    int found = 0;
+
+    ck_assert_int_eq(fake.privileged.enumerate(&fake.host, on_found, &found), RI_OK);
+    ck_assert_int_eq(found, 1);
+    open.device = "other";
+    ck_assert_int_eq(fake.privileged.open(&open, &rnic), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_ptr_null(rnic);
+    open.device = "softrdma";
+    ck_assert_int_eq(fake.privileged.open(&open, &rnic), RI_OK);
+    ck_assert_int_eq(fake.privileged.close(rnic, false), RI_OK);
+}
+END_TEST
+
+static const struct {
+    const char *name, *value;
+    bool good;
+} option_cases[] = {
+    { "hot", "0", true },
+    { "hot", "16", true },
+    { "hot", "17", false },
+    { "hot", "-1", false },
+    { "hot", "", false },
+    { "hot", "4x", false },
+    { "fpdu", "max", true },
+    { "fpdu", "MAX", true },
+    { "fpdu", "mtu", false },
+    { "close_timeout", "1", true },
+    { "close_timeout", "0", false },
+    { "close_timeout", "99999999999999999999", false },
+    { "tcp_user_timeout", "0", true },
+    { "keepalive", "no", true },
+    { "keepalive", "off", true },
+    { "keepalive", "1", true },
+    { "keepalive", "maybe", false },
+    { "keepalive_idle", "32768", false },
+    { "keepalive_count", "127", true },
+    { "keepalive_count", "128", false },
+    { "netdev", "lo", true },
+    { "netdev", "a-name-of-17-octe", false },
+    { "tcp_congestion", "reno", true },
+    { "max_ird", "0", true },
+    { "max_ird", "16384", false },
+    { "max_qp", "0", false },
+};
+
+START_TEST(option_values)
+{
+    const char *const options[] = { option_cases[_i].name, option_cases[_i].value, NULL };
+    enum ri_status status = fake_host_open(&fake, options);
+
+    ck_assert_msg(status == (option_cases[_i].good ? RI_OK : RI_ERR_INVALID_ARGUMENT),
+                  "%s = \"%s\": %s", options[0], options[1], ri_status_name(status));
+    ck_assert_uint_eq(fake.logged[RI_LOG_ERROR],
+                      option_cases[_i].good ? 0 : 1); /* once, and names the option */
+    if (status == RI_OK)
+        fake_host_close(&fake, false);
+    fake_host_free(&fake);
+}
+END_TEST
+
+/* Every option has what `itinfo --config` prints, names are unique. */
+START_TEST(option_table)
+{
+    for (uint32_t i = 0; i < rnicpi_provider_v1.option_count; i++) {
+        const struct ri_option *option = &rnicpi_provider_v1.options[i];
+
+        ck_assert(option->name && option->type && option->value && option->unit && option->text &&
+                  option->text[0]);
+        for (uint32_t j = 0; j < i; j++)
+            ck_assert_str_ne(option->name, rnicpi_provider_v1.options[j].name);
+    }
+}
+END_TEST
+
+/* ---- attributes ---- */
+
+START_TEST(attributes)
+{
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+    struct {
+        struct ri_rnic_attr attr;
+        uint64_t fence;
+    } longer = { .attr.size = sizeof(longer), .fence = 7 };
+    uint32_t shorter[4] = { 12, 0, 0, 0xabababab };
+
+    ck_assert_int_eq(fake.privileged.query(fake.rnic, &attr), RI_OK);
+    ck_assert_uint_eq(attr.size, sizeof(attr));
+    ck_assert_int_eq(attr.transport, RI_TRANSPORT_IWARP);
+    ck_assert(attr.features & RI_FEATURE_CONNECTION_SET_B);
+    ck_assert(!(attr.features &
+                (RI_FEATURE_DMA | RI_FEATURE_SRQ | RI_FEATURE_UD | RI_FEATURE_CONNECTION_SET_A)));
+    ck_assert_uint_eq(attr.max_ird, 128);
+    ck_assert_uint_eq(attr.max_ord, 128);
+    ck_assert_uint_eq(attr.max_qp, 65536);
+    ck_assert_uint_eq(attr.max_read_sge, 1);
+    ck_assert_uint_eq(attr.connect_private_data, 508);
+    ck_assert_uint_eq(attr.lanes, 1);
+    ck_assert_int_eq(fake.privileged.query(fake.rnic, &longer.attr), RI_OK);
+    ck_assert(longer.fence == 7);
+    ck_assert_int_eq(fake.privileged.query(fake.rnic, (struct ri_rnic_attr *)(void *)shorter),
+                     RI_OK);
+    ck_assert_uint_eq(shorter[3], 0xabababab);
+}
+END_TEST
+
+static bool has_loopback(const struct ri_port_attr *attr, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sockaddr_in *address =
+            (const struct sockaddr_in *)&attr->addresses[i].sockaddr;
+
+        if (address->sin_family == AF_INET && address->sin_addr.s_addr == htonl(INADDR_LOOPBACK))
+            return attr->addresses[i].prefix_length == 8 && address->sin_port == 0;
+    }
+    return false;
+}
+
+START_TEST(port)
+{
+    static struct ri_address addresses[256];
+    struct ri_port_attr attr = { .size = sizeof(attr),
+                                 .addresses = addresses,
+                                 .address_capacity = 256 };
+    uint32_t count;
+
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
+    ck_assert(attr.online);
+    ck_assert_str_eq(attr.name, "any");
+    ck_assert_uint_gt(attr.mtu, 0);
+    count = attr.address_count;
+    ck_assert_uint_gt(count, 0);
+    ck_assert_uint_le(count, 256);
+    ck_assert(has_loopback(&attr, count));
+    attr.address_capacity = 0; /* counts what exists, writes nothing */
+    attr.addresses = NULL;
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
+    ck_assert_uint_eq(attr.address_count, count);
+    attr.port = 1;
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(port_of_one_interface)
+{
+    static const char *const lo[] = { "netdev", "lo", NULL }, *const none[] = { "netdev",
+                                                                                "no-such-dev",
+                                                                                NULL };
+    static struct ri_address addresses[16];
+    struct ri_port_attr attr = { .size = sizeof(attr),
+                                 .addresses = addresses,
+                                 .address_capacity = 16 };
+
+    ck_assert_int_eq(fake_host_open(&fake, _i ? none : lo), RI_OK);
+    ck_assert_uint_eq(fake.logged[RI_LOG_WARNING], (unsigned int)_i);
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
+    ck_assert_str_eq(attr.name, _i ? "no-such-dev" : "lo");
+    ck_assert(attr.online == !_i);
+    ck_assert(has_loopback(&attr, attr.address_count) == !_i);
+    if (_i)
+        ck_assert_uint_eq(attr.address_count, 0);
+    fake_host_close(&fake, false);
+    fake_host_free(&fake);
+}
+END_TEST
+
+static uint64_t counter(const char *name)
+{
+    const char *names[32];
+    uint64_t values[32];
+    size_t count = 32;
+
+    ck_assert_int_eq(fake.privileged.rnic_counters(fake.rnic, names, values, &count), RI_OK);
+    ck_assert_uint_le(count, 32);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return values[i];
+    ck_abort_msg("no counter %s", name);
+}
+
+/* ---- PDs and regions ---- */
+
+START_TEST(protection_domains)
+{
+    struct ri_pd *pds[3];
+    size_t none = 0;
+
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, &pds[i], &pds[i]), RI_OK);
+    ck_assert_uint_eq(counter("protection zones"), 3);
+    ck_assert_int_eq(fake.privileged.close(fake.rnic, true), RI_ERR_BUSY);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(fake.privileged.pd_destroy(pds[i]), RI_OK);
+    ck_assert_uint_eq(counter("protection zones"), 0);
+    ck_assert_int_eq(fake.privileged.rnic_counters(fake.rnic, NULL, NULL, &none),
+                     RI_OK); /* how many exist */
+    ck_assert_uint_gt(none, 0);
+}
+END_TEST
+
+#define LR RI_ACCESS_LOCAL_READ
+#define LW RI_ACCESS_LOCAL_WRITE
+#define RR RI_ACCESS_REMOTE_READ
+#define RW RI_ACCESS_REMOTE_WRITE
+
+static const struct {
+    uint32_t access;
+    enum ri_status status;
+    bool rkey;
+} access_cases[] = {
+    { 0, RI_OK, false },
+    { LR, RI_OK, false },
+    { LW, RI_OK, false },
+    { LR | LW | RR | RW, RI_OK, true },
+    { LR | RR, RI_OK, true },
+    { LW | RW, RI_OK, true },
+    { RW, RI_ERR_INVALID_ARGUMENT, false },
+    { LR | RW, RI_ERR_INVALID_ARGUMENT, false },
+    { RR, RI_ERR_INVALID_ARGUMENT, false },
+    { LW | RR, RI_ERR_INVALID_ARGUMENT, false },
+    { LR | RI_ACCESS_REMOTE_ATOMIC, RI_ERR_INVALID_ARGUMENT, false },
+    { LR | RI_ACCESS_ZERO_BASED, RI_OK, false },
+    { LR | LW | RI_ACCESS_BIND, RI_ERR_NOT_SUPPORTED, false },
+    { 1u << 20, RI_ERR_INVALID_ARGUMENT, false },
+};
+
+START_TEST(access_rules)
+{
+    static uint8_t memory[100];
+    struct ri_mr_attr attr = {
+        .size = sizeof(attr), .access = access_cases[_i].access, .addr = memory, .length = 100
+    };
+    struct ri_mr_keys keys = { 0 };
+    struct ri_mr *mr = NULL;
+    struct ri_pd *pd;
+    enum ri_status status;
+
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
+    status = fake.privileged.mr_register(pd, &attr, &keys, &mr);
+    ck_assert_msg(status == access_cases[_i].status, "%x: %s", attr.access, ri_status_name(status));
+    if (status == RI_OK) {
+        ck_assert_uint_ne(keys.lkey, 0);
+        ck_assert_uint_eq(keys.rkey, access_cases[_i].rkey ? keys.lkey : 0);
+        ck_assert_uint_eq(counter("regions"), 1);
+        ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_ERR_BUSY);
+        ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+    }
+    ck_assert_uint_eq(counter("regions"), 0);
+    ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
+}
+END_TEST
+
+static enum ri_status try_range(struct ri_pd *pd, void *addr, uint64_t length, uint32_t access)
+{
+    struct ri_mr_attr attr = {
+        .size = sizeof(attr), .access = access, .addr = addr, .length = length
+    };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+    enum ri_status status = fake.privileged.mr_register(pd, &attr, &keys, &mr);
+
+    if (status == RI_OK)
+        ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+    return status;
+}
+
+START_TEST(ranges)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *map = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ri_pd *pd;
+
+    ck_assert(map != MAP_FAILED);
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(try_range(pd, map, 4 * page, LR | LW), RI_OK);
+    ck_assert_int_eq(try_range(pd, map + 3, 1, LR | LW), RI_OK);
+    ck_assert_int_eq(try_range(pd, map, 0, LR), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(try_range(pd, NULL, 10, LR), RI_ERR_ADDRESS);
+    ck_assert_int_eq(try_range(pd, map, UINT64_MAX, LR), RI_ERR_LIMIT);
+    ck_assert_int_eq(try_range(pd, (void *)(UINTPTR_MAX - 5), 10, LR), RI_ERR_ADDRESS);
+    ck_assert_int_eq(munmap(map + 3 * page, page), 0);
+    ck_assert_int_eq(try_range(pd, map, 3 * page, LR), RI_OK);
+    ck_assert_int_eq(try_range(pd, map, 3 * page + 1, LR), RI_ERR_ADDRESS);
+    ck_assert_int_eq(mprotect(map, page, PROT_READ), 0);
+    ck_assert_int_eq(try_range(pd, map, page, LR), RI_OK);
+    ck_assert_int_eq(try_range(pd, map, page, LR | LW), RI_ERR_ACCESS);
+    ck_assert_int_eq(munmap(map, 3 * page), 0);
+    ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
+}
+END_TEST
+
+/* New rights, perhaps another PD, other keys; a change that is refused leaves the region as it was. */
+START_TEST(reregister)
+{
+    static uint8_t memory[100];
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = LR, .addr = memory, .length = 100 };
+    struct ri_mr_keys keys, before;
+    struct ri_pd *one, *two;
+    struct ri_mr *mr;
+
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &one), RI_OK);
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &two), RI_OK);
+    ck_assert_int_eq(fake.privileged.mr_register(one, &attr, &keys, &mr), RI_OK);
+    before = keys;
+    attr.access = RR;
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys),
+                     RI_ERR_INVALID_ARGUMENT);
+    ck_assert_mem_eq(&keys, &before, sizeof(keys));
+    attr.access = LR | RR;
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, two, &attr, &keys), RI_OK);
+    ck_assert_uint_ne(keys.lkey, before.lkey);
+    ck_assert_uint_eq(keys.rkey, keys.lkey);
+    ck_assert_int_eq(fake.privileged.pd_destroy(one), RI_OK);
+    ck_assert_int_eq(fake.privileged.pd_destroy(two), RI_ERR_BUSY);
+    ck_assert_uint_eq(counter("regions"), 1);
+    ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+    ck_assert_int_eq(fake.privileged.pd_destroy(two), RI_OK);
+}
+END_TEST
+
+/* ---- what is not there ---- */
+
+START_TEST(absent_operations)
+{
+    struct ri_srq *srq;
+    struct ri_pd *pd;
+    uint32_t stag;
+    struct ri_mw *mw;
+
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(fake.privileged.srq_create(pd, NULL, &srq), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(fake.privileged.mw_allocate(pd, true, NULL, &stag, &mw), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(fake.privileged.cq_resize(NULL, NULL), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(fake.privileged.lane_open(fake.rnic, 1, NULL, &fake.lane),
+                     RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
+}
+END_TEST
+
+#define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma provider");
+    TCase *tc = tcase_create("options");
+
+    tcase_add_loop_test(tc, option_values, 0, COUNT(option_cases));
+    tcase_add_test(tc, option_table);
+    tcase_add_loop_test(tc, port_of_one_interface, 0, 2);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("control");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, devices);
+    tcase_add_test(tc, attributes);
+    tcase_add_test(tc, port);
+    tcase_add_test(tc, protection_domains);
+    tcase_add_loop_test(tc, access_rules, 0, COUNT(access_cases));
+    tcase_add_test(tc, ranges);
+    tcase_add_test(tc, reregister);
+    tcase_add_test(tc, absent_operations);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}
