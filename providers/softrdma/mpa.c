@@ -41,7 +41,9 @@ uint32_t mpa_put_trailer(uint8_t out[static MPA_TRAILER_MAX], uint32_t ulpdu_len
     uint32_t pad = mpa_pad(ulpdu_len);
 
     memset(out, 0, pad);
-    mpa_put_crc(out + pad, crc_on ? crc32c(crc, out, pad) : 0);
+    if (crc_on && pad)
+        crc = crc32c(crc, out, pad);
+    mpa_put_crc(out + pad, crc_on ? crc : 0);
     return pad + MPA_CRC_LEN;
 }
 

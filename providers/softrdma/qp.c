@@ -70,6 +70,11 @@ void qp_retire(struct qp *qp, struct wq *wq)
     bool full = false;
     uint32_t index;
 
+    /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
+    if (atomic_load_explicit(&wq->done, memory_order_relaxed) ==
+        atomic_load_explicit(&wq->posted, memory_order_relaxed))
+        return;
+
     spinlock_lock(&wq->retire);
     for (index = atomic_load_explicit(&wq->done, memory_order_relaxed);
          index != atomic_load_explicit(&wq->posted, memory_order_acquire); index++) {
@@ -177,8 +182,9 @@ void qp_settle(struct qp *qp)
     if (atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) &&
         atomic_exchange(&qp->tx_wanted, false))
         tx_kick(qp);
-    cq_settle(qp->send_cq);
-    if (qp->recv_cq != qp->send_cq)
+    if (cq_has_news(qp->send_cq))
+        cq_settle(qp->send_cq);
+    if (cq_has_news(qp->recv_cq))
         cq_settle(qp->recv_cq);
     if (atomic_load_explicit(&qp->news, memory_order_acquire))
         tell(qp);

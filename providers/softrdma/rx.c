@@ -70,8 +70,8 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
 
         part = part < octets ? part : octets;
         if (part) {
-            if (stag_check(&qp->rnic->stags, sge->lkey, qp->pd, RI_ACCESS_LOCAL_WRITE,
-                           sge->addr + offset, part, &memory, NULL) != STAG_OK)
+            if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, sge->lkey, qp->pd, RI_ACCESS_LOCAL_WRITE,
+                                  sge->addr + offset, part, &memory) != STAG_OK)
                 return false;
             memcpy(memory, from, part);
         }
@@ -96,8 +96,8 @@ static bool on_write(struct qp *qp, const struct rdmap_segment *segment, struct 
 
     if (!segment->payload_len)
         return true; /* C-081 */
-    result = stag_check(&qp->rnic->stags, segment->hdr.stag, qp->pd, RI_ACCESS_REMOTE_WRITE,
-                        segment->hdr.to, segment->payload_len, &memory, NULL);
+    result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, segment->hdr.stag, qp->pd,
+                               RI_ACCESS_REMOTE_WRITE, segment->hdr.to, segment->payload_len, &memory);
     if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
         (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
         return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
@@ -105,7 +105,7 @@ static bool on_write(struct qp *qp, const struct rdmap_segment *segment, struct 
         return FAULT(values[result], RI_EVENT_WRITE_ACCESS, "RDMA Write beyond what the STag allows");
     place(memory, segment->payload, segment->payload_len);
     if (segment->hdr.last)
-        atomic_fetch_add_explicit(&qp->received_messages, 1, memory_order_relaxed);
+        count_up(&qp->received_messages, 1);
     return true;
 }
 
@@ -190,8 +190,8 @@ static bool on_send(struct qp *qp, const struct rdmap_segment *segment, struct f
     wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
     finish_receive(qp, wqe, qp->message_received);
     qp->expect_send_msn++;
-    atomic_fetch_add_explicit(&qp->received_messages, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&qp->received_octets, qp->message_received, memory_order_relaxed);
+    count_up(&qp->received_messages, 1);
+    count_up(&qp->received_octets, qp->message_received);
     return true;
 }
 
@@ -294,8 +294,8 @@ static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment,
         return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_STREAM,
                               "Read Response shorter than the Read");
     if (octets) {
-        if (stag_check(&qp->rnic->stags, read->sink_stag, qp->pd, RI_ACCESS_LOCAL_WRITE,
-                       segment->hdr.to, octets, &memory, NULL) != STAG_OK)
+        if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd, RI_ACCESS_LOCAL_WRITE,
+                              segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
         place(memory, segment->payload, octets);
@@ -308,24 +308,17 @@ static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment,
 
 /* --- Terminate received, stage 13 --- */
 
-static bool same_read(const struct outstanding_read *read, const struct rdmap_read_req *request)
-{
-    return read->sink_stag == request->sink_stag && read->sink_to == request->sink_to &&
-           read->size == request->size;
-}
-
-/* The Read whose Request the peer sends back; the oldest one where it sends too little to tell. */
+/* The Read whose Request the peer sends back, known by its MSN; the oldest one where that tells nothing. */
 static struct wqe *blamed_read(struct qp *qp, const struct terminate_info *info)
 {
     uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = out;
     const struct outstanding_read *read;
-    struct rdmap_read_req request;
+    struct ddp_hdr hdr;
 
     if (!info->rdma_hdr || out == in)
         return NULL;
-    if (info->rdma_hdr_len >= RDMAP_READ_REQ_LEN) {
-        rdmap_get_read_req(info->rdma_hdr, &request);
-        while (at != in && !same_read(&qp->ord_ring[at & (qp->ord_size - 1)], &request))
+    if (info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK && !hdr.tagged) {
+        while (at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr.msn)
             at++;
     }
     read = &qp->ord_ring[(at == in ? out : at) & (qp->ord_size - 1)];

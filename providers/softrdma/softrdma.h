@@ -152,6 +152,12 @@ struct cq {
 /* False: full; the QP is on the blocked list then and is retired again when room appears. */
 bool cq_push(struct cq *cq, struct qp *qp, struct wq *wq, const struct ri_wc *wc, uint32_t index);
 void cq_settle(struct cq *cq);
+/* Is there anything to settle? */
+static inline bool cq_has_news(const struct cq *cq)
+{
+    return atomic_load_explicit(&cq->fired, memory_order_relaxed) ||
+           atomic_load_explicit(&cq->overflow_noted, memory_order_relaxed);
+}
 void cq_purge(struct cq *cq, struct qp *qp);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
@@ -268,6 +274,7 @@ struct outstanding_read {
     uint32_t sink_stag;
     uint64_t sink_to;
     uint32_t size, received;
+    uint32_t msn;          /* of its request */
 };
 
 struct inbound_read {
@@ -322,6 +329,7 @@ struct qp {
     /* tx: whoever holds tx_requests */
     atomic_uint tx_requests;
     struct tx_batch batch;
+    struct stag_hint tx_hint;
     bool crc;
     uint32_t mulpdu;
     uint32_t send_msn, read_msn;
@@ -348,6 +356,7 @@ struct qp {
     uint32_t ord_size, ird_size; /* ring sizes, powers of two */
 
     /* rx: under stream->rx */
+    struct stag_hint rx_hint;
     uint32_t expect_send_msn, expect_read_msn;
     bool message_open;           /* a Send is being received into the request at rq.next */
     uint8_t message_opcode;
@@ -365,6 +374,12 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
                                     size_t *count);
 enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
 enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+
+/* Counters have one writer each, tx or rx: a plain addition that others may read. */
+static inline void count_up(atomic_ullong *counter, uint64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
 {

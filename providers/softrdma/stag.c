@@ -143,11 +143,14 @@ void stag_release(struct stag_table *table, struct stag_entry *entry)
     spinlock_unlock(&table->lock);
 }
 
-enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
-                            uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **out)
+struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
 {
-    struct stag_entry *entry = stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
+    return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
+}
 
+enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struct pd *pd, uint32_t access,
+                            uint64_t to, uint64_t length, uint8_t **memory)
+{
     if (!entry || atomic_load(&entry->stag) != stag)
         return STAG_INVALID;
     if (entry->pd != pd)
@@ -159,9 +162,18 @@ enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struc
     if (!checked_inside(to, length, entry->base, entry->length))
         return STAG_BOUNDS;
     *memory = entry->memory + (to - entry->base);
-    if (out)
-        *out = entry;
     return STAG_OK;
+}
+
+enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
+                            uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **out)
+{
+    struct stag_entry *entry = stag_find(table, stag);
+    enum stag_result result = stag_judge(entry, stag, pd, access, to, length, memory);
+
+    if (out && result == STAG_OK)
+        *out = entry;
+    return result;
 }
 
 /* Counted before the test: stag_revoke() stores 0 and then looks at users, so either it waits or the test fails; nothing

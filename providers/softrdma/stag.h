@@ -68,6 +68,25 @@ void stag_release(struct stag_table *table, struct stag_entry *entry);
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
                             uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **entry);
 
+/* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is none yet), and the judgement. */
+struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
+enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struct pd *pd, uint32_t access,
+                            uint64_t to, uint64_t length, uint8_t **memory);
+
+/* Most look-ups are of the same STag as the one before: whoever makes them remembers its place. */
+struct stag_hint {
+    uint32_t stag;
+    struct stag_entry *entry;
+};
+static inline enum stag_result stag_check_hinted(struct stag_table *table, struct stag_hint *hint,
+                                                 uint32_t stag, const struct pd *pd, uint32_t access,
+                                                 uint64_t to, uint64_t length, uint8_t **memory)
+{
+    if (hint->stag != stag || !hint->entry)
+        *hint = (struct stag_hint){stag, stag_find(table, stag)};
+    return stag_judge(hint->entry, stag, pd, access, to, length, memory);
+}
+
 /* The same, and hold the entry: stag_revoke waits until it is left. For users outside a pass of the lane. */
 enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
                             uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **entry);

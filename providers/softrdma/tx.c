@@ -244,6 +244,7 @@ static void send_read_request(struct qp *qp, const struct outstanding_read *reco
     uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
 
     qp->ord_ring[in & (qp->ord_size - 1)] = *record;
+    qp->ord_ring[in & (qp->ord_size - 1)].msn = qp->read_msn;
     atomic_store_explicit(&qp->ord_in, in + 1, memory_order_release);
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, qp->read_msn++, 0);
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
@@ -284,9 +285,9 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 
         if (!sge.length)
             continue;
-        if (stag_check(&qp->rnic->stags, sge.lkey, qp->pd,
-                       read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr, sge.length, &memory,
-                       NULL) != STAG_OK)
+        if (stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, sge.lkey, qp->pd,
+                              read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr, sge.length,
+                              &memory) != STAG_OK)
             return RI_WC_LOCAL_PROTECTION;
         if (!read)
             sge.addr = (uintptr_t)memory;
@@ -381,8 +382,8 @@ static void build_requests(struct qp *qp, bool only_one)
         qp->message_begun = false;
         index++;
         atomic_store_explicit(&qp->sq.next, index, memory_order_relaxed);
-        atomic_fetch_add_explicit(&qp->sent_messages, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&qp->sent_octets, wqe->length, memory_order_relaxed);
+        count_up(&qp->sent_messages, 1);
+        count_up(&qp->sent_octets, wqe->length);
         if (only_one)
             return;
     }
@@ -545,6 +546,14 @@ static void build_messages(struct qp *qp)
         build_responses(qp, false);
     if (!requests && !qp->response_begun)
         build_requests(qp, false);
+}
+
+/* Cheaper than to build nothing, which every lone post would do once. */
+static bool anything_to_build(const struct qp *qp)
+{
+    return wq_pending(&qp->sq) || qp->rtr_to_send ||
+           atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
+               atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
 }
 
 static bool build(struct qp *qp)
@@ -791,7 +800,7 @@ void tx_detach(struct qp *qp, void *range)
 /* False: more is left, and can go now. */
 static bool write_batches(struct qp *qp)
 {
-    for (uint32_t round = 0; qp->batch.octets || build(qp); round++) {
+    for (uint32_t round = 0; qp->batch.octets || (anything_to_build(qp) && build(qp)); round++) {
         if (round == TX_ROUNDS)
             return false;
         if (!transmit(qp))
