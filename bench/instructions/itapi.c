@@ -21,22 +21,22 @@
 #ifdef HAVE_VALGRIND_CALLGRIND_H
 #include <valgrind/callgrind.h>
 #else
-#define CALLGRIND_ZERO_STATS ((void)0)
-#define CALLGRIND_TOGGLE_COLLECT ((void)0)
+#define CALLGRIND_ZERO_STATS          ((void)0)
+#define CALLGRIND_TOGGLE_COLLECT      ((void)0)
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#define ROUNDS 1000
+#define ROUNDS  1000
 #define WARM_UP 100
-#define OCTETS 64
+#define OCTETS  64
 
-#define MUST(what)                                                        \
-    do {                                                                  \
-        it_status_t must_ = (what);                                       \
-        if (must_ != IT_SUCCESS) {                                        \
+#define MUST(what)                                                      \
+    do {                                                                \
+        it_status_t must_ = (what);                                     \
+        if (must_ != IT_SUCCESS) {                                      \
             fprintf(stderr, "%s: %s\n", #what, itx_status_text(must_)); \
-            exit(1);                                                      \
-        }                                                                 \
+            exit(1);                                                    \
+        }                                                               \
     } while (0)
 
 static char memory[4096];
@@ -67,7 +67,8 @@ static it_evd_handle_t new_evd(it_event_type_t stream, size_t room)
 {
     it_evd_handle_t evd;
 
-    MUST(it_evd_create(ia, stream, IT_EVD_OVERFLOW_DEFAULT, room, IT_THRESHOLD_DISABLE, NULL, &evd, NULL));
+    MUST(it_evd_create(ia, stream, IT_EVD_OVERFLOW_DEFAULT, room, IT_THRESHOLD_DISABLE, NULL, &evd,
+                       NULL));
     return evd;
 }
 
@@ -84,15 +85,16 @@ static void open_end(struct end *end)
     end->sends = new_evd(IT_DTO_EVENT_STREAM, 64);
     end->receives = new_evd(IT_DTO_EVENT_STREAM, 64);
     end->connection = new_evd(IT_CM_MSG_EVENT_STREAM, 8);
-    MUST(it_ep_rc_create(pz, end->sends, end->receives, end->connection, IT_EP_NO_FLAG, &attributes, &end->ep));
+    MUST(it_ep_rc_create(pz, end->sends, end->receives, end->connection, IT_EP_NO_FLAG, &attributes,
+                         &end->ep));
 }
 
 static void open_ia(const char *name)
 {
     MUST(it_ia_create(name, 2, 1, &ia));
     MUST(it_pz_create(ia, &pz));
-    MUST(it_lmr_create(pz, memory, NULL, sizeof(memory), IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL, IT_LMR_FLAG_NONE, 0,
-                       &lmr, NULL));
+    MUST(it_lmr_create(pz, memory, NULL, sizeof(memory), IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
+                       IT_LMR_FLAG_NONE, 0, &lmr, NULL));
     requests = new_evd(IT_CM_REQ_EVENT_STREAM, 8);
     open_end(&from);
     open_end(&to);
@@ -100,8 +102,8 @@ static void open_ia(const char *name)
 
 static void connect_ends(void)
 {
-    it_net_addr_t address = {.addr_type = IT_IPV4};
-    it_conn_qual_t where = {.type = IT_IANA_PORT};
+    it_net_addr_t address = { .addr_type = IT_IPV4 };
+    it_conn_qual_t where = { .type = IT_IANA_PORT };
     size_t paths = 1, total;
     it_listen_handle_t listening;
     it_path_t path;
@@ -119,7 +121,8 @@ static void connect_ends(void)
 
 static void check(const it_event_t *event)
 {
-    if (event->dto_cmpl.dto_status == IT_DTO_SUCCESS && event->dto_cmpl.transferred_length == OCTETS)
+    if (event->dto_cmpl.dto_status == IT_DTO_SUCCESS &&
+        event->dto_cmpl.transferred_length == OCTETS)
         return;
     fprintf(stderr, "%s\n", itx_dto_status_name(event->dto_cmpl.dto_status));
     exit(1);
@@ -128,8 +131,8 @@ static void check(const it_event_t *event)
 /* Only what the flags ask for is counted. */
 static void rounds(int count, bool count_send, bool count_receive)
 {
-    it_lmr_triplet_t outbox = {.lmr = lmr, .addr.abs = memory, .length = OCTETS};
-    it_lmr_triplet_t inbox = {.lmr = lmr, .addr.abs = memory + 2048, .length = OCTETS};
+    it_lmr_triplet_t outbox = { .lmr = lmr, .addr.abs = memory, .length = OCTETS };
+    it_lmr_triplet_t inbox = { .lmr = lmr, .addr.abs = memory + 2048, .length = OCTETS };
     const it_dto_flags_t flags = IT_COMPLETION_FLAG | IT_NOTIFY_FLAG;
     it_event_t event;
 

@@ -16,7 +16,7 @@
 #ifdef HAVE_VALGRIND_CALLGRIND_H
 #include <valgrind/callgrind.h>
 #else
-#define CALLGRIND_ZERO_STATS ((void)0)
+#define CALLGRIND_ZERO_STATS          ((void)0)
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
@@ -27,21 +27,21 @@
 
 #include "base/crc32c.h"
 
-#define ROUNDS 1000u
-#define WARM_UP 100u
-#define OCTETS 64u
-#define ULPDU (DDP_UNTAGGED_LEN + OCTETS)
+#define ROUNDS    1000u
+#define WARM_UP   100u
+#define OCTETS    64u
+#define ULPDU     (DDP_UNTAGGED_LEN + OCTETS)
 #define FPDU_ROOM 96u
 
 extern const struct ri_provider rnicpi_provider_v1;
 
-#define MUST(what)                                                      \
-    do {                                                                \
-        enum ri_status must_ = (what);                                  \
-        if (must_ != RI_OK) {                                           \
+#define MUST(what)                                                     \
+    do {                                                               \
+        enum ri_status must_ = (what);                                 \
+        if (must_ != RI_OK) {                                          \
             fprintf(stderr, "%s: %s\n", #what, ri_status_name(must_)); \
-            exit(1);                                                    \
-        }                                                               \
+            exit(1);                                                   \
+        }                                                              \
     } while (0)
 
 /* ---- a host that has nothing to do ---- */
@@ -55,7 +55,8 @@ static const char *host_option(const struct ri_host *host, const char *name)
     return NULL;
 }
 
-static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format, va_list args)
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
 {
     (void)host;
     (void)level;
@@ -146,7 +147,7 @@ static void null_close(struct stream *stream, bool reset)
     (void)stream, (void)reset;
 }
 
-static const struct llp_ops null = {null_send, null_receive, null_emss, null_finish, null_close};
+static const struct llp_ops null = { null_send, null_receive, null_emss, null_finish, null_close };
 
 static void prepare_fpdus(void)
 {
@@ -176,13 +177,23 @@ static uint8_t memory[4096];
 
 static void open_all(void)
 {
-    struct ri_open open = {.size = sizeof(open), .host = &host, .privileged = &ops, .user = &user};
-    struct ri_cq_attr cq = {.size = sizeof(cq), .depth = 2 * (ROUNDS + WARM_UP)};
-    struct ri_mr_attr region = {.size = sizeof(region), .addr = memory, .length = sizeof(memory),
-                                .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE};
-    struct ri_qp_attr attr = {.size = sizeof(attr), .type = RI_QP_RC, .max_send_wr = 64,
-                              .max_recv_wr = ROUNDS + WARM_UP, .max_send_sge = 4, .max_recv_sge = 4};
-    struct ri_llp_handover handover = {.size = sizeof(handover), .fd = -1, .initiator = true, .crc = true};
+    struct ri_open open = {
+        .size = sizeof(open), .host = &host, .privileged = &ops, .user = &user
+    };
+    struct ri_cq_attr cq = { .size = sizeof(cq), .depth = 2 * (ROUNDS + WARM_UP) };
+    struct ri_mr_attr region = { .size = sizeof(region),
+                                 .addr = memory,
+                                 .length = sizeof(memory),
+                                 .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE };
+    struct ri_qp_attr attr = { .size = sizeof(attr),
+                               .type = RI_QP_RC,
+                               .max_send_wr = 64,
+                               .max_recv_wr = ROUNDS + WARM_UP,
+                               .max_send_sge = 4,
+                               .max_recv_sge = 4 };
+    struct ri_llp_handover handover = {
+        .size = sizeof(handover), .fd = -1, .initiator = true, .crc = true
+    };
 
     ri_complete_privileged_ops(&ops, rnicpi_provider_v1.privileged);
     ri_complete_user_ops(&user, rnicpi_provider_v1.user);
@@ -218,9 +229,10 @@ static void check(const struct ri_wc *wc, uint32_t count)
 
 static void send_rounds(uint32_t rounds)
 {
-    struct ri_sge sge = {(uintptr_t)memory, OCTETS, keys.lkey};
-    struct ri_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED};
-    struct ri_wc wc = {0};
+    struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
+    struct ri_send_wr *bad,
+        wr = { .sg_list = &sge, .num_sge = 1, .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
+    struct ri_wc wc = { 0 };
 
     for (uint32_t i = 0; i < rounds; i++) {
         user.post_send(qp, &wr, &bad);
@@ -232,7 +244,7 @@ static void send_rounds(uint32_t rounds)
 static void receive_rounds(uint32_t rounds)
 {
     uint64_t deadline;
-    struct ri_wc wc = {0};
+    struct ri_wc wc = { 0 };
 
     for (uint32_t i = 0; i < rounds; i++) {
         arrived = true;
@@ -243,8 +255,8 @@ static void receive_rounds(uint32_t rounds)
 
 static void post_receives(void)
 {
-    struct ri_sge sge = {(uintptr_t)memory, OCTETS, keys.lkey};
-    struct ri_recv_wr *bad, wr = {.sg_list = &sge, .num_sge = 1};
+    struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
+    struct ri_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
     for (uint32_t i = 0; i < ROUNDS + WARM_UP; i++)
         MUST(user.post_recv(qp, &wr, &bad));

@@ -85,7 +85,8 @@ void lane_destroy(struct lane *lane)
 
 static bool inside(const struct lane *lane)
 {
-    return atomic_load_explicit(&lane->runner, memory_order_relaxed) == (unsigned long)pthread_self();
+    return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
+           (unsigned long)pthread_self();
 }
 
 void lane_wait_pass(struct lane *lane)
@@ -122,7 +123,8 @@ void lane_call(struct stream *stream)
 
 /* Some QPs that this tour has not seen yet, each counted as in an upcall, so that destroy waits. A QP that a stream names
  * while the lock is held is not buried yet; one that is named still after the count was raised will wait for it. */
-static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, struct qp **qps, uint32_t room)
+static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, struct qp **qps,
+                         uint32_t room)
 {
     struct stream *stream;
     uint32_t count = 0;
@@ -144,7 +146,8 @@ static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, 
     return count;
 }
 
-void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg), void *arg)
+void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
+                    void *arg)
 {
     struct qp *qps[64];
     uint32_t tour, count;

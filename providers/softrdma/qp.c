@@ -57,9 +57,12 @@ static bool complete(struct qp *qp, struct wq *wq, struct wqe *wqe, uint32_t ind
 static void overflow(struct qp *qp)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = {.event = RI_EVENT_QP_OVERFLOW, .state = RI_QPS_TERMINATE, .send_terminate = true,
-                         .terminate_value = TERMINATE_STREAM, .terminate = payload,
-                         .detail = "its completion queue is full"};
+    struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
+                          .state = RI_QPS_TERMINATE,
+                          .send_terminate = true,
+                          .terminate_value = TERMINATE_STREAM,
+                          .terminate = payload,
+                          .detail = "its completion queue is full" };
 
     end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_STREAM, NULL);
     qp_end(qp, &end);
@@ -119,7 +122,8 @@ static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, cons
         return;
     qp->told = true;
     qp->event = (struct ri_event){
-        .size = sizeof(qp->event), .type = type, .terminate_code = code, .detail = detail};
+        .size = sizeof(qp->event), .type = type, .terminate_code = code, .detail = detail
+    };
     qp->event_pending = true;
     atomic_store(&qp->news, true);
 }
@@ -148,7 +152,7 @@ static bool take_news(struct qp *qp, struct ri_event *event)
         return false;
     }
     if (qp->established_pending)
-        *event = (struct ri_event){.size = sizeof(*event), .type = RI_EVENT_ESTABLISHED};
+        *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
     else
         *event = qp->event;
     if (qp->established_pending)
@@ -237,7 +241,8 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
 static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct ri_qp_attr *attr)
 {
     if (attr->type != RI_QP_RC || attr->srq || !attr->send_cq || !attr->recv_cq)
-        return attr->type == RI_QP_RC && !attr->srq ? RI_ERR_INVALID_ARGUMENT : RI_ERR_NOT_SUPPORTED;
+        return attr->type == RI_QP_RC && !attr->srq ? RI_ERR_INVALID_ARGUMENT
+                                                    : RI_ERR_NOT_SUPPORTED;
     if (attr->max_send_wr > limits->max_send_wr || attr->max_recv_wr > limits->max_recv_wr ||
         attr->max_send_sge > limits->max_send_sge || attr->max_recv_sge > limits->max_recv_sge ||
         attr->max_read_sge > limits->max_read_sge || attr->max_write_sge > limits->max_write_sge ||
@@ -417,8 +422,8 @@ static enum ri_status watch_stream(struct qp *qp, struct stream *stream, int fd)
 {
     const struct ri_host *host = qp->rnic->host;
 
-    return host->watch(host, qp->rnic->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready, stream,
-                       &stream->watch);
+    return host->watch(host, qp->rnic->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready,
+                       stream, &stream->watch);
 }
 
 static void keep_open(struct stream *stream, bool reset)
@@ -426,7 +431,7 @@ static void keep_open(struct stream *stream, bool reset)
     (void)stream;
     (void)reset;
 }
-static const struct llp_ops llp_none = {.close = keep_open};
+static const struct llp_ops llp_none = { .close = keep_open };
 
 /* A stream whose start failed: the descriptor stays the caller's. */
 static void unmake_stream(struct stream *stream)
@@ -439,7 +444,8 @@ static void unmake_stream(struct stream *stream)
 }
 
 /* The octets of a Terminate with code only are the whole connection: refuse. Inside tx. */
-static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp)
+static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover,
+                             const struct llp_ops *llp)
 {
     struct stream *stream;
     size_t length = 0;
@@ -469,7 +475,8 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
 }
 
 /* The first pass takes octets that came with the hand-over, and makes the stream hot. Inside tx. */
-static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp)
+static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover,
+                            const struct llp_ops *llp)
 {
     const struct ri_host *host = qp->rnic->host;
     struct lane *lane = qp->rnic->lane;
@@ -509,7 +516,8 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     return RI_OK;
 }
 
-enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp)
+enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
+                        const struct llp_ops *llp)
 {
     enum ri_status status;
 
@@ -556,8 +564,10 @@ static void stop_idle(struct qp *qp)
 
 static enum ri_status to_error(struct qp *qp)
 {
-    static const struct qp_end end = {.event = RI_EVENT_LLP_RESET, .state = RI_QPS_ERROR, .lost = true,
-                                      .detail = "aborted by the consumer"};
+    static const struct qp_end end = { .event = RI_EVENT_LLP_RESET,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .detail = "aborted by the consumer" };
 
     if (qp_state(qp) == RI_QPS_IDLE)
         stop_idle(qp);
@@ -583,7 +593,8 @@ static enum ri_status to_idle(struct qp *qp)
 {
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    if (qp_state(qp) == RI_QPS_IDLE) /* receives were posted perhaps: they complete flushed, as anywhere */
+    if (qp_state(qp) ==
+        RI_QPS_IDLE) /* receives were posted perhaps: they complete flushed, as anywhere */
         stop_idle(qp);
     tx_kick(qp);
     lane_wait_pass(qp->rnic->lane);
@@ -600,7 +611,7 @@ static enum ri_status to_idle(struct qp *qp)
 
 static enum ri_status to_closing(struct qp *qp)
 {
-    const struct qp_end end = {.state = RI_QPS_CLOSING};
+    const struct qp_end end = { .state = RI_QPS_CLOSING };
 
     return qp_end(qp, &end) ? RI_OK : RI_ERR_INVALID_STATE;
 }
@@ -608,8 +619,10 @@ static enum ri_status to_closing(struct qp *qp)
 static enum ri_status to_terminate(struct qp *qp)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = {.event = RI_EVENT_LOCAL_ERROR, .state = RI_QPS_TERMINATE,
-                         .send_terminate = true, .terminate = payload};
+    struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                          .state = RI_QPS_TERMINATE,
+                          .send_terminate = true,
+                          .terminate = payload };
 
     end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
     return qp_end(qp, &end) ? RI_OK : RI_ERR_INVALID_STATE;
@@ -623,14 +636,10 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
             return RI_ERR_INVALID_ARGUMENT;
         llp_tcp_prepare(modify->handover->fd, &qp->rnic->options);
         return qp_start(qp, modify->handover, &llp_tcp);
-    case RI_QPS_CLOSING:
-        return to_closing(qp);
-    case RI_QPS_TERMINATE:
-        return to_terminate(qp);
-    case RI_QPS_ERROR:
-        return to_error(qp);
-    case RI_QPS_IDLE:
-        return to_idle(qp);
+    case RI_QPS_CLOSING: return to_closing(qp);
+    case RI_QPS_TERMINATE: return to_terminate(qp);
+    case RI_QPS_ERROR: return to_error(qp);
+    case RI_QPS_IDLE: return to_idle(qp);
     }
     return RI_ERR_INVALID_ARGUMENT;
 }
@@ -693,10 +702,10 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
                                     size_t *count)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    const char *const all[] = {"messages sent", "octets sent", "messages received",
-                               "octets received"};
-    const uint64_t now[] = {qp->sent_messages, qp->sent_octets, qp->received_messages,
-                            qp->received_octets};
+    const char *const all[] = { "messages sent", "octets sent", "messages received",
+                                "octets received" };
+    const uint64_t now[] = { qp->sent_messages, qp->sent_octets, qp->received_messages,
+                             qp->received_octets };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     for (size_t i = 0; i < total && i < *count; i++) {
@@ -709,23 +718,17 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
 
 /* --- posts --- */
 
-#define SEND_FLAGS                                                                                   \
-    (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | RI_WR_COALESCE)
+#define SEND_FLAGS                                                                            \
+    (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | \
+     RI_WR_COALESCE)
 
 static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *wr, uint32_t *limit)
 {
     switch (wr->opcode) {
-    case RI_WR_SEND:
-        *limit = qp->sq.max_sge;
-        break;
-    case RI_WR_RDMA_WRITE:
-        *limit = qp->max_write_sge;
-        break;
-    case RI_WR_RDMA_READ:
-        *limit = qp->max_read_sge;
-        break;
-    default:
-        return RI_ERR_NOT_SUPPORTED;
+    case RI_WR_SEND: *limit = qp->sq.max_sge; break;
+    case RI_WR_RDMA_WRITE: *limit = qp->max_write_sge; break;
+    case RI_WR_RDMA_READ: *limit = qp->max_read_sge; break;
+    default: return RI_ERR_NOT_SUPPORTED;
     }
     return wr->flags & ~(uint32_t)SEND_FLAGS ? RI_ERR_INVALID_ARGUMENT : RI_OK;
 }
@@ -749,7 +752,8 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
     return RI_OK;
 }
 
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
     enum ri_status status;
@@ -773,7 +777,8 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, str
     return status;
 }
 
-enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
     enum ri_status status = RI_OK;
@@ -791,7 +796,8 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, str
         wq_publish(&qp->rq);
     }
     spinlock_unlock(&qp->rq.posting);
-    atomic_thread_fence(memory_order_seq_cst); /* tx_stop: state first, then the queue; here the other way round */
+    atomic_thread_fence(
+        memory_order_seq_cst); /* tx_stop: state first, then the queue; here the other way round */
     if (qp_state(qp) != RI_QPS_RTS && qp_state(qp) != RI_QPS_IDLE) {
         tx_kick(qp); /* flushes */
         qp_settle(qp);

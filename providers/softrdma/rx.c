@@ -31,7 +31,7 @@ struct fault {
 static bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status status, uint16_t value,
                  enum ri_event_type event, const char *detail)
 {
-    *fault = (struct fault){value, event, detail, wqe, status};
+    *fault = (struct fault){ value, event, detail, wqe, status };
     return false;
 }
 #define FAULT(value, event, detail) fail(fault, NULL, RI_WC_SUCCESS, value, event, detail)
@@ -40,7 +40,7 @@ static bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status status,
 
 /*
  * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the octets from the last
- * 8-octet boundary to the end are stored last, after a release fence.
+ * 8-octet boundary to the end are stored last, each with release order (a fence would do; race detectors know none).
  */
 static void place(uint8_t *to, const uint8_t *from, uint32_t octets)
 {
@@ -49,14 +49,13 @@ static void place(uint8_t *to, const uint8_t *from, uint32_t octets)
     uint64_t word;
 
     memcpy(to, from, head);
-    atomic_thread_fence(memory_order_release);
     if (octets - head == 8 && boundary >= (uintptr_t)to) {
         memcpy(&word, from + head, sizeof(word));
-        __atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELAXED);
+        __atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
         return;
     }
     for (uint32_t i = head; i < octets; i++)
-        __atomic_store_n(to + i, from[i], __ATOMIC_RELAXED);
+        __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
 /* Place into the elements of a receive, from octet `offset` of the message on. False: an element is not usable. */
@@ -70,8 +69,9 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
 
         part = part < octets ? part : octets;
         if (part) {
-            if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, sge->lkey, qp->pd, RI_ACCESS_LOCAL_WRITE,
-                                  sge->addr + offset, part, &memory) != STAG_OK)
+            if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, sge->lkey, qp->pd,
+                                  RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
+                                  &memory) != STAG_OK)
                 return false;
             memcpy(memory, from, part);
         }
@@ -87,7 +87,7 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
 static bool on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     static const uint16_t values[] = {
-        [STAG_INVALID] = TERMINATE_T_STAG, [STAG_PD] = TERMINATE_T_STREAM,
+        [STAG_INVALID] = TERMINATE_T_STAG,  [STAG_PD] = TERMINATE_T_STREAM,
         [STAG_ACCESS] = TERMINATE_T_STREAM, [STAG_WRAP] = TERMINATE_T_WRAP,
         [STAG_BOUNDS] = TERMINATE_T_BOUNDS,
     };
@@ -97,12 +97,14 @@ static bool on_write(struct qp *qp, const struct rdmap_segment *segment, struct 
     if (!segment->payload_len)
         return true; /* C-081 */
     result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, segment->hdr.stag, qp->pd,
-                               RI_ACCESS_REMOTE_WRITE, segment->hdr.to, segment->payload_len, &memory);
+                               RI_ACCESS_REMOTE_WRITE, segment->hdr.to, segment->payload_len,
+                               &memory);
     if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
         (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
         return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
     if (result != STAG_OK)
-        return FAULT(values[result], RI_EVENT_WRITE_ACCESS, "RDMA Write beyond what the STag allows");
+        return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
+                     "RDMA Write beyond what the STag allows");
     place(memory, segment->payload, segment->payload_len);
     if (segment->hdr.last)
         count_up(&qp->received_messages, 1);
@@ -134,7 +136,8 @@ static bool match_message(struct qp *qp, const struct rdmap_segment *segment, st
     if (distance < 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send repeats");
     if (!qp->message_open && !wq_pending(&qp->rq))
-        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE, "a Send came and no receive is posted");
+        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
+                     "a Send came and no receive is posted");
     if (distance > 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
     if (!qp->message_open) {
@@ -200,7 +203,7 @@ static bool on_send(struct qp *qp, const struct rdmap_segment *segment, struct f
 static bool check_source(struct qp *qp, const struct rdmap_read_req *request, struct fault *fault)
 {
     static const uint16_t values[] = {
-        [STAG_INVALID] = TERMINATE_R_STAG, [STAG_PD] = TERMINATE_R_STREAM,
+        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
         [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
         [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
     };
@@ -226,7 +229,8 @@ static bool on_read_request(struct qp *qp, const struct rdmap_segment *segment, 
     bool rtr;
 
     if (segment->hdr.msn != qp->expect_read_msn)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Read Request out of order");
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                     "MSN of a Read Request out of order");
     rdmap_get_read_req(segment->payload, &request);
     if (waiting >= (qp->ird ? qp->ird : 1u))
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "more RDMA Reads than IRD");
@@ -250,8 +254,9 @@ static bool on_read_request(struct qp *qp, const struct rdmap_segment *segment, 
 
 /* --- Read Response, stage 8 --- */
 
-static bool response_fault(struct qp *qp, const struct outstanding_read *read, enum ri_wc_status status,
-                           struct fault *fault, uint16_t value, const char *detail)
+static bool response_fault(struct qp *qp, const struct outstanding_read *read,
+                           enum ri_wc_status status, struct fault *fault, uint16_t value,
+                           const char *detail)
 {
     struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 
@@ -272,7 +277,8 @@ static void finish_read(struct qp *qp, const struct outstanding_read *read)
         atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
 }
 
-static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment,
+                             struct fault *fault)
 {
     uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
     struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
@@ -294,8 +300,8 @@ static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment,
         return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_STREAM,
                               "Read Response shorter than the Read");
     if (octets) {
-        if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd, RI_ACCESS_LOCAL_WRITE,
-                              segment->hdr.to, octets, &memory) != STAG_OK)
+        if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd,
+                              RI_ACCESS_LOCAL_WRITE, segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
         place(memory, segment->payload, octets);
@@ -327,15 +333,18 @@ static struct wqe *blamed_read(struct qp *qp, const struct terminate_info *info)
 
 static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
 {
-    struct terminate_info info = {.value = 0x01FF};
-    struct qp_end end = {.event = RI_EVENT_TERMINATE_RECEIVED, .state = RI_QPS_ERROR,
-                         .terminate_received = true, .terminate = segment->payload};
+    struct terminate_info info = { .value = 0x01FF };
+    struct qp_end end = { .event = RI_EVENT_TERMINATE_RECEIVED,
+                          .state = RI_QPS_ERROR,
+                          .terminate_received = true,
+                          .terminate = segment->payload };
 
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
         end.wqe = blamed_read(qp, &info);
     end.status = info.value >> 8 == 0x01 ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
-    end.terminate_length = segment->payload_len < sizeof(qp->terminate) ? segment->payload_len
-                                                                        : (uint32_t)sizeof(qp->terminate);
+    end.terminate_length = segment->payload_len < sizeof(qp->terminate)
+                               ? segment->payload_len
+                               : (uint32_t)sizeof(qp->terminate);
     end.terminate_value = info.value;
     end.detail = terminate_text(info.value);
     qp_end(qp, &end);
@@ -346,10 +355,16 @@ static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
 static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struct fault *fault)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    const struct terminate_cause cause = {fpdu->ulpdu, fpdu->ulpdu_len, fpdu->ulpdu_len, NULL};
-    struct qp_end end = {.event = fault->event, .state = RI_QPS_TERMINATE, .send_terminate = true,
-                         .terminate_value = fault->value, .terminate = payload, .heard = true,
-                         .wqe = fault->wqe, .status = fault->status, .detail = fault->detail};
+    const struct terminate_cause cause = { fpdu->ulpdu, fpdu->ulpdu_len, fpdu->ulpdu_len, NULL };
+    struct qp_end end = { .event = fault->event,
+                          .state = RI_QPS_TERMINATE,
+                          .send_terminate = true,
+                          .terminate_value = fault->value,
+                          .terminate = payload,
+                          .heard = true,
+                          .wqe = fault->wqe,
+                          .status = fault->status,
+                          .detail = fault->detail };
 
     end.terminate_length = (uint32_t)terminate_build(payload, fault->value, &cause);
     qp_end(qp, &end);
@@ -358,19 +373,16 @@ static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struc
 static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     switch (segment->opcode) {
-    case RDMAP_WRITE:
-        return on_write(qp, segment, fault);
-    case RDMAP_READ_REQ:
-        return on_read_request(qp, segment, fault);
-    case RDMAP_READ_RESP:
-        return on_read_response(qp, segment, fault);
-    default:
-        return on_send(qp, segment, fault);
+    case RDMAP_WRITE: return on_write(qp, segment, fault);
+    case RDMAP_READ_REQ: return on_read_request(qp, segment, fault);
+    case RDMAP_READ_RESP: return on_read_response(qp, segment, fault);
+    default: return on_send(qp, segment, fault);
     }
 }
 
 /* A Terminate without its L bit ends the stream as any other: no Terminate answers it (C-142). */
-static bool is_terminate(enum rdmap_result result, const struct mpa_fpdu *fpdu, struct rdmap_segment *segment)
+static bool is_terminate(enum rdmap_result result, const struct mpa_fpdu *fpdu,
+                         struct rdmap_segment *segment)
 {
     const uint8_t *ulpdu = fpdu->ulpdu;
 
@@ -389,13 +401,10 @@ static enum ri_event_type event_of(enum rdmap_result result)
     switch (result) {
     case RDMAP_ERR_MIN:
     case RDMAP_ERR_HDR_TAGGED:
-    case RDMAP_ERR_HDR_UNTAGGED:
-        return RI_EVENT_INTEGRITY;
+    case RDMAP_ERR_HDR_UNTAGGED: return RI_EVENT_INTEGRITY;
     case RDMAP_ERR_OPCODE:
-    case RDMAP_ERR_T:
-        return RI_EVENT_BAD_OPCODE;
-    default:
-        return RI_EVENT_REMOTE_OPERATION;
+    case RDMAP_ERR_T: return RI_EVENT_BAD_OPCODE;
+    default: return RI_EVENT_REMOTE_OPERATION;
     }
 }
 
@@ -497,16 +506,19 @@ static bool work_outstanding(struct qp *qp)
 static void on_end(struct qp *qp, struct stream *stream)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = {.event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR};
+    struct qp_end end = { .event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR };
 
     atomic_store(&stream->input_ended, true);
     if (stream->rest_length) {
         end.event = RI_EVENT_LLP_LOST;
         end.detail = "the peer closed inside an FPDU";
     } else if (work_outstanding(qp)) {
-        end = (struct qp_end){.event = RI_EVENT_LLP_CLOSED_BUSY, .state = RI_QPS_TERMINATE,
-                              .send_terminate = true, .terminate_value = TERMINATE_STREAM,
-                              .terminate = payload, .detail = "the peer closed while work was outstanding"};
+        end = (struct qp_end){ .event = RI_EVENT_LLP_CLOSED_BUSY,
+                               .state = RI_QPS_TERMINATE,
+                               .send_terminate = true,
+                               .terminate_value = TERMINATE_STREAM,
+                               .terminate = payload,
+                               .detail = "the peer closed while work was outstanding" };
         end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_STREAM, NULL);
     }
     qp_end(qp, &end);

@@ -28,19 +28,19 @@
 #include "base/clock.h"
 #include "base/spinlock.h"
 
-#define MAX_SGE 32u
-#define MAX_WR 65536u
-#define MAX_CQE (1u << 22)
-#define HOT_MAX 16u
-#define RX_RING_OCTETS (256u * 1024u)
-#define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call */
-#define TX_IOV 1024u                    /* UIO_MAXIOV */
-#define TX_ARENA_OCTETS (64u * 1024u)   /* headers, trailers, small payload of one batch */
-#define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
-#define TX_COPY_OCTETS 256u             /* payload up to here is copied next to its header */
-#define TX_ROUNDS 4u                    /* batches that one visitor writes; the rest is left to the lane */
-#define MULPDU_OCTETS (1024u * 1024u)   /* output between two looks at the EMSS */
-#define REST_KEPT 4096u                 /* a larger buffer for a rest is given back when it is empty */
+#define MAX_SGE          32u
+#define MAX_WR           65536u
+#define MAX_CQE          (1u << 22)
+#define HOT_MAX          16u
+#define RX_RING_OCTETS   (256u * 1024u)
+#define TX_BATCH_OCTETS  (1024u * 1024u) /* aimed at in one system call */
+#define TX_IOV           1024u           /* UIO_MAXIOV */
+#define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
+#define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
+#define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
+#define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
+#define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
+#define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
@@ -76,18 +76,18 @@ struct rnic {
 /* One request, as posted. The index runs freely; slot = index & mask. */
 struct wqe {
     uint64_t cookie;
-    uint64_t length;       /* octets of all elements */
-    uint64_t end;          /* stream position behind its last octet; sends */
+    uint64_t length; /* octets of all elements */
+    uint64_t end;    /* stream position behind its last octet; sends */
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t num_sge;
-    uint32_t byte_len;     /* for the completion */
+    uint32_t byte_len; /* for the completion */
     uint32_t vendor_error;
-    uint16_t status;       /* enum ri_wc_status */
-    uint16_t flags;        /* enum ri_wr_flags */
-    uint8_t opcode;        /* enum ri_wr_opcode; receive queue: unused */
+    uint16_t status; /* enum ri_wc_status */
+    uint16_t flags;  /* enum ri_wr_flags */
+    uint8_t opcode;  /* enum ri_wr_opcode; receive queue: unused */
     uint8_t wc_flags;
-    atomic_bool done;      /* outcome known: may be retired when everything before it is */
+    atomic_bool done; /* outcome known: may be retired when everything before it is */
     struct ri_sge sges[];
 };
 
@@ -97,12 +97,12 @@ struct wq {
     struct spinlock retire;  /* done, and pushing completions in order */
     uint32_t mask, depth, max_sge;
     size_t stride;
-    uint8_t *slots;          /* aligned to cache lines, inside allocation */
+    uint8_t *slots; /* aligned to cache lines, inside allocation */
     void *allocation;
-    atomic_uint posted;      /* next index to post */
-    atomic_uint next;        /* next to execute: sends under tx, receives under rx */
-    atomic_uint done;        /* next to retire */
-    atomic_uint freed;       /* slots below are free: their completions were polled */
+    atomic_uint posted; /* next index to post */
+    atomic_uint next;   /* next to execute: sends under tx, receives under rx */
+    atomic_uint done;   /* next to retire */
+    atomic_uint freed;  /* slots below are free: their completions were polled */
     bool receive;
 };
 
@@ -137,14 +137,14 @@ struct cq {
     struct spinlock lock;
     struct cq_entry *ring;
     uint32_t mask, depth;
-    atomic_uint head, tail;   /* tail - head entries */
-    uint32_t notable;         /* of them notify-marked, solicited or in error; under lock */
-    int armed;                /* enum ri_arm or -1; under lock */
+    atomic_uint head, tail; /* tail - head entries */
+    uint32_t notable;       /* of them notify-marked, solicited or in error; under lock */
+    int armed;              /* enum ri_arm or -1; under lock */
     uint32_t armed_count;
     atomic_bool fired, overflowed;
     atomic_uint upcalls, users;
     atomic_bool overflow_noted; /* cq_settle has to tell of it */
-    atomic_uint blocked;      /* queues that wait for room */
+    atomic_uint blocked;        /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
     struct qp *blocked_head[2], *blocked_tail[2];
 };
@@ -162,7 +162,8 @@ void cq_purge(struct cq *cq, struct qp *qp);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
 enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
-enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out);
+enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
+                                  struct ri_cq **out);
 enum ri_status softrdma_cq_destroy(struct ri_cq *base);
 
 /* --- streams: a connection as seen from below the QP --- */
@@ -192,18 +193,18 @@ struct stream {
     struct lane *lane;
     struct ri_watch *watch;
     struct ri_timer timer;
-    struct spinlock rx;          /* receive side and state */
-    enum stream_state state;     /* under rx */
-    _Atomic(struct qp *) qp;     /* NULL: gone; written under rx */
-    bool held;                   /* the QP still names it: not to be freed; under rx */
-    atomic_bool input_ended;     /* FIN received; written under rx */
-    bool output_ended;           /* FIN sent; under rx */
-    bool announce;               /* report the end of the close to the QP; under rx */
-    atomic_bool want_output;     /* EPOLLOUT asked for */
-    uint8_t *rest;               /* octets of an FPDU that has not arrived whole; under rx */
+    struct spinlock rx;      /* receive side and state */
+    enum stream_state state; /* under rx */
+    _Atomic(struct qp *) qp; /* NULL: gone; written under rx */
+    bool held;               /* the QP still names it: not to be freed; under rx */
+    atomic_bool input_ended; /* FIN received; written under rx */
+    bool output_ended;       /* FIN sent; under rx */
+    bool announce;           /* report the end of the close to the QP; under rx */
+    atomic_bool want_output; /* EPOLLOUT asked for */
+    uint8_t *rest;           /* octets of an FPDU that has not arrived whole; under rx */
     uint32_t rest_length, rest_room;
-    bool rest_fresh;             /* rest came with the hand-over: parse it without waiting for more */
-    uint8_t *tail;               /* output of a closing stream */
+    bool rest_fresh; /* rest came with the hand-over: parse it without waiting for more */
+    uint8_t *tail;   /* output of a closing stream */
     size_t tail_length, tail_sent;
     /* lists; under lane->lock */
     struct stream *prev, *next;             /* all */
@@ -211,7 +212,7 @@ struct stream {
     struct stream *grave_next;
     bool on_ready;
     bool hot;
-    uint32_t tour;               /* the last walk over all streams that visited this one */
+    uint32_t tour; /* the last walk over all streams that visited this one */
     uint64_t capture;
 };
 
@@ -225,15 +226,15 @@ struct lane {
     uint32_t stream_count, closing_count;
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
-    uint32_t tours;             /* walks over all streams: lane_visit_qps */
-    atomic_uint version;        /* of hot[] and ready: changed means copy again */
+    uint32_t tours;      /* walks over all streams: lane_visit_qps */
+    atomic_uint version; /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
-    atomic_ulong runner;        /* pthread_t, 0 outside a pass */
-    atomic_uint passes;         /* odd inside a pass */
+    atomic_ulong runner; /* pthread_t, 0 outside a pass */
+    atomic_uint passes;  /* odd inside a pass */
     uint8_t *ring;
 };
 
@@ -251,7 +252,8 @@ void lane_call(struct stream *stream);
 /* After it returned no pass that began before is still going on (unless the caller is inside it). */
 void lane_wait_pass(struct lane *lane);
 /* Call `visit` for each connected QP of the PD; it stays alive meanwhile. No lock held. */
-void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg), void *arg);
+void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
+                    void *arg);
 
 enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp_handover *handover,
                            const struct llp_ops *llp, struct stream **out);
@@ -269,12 +271,12 @@ void stream_want_output(struct stream *stream, bool want);
 /* --- queue pairs --- */
 
 struct outstanding_read {
-    uint32_t index;        /* of its request; UINT32_MAX with rtr */
-    bool rtr;              /* our ready-to-receive message: nobody waits for it */
+    uint32_t index; /* of its request; UINT32_MAX with rtr */
+    bool rtr;       /* our ready-to-receive message: nobody waits for it */
     uint32_t sink_stag;
     uint64_t sink_to;
     uint32_t size, received;
-    uint32_t msn;          /* of its request */
+    uint32_t msn; /* of its request */
 };
 
 struct inbound_read {
@@ -290,9 +292,9 @@ struct tx_batch {
     size_t octets;         /* not yet sent */
     uint8_t *arena;
     uint32_t arena_used;
-    uint8_t *bounce;       /* Read Response payload; NULL when none can come */
+    uint8_t *bounce; /* Read Response payload; NULL when none can come */
     uint32_t bounce_used;
-    uint8_t *own;          /* octets of this batch that are in none of the above; freed with it */
+    uint8_t *own; /* octets of this batch that are in none of the above; freed with it */
 };
 
 struct qp {
@@ -305,22 +307,22 @@ struct qp {
     uint32_t max_read_sge, max_write_sge;
 
     struct spinlock state_lock;
-    atomic_int state;            /* enum ri_qp_state */
-    struct stream *stream;       /* the QP's from hand-over to reset or destroy, also when it is CLOSED */
-    bool terminate_wanted;       /* the Terminate below has to be sent; under state_lock */
-    bool lost;                   /* nothing can be sent any more; under state_lock */
-    bool told;                   /* the end was told or will be; under state_lock */
-    bool telling;                /* a thread is at it; under state_lock */
+    atomic_int state;      /* enum ri_qp_state */
+    struct stream *stream; /* the QP's from hand-over to reset or destroy, also when it is CLOSED */
+    bool terminate_wanted; /* the Terminate below has to be sent; under state_lock */
+    bool lost;             /* nothing can be sent any more; under state_lock */
+    bool told;             /* the end was told or will be; under state_lock */
+    bool telling;          /* a thread is at it; under state_lock */
     uint16_t terminate_sent, terminate_received;
     uint8_t terminate[56];
     uint32_t terminate_length;
-    atomic_bool news;            /* one of the next two; written under state_lock */
+    atomic_bool news;                        /* one of the next two; written under state_lock */
     bool event_pending, established_pending; /* under state_lock */
     struct ri_event event;
-    atomic_bool tx_wanted;       /* somebody found work for tx */
+    atomic_bool tx_wanted; /* somebody found work for tx */
     atomic_uint upcalls;
-    bool destroyed;              /* under state_lock */
-    struct qp *blocked_next[2];  /* in the CQs' lists: [0] send, [1] receive */
+    bool destroyed;             /* under state_lock */
+    struct qp *blocked_next[2]; /* in the CQs' lists: [0] send, [1] receive */
     bool blocked[2];
     struct qp *grave_next;
 
@@ -333,20 +335,21 @@ struct qp {
     bool crc;
     uint32_t mulpdu;
     uint32_t send_msn, read_msn;
-    uint32_t sq_sent;            /* requests whose octets are all in the batch but not all in the socket */
+    uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
     uint64_t message_offset;     /* of the request at sq.next that is under way */
     bool message_begun;
-    bool response_begun;         /* of the Read at ird_out some octets are built, not all */
-    bool requests_first;         /* in the next batch: the responses had their turn */
-    bool source_gone;            /* memory of the message under way was deregistered */
-    uint32_t cursor_sge;         /* of the payload of that request */
+    bool response_begun; /* of the Read at ird_out some octets are built, not all */
+    bool requests_first; /* in the next batch: the responses had their turn */
+    bool source_gone;    /* memory of the message under way was deregistered */
+    uint32_t cursor_sge; /* of the payload of that request */
     uint32_t cursor_offset;
-    uint8_t rtr_to_send;         /* enum ri_rtr */
-    bool stopped;                /* output ended: everything is flushed */
-    atomic_bool holding;         /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
-    atomic_int tx_error;         /* errno: the socket refused; the end is told after what can still be read */
+    uint8_t rtr_to_send; /* enum ri_rtr */
+    bool stopped;        /* output ended: everything is flushed */
+    atomic_bool holding; /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
+    atomic_int
+        tx_error; /* errno: the socket refused; the end is told after what can still be read */
 
     /* ORD: tx puts in, rx takes out. IRD: the other way round. */
     struct outstanding_read *ord_ring;
@@ -358,7 +361,7 @@ struct qp {
     /* rx: under stream->rx */
     struct stag_hint rx_hint;
     uint32_t expect_send_msn, expect_read_msn;
-    bool message_open;           /* a Send is being received into the request at rq.next */
+    bool message_open; /* a Send is being received into the request at rq.next */
     uint8_t message_opcode;
     uint32_t message_received;
     bool rtr_await;
@@ -372,13 +375,16 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info);
 enum ri_status softrdma_qp_destroy(struct ri_qp *base);
 enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
                                     size_t *count);
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
-enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad);
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad);
 
 /* Counters have one writer each, tx or rx: a plain addition that others may read. */
 static inline void count_up(atomic_ullong *counter, uint64_t by)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+                          memory_order_relaxed);
 }
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
@@ -394,16 +400,16 @@ void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len);
  * false when there was one already. No lock of the QP but rx held.
  */
 struct qp_end {
-    enum ri_event_type event;   /* 0: told later (orderly close) */
-    enum ri_qp_state state;     /* TERMINATE, CLOSING or ERROR */
-    bool lost;                  /* the socket is dead, or has to be reset */
+    enum ri_event_type event; /* 0: told later (orderly close) */
+    enum ri_qp_state state;   /* TERMINATE, CLOSING or ERROR */
+    bool lost;                /* the socket is dead, or has to be reset */
     bool send_terminate, terminate_received;
     uint16_t terminate_value;
-    const void *terminate;      /* payload to send, or that was received; up to 56 octets */
+    const void *terminate; /* payload to send, or that was received; up to 56 octets */
     uint32_t terminate_length;
-    bool heard;                 /* the peer has sent an FPDU: a responder may speak */
-    struct wqe *wqe;            /* the request that fails by it, or NULL; all others are flushed */
-    enum ri_wc_status status;   /* of wqe */
+    bool heard;               /* the peer has sent an FPDU: a responder may speak */
+    struct wqe *wqe;          /* the request that fails by it, or NULL; all others are flushed */
+    enum ri_wc_status status; /* of wqe */
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
@@ -414,12 +420,14 @@ void qp_settle(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 void qp_free(struct qp *qp);
 /* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
-enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover, const struct llp_ops *llp);
+enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
+                        const struct llp_ops *llp);
 
 /* tx.c */
 enum ri_status tx_open(struct qp *qp);
 void tx_close(struct qp *qp);
-enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
+enum ri_status tx_start(struct qp *qp,
+                        const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);
 /* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
 void tx_enter(struct qp *qp);

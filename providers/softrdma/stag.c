@@ -148,8 +148,8 @@ struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
     return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
 }
 
-enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struct pd *pd, uint32_t access,
-                            uint64_t to, uint64_t length, uint8_t **memory)
+enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struct pd *pd,
+                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory)
 {
     if (!entry || atomic_load(&entry->stag) != stag)
         return STAG_INVALID;
@@ -165,8 +165,9 @@ enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struc
     return STAG_OK;
 }
 
-enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
-                            uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **out)
+enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd,
+                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
+                            struct stag_entry **out)
 {
     struct stag_entry *entry = stag_find(table, stag);
     enum stag_result result = stag_judge(entry, stag, pd, access, to, length, memory);
@@ -178,8 +179,9 @@ enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struc
 
 /* Counted before the test: stag_revoke() stores 0 and then looks at users, so either it waits or the test fails; nothing
  * of an entry is read that somebody may be filling anew. */
-enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd, uint32_t access,
-                            uint64_t to, uint64_t length, uint8_t **memory, struct stag_entry **out)
+enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd,
+                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
+                            struct stag_entry **out)
 {
     struct stag_entry *entry = stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
     enum stag_result result;

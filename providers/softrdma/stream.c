@@ -226,7 +226,8 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
 static bool push_tail(struct stream *stream)
 {
     while (stream->tail_sent < stream->tail_length) {
-        struct iovec iov = {stream->tail + stream->tail_sent, stream->tail_length - stream->tail_sent};
+        struct iovec iov = { stream->tail + stream->tail_sent,
+                             stream->tail_length - stream->tail_sent };
         ssize_t sent = stream->llp->send(stream, &iov, 1);
 
         if (sent == -EAGAIN) {

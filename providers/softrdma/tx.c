@@ -89,14 +89,14 @@ static void batch_add(struct tx_batch *batch, void *octets, size_t length)
     if (last && (uint8_t *)last->iov_base + last->iov_len == octets)
         last->iov_len += length;
     else
-        batch->iov[batch->count++] = (struct iovec){octets, length};
+        batch->iov[batch->count++] = (struct iovec){ octets, length };
 }
 
 /* --- one FPDU --- */
 
 struct fpdu {
-    uint8_t *start;     /* in the arena, at ULPDU_Length */
-    uint32_t ulpdu;     /* octets */
+    uint8_t *start; /* in the arena, at ULPDU_Length */
+    uint32_t ulpdu; /* octets */
     uint32_t crc;
 };
 
@@ -157,7 +157,8 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
     }
 }
 
-static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t octets)
+static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
+                              uint32_t octets)
 {
     while (octets) {
         const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
@@ -176,8 +177,8 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
     }
 }
 
-static void send_payload_segment(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
-                                 uint32_t octets)
+static void send_payload_segment(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
+                                 uint32_t header, uint32_t octets)
 {
     uint32_t head = MPA_HDR_LEN + header;
 
@@ -286,8 +287,8 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
         if (!sge.length)
             continue;
         if (stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, sge.lkey, qp->pd,
-                              read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr, sge.length,
-                              &memory) != STAG_OK)
+                              read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr,
+                              sge.length, &memory) != STAG_OK)
             return RI_WC_LOCAL_PROTECTION;
         if (!read)
             sge.addr = (uintptr_t)memory;
@@ -325,9 +326,13 @@ static bool must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
 static void end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = {.event = RI_EVENT_LOCAL_ERROR, .state = RI_QPS_TERMINATE,
-                         .send_terminate = true, .terminate = payload, .wqe = wqe, .status = status,
-                         .detail = "a work request failed locally"};
+    struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                          .state = RI_QPS_TERMINATE,
+                          .send_terminate = true,
+                          .terminate = payload,
+                          .wqe = wqe,
+                          .status = status,
+                          .detail = "a work request failed locally" };
 
     end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
     qp_end(qp, &end);
@@ -353,12 +358,9 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     switch (wqe->opcode) {
-    case RI_WR_SEND:
-        return send_segment(qp, wqe);
-    case RI_WR_RDMA_WRITE:
-        return write_segment(qp, wqe);
-    default:
-        return read_request(qp, wqe, index);
+    case RI_WR_SEND: return send_segment(qp, wqe);
+    case RI_WR_RDMA_WRITE: return write_segment(qp, wqe);
+    default: return read_request(qp, wqe, index);
     }
 }
 
@@ -394,7 +396,7 @@ static void build_requests(struct qp *qp, bool only_one)
 static uint16_t read_fault(enum stag_result result)
 {
     static const uint16_t values[] = {
-        [STAG_INVALID] = TERMINATE_R_STAG, [STAG_PD] = TERMINATE_R_STREAM,
+        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
         [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
         [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
     };
@@ -413,10 +415,13 @@ static void end_response(struct qp *qp, const struct inbound_read *read, enum st
         .src_to = read->source_to + read->sent,
     };
     uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN], payload[TERMINATE_PAYLOAD_MAX];
-    const struct terminate_cause cause = {ulpdu, sizeof(ulpdu), sizeof(ulpdu), NULL};
-    struct qp_end end = {.event = RI_EVENT_READ_ACCESS, .state = RI_QPS_TERMINATE,
-                         .send_terminate = true, .terminate_value = read_fault(result),
-                         .terminate = payload, .detail = "source of an RDMA Read was revoked"};
+    const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), sizeof(ulpdu), NULL };
+    struct qp_end end = { .event = RI_EVENT_READ_ACCESS,
+                          .state = RI_QPS_TERMINATE,
+                          .send_terminate = true,
+                          .terminate_value = read_fault(result),
+                          .terminate = payload,
+                          .detail = "source of an RDMA Read was revoked" };
 
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, read->msn, 0);
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
@@ -462,8 +467,9 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
         end_response(qp, read, result);
         return false;
     }
-    ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets), read->sent + octets == read->size,
-                   rdmap_ctrl(RDMAP_READ_RESP), read->sink_stag, read->sink_to + read->sent);
+    ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets),
+                   read->sent + octets == read->size, rdmap_ctrl(RDMAP_READ_RESP), read->sink_stag,
+                   read->sink_to + read->sent);
     copy_source(qp, &fpdu, source, octets);
     if (entry)
         stag_leave(entry);
@@ -495,14 +501,12 @@ static void build_responses(struct qp *qp, bool only_one)
 
 static void build_rtr(struct qp *qp)
 {
-    const struct outstanding_read record = {.index = UINT32_MAX, .rtr = true};
-    const struct rdmap_read_req nothing = {.size = 0};
+    const struct outstanding_read record = { .index = UINT32_MAX, .rtr = true };
+    const struct rdmap_read_req nothing = { .size = 0 };
     uint8_t ulpdu[DDP_UNTAGGED_LEN];
 
     switch (qp->rtr_to_send) {
-    case RI_RTR_READ:
-        send_read_request(qp, &record, &nothing);
-        break;
+    case RI_RTR_READ: send_read_request(qp, &record, &nothing); break;
     case RI_RTR_SEND:
         ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->send_msn++, 0);
         send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
@@ -511,8 +515,7 @@ static void build_rtr(struct qp *qp)
         ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), 0, 0);
         send_short(qp, ulpdu, DDP_TAGGED_LEN);
         break;
-    default:
-        break;
+    default: break;
     }
     qp->rtr_to_send = RI_RTR_NONE;
 }
@@ -651,7 +654,8 @@ static bool transmit(struct qp *qp)
                                      (int)(batch->count - batch->first));
 
     if (sent < 0 && sent != -EAGAIN) {
-        atomic_store(&qp->tx_error, (int)-sent); /* the receive side ends it, after what can still be read */
+        atomic_store(&qp->tx_error,
+                     (int)-sent); /* the receive side ends it, after what can still be read */
         lane_call(stream);
         return false;
     }
@@ -676,9 +680,11 @@ uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
     if (!fpdu)
         return NULL;
     mpa_put_len(fpdu, ulpdu);
-    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1, 0);
+    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
+                     0);
     memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
-    *length = head + mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
+    *length = head +
+              mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
     return fpdu;
 }
 
@@ -749,7 +755,7 @@ static bool own_batch(struct tx_batch *batch)
     }
     free(batch->own);
     batch->own = own;
-    batch->iov[0] = (struct iovec){own, used};
+    batch->iov[0] = (struct iovec){ own, used };
     batch->first = 0;
     batch->count = 1;
     return true;
@@ -757,8 +763,11 @@ static bool own_batch(struct tx_batch *batch)
 
 static void detach_batch(struct qp *qp, const struct memory_range *range)
 {
-    static const struct qp_end end = {.event = RI_EVENT_LLP_LOST, .state = RI_QPS_ERROR, .lost = true,
-                                      .detail = "no memory for the output of a deregistered region"};
+    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .detail =
+                                           "no memory for the output of a deregistered region" };
     struct tx_batch *batch = &qp->batch;
     bool touched = false;
 
@@ -774,7 +783,8 @@ static void detach_batch(struct qp *qp, const struct memory_range *range)
 /* The message under way cannot go on if it would read there. */
 static void detach_message(struct qp *qp, const struct memory_range *range)
 {
-    const struct wqe *wqe = wq_slot(&qp->sq, atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
+    const struct wqe *wqe = wq_slot(&qp->sq,
+                                    atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
 
     if (!qp->message_begun || wqe->opcode == RI_WR_RDMA_READ)
         return;
@@ -813,7 +823,8 @@ static void tx_work(struct qp *qp)
 {
     enum ri_qp_state state = qp_state(qp);
 
-    if (state == RI_QPS_RTS && !atomic_load_explicit(&qp->tx_error, memory_order_relaxed) && !write_batches(qp)) {
+    if (state == RI_QPS_RTS && !atomic_load_explicit(&qp->tx_error, memory_order_relaxed) &&
+        !write_batches(qp)) {
         atomic_store(&qp->tx_wanted, true);
         lane_call(qp->stream);
     }

@@ -25,9 +25,10 @@ static struct side *const a = &rig.side[0], *const b = &rig.side[1];
 static struct tc_rng rng;
 static struct raw raw;
 
-static const struct ri_llp_handover plain = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 static const struct ri_llp_handover await = {
-    .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true};
+    .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true
+};
 
 static void setup(void)
 {
@@ -77,7 +78,9 @@ static void expect_terminate(uint16_t value)
     do
         ck_assert_msg(next_frame(), "no Terminate");
     while (frame.segment.opcode != RDMAP_TERMINATE);
-    ck_assert_int_eq(terminate_parse(frame.segment.payload, frame.segment.payload_len, false, &info), TERMINATE_OK);
+    ck_assert_int_eq(
+        terminate_parse(frame.segment.payload, frame.segment.payload_len, false, &info),
+        TERMINATE_OK);
     ck_assert_msg(info.value == value, "Terminate %04x, not %04x", info.value, value);
     ck_assert(!next_frame()); /* S-059 */
 }
@@ -85,8 +88,10 @@ static void expect_terminate(uint16_t value)
 static enum ri_status hand_over(struct side *side, int fd, const struct ri_llp_handover *handover)
 {
     struct ri_llp_handover own = *handover;
-    struct ri_qp_modify modify = {
-        .size = sizeof(modify), .mask = RI_QPM_STATE | RI_QPM_HANDOVER, .state = RI_QPS_RTS, .handover = &own};
+    struct ri_qp_modify modify = { .size = sizeof(modify),
+                                   .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
+                                   .state = RI_QPS_RTS,
+                                   .handover = &own };
 
     own.size = sizeof(own);
     own.fd = fd;
@@ -95,9 +100,11 @@ static enum ri_status hand_over(struct side *side, int fd, const struct ri_llp_h
 
 static void read_request(uint32_t msn, uint32_t size, const struct region *source, uint64_t sink)
 {
-    const struct rdmap_read_req request = {.sink_stag = 0x5a5a, .sink_to = sink, .size = size,
-                                           .src_stag = source ? source->keys.rkey : 0,
-                                           .src_to = source ? (uintptr_t)source->octets : 0};
+    const struct rdmap_read_req request = { .sink_stag = 0x5a5a,
+                                            .sink_to = sink,
+                                            .size = size,
+                                            .src_stag = source ? source->keys.rkey : 0,
+                                            .src_to = source ? (uintptr_t)source->octets : 0 };
     uint8_t payload[RDMAP_READ_REQ_LEN];
 
     rdmap_put_read_req(payload, &request);
@@ -142,9 +149,14 @@ END_TEST
 /* A QP made without IRD gets one by the hand-over, and with it what Read Responses need. */
 START_TEST(ird_of_the_handover)
 {
-    struct ri_qp_attr attr = {.size = sizeof(attr), .type = RI_QP_RC, .context = &a->events,
-                              .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1,
-                              .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE};
+    struct ri_qp_attr attr = { .size = sizeof(attr),
+                               .type = RI_QP_RC,
+                               .context = &a->events,
+                               .max_send_wr = 4,
+                               .max_recv_wr = 4,
+                               .max_send_sge = 1,
+                               .max_recv_sge = 1,
+                               .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE };
     struct region source;
 
     side_open(&rig, a, NULL);
@@ -179,7 +191,8 @@ START_TEST(long_last_message)
     raw_open(&raw, &rig, a, true, &handover);
     while (got < length) {
         uint8_t part[4096];
-        ssize_t n = recv(raw.fd, part, length - got < sizeof(part) ? length - got : sizeof(part), MSG_DONTWAIT);
+        ssize_t n = recv(raw.fd, part, length - got < sizeof(part) ? length - got : sizeof(part),
+                         MSG_DONTWAIT);
 
         if (n < 0)
             passes(1);
@@ -246,7 +259,7 @@ END_TEST
 /* C-042: the ready-to-receive Read needs no leave; a later one of no length does (C-108). */
 START_TEST(C042_read_as_first_message)
 {
-    const struct shape shape = {.no_read = true};
+    const struct shape shape = { .no_read = true };
 
     side_open(&rig, a, &shape);
     raw_open(&raw, &rig, a, false, &await);
@@ -266,13 +279,14 @@ END_TEST
 START_TEST(C076_order_of_checks)
 {
     struct region region;
-    uint8_t octets[64] = {0};
+    uint8_t octets[64] = { 0 };
 
     connect_raw(true, &plain);
     region = region_new(a, 64, RIG_ALL);
     side_receive(a, 1, region_sge(&region, 0, 64));
     raw_untagged(&raw, RDMAP_SEND, false, DDP_QN_SEND, 1, 0, octets, 32);
-    raw_untagged(&raw, RDMAP_SEND_SE, true, DDP_QN_SEND, 1, _i == 0 ? 31 : 32, octets, _i == 1 ? 33 : 32);
+    raw_untagged(&raw, RDMAP_SEND_SE, true, DDP_QN_SEND, 1, _i == 0 ? 31 : 32, octets,
+                 _i == 1 ? 33 : 32);
     expect_terminate(_i == 0 ? TERMINATE_U_MO : _i == 1 ? TERMINATE_U_LONG : TERMINATE_OPCODE);
     side_expect(a, a->recv_cq, 1, _i == 2 ? RI_WC_LOCAL_QP : RI_WC_LOCAL_LENGTH, 0);
     region_free(a, &region);
@@ -282,10 +296,11 @@ END_TEST
 /* C-119, C-120, C-121 in their order; the Terminate carries the DDP header. */
 START_TEST(C119_invalidate)
 {
-    static const uint16_t values[] = {TERMINATE_R_STAG, TERMINATE_R_INVALIDATE, TERMINATE_R_ACCESS};
+    static const uint16_t values[] = { TERMINATE_R_STAG, TERMINATE_R_INVALIDATE,
+                                       TERMINATE_R_ACCESS };
     struct region own, foreign;
     uint8_t ulpdu[DDP_UNTAGGED_LEN];
-    uint32_t stags[3] = {0};
+    uint32_t stags[3] = { 0 };
 
     side_open(&rig, b, NULL);
     connect_raw(true, &plain);
@@ -308,7 +323,7 @@ END_TEST
 /* C-142: malformed or not, a Terminate ends the stream and is not answered. */
 START_TEST(C142_terminate_without_last)
 {
-    uint8_t payload[4] = {0x02, 0x07};
+    uint8_t payload[4] = { 0x02, 0x07 };
 
     connect_raw(true, &plain);
     raw_untagged(&raw, RDMAP_TERMINATE, false, DDP_QN_TERMINATE, 1, 0, payload, sizeof(payload));
@@ -366,7 +381,9 @@ START_TEST(coalesced_posts)
     passes(3);
     ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
     for (uint64_t i = 0; i < 3; i++)
-        ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED | RI_WR_COALESCE, NULL, 0, 0, 0), RI_OK);
+        ck_assert_int_eq(
+            side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED | RI_WR_COALESCE, NULL, 0, 0, 0),
+            RI_OK);
     ck_assert(!rig.fake.user.lane_arm(rig.fake.lane));
     fake_host_run(&rig.fake, NULL);
     ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
@@ -382,7 +399,7 @@ END_TEST
 /* RST is seen by the send first, which takes the error from the socket; what is read then looks like FIN. */
 START_TEST(C152_reset_seen_by_the_send)
 {
-    const struct linger linger = {.l_onoff = 1};
+    const struct linger linger = { .l_onoff = 1 };
 
     connect_raw(true, &plain);
     setsockopt(raw.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
@@ -453,7 +470,8 @@ START_TEST(one_error_per_queue)
     region = region_new(a, 64, RIG_ALL);
     side_read(a, 1, region_sge(&region, 0, 64), 0, 1);
     ck_assert(next_frame());
-    raw_tagged(&raw, RDMAP_READ_RESP, true, 0xbad, 0, "data", 4); /* fails the Read, when it is read */
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0xbad, 0, "data",
+               4); /* fails the Read, when it is read */
     bad = region_sge(&region, 60, 64);
     side_write(a, 2, bad, 0, 1); /* fails by itself, now */
     side_write(a, 3, region_sge(&region, 0, 8), 0, 1);
@@ -468,7 +486,7 @@ END_TEST
 /* Nothing is lost when the CQ is full, but the connection ends (0x0207), told once. */
 START_TEST(overflow_ends_the_connection)
 {
-    const struct shape shape = {.cqe = 2};
+    const struct shape shape = { .cqe = 2 };
     struct ri_wc wc;
 
     side_open(&rig, a, &shape);
@@ -493,7 +511,7 @@ END_TEST
 START_TEST(flood)
 {
     static uint8_t fpdus[400 * 20];
-    struct raw other = {.fd = -1};
+    struct raw other = { .fd = -1 };
     struct ri_wc wc;
     uint32_t got = 0;
 
@@ -569,7 +587,8 @@ static void null_close(struct stream *stream, bool reset)
 /* What one visitor writes is bounded; the rest goes by and by. */
 START_TEST(one_visitor_does_not_write_for_ever)
 {
-    static const struct llp_ops null = {null_send, null_receive, null_emss, null_finish, null_close};
+    static const struct llp_ops null = { null_send, null_receive, null_emss, null_finish,
+                                         null_close };
     const uint32_t size = 64u << 20;
     struct ri_llp_handover handover = plain;
     struct region region;
@@ -612,7 +631,8 @@ START_TEST(X006_deregister_under_way)
     {
         const struct qp *qp = container_of(a->qp, struct qp, base);
 
-        ck_assert_int_eq(setsockopt(qp->stream->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+        ck_assert_int_eq(setsockopt(qp->stream->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+                         0);
     }
     side_write(a, 1, region_sge(&region, 0, size), 0, 1);
     passes(5);

@@ -13,12 +13,12 @@
 #include <stdio.h>
 
 #define POSTERS 2u
-#define WINDOW 32u
+#define WINDOW  32u
 
 static struct rig rig;
 static atomic_bool stop;
 
-static const struct ri_llp_handover plain = {.mpa_revision = 2, .crc = true, .ird = 8, .ord = 8};
+static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 /* ---- the lane ---- */
 
@@ -45,7 +45,7 @@ static struct poster posters[2 * POSTERS];
 /* Requests of all sorts, of memory that stays or of memory that goes at once. */
 static void post_one(struct poster *poster)
 {
-    static const enum ri_wr_opcode opcodes[] = {RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ};
+    static const enum ri_wr_opcode opcodes[] = { RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ };
     const struct poster *peer = &posters[(poster->id + POSTERS) % (2 * POSTERS)];
     uint32_t length = (uint32_t)tc_below(&poster->rng, tc_below(&poster->rng, 8) ? 600 : 60000);
     bool passing = tc_below(&poster->rng, 64) == 0;
@@ -54,9 +54,11 @@ static void post_one(struct poster *poster)
     uint64_t cookie = (uint64_t)poster->id << 32 | atomic_load(&poster->posted);
     enum ri_wr_opcode opcode = opcodes[tc_below(&poster->rng, 3)];
     const struct region *remote = opcode == RI_WR_RDMA_READ ? &peer->source : &peer->target;
-    struct ri_sge sge = region_sge(opcode == RI_WR_RDMA_READ ? &poster->target : &region, 0, length);
+    struct ri_sge sge = region_sge(opcode == RI_WR_RDMA_READ ? &poster->target : &region, 0,
+                                   length);
 
-    if (side_post(poster->side, opcode, cookie, flags, &sge, 1, (uintptr_t)remote->octets, remote->keys.rkey) == RI_OK)
+    if (side_post(poster->side, opcode, cookie, flags, &sge, 1, (uintptr_t)remote->octets,
+                  remote->keys.rkey) == RI_OK)
         atomic_fetch_add(&poster->posted, 1);
     if (passing)
         region_free(poster->side, &region);
@@ -133,12 +135,13 @@ static void expect_one_end(struct side *side)
 
 static void end_connection(struct tc_rng *rng)
 {
-    static const enum ri_qp_state ways[] = {RI_QPS_CLOSING, RI_QPS_TERMINATE, RI_QPS_ERROR};
-    struct ri_qp_modify modify = {.size = sizeof(modify), .mask = RI_QPM_STATE};
+    static const enum ri_qp_state ways[] = { RI_QPS_CLOSING, RI_QPS_TERMINATE, RI_QPS_ERROR };
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE };
 
     for (int i = 0; i < 2; i++) {
         modify.state = ways[tc_below(rng, 3)];
-        rig.fake.privileged.qp_modify(rig.side[tc_below(rng, 2)].qp, &modify); /* may be over already */
+        rig.fake.privileged.qp_modify(rig.side[tc_below(rng, 2)].qp,
+                                      &modify); /* may be over already */
     }
 }
 
@@ -154,7 +157,8 @@ static void one_connection(struct tc_rng *rng)
     }
     /* Or it ends by itself: memory went away before it was sent. */
     ck_assert(tc_until(successes() - before >= enough || atomic_load(&rig.side[0].events.count) ||
-                           atomic_load(&rig.side[1].events.count), RIG_TIMEOUT));
+                           atomic_load(&rig.side[1].events.count),
+                       RIG_TIMEOUT));
     end_connection(rng);
     for (int i = 0; i < 2; i++) {
         expect_one_end(&rig.side[i]);
@@ -177,7 +181,7 @@ static bool all_completed(void)
 
 START_TEST(ends_and_beginnings)
 {
-    const struct shape shape = {.depth = 128, .cqe = 512};
+    const struct shape shape = { .depth = 128, .cqe = 512 };
     pthread_t lane, threads[2 * POSTERS + 2];
     struct tc_rng rng = tc_rng(3);
 
@@ -187,7 +191,8 @@ START_TEST(ends_and_beginnings)
 
         if (i % POSTERS == 0)
             side_open(&rig, &rig.side[i / POSTERS], &shape);
-        *poster = (struct poster){.side = &rig.side[i / POSTERS], .rng = tc_rng(100 + i), .id = i};
+        *poster =
+            (struct poster){ .side = &rig.side[i / POSTERS], .rng = tc_rng(100 + i), .id = i };
         poster->source = region_new(poster->side, 65536, RIG_ALL);
         poster->target = region_new(poster->side, 65536, RIG_ALL);
     }
