@@ -8,8 +8,8 @@
 
 #define CLOCK_NS_PER_US UINT64_C(1000)
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
-#define CLOCK_NS_PER_S UINT64_C(1000000000)
-#define CLOCK_NEVER UINT64_MAX /* a deadline that does not come */
+#define CLOCK_NS_PER_S  UINT64_C(1000000000)
+#define CLOCK_NEVER     UINT64_MAX /* a deadline that does not come */
 
 static inline uint64_t clock_now(void)
 {
@@ -42,8 +42,8 @@ static inline int clock_poll_ms(uint64_t now, uint64_t deadline)
 static inline struct timespec clock_left(uint64_t now, uint64_t deadline)
 {
     uint64_t left = deadline > now ? deadline - now : 0;
-    struct timespec ts = {.tv_sec = (time_t)(left / CLOCK_NS_PER_S),
-                          .tv_nsec = (long)(left % CLOCK_NS_PER_S)};
+    struct timespec ts = { .tv_sec = (time_t)(left / CLOCK_NS_PER_S),
+                           .tv_nsec = (long)(left % CLOCK_NS_PER_S) };
     return ts;
 }
 

@@ -18,8 +18,8 @@
  * Returns 0 (woken, or the word differed), ETIMEDOUT or EINTR. */
 static inline int futex_wait(atomic_uint *word, uint32_t expected, uint64_t deadline)
 {
-    struct timespec ts = {.tv_sec = (time_t)(deadline / CLOCK_NS_PER_S),
-                          .tv_nsec = (long)(deadline % CLOCK_NS_PER_S)};
+    struct timespec ts = { .tv_sec = (time_t)(deadline / CLOCK_NS_PER_S),
+                           .tv_nsec = (long)(deadline % CLOCK_NS_PER_S) };
     long rc = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
                       deadline == CLOCK_NEVER ? NULL : &ts, NULL, FUTEX_BITSET_MATCH_ANY);
 

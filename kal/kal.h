@@ -23,18 +23,18 @@ enum kal_status {
     KAL_ERR_NOT_SUPPORTED,
     KAL_ERR_INVALID_ARGUMENT,
     KAL_ERR_INVALID_STATE,
-    KAL_ERR_NO_RESOURCES,  /* memory, descriptors, device objects */
-    KAL_ERR_QUOTA,         /* an account limit of the configuration */
-    KAL_ERR_LIMIT,         /* a limit of the RNIC */
+    KAL_ERR_NO_RESOURCES, /* memory, descriptors, device objects */
+    KAL_ERR_QUOTA,        /* an account limit of the configuration */
+    KAL_ERR_LIMIT,        /* a limit of the RNIC */
     KAL_ERR_BUSY,
-    KAL_ERR_AGAIN,         /* run the lane and call again */
+    KAL_ERR_AGAIN, /* run the lane and call again */
     KAL_ERR_ADDRESS,
     KAL_ERR_ACCESS,
-    KAL_ERR_PERMISSION,    /* operating system or policy */
+    KAL_ERR_PERMISSION, /* operating system or policy */
     KAL_ERR_ADDRESS_IN_USE,
     KAL_ERR_UNREACHABLE,
     KAL_ERR_TIMED_OUT,
-    KAL_ERR_NO_INTERFACE,  /* no interface of that name, or it is not usable: the log line says why */
+    KAL_ERR_NO_INTERFACE, /* no interface of that name, or it is not usable: the log line says why */
     KAL_ERR_CONFIGURATION, /* the configuration file cannot be used; the log line names file and line */
     KAL_ERR_DEVICE,
     KAL_STATUS_COUNT
@@ -50,8 +50,8 @@ struct kal_listener;
 
 struct kal_upper {
     /* Lanes, exactly as in struct ri_host; lane_context is the pointer given to kal_lane_open. */
-    enum ri_status (*watch)(void *lane_context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
-                            struct ri_watch **watch);
+    enum ri_status (*watch)(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
+                            void *arg, struct ri_watch **watch);
     enum ri_status (*rewatch)(struct ri_watch *watch, uint32_t events);
     void (*unwatch)(struct ri_watch *watch);
     void (*timer_set)(void *lane_context, struct ri_timer *timer);
@@ -89,7 +89,7 @@ void kal_fork_child(void);
 
 /* Options: those of the [ital] section and, per provider found, of its interface sections. Static strings. */
 struct kal_option {
-    const char *section; /* "ital", "quota", "policy", or "interface" */
+    const char *section;  /* "ital", "quota", "policy", or "interface" */
     const char *provider; /* NULL for ours, else whose interface option it is */
     struct ri_option option;
 };
@@ -99,12 +99,14 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg);
 /* A complete valid configuration file, line by line, with every option, default, unit and meaning. */
 typedef void (*kal_line_fn)(const char *line, void *arg);
 void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg);
-const char *kal_config_source(struct kal *kal); /* path read, NULL: defaults. Lives as long as kal. */
+const char *kal_config_source(
+    struct kal *kal); /* path read, NULL: defaults. Lives as long as kal. */
 /* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
 const char *kal_config_value(struct kal *kal, const char *name);
 
 /* Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. */
-void kal_log(enum ri_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void kal_log(enum ri_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Every provider file that was looked at, in search order, and every interface; also those that cannot be
  * used, with the reason and what to do. Strings are lent for the call of fn. */
@@ -143,7 +145,8 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic); /* fixed at open. Lane. */
 const char *kal_rnic_provider(const struct kal_rnic *rnic);
-const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name); /* as ri_host.option. Lane. */
+const char *kal_rnic_option(const struct kal_rnic *rnic,
+                            const char *name); /* as ri_host.option. Lane. */
 /* As ri_privileged_ops.query_port. */
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
 enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
@@ -167,7 +170,8 @@ enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t 
 enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq);
 enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
                               struct ri_qp **qp);
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp, const struct ri_qp_modify *modify);
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
+                              const struct ri_qp_modify *modify);
 enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info);
 enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
                                 uint64_t *values, size_t *count);
@@ -183,10 +187,10 @@ struct kal_region {
     struct ri_mr *mr;
     struct ri_mr_keys keys;
 };
-enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd, const struct ri_mr_attr *attr,
-                                  struct kal_region **region);
-enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region, struct ri_pd *pd,
-                                  const struct ri_mr_attr *attr);
+enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr, struct kal_region **region);
+enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
+                                  struct ri_pd *pd, const struct ri_mr_attr *attr);
 enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region);
 
 enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
@@ -216,7 +220,8 @@ enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
 /* Passive side, and the active side's third leg is kal_confirm. */
 enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
-enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param);
+enum kal_status kal_confirm(struct kal_connection *connection,
+                            const struct ri_connect_param *param);
 enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
                            uint16_t private_data_length);
 /* Orderly close of an established connection; the end is told as above. */
@@ -228,13 +233,14 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
  * For a responder in the peer-to-peer model, whose ESTABLISHED comes as qp_event RI_EVENT_ESTABLISHED without these
  * values. KAL_ERR_INVALID_STATE: the stream is not the QP's yet. Lane.
  */
-enum kal_status kal_connection_info(struct kal_connection *connection, struct ri_connection_event *info);
+enum kal_status kal_connection_info(struct kal_connection *connection,
+                                    struct ri_connection_event *info);
 
 /* Listen. bound: the address with the port in use. Destroy: no further request_event after it returned;
  * undecided requests stay valid. */
-enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context, const struct ri_listen_param *param,
-                           void *context, struct sockaddr_storage *bound,
-                           struct kal_listener **listener);
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
+                           const struct ri_listen_param *param, void *context,
+                           struct sockaddr_storage *bound, struct kal_listener **listener);
 void kal_listen_destroy(struct kal_listener *listener);
 
 /* Give an undecided request to another listener: its upcall comes again there, with a new connection; the old
@@ -246,8 +252,8 @@ struct kal_convert_param {
     uint32_t size;
     int fd;
     bool initiator;
-    bool startup_frames;       /* exchange MPA Request and Reply; else both sides switch at once */
-    const void *last_message;  /* responder: sent in streaming mode right before the switch */
+    bool startup_frames;      /* exchange MPA Request and Reply; else both sides switch at once */
+    const void *last_message; /* responder: sent in streaming mode right before the switch */
     size_t last_message_length;
     uint16_t ird, ord;
     uint64_t deadline;

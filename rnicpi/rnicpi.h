@@ -49,7 +49,8 @@ extern "C" {
 #define RI_ABI_MINOR 0u
 
 #define RI_NO_DEADLINE UINT64_MAX /* "none" for every deadline (CLOCK_MONOTONIC nanoseconds) */
-#define RI_MAX_PRIVATE_DATA 512u  /* octets; RFC 5044 7.1: the largest any set of connection verbs carries */
+#define RI_MAX_PRIVATE_DATA \
+    512u /* octets; RFC 5044 7.1: the largest any set of connection verbs carries */
 
 /* ------------------------------------------------------------------------------------------------
  * 1. Status
@@ -70,7 +71,7 @@ enum ri_status {
     RI_ERR_ADDRESS_IN_USE,   /* port or service identifier taken */
     RI_ERR_UNREACHABLE,      /* no route, or no such local address */
     RI_ERR_TIMED_OUT,
-    RI_ERR_DEVICE,           /* the RNIC has failed; only destroy and close still work */
+    RI_ERR_DEVICE, /* the RNIC has failed; only destroy and close still work */
     RI_STATUS_COUNT
 };
 
@@ -93,28 +94,30 @@ enum ri_feature {
     RI_FEATURE_UD = 1u << 4,
     RI_FEATURE_ATOMICS = 1u << 5,
     RI_FEATURE_IMMEDIATE = 1u << 6,
-    RI_FEATURE_MW_NARROW = 1u << 7,      /* window bound to one QP (RDMAC window, IB type 2) */
-    RI_FEATURE_MW_WIDE = 1u << 8,        /* window usable over every QP of its PD (IB type 1) */
-    RI_FEATURE_ZERO_BASED = 1u << 9,     /* regions addressed from 0 */
+    RI_FEATURE_MW_NARROW = 1u << 7,  /* window bound to one QP (RDMAC window, IB type 2) */
+    RI_FEATURE_MW_WIDE = 1u << 8,    /* window usable over every QP of its PD (IB type 1) */
+    RI_FEATURE_ZERO_BASED = 1u << 9, /* regions addressed from 0 */
     RI_FEATURE_SEND_INVALIDATE = 1u << 10,
     RI_FEATURE_LOCAL_INVALIDATE = 1u << 11,
     RI_FEATURE_FAST_REGISTER = 1u << 12,
     RI_FEATURE_READ_INVALIDATE = 1u << 13, /* Read with invalidate of the local sink STag */
-    RI_FEATURE_READ_SINK_REMOTE_WRITE = 1u << 14, /* a Read's sink needs remote write (iWARP wire rule) */
-    RI_FEATURE_ORD_RAISE = 1u << 15,     /* ORD may rise on a connected QP */
+    RI_FEATURE_READ_SINK_REMOTE_WRITE =
+        1u << 14,                    /* a Read's sink needs remote write (iWARP wire rule) */
+    RI_FEATURE_ORD_RAISE = 1u << 15, /* ORD may rise on a connected QP */
     RI_FEATURE_IRD_MODIFY = 1u << 16,
     RI_FEATURE_ACCESS_MODIFY = 1u << 17, /* QP access enables may change after creation */
     RI_FEATURE_CQ_ARM_NOTIFY = 1u << 18, /* RI_ARM_NOTIFY_MARKED */
     RI_FEATURE_CQ_ARM_NTH = 1u << 19,    /* RI_ARM_NTH */
     RI_FEATURE_CQ_PEEK = 1u << 20,       /* cq_peek */
-    RI_FEATURE_CQ_HOLDS_OVERFLOW = 1u << 21, /* completions that do not fit wait in their QP, none is lost */
+    RI_FEATURE_CQ_HOLDS_OVERFLOW =
+        1u << 21, /* completions that do not fit wait in their QP, none is lost */
     RI_FEATURE_CONNECTION_SET_A = 1u << 22, /* resolve/listen/connect/... exist */
     RI_FEATURE_CONNECTION_SET_B = 1u << 23, /* qp_modify accepts struct ri_llp_handover */
     RI_FEATURE_THREE_WAY = 1u << 24,     /* connect may ask for a confirm by the active consumer */
     RI_FEATURE_SPIGOT_EVENTS = 1u << 25, /* port up and down are reported by rnic_event */
-    RI_FEATURE_DMA = 1u << 26,           /* memory is reached by DMA: pin strictly. Clear: the CPU copies */
+    RI_FEATURE_DMA = 1u << 26, /* memory is reached by DMA: pin strictly. Clear: the CPU copies */
     RI_FEATURE_SHARED_MR = 1u << 27,
-    RI_FEATURE_PRIVILEGED_QP = 1u << 28, /* QPs that may use STag 0 and fast registration */
+    RI_FEATURE_PRIVILEGED_QP = 1u << 28,  /* QPs that may use STag 0 and fast registration */
     RI_FEATURE_READ_MULTI_SGE = 1u << 29, /* a Read may scatter over max_read_sge > 1 elements */
 };
 
@@ -122,25 +125,26 @@ enum ri_feature {
 struct ri_rnic_attr {
     uint32_t size;
     enum ri_transport transport;
-    uint64_t features;       /* OR of enum ri_feature */
-    uint64_t max_mr_length;  /* octets */
-    uint64_t max_message;    /* octets of one RDMA Write or Read */
-    uint64_t max_send;       /* octets of one Send */
-    uint32_t max_ud_send;    /* octets of one datagram */
+    uint64_t features;      /* OR of enum ri_feature */
+    uint64_t max_mr_length; /* octets */
+    uint64_t max_message;   /* octets of one RDMA Write or Read */
+    uint64_t max_send;      /* octets of one Send */
+    uint32_t max_ud_send;   /* octets of one datagram */
     uint32_t max_pd, max_cq, max_qp, max_mr, max_mw, max_srq, max_ah;
-    uint32_t max_cqe;        /* entries of one CQ */
+    uint32_t max_cqe;                              /* entries of one CQ */
     uint32_t max_send_wr, max_recv_wr, max_srq_wr; /* per queue */
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge, max_srq_sge;
-    uint32_t max_inline;     /* octets copied at post time when RI_WR_INLINE is set */
+    uint32_t max_inline; /* octets copied at post time when RI_WR_INLINE is set */
     uint32_t max_ird, max_ord;
     uint32_t max_fast_register_pages;
     uint32_t ports;
     uint32_t lanes;
     uint32_t alignment_hint; /* octets */
-    uint32_t connect_private_data, accept_private_data, reject_private_data; /* octets for the consumer */
+    uint32_t connect_private_data, accept_private_data,
+        reject_private_data; /* octets for the consumer */
     uint32_t disconnect_private_data, service_request_private_data, service_reply_private_data;
     uint32_t vendor_id, vendor_part, hardware_version;
-    char firmware[64];       /* NUL terminated, may be empty */
+    char firmware[64]; /* NUL terminated, may be empty */
     uint64_t reserved[8];
 };
 
@@ -153,16 +157,16 @@ struct ri_address {
 /* One port ("spigot"). `addresses` is an in/out array owned by the caller. */
 struct ri_port_attr {
     uint32_t size;
-    uint32_t port;              /* 0 .. ri_rnic_attr.ports - 1 */
+    uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
     bool online;
     bool link_ethernet;
-    uint16_t lid;               /* InfiniBand */
-    uint8_t gid[16];            /* InfiniBand, RoCE: GID 0 */
-    uint32_t mtu;               /* octets */
+    uint16_t lid;    /* InfiniBand */
+    uint8_t gid[16]; /* InfiniBand, RoCE: GID 0 */
+    uint32_t mtu;    /* octets */
     struct ri_address *addresses;
-    uint32_t address_capacity;  /* in: room in addresses */
-    uint32_t address_count;     /* out: addresses that exist, may exceed the capacity */
-    char name[64];              /* network interface or device port, for people */
+    uint32_t address_capacity; /* in: room in addresses */
+    uint32_t address_count;    /* out: addresses that exist, may exceed the capacity */
+    char name[64];             /* network interface or device port, for people */
     uint64_t reserved[4];
 };
 
@@ -179,7 +183,7 @@ struct ri_sge {
 
 enum ri_wr_opcode {
     RI_WR_SEND = 0,
-    RI_WR_SEND_INVALIDATE,     /* invalidate_stag names an STag of the peer */
+    RI_WR_SEND_INVALIDATE, /* invalidate_stag names an STag of the peer */
     RI_WR_RDMA_WRITE,
     RI_WR_RDMA_WRITE_IMMEDIATE,
     RI_WR_RDMA_READ,
@@ -205,13 +209,13 @@ enum ri_wr_flags {
 /* Send queue work request. A list is linked by `next`; the provider reads it during the call only. */
 struct ri_send_wr {
     struct ri_send_wr *next;
-    uint64_t cookie;             /* returned in ri_wc.cookie, not looked at */
+    uint64_t cookie; /* returned in ri_wc.cookie, not looked at */
     const struct ri_sge *sg_list;
     uint32_t num_sge;
-    uint16_t opcode;             /* enum ri_wr_opcode */
-    uint16_t flags;              /* OR of enum ri_wr_flags */
-    uint32_t immediate;          /* host order */
-    uint32_t invalidate_stag;    /* RI_WR_SEND_INVALIDATE, RI_WR_LOCAL_INVALIDATE */
+    uint16_t opcode;          /* enum ri_wr_opcode */
+    uint16_t flags;           /* OR of enum ri_wr_flags */
+    uint32_t immediate;       /* host order */
+    uint32_t invalidate_stag; /* RI_WR_SEND_INVALIDATE, RI_WR_LOCAL_INVALIDATE */
     union {
         struct {
             uint64_t remote_addr; /* tagged offset at the peer */
@@ -233,10 +237,10 @@ struct ri_send_wr {
         struct {
             struct ri_mw *mw;
             struct ri_mr *mr;
-            uint64_t addr;        /* first octet inside the region */
+            uint64_t addr; /* first octet inside the region */
             uint64_t length;
-            uint32_t access;      /* enum ri_access, remote bits */
-            uint32_t new_key;     /* low 8 bits become the key of the STag */
+            uint32_t access;  /* enum ri_access, remote bits */
+            uint32_t new_key; /* low 8 bits become the key of the STag */
             uint32_t zero_based;
             uint32_t reserved;
         } bind;
@@ -245,7 +249,7 @@ struct ri_send_wr {
             const uint64_t *pages;
             uint64_t length;
             uint64_t first_offset;
-            uint64_t io_addr;     /* TO of the first octet */
+            uint64_t io_addr; /* TO of the first octet */
             uint32_t num_pages;
             uint32_t page_size;
             uint32_t access;
@@ -286,14 +290,14 @@ enum ri_wc_status {
     RI_WC_LOCAL_QP,         /* invalid request, internal QP error, Read with ORD 0 */
     RI_WC_LOCAL_PROTECTION, /* local STag, PD, rights, bounds */
     RI_WC_FLUSHED,
-    RI_WC_BIND,             /* window bind or invalidate refused */
-    RI_WC_BAD_RESPONSE,     /* malformed Read or atomic response */
+    RI_WC_BIND,         /* window bind or invalidate refused */
+    RI_WC_BAD_RESPONSE, /* malformed Read or atomic response */
     RI_WC_REMOTE_ACCESS,
     RI_WC_REMOTE_OPERATION,
     RI_WC_REMOTE_INVALID_REQUEST,
-    RI_WC_TRANSPORT,        /* connection lost while this request was the cause or victim */
-    RI_WC_RNR,              /* receiver not ready retries exceeded */
-    RI_WC_MM_OPERATION,     /* fast register or invalidate of a region refused */
+    RI_WC_TRANSPORT,    /* connection lost while this request was the cause or victim */
+    RI_WC_RNR,          /* receiver not ready retries exceeded */
+    RI_WC_MM_OPERATION, /* fast register or invalidate of a region refused */
     RI_WC_GENERAL,
 };
 
@@ -308,12 +312,12 @@ enum ri_wc_flags {
 /* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and also for
  * errors (byte_len 0 then): a provider whose hardware does not tell keeps a shadow ring. */
 struct ri_wc {
-    void *context;      /* of the QP */
-    uint64_t cookie;    /* of the request */
-    uint32_t byte_len;  /* octets transferred; receive: octets received */
-    uint16_t status;    /* enum ri_wc_status */
-    uint8_t opcode;     /* enum ri_wc_opcode */
-    uint8_t flags;      /* OR of enum ri_wc_flags */
+    void *context;     /* of the QP */
+    uint64_t cookie;   /* of the request */
+    uint32_t byte_len; /* octets transferred; receive: octets received */
+    uint16_t status;   /* enum ri_wc_status */
+    uint8_t opcode;    /* enum ri_wc_opcode */
+    uint8_t flags;     /* OR of enum ri_wc_flags */
     union {
         uint32_t immediate; /* host order */
         uint32_t invalidated_stag;
@@ -326,7 +330,7 @@ struct ri_wc {
         uint8_t sl;
         uint8_t path_bits;
         uint8_t reserved[2];
-    } source;              /* UD receives only */
+    } source; /* UD receives only */
     uint32_t reserved[5];
 };
 
@@ -400,13 +404,13 @@ enum ri_access {
 
 struct ri_mr_attr {
     uint32_t size;
-    uint32_t access;  /* OR of enum ri_access */
+    uint32_t access; /* OR of enum ri_access */
     void *context;
-    void *addr;       /* NULL with pages != 0: an unlinked region (fast registration) */
-    uint64_t length;  /* octets, > 0 */
-    uint32_t pages;   /* capacity in pages of an unlinked region */
+    void *addr;      /* NULL with pages != 0: an unlinked region (fast registration) */
+    uint64_t length; /* octets, > 0 */
+    uint32_t pages;  /* capacity in pages of an unlinked region */
     uint32_t shared_id;
-    bool shared;      /* RI_FEATURE_SHARED_MR: share translations with regions of the same shared_id */
+    bool shared; /* RI_FEATURE_SHARED_MR: share translations with regions of the same shared_id */
     uint64_t reserved[4];
 };
 
@@ -439,16 +443,16 @@ struct ri_qp_attr {
     void *context;
     struct ri_cq *send_cq;
     struct ri_cq *recv_cq;
-    struct ri_srq *srq;  /* NULL: an own receive queue */
+    struct ri_srq *srq;   /* NULL: an own receive queue */
     struct ri_lane *lane; /* the lane that carries the QP's connection */
     uint32_t max_send_wr, max_recv_wr;
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t max_inline;
     uint32_t ird, ord;
-    uint32_t flags;      /* OR of enum ri_qp_flags */
+    uint32_t flags;                                    /* OR of enum ri_qp_flags */
     uint32_t soft_high_watermark, hard_high_watermark; /* SRQ buffers in use by this QP; 0 none */
-    uint32_t port;       /* UD */
-    uint32_t qkey;       /* UD */
+    uint32_t port;                                     /* UD */
+    uint32_t qkey;                                     /* UD */
     uint64_t reserved[4];
 };
 
@@ -478,21 +482,22 @@ enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 
  */
 struct ri_llp_handover {
     uint32_t size;
-    int fd;                       /* connected TCP socket, non-blocking, close-on-exec */
-    bool initiator;               /* MPA role, RFC 5044 7.1 */
-    uint8_t mpa_revision;         /* 1 or 2 */
-    bool crc;                     /* both directions */
-    bool markers_transmit;        /* the peer asked for markers */
-    bool markers_receive;         /* we asked for markers */
-    uint8_t rtr_send;             /* enum ri_rtr: the initiator sends this first */
-    bool rtr_await;               /* responder, peer-to-peer model: report `established` on the first valid FPDU */
-    uint16_t refuse_code;         /* 0, or the Terminate value 0xLECC to refuse with */
-    uint32_t ird, ord;            /* as negotiated */
-    const void *bytes_read;       /* octets of the stream read beyond the start-up frame */
+    int fd;                /* connected TCP socket, non-blocking, close-on-exec */
+    bool initiator;        /* MPA role, RFC 5044 7.1 */
+    uint8_t mpa_revision;  /* 1 or 2 */
+    bool crc;              /* both directions */
+    bool markers_transmit; /* the peer asked for markers */
+    bool markers_receive;  /* we asked for markers */
+    uint8_t rtr_send;      /* enum ri_rtr: the initiator sends this first */
+    bool
+        rtr_await; /* responder, peer-to-peer model: report `established` on the first valid FPDU */
+    uint16_t refuse_code;   /* 0, or the Terminate value 0xLECC to refuse with */
+    uint32_t ird, ord;      /* as negotiated */
+    const void *bytes_read; /* octets of the stream read beyond the start-up frame */
     size_t bytes_read_length;
     const void *last_message;
     size_t last_message_length;
-    uint64_t capture;             /* token for ri_host.capture, 0 none */
+    uint64_t capture; /* token for ri_host.capture, 0 none */
     uint64_t reserved[4];
 };
 
@@ -525,11 +530,11 @@ struct ri_qp_info {
     uint32_t qpn;
     uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags;
-    bool holding;               /* posts accepted and held until the peer's first message */
-    uint16_t terminate_sent;    /* 0xLECC or 0 */
+    bool holding;            /* posts accepted and held until the peer's first message */
+    uint16_t terminate_sent; /* 0xLECC or 0 */
     uint16_t terminate_received;
-    uint32_t terminate_length;  /* octets valid in terminate[] */
-    uint8_t terminate[56];      /* last Terminate payload, sent or received */
+    uint32_t terminate_length; /* octets valid in terminate[] */
+    uint8_t terminate[56];     /* last Terminate payload, sent or received */
     uint64_t reserved[4];
 };
 
@@ -538,34 +543,34 @@ struct ri_qp_info {
  */
 enum ri_event_type {
     /* connection life, set B. Exactly one of the ended group per connection. */
-    RI_EVENT_ESTABLISHED = 1,     /* rtr_await: first valid FPDU arrived */
-    RI_EVENT_LLP_CLOSED,          /* ended: both directions closed in order */
-    RI_EVENT_LLP_CLOSED_BUSY,     /* ended: the peer closed while work was outstanding (bad LLP close) */
-    RI_EVENT_LLP_RESET,           /* ended: RST */
-    RI_EVENT_LLP_LOST,            /* ended: timed out, unreachable, FIN inside an FPDU */
-    RI_EVENT_TERMINATE_RECEIVED,  /* ended: value in terminate_code */
-    RI_EVENT_LOCAL_ERROR,         /* ended: a local work request failed, its completion tells */
+    RI_EVENT_ESTABLISHED = 1, /* rtr_await: first valid FPDU arrived */
+    RI_EVENT_LLP_CLOSED,      /* ended: both directions closed in order */
+    RI_EVENT_LLP_CLOSED_BUSY, /* ended: the peer closed while work was outstanding (bad LLP close) */
+    RI_EVENT_LLP_RESET,       /* ended: RST */
+    RI_EVENT_LLP_LOST,        /* ended: timed out, unreachable, FIN inside an FPDU */
+    RI_EVENT_TERMINATE_RECEIVED, /* ended: value in terminate_code */
+    RI_EVENT_LOCAL_ERROR,        /* ended: a local work request failed, its completion tells */
     /* ended by an error in what the peer sent; terminate_code is what we answered */
-    RI_EVENT_INTEGRITY,           /* MPA: CRC, marker, FPDU size */
-    RI_EVENT_REMOTE_OPERATION,    /* DDP or RDMAP syntax, version, QN, MSN, MO */
+    RI_EVENT_INTEGRITY,        /* MPA: CRC, marker, FPDU size */
+    RI_EVENT_REMOTE_OPERATION, /* DDP or RDMAP syntax, version, QN, MSN, MO */
     RI_EVENT_BAD_OPCODE,
-    RI_EVENT_NO_RECEIVE,          /* Send without a receive buffer */
-    RI_EVENT_WRITE_ACCESS,        /* protection error of an incoming RDMA Write */
-    RI_EVENT_READ_ACCESS,         /* protection error of an incoming RDMA Read Request or atomic */
-    RI_EVENT_RECV_ACCESS,         /* local protection error while placing into a receive */
-    RI_EVENT_RECV_LENGTH,         /* message longer than the receive */
-    RI_EVENT_INVALIDATE_ACCESS,   /* Send with Invalidate refused */
-    RI_EVENT_RESPONSE_ERROR,      /* Read or atomic response that does not fit */
+    RI_EVENT_NO_RECEIVE,        /* Send without a receive buffer */
+    RI_EVENT_WRITE_ACCESS,      /* protection error of an incoming RDMA Write */
+    RI_EVENT_READ_ACCESS,       /* protection error of an incoming RDMA Read Request or atomic */
+    RI_EVENT_RECV_ACCESS,       /* local protection error while placing into a receive */
+    RI_EVENT_RECV_LENGTH,       /* message longer than the receive */
+    RI_EVENT_INVALIDATE_ACCESS, /* Send with Invalidate refused */
+    RI_EVENT_RESPONSE_ERROR,    /* Read or atomic response that does not fit */
     /* not the end of a connection */
     RI_EVENT_QP_FATAL = 64,
     RI_EVENT_QP_SOFT_WATERMARK,
     RI_EVENT_QP_SRQ_ERROR,
     RI_EVENT_SRQ_LOW_WATERMARK,
     RI_EVENT_SRQ_FATAL,
-    RI_EVENT_CQ_OVERFLOW,         /* source: CQ. Each affected QP ends on its own with RI_EVENT_QP_OVERFLOW */
-    RI_EVENT_QP_OVERFLOW,         /* ended: its CQ was full */
+    RI_EVENT_CQ_OVERFLOW, /* source: CQ. Each affected QP ends on its own with RI_EVENT_QP_OVERFLOW */
+    RI_EVENT_QP_OVERFLOW, /* ended: its CQ was full */
     RI_EVENT_CQ_ERROR,
-    RI_EVENT_PORT_UP,             /* source: RNIC; port */
+    RI_EVENT_PORT_UP, /* source: RNIC; port */
     RI_EVENT_PORT_DOWN,
     RI_EVENT_RNIC_FATAL,
 };
@@ -576,7 +581,7 @@ struct ri_event {
     uint16_t terminate_code; /* 0xLECC sent or received, 0 none */
     uint16_t reserved0;
     uint32_t port;
-    const char *detail;      /* for the log, may be NULL; lent for the upcall */
+    const char *detail; /* for the log, may be NULL; lent for the upcall */
     uint64_t reserved[2];
 };
 
@@ -587,13 +592,13 @@ struct ri_connect_param {
     uint32_t size;
     const struct sockaddr *source; /* NULL: any; port 0: any */
     const struct sockaddr *destination;
-    uint64_t service_id;           /* InfiniBand; 0: derived from the destination port */
-    uint64_t deadline;             /* RI_NO_DEADLINE: the provider's own */
+    uint64_t service_id; /* InfiniBand; 0: derived from the destination port */
+    uint64_t deadline;   /* RI_NO_DEADLINE: the provider's own */
     const void *private_data;
     uint16_t private_data_length;
     uint16_t ird, ord;
-    bool negotiate_depths;         /* exchange IRD and ORD */
-    bool three_way;                /* report the peer's accept and wait for `confirm` */
+    bool negotiate_depths; /* exchange IRD and ORD */
+    bool three_way;        /* report the peer's accept and wait for `confirm` */
     uint8_t retry_count, rnr_retry_count, max_cm_retries; /* InfiniBand */
     uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
     uint64_t reserved[4];
@@ -604,8 +609,8 @@ struct ri_listen_param {
     const struct sockaddr *address; /* wildcard allowed; port 0: the provider picks one */
     uint64_t service_id;            /* InfiniBand */
     uint32_t port;
-    uint32_t backlog;               /* undecided requests kept at most */
-    bool datagram;                  /* service requests instead of connections */
+    uint32_t backlog; /* undecided requests kept at most */
+    bool datagram;    /* service requests instead of connections */
     uint64_t reserved[4];
 };
 
@@ -616,9 +621,9 @@ struct ri_connect_request {
     uint32_t port;
     const void *private_data;
     uint16_t private_data_length;
-    uint16_t ird, ord;      /* the requester's own values */
+    uint16_t ird, ord; /* the requester's own values */
     bool depths_valid;
-    bool datagram;          /* a service request: answer with service_reply */
+    bool datagram; /* a service request: answer with service_reply */
     uint64_t reserved[4];
 };
 
@@ -626,8 +631,8 @@ enum ri_connection_event_type {
     RI_CONNECTION_RESOLVED = 1, /* address and path are known */
     RI_CONNECTION_ACCEPTED,     /* three-way: the peer accepted; `confirm` or `reject` next */
     RI_CONNECTION_ESTABLISHED,
-    RI_CONNECTION_REJECTED,     /* by the peer's consumer */
-    RI_CONNECTION_FAILED,       /* by anything else; reason tells */
+    RI_CONNECTION_REJECTED, /* by the peer's consumer */
+    RI_CONNECTION_FAILED,   /* by anything else; reason tells */
     RI_CONNECTION_DISCONNECTED,
     RI_CONNECTION_SERVICE_REPLY,
 };
@@ -636,12 +641,12 @@ enum ri_connection_reason {
     RI_REASON_OTHER = 0,
     RI_REASON_TIMEOUT,
     RI_REASON_UNREACHABLE,
-    RI_REASON_REFUSED,        /* nobody listens there */
+    RI_REASON_REFUSED, /* nobody listens there */
     RI_REASON_STALE,
-    RI_REASON_READ_DEPTH,     /* IRD or ORD not acceptable */
+    RI_REASON_READ_DEPTH, /* IRD or ORD not acceptable */
     RI_REASON_RESOURCES,
-    RI_REASON_PARAMETERS,     /* revision, CRC, markers, ready-to-receive message */
-    RI_REASON_PROTOCOL,       /* the peer does not speak MPA */
+    RI_REASON_PARAMETERS, /* revision, CRC, markers, ready-to-receive message */
+    RI_REASON_PROTOCOL,   /* the peer does not speak MPA */
     RI_REASON_POLICY,
 };
 
@@ -651,9 +656,9 @@ struct ri_connection_event {
     enum ri_connection_reason reason;
     const void *private_data;
     uint16_t private_data_length;
-    uint16_t ird, ord;               /* what the connection ended up with */
+    uint16_t ird, ord; /* what the connection ended up with */
     bool depths_valid;
-    uint32_t service_status;         /* service reply */
+    uint32_t service_status;          /* service reply */
     uint32_t remote_qpn, remote_qkey; /* service reply */
     struct sockaddr_storage local, peer;
     uint64_t reserved[4];
@@ -706,8 +711,8 @@ struct ri_watch; /* the host's */
 /* A timer lives inside the provider's object. `expired` is called inside a run of the lane, once. */
 struct ri_timer {
     void (*expired)(struct ri_timer *timer);
-    uint64_t deadline;       /* CLOCK_MONOTONIC nanoseconds */
-    void *host_private[6];   /* zero before first use */
+    uint64_t deadline;     /* CLOCK_MONOTONIC nanoseconds */
+    void *host_private[6]; /* zero before first use */
 };
 
 enum ri_direction { RI_TRANSMIT, RI_RECEIVE };
@@ -722,7 +727,8 @@ struct ri_host {
     const char *(*option)(const struct ri_host *host, const char *name);
 
     /* One line per cause; not on the data path. [leaf] */
-    void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format, va_list args);
+    void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format,
+                va_list args);
 
     /* Pin or unpin the pages of a range for DMA. Overlapping ranges nest. Providers without
      * RI_FEATURE_DMA do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota. May block. */
@@ -756,11 +762,13 @@ struct ri_host {
      * post work and arm; they may not destroy the object that they are about. A destroy call waits
      * for upcalls about its object that run in other threads, so none arrives after it returned.
      */
-    void (*cq_event)(const struct ri_host *host, void *cq_context); /* the CQ was armed and fired; disarmed now */
+    void (*cq_event)(const struct ri_host *host,
+                     void *cq_context); /* the CQ was armed and fired; disarmed now */
     void (*qp_event)(const struct ri_host *host, void *qp_context, const struct ri_event *event);
     void (*cq_error)(const struct ri_host *host, void *cq_context, const struct ri_event *event);
     void (*srq_event)(const struct ri_host *host, void *srq_context, const struct ri_event *event);
-    void (*rnic_event)(const struct ri_host *host, void *rnic_context, const struct ri_event *event);
+    void (*rnic_event)(const struct ri_host *host, void *rnic_context,
+                       const struct ri_event *event);
     /* Set A. A request's connection has no context yet: the host stores one through *connection_context. */
     void (*connection_request)(const struct ri_host *host, void *listener_context,
                                struct ri_connection *connection,
@@ -770,8 +778,6 @@ struct ri_host {
     void *reserved[8];
 };
 
-
-
 /* ------------------------------------------------------------------------------------------------
  * 9. Operation tables
  */
@@ -779,7 +785,7 @@ struct ri_host {
 /* One device that `enumerate` found, usable or not. Strings are lent for the call of `found`. */
 struct ri_device {
     uint32_t size;
-    const char *name;   /* what open takes */
+    const char *name; /* what open takes */
     enum ri_transport transport;
     bool usable;
     const char *reason; /* why not */
@@ -793,17 +799,17 @@ struct ri_open {
     const struct ri_host *host;
     const struct ri_privileged_ops *privileged; /* completed tables: store these in every object */
     const struct ri_user_ops *user;
-    const char *device;      /* a name from enumerate; NULL: the provider's default */
+    const char *device; /* a name from enumerate; NULL: the provider's default */
     void *context;
-    struct ri_rnic *lower;   /* for a provider that is opened over another (filters); else NULL */
+    struct ri_rnic *lower; /* for a provider that is opened over another (filters); else NULL */
     uint64_t reserved[4];
 };
 
 enum ri_arm {
-    RI_ARM_NEXT = 0,      /* any completion */
-    RI_ARM_SOLICITED = 1, /* solicited receive, or any completion in error */
+    RI_ARM_NEXT = 0,          /* any completion */
+    RI_ARM_SOLICITED = 1,     /* solicited receive, or any completion in error */
     RI_ARM_NOTIFY_MARKED = 2, /* RI_WC_NOTIFY, solicited, or in error (feature bit) */
-    RI_ARM_NTH = 3,       /* when `count` completions are in the CQ (feature bit) */
+    RI_ARM_NTH = 3,           /* when `count` completions are in the CQ (feature bit) */
 };
 
 /* The privileged half (kVP): called by kal only. Control operations; may allocate. */
@@ -825,7 +831,8 @@ struct ri_privileged_ops {
     enum ri_status (*close)(struct ri_rnic *rnic, bool force);
 
     enum ri_status (*query)(struct ri_rnic *rnic, struct ri_rnic_attr *attr); /* [kal | any | no] */
-    enum ri_status (*query_port)(struct ri_rnic *rnic, struct ri_port_attr *attr); /* [kal | any | may block] */
+    enum ri_status (*query_port)(struct ri_rnic *rnic,
+                                 struct ri_port_attr *attr); /* [kal | any | may block] */
 
     /* Lane `index` (0 .. lanes-1), made once before its first use, gone with close. [kal | serial(rnic) | no] */
     enum ri_status (*lane_open)(struct ri_rnic *rnic, uint32_t index, void *context,
@@ -873,8 +880,8 @@ struct ri_privileged_ops {
      */
     enum ri_status (*mr_register)(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                   struct ri_mr_keys *keys, struct ri_mr **mr);
-    enum ri_status (*mr_reregister)(struct ri_mr *mr, struct ri_pd *pd, const struct ri_mr_attr *attr,
-                                    struct ri_mr_keys *keys);
+    enum ri_status (*mr_reregister)(struct ri_mr *mr, struct ri_pd *pd,
+                                    const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
     enum ri_status (*mr_deregister)(struct ri_mr *mr);
 
     /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. [kal | any | no] */
@@ -896,15 +903,19 @@ struct ri_privileged_ops {
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
                                         struct ri_connection **connection);
     enum ri_status (*connection_destroy)(struct ri_connection *connection);
-    enum ri_status (*resolve)(struct ri_connection *connection, const struct ri_connect_param *param);
-    enum ri_status (*listen)(struct ri_rnic *rnic, const struct ri_listen_param *param, void *context,
-                             struct sockaddr_storage *bound, struct ri_listener **listener);
-    enum ri_status (*listen_destroy)(struct ri_listener *listener); /* undecided requests stay valid */
+    enum ri_status (*resolve)(struct ri_connection *connection,
+                              const struct ri_connect_param *param);
+    enum ri_status (*listen)(struct ri_rnic *rnic, const struct ri_listen_param *param,
+                             void *context, struct sockaddr_storage *bound,
+                             struct ri_listener **listener);
+    enum ri_status (*listen_destroy)(
+        struct ri_listener *listener); /* undecided requests stay valid */
     enum ri_status (*connect)(struct ri_connection *connection, struct ri_qp *qp,
                               const struct ri_connect_param *param);
     enum ri_status (*accept)(struct ri_connection *connection, struct ri_qp *qp,
                              const struct ri_connect_param *param);
-    enum ri_status (*confirm)(struct ri_connection *connection, const struct ri_connect_param *param);
+    enum ri_status (*confirm)(struct ri_connection *connection,
+                              const struct ri_connect_param *param);
     enum ri_status (*reject)(struct ri_connection *connection, const void *private_data,
                              uint16_t private_data_length);
     enum ri_status (*disconnect)(struct ri_connection *connection, const void *private_data,
@@ -918,7 +929,8 @@ struct ri_privileged_ops {
      * [kal | any | no] */
     enum ri_status (*rnic_counters)(struct ri_rnic *rnic, const char **names, uint64_t *values,
                                     size_t *count);
-    enum ri_status (*qp_counters)(struct ri_qp *qp, const char **names, uint64_t *values, size_t *count);
+    enum ri_status (*qp_counters)(struct ri_qp *qp, const char **names, uint64_t *values,
+                                  size_t *count);
 };
 
 /* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock. */
@@ -935,7 +947,8 @@ struct ri_user_ops {
      */
     enum ri_status (*post_send)(struct ri_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
     enum ri_status (*post_recv)(struct ri_qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
-    enum ri_status (*post_srq_recv)(struct ri_srq *srq, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+    enum ri_status (*post_srq_recv)(struct ri_srq *srq, struct ri_recv_wr *wr,
+                                    struct ri_recv_wr **bad);
 
     /* Take up to `count` completions, oldest first; returns how many (0 none). Looks at the ring only: runs
      * nothing. [ual | any | no] */
@@ -1004,11 +1017,11 @@ struct ri_provider {
  * providers share one name space) it is <module>_LTX_rnicpi_provider_v1, the name that libltdl looks for.
  */
 #ifdef RI_PREOPEN
-#define RI_PROVIDER(module) \
+#define RI_PROVIDER(module)                                          \
     extern const struct ri_provider module##_LTX_rnicpi_provider_v1; \
     RI_PROVIDER_EXPORT const struct ri_provider module##_LTX_rnicpi_provider_v1
 #else
-#define RI_PROVIDER(module) \
+#define RI_PROVIDER(module)                             \
     extern const struct ri_provider rnicpi_provider_v1; \
     RI_PROVIDER_EXPORT const struct ri_provider rnicpi_provider_v1
 #endif

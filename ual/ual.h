@@ -26,28 +26,28 @@
 
 enum ual_status {
     UAL_OK = 0,
-    UAL_ERR_INVALID_HANDLE,   /* NULL, stale or of another type */
-    UAL_ERR_DEAD,             /* IA failed, or this process is a forked copy */
+    UAL_ERR_INVALID_HANDLE, /* NULL, stale or of another type */
+    UAL_ERR_DEAD,           /* IA failed, or this process is a forked copy */
     UAL_ERR_INVALID_ARGUMENT,
     UAL_ERR_INVALID_STATE,
     UAL_ERR_NOT_SUPPORTED,
     UAL_ERR_NO_RESOURCES,
     UAL_ERR_LIMIT,
     UAL_ERR_BUSY,
-    UAL_ERR_EMPTY,            /* no event queued */
-    UAL_ERR_FULL,             /* work queue or software EVD full */
+    UAL_ERR_EMPTY, /* no event queued */
+    UAL_ERR_FULL,  /* work queue or software EVD full */
     UAL_ERR_TIMED_OUT,
-    UAL_ERR_INTERRUPTED,      /* a signal was handled */
-    UAL_ERR_ABORTED,          /* the IA or EVD went away while waiting */
+    UAL_ERR_INTERRUPTED, /* a signal was handled */
+    UAL_ERR_ABORTED,     /* the IA or EVD went away while waiting */
     UAL_ERR_WAITER_LIMIT,
     UAL_ERR_NO_INTERFACE,
     UAL_ERR_CONFIGURATION,
     UAL_ERR_PERMISSION,
-    UAL_ERR_ADDRESS,          /* memory not mapped */
+    UAL_ERR_ADDRESS, /* memory not mapped */
     UAL_ERR_ACCESS,
     UAL_ERR_ADDRESS_IN_USE,
     UAL_ERR_UNREACHABLE,
-    UAL_ERR_EXISTS,           /* the IA has an EVD for that asynchronous stream; a callback is attached */
+    UAL_ERR_EXISTS, /* the IA has an EVD for that asynchronous stream; a callback is attached */
     UAL_STATUS_COUNT
 };
 UAL_PUBLIC const char *ual_status_name(enum ual_status status);
@@ -83,9 +83,9 @@ struct ual_object {
     ual_handle handle;
     enum ual_type type;
     atomic_int has_context;
-    struct ual_ia *ia;         /* the IA itself for UAL_IA */
-    _Atomic uint64_t context;  /* the consumer's, see ual_context_set */
-    _Atomic uint32_t note;     /* the front end's own, 0 at first, not looked at */
+    struct ual_ia *ia;        /* the IA itself for UAL_IA */
+    _Atomic uint64_t context; /* the consumer's, see ual_context_set */
+    _Atomic uint32_t note;    /* the front end's own, 0 at first, not looked at */
 };
 
 struct ual_slot {
@@ -113,7 +113,8 @@ UAL_PUBLIC struct ual_object *ual_lookup_any(ual_handle handle);
 UAL_PUBLIC enum ual_status ual_lookup_failed(void);
 
 UAL_PUBLIC void ual_context_set(struct ual_object *object, uint64_t context);
-UAL_PUBLIC bool ual_context_get(struct ual_object *object, uint64_t *context); /* false: never set */
+UAL_PUBLIC bool ual_context_get(struct ual_object *object,
+                                uint64_t *context); /* false: never set */
 
 /* ------------------------------------------------------------------------------------------------
  * 2. Interfaces, configuration, reports (strings are lent for the call of fn)
@@ -132,9 +133,12 @@ struct ual_provider {
 struct ual_option {
     const char *section, *provider, *name, *type, *value, *unit, *text;
 };
-UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *), void *arg);
-UAL_PUBLIC enum ual_status ual_provider_list(void (*fn)(const struct ual_provider *, void *), void *arg);
-UAL_PUBLIC enum ual_status ual_option_list(void (*fn)(const struct ual_option *, void *), void *arg);
+UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
+                                              void *arg);
+UAL_PUBLIC enum ual_status ual_provider_list(void (*fn)(const struct ual_provider *, void *),
+                                             void *arg);
+UAL_PUBLIC enum ual_status ual_option_list(void (*fn)(const struct ual_option *, void *),
+                                           void *arg);
 UAL_PUBLIC enum ual_status ual_config_write(void (*fn)(const char *line, void *), void *arg);
 /* Path of the configuration file that was read; "" for built-in defaults. Truncated to size. */
 UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
@@ -152,7 +156,8 @@ UAL_PUBLIC const char *ual_ia_name(const struct ual_ia *ia);
 UAL_PUBLIC const char *ual_ia_provider(const struct ual_ia *ia);
 UAL_PUBLIC const char *ual_ia_option(const struct ual_ia *ia, const char *name); /* NULL unknown */
 UAL_PUBLIC enum ual_status ual_ia_port(struct ual_ia *ia, struct ri_port_attr *attr);
-UAL_PUBLIC enum ual_status ual_ia_route(struct ual_ia *ia, uint32_t port, const struct sockaddr *destination,
+UAL_PUBLIC enum ual_status ual_ia_route(struct ual_ia *ia, uint32_t port,
+                                        const struct sockaddr *destination,
                                         struct sockaddr_storage *source);
 /* The asynchronous EVDs of the IA, 0 when there is none. */
 UAL_PUBLIC ual_handle ual_ia_affiliated(const struct ual_ia *ia);
@@ -172,29 +177,30 @@ struct ual_mr {
     struct ual_pz *pz;
     void *addr;
     uint64_t length;
-    uint32_t access;    /* enum ri_access */
+    uint32_t access; /* enum ri_access */
     uint32_t lkey, rkey;
-    uint32_t flags;     /* the front end's own, not looked at */
+    uint32_t flags; /* the front end's own, not looked at */
     uint32_t shared_id;
     struct kal_region *region;
 };
-UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length, uint32_t access,
-                                         uint32_t flags, uint32_t shared_id, struct ual_mr **mr);
+UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length,
+                                         uint32_t access, uint32_t flags, uint32_t shared_id,
+                                         struct ual_mr **mr);
 /* New access rights and/or PZ (NULL: keep); the keys change. */
 UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t access);
 UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
 
 /* Counters of an object: pairs of static name and value. *count in: room, out: how many exist. */
-UAL_PUBLIC enum ual_status ual_counters(struct ual_object *object, const char **names, uint64_t *values,
-                                        size_t *count);
+UAL_PUBLIC enum ual_status ual_counters(struct ual_object *object, const char **names,
+                                        uint64_t *values, size_t *count);
 
 /* ------------------------------------------------------------------------------------------------
  * 4. Policy: events
  */
 enum ual_stream {
-    UAL_STREAM_DTO = 1,     /* a provider CQ */
-    UAL_STREAM_REQUEST,     /* connection requests */
-    UAL_STREAM_CONNECTION,  /* connection messages */
+    UAL_STREAM_DTO = 1,    /* a provider CQ */
+    UAL_STREAM_REQUEST,    /* connection requests */
+    UAL_STREAM_CONNECTION, /* connection messages */
     UAL_STREAM_AFFILIATED,
     UAL_STREAM_UNAFFILIATED,
     UAL_STREAM_SOFTWARE,
@@ -202,18 +208,19 @@ enum ual_stream {
 };
 
 enum ual_evd_flags {
-    UAL_EVD_FD = 1u << 0,            /* make a pollable descriptor */
-    UAL_EVD_NOTIFICATIONS = 1u << 1, /* aggregate: deliver which EVD is ready instead of its events */
+    UAL_EVD_FD = 1u << 0, /* make a pollable descriptor */
+    UAL_EVD_NOTIFICATIONS =
+        1u << 1, /* aggregate: deliver which EVD is ready instead of its events */
 };
 
 #define UAL_PRIVATE_DATA_MAX 256u /* octets that an event carries */
 
 struct ual_request_event {
-    ual_handle request;          /* one-shot identifier for accept, reject, migrate */
+    ual_handle request; /* one-shot identifier for accept, reject, migrate */
     ual_handle listen;
     struct sockaddr_storage peer, local;
     uint32_t port;
-    uint32_t ird, ord;           /* the requester's own */
+    uint32_t ird, ord; /* the requester's own */
     bool depths_valid;
     uint16_t private_data_length;
     uint8_t private_data[UAL_PRIVATE_DATA_MAX];
@@ -231,8 +238,8 @@ enum ual_connection_message {
 struct ual_connection_event {
     enum ual_connection_message message;
     ual_handle ep;
-    ual_handle request;                /* identifier of the request or of the arrived accept; 0 none */
-    enum ri_connection_reason reason;  /* non-peer reject */
+    ual_handle request; /* identifier of the request or of the arrived accept; 0 none */
+    enum ri_connection_reason reason; /* non-peer reject */
     uint32_t ird, ord;
     bool depths_valid;
     struct sockaddr_storage local, peer;
@@ -263,9 +270,9 @@ struct ual_event {
 struct ual_evd;
 struct ual_evd_attr {
     enum ual_stream stream;
-    uint32_t flags;      /* enum ual_evd_flags */
-    uint32_t size;       /* events, >= 1; the real one may be larger */
-    uint32_t threshold;  /* 0: none */
+    uint32_t flags;     /* enum ual_evd_flags */
+    uint32_t size;      /* events, >= 1; the real one may be larger */
+    uint32_t threshold; /* 0: none */
     struct ual_evd *aggregate;
 };
 /* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size. UAL_ERR_NOT_SUPPORTED: threshold,
@@ -273,7 +280,8 @@ struct ual_evd_attr {
 UAL_PUBLIC enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr,
                                           struct ual_evd **evd);
 UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: bound, waited on */
-UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);         /* -1 none; never read or written by the user */
+UAL_PUBLIC int ual_evd_fd(
+    const struct ual_evd *evd); /* -1 none; never read or written by the user */
 UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
 UAL_PUBLIC uint32_t ual_evd_size(const struct ual_evd *evd);
 /* Does anything feed it: an EP, a listen point; asynchronous streams always. Did it overflow? */
@@ -299,22 +307,22 @@ UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us
  * 5. Policy: endpoints and connections
  */
 enum ual_ep_state { /* values of IT-API's it_ep_state_rc_t */
-    UAL_EP_UNCONNECTED = 0,
-    UAL_EP_ACTIVE1,
-    UAL_EP_ACTIVE2,
-    UAL_EP_PASSIVE,
-    UAL_EP_CONNECTED,
-    UAL_EP_NONOPERATIONAL,
-    UAL_EP_PASSIVE_WAIT_REQUEST, /* socket conversion */
-    UAL_EP_STATE_COUNT
+                    UAL_EP_UNCONNECTED = 0,
+                    UAL_EP_ACTIVE1,
+                    UAL_EP_ACTIVE2,
+                    UAL_EP_PASSIVE,
+                    UAL_EP_CONNECTED,
+                    UAL_EP_NONOPERATIONAL,
+                    UAL_EP_PASSIVE_WAIT_REQUEST, /* socket conversion */
+                    UAL_EP_STATE_COUNT
 };
 
 struct ual_ep_attr {
     uint32_t max_send_wr, max_recv_wr;
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord;
-    uint32_t flags;        /* enum ri_qp_flags */
-    uint64_t max_payload;  /* octets of one Send; kept for the front end, checked by ual_post_* */
+    uint32_t flags;       /* enum ri_qp_flags */
+    uint64_t max_payload; /* octets of one Send; kept for the front end, checked by ual_post_* */
 };
 
 /* Read-only outside ual. state: enum ual_ep_state. */
@@ -345,7 +353,7 @@ UAL_PUBLIC enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_s
 struct ual_connect {
     const struct sockaddr *source; /* NULL any */
     const struct sockaddr *destination;
-    uint64_t timeout_us;           /* UINT64_MAX: the configured one */
+    uint64_t timeout_us; /* UINT64_MAX: the configured one */
     bool negotiate_depths;
     bool three_way;
     const void *private_data;
@@ -354,8 +362,9 @@ struct ual_connect {
 UAL_PUBLIC enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect);
 /* request: from a request event (passive) or an ACCEPT_ARRIVED message (active, three-way).
  * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. The request is used up on UAL_OK only. */
-UAL_PUBLIC enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle request, bool negotiate_depths,
-                                         const void *private_data, uint16_t private_data_length);
+UAL_PUBLIC enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle request,
+                                         bool negotiate_depths, const void *private_data,
+                                         uint16_t private_data_length);
 UAL_PUBLIC enum ual_status ual_reject(ual_handle request, const void *private_data,
                                       uint16_t private_data_length);
 UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data,
@@ -364,7 +373,8 @@ UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *priv
 struct ual_listen;
 UAL_PUBLIC enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
                                              const struct sockaddr *address, bool negotiate_depths,
-                                             struct sockaddr_storage *bound, struct ual_listen **listen);
+                                             struct sockaddr_storage *bound,
+                                             struct ual_listen **listen);
 UAL_PUBLIC enum ual_status ual_listen_free(struct ual_listen *listen);
 UAL_PUBLIC void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,
                                  ual_handle *evd, uint32_t *port);

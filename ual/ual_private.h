@@ -12,7 +12,7 @@
 /* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is full. */
 enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia);
 void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
-void ual_handle_forked(void);                    /* in the child: every lookup fails with UAL_ERR_DEAD */
+void ual_handle_forked(void); /* in the child: every lookup fails with UAL_ERR_DEAD */
 
 /* instance.c: the kal of this process, with ual's upcall table. Counted. */
 enum ual_status ual_instance_get(struct kal **kal);
@@ -48,8 +48,8 @@ void ual_lane_resume(struct ual_lane *lane);
 bool ual_lane_inside(const struct ual_lane *lane);
 
 /* The kal_upper half that lanes supply; lane_context is struct ual_lane. */
-enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
-                              struct ri_watch **watch);
+enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
+                              void *arg, struct ri_watch **watch);
 enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events);
 void ual_lane_unwatch(struct ri_watch *watch);
 void ual_lane_timer_set(void *lane_context, struct ri_timer *timer);
@@ -63,10 +63,10 @@ struct ual_ia {
     struct kal_rnic *rnic;
     struct ual_lane *lane;
     char *name;
-    pthread_mutex_t lock;      /* object lists and asynchronous EVDs; first in the lock order */
-    atomic_bool dead;          /* catastrophic */
+    pthread_mutex_t lock; /* object lists and asynchronous EVDs; first in the lock order */
+    atomic_bool dead;     /* catastrophic */
     struct ual_evd *affiliated, *unaffiliated;
-    struct ual_pz *pzs;        /* utlist doubly linked lists, for tear-down */
+    struct ual_pz *pzs; /* utlist doubly linked lists, for tear-down */
     struct ual_mr_record *mrs;
     struct ual_evd *evds;
     struct ual_ep_private *eps;
@@ -106,8 +106,8 @@ bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
 void ual_evd_purge(struct ual_evd *evd, ual_handle source);
 /* Make every waiter return UAL_ERR_ABORTED, and wait until none is left. */
 void ual_evd_abort(struct ual_evd *evd);
-void ual_evd_cq_fired(void *cq_context);                                 /* kal_upper.cq_event */
-void ual_evd_cq_error(void *cq_context, const struct ri_event *event);   /* kal_upper.cq_error */
+void ual_evd_cq_fired(void *cq_context);                               /* kal_upper.cq_event */
+void ual_evd_cq_error(void *cq_context, const struct ri_event *event); /* kal_upper.cq_error */
 
 /* ep_connect.c, listen.c, ia.c: the other upcalls */
 void ual_ep_qp_event(void *qp_context, const struct ri_event *event);

@@ -5,7 +5,11 @@
 #include <poll.h>
 #include <string.h>
 
-#define SIZE (1u << 20)
+#define ROUNDS 20u
+#define CHUNK  (256u << 10)
+#define SIZE  \
+    (ROUNDS * \
+     CHUNK) /* each round has a chunk of its own: no memory is written again after it was looked at */
 
 struct window {
     it_conn_qual_t qualifier;
@@ -30,7 +34,7 @@ static void play_target(const char *name, int fd)
     struct node node;
     struct buffer buffer;
     struct window window;
-    unsigned char pattern;
+    unsigned char round;
     it_event_t event;
 
     node_open(&node, name);
@@ -44,8 +48,8 @@ static void play_target(const char *name, int fd)
     event = expect(node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
     ok(it_ep_accept(node.ep, event.conn_req.cn_est_id, NULL, 0));
     expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    while (hear(fd, &pattern, 1)) { /* sleeps in recv */
-        char equal = filled_with(buffer.data, SIZE, pattern);
+    while (hear(fd, &round, 1)) { /* sleeps in recv */
+        char equal = filled_with(buffer.data + round * CHUNK, CHUNK, round + 1);
 
         tell(fd, &equal, 1);
     }
@@ -76,16 +80,18 @@ START_TEST(target_sleeps)
     here = buffer_make(&node, SIZE, EVERYTHING);
     peer_hear(&peer, &window, sizeof(window));
     connect_to(&node, &window);
-    for (unsigned char pattern = 1; pattern <= 20; pattern++) {
-        memset(here.data, pattern, SIZE);
-        one = segment(&here, 0, SIZE);
-        ok(it_post_rdma_write(node.ep, &one, 1, 1, BOTH, window.address, window.context));
+    for (unsigned char round = 0; round < ROUNDS; round++) {
+        it_rdma_addr_t there = window.address + round * CHUNK;
+
+        memset(here.data, round + 1, CHUNK);
+        one = segment(&here, 0, CHUNK);
+        ok(it_post_rdma_write(node.ep, &one, 1, 1, BOTH, there, window.context));
         expect_done(node.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 1, IT_DTO_SUCCESS);
-        memset(here.data, 0, SIZE);
-        ok(it_post_rdma_read(node.ep, &one, 1, 2, BOTH, window.address, window.context));
+        memset(here.data, 0, CHUNK);
+        ok(it_post_rdma_read(node.ep, &one, 1, 2, BOTH, there, window.context));
         expect_done(node.requests, IT_DTO_RDMA_READ_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-        ck_assert(filled_with(here.data, SIZE, pattern));
-        peer_tell(&peer, &pattern, 1);
+        ck_assert(filled_with(here.data, CHUNK, round + 1));
+        peer_tell(&peer, &round, 1);
         peer_hear(&peer, &equal, 1);
         ck_assert_int_eq(equal, 1);
     }

@@ -179,7 +179,7 @@ START_TEST(several_waiters_of_completions)
     for (int i = 0; i < MESSAGES; i++)
         ok(it_post_recv(pair.b.ep, &one, 1, (it_dto_cookie_t)i, BOTH));
     for (int i = 0; i < THREADS; i++)
-        start(&waiters[i], pair.b.receives, IT_TIMEOUT_INFINITE, MESSAGES);
+        start(&waiters[i], pair.b.receives, IT_TIMEOUT_INFINITE, MESSAGES + 1);
     one = segment(&a, 0, 64);
     for (int i = 0; i < MESSAGES; i++) {
         ok(it_post_send(pair.a.ep, &one, 1, (it_dto_cookie_t)i, BOTH));

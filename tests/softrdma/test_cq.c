@@ -83,6 +83,15 @@ static void end_qp(struct qp *qp)
     wq_close(&qp->rq);
 }
 
+static void expect_full(struct wq *wq)
+{
+    struct wqe *wqe;
+
+    spinlock_lock(&wq->posting);
+    ck_assert_int_eq(wq_take(wq, NULL, 0, 0, &wqe), RI_ERR_QUEUE_FULL);
+    spinlock_unlock(&wq->posting);
+}
+
 static struct wqe *post(struct wq *wq, uint64_t cookie, uint16_t flags)
 {
     struct wqe *wqe;
@@ -223,7 +232,6 @@ END_TEST
 START_TEST(slots_come_free_by_polling)
 {
     struct cq *cq = new_cq(8);
-    struct wqe *wqe;
     struct qp qp;
 
     new_qp(&qp, cq, cq, 3);
@@ -231,11 +239,11 @@ START_TEST(slots_come_free_by_polling)
     complete(&qp, &qp.sq, 2, 0, 0, RI_WC_SUCCESS);
     expect_nothing(cq);
     complete_send(&qp, 3);
-    ck_assert_int_eq(wq_take(&qp.sq, NULL, 0, 0, &wqe), RI_ERR_QUEUE_FULL);
+    expect_full(&qp.sq);
     expect(cq, 3);
     for (uint64_t i = 4; i < 7; i++)
         post(&qp.sq, i, 0);
-    ck_assert_int_eq(wq_take(&qp.sq, NULL, 0, 0, &wqe), RI_ERR_QUEUE_FULL);
+    expect_full(&qp.sq);
     end_qp(&qp);
     ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
 }
