@@ -140,7 +140,8 @@ struct kal_rnic;
 /* Open an interface by its name. Each open is independent. */
 enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
                               struct kal_rnic **rnic);
-/* Close. KAL_ERR_BUSY: objects remain. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and
+/* Close. KAL_ERR_BUSY: objects remain; undecided requests and listeners are such. Lane contexts must live until it
+ * has succeeded: kal and the provider give their descriptors and timers back there. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and
  * call again (kal_rnic_option(rnic, "close_timeout") is the bound), or force. */
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic); /* fixed at open. Lane. */
@@ -162,6 +163,8 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
 /* ------------------------------------------------------------------------------------------------
  * Objects: the operation of the same name in rnicpi.h plus accounts, pinning. The object returned is the
  * provider's; it is destroyed by the call here only. `rnic` is the one that it was made on.
+ * kal_qp_modify and kal_qp_query are of kind Lane, and so is kal_qp_destroy, but about another QP than that of
+ * an upcall that is running. kal_region_modify changes access and PD; address and length stay.
  */
 enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd);
 enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd);
@@ -222,6 +225,7 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
 enum kal_status kal_confirm(struct kal_connection *connection,
                             const struct ri_connect_param *param);
+/* No event follows, and the connection still has to be destroyed; the refusal reaches the peer without it. */
 enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
                            uint16_t private_data_length);
 /* Orderly close of an established connection; the end is told as above. */

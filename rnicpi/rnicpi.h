@@ -730,8 +730,8 @@ struct ri_host {
     void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format,
                 va_list args);
 
-    /* Pin or unpin the pages of a range for DMA. Overlapping ranges nest. Providers without
-     * RI_FEATURE_DMA do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota. May block. */
+    /* Pin or unpin pages for DMA beside those of regions: the host pins regions itself, before mr_register, where
+     * the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota. May block. */
     enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);
     void (*unpin)(const struct ri_host *host, void *addr, uint64_t length);
 
@@ -758,8 +758,8 @@ struct ri_host {
                     const struct iovec *iov, int iov_count);
 
     /*
-     * Upcalls. They may come from progress, post and watch callbacks, with no provider lock held. They may
-     * post work and arm; they may not destroy the object that they are about. A destroy call waits
+     * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify, watch callbacks
+     * and timers, with no provider lock held that the upper side could want. They may post work and arm; they may not destroy the object that they are about. A destroy call waits
      * for upcalls about its object that run in other threads, so none arrives after it returned.
      */
     void (*cq_event)(const struct ri_host *host,
@@ -818,7 +818,7 @@ struct ri_privileged_ops {
     uint16_t abi_major, abi_minor;
 
     /* Report every device through `found`, also those that cannot be used, with the reason. RI_OK also
-     * when there is none. [kal | serial(provider) | may block] */
+     * when there is none. Of the host only `option` and `log` may be used. [kal | serial(provider) | may block] */
     enum ri_status (*enumerate)(const struct ri_host *host, ri_found_fn found, void *arg);
 
     /* Open an RNIC. RI_ERR_INVALID_ARGUMENT: no such device; PERMISSION; NO_RESOURCES; DEVICE.
@@ -834,7 +834,8 @@ struct ri_privileged_ops {
     enum ri_status (*query_port)(struct ri_rnic *rnic,
                                  struct ri_port_attr *attr); /* [kal | any | may block] */
 
-    /* Lane `index` (0 .. lanes-1), made once before its first use, gone with close. [kal | serial(rnic) | no] */
+    /* Lane `index` (0 .. lanes-1), opened once before its first use, gone with close. A second open of the same
+     * index is the caller's error. Its context serves watches and timers until close returned RI_OK. [kal | serial(rnic) | no] */
     enum ri_status (*lane_open)(struct ri_rnic *rnic, uint32_t index, void *context,
                                 struct ri_lane **lane);
 
@@ -852,7 +853,7 @@ struct ri_privileged_ops {
     /*
      * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
      * modify: transitions of RDMAC 6.2; RI_ERR_INVALID_STATE otherwise. To RTS with RI_QPM_HANDOVER (set B).
-     * To CLOSING: orderly close: posted requests that started go out, FIN, input is drained to the peer's FIN,
+     * To CLOSING: orderly close: what was cut into segments goes out (a message may end early there), FIN, input is drained to the peer's FIN,
      * bounded by option close_timeout; RI_EVENT_LLP_CLOSED follows (INVALID_STATE unless RTS). To ERROR:
      * abortive close. To TERMINATE: Terminate 0x0000, then close. To IDLE: from ERROR, or from IDLE; outstanding
      * requests are flushed first. The outcome of a connection is one event of the "ended" group.
@@ -897,7 +898,7 @@ struct ri_privileged_ops {
      * Connection verbs, set A. All are asynchronous: an error return means that nothing was started and
      * no event follows; RI_OK is followed by exactly one connection_event of the fitting kind (except
      * disconnect before establishment, which ends silently). A request that came by connection_request
-     * is one connection: accept, reject or destroy it. qp may be NULL where the caller attaches a QP later.
+     * is one connection: accept it or reject it, and destroy it in any case. qp may be NULL where the caller attaches a QP later.
      * [kal | any | no]
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
