@@ -49,6 +49,7 @@ void it_interface_list(it_interface_t *interfaces, size_t *num_interfaces, size_
                                0 };
     CANCEL_OFF();
 
+    ual_keep();
     ual_interface_list(list_one, &listing); /* a failure was logged and leaves the list empty */
     if (num_interfaces)
         *num_interfaces = listing.written;
@@ -75,6 +76,7 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
     enum ual_status status;
     CANCEL_OFF();
 
+    ual_keep();
     if (!name || !ia_handle)
         return IT_ERR_FAULT;
     if (version != IT_SUCCESS)

@@ -100,6 +100,7 @@ it_status_t itx_config_write(itx_line_fn fn, void *arg)
 {
     CANCEL_OFF();
 
+    ual_keep();
     if (!fn)
         return IT_ERR_FAULT;
     return itapi_status(ual_config_write(fn, arg));
@@ -111,6 +112,7 @@ it_status_t itx_config_source(const char **path)
     enum ual_status status;
     CANCEL_OFF();
 
+    ual_keep();
     if (!path)
         return IT_ERR_FAULT;
     status = ual_config_source(text, sizeof(text));
@@ -161,6 +163,7 @@ it_status_t itx_provider_why(itx_report_fn fn, void *arg)
     struct provider_receiver receiver = { fn, arg };
     CANCEL_OFF();
 
+    ual_keep();
     return fn ? itapi_status(ual_provider_list(tell_provider, &receiver)) : IT_ERR_FAULT;
 }
 
@@ -189,6 +192,7 @@ it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg)
     struct interface_receiver receiver = { fn, arg };
     CANCEL_OFF();
 
+    ual_keep();
     return fn ? itapi_status(ual_interface_list(tell_interface, &receiver)) : IT_ERR_FAULT;
 }
 

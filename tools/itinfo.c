@@ -122,10 +122,15 @@ static bool wanted(const char *name, char *const *names)
 static bool collect(struct findings *findings, char *const *names)
 {
     size_t kept = 0;
+    it_status_t status = itx_interface_why(add_interface, findings);
 
-    if (itx_interface_why(add_interface, findings) != IT_SUCCESS ||
-        itx_provider_why(add_provider, findings) != IT_SUCCESS || findings->failed) {
-        tool_error("cannot ask for interfaces: out of memory");
+    if (status == IT_SUCCESS)
+        status = itx_provider_why(add_provider, findings);
+    if (status != IT_SUCCESS || findings->failed) {
+        tool_error("cannot ask for interfaces: %s",
+                   status == IT_SUCCESS || status == IT_ERR_RESOURCES
+                       ? "out of memory"
+                       : "the configuration cannot be used; the line above says why");
         return false;
     }
     if (itx_config_source(&findings->config) != IT_SUCCESS)

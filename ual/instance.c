@@ -38,3 +38,14 @@ void ual_instance_put(struct kal *kal)
 {
     kal_put(kal);
 }
+
+void ual_keep(void)
+{
+    static _Atomic(struct kal *) kept;
+    struct kal *none = NULL, *kal;
+
+    if (atomic_load(&kept) || ual_instance_get(&kal) != UAL_OK)
+        return;
+    if (!atomic_compare_exchange_strong(&kept, &none, kal))
+        ual_instance_put(kal);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: RDMAC states, control, completion of work.
+ * Queue pair: RDMAC states, completion of work, ends, create and destroy, posts. Transitions by modify: qp_modify.c.
  *
  *   IDLE --- hand-over ---> RTS --- modify CLOSING ---> CLOSING --- both FINs or bound ---> ERROR
  *                            |--- local or remote error ---> TERMINATE (Terminate is sent) ---> ERROR
@@ -18,10 +18,8 @@
 #include "softrdma.h"
 #include "terminate.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 /* --- completion --- */
 
@@ -163,7 +161,7 @@ static bool take_news(struct qp *qp, struct ri_event *event)
 }
 
 /* By one thread at a time, so that nothing is told out of order; who finds another at it leaves: that one looks again. */
-static void tell(struct qp *qp)
+void qp_tell(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
     struct ri_event event;
@@ -191,7 +189,7 @@ void qp_settle(struct qp *qp)
     if (cq_has_news(qp->recv_cq))
         cq_settle(qp->recv_cq);
     if (atomic_load_explicit(&qp->news, memory_order_acquire))
-        tell(qp);
+        qp_tell(qp);
 }
 
 /* --- leaving RTS --- */
@@ -350,7 +348,7 @@ uncount:
 }
 
 /* The stream goes on without the QP. Inside tx. */
-static void let_go(struct qp *qp)
+void qp_let_go(struct qp *qp)
 {
     struct stream *stream = qp->stream;
 
@@ -388,7 +386,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     while (atomic_load(&qp->upcalls))
         sched_yield();
     tx_enter(qp);
-    let_go(qp);
+    qp_let_go(qp);
     atomic_fetch_sub(&qp->send_cq->users, 1);
     atomic_fetch_sub(&qp->recv_cq->users, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
@@ -398,321 +396,6 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     lane->qp_graves = qp;
     atomic_fetch_add(&lane->version, 1);
     spinlock_unlock(&lane->lock);
-    return RI_OK;
-}
-
-/* --- modify --- */
-
-/* A stream is made, or a reason why not. Inside tx. */
-static enum ri_status check_handover(const struct qp *qp, const struct ri_llp_handover *handover)
-{
-    const struct ri_rnic_attr *limits = &qp->rnic->attr;
-
-    if (qp_state(qp) != RI_QPS_IDLE || qp->stream)
-        return RI_ERR_INVALID_STATE;
-    if (handover->markers_transmit || handover->markers_receive)
-        return RI_ERR_NOT_SUPPORTED;
-    if (handover->ird > limits->max_ird || handover->ord > limits->max_ord ||
-        handover->bytes_read_length > RX_RING_OCTETS)
-        return RI_ERR_LIMIT;
-    return RI_OK;
-}
-
-static enum ri_status watch_stream(struct qp *qp, struct stream *stream, int fd)
-{
-    const struct ri_host *host = qp->rnic->host;
-
-    return host->watch(host, qp->rnic->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready,
-                       stream, &stream->watch);
-}
-
-static void keep_open(struct stream *stream, bool reset)
-{
-    (void)stream;
-    (void)reset;
-}
-static const struct llp_ops llp_none = { .close = keep_open };
-
-/* A stream whose start failed: the descriptor stays the caller's. */
-static void unmake_stream(struct stream *stream)
-{
-    spinlock_lock(&stream->rx);
-    stream->llp = &llp_none;
-    stream_abort(stream, false);
-    spinlock_unlock(&stream->rx);
-    stream_release(stream);
-}
-
-/* The octets of a Terminate with code only are the whole connection: refuse. Inside tx. */
-static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover,
-                             const struct llp_ops *llp)
-{
-    struct stream *stream;
-    size_t length = 0;
-    uint8_t *tail;
-    enum ri_status status = stream_open(qp->rnic, NULL, handover, llp, &stream);
-
-    if (status != RI_OK)
-        return status;
-    status = watch_stream(qp, stream, handover->fd);
-    if (status != RI_OK) {
-        unmake_stream(stream);
-        return status;
-    }
-    qp->crc = handover->crc;
-    spinlock_lock(&qp->state_lock);
-    qp->terminate_length = (uint32_t)terminate_build(qp->terminate, handover->refuse_code, NULL);
-    qp->terminate_sent = handover->refuse_code;
-    spinlock_unlock(&qp->state_lock);
-    tail = tx_terminate_fpdu(qp, &length);
-    spinlock_lock(&stream->rx);
-    stream_begin_close(stream, tail, length, false);
-    spinlock_unlock(&stream->rx);
-    stream_release(stream);
-    qp->stopped = true;
-    atomic_store(&qp->state, RI_QPS_ERROR);
-    return RI_OK;
-}
-
-/* The first pass takes octets that came with the hand-over, and makes the stream hot. Inside tx. */
-static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover,
-                            const struct llp_ops *llp)
-{
-    const struct ri_host *host = qp->rnic->host;
-    struct lane *lane = qp->rnic->lane;
-    struct stream *stream;
-    enum ri_status status;
-
-    qp->ird = handover->ird;
-    qp->ord = handover->ord;
-    status = tx_open(qp);
-    if (status == RI_OK)
-        status = stream_open(qp->rnic, qp, handover, llp, &stream);
-    if (status != RI_OK)
-        return status;
-    qp->stream = stream;
-    status = tx_start(qp, handover);
-    if (status == RI_OK)
-        status = watch_stream(qp, stream, handover->fd);
-    if (status != RI_OK) {
-        qp->stream = NULL;
-        unmake_stream(stream);
-        return status;
-    }
-    qp->expect_send_msn = qp->expect_read_msn = 1;
-    qp->message_open = false;
-    qp->rtr_await = handover->rtr_await;
-    if (qp->rtr_await) {
-        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
-        host->timer_set(host, lane->base.context, &stream->timer);
-    }
-    spinlock_lock(&qp->state_lock);
-    qp->told = qp->lost = qp->terminate_wanted = false;
-    qp->terminate_sent = qp->terminate_received = 0;
-    qp->terminate_length = 0;
-    atomic_store(&qp->state, RI_QPS_RTS);
-    spinlock_unlock(&qp->state_lock);
-    lane_call(stream);
-    return RI_OK;
-}
-
-enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
-                        const struct llp_ops *llp)
-{
-    enum ri_status status;
-
-    tx_enter(qp);
-    status = check_handover(qp, handover);
-    if (status == RI_OK)
-        status = handover->refuse_code ? refuse(qp, handover, llp) : begin(qp, handover, llp);
-    tx_leave(qp);
-    if (status == RI_OK)
-        tx_kick(qp);
-    return status;
-}
-
-/* From CLOSING: the peer gets a RST, now. */
-static void cut(struct qp *qp)
-{
-    tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_CLOSING) {
-        struct stream *stream = qp->stream;
-
-        qp->lost = true;
-        if (!qp->stopped)
-            tx_stop(qp);
-        spinlock_lock(&stream->rx);
-        stream_abort(stream, true);
-        spinlock_unlock(&stream->rx);
-        qp_closed(qp, "aborted by the consumer");
-    }
-    tx_leave(qp);
-    tx_kick(qp);
-}
-
-/* From IDLE: what was posted is flushed. */
-static void stop_idle(struct qp *qp)
-{
-    tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_IDLE) {
-        qp->stopped = true;
-        atomic_store(&qp->state, RI_QPS_ERROR);
-    }
-    tx_leave(qp);
-    tx_kick(qp);
-}
-
-static enum ri_status to_error(struct qp *qp)
-{
-    static const struct qp_end end = { .event = RI_EVENT_LLP_RESET,
-                                       .state = RI_QPS_ERROR,
-                                       .lost = true,
-                                       .detail = "aborted by the consumer" };
-
-    if (qp_state(qp) == RI_QPS_IDLE)
-        stop_idle(qp);
-    if (!qp_end(qp, &end) && qp_state(qp) == RI_QPS_CLOSING)
-        cut(qp);
-    return RI_OK;
-}
-
-/* From here on posts are refused; those before are flushed. Inside tx. */
-static void rest(struct qp *qp)
-{
-    qp->stopped = false;
-    atomic_store(&qp->ord_out, atomic_load(&qp->ord_in));
-    atomic_store(&qp->ird_out, atomic_load(&qp->ird_in));
-    spinlock_lock(&qp->sq.posting);
-    atomic_store(&qp->state, RI_QPS_IDLE);
-    spinlock_unlock(&qp->sq.posting);
-    qp_flush(qp, &qp->sq);
-    qp_retire(qp, &qp->sq);
-}
-
-static enum ri_status to_idle(struct qp *qp)
-{
-    enum ri_status status = RI_ERR_INVALID_STATE;
-
-    if (qp_state(qp) ==
-        RI_QPS_IDLE) /* receives were posted perhaps: they complete flushed, as anywhere */
-        stop_idle(qp);
-    tx_kick(qp);
-    lane_wait_pass(qp->rnic->lane);
-    tell(qp); /* of the connection that ends here, not later */
-    tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_ERROR) {
-        let_go(qp);
-        rest(qp);
-        status = RI_OK;
-    }
-    tx_leave(qp);
-    return status;
-}
-
-static enum ri_status to_closing(struct qp *qp)
-{
-    const struct qp_end end = { .state = RI_QPS_CLOSING };
-
-    return qp_end(qp, &end) ? RI_OK : RI_ERR_INVALID_STATE;
-}
-
-static enum ri_status to_terminate(struct qp *qp)
-{
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate = payload };
-
-    end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
-    return qp_end(qp, &end) ? RI_OK : RI_ERR_INVALID_STATE;
-}
-
-static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *modify)
-{
-    switch (modify->state) {
-    case RI_QPS_RTS:
-        if (!(modify->mask & RI_QPM_HANDOVER))
-            return RI_ERR_INVALID_ARGUMENT;
-        llp_tcp_prepare(modify->handover->fd, &qp->rnic->options);
-        return qp_start(qp, modify->handover, &llp_tcp);
-    case RI_QPS_CLOSING: return to_closing(qp);
-    case RI_QPS_TERMINATE: return to_terminate(qp);
-    case RI_QPS_ERROR: return to_error(qp);
-    case RI_QPS_IDLE: return to_idle(qp);
-    }
-    return RI_ERR_INVALID_ARGUMENT;
-}
-
-enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-    const uint32_t built = RI_QPM_STATE | RI_QPM_HANDOVER | RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS;
-    enum ri_status status = RI_OK;
-
-    if (modify->mask & ~built)
-        return RI_ERR_NOT_SUPPORTED;
-    if ((modify->mask & (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS)) && qp_state(qp) != RI_QPS_IDLE)
-        return RI_ERR_INVALID_STATE;
-    if ((modify->mask & RI_QPM_ORD && modify->ord > qp->rnic->attr.max_ord) ||
-        (modify->mask & RI_QPM_IRD && modify->ird > qp->rnic->attr.max_ird))
-        return RI_ERR_LIMIT;
-    if (modify->mask & RI_QPM_ORD)
-        qp->ord = modify->ord;
-    if (modify->mask & RI_QPM_IRD)
-        qp->ird = modify->ird;
-    if (modify->mask & RI_QPM_FLAGS)
-        qp->flags = modify->flags;
-    if (modify->mask & RI_QPM_STATE)
-        status = change_state(qp, modify);
-    qp_settle(qp);
-    return status;
-}
-
-enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-
-    spinlock_lock(&qp->state_lock);
-    *info = (struct ri_qp_info){
-        .size = sizeof(*info),
-        .state = qp_state(qp),
-        .qpn = qp->qpn,
-        .max_send_wr = qp->sq.depth,
-        .max_recv_wr = qp->rq.depth,
-        .max_send_sge = qp->sq.max_sge,
-        .max_recv_sge = qp->rq.max_sge,
-        .max_read_sge = qp->max_read_sge,
-        .max_write_sge = qp->max_write_sge,
-        .ird = qp->ird,
-        .ord = qp->ord,
-        .flags = qp->flags,
-        .holding = atomic_load(&qp->holding),
-        .terminate_sent = qp->terminate_sent,
-        .terminate_received = qp->terminate_received,
-        .terminate_length = qp->terminate_length,
-    };
-    if (qp->terminate_length)
-        memcpy(info->terminate, qp->terminate, qp->terminate_length);
-    spinlock_unlock(&qp->state_lock);
-    return RI_OK;
-}
-
-enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
-                                    size_t *count)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-    const char *const all[] = { "messages sent", "octets sent", "messages received",
-                                "octets received" };
-    const uint64_t now[] = { qp->sent_messages, qp->sent_octets, qp->received_messages,
-                             qp->received_octets };
-    const size_t total = sizeof(now) / sizeof(now[0]);
-
-    for (size_t i = 0; i < total && i < *count; i++) {
-        names[i] = all[i];
-        values[i] = now[i];
-    }
-    *count = total;
     return RI_OK;
 }
 
@@ -760,7 +443,8 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
     bool hold = false;
 
     spinlock_lock(&qp->sq.posting);
-    status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK; /* here: see rest() */
+    /* here: see rest() in qp_modify.c */
+    status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
     for (; wr && status == RI_OK; wr = status == RI_OK ? wr->next : wr) {
         status = append_send(qp, wr);
         hold = wr->flags & RI_WR_COALESCE;

@@ -3,8 +3,9 @@
  * What the rooms of softrdma share: objects, locks, who may call whom.
  *
  *   provider  RNIC, PD, options        stag   regions and the check of every access
- *   cq wq     rings                    qp     states, control, completion of work
- *   tx        work -> FPDUs -> socket  rx     socket -> FPDUs -> memory, completions
+ *   cq wq     rings                    qp     states, completion of work, posts; qp_modify: hand-over, transitions
+ *   tx        work -> FPDUs -> socket  fpdu   the batch and what fills it; tx_control: start, stop, detach
+ *   rx        socket -> FPDUs -> memory, completions
  *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
@@ -417,13 +418,17 @@ void qp_note_established(struct qp *qp);
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
 void qp_settle(struct qp *qp);
+/* The telling alone. No lock held. */
+void qp_tell(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 void qp_free(struct qp *qp);
+/* The stream goes on without the QP. Inside tx. */
+void qp_let_go(struct qp *qp);
 /* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
 enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);
 
-/* tx.c */
+/* tx.c, tx_control.c */
 enum ri_status tx_open(struct qp *qp);
 void tx_close(struct qp *qp);
 enum ri_status tx_start(struct qp *qp,

@@ -9,12 +9,6 @@
  * Nobody stays inside for ever: after TX_ROUNDS batches the rest is left to the lane. Control verbs come in alone (tx_enter),
  * so that what they change does not change under somebody's feet.
  *
- * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers and small
- * payload), the consumer's memory (large payload of Sends and Writes) and the bounce buffer (Read Response payload, copied
- * and summed in one pass because its source may legally change meanwhile). A new batch is built when the last one is
- * in the socket. A request is complete when the socket took its last octet. Memory of the consumer is named by a batch only
- * while it is registered: deregistering copies what is still to go (tx_detach).
- *
  * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read Responses and requests, which
  * take turns at being first. A message that was begun is finished before anything else is sent: some receivers take
  * no segments of another message in between. A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
@@ -23,6 +17,7 @@
 #include <config.h>
 #endif
 
+#include "fpdu.h"
 #include "mpa.h"
 #include "rdmap.h"
 #include "softrdma.h"
@@ -31,166 +26,7 @@
 #include "base/crc32c.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define SEGMENT_ARENA (MPA_HDR_LEN + DDP_HDR_MAX + TX_COPY_OCTETS + MPA_TRAILER_MAX)
-
-/* --- batch --- */
-
-enum ri_status tx_open(struct qp *qp)
-{
-    struct tx_batch *batch = &qp->batch;
-
-    if (!batch->iov)
-        batch->iov = malloc(TX_IOV * sizeof(*batch->iov));
-    if (!batch->arena)
-        batch->arena = malloc(TX_ARENA_OCTETS);
-    if (!batch->bounce && qp->ird)
-        batch->bounce = malloc(TX_BOUNCE_OCTETS);
-    return batch->iov && batch->arena && (batch->bounce || !qp->ird) ? RI_OK : RI_ERR_NO_RESOURCES;
-}
-
-void tx_close(struct qp *qp)
-{
-    free(qp->batch.iov);
-    free(qp->batch.arena);
-    free(qp->batch.bounce);
-    free(qp->batch.own);
-}
-
-static void batch_reset(struct tx_batch *batch)
-{
-    batch->count = batch->first = 0;
-    batch->octets = 0;
-    batch->arena_used = batch->bounce_used = 0;
-    if (batch->own) {
-        free(batch->own);
-        batch->own = NULL;
-    }
-}
-
-/* Room for one more segment of any shape? */
-static bool batch_room(const struct qp *qp)
-{
-    const struct tx_batch *batch = &qp->batch;
-
-    return batch->octets < TX_BATCH_OCTETS && batch->count + MAX_SGE + 3 <= TX_IOV &&
-           batch->arena_used + SEGMENT_ARENA <= TX_ARENA_OCTETS;
-}
-
-static void batch_add(struct tx_batch *batch, void *octets, size_t length)
-{
-    struct iovec *last = batch->count ? &batch->iov[batch->count - 1] : NULL;
-
-    if (!length)
-        return;
-    batch->octets += length;
-    if (last && (uint8_t *)last->iov_base + last->iov_len == octets)
-        last->iov_len += length;
-    else
-        batch->iov[batch->count++] = (struct iovec){ octets, length };
-}
-
-/* --- one FPDU --- */
-
-struct fpdu {
-    uint8_t *start; /* in the arena, at ULPDU_Length */
-    uint32_t ulpdu; /* octets */
-    uint32_t crc;
-};
-
-/* Where the DDP header goes. */
-static uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu, uint32_t ulpdu_octets)
-{
-    fpdu->start = qp->batch.arena + qp->batch.arena_used;
-    fpdu->ulpdu = ulpdu_octets;
-    mpa_put_len(fpdu->start, ulpdu_octets);
-    return fpdu->start + MPA_HDR_LEN;
-}
-
-/* The arena holds the FPDU's first `octets`: sum them and put them into the batch. */
-static void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
-{
-    fpdu->crc = qp->crc ? crc32c(0, fpdu->start, octets) : 0;
-    batch_add(&qp->batch, fpdu->start, octets);
-    qp->batch.arena_used += octets;
-}
-
-static void fpdu_end(struct qp *qp, struct fpdu *fpdu)
-{
-    uint8_t *trailer = qp->batch.arena + qp->batch.arena_used;
-    uint32_t octets = mpa_put_trailer(trailer, fpdu->ulpdu, fpdu->crc, qp->crc);
-
-    batch_add(&qp->batch, trailer, octets);
-    qp->batch.arena_used += octets;
-    qp->position += mpa_fpdu_len(fpdu->ulpdu);
-}
-
-/* An FPDU whose ULPDU is all in `ulpdu`. */
-static void send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
-{
-    struct fpdu fpdu;
-
-    memcpy(fpdu_begin(qp, &fpdu, octets), ulpdu, octets);
-    fpdu_head(qp, &fpdu, MPA_HDR_LEN + octets);
-    fpdu_end(qp, &fpdu);
-}
-
-/* --- payload of requests: a cursor over the elements of the message under way --- */
-
-/* Addresses in the elements were replaced by pointers when the message began. */
-static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
-{
-    while (octets) {
-        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
-        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
-
-        memcpy(to, (const uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset, part);
-        to += part;
-        octets -= part;
-        qp->cursor_offset += part;
-        if (qp->cursor_offset == sge->length) {
-            qp->cursor_sge++;
-            qp->cursor_offset = 0;
-        }
-    }
-}
-
-static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
-                              uint32_t octets)
-{
-    while (octets) {
-        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
-        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
-        uint8_t *from = (uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset;
-
-        if (qp->crc)
-            fpdu->crc = crc32c(fpdu->crc, from, part);
-        batch_add(&qp->batch, from, part);
-        octets -= part;
-        qp->cursor_offset += part;
-        if (qp->cursor_offset == sge->length) {
-            qp->cursor_sge++;
-            qp->cursor_offset = 0;
-        }
-    }
-}
-
-static void send_payload_segment(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
-                                 uint32_t header, uint32_t octets)
-{
-    uint32_t head = MPA_HDR_LEN + header;
-
-    if (octets <= TX_COPY_OCTETS) {
-        payload_copy(qp, wqe, fpdu->start + head, octets);
-        fpdu_head(qp, fpdu, head + octets);
-    } else {
-        fpdu_head(qp, fpdu, head);
-        payload_reference(qp, wqe, fpdu, octets);
-    }
-    fpdu_end(qp, fpdu);
-}
 
 /* --- requests --- */
 
@@ -210,7 +46,7 @@ static bool send_segment(struct qp *qp, const struct wqe *wqe)
     ddp_put_untagged(header, last,
                      rdmap_ctrl(wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND), 0,
                      DDP_QN_SEND, qp->send_msn, (uint32_t)qp->message_offset);
-    send_payload_segment(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
+    fpdu_send_payload(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
     qp->message_offset += octets;
     qp->send_msn += last;
     return last;
@@ -226,7 +62,7 @@ static bool write_segment(struct qp *qp, const struct wqe *wqe)
 
     ddp_put_tagged(header, last, rdmap_ctrl(RDMAP_WRITE), wqe->rkey,
                    wqe->remote_addr + qp->message_offset);
-    send_payload_segment(qp, wqe, &fpdu, DDP_TAGGED_LEN, octets);
+    fpdu_send_payload(qp, wqe, &fpdu, DDP_TAGGED_LEN, octets);
     qp->message_offset += octets;
     return last;
 }
@@ -249,7 +85,7 @@ static void send_read_request(struct qp *qp, const struct outstanding_read *reco
     atomic_store_explicit(&qp->ord_in, in + 1, memory_order_release);
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, qp->read_msn++, 0);
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
-    send_short(qp, ulpdu, sizeof(ulpdu));
+    fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
 }
 
 static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
@@ -509,23 +345,15 @@ static void build_rtr(struct qp *qp)
     case RI_RTR_READ: send_read_request(qp, &record, &nothing); break;
     case RI_RTR_SEND:
         ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->send_msn++, 0);
-        send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
+        fpdu_send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
         break;
     case RI_RTR_WRITE:
         ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), 0, 0);
-        send_short(qp, ulpdu, DDP_TAGGED_LEN);
+        fpdu_send_short(qp, ulpdu, DDP_TAGGED_LEN);
         break;
     default: break;
     }
     qp->rtr_to_send = RI_RTR_NONE;
-}
-
-/* The path may change: looked at from time to time. */
-static void learn_mulpdu(struct qp *qp)
-{
-    qp->mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
-                                            : mpa_mulpdu(qp->stream->llp->emss(qp->stream), false);
-    qp->learn_at = qp->position + MULPDU_OCTETS;
 }
 
 /* Responses and requests by turns: of batches, and of messages that take several. What was begun goes on first. */
@@ -563,7 +391,7 @@ static bool build(struct qp *qp)
 {
     batch_reset(&qp->batch);
     if (qp->position >= qp->learn_at)
-        learn_mulpdu(qp);
+        fpdu_learn_mulpdu(qp);
     if (qp->rtr_to_send)
         build_rtr(qp);
     if (atomic_load_explicit(&qp->holding, memory_order_acquire))
@@ -574,40 +402,6 @@ static bool build(struct qp *qp)
     else
         build_requests(qp, false);
     return qp->batch.octets != 0;
-}
-
-/* --- start --- */
-
-static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handover *handover)
-{
-    size_t length = handover->last_message_length;
-
-    if (!length)
-        return RI_OK;
-    qp->batch.own = malloc(length);
-    if (!qp->batch.own)
-        return RI_ERR_NO_RESOURCES;
-    memcpy(qp->batch.own, handover->last_message, length);
-    batch_add(&qp->batch, qp->batch.own, length);
-    qp->position = length;
-    return RI_OK;
-}
-
-enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
-{
-    batch_reset(&qp->batch);
-    qp->crc = handover->crc;
-    qp->send_msn = qp->read_msn = 1;
-    qp->position = qp->accepted = 0;
-    qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
-    atomic_store(&qp->tx_error, 0);
-    qp->sq_sent = atomic_load(&qp->sq.next);
-    atomic_store(&qp->holding, !handover->initiator);
-    qp->rtr_to_send = RI_RTR_NONE;
-    if (handover->initiator)
-        qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
-    learn_mulpdu(qp);
-    return add_last_message(qp, handover);
 }
 
 /* --- the socket --- */
@@ -625,22 +419,6 @@ static void finish_accepted(struct qp *qp)
         if (wqe->opcode != RI_WR_RDMA_READ)
             wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
         qp->sq_sent++;
-    }
-}
-
-static void batch_advance(struct tx_batch *batch, size_t sent)
-{
-    batch->octets -= sent;
-    while (sent) {
-        struct iovec *iov = &batch->iov[batch->first];
-
-        if (sent < iov->iov_len) {
-            iov->iov_base = (uint8_t *)iov->iov_base + sent;
-            iov->iov_len -= sent;
-            return;
-        }
-        sent -= iov->iov_len;
-        batch->first++;
     }
 }
 
@@ -666,143 +444,6 @@ static bool transmit(struct qp *qp)
     }
     stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
     return sent > 0 && (size_t)sent == wanted;
-}
-
-/* --- stop --- */
-
-uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
-{
-    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->terminate_length;
-    uint8_t *fpdu = malloc(mpa_fpdu_len(ulpdu));
-    uint32_t head = MPA_HDR_LEN + ulpdu;
-
-    *length = 0;
-    if (!fpdu)
-        return NULL;
-    mpa_put_len(fpdu, ulpdu);
-    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
-                     0);
-    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
-    *length = head +
-              mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
-    return fpdu;
-}
-
-uint8_t *tx_take_tail(struct qp *qp, size_t *length)
-{
-    struct tx_batch *batch = &qp->batch;
-    size_t last = 0, used = 0;
-    uint8_t *terminate = qp->terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
-    uint8_t *tail = batch->octets + last ? malloc(batch->octets + last) : NULL;
-
-    if (tail) {
-        for (uint32_t i = batch->first; i < batch->count; i++) {
-            memcpy(tail + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
-            used += batch->iov[i].iov_len;
-        }
-        if (terminate)
-            memcpy(tail + used, terminate, last);
-        used += last;
-    }
-    free(terminate);
-    batch_reset(batch);
-    *length = used;
-    return tail;
-}
-
-void tx_stop(struct qp *qp)
-{
-    struct stream *stream = qp->stream;
-    enum ri_qp_state state = qp_state(qp);
-    size_t length = 0;
-    uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
-
-    spinlock_lock(&stream->rx);
-    if (stream->state != STREAM_OPEN)
-        free(tail);
-    else if (qp->lost)
-        stream_abort(stream, true);
-    else
-        stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
-    if (state == RI_QPS_TERMINATE)
-        atomic_store(&qp->state, RI_QPS_ERROR);
-    qp_flush(qp, &qp->sq);
-    qp_flush(qp, &qp->rq);
-    qp->stopped = true;
-    spinlock_unlock(&stream->rx);
-}
-
-/* --- memory that goes away --- */
-
-static bool touches(const struct memory_range *range, const void *octets, size_t length)
-{
-    uintptr_t at = (uintptr_t)octets, start = (uintptr_t)range->memory;
-
-    return length && at < start + range->length && start < at + length;
-}
-
-/* What is still to go of the batch moves to memory of its own. False: there is none. */
-static bool own_batch(struct tx_batch *batch)
-{
-    uint8_t *own = malloc(batch->octets);
-    size_t used = 0;
-
-    if (!own)
-        return false;
-    for (uint32_t i = batch->first; i < batch->count; i++) {
-        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
-        used += batch->iov[i].iov_len;
-    }
-    free(batch->own);
-    batch->own = own;
-    batch->iov[0] = (struct iovec){ own, used };
-    batch->first = 0;
-    batch->count = 1;
-    return true;
-}
-
-static void detach_batch(struct qp *qp, const struct memory_range *range)
-{
-    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
-                                       .state = RI_QPS_ERROR,
-                                       .lost = true,
-                                       .detail =
-                                           "no memory for the output of a deregistered region" };
-    struct tx_batch *batch = &qp->batch;
-    bool touched = false;
-
-    for (uint32_t i = batch->first; i < batch->count && !touched; i++)
-        touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
-    if (!touched || own_batch(batch))
-        return;
-    batch_reset(batch); /* nothing may follow what is missing */
-    atomic_store(&qp->tx_error, ENOMEM);
-    qp_end(qp, &end);
-}
-
-/* The message under way cannot go on if it would read there. */
-static void detach_message(struct qp *qp, const struct memory_range *range)
-{
-    const struct wqe *wqe = wq_slot(&qp->sq,
-                                    atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
-
-    if (!qp->message_begun || wqe->opcode == RI_WR_RDMA_READ)
-        return;
-    for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
-        if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
-            qp->source_gone = true;
-}
-
-void tx_detach(struct qp *qp, void *range)
-{
-    tx_enter(qp);
-    if (qp->stream && !qp->stopped) {
-        detach_batch(qp, range);
-        detach_message(qp, range);
-    }
-    tx_leave(qp);
-    tx_kick(qp);
-    qp_settle(qp);
 }
 
 /* --- inside --- */

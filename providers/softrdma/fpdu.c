@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What puts octets into a batch: FPDUs, their payload and their size. Requests and responses: tx.c.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fpdu.h"
+
+#include <string.h>
+
+/* --- batch --- */
+
+void batch_add(struct tx_batch *batch, void *octets, size_t length)
+{
+    struct iovec *last = batch->count ? &batch->iov[batch->count - 1] : NULL;
+
+    if (!length)
+        return;
+    batch->octets += length;
+    if (last && (uint8_t *)last->iov_base + last->iov_len == octets)
+        last->iov_len += length;
+    else
+        batch->iov[batch->count++] = (struct iovec){ octets, length };
+}
+
+/* --- one FPDU --- */
+
+void fpdu_end(struct qp *qp, struct fpdu *fpdu)
+{
+    uint8_t *trailer = qp->batch.arena + qp->batch.arena_used;
+    uint32_t octets = mpa_put_trailer(trailer, fpdu->ulpdu, fpdu->crc, qp->crc);
+
+    batch_add(&qp->batch, trailer, octets);
+    qp->batch.arena_used += octets;
+    qp->position += mpa_fpdu_len(fpdu->ulpdu);
+}
+
+void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
+{
+    struct fpdu fpdu;
+
+    memcpy(fpdu_begin(qp, &fpdu, octets), ulpdu, octets);
+    fpdu_head(qp, &fpdu, MPA_HDR_LEN + octets);
+    fpdu_end(qp, &fpdu);
+}
+
+void fpdu_learn_mulpdu(struct qp *qp)
+{
+    qp->mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
+                                            : mpa_mulpdu(qp->stream->llp->emss(qp->stream), false);
+    qp->learn_at = qp->position + MULPDU_OCTETS;
+}
+
+/* --- payload of requests: a cursor over the elements of the message under way --- */
+
+/* Addresses in the elements were replaced by pointers when the message began. */
+static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
+{
+    while (octets) {
+        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
+        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+
+        memcpy(to, (const uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset, part);
+        to += part;
+        octets -= part;
+        qp->cursor_offset += part;
+        if (qp->cursor_offset == sge->length) {
+            qp->cursor_sge++;
+            qp->cursor_offset = 0;
+        }
+    }
+}
+
+static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
+                              uint32_t octets)
+{
+    while (octets) {
+        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
+        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+        uint8_t *from = (uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset;
+
+        if (qp->crc)
+            fpdu->crc = crc32c(fpdu->crc, from, part);
+        batch_add(&qp->batch, from, part);
+        octets -= part;
+        qp->cursor_offset += part;
+        if (qp->cursor_offset == sge->length) {
+            qp->cursor_sge++;
+            qp->cursor_offset = 0;
+        }
+    }
+}
+
+void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
+                       uint32_t octets)
+{
+    uint32_t head = MPA_HDR_LEN + header;
+
+    if (octets <= TX_COPY_OCTETS) {
+        payload_copy(qp, wqe, fpdu->start + head, octets);
+        fpdu_head(qp, fpdu, head + octets);
+    } else {
+        fpdu_head(qp, fpdu, head);
+        payload_reference(qp, wqe, fpdu, octets);
+    }
+    fpdu_end(qp, fpdu);
+}

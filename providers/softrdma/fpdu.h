@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the rooms of transmit share: the batch, and one FPDU of it. Inside tx only.
+ *
+ * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers and small
+ * payload), the consumer's memory (large payload of Sends and Writes) and the bounce buffer (Read Response payload, copied
+ * and summed in one pass because its source may legally change meanwhile). A new batch is built when the last one is
+ * in the socket. A request is complete when the socket took its last octet. Memory of the consumer is named by a batch only
+ * while it is registered: deregistering copies what is still to go (tx_detach).
+ */
+#ifndef ITAL_SOFTRDMA_FPDU_H
+#define ITAL_SOFTRDMA_FPDU_H
+
+#include "ddp.h"
+#include "mpa.h"
+#include "softrdma.h"
+
+#include "base/crc32c.h"
+
+#include <stdlib.h>
+
+#define SEGMENT_ARENA (MPA_HDR_LEN + DDP_HDR_MAX + TX_COPY_OCTETS + MPA_TRAILER_MAX)
+
+/* --- batch --- */
+
+static inline void batch_reset(struct tx_batch *batch)
+{
+    batch->count = batch->first = 0;
+    batch->octets = 0;
+    batch->arena_used = batch->bounce_used = 0;
+    if (batch->own) {
+        free(batch->own);
+        batch->own = NULL;
+    }
+}
+
+/* Room for one more segment of any shape? */
+static inline bool batch_room(const struct qp *qp)
+{
+    const struct tx_batch *batch = &qp->batch;
+
+    return batch->octets < TX_BATCH_OCTETS && batch->count + MAX_SGE + 3 <= TX_IOV &&
+           batch->arena_used + SEGMENT_ARENA <= TX_ARENA_OCTETS;
+}
+
+void batch_add(struct tx_batch *batch, void *octets, size_t length);
+
+/* The socket took `sent` octets. */
+static inline void batch_advance(struct tx_batch *batch, size_t sent)
+{
+    batch->octets -= sent;
+    while (sent) {
+        struct iovec *iov = &batch->iov[batch->first];
+
+        if (sent < iov->iov_len) {
+            iov->iov_base = (uint8_t *)iov->iov_base + sent;
+            iov->iov_len -= sent;
+            return;
+        }
+        sent -= iov->iov_len;
+        batch->first++;
+    }
+}
+
+/* --- one FPDU --- */
+
+struct fpdu {
+    uint8_t *start; /* in the arena, at ULPDU_Length */
+    uint32_t ulpdu; /* octets */
+    uint32_t crc;
+};
+
+/* Where the DDP header goes. */
+static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu, uint32_t ulpdu_octets)
+{
+    fpdu->start = qp->batch.arena + qp->batch.arena_used;
+    fpdu->ulpdu = ulpdu_octets;
+    mpa_put_len(fpdu->start, ulpdu_octets);
+    return fpdu->start + MPA_HDR_LEN;
+}
+
+/* The arena holds the FPDU's first `octets`: sum them and put them into the batch. */
+static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+{
+    fpdu->crc = qp->crc ? crc32c(0, fpdu->start, octets) : 0;
+    batch_add(&qp->batch, fpdu->start, octets);
+    qp->batch.arena_used += octets;
+}
+
+/* Behind the payload: PAD and CRC. */
+void fpdu_end(struct qp *qp, struct fpdu *fpdu);
+/* An FPDU whose ULPDU is all in `ulpdu`. */
+void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
+/* The rest of an FPDU whose DDP header, `header` octets, is written: the next `octets` of the message under way. */
+void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
+                       uint32_t octets);
+/* The path may change: looked at from time to time. */
+void fpdu_learn_mulpdu(struct qp *qp);
+
+#endif

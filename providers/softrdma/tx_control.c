@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, what happens once: start with a stream, stop when the connection ends, let go of memory that is deregistered.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fpdu.h"
+#include "mpa.h"
+#include "rdmap.h"
+#include "softrdma.h"
+
+#include "base/crc32c.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- open and close --- */
+
+enum ri_status tx_open(struct qp *qp)
+{
+    struct tx_batch *batch = &qp->batch;
+
+    if (!batch->iov)
+        batch->iov = malloc(TX_IOV * sizeof(*batch->iov));
+    if (!batch->arena)
+        batch->arena = malloc(TX_ARENA_OCTETS);
+    if (!batch->bounce && qp->ird)
+        batch->bounce = malloc(TX_BOUNCE_OCTETS);
+    return batch->iov && batch->arena && (batch->bounce || !qp->ird) ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
+void tx_close(struct qp *qp)
+{
+    free(qp->batch.iov);
+    free(qp->batch.arena);
+    free(qp->batch.bounce);
+    free(qp->batch.own);
+}
+
+/* --- start --- */
+
+static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handover *handover)
+{
+    size_t length = handover->last_message_length;
+
+    if (!length)
+        return RI_OK;
+    qp->batch.own = malloc(length);
+    if (!qp->batch.own)
+        return RI_ERR_NO_RESOURCES;
+    memcpy(qp->batch.own, handover->last_message, length);
+    batch_add(&qp->batch, qp->batch.own, length);
+    qp->position = length;
+    return RI_OK;
+}
+
+enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
+{
+    batch_reset(&qp->batch);
+    qp->crc = handover->crc;
+    qp->send_msn = qp->read_msn = 1;
+    qp->position = qp->accepted = 0;
+    qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
+    atomic_store(&qp->tx_error, 0);
+    qp->sq_sent = atomic_load(&qp->sq.next);
+    atomic_store(&qp->holding, !handover->initiator);
+    qp->rtr_to_send = RI_RTR_NONE;
+    if (handover->initiator)
+        qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
+    fpdu_learn_mulpdu(qp);
+    return add_last_message(qp, handover);
+}
+
+/* --- stop --- */
+
+uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
+{
+    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->terminate_length;
+    uint8_t *fpdu = malloc(mpa_fpdu_len(ulpdu));
+    uint32_t head = MPA_HDR_LEN + ulpdu;
+
+    *length = 0;
+    if (!fpdu)
+        return NULL;
+    mpa_put_len(fpdu, ulpdu);
+    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
+                     0);
+    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
+    *length = head +
+              mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
+    return fpdu;
+}
+
+uint8_t *tx_take_tail(struct qp *qp, size_t *length)
+{
+    struct tx_batch *batch = &qp->batch;
+    size_t last = 0, used = 0;
+    uint8_t *terminate = qp->terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
+    uint8_t *tail = batch->octets + last ? malloc(batch->octets + last) : NULL;
+
+    if (tail) {
+        for (uint32_t i = batch->first; i < batch->count; i++) {
+            memcpy(tail + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+            used += batch->iov[i].iov_len;
+        }
+        if (terminate)
+            memcpy(tail + used, terminate, last);
+        used += last;
+    }
+    free(terminate);
+    batch_reset(batch);
+    *length = used;
+    return tail;
+}
+
+void tx_stop(struct qp *qp)
+{
+    struct stream *stream = qp->stream;
+    enum ri_qp_state state = qp_state(qp);
+    size_t length = 0;
+    uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
+
+    spinlock_lock(&stream->rx);
+    if (stream->state != STREAM_OPEN)
+        free(tail);
+    else if (qp->lost)
+        stream_abort(stream, true);
+    else
+        stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
+    if (state == RI_QPS_TERMINATE)
+        atomic_store(&qp->state, RI_QPS_ERROR);
+    qp_flush(qp, &qp->sq);
+    qp_flush(qp, &qp->rq);
+    qp->stopped = true;
+    spinlock_unlock(&stream->rx);
+}
+
+/* --- memory that goes away --- */
+
+static bool touches(const struct memory_range *range, const void *octets, size_t length)
+{
+    uintptr_t at = (uintptr_t)octets, start = (uintptr_t)range->memory;
+
+    return length && at < start + range->length && start < at + length;
+}
+
+/* What is still to go of the batch moves to memory of its own. False: there is none. */
+static bool own_batch(struct tx_batch *batch)
+{
+    uint8_t *own = malloc(batch->octets);
+    size_t used = 0;
+
+    if (!own)
+        return false;
+    for (uint32_t i = batch->first; i < batch->count; i++) {
+        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+        used += batch->iov[i].iov_len;
+    }
+    free(batch->own);
+    batch->own = own;
+    batch->iov[0] = (struct iovec){ own, used };
+    batch->first = 0;
+    batch->count = 1;
+    return true;
+}
+
+static void detach_batch(struct qp *qp, const struct memory_range *range)
+{
+    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .detail =
+                                           "no memory for the output of a deregistered region" };
+    struct tx_batch *batch = &qp->batch;
+    bool touched = false;
+
+    for (uint32_t i = batch->first; i < batch->count && !touched; i++)
+        touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
+    if (!touched || own_batch(batch))
+        return;
+    batch_reset(batch); /* nothing may follow what is missing */
+    atomic_store(&qp->tx_error, ENOMEM);
+    qp_end(qp, &end);
+}
+
+/* The message under way cannot go on if it would read there. */
+static void detach_message(struct qp *qp, const struct memory_range *range)
+{
+    const struct wqe *wqe = wq_slot(&qp->sq,
+                                    atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
+
+    if (!qp->message_begun || wqe->opcode == RI_WR_RDMA_READ)
+        return;
+    for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
+        if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
+            qp->source_gone = true;
+}
+
+void tx_detach(struct qp *qp, void *range)
+{
+    tx_enter(qp);
+    if (qp->stream && !qp->stopped) {
+        detach_batch(qp, range);
+        detach_message(qp, range);
+    }
+    tx_leave(qp);
+    tx_kick(qp);
+    qp_settle(qp);
+}
