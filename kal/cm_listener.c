@@ -369,8 +369,11 @@ void kal_listen_destroy(struct kal_listener *listener)
     if (l->watch)
         rnic->upper->unwatch(l->watch);
     rnic->upper->timer_cancel(l->lane, &l->resume);
-    if (l->fd >= 0)
+    if (l->fd >= 0) {
+        shutdown(l->fd,
+                 SHUT_RDWR); /* a forked child may hold a copy: closing alone keeps the port */
         close(l->fd);
+    }
     if (l->ri)
         cm_a_listen_destroy(l);
     end_kept(l);

@@ -969,6 +969,36 @@ START_TEST(port_again_at_once)
 }
 END_TEST
 
+/* A copy of our listening descriptor, as a forked child has it until its handler has run. */
+static int copy_of_listener(uint16_t port)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in own;
+        socklen_t length = sizeof own, size = sizeof(int);
+        int listens = 0;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
+            continue;
+        if (!getsockname(fd, (struct sockaddr *)&own, &length) && ntohs(own.sin_port) == port)
+            return dup(fd);
+    }
+    return -1;
+}
+
+START_TEST(port_again_although_a_copy_lives)
+{
+    uint16_t port = port_of(&at);
+    int copy = copy_of_listener(port);
+
+    ck_assert_int_ge(copy, 0);
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", port, 0, &label, &at);
+    ck_assert_uint_eq(port_of(&at), port);
+    usual(); /* and it is the new one that takes connections */
+    close(copy);
+}
+END_TEST
+
 START_TEST(policy_listen)
 {
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
@@ -1162,6 +1192,7 @@ static Suite *suite(void)
     tcase_add_test(t, listener_gone);
     tcase_add_loop_test(t, listen_errors, 0, 3);
     tcase_add_test(t, port_again_at_once);
+    tcase_add_test(t, port_again_although_a_copy_lives);
     tcase_add_test(t, policy_listen);
     tcase_add_test(t, policy_request);
     tcase_add_test(t, accepted_sockets_options);

