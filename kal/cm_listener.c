@@ -370,8 +370,8 @@ void kal_listen_destroy(struct kal_listener *listener)
         rnic->upper->unwatch(l->watch);
     rnic->upper->timer_cancel(l->lane, &l->resume);
     if (l->fd >= 0) {
-        shutdown(l->fd,
-                 SHUT_RDWR); /* a forked child may hold a copy: closing alone keeps the port */
+        /* A forked child may hold a copy of the descriptor: closing alone would keep the port. */
+        shutdown(l->fd, SHUT_RDWR);
         close(l->fd);
     }
     if (l->ri)
