@@ -16,6 +16,7 @@
 #include "connect.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,12 @@ static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimu
 static void announce(struct ual_ep_private *inside, const struct ep_row *row,
                      const struct ual_connection_event *details)
 {
-    atomic_store_explicit(&inside->ep.state, (int)ep_fsm_public(row->next), memory_order_release);
+    int before = atomic_load_explicit(&inside->ep.state, memory_order_relaxed);
+    int after = (int)ep_fsm_public(row->next);
+
+    if (before != after)
+        TRACE3(state, inside->ep.object.handle, before, after);
+    atomic_store_explicit(&inside->ep.state, after, memory_order_release);
     if (details)
         take_addresses(inside, details);
     if (row->message)

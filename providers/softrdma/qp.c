@@ -18,6 +18,8 @@
 #include "softrdma.h"
 #include "terminate.h"
 
+#include "base/trace.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +50,10 @@ static bool complete(struct qp *qp, struct wq *wq, struct wqe *wqe, uint32_t ind
         .vendor_error = wqe->vendor_error,
     };
 
-    return cq_push(wq->receive ? qp->recv_cq : qp->send_cq, qp, wq, &wc, index);
+    if (!cq_push(wq->receive ? qp->recv_cq : qp->send_cq, qp, wq, &wc, index))
+        return false;
+    TRACE3(complete, qp->qpn, wc.cookie, wc.status); /* the slot may be in use again */
+    return true;
 }
 
 /* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
@@ -432,6 +437,7 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
     wqe->remote_addr = wr->rdma.remote_addr;
     wqe->rkey = wr->rdma.rkey;
     wq_publish(&qp->sq);
+    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
     return RI_OK;
 }
 

@@ -9,6 +9,8 @@
 #include "softrdma.h"
 #include "terminate.h"
 
+#include "base/trace.h"
+
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -137,8 +139,10 @@ enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
     if (status == RI_OK)
         status = handover->refuse_code ? refuse(qp, handover, llp) : begin(qp, handover, llp);
     tx_leave(qp);
-    if (status == RI_OK)
+    if (status == RI_OK) {
+        TRACE2(connect, qp->qpn, handover->initiator);
         tx_kick(qp);
+    }
     return status;
 }
 

@@ -16,6 +16,8 @@
 #include "softrdma.h"
 #include "terminate.h"
 
+#include "base/trace.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +108,7 @@ static bool on_write(struct qp *qp, const struct rdmap_segment *segment, struct 
         return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
                      "RDMA Write beyond what the STag allows");
     place(memory, segment->payload, segment->payload_len);
+    TRACE3(place, qp->qpn, memory, segment->payload_len);
     if (segment->hdr.last)
         count_up(&qp->received_messages, 1);
     return true;
@@ -305,6 +308,7 @@ static bool on_read_response(struct qp *qp, const struct rdmap_segment *segment,
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
         place(memory, segment->payload, octets);
+        TRACE3(place, qp->qpn, memory, octets);
         read->received += octets;
     }
     if (segment->hdr.last)

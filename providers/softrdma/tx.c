@@ -24,6 +24,7 @@
 #include "terminate.h"
 
 #include "base/crc32c.h"
+#include "base/trace.h"
 
 #include <errno.h>
 #include <string.h>
@@ -431,6 +432,7 @@ static bool transmit(struct qp *qp)
     ssize_t sent = stream->llp->send(stream, batch->iov + batch->first,
                                      (int)(batch->count - batch->first));
 
+    TRACE3(send, qp->qpn, wanted, sent);
     if (sent < 0 && sent != -EAGAIN) {
         atomic_store(&qp->tx_error,
                      (int)-sent); /* the receive side ends it, after what can still be read */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Static tracepoints (USDT, provider "ital"): one no-op instruction each until perf, bpftrace or systemtap turns
+ * it into a trap. Which there are stands in docs/tracepoints.md. */
+#ifndef ITAL_BASE_TRACE_H
+#define ITAL_BASE_TRACE_H
+
+#ifdef HAVE_SDT
+#include <sys/sdt.h>
+#define TRACE2(name, a, b)    DTRACE_PROBE2(ital, name, a, b)
+#define TRACE3(name, a, b, c) DTRACE_PROBE3(ital, name, a, b, c)
+#else
+#define TRACE2(name, a, b)    ((void)(a), (void)(b))
+#define TRACE3(name, a, b, c) ((void)(a), (void)(b), (void)(c))
+#endif
+
+#endif
