@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: both families, private data, depths, rejection, end, time-outs, wrong arguments, listen points. */
 #include "fixture.h"
+#include "process.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -565,6 +566,69 @@ START_TEST(peer_is_killed)
 }
 END_TEST
 
+/* --- what was sent before the end --- */
+
+#define PARTING        32u /* messages that a process sends just before it leaves */
+#define PARTING_OCTETS 65536u
+
+/* Connects, sends, sees all its Sends complete, closes the adapter with everything on it, and is gone. */
+static void part(const char *name, int fd)
+{
+    struct node node;
+    it_conn_qual_t qualifier;
+    it_net_addr_t address;
+    struct buffer buffer;
+    it_lmr_triplet_t one;
+    it_path_t path;
+
+    node_open(&node, name);
+    node_endpoint(&node);
+    buffer = buffer_make(&node, PARTING_OCTETS, IT_PRIV_LOCAL);
+    one = segment(&buffer, 0, PARTING_OCTETS);
+    if (!hear(fd, &qualifier, sizeof(qualifier)))
+        _exit(1);
+    address = node_address(&node, IT_IPV4);
+    path = path_to(&node, &address);
+    ok(it_ep_connect(node.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    for (unsigned int i = 0; i < PARTING; i++)
+        ok(it_post_send(node.ep, &one, 1, i, BOTH));
+    for (unsigned int i = 0; i < PARTING; i++)
+        expect_done(node.requests, IT_DTO_SEND_CMPL_EVENT, i, IT_DTO_SUCCESS);
+    ok(it_ia_free(node.ia));
+}
+
+/* The receiver looks only when the sender's process has ended. */
+START_TEST(completed_sends_arrive_after_exit)
+{
+    struct peer peer = peer_start(IFACE, part);
+    it_lmr_triplet_t one;
+    struct buffer buffer;
+    struct node node;
+    it_event_t event;
+
+    node_open(&node, IFACE);
+    node_endpoint(&node);
+    node_listen(&node);
+    buffer = buffer_make(&node, PARTING_OCTETS, IT_PRIV_LOCAL);
+    one = segment(&buffer, 0, PARTING_OCTETS);
+    for (unsigned int i = 0; i < PARTING; i++)
+        ok(it_post_recv(node.ep, &one, 1, i, BOTH));
+    peer_tell(&peer, &node.qualifier, sizeof(node.qualifier));
+    event = expect(node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ok(it_ep_accept(node.ep, event.conn_req.cn_est_id, NULL, 0));
+    peer_end(&peer);
+    expect(node.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    for (unsigned int i = 0; i < PARTING; i++)
+        ck_assert_uint_eq(expect_done(node.receives, IT_DTO_RC_RECV_CMPL_EVENT, i, IT_DTO_SUCCESS)
+                              .transferred_length,
+                          PARTING_OCTETS);
+    expect(node.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    buffer_free(&buffer);
+    node_close(&node);
+}
+END_TEST
+
 /* --- wrong arguments --- */
 
 START_TEST(connect_errors)
@@ -813,6 +877,7 @@ int main(void)
     add_each(down, reset_and_reconnect);
     add_each(down, adapter_freed);
     add_each(down, peer_is_killed);
+    add_each(down, completed_sends_arrive_after_exit);
     suite_add_tcase(suite, down);
     add_each(wrong, connect_errors);
     add_each(wrong, answer_errors);
