@@ -235,16 +235,16 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
 it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t *event,
                         size_t *nmore)
 {
-    struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_event taken;
     enum ual_status status;
     CANCEL_OFF();
 
-    if (!evd)
-        return itapi_bad_handle(IT_ERR_INVALID_EVD);
     if (!event)
-        return IT_ERR_FAULT;
-    status = ual_evd_wait(evd, timeout, &taken, nmore);
+        return LOOKUP(struct ual_evd, EVD, evd_handle) ? IT_ERR_FAULT
+                                                       : itapi_bad_handle(IT_ERR_INVALID_EVD);
+    status = ual_evd_wait_on((ual_handle)evd_handle, timeout, &taken, nmore);
+    if (status == UAL_ERR_INVALID_HANDLE)
+        return IT_ERR_INVALID_EVD;
     if (status != UAL_OK)
         return itapi_status(status);
     itapi_translate(&taken, event);

@@ -193,12 +193,13 @@ static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struc
     return status;
 }
 
-enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
-                             size_t *more)
+/* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the wait goes on. */
+static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                                  size_t *more, bool *inside)
 {
     enum ual_status status = ual_evd_dequeue(evd, event);
-    uint64_t deadline = CLOCK_NEVER;
 
+    *inside = false;
     if (status == UAL_OK) {
         if (more)
             *more = count_left(evd);
@@ -206,17 +207,71 @@ enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ua
     }
     if (timeout_us == 0)
         return UAL_ERR_TIMED_OUT;
+    status = notifier_enter(&evd->notifier);
+    *inside = status == UAL_OK;
+    return status;
+}
+
+static enum ual_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
+                                     struct ual_event *event, size_t *more)
+{
+    enum ual_status status = UAL_OK;
+    uint64_t deadline = CLOCK_NEVER;
+
     if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
         deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
-    status = notifier_enter(&evd->notifier);
-    if (status != UAL_OK)
-        return status;
     if (!spin(evd, deadline, event))
         status = sleep_until(evd, deadline, event);
     if (status == UAL_OK && more)
         *more = count_left(evd);
     notifier_leave(&evd->notifier); /* from here on the EVD may be gone */
     return status;
+}
+
+enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                             size_t *more)
+{
+    bool inside;
+    enum ual_status status = begin_wait(evd, timeout_us, event, more, &inside);
+
+    return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
+}
+
+/*
+ * Waits that begin: between finding the EVD by its handle and being counted inside it nothing else keeps the EVD alive. They
+ * count themselves in the current one of two counters; who frees an EVD hides its handle, then twice makes the
+ * other counter the current one and lets the old one run down. A wait that read the handle before is seen by one of
+ * the two; new ones count elsewhere, so this ends.
+ */
+static atomic_uint beginning[2];
+static atomic_uint current;
+static pthread_mutex_t flip_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void let_begun_waits_settle(void)
+{
+    pthread_mutex_lock(&flip_lock);
+    for (int i = 0; i < 2; i++) {
+        unsigned int old = atomic_fetch_add(&current, 1) & 1;
+
+        while (atomic_load(&beginning[old]))
+            sched_yield(); /* one look at the lane at most */
+    }
+    pthread_mutex_unlock(&flip_lock);
+}
+
+enum ual_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct ual_event *event,
+                                size_t *more)
+{
+    atomic_uint *counter = &beginning[atomic_load(&current) & 1];
+    enum ual_status status;
+    struct ual_evd *evd;
+    bool inside = false;
+
+    atomic_fetch_add(counter, 1);
+    evd = ual_lookup(handle, UAL_EVD);
+    status = evd ? begin_wait(evd, timeout_us, event, more, &inside) : ual_lookup_failed();
+    atomic_fetch_sub(counter, 1);
+    return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
 }
 
 /* --- arrival --- */
@@ -467,18 +522,24 @@ free_evd:
     return status;
 }
 
+/* Who found the EVD before its handle was hidden leaves with UAL_ERR_ABORTED. */
 enum ual_status ual_evd_free(struct ual_evd *evd)
 {
     struct ual_ia *ia = evd->object.ia;
+    enum ual_status status = UAL_OK;
     struct node *node, *next;
 
     if (atomic_load(&evd->bound) || notifier_waited_on(&evd->notifier))
         return UAL_ERR_BUSY;
-    if (evd->cq) {
-        enum ual_status status = ual_status_of_kal(kal_cq_destroy(ia->rnic, evd->cq));
-
-        if (status != UAL_OK)
-            return status;
+    ual_handle_hide(&evd->object);
+    let_begun_waits_settle();
+    notifier_abort(&evd->notifier);
+    if (evd->cq)
+        status = ual_status_of_kal(kal_cq_destroy(ia->rnic, evd->cq));
+    if (status != UAL_OK) {
+        notifier_reopen(&evd->notifier);
+        ual_handle_show(&evd->object);
+        return status;
     }
     ual_handle_drop(&evd->object);
     delist(evd);

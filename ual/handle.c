@@ -52,6 +52,21 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, s
     return UAL_OK;
 }
 
+static struct ual_slot *slot_of(const struct ual_object *object)
+{
+    return &ual_slots[(uint32_t)(object->handle >> 4) & (SLOT_COUNT - 1)];
+}
+
+void ual_handle_hide(struct ual_object *object)
+{
+    atomic_store_explicit(&slot_of(object)->handle, 0, memory_order_seq_cst);
+}
+
+void ual_handle_show(struct ual_object *object)
+{
+    atomic_store_explicit(&slot_of(object)->handle, object->handle, memory_order_release);
+}
+
 void ual_handle_drop(struct ual_object *object)
 {
     uint32_t slot = (uint32_t)(object->handle >> 4) & (SLOT_COUNT - 1);

@@ -133,3 +133,8 @@ void notifier_abort(struct notifier *notifier)
     spinlock_lock(&notifier->lock); /* the last one is out of its critical section */
     spinlock_unlock(&notifier->lock);
 }
+
+void notifier_reopen(struct notifier *notifier)
+{
+    atomic_store(&notifier->aborting, false);
+}

@@ -39,6 +39,8 @@ void notifier_remove(struct notifier *notifier, struct ual_waiter *waiter, bool 
 void notifier_leave(struct notifier *notifier);
 /* From now on nobody waits: wakes all and returns when the last has left. */
 void notifier_abort(struct notifier *notifier);
+/* Waiting is possible again. */
+void notifier_reopen(struct notifier *notifier);
 
 static inline bool notifier_waited_on(struct notifier *notifier)
 {

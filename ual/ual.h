@@ -305,6 +305,10 @@ UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event
  */
 UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
                                         struct ual_event *event, size_t *more);
+/* The same by handle, for front ends: another thread may free the EVD or its IA while this call begins; then it returns
+ * UAL_ERR_INVALID_HANDLE or UAL_ERR_ABORTED. */
+UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
+                                           struct ual_event *event, size_t *more);
 
 /* ------------------------------------------------------------------------------------------------
  * 5. Policy: endpoints and connections

@@ -12,6 +12,9 @@
 /* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is full. */
 enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia);
 void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
+/* The same for a while: the slot stays the object's. */
+void ual_handle_hide(struct ual_object *object);
+void ual_handle_show(struct ual_object *object);
 void ual_handle_forked(void); /* in the child: every lookup fails with UAL_ERR_DEAD */
 
 /* instance.c: the kal of this process, with ual's upcall table. Counted. */
