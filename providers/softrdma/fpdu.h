@@ -64,6 +64,11 @@ static inline void batch_advance(struct tx_batch *batch, size_t sent)
 
 /* --- one FPDU --- */
 
+static inline uint32_t smaller(uint64_t a, uint32_t b)
+{
+    return a < b ? (uint32_t)a : b;
+}
+
 struct fpdu {
     uint8_t *start; /* in the arena, at ULPDU_Length */
     uint32_t ulpdu; /* octets */
@@ -96,5 +101,8 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
                        uint32_t octets);
 /* The path may change: looked at from time to time. */
 void fpdu_learn_mulpdu(struct qp *qp);
+
+/* tx_response.c: answers to the peer's requests, as many as fit; or one message only. */
+void tx_build_responses(struct qp *qp, bool only_one);
 
 #endif

@@ -31,11 +31,6 @@
 
 /* --- requests --- */
 
-static uint32_t smaller(uint64_t a, uint32_t b)
-{
-    return a < b ? (uint32_t)a : b;
-}
-
 static bool send_segment(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t room = ddp_payload_max(qp->mulpdu, false);
@@ -228,112 +223,6 @@ static void build_requests(struct qp *qp, bool only_one)
     }
 }
 
-/* --- Read Responses --- */
-
-static uint16_t read_fault(enum stag_result result)
-{
-    static const uint16_t values[] = {
-        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
-        [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
-        [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
-    };
-
-    return values[result];
-}
-
-/* The source was revoked while the response was under way (C-116): the header tells how far it came. */
-static void end_response(struct qp *qp, const struct inbound_read *read, enum stag_result result)
-{
-    const struct rdmap_read_req now = {
-        .sink_stag = read->sink_stag,
-        .sink_to = read->sink_to + read->sent,
-        .size = read->size - read->sent,
-        .src_stag = read->source_stag,
-        .src_to = read->source_to + read->sent,
-    };
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN], payload[TERMINATE_PAYLOAD_MAX];
-    const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), sizeof(ulpdu), NULL };
-    struct qp_end end = { .event = RI_EVENT_READ_ACCESS,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate_value = read_fault(result),
-                          .terminate = payload,
-                          .detail = "source of an RDMA Read was revoked" };
-
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, read->msn, 0);
-    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
-    end.terminate_length = (uint32_t)terminate_build(payload, end.terminate_value, &cause);
-    qp_end(qp, &end);
-}
-
-/* Copy `octets` of the source behind the header, or into the bounce buffer. */
-static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source, uint32_t octets)
-{
-    uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
-    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
-
-    if (octets <= TX_COPY_OCTETS) {
-        if (octets) /* none: there may be no source */
-            memcpy(fpdu->start + head, source, octets);
-        fpdu_head(qp, fpdu, head + octets);
-    } else {
-        fpdu_head(qp, fpdu, head);
-        if (qp->crc)
-            fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
-        else
-            memcpy(to, source, octets);
-        batch_add(&qp->batch, to, octets);
-        qp->batch.bounce_used += octets;
-    }
-    fpdu_end(qp, fpdu);
-}
-
-/* One segment; the source is looked up again for each. False: the stream has ended. */
-static bool response_segment(struct qp *qp, struct inbound_read *read)
-{
-    uint32_t octets = smaller(read->size - read->sent, ddp_payload_max(qp->mulpdu, true));
-    struct stag_entry *entry = NULL;
-    enum stag_result result = STAG_OK;
-    uint8_t *source = NULL;
-    struct fpdu fpdu;
-
-    if (octets)
-        result = stag_enter(&qp->rnic->stags, read->source_stag, qp->pd, RI_ACCESS_REMOTE_READ,
-                            read->source_to + read->sent, octets, &source, &entry);
-    if (result != STAG_OK) {
-        end_response(qp, read, result);
-        return false;
-    }
-    ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets),
-                   read->sent + octets == read->size, rdmap_ctrl(RDMAP_READ_RESP), read->sink_stag,
-                   read->sink_to + read->sent);
-    copy_source(qp, &fpdu, source, octets);
-    if (entry)
-        stag_leave(entry);
-    read->sent += octets;
-    return true;
-}
-
-static void build_responses(struct qp *qp, bool only_one)
-{
-    uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
-
-    while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
-        struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
-
-        do {
-            if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
-                return;
-            if (!response_segment(qp, read))
-                return;
-            qp->response_begun = read->sent != read->size;
-        } while (qp->response_begun);
-        atomic_store_explicit(&qp->ird_out, ++out, memory_order_release);
-        if (only_one)
-            return;
-    }
-}
-
 /* --- the ready-to-receive message --- */
 
 static void build_rtr(struct qp *qp)
@@ -366,7 +255,7 @@ static void build_messages(struct qp *qp)
         build_requests(qp, true);
         requests = false;
     } else if (qp->response_begun) {
-        build_responses(qp, true);
+        tx_build_responses(qp, true);
         requests = true;
     }
     if (qp->message_begun || qp->response_begun)
@@ -375,7 +264,7 @@ static void build_messages(struct qp *qp)
     if (requests)
         build_requests(qp, false);
     if (!qp->message_begun)
-        build_responses(qp, false);
+        tx_build_responses(qp, false);
     if (!requests && !qp->response_begun)
         build_requests(qp, false);
 }
@@ -396,7 +285,7 @@ static bool build(struct qp *qp)
     if (qp->rtr_to_send)
         build_rtr(qp);
     if (atomic_load_explicit(&qp->holding, memory_order_acquire))
-        build_responses(qp, false);
+        tx_build_responses(qp, false);
     else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
              atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
         build_messages(qp);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the rooms of receive share: how a check that fails is told, and one function per kind of message. All of them
+ * run under stream->rx; false: `fault` is filled and ends the connection.
+ *
+ *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
+ *   rx_send.c  Send family                     rx_request.c  Read Request
+ */
+#ifndef ITAL_SOFTRDMA_RX_H
+#define ITAL_SOFTRDMA_RX_H
+
+#include "rdmap.h"
+#include "softrdma.h"
+
+struct fault {
+    uint16_t value; /* Terminate to send */
+    enum ri_event_type event;
+    const char *detail;
+    struct wqe *wqe; /* the receive or Read that fails by it, or NULL */
+    enum ri_wc_status status;
+};
+
+static inline bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status status,
+                        uint16_t value, enum ri_event_type event, const char *detail)
+{
+    *fault = (struct fault){ value, event, detail, wqe, status };
+    return false;
+}
+#define FAULT(value, event, detail) fail(fault, NULL, RI_WC_SUCCESS, value, event, detail)
+
+bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive, requests of the peer that will be answered: each takes a place of IRD until its response is built.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rx.h"
+#include "terminate.h"
+
+/* --- Read Request, stage 9 --- */
+
+static bool check_source(struct qp *qp, const struct rdmap_read_req *request, struct fault *fault)
+{
+    static const uint16_t values[] = {
+        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
+        [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
+        [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
+    };
+    enum stag_result result;
+    uint8_t *memory;
+
+    if (!request->size)
+        return true; /* C-109 */
+    result = stag_check(&qp->rnic->stags, request->src_stag, qp->pd, RI_ACCESS_REMOTE_READ,
+                        request->src_to, request->size, &memory, NULL);
+    if (result != STAG_OK)
+        return FAULT(values[result], RI_EVENT_READ_ACCESS, "RDMA Read beyond what the STag allows");
+    return true;
+}
+
+/* Requests taken and not yet answered may be IRD. A ready-to-receive Read (C-042), the very first FPDU and of no length, needs
+ * neither IRD nor the QP's leave. */
+bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
+    uint32_t waiting = in - atomic_load_explicit(&qp->ird_out, memory_order_acquire);
+    struct rdmap_read_req request;
+    bool rtr;
+
+    if (segment->hdr.msn != qp->expect_read_msn)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                     "MSN of a Read Request out of order");
+    rdmap_get_read_req(segment->payload, &request);
+    if (waiting >= (qp->ird ? qp->ird : 1u))
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "more RDMA Reads than IRD");
+    rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
+    if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
+        return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
+    if (!check_source(qp, &request, fault))
+        return false;
+    qp->ird_ring[in & (qp->ird_size - 1)] = (struct inbound_read){
+        .sink_stag = request.sink_stag,
+        .sink_to = request.sink_to,
+        .source_stag = request.src_stag,
+        .source_to = request.src_to,
+        .size = request.size,
+        .msn = qp->expect_read_msn++,
+    };
+    atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
+    atomic_store(&qp->tx_wanted, true);
+    return true;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive, tagged messages: RDMA Write and Read Response. Each segment is judged by itself and placed at once.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rx.h"
+#include "terminate.h"
+
+#include "base/trace.h"
+
+#include <string.h>
+
+/* --- placement --- */
+
+/*
+ * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the octets from the last
+ * 8-octet boundary to the end are stored last, each with release order (a fence would do; race detectors know none).
+ */
+static void place(uint8_t *to, const uint8_t *from, uint32_t octets)
+{
+    uintptr_t end = (uintptr_t)to + octets, boundary = (end - 1) & ~(uintptr_t)7;
+    uint32_t head = boundary > (uintptr_t)to ? (uint32_t)(boundary - (uintptr_t)to) : 0;
+    uint64_t word;
+
+    memcpy(to, from, head);
+    if (octets - head == 8 && boundary >= (uintptr_t)to) {
+        memcpy(&word, from + head, sizeof(word));
+        __atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
+        return;
+    }
+    for (uint32_t i = head; i < octets; i++)
+        __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+}
+
+/* --- RDMA Write, stage 7 --- */
+
+bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    static const uint16_t values[] = {
+        [STAG_INVALID] = TERMINATE_T_STAG,  [STAG_PD] = TERMINATE_T_STREAM,
+        [STAG_ACCESS] = TERMINATE_T_STREAM, [STAG_WRAP] = TERMINATE_T_WRAP,
+        [STAG_BOUNDS] = TERMINATE_T_BOUNDS,
+    };
+    enum stag_result result;
+    uint8_t *memory;
+
+    if (!segment->payload_len)
+        return true; /* C-081 */
+    result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, segment->hdr.stag, qp->pd,
+                               RI_ACCESS_REMOTE_WRITE, segment->hdr.to, segment->payload_len,
+                               &memory);
+    if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
+        (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
+        return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
+    if (result != STAG_OK)
+        return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
+                     "RDMA Write beyond what the STag allows");
+    place(memory, segment->payload, segment->payload_len);
+    TRACE3(place, qp->qpn, memory, segment->payload_len);
+    if (segment->hdr.last)
+        count_up(&qp->received_messages, 1);
+    return true;
+}
+
+/* --- Read Response, stage 8 --- */
+
+static bool response_fault(struct qp *qp, const struct outstanding_read *read,
+                           enum ri_wc_status status, struct fault *fault, uint16_t value,
+                           const char *detail)
+{
+    struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+
+    return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
+}
+
+static void finish_read(struct qp *qp, const struct outstanding_read *read)
+{
+    uint32_t size = read->size;
+
+    if (!read->rtr)
+        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, size);
+    atomic_store_explicit(&qp->ord_out,
+                          atomic_load_explicit(&qp->ord_out, memory_order_relaxed) + 1,
+                          memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst); /* see must_wait() in tx.c */
+    if (wq_pending(&qp->sq))
+        atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
+}
+
+bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
+    struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint32_t octets = segment->payload_len;
+    uint8_t *memory;
+
+    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire))
+        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
+    if (octets && segment->hdr.stag != read->sink_stag)
+        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_STAG,
+                              "Read Response for another sink STag");
+    if (octets && segment->hdr.to != read->sink_to + read->received)
+        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_BOUNDS,
+                              "Read Response out of order");
+    if (octets > read->size - read->received)
+        return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_T_BOUNDS,
+                              "Read Response longer than the Read");
+    if (segment->hdr.last && read->received + octets != read->size)
+        return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_STREAM,
+                              "Read Response shorter than the Read");
+    if (octets) {
+        if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd,
+                              RI_ACCESS_LOCAL_WRITE, segment->hdr.to, octets, &memory) != STAG_OK)
+            return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
+                                  "sink of an RDMA Read was revoked");
+        place(memory, segment->payload, octets);
+        TRACE3(place, qp->qpn, memory, octets);
+        read->received += octets;
+    }
+    if (segment->hdr.last)
+        finish_read(qp, read);
+    return true;
+}
