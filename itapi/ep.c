@@ -77,7 +77,7 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
     const it_rc_only_attributes_t *rc = &asked->srv.rc;
     it_status_t status;
 
-    if (asked->priv_ops_enable)
+    if (asked->priv_ops_enable && !(rnic->features & RI_FEATURE_PRIVILEGED_QP))
         return IT_ERR_PRIV_OPS_UNAVAILABLE;
     if (rc->atomics_enable && !(rnic->features & RI_FEATURE_ATOMICS))
         return IT_ERR_OP_NOT_SUPPORTED;
@@ -86,20 +86,70 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
     status = take_sizes(rnic, asked, attr);
     if (status != IT_SUCCESS)
         return status;
+    attr->srq = NULL;
+    attr->soft_high_watermark = attr->hard_high_watermark = 0;
     attr->ird = smaller(rc->rdma_read_ird, rnic->max_ird);
     attr->ord = smaller(rc->rdma_read_ord, rnic->max_ord);
     attr->flags = (rc->rdma_read_enable ? RI_QP_READ_ENABLE : 0u) |
                   (rc->rdma_write_enable ? RI_QP_WRITE_ENABLE : 0u) |
-                  (rc->atomics_enable ? RI_QP_ATOMIC_ENABLE : 0u);
+                  (rc->atomics_enable ? RI_QP_ATOMIC_ENABLE : 0u) |
+                  (asked->priv_ops_enable ? RI_QP_PRIVILEGED : 0u) |
+                  (rnic->features & FEATURES_RMR ? RI_QP_BIND_ENABLE : 0u) |
+                  (rnic->features & RI_FEATURE_SEND_INVALIDATE ? RI_QP_INVALIDATE_ENABLE : 0u);
     attr->max_payload = asked->max_dto_payload_size;
     return IT_SUCCESS;
 }
 
-static it_status_t check_flags(unsigned int flags)
+static it_status_t check_flags(const struct ual_ia *ia, unsigned int flags)
 {
     if (flags & ~(unsigned int)(IT_EP_REUSEADDR | IT_EP_SRQ))
         return IT_ERR_INVALID_FLAGS;
-    return flags & IT_EP_SRQ ? IT_ERR_SRQ_NOT_SUPPORTED : IT_SUCCESS;
+    return flags & IT_EP_SRQ && !has_feature(ia, RI_FEATURE_SRQ) ? IT_ERR_SRQ_NOT_SUPPORTED
+                                                                 : IT_SUCCESS;
+}
+
+/* A hard mark of 0 would break the connection at the first message: it is taken as none, as attributes are the least that
+ * is wanted, and it_ep_query says so. */
+it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
+{
+    bool hard = rc->hard_hi_watermark != IT_HARD_HI_WATERMARK_DISABLE && rc->hard_hi_watermark;
+
+    if (rc->soft_hi_watermark > UINT32_MAX)
+        return IT_ERR_SOFT_HI_WATERMARK;
+    if (hard && rc->hard_hi_watermark > UINT32_MAX)
+        return IT_ERR_HARD_HI_WATERMARK;
+    if (hard && rc->soft_hi_watermark > rc->hard_hi_watermark)
+        return IT_ERR_INVALID_WATERMARK;
+    attr->soft_high_watermark = (uint32_t)rc->soft_hi_watermark;
+    attr->hard_high_watermark = hard ? (uint32_t)rc->hard_hi_watermark : 0;
+    return IT_SUCCESS;
+}
+
+static it_status_t take_srq(const struct ual_pz *pz, const it_rc_only_attributes_t *rc,
+                            struct ual_ep_attr *attr)
+{
+    struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, rc->srq);
+
+    if (!srq || srq->pz != pz)
+        return itapi_bad_handle(IT_ERR_INVALID_SRQ);
+    attr->srq = srq;
+    attr->max_recv_wr = attr->max_recv_sge = 0;
+    return itapi_take_watermarks(rc, attr);
+}
+
+/* With an S-RQ the sizes of an own queue are not looked at. */
+static it_status_t take_all(const struct ual_object *pz, unsigned int flags,
+                            const it_ep_attributes_t *asked, struct ual_ep_attr *attr)
+{
+    it_ep_attributes_t looked_at = *asked;
+    it_status_t status;
+
+    if (flags & IT_EP_SRQ)
+        looked_at.max_recv_dtos = looked_at.max_recv_segments = 0;
+    status = take_attributes(ual_ia_attr(pz->ia), &looked_at, attr);
+    if (status == IT_SUCCESS && (flags & IT_EP_SRQ))
+        status = take_srq((const struct ual_pz *)pz, &asked->srv.rc, attr);
+    return status;
 }
 
 it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_sevd_handle,
@@ -126,11 +176,11 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
         status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
                            IT_ERR_INVALID_CONN_EVD, &connect);
     if (status == IT_SUCCESS)
-        status = check_flags(flags);
+        status = check_flags(pz->ia, flags);
     if (status == IT_SUCCESS && (!ep_attr || !ep_handle))
         status = IT_ERR_FAULT;
     if (status == IT_SUCCESS)
-        status = take_attributes(ual_ia_attr(pz->ia), ep_attr, &attr);
+        status = take_all(pz, flags, ep_attr, &attr);
     if (status != IT_SUCCESS)
         return status;
     created = ual_ep_create((struct ual_pz *)pz, request, receive, connect, &attr, &ep);
@@ -211,11 +261,12 @@ static void query_rc(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes
     if (mask_has(mask, IT_EP_PARAM_MAX_IRD | IT_EP_PARAM_MAX_ORD))
         query_depths(ep, mask, rc);
     if (mask_has(mask, IT_EP_PARAM_SRQ))
-        rc->srq = NULL;
+        rc->srq = ep->attr.srq ? (it_srq_handle_t)ual_handle_of(ep->attr.srq) : NULL;
     if (mask_has(mask, IT_EP_PARAM_SOFT_HI_WATERMARK))
-        rc->soft_hi_watermark = 0;
+        rc->soft_hi_watermark = ep->attr.soft_high_watermark;
     if (mask_has(mask, IT_EP_PARAM_HARD_HI_WATERMARK))
-        rc->hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
+        rc->hard_hi_watermark = ep->attr.hard_high_watermark ? ep->attr.hard_high_watermark
+                                                             : IT_HARD_HI_WATERMARK_DISABLE;
     if (mask_has(mask, IT_EP_PARAM_ATOMICS_ENABLE))
         rc->atomics_enable = flag(ep, RI_QP_ATOMIC_ENABLE);
 }
@@ -233,7 +284,7 @@ static void query_attributes(struct ual_ep *ep, unsigned int mask, it_ep_attribu
     if (mask_has(mask, IT_EP_PARAM_MAX_RECV_SEG))
         attr->max_recv_segments = smaller(ep->attr.max_recv_sge, SEGMENTS_MAX);
     if (mask_has(mask, IT_EP_PARAM_PRIV_OPS_ENABLE))
-        attr->priv_ops_enable = IT_FALSE;
+        attr->priv_ops_enable = flag(ep, RI_QP_PRIVILEGED);
     query_rc(ep, mask, &attr->srv.rc); /* IT_EP_PARAM_EP_ID, EP_KEY: of UD EPs */
 }
 

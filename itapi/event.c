@@ -44,6 +44,19 @@ static const uint8_t dto_statuses[] = {
     [RI_WC_GENERAL] = IT_DTO_ERR_TRANSPORT,
 };
 
+/* The object is named where its unlinking was not asked for here, or only as a side effect. Of an object that was freed
+ * meanwhile nothing is known: regions are unlinked by few, and RMRs may be freed at any time. */
+static void __attribute__((cold, noinline))
+translate_memory(const struct ri_wc *wc, it_dto_cmpl_event_t *to)
+{
+    ual_handle memory = ual_memory_of(wc);
+
+    if (wc->flags & RI_WC_WITH_INVALIDATE)
+        to->unlinked_mr_handle = (it_handle_t)memory;
+    if (wc->opcode == RI_WC_LOCAL_INVALIDATE && !ual_lookup(memory, UAL_MR))
+        to->event_number = IT_RMR_LINK_CMPL_EVENT;
+}
+
 static void translate_completion(const struct ual_event *from, it_dto_cmpl_event_t *to)
 {
     const struct ri_wc *wc = &from->wc;
@@ -56,6 +69,8 @@ static void translate_completion(const struct ual_event *from, it_dto_cmpl_event
     to->dto_status = (it_dto_status_t)(known ? dto_statuses[wc->status] : IT_DTO_ERR_TRANSPORT);
     to->transferred_length = wc->status == RI_WC_SUCCESS ? wc->byte_len : 0;
     to->unlinked_mr_handle = IT_NULL_HANDLE;
+    if (__builtin_expect(ual_memory_completion(wc), 0))
+        translate_memory(wc, to);
 }
 
 /* --- connection management --- */

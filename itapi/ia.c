@@ -135,7 +135,7 @@ static void fill_vendor(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 
 static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 {
-    info->ep_work_queues_resizable = IT_FALSE; /* it_ep_modify: docs/status.md */
+    info->ep_work_queues_resizable = feature(attr, RI_FEATURE_QP_RESIZE);
     info->three_way_handshake_support = feature(attr, RI_FEATURE_THREE_WAY);
     info->private_data_support = attr->connect_private_data ? IT_TRUE : IT_FALSE;
     info->max_message_size_support = IT_FALSE;
@@ -143,12 +143,40 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
     info->ird_ord_suppressible = attr->transport == RI_TRANSPORT_IWARP ? IT_TRUE : IT_FALSE;
     info->spigot_online_support = feature(attr, RI_FEATURE_SPIGOT_EVENTS);
     info->spigot_offline_support = info->spigot_online_support;
-    /* S-RQs, RMRs, socket conversion, atomics, linking: IT_FALSE (calloc) until they are built. */
-    info->rdma_read_ord_increasable = IT_FALSE; /* it_ep_modify */
-    info->rdma_read_ird_modifiable = IT_FALSE;
+    /* Socket conversion, direct LMR handle, I/O buffer lists of it_lmr_create: IT_FALSE (calloc) until they are built. */
+    info->rdma_read_ord_increasable = feature(attr, RI_FEATURE_ORD_RAISE);
+    info->rdma_read_ird_modifiable = feature(attr, RI_FEATURE_IRD_MODIFY);
+    info->ep_rdma_enables_modifiable = feature(attr, RI_FEATURE_ACCESS_MODIFY);
     info->addr_mode_relative_support = feature(attr, RI_FEATURE_ZERO_BASED);
     info->rdma_read_requires_remote_write = feature(attr, RI_FEATURE_READ_SINK_REMOTE_WRITE);
     info->dto_evd_overflow_detection = feature(attr, RI_FEATURE_CQ_HOLDS_OVERFLOW);
+    info->atomic_support = feature(attr, RI_FEATURE_ATOMICS);
+}
+
+static void fill_shared_queues(const struct ri_rnic_attr *attr, it_ia_info_t *info)
+{
+    info->srq_support = feature(attr, RI_FEATURE_SRQ);
+    info->hard_hi_watermark_support = info->srq_support;
+    info->soft_hi_watermark_support = info->srq_support;
+    info->srq_resizable = feature(attr, RI_FEATURE_SRQ_RESIZE);
+}
+
+static void fill_links(const struct ri_rnic_attr *attr, it_ia_info_t *info)
+{
+    bool narrow = attr->features & RI_FEATURE_MW_NARROW, wide = attr->features & RI_FEATURE_MW_WIDE;
+    bool unlink = attr->features & RI_FEATURE_LOCAL_INVALIDATE;
+    bool link = (attr->features & FEATURES_LINK) == FEATURES_LINK;
+
+    info->rmr_types_supported = (it_rmr_type_t)((narrow ? IT_RMR_TYPE_NARROW : 0) |
+                                                (wide ? IT_RMR_TYPE_WIDE : 0));
+    info->narrow_rmr_unlink_support = narrow && unlink ? IT_TRUE : IT_FALSE;
+    info->wide_rmr_unlink_support = wide && unlink ? IT_TRUE : IT_FALSE;
+    info->unlink_fence_support = unlink ? IT_TRUE : IT_FALSE;
+    info->post_send_unlink_remote_support = feature(attr, RI_FEATURE_SEND_INVALIDATE);
+    info->rdma_read_local_extensions = feature(attr, RI_FEATURE_READ_INVALIDATE);
+    info->lmr_link_support = link ? IT_TRUE : IT_FALSE;
+    if (link)
+        info->iobl_types_supported = (it_iobl_type_t)(IT_IOBL_PAGE_LIST | IT_IOBL_BLOCK_LIST);
 }
 
 static void fill_private_data(const struct ri_rnic_attr *attr, it_ia_info_t *info)
@@ -260,6 +288,8 @@ it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
     info->unaffiliated_err_evd = (it_evd_handle_t)ual_ia_unaffiliated(ia);
     fill_vendor(attr, info);
     fill_support(attr, info);
+    fill_shared_queues(attr, info);
+    fill_links(attr, info);
     fill_private_data(attr, info);
     status = info->ia_name ? fill_spigots(ia, info) : IT_ERR_RESOURCES;
     if (status != IT_SUCCESS) {

@@ -1005,7 +1005,7 @@ typedef struct {
     uint32_t rdma_read_ord;   /* ... that can be outstanding; further ones wait in the queue */
     it_srq_handle_t srq;      /* this member and the next two: read with IT_EP_SRQ only */
     size_t soft_hi_watermark; /* S-RQ buffers held before an event is raised; 0: never */
-    size_t hard_hi_watermark; /* ... before the connection is broken */
+    size_t hard_hi_watermark; /* ... before the connection is broken; 0: never, too */
     it_boolean_t atomics_enable;
 } it_rc_only_attributes_t;
 

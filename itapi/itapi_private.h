@@ -14,6 +14,8 @@
 /* Segments of one work request; endpoints are given at most that many. */
 #define SEGMENTS_MAX 32u
 
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
 /* The object behind a handle of the given kind, or NULL. */
 #define LOOKUP(type, kind, handle) ((type *)ual_lookup((ual_handle)(handle), UAL_##kind))
 
@@ -63,6 +65,13 @@ uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer);
 
+/* post.c: flags of IT-API as those of a work request, and what a post's status is called. [data] */
+uint16_t itapi_request_flags(unsigned int flags);
+it_status_t itapi_post_status(enum ual_status status);
+#define FLAGS_COMMON (IT_COMPLETION_FLAG | IT_NOTIFY_FLAG | IT_COALESCE_WR_FLAG)
+#define FLAGS_LINK   (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
+#define FLAGS_UNLINK (FLAGS_LINK | IT_UNLINK_FENCE_FLAG)
+
 /* event.c */
 void itapi_translate(const struct ual_event *from, it_event_t *to);
 
@@ -71,9 +80,30 @@ void itapi_translate(const struct ual_event *from, it_event_t *to);
 it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_t limit,
                            const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
                            uint64_t *total);
+/* Privileges, their agreement with each other, and what an adapter makes of them. */
+#define PRIVS_REMOTE (IT_PRIV_REMOTE | IT_PRIV_ATOMIC)
+it_status_t itapi_check_privs(unsigned int privs);
+uint32_t itapi_access_of(const struct ual_ia *ia, unsigned int privs, uint32_t keep);
+it_status_t itapi_check_addr_mode(const struct ri_rnic_attr *attr, it_addr_mode_t mode);
+/* ual_mr.flags: the flags and the privileges, both as given. */
+uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
+#define LMR_FLAGS_MASK 0xffffu
+it_status_t itapi_check_lmr_flags(unsigned int flags);
+
+/* ep.c: the marks of an EP with an S-RQ */
+it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr);
 
 /* ia.c: limits of private data, and the check that all calls with private data share. */
 size_t itapi_private_data_limit(uint32_t octets);
 it_status_t itapi_check_private_data(const void *data, size_t length, uint32_t limit);
+
+static inline bool has_feature(const struct ual_ia *ia, uint64_t bits)
+{
+    return ual_ia_attr(ia)->features & bits;
+}
+/* What lets it_lmr_create_unlinked and it_lmr_link be, and it_rmr_create10. */
+#define FEATURES_LINK \
+    (RI_FEATURE_FAST_REGISTER | RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_PRIVILEGED_QP)
+#define FEATURES_RMR (RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE)
 
 #endif

@@ -19,15 +19,14 @@ static_assert((int)IT_PRIV_ATOMIC == (int)RI_ACCESS_REMOTE_ATOMIC, "atomic");
 
 #define FLAGS_KNOWN \
     (IT_LMR_FLAG_NONE | IT_LMR_FLAG_SHARED | IT_LMR_FLAG_NONCOHERENT | IT_LMR_FLAG_NON_SHAREABLE)
-#define PRIVS_REMOTE (IT_PRIV_REMOTE | IT_PRIV_ATOMIC)
-#define PRIVS_SHIFT  16 /* ual_mr.flags: the flags, and above them the privileges, both as given */
+#define PRIVS_SHIFT 16 /* above LMR_FLAGS_MASK */
 
-static uint32_t remembered(unsigned int flags, unsigned int privs)
+uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs)
 {
     return (flags ? flags : (unsigned int)IT_LMR_FLAG_NONE) | privs << PRIVS_SHIFT;
 }
 
-static it_status_t check_privs(unsigned int privs)
+it_status_t itapi_check_privs(unsigned int privs)
 {
     if (privs & ~(unsigned int)IT_PRIV_ALL)
         return IT_ERR_INVALID_PRIVS;
@@ -36,12 +35,26 @@ static it_status_t check_privs(unsigned int privs)
     return IT_SUCCESS;
 }
 
-/* Local read is implied. IT_PRIV_ALL is written by programs that never use atomics: an adapter without them
- * takes it as everything that it has. */
-static uint32_t access_of(const struct ual_ia *ia, unsigned int privs, uint32_t keep)
+it_status_t itapi_check_lmr_flags(unsigned int flags)
+{
+    return flags & ~(unsigned int)FLAGS_KNOWN ? IT_ERR_INVALID_FLAGS : IT_SUCCESS;
+}
+
+it_status_t itapi_check_addr_mode(const struct ri_rnic_attr *attr, it_addr_mode_t mode)
+{
+    if (mode == IT_ADDR_MODE_RELATIVE && (attr->features & RI_FEATURE_ZERO_BASED))
+        return IT_SUCCESS;
+    return mode == IT_ADDR_MODE_ABSOLUTE ? IT_SUCCESS : IT_ERR_INVALID_ADDR_MODE;
+}
+
+/* Local read is implied, and so is that RMRs may be linked. IT_PRIV_ALL is written by programs that never use atomics: an
+ * adapter without them takes it as everything that it has. */
+uint32_t itapi_access_of(const struct ual_ia *ia, unsigned int privs, uint32_t keep)
 {
     uint32_t access = privs | RI_ACCESS_LOCAL_READ | keep;
 
+    if (has_feature(ia, FEATURES_RMR))
+        access |= RI_ACCESS_BIND;
     if (!(ual_ia_attr(ia)->features & RI_FEATURE_ATOMICS))
         access &= ~(uint32_t)RI_ACCESS_REMOTE_ATOMIC;
     return access;
@@ -55,16 +68,14 @@ static it_rmr_context_t context_of(const struct ual_mr *mr)
 static it_status_t check_create(const struct ri_rnic_attr *attr, void *addr, it_length_t length,
                                 it_addr_mode_t mode, unsigned int privs, unsigned int flags)
 {
-    it_status_t status = check_privs(privs);
+    it_status_t status = itapi_check_privs(privs);
 
+    if (status == IT_SUCCESS)
+        status = itapi_check_lmr_flags(flags);
+    if (status == IT_SUCCESS)
+        status = itapi_check_addr_mode(attr, mode);
     if (status != IT_SUCCESS)
         return status;
-    if (flags & ~(unsigned int)FLAGS_KNOWN)
-        return IT_ERR_INVALID_FLAGS;
-    if (mode != IT_ADDR_MODE_ABSOLUTE && mode != IT_ADDR_MODE_RELATIVE)
-        return IT_ERR_INVALID_ADDR_MODE;
-    if (mode == IT_ADDR_MODE_RELATIVE && !(attr->features & RI_FEATURE_ZERO_BASED))
-        return IT_ERR_INVALID_ADDR_MODE;
     if (length == 0 || checked_wraps((uintptr_t)addr, length))
         return IT_ERR_INVALID_LENGTH;
     if (length > attr->max_mr_length)
@@ -90,9 +101,9 @@ static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t leng
         return status;
     if (!addr || !lmr_handle)
         return IT_ERR_FAULT;
-    created = ual_mr_create((struct ual_pz *)pz, addr, length, access_of(pz->ia, privs, zero_based),
-                            remembered(flags, privs), flags & IT_LMR_FLAG_SHARED ? shared_id : 0,
-                            &mr);
+    created = ual_mr_create(
+        (struct ual_pz *)pz, addr, length, itapi_access_of(pz->ia, privs, zero_based),
+        itapi_lmr_remembered(flags, privs), flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
     if (created != UAL_OK)
         return itapi_status(created);
     *lmr_handle = (it_lmr_handle_t)mr->object.handle;
@@ -157,7 +168,7 @@ it_status_t it_lmr_free(it_lmr_handle_t lmr_handle)
      IT_LMR_PARAM_ADDR_MODE | IT_LMR_PARAM_LINKED | IT_LMR_PARAM_IOBL_NUM_ELTS |                \
      IT_LMR_PARAM_IOBL_TYPE)
 
-static void query_memory(const struct ual_mr *mr, unsigned int mask, it_lmr_param_t *params)
+static void query_memory(struct ual_mr *mr, unsigned int mask, it_lmr_param_t *params)
 {
     if (mask_has(mask, IT_LMR_PARAM_ADDR))
         params->addr = mr->addr;
@@ -171,9 +182,9 @@ static void query_memory(const struct ual_mr *mr, unsigned int mask, it_lmr_para
         params->addr_mode = mr->access & RI_ACCESS_ZERO_BASED ? IT_ADDR_MODE_RELATIVE
                                                               : IT_ADDR_MODE_ABSOLUTE;
     if (mask_has(mask, IT_LMR_PARAM_LINKED))
-        params->linked = IT_TRUE;
+        params->linked = ual_mr_linked(mr) ? IT_TRUE : IT_FALSE;
     if (mask_has(mask, IT_LMR_PARAM_IOBL_NUM_ELTS))
-        params->iobl_num_elts = 0;
+        params->iobl_num_elts = mr->pages;
     if (mask_has(mask, IT_LMR_PARAM_IOBL_TYPE))
         params->iobl_type = (it_iobl_type_t)0;
 }
@@ -196,7 +207,7 @@ it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
     if (mask_has(mask, IT_LMR_PARAM_MEM_PRIV))
         params->privs = (it_mem_priv_t)(mr->flags >> PRIVS_SHIFT);
     if (mask_has(mask, IT_LMR_PARAM_FLAG))
-        params->flags = (it_lmr_flag_t)(mr->flags & ((1u << PRIVS_SHIFT) - 1));
+        params->flags = (it_lmr_flag_t)(mr->flags & LMR_FLAGS_MASK);
     if (mask_has(mask, IT_LMR_PARAM_SHARED_ID))
         params->shared_id = mr->shared_id;
     if (mask_has(mask, IT_LMR_PARAM_RMR_CONTEXT))
@@ -222,7 +233,7 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
     if (!params)
         return IT_ERR_FAULT;
     privs = mask & IT_LMR_PARAM_MEM_PRIV ? (unsigned int)params->privs : mr->flags >> PRIVS_SHIFT;
-    status = check_privs(privs);
+    status = itapi_check_privs(privs);
     if (status != IT_SUCCESS)
         return status;
     if (mask & IT_LMR_PARAM_PZ) {
@@ -230,10 +241,11 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
         if (!pz || pz->ia != mr->object.ia)
             return itapi_bad_handle(IT_ERR_INVALID_PZ);
     }
-    modified = ual_mr_modify(mr, (struct ual_pz *)pz,
-                             access_of(mr->object.ia, privs, mr->access & RI_ACCESS_ZERO_BASED));
+    modified = ual_mr_modify(
+        mr, (struct ual_pz *)pz,
+        itapi_access_of(mr->object.ia, privs, mr->access & RI_ACCESS_ZERO_BASED));
     if (modified == UAL_OK)
-        mr->flags = remembered(mr->flags & ((1u << PRIVS_SHIFT) - 1), privs);
+        mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, privs);
     return modified == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(modified);
 }
 

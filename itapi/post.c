@@ -7,26 +7,34 @@
 
 #include "itapi_private.h"
 
-/* Which flags fit the operation. */
-#define FLAGS_COMMON (IT_COMPLETION_FLAG | IT_NOTIFY_FLAG | IT_COALESCE_WR_FLAG)
-#define FLAGS_SEND   (FLAGS_COMMON | IT_SOLICITED_WAIT_FLAG | IT_BARRIER_FENCE_FLAG)
-#define FLAGS_RDMA   (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
-#define FLAGS_RECV   FLAGS_COMMON
+#include "base/checked.h"
 
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
+/* Which flags fit the operation. */
+#define FLAGS_SEND (FLAGS_COMMON | IT_SOLICITED_WAIT_FLAG | IT_BARRIER_FENCE_FLAG)
+#define FLAGS_RDMA (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
+#define FLAGS_READ (FLAGS_RDMA | IT_UNLINK_LOCAL_SINK)
+#define FLAGS_RECV FLAGS_COMMON
 
 /* The flags that both sides have differ in place only: one shift per group. */
 static_assert(IT_COMPLETION_FLAG == (int)RI_WR_SIGNALED, "completion");
 static_assert(IT_SOLICITED_WAIT_FLAG >> 1 == (int)RI_WR_SOLICITED, "solicited");
 static_assert(IT_BARRIER_FENCE_FLAG >> 1 == (int)RI_WR_READ_FENCE, "fence");
+static_assert(IT_UNLINK_FENCE_FLAG >> 1 == (int)RI_WR_LOCAL_FENCE, "unlink fence");
 static_assert(IT_NOTIFY_FLAG << 4 == (int)RI_WR_NOTIFY, "notify");
 static_assert(IT_COALESCE_WR_FLAG == (int)RI_WR_COALESCE, "coalesce");
 
 static inline uint16_t request_flags(unsigned int flags)
 {
     return (uint16_t)((flags & (IT_COMPLETION_FLAG | IT_COALESCE_WR_FLAG)) |
-                      (flags & (IT_SOLICITED_WAIT_FLAG | IT_BARRIER_FENCE_FLAG)) >> 1 |
+                      (flags &
+                       (IT_SOLICITED_WAIT_FLAG | IT_BARRIER_FENCE_FLAG | IT_UNLINK_FENCE_FLAG)) >>
+                          1 |
                       (flags & IT_NOTIFY_FLAG) << 4);
+}
+
+uint16_t itapi_request_flags(unsigned int flags)
+{
+    return request_flags(flags);
 }
 
 static inline size_t limit_of(uint32_t elements)
@@ -34,7 +42,7 @@ static inline size_t limit_of(uint32_t elements)
     return elements < SEGMENTS_MAX ? elements : SEGMENTS_MAX;
 }
 
-static it_status_t __attribute__((cold, noinline)) post_status(enum ual_status status)
+it_status_t __attribute__((cold, noinline)) itapi_post_status(enum ual_status status)
 {
     switch (status) {
     case UAL_ERR_LIMIT: return IT_ERR_INVALID_LENGTH;
@@ -47,20 +55,19 @@ static inline it_status_t post(struct ual_ep *ep, struct ri_send_wr *wr)
 {
     enum ual_status status = ual_post_send(ep, wr);
 
-    return unlikely(status != UAL_OK) ? post_status(status) : IT_SUCCESS;
+    return unlikely(status != UAL_OK) ? itapi_post_status(status) : IT_SUCCESS;
 }
 
-it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
-                         size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
+static inline it_status_t post_message(struct ual_ep *ep, const it_lmr_triplet_t *local_segments,
+                                       size_t num_segments, it_dto_cookie_t cookie,
+                                       it_dto_flags_t dto_flags, uint16_t opcode,
+                                       uint32_t invalidate_stag)
 {
-    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_send_wr wr;
     uint64_t total;
     it_status_t status;
 
-    if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_SEND))
         return IT_ERR_INVALID_DTO_FLAGS;
     status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_send_sge), ep->pz,
@@ -73,11 +80,74 @@ it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local
     wr.cookie = cookie;
     wr.sg_list = sges;
     wr.num_sge = (uint32_t)num_segments;
-    wr.opcode = RI_WR_SEND;
+    wr.opcode = opcode;
     wr.flags = request_flags(dto_flags);
     wr.immediate = 0;
-    wr.invalidate_stag = 0;
+    wr.invalidate_stag = invalidate_stag;
     return post(ep, &wr);
+}
+
+it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
+                         size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+
+    if (unlikely(!ep))
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    return post_message(ep, local_segments, num_segments, cookie, dto_flags, RI_WR_SEND, 0);
+}
+
+it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
+                                    const it_lmr_triplet_t *local_segments, size_t num_segments,
+                                    it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
+                                    it_rmr_context_t rmr_context)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+
+    if (unlikely(!ep))
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    if (unlikely(!has_feature(ep->object.ia, RI_FEATURE_SEND_INVALIDATE)))
+        return IT_ERR_OP_NOT_SUPPORTED;
+    return post_message(ep, local_segments, num_segments, cookie, dto_flags, RI_WR_SEND_INVALIDATE,
+                        (uint32_t)rmr_context);
+}
+
+/* The elements of a Receive as a request; total is checked by who knows the limit. */
+static inline it_status_t receive(const it_lmr_triplet_t *segments, size_t count, uint32_t limit,
+                                  const struct ual_pz *pz, it_dto_cookie_t cookie,
+                                  unsigned int flags, struct ri_sge *sges, struct ri_recv_wr *wr,
+                                  uint64_t *total)
+{
+    if (unlikely(flags & ~(unsigned int)FLAGS_RECV))
+        return IT_ERR_INVALID_DTO_FLAGS;
+    wr->next = NULL;
+    wr->cookie = cookie;
+    wr->sg_list = sges;
+    wr->num_sge = (uint32_t)count;
+    wr->flags = flags & IT_NOTIFY_FLAG ? RI_WR_NOTIFY : 0;
+    wr->reserved = 0;
+    return itapi_segments(segments, count, limit_of(limit), pz, RI_ACCESS_LOCAL_WRITE, sges, total);
+}
+
+/* The handle of a Receive is not that of an EP. */
+static it_status_t __attribute__((noinline))
+post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_dto_cookie_t cookie,
+         unsigned int flags)
+{
+    struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, handle);
+    struct ri_sge sges[SEGMENTS_MAX];
+    struct ri_recv_wr wr;
+    enum ual_status posted;
+    uint64_t total;
+    it_status_t status;
+
+    if (!srq)
+        return itapi_bad_handle(IT_ERR_INVALID_HANDLE);
+    status = receive(segments, count, srq->max_sge, srq->pz, cookie, flags, sges, &wr, &total);
+    if (unlikely(status != IT_SUCCESS))
+        return status;
+    posted = ual_post_srq_recv(srq, &wr);
+    return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }
 
 it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segments,
@@ -91,23 +161,17 @@ it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segme
     it_status_t status;
 
     if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_HANDLE);
-    if (unlikely(dto_flags & ~(unsigned int)FLAGS_RECV))
-        return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_recv_sge), ep->pz,
-                            RI_ACCESS_LOCAL_WRITE, sges, &total);
+        return post_srq(handle, local_segments, num_segments, cookie, dto_flags);
+    if (unlikely(ep->attr.srq))
+        return IT_ERR_INVALID_EP;
+    status = receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->pz, cookie, dto_flags,
+                     sges, &wr, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(total > ep->attr.max_payload))
         return IT_ERR_INVALID_LENGTH;
-    wr.next = NULL;
-    wr.cookie = cookie;
-    wr.sg_list = sges;
-    wr.num_sge = (uint32_t)num_segments;
-    wr.flags = dto_flags & IT_NOTIFY_FLAG ? RI_WR_NOTIFY : 0;
-    wr.reserved = 0;
     posted = ual_post_recv(ep, &wr);
-    return unlikely(posted != UAL_OK) ? post_status(posted) : IT_SUCCESS;
+    return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }
 
 static inline it_status_t post_rdma(struct ual_ep *ep, const struct ri_sge *sges, size_t count,
@@ -160,6 +224,40 @@ static uint32_t sink_access(const struct ual_ep *ep)
     return RI_ACCESS_LOCAL_WRITE | (tagged ? (uint32_t)RI_ACCESS_REMOTE_WRITE : 0u);
 }
 
+/* What all Reads are refused for. One segment where its sink is to be unlinked, so that it is clear which. */
+static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segments,
+                                     unsigned int flags)
+{
+    if (unlikely(flags & ~(unsigned int)FLAGS_READ))
+        return IT_ERR_INVALID_DTO_FLAGS;
+    if (unlikely(flags & IT_UNLINK_LOCAL_SINK)) {
+        if (!has_feature(ep->object.ia, RI_FEATURE_READ_INVALIDATE))
+            return IT_ERR_INVALID_DTO_FLAGS;
+        if (num_segments != 1)
+            return IT_ERR_INVALID_NUM_SEGMENTS;
+    }
+    return unlikely(ep->attr.ord == 0) ? IT_ERR_RESOURCE_ORD : IT_SUCCESS;
+}
+
+/* A segment without octets is not looked at, but here its LMR is what the request is about. */
+static it_status_t __attribute__((noinline))
+read_and_unlink(struct ual_ep *ep, const it_lmr_triplet_t *segment, struct ri_sge *sge,
+                it_dto_cookie_t cookie, unsigned int flags, it_rdma_addr_t rdma_addr,
+                it_rmr_context_t rmr_context)
+{
+    struct ual_mr *mr = LOOKUP(struct ual_mr, MR, segment->lmr);
+    it_status_t status;
+
+    if (!mr || mr->pz != ep->pz)
+        return itapi_bad_handle(IT_ERR_INVALID_LMR);
+    sge->lkey = mr->lkey;
+    status = post_rdma(ep, sge, 1, RI_WR_RDMA_READ_INVALIDATE, cookie, flags, rdma_addr,
+                       rmr_context);
+    if (status == IT_SUCCESS && !(flags & IT_COMPLETION_FLAG))
+        ual_mr_sink_unlinked(mr);
+    return status;
+}
+
 it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
                               size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                               it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
@@ -171,14 +269,146 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
 
     if (unlikely(!ep))
         return itapi_bad_handle(IT_ERR_INVALID_EP);
-    if (unlikely(dto_flags & ~(unsigned int)FLAGS_RDMA)) /* IT_UNLINK_LOCAL_SINK: docs/status.md */
-        return IT_ERR_INVALID_DTO_FLAGS;
-    if (unlikely(ep->attr.ord == 0))
-        return IT_ERR_RESOURCE_ORD;
+    status = check_read(ep, num_segments, dto_flags);
+    if (unlikely(status != IT_SUCCESS))
+        return status;
     status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_read_sge), ep->pz,
                             sink_access(ep), sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
+    if (unlikely(dto_flags & IT_UNLINK_LOCAL_SINK))
+        return read_and_unlink(ep, local_segments, sges, cookie, dto_flags, rdma_addr, rmr_context);
     return post_rdma(ep, sges, num_segments, RI_WR_RDMA_READ, cookie, dto_flags, rdma_addr,
                      rmr_context);
+}
+
+/* --- sinks that are RMRs --- */
+
+/* What the last link says, which is what a request behind it will find. */
+static it_status_t rmr_segment(const it_rmr_triplet_t *from, const struct ual_ep *ep,
+                               struct ual_mw *mw, struct ri_sge *sge)
+{
+    struct ual_mw_state state;
+    uint64_t start, base;
+
+    ual_mw_query(mw, &state);
+    if (!state.linked || (state.narrow && state.ep != ep->object.handle) ||
+        !(state.access & RI_ACCESS_REMOTE_WRITE))
+        return IT_ERR_ACCESS;
+    if (state.access & RI_ACCESS_ZERO_BASED) {
+        start = from->addr.rel;
+        base = 0;
+    } else {
+        start = (uintptr_t)from->addr.abs;
+        base = (uintptr_t)state.addr;
+    }
+    if (!checked_inside(start, from->length, base, state.length))
+        return IT_ERR_RANGE;
+    *sge = (struct ri_sge){ start, (uint32_t)from->length, state.stag };
+    return IT_SUCCESS;
+}
+
+static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count,
+                                const struct ual_ep *ep, struct ri_sge *sges)
+{
+    uint64_t sum = 0;
+
+    if (count > limit_of(ep->attr.max_read_sge))
+        return IT_ERR_INVALID_NUM_SEGMENTS;
+    if (count && !segments)
+        return IT_ERR_FAULT;
+    for (size_t i = 0; i < count; i++) {
+        struct ual_mw *mw = LOOKUP(struct ual_mw, MW, segments[i].rmr);
+        it_status_t status;
+
+        if (!mw || ual_mw_pz(mw) != ep->pz)
+            return itapi_bad_handle(IT_ERR_INVALID_RMR);
+        status = rmr_segment(&segments[i], ep, mw, &sges[i]);
+        if (status != IT_SUCCESS)
+            return status;
+        sum += segments[i].length;
+        if (sum > UINT32_MAX)
+            return IT_ERR_INVALID_LENGTH;
+    }
+    return IT_SUCCESS;
+}
+
+it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
+                                     const it_rmr_triplet_t *local_segments, size_t num_segments,
+                                     it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
+                                     it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ri_sge sges[SEGMENTS_MAX];
+    bool unlink = dto_flags & IT_UNLINK_LOCAL_SINK;
+    it_status_t status;
+
+    if (!ep)
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    if (!has_feature(ep->object.ia, RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
+        return IT_ERR_OP_NOT_SUPPORTED;
+    status = check_read(ep, num_segments, dto_flags);
+    if (status == IT_SUCCESS)
+        status = rmr_segments(local_segments, num_segments, ep, sges);
+    if (status == IT_SUCCESS)
+        status = post_rdma(ep, sges, num_segments,
+                           unlink ? RI_WR_RDMA_READ_INVALIDATE : RI_WR_RDMA_READ, cookie, dto_flags,
+                           rdma_addr, rmr_context);
+    if (status == IT_SUCCESS && unlink && !(dto_flags & IT_COMPLETION_FLAG))
+        ual_mw_sink_unlinked(LOOKUP(struct ual_mw, MW, local_segments->rmr));
+    return status;
+}
+
+/* --- atomics --- */
+
+/* Is the word in memory aligned? With relative addressing its offset says nothing alone. Its LMR was looked at before. */
+static bool aligned(const it_lmr_triplet_t *result)
+{
+    const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, result->lmr);
+    uintptr_t at = mr->access & RI_ACCESS_ZERO_BASED ? (uintptr_t)mr->addr + result->addr.rel
+                                                     : (uintptr_t)result->addr.abs;
+
+    return at % sizeof(uint64_t) == 0;
+}
+
+it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t swap_or_add,
+                           uint64_t compare, const it_lmr_triplet_t *result, it_dto_cookie_t cookie,
+                           it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
+                           it_rmr_context_t rmr_context)
+{
+    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ri_send_wr wr = { 0 };
+    struct ri_sge sge;
+    uint64_t total;
+    it_status_t status;
+
+    if (unlikely(!ep))
+        return itapi_bad_handle(IT_ERR_INVALID_EP);
+    if (unlikely(!has_feature(ep->object.ia, RI_FEATURE_ATOMICS)))
+        return IT_ERR_OP_NOT_SUPPORTED;
+    if (unlikely(op != IT_FETCH_AND_ADD && op != IT_COMPARE_AND_SWAP))
+        return IT_ERR_INVALID_ATOMIC_OP;
+    if (unlikely(dto_flags & ~(unsigned int)FLAGS_RDMA))
+        return IT_ERR_INVALID_DTO_FLAGS;
+    if (unlikely(!result))
+        return IT_ERR_FAULT;
+    if (unlikely(result->length != sizeof(uint64_t)))
+        return IT_ERR_INVALID_LENGTH;
+    if (unlikely(ep->attr.ord == 0))
+        return IT_ERR_RESOURCE_ORD;
+    status = itapi_segments(result, 1, 1, ep->pz, RI_ACCESS_LOCAL_WRITE, &sge, &total);
+    if (unlikely(status != IT_SUCCESS))
+        return status;
+    if (unlikely(!aligned(result)))
+        return IT_ERR_INVALID_ADDRESS;
+    wr.cookie = cookie;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = op == IT_FETCH_AND_ADD ? RI_WR_ATOMIC_FETCH_ADD : RI_WR_ATOMIC_COMPARE_SWAP;
+    wr.flags = request_flags(dto_flags);
+    wr.atomic.remote_addr = rdma_addr;
+    wr.atomic.swap_or_add = swap_or_add;
+    wr.atomic.compare = compare;
+    wr.atomic.rkey = (uint32_t)rmr_context;
+    return post(ep, &wr);
 }

@@ -34,38 +34,14 @@ static it_status_t refuse(const struct argument *arguments, size_t count)
 #define ARGUMENT(handle, type, invalid) ((struct argument){ handle, type, invalid })
 #define IA(handle)                      ARGUMENT(handle, UAL_IA, IT_ERR_INVALID_IA)
 #define PZ(handle)                      ARGUMENT(handle, UAL_PZ, IT_ERR_INVALID_PZ)
-#define LMR(handle)                     ARGUMENT(handle, UAL_MR, IT_ERR_INVALID_LMR)
-#define RMR(handle)                     ARGUMENT(handle, UAL_MW, IT_ERR_INVALID_RMR)
 #define EVD(handle)                     ARGUMENT(handle, UAL_EVD, IT_ERR_INVALID_EVD)
 #define EP(handle)                      ARGUMENT(handle, UAL_EP, IT_ERR_INVALID_EP)
-#define SRQ(handle)                     ARGUMENT(handle, UAL_SRQ, IT_ERR_INVALID_SRQ)
 #define AH(handle)                      ARGUMENT(handle, UAL_AH, IT_ERR_INVALID_AH)
 #define UD_SVC(handle)                  ARGUMENT(handle, UAL_UD_REQUEST, IT_ERR_INVALID_UD_SVC)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* --- memory --- */
-
-it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elts,
-                                   it_lmr_flag_t flags, uint32_t shared_id,
-                                   it_lmr_handle_t *lmr_handle)
-{
-    REFUSE(PZ(pz_handle));
-}
-
-it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_iobl_t *iobl,
-                        it_length_t length, it_addr_mode_t addr_mode, it_mem_priv_t privs,
-                        it_ep_handle_t ep_handle, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
-                        it_rmr_context_t *rmr_context)
-{
-    REFUSE(LMR(lmr_handle), EP(ep_handle));
-}
-
-it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
-                          it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
-{
-    REFUSE(LMR(lmr_handle), EP(ep_handle));
-}
 
 it_status_t it_mem_map(it_ia_handle_t ia_handle, void *vaddr, uint64_t aspace_id, size_t len,
                        it_io_addr_t *io_addr, size_t *mapped_len)
@@ -76,50 +52,6 @@ it_status_t it_mem_map(it_ia_handle_t ia_handle, void *vaddr, uint64_t aspace_id
 it_status_t it_mem_unmap(it_ia_handle_t ia_handle, it_io_addr_t io_addr, size_t mapped_len)
 {
     REFUSE(IA(ia_handle));
-}
-
-it_status_t it_rmr_create10(it_pz_handle_t pz_handle, it_rmr_handle_t *rmr_handle)
-{
-    REFUSE(PZ(pz_handle));
-}
-
-it_status_t it_rmr_create20(it_pz_handle_t pz_handle, it_rmr_type_t rmr_type,
-                            it_rmr_handle_t *rmr_handle)
-{
-    REFUSE(PZ(pz_handle));
-}
-
-it_status_t it_rmr_free(it_rmr_handle_t rmr_handle)
-{
-    REFUSE(RMR(rmr_handle));
-}
-
-it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
-                         it_rmr_param_t *params)
-{
-    REFUSE(RMR(rmr_handle));
-}
-
-it_status_t it_rmr_link(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle, void *addr,
-                        it_length_t length, it_addr_mode_t addr_mode, it_mem_priv_t privs,
-                        it_ep_handle_t ep_handle, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
-                        it_rmr_context_t *rmr_context)
-{
-    REFUSE(RMR(rmr_handle), LMR(lmr_handle), EP(ep_handle));
-}
-
-it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle, void *addr,
-                          it_length_t length, it_mem_priv_t privs, it_ep_handle_t ep_handle,
-                          it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
-                          it_rmr_context_t *rmr_context)
-{
-    REFUSE(RMR(rmr_handle), LMR(lmr_handle), EP(ep_handle));
-}
-
-it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
-                          it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
-{
-    REFUSE(RMR(rmr_handle), EP(ep_handle));
 }
 
 /* --- event dispatchers --- */
@@ -158,12 +90,6 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
            ARGUMENT(recv_sevd_handle, UAL_EVD, IT_ERR_INVALID_RECV_EVD));
 }
 
-it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
-                         const it_ep_attributes_t *ep_attr)
-{
-    REFUSE(EP(ep_handle));
-}
-
 it_status_t it_handoff(const it_conn_qual_t *conn_qual, size_t spigot_id,
                        it_cn_est_identifier_t cn_est_id)
 {
@@ -178,42 +104,7 @@ it_status_t it_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t fl
     REFUSE(EP(ep_handle));
 }
 
-/* --- shared receive queues --- */
-
-it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, size_t max_recv_dtos,
-                          it_srq_handle_t *srq_handle)
-{
-    struct ual_pz *pz = LOOKUP(struct ual_pz, PZ, pz_handle);
-
-    return pz ? IT_ERR_SRQ_NOT_SUPPORTED : itapi_bad_handle(IT_ERR_INVALID_PZ);
-}
-
-it_status_t it_srq_free(it_srq_handle_t srq_handle)
-{
-    REFUSE(SRQ(srq_handle));
-}
-
-it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
-                          const it_srq_param_t *params)
-{
-    REFUSE(SRQ(srq_handle));
-}
-
-it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
-                         it_srq_param_t *params)
-{
-    REFUSE(SRQ(srq_handle));
-}
-
 /* --- data transfer --- */
-
-it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
-                                    const it_lmr_triplet_t *local_segments, size_t num_segments,
-                                    it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
-                                    it_rmr_context_t rmr_context)
-{
-    REFUSE(EP(ep_handle));
-}
 
 it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
                            size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
@@ -224,22 +115,6 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
 
 it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
                              size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
-{
-    REFUSE(EP(ep_handle));
-}
-
-it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
-                                     const it_rmr_triplet_t *local_segments, size_t num_segments,
-                                     it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
-                                     it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
-{
-    REFUSE(EP(ep_handle));
-}
-
-it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t swap_or_add,
-                           uint64_t compare, const it_lmr_triplet_t *result, it_dto_cookie_t cookie,
-                           it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
-                           it_rmr_context_t rmr_context)
 {
     REFUSE(EP(ep_handle));
 }

@@ -259,6 +259,7 @@ static void close_fd(struct kal_connection *c)
 {
     if (c->stream.fd < 0)
         return;
+    cm_capture_end(&c->stream); /* first: the peer answers by its own end */
     if (c->conversion)
         shutdown(c->stream.fd, SHUT_RDWR);
     close(c->stream.fd);
@@ -366,6 +367,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
 
     handover->size = sizeof *handover;
     handover->fd = fd;
+    handover->capture = (uintptr_t)connection->stream.capture;
     handover->initiator = connection->initiator;
     handover->mpa_revision = connection->agreed.rev;
     handover->crc = connection->agreed.crc;
@@ -394,10 +396,14 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     pthread_mutex_lock(&connection->guard.lock);
 
     connection->handed = !status;
-    if (status && connection->guard.dead)
+    if (status && connection->guard.dead) {
+        cm_capture_end(&connection->stream);
         close(fd);
-    else if (status)
+    } else if (status) {
         connection->stream.fd = fd;
+    } else {
+        connection->stream.capture = NULL; /* the provider's */
+    }
     if (connection->guard.dead)
         return status;
     if (!status) {

@@ -4,6 +4,7 @@
 #define ITAL_KAL_CM_H
 
 #include "kal_private.h"
+#include "capture.h"
 #include "mpa_startup.h"
 
 #include <stdarg.h>
@@ -30,8 +31,9 @@ struct cm_options {
     uint8_t mpa_revision; /* 1 or 2: highest spoken */
     bool mpa_fallback;    /* revision 1 on a new connection after a closed enhanced Request */
     bool crc;
+    bool markers;     /* asked for in what the peer sends */
     uint8_t rtr;      /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
-    uint32_t backlog; /* per listener: undecided requests; as many half-open start-ups */
+    uint32_t backlog; /* per listener: undecided requests; half-open start-ups, at least so many */
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
     uint32_t tcp_user_timeout; /* ms; 0: the system's */
@@ -65,7 +67,8 @@ struct cm_guard {
  * there is to an undecided request, so that it can move to another listener.
  */
 struct cm_stream {
-    int fd; /* -1 none */
+    int fd;                          /* -1 none */
+    struct kal_capture_end *capture; /* NULL: not captured */
     uint32_t length;
     struct sockaddr_storage local, peer;
     uint8_t octets[MPA_STARTUP_FRAME_MAX];
@@ -102,8 +105,9 @@ struct kal_connection {
 
     /* Passive only: a reference is held from accept(2) to the decision. */
     struct kal_listener *listener;
-    bool kept;  /* in listener->kept: kal's own; under the listener's lock, as is: */
+    bool kept;  /* in listener->kept: kal's own; under the listener's lock, as are: */
     bool taken; /* kept, and somebody is ending it */
+    bool fresh; /* kept since accept(2), not moved here: gives way when there are too many */
     struct kal_connection *kept_prev, *kept_next;
 
     struct ri_connection *ri; /* CM_FOREIGN */
@@ -123,9 +127,10 @@ struct kal_listener {
     void *context;
     int fd;
     struct ri_watch *watch;
-    struct ri_timer resume; /* out of descriptors: when to look again */
-    char name[80];          /* bound address, for logs */
-    uint32_t backlog;
+    struct ri_timer resume;                 /* out of descriptors: when to look again */
+    char name[80];                          /* bound address, for logs */
+    uint32_t backlog;                       /* undecided requests */
+    uint32_t half_open_max;                 /* start-ups whose Request is incomplete */
     uint32_t half_open;                     /* connections in `kept`; guard.lock */
     uint32_t undecided;                     /* guard.lock */
     struct kal_connection *kept;            /* start-ups and requests not yet shown */
@@ -189,7 +194,9 @@ void cm_established(struct kal_connection *connection, const void *private_data,
 uint64_t cm_by(uint64_t deadline, uint64_t own);             /* RI_NO_DEADLINE or 0: now + own */
 socklen_t cm_address_length(const struct sockaddr *address); /* 0: not a family that TCP runs on */
 void cm_address_text(const struct sockaddr *address, char *text, size_t size);
-void cm_addresses(struct cm_stream *stream); /* both ends; IPv4 in IPv6 as IPv4 */
+void cm_addresses(struct cm_stream *stream);        /* both ends; IPv4 in IPv6 as IPv4 */
+void cm_capture(struct kal_connection *connection); /* from here on; the addresses are known */
+void cm_capture_end(struct cm_stream *stream);
 void cm_socket_options(struct kal_rnic *rnic, int fd);
 uint16_t cm_depth(uint32_t asked, uint32_t limit);
 bool cm_meter(struct cm_meter *meter, char *more, size_t size); /* may log; "(n more ...)" or "" */
@@ -197,7 +204,9 @@ bool cm_is_set_a(const struct kal_rnic *rnic);
 /* Read what there is into the stream. > 0 octets, 0 end, -1 with errno (EAGAIN: nothing). */
 ssize_t cm_read(struct cm_stream *stream);
 /* Write the rest of a buffer: 1 done, 0 later, -1 errno. */
-int cm_write(int fd, const uint8_t *octets, size_t length, size_t *sent);
+int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, size_t *sent);
+int cm_send_end(struct cm_stream *stream);        /* FIN; as shutdown(2) */
+void cm_reset_on_close(struct cm_stream *stream); /* RST instead of FIN */
 
 /* ---- cm_active.c ---- */
 void cm_active_run(struct kal_connection *connection); /* CONNECTING, REQUESTED. Lane, locked */
@@ -225,8 +234,8 @@ void cm_convert_request(
 void cm_listener_free(struct kal_listener *listener); /* after the last reference */
 
 /* ---- cm_linger.c ---- */
-/* Takes fd, which is in no epoll set: reads and drops until the peer's end, bounded, then closes. */
-void cm_linger(struct kal_rnic *rnic, void *lane, int fd);
+/* Takes descriptor and capture, watched by nobody: reads and drops until the peer's end, bounded, then closes. */
+void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream);
 void cm_linger_end_all(struct kal_rnic *rnic);
 
 /* ---- cm_set_a.c: the same calls, by the provider's own connection manager ---- */

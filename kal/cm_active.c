@@ -125,6 +125,7 @@ static void want(struct kal_connection *c, const struct ri_connect_param *param)
     c->local = (struct mpa_startup_local){
         .rev = options->mpa_revision,
         .crc = options->crc,
+        .markers = options->markers,
         .allow_unenhanced = options->mpa_fallback,
         .own_depths = !param->negotiate_depths,
         .ird = cm_depth(param->ird, c->rnic->attr.max_ird),
@@ -369,11 +370,11 @@ static void read_reply(struct kal_connection *c)
 
 static void send_request(struct kal_connection *c)
 {
-    int done = cm_write(c->stream.fd, c->out, c->out_length, &c->out_sent);
+    int done = cm_write(&c->stream, c->out, c->out_length, &c->out_sent);
 
     if (done < 0)
         no_reply(c, errno);
-    else if (cm_watch(c, done ? EPOLLIN : EPOLLIN | EPOLLOUT))
+    else if (cm_watch(c, done ? EPOLLIN : EPOLLOUT)) /* what came already is not read before */
         cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
 }
 
@@ -398,6 +399,8 @@ static void connected(struct kal_connection *c)
         return;
     }
     cm_addresses(&c->stream);
+    if (!c->conversion)
+        cm_capture(c);
     c->state = CM_REQUESTED;
     send_request(c);
 }

@@ -167,6 +167,41 @@ void cm_addresses(struct cm_stream *stream)
         unmap(&stream->peer);
 }
 
+void cm_capture(struct kal_connection *connection)
+{
+    struct cm_stream *stream = &connection->stream;
+
+    stream->capture = kal_capture_begin(connection->rnic, &stream->local, &stream->peer,
+                                        connection->initiator);
+}
+
+void cm_capture_end(struct cm_stream *stream)
+{
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_CLOSE);
+    stream->capture = NULL;
+}
+
+int cm_send_end(struct cm_stream *stream)
+{
+    int result;
+
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_HOLD);
+    result = shutdown(stream->fd, SHUT_WR);
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_FIN);
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_RELEASE);
+    return result;
+}
+
+void cm_reset_on_close(struct cm_stream *stream)
+{
+    const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+    setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_HOLD);
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_RST);
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_RELEASE);
+}
+
 static void set_int(struct kal_rnic *rnic, int fd, int level, int name, int value, const char *what)
 {
     if (setsockopt(fd, level, name, &value, sizeof value))
@@ -223,15 +258,38 @@ ssize_t cm_read(struct cm_stream *stream)
         got = recv(stream->fd, stream->octets + stream->length,
                    sizeof stream->octets - stream->length, MSG_DONTWAIT);
     while (got < 0 && errno == EINTR);
-    if (got > 0)
+    if (got > 0) {
+        kal_capture_octets(stream->capture, RI_RECEIVE, stream->octets + stream->length,
+                           (size_t)got);
         stream->length += (uint32_t)got;
+    } else if (got == 0) {
+        kal_capture_mark(stream->capture, RI_RECEIVE, RI_CAPTURE_FIN);
+    } else if (errno == ECONNRESET) {
+        kal_capture_mark(stream->capture, RI_RECEIVE, RI_CAPTURE_RST);
+        errno = ECONNRESET;
+    }
     return got;
 }
 
-int cm_write(int fd, const uint8_t *octets, size_t length, size_t *sent)
+static ssize_t send_some(struct cm_stream *stream, const uint8_t *octets, size_t length)
+{
+    ssize_t n;
+    int error;
+
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_HOLD);
+    n = send(stream->fd, octets, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    error = errno;
+    if (n > 0)
+        kal_capture_octets(stream->capture, RI_TRANSMIT, octets, (size_t)n);
+    kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_RELEASE);
+    errno = error;
+    return n;
+}
+
+int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, size_t *sent)
 {
     while (*sent < length) {
-        ssize_t n = send(fd, octets + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = send_some(stream, octets + *sent, length - *sent);
 
         if (n >= 0)
             *sent += (size_t)n;

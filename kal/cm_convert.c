@@ -5,7 +5,8 @@
  *   frames  initiator                                responder
  *   yes     Request (revision 1, no private data),   the last streaming message leaves, then the peer's Request is
  *           Reply, hand-over                         awaited and answered: as asked, by our depths
- *   no      hand-over at once; CRC by option crc     hand-over at once, the message as handover.last_message
+ *   no      hand-over at once; CRC by option crc,    hand-over at once, the message as handover.last_message
+ *           no markers
  *
  * The descriptor is duplicated; the open file's flags are shared with the consumer and stay as they are, so every
  * call carries MSG_DONTWAIT. A conversion that fails shuts the TCP connection down: the stream's state is lost.
@@ -79,6 +80,7 @@ static void want(struct kal_connection *c, const struct kal_convert_param *param
     c->local = (struct mpa_startup_local){
         .rev = 1,
         .crc = options->crc,
+        .markers = options->markers,
         .own_depths = true, /* revision 1 and no frames at all carry none */
         .ird = cm_depth(param->ird, c->rnic->attr.max_ird),
         .ord = cm_depth(param->ord, c->rnic->attr.max_ord),
@@ -149,6 +151,7 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     }
     want(c, param);
     cm_addresses(&c->stream);
+    cm_capture(c);
     cm_socket_options(c->rnic, c->stream.fd);
     c->connect_by = cm_by(param->deadline,
                           c->initiator ? options->connect_timeout : options->request_timeout);
@@ -161,6 +164,7 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     c->conversion = false;
     c->state = CM_IDLE;
     cm_detach(c);
+    cm_capture_end(&c->stream);
     close(c->stream.fd);
     c->stream.fd = -1;
     free(c->last_words);
@@ -194,7 +198,7 @@ static void switch_over(struct kal_connection *c)
 /* After the message the Request is awaited; it may be there already. */
 static void say_last_words(struct kal_connection *c)
 {
-    int done = cm_write(c->stream.fd, c->last_words, c->last_length, &c->last_sent);
+    int done = cm_write(&c->stream, c->last_words, c->last_length, &c->last_sent);
 
     if (done < 0) {
         cm_fail_errno(c, "sending the last streaming message", errno);

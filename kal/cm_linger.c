@@ -26,6 +26,7 @@ struct cm_linger {
     struct kal_rnic *rnic;
     void *lane;
     int fd;
+    struct kal_capture_end *capture;
     size_t drained;
     struct ri_watch *watch;
     struct ri_timer timer;
@@ -51,6 +52,12 @@ static bool take(struct cm_linger *linger)
     return ours;
 }
 
+static void close_now(struct kal_capture_end *capture, int fd)
+{
+    kal_capture_mark(capture, RI_TRANSMIT, RI_CAPTURE_CLOSE);
+    close(fd);
+}
+
 /* Taken, and nobody else is inside. Any thread. From here on kal_cm_close may succeed: the RNIC is not looked at. */
 static void end(struct cm_linger *linger)
 {
@@ -60,7 +67,7 @@ static void end(struct cm_linger *linger)
     if (linger->watch)
         upper->unwatch(linger->watch);
     upper->timer_cancel(linger->lane, &linger->timer);
-    close(linger->fd);
+    close_now(linger->capture, linger->fd);
     pthread_mutex_lock(&cm->lock);
     DL_DELETE(cm->lingers, linger);
     cm->linger_count--;
@@ -89,8 +96,12 @@ static void ready(void *arg, uint32_t events)
     if (!cm_enter(&linger->guard, &run))
         return;
     n = recv(linger->fd, octets, sizeof octets, MSG_DONTWAIT);
-    if (n > 0)
+    if (n > 0) {
+        kal_capture_octets(linger->capture, RI_RECEIVE, octets, (size_t)n);
         linger->drained += (size_t)n;
+    } else if (n == 0) {
+        kal_capture_mark(linger->capture, RI_RECEIVE, RI_CAPTURE_FIN);
+    }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || linger->drained > DRAIN_MAX)
         finish(linger);
     if (cm_leave(&linger->guard, &run))
@@ -110,20 +121,25 @@ static void expired(struct ri_timer *timer)
         linger_free(linger);
 }
 
-void cm_linger(struct kal_rnic *rnic, void *lane, int fd)
+void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
 {
     struct kal_cm *cm = rnic->cm;
     struct cm_linger *linger = calloc(1, sizeof *linger);
+    struct kal_capture_end *capture = stream->capture;
+    int fd = stream->fd;
     bool room;
 
+    stream->fd = -1;
+    stream->capture = NULL;
     if (!linger) {
-        close(fd);
+        close_now(capture, fd);
         return;
     }
     cm_guard_init(&linger->guard);
     linger->rnic = rnic;
     linger->lane = lane;
     linger->fd = fd;
+    linger->capture = capture;
     linger->timer.expired = expired;
     linger->timer.deadline = clock_after(clock_now(), cm->options.close_timeout);
 
@@ -144,7 +160,7 @@ void cm_linger(struct kal_rnic *rnic, void *lane, int fd)
     }
     pthread_mutex_unlock(&linger->guard.lock);
     if (!room) {
-        close(fd);
+        close_now(capture, fd);
         linger_free(linger);
     } else if (take(linger)) { /* without the watch no run has come */
         end(linger);

@@ -2,9 +2,11 @@
 /*
  * Connection manager: listeners, and moving a request from one to another.
  *
- * A listener bounds what strangers can make it hold: `backlog` start-ups whose Request is incomplete and `backlog`
- * undecided requests; the newest is dropped (C-019). Without descriptors it keeps its place: the spare descriptor is
- * given up for a moment to accept and close what waits; where even that fails it looks again a little later.
+ * A listener bounds what strangers can make it hold (C-019). Of start-ups whose Request is incomplete there are
+ * `half_open_max`; the oldest gives way to a further one: who means it sends the Request with its first octets, so
+ * nobody keeps others out by holding places. Of undecided requests there are `backlog`; a further one is dropped.
+ * Without descriptors it keeps its place: the spare descriptor is given up for a moment to accept and close what waits;
+ * where even that fails it looks again a little later.
  *
  * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on the same port for
  * IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show as IPv4 addresses.
@@ -88,12 +90,13 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c))
         return false;
     cm_socket_options(l->rnic, c->stream.fd);
+    cm_capture(c);
     cm_hold(&l->guard);
     c->listener = l;
     c->state = CM_STARTING;
     pthread_mutex_lock(&l->guard.lock);
     DL_APPEND2(l->kept, c, kept_prev, kept_next);
-    c->kept = true;
+    c->kept = c->fresh = true;
     l->half_open++;
     pthread_mutex_unlock(&l->guard.lock);
 
@@ -110,25 +113,40 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     return true;
 }
 
+/* Where there are too many, the oldest that is still unknown to ual ends. */
+static void make_room(struct kal_listener *l)
+{
+    struct kal_connection *oldest = NULL;
+    char more[80];
+
+    pthread_mutex_lock(&l->guard.lock);
+    if (l->half_open >= l->half_open_max) {
+        DL_FOREACH2 (l->kept, oldest, kept_next)
+            if (oldest->fresh && !oldest->taken)
+                break;
+    }
+    if (oldest) {
+        DL_DELETE2(l->kept, oldest, kept_prev, kept_next);
+        oldest->kept = oldest->fresh = false;
+        l->half_open--;
+    }
+    pthread_mutex_unlock(&l->guard.lock);
+    if (!oldest)
+        return;
+    if (cm_meter(&l->full, more, sizeof more))
+        kal_rnic_log(
+            l->rnic, RI_LOG_WARNING,
+            "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
+            "dropped for a further one; raise backlog or lower request_timeout%s",
+            l->name, l->half_open_max, more);
+    kal_connection_destroy(oldest);
+}
+
 static void take(struct kal_listener *l, int fd)
 {
     struct kal_connection *c;
-    char more[80];
-    bool full;
 
-    pthread_mutex_lock(&l->guard.lock);
-    full = l->half_open >= l->backlog;
-    pthread_mutex_unlock(&l->guard.lock);
-    if (full) {
-        if (cm_meter(&l->full, more, sizeof more))
-            kal_rnic_log(
-                l->rnic, RI_LOG_WARNING,
-                "listener %s: %u connections have not sent their MPA Request yet, a further one is "
-                "dropped; raise backlog or lower request_timeout%s",
-                l->name, l->backlog, more);
-        close(fd);
-        return;
-    }
+    make_room(l);
     c = cm_connection_new(l->rnic, l->lane, NULL);
     if (!c) {
         close(fd);
@@ -320,6 +338,8 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     l->fd = -1;
     l->resume.expired = resumed;
     l->backlog = param->backlog ? param->backlog : rnic->cm->options.backlog;
+    l->half_open_max = l->backlog > rnic->cm->options.backlog ? l->backlog
+                                                              : rnic->cm->options.backlog;
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
@@ -395,7 +415,8 @@ static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_lock(&l->guard.lock);
     if (l->guard.dead)
         status = KAL_ERR_INVALID_ARGUMENT;
-    else if (l->undecided + l->half_open >= 2 * (uint64_t)l->backlog || l->undecided >= l->backlog)
+    else if (l->undecided + l->half_open >= (uint64_t)l->backlog + l->half_open_max ||
+             l->undecided >= l->backlog)
         status = KAL_ERR_NO_RESOURCES;
     if (!status) {
         DL_APPEND2(l->kept, c, kept_prev, kept_next);

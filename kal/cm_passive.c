@@ -58,11 +58,8 @@ void cm_listener_leave(struct kal_connection *connection, bool undecided)
 
 void cm_to_linger(struct kal_connection *connection)
 {
-    int fd = connection->stream.fd;
-
-    connection->stream.fd = -1;
-    if (fd >= 0)
-        cm_linger(connection->rnic, connection->lane, fd);
+    if (connection->stream.fd >= 0)
+        cm_linger(connection->rnic, connection->lane, &connection->stream);
 }
 
 /* ---- what goes wrong before ual has seen it ---- */
@@ -170,7 +167,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
         return false;
     if (listener->undecided < listener->backlog && !c->taken) {
         DL_DELETE2(listener->kept, c, kept_prev, kept_next);
-        c->kept = false;
+        c->kept = c->fresh = false;
         listener->half_open--;
         listener->undecided++;
         pthread_mutex_unlock(&listener->guard.lock);
@@ -219,6 +216,7 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
                         size_t used)
 {
     if (c->stream.length > used) {
+        cm_reset_on_close(&c->stream);
         give_up(c, RI_REASON_PROTOCOL, "it sent data behind its MPA Request"); /* C-010 */
         return;
     }
@@ -296,8 +294,7 @@ static void refuse(struct kal_connection *c)
 
     if (!parse_request(c, &request) || mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
         mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length) ||
-        cm_write(c->stream.fd, c->out, c->out_length, &sent) != 1 ||
-        shutdown(c->stream.fd, SHUT_WR))
+        cm_write(&c->stream, c->out, c->out_length, &sent) != 1 || cm_send_end(&c->stream))
         return;
     cm_unwatch(c);
     cm_to_linger(c);
@@ -370,6 +367,7 @@ static void want(struct kal_connection *c, const struct mpa_startup_frame *reque
     c->local = (struct mpa_startup_local){
         .rev = options->mpa_revision,
         .crc = options->crc,
+        .markers = options->markers,
         .rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ,
         .ird = cm_depth(param->ird, c->rnic->attr.max_ird),
         .ord = cm_depth(param->ord, c->rnic->attr.max_ord),
@@ -458,8 +456,8 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     }
     /* An empty send buffer takes it whole; where it does not, the peer is gone. The FIN follows it, and the run
      * reads what the peer may have sent, for closing over unread input would reset the Reply away. */
-    cm_write(c->stream.fd, c->out, c->out_length, &sent);
-    shutdown(c->stream.fd, SHUT_WR);
+    cm_write(&c->stream, c->out, c->out_length, &sent);
+    cm_send_end(&c->stream);
     c->state = CM_REJECTING;
     cm_listener_leave(c, true);
     cm_uncount(c);

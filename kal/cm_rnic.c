@@ -52,6 +52,7 @@ static void read_options(struct kal_rnic *rnic, struct cm_options *o)
     o->mpa_revision = (uint8_t)option_number(rnic, "mpa_revision", 2, 1, 2);
     o->mpa_fallback = option_bool(rnic, "mpa_fallback", "yes");
     o->crc = option_bool(rnic, "crc", "yes");
+    o->markers = option_bool(rnic, "markers", "no");
     if (!strcmp(rtr, "write"))
         o->rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ;
     else if (!strcmp(rtr, "read"))

@@ -6,6 +6,7 @@
 #endif
 
 #include "kal_private.h"
+#include "capture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,7 @@ void kal_fork_child(void)
     instance_lock = fresh;
     kal_registry_fork_child();
     kal_log_fork_child();
+    kal_capture_fork_child();
     if (!instance)
         return;
     /* Another thread of the parent may have been changing the list, under a lock that is now

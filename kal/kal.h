@@ -183,6 +183,7 @@ enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct r
                                struct ri_srq **srq);
 enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32_t mask,
                                const struct ri_srq_attr *attr);
+enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr);
 enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq);
 
 /* A region carries kal's own record (pinned range, shared identifier). `mr` is for work requests. */

@@ -46,6 +46,7 @@ struct kal_rnic {
     struct kal_values *options;   /* every option of the provider, as configured else default */
     struct kal_account objects;   /* what is alive on this RNIC; no limits */
     struct kal_cm *cm;            /* cm.c's */
+    struct kal_capture *capture;  /* capture.c's; NULL: off */
     struct kal_monitor *monitor;  /* monitor.c's, set by the first kal_lane_open */
     struct kal_rnic *prev, *next; /* kal->rnics, under rnics_lock */
 };

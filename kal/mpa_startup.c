@@ -375,8 +375,8 @@ enum mpa_startup_result mpa_startup_reject(const struct mpa_startup_local *local
     shape_reply(local, request, &f);
     f.reject = true;
     if (f.enhanced) { /* tell what would have been possible: the peer's ULP sees it */
-        f.ird = local->ird;
-        f.ord = local->ord;
+        f.ird = local->ird ? local->ird : 1; /* S-017 */
+        f.ord = local->ord ? local->ord : 1;
     }
     result = attach_pd(&f, pd, pd_len);
     if (result == MPA_STARTUP_OK)

@@ -111,6 +111,11 @@ enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32
     return kal_status_of_ri(rnic->ops.srq_modify(srq, mask, attr));
 }
 
+enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.srq_query(srq, attr));
+}
+
 enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq)
 {
     return destroyed(rnic, KAL_ACCOUNT_SRQ, rnic->ops.srq_destroy(srq));

@@ -5,6 +5,7 @@
 #endif
 
 #include "kal_private.h"
+#include "capture.h"
 
 #include "base/nearest.h"
 
@@ -330,9 +331,12 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
     status = kal_rnic_take(open, KAL_ACCOUNT_RNIC, 1);
     if (status != KAL_OK)
         goto free_rnic;
-    status = open_provider(open);
+    status = kal_capture_open(open);
     if (status != KAL_OK)
         goto give_account;
+    status = open_provider(open);
+    if (status != KAL_OK)
+        goto close_capture;
     status = kal_cm_open(open);
     if (status != KAL_OK)
         goto close_provider;
@@ -343,6 +347,8 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
 
 close_provider:
     open->ops.close(open->ri, true);
+close_capture:
+    kal_capture_close(open);
 give_account:
     kal_rnic_give(open, KAL_ACCOUNT_RNIC, 1);
 free_rnic:
@@ -381,6 +387,7 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     if (status != KAL_OK) /* closed all the same: there is nothing left to repeat */
         kal_rnic_log(rnic, RI_LOG_WARNING, "provider %s closed with %s", rnic->provider->name,
                      kal_status_name(status));
+    kal_capture_close(rnic);
     kal_monitor_stop(rnic);
     pthread_mutex_lock(&kal->rnics_lock);
     DL_DELETE(kal->rnics, rnic);

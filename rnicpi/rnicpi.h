@@ -206,6 +206,15 @@ enum ri_wr_flags {
     RI_WR_COALESCE = 1u << 6,    /* more follows soon: may be held back */
 };
 
+/*
+ * Immediate data over iWARP is a message of its own (RFC 7306 6): 8 octets, the upper four zero, the lower four `immediate`
+ * big-endian. It takes one receive of the peer, whose completion is RI_WC_RECV_IMMEDIATE with byte_len 0, as nothing is
+ * placed into it; what the peer placed before by RDMA Write is there. So RI_WR_RDMA_WRITE_IMMEDIATE is a Write and an
+ * Immediate Data, RI_WR_SEND_IMMEDIATE an Immediate Data alone: with octets it is RI_ERR_NOT_SUPPORTED there, because
+ * it would take two receives. Atomics take one element of 8 octets, where the value from before the operation is put
+ * in host order; the peer judges the alignment of its word.
+ */
+
 /* Send queue work request. A list is linked by `next`; the provider reads it during the call only. */
 struct ri_send_wr {
     struct ri_send_wr *next;
@@ -280,7 +289,7 @@ enum ri_wc_opcode {
     RI_WC_LOCAL_INVALIDATE,
     RI_WC_FAST_REGISTER,
     RI_WC_RECV = 64,
-    RI_WC_RECV_IMMEDIATE, /* of an RDMA Write with immediate */
+    RI_WC_RECV_IMMEDIATE, /* of an RDMA Write with immediate; iWARP: of any Immediate Data */
 };
 
 /* RDMAC 8.1.x / ibv_wc_status by meaning. Exactly one non-flush error per queue and connection. */
@@ -319,7 +328,9 @@ struct ri_wc {
     uint8_t opcode;    /* enum ri_wc_opcode */
     uint8_t flags;     /* OR of enum ri_wc_flags */
     union {
-        uint32_t immediate; /* host order */
+        uint32_t immediate; /* host order; with RI_WC_WITH_IMMEDIATE */
+        /* With RI_WC_WITH_INVALIDATE: what the receive or the RDMA Read invalidated. Bind, local invalidate, fast
+         * register: the STag that the request was about (bind, fast register: with its new key), whatever the status. */
         uint32_t invalidated_stag;
     };
     uint32_t vendor_error; /* iWARP: Terminate value 0xLECC when one is behind the status */
@@ -331,7 +342,9 @@ struct ri_wc {
         uint8_t path_bits;
         uint8_t reserved[2];
     } source; /* UD receives only */
-    uint32_t reserved[5];
+    uint32_t
+        immediate_high; /* iWARP, with RI_WC_WITH_IMMEDIATE: the upper half of what the peer sent */
+    uint32_t reserved[4];
 };
 
 static_assert(sizeof(struct ri_sge) == 16, "ri_sge is laid out like ibv_sge");
@@ -449,10 +462,12 @@ struct ri_qp_attr {
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t max_inline;
     uint32_t ird, ord;
-    uint32_t flags;                                    /* OR of enum ri_qp_flags */
-    uint32_t soft_high_watermark, hard_high_watermark; /* SRQ buffers in use by this QP; 0 none */
-    uint32_t port;                                     /* UD */
-    uint32_t qkey;                                     /* UD */
+    uint32_t flags; /* OR of enum ri_qp_flags */
+    /* SRQ buffers in use by this QP (taken, completion not polled); 0 none. More than soft: RI_EVENT_QP_SOFT_WATERMARK, once until
+     * RI_QPM_WATERMARKS; a message beyond hard ends the connection with RI_EVENT_NO_RECEIVE */
+    uint32_t soft_high_watermark, hard_high_watermark;
+    uint32_t port; /* UD */
+    uint32_t qkey; /* UD */
     uint64_t reserved[4];
 };
 
@@ -717,6 +732,16 @@ struct ri_timer {
 
 enum ri_direction { RI_TRANSMIT, RI_RECEIVE };
 
+/* What is told of a captured connection besides octets. */
+enum ri_capture_mark {
+    RI_CAPTURE_HOLD =
+        -1, /* nothing else of the connection is recorded until RELEASE: no answer before its question */
+    RI_CAPTURE_RELEASE = -2, /* by the same thread */
+    RI_CAPTURE_FIN = -3,     /* the direction has ended; RI_TRANSMIT: between HOLD and RELEASE */
+    RI_CAPTURE_RST = -4,     /* the same, by a reset */
+    RI_CAPTURE_CLOSE = -5,   /* the last call with this token; not between HOLD and RELEASE */
+};
+
 struct ri_host {
     uint32_t size;
     uint16_t abi_major, abi_minor;
@@ -753,7 +778,11 @@ struct ri_host {
     /* Make whoever sleeps for this lane run it again. For providers with threads of their own. [leaf] */
     void (*wake)(const struct ri_host *host, void *lane_context);
 
-    /* A copy of the bytes of a connection, for capture files. NULL when off: test before the call. */
+    /*
+     * A copy of the bytes of a connection, for capture files. NULL when off: test before the call. Octets that were sent are
+     * told between RI_CAPTURE_HOLD, before the system call, and RI_CAPTURE_RELEASE, by one thread; octets that were received, after it.
+     * iov_count below 0 is a mark of enum ri_capture_mark, iov NULL. Never blocks on a disk.
+     */
     void (*capture)(const struct ri_host *host, uint64_t token, enum ri_direction direction,
                     const struct iovec *iov, int iov_count);
 
@@ -866,8 +895,10 @@ struct ri_privileged_ops {
     enum ri_status (*qp_query)(struct ri_qp *qp, struct ri_qp_info *info);
     enum ri_status (*qp_destroy)(struct ri_qp *qp);
 
-    /* RDMAC 9.2.6. modify: mask bit 0 max_wr, bit 1 low_watermark. destroy: BUSY while QPs use it.
-     * [kal | any | no] */
+    /* RDMAC 9.2.6. max_wr counts requests posted and not yet polled. modify: mask bit 0 max_wr (BUSY below what is there), bit 1
+     * low_watermark: arms one RI_EVENT_SRQ_LOW_WATERMARK, told when a QP takes a request and leaves fewer; 0 disarms.
+     * query tells 0 after the event. Elements are judged by the SRQ's PD. destroy: BUSY while QPs use it; requests still
+     * posted are dropped. A QP that ends leaves what it has not taken. [kal | any | no] */
     enum ri_status (*srq_create)(struct ri_pd *pd, struct ri_srq_attr *attr, struct ri_srq **srq);
     enum ri_status (*srq_modify)(struct ri_srq *srq, uint32_t mask, const struct ri_srq_attr *attr);
     enum ri_status (*srq_query)(struct ri_srq *srq, struct ri_srq_attr *attr);
@@ -885,7 +916,10 @@ struct ri_privileged_ops {
                                     const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
     enum ri_status (*mr_deregister)(struct ri_mr *mr);
 
-    /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. [kal | any | no] */
+    /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. *stag is no key yet: a bind makes it (*stag & ~0xff) | (new_key &
+     * 0xff), of which the caller knows when it posts. A narrow window must be invalidated before it is bound again, and is when
+     * its QP is destroyed; a wide one may be bound anew, and no peer may invalidate it. free: in any state; requests
+     * still queued that name it fail. [kal | any | no] */
     enum ri_status (*mw_allocate)(struct ri_pd *pd, bool narrow, void *context, uint32_t *stag,
                                   struct ri_mw **mw);
     enum ri_status (*mw_free)(struct ri_mw *mw);

@@ -63,6 +63,7 @@ static enum ual_status open_qp(struct ual_ep *ep)
         .context = ep,
         .send_cq = ual_evd_cq(ep->request_evd),
         .recv_cq = ual_evd_cq(ep->receive_evd),
+        .srq = ep->attr.srq ? ep->attr.srq->srq : NULL,
         .lane = ual_lane_provider(ia->lane),
         .max_send_wr = ep->attr.max_send_wr,
         .max_recv_wr = ep->attr.max_recv_wr,
@@ -73,6 +74,8 @@ static enum ual_status open_qp(struct ual_ep *ep)
         .ird = ep->attr.ird,
         .ord = ep->attr.ord,
         .flags = ep->attr.flags,
+        .soft_high_watermark = ep->attr.soft_high_watermark,
+        .hard_high_watermark = ep->attr.hard_high_watermark,
     };
     enum ual_status status = ual_status_of_kal(kal_qp_create(ia->rnic, ep->pz->pd, &attr, &ep->qp));
 
@@ -96,6 +99,8 @@ static void bind_users(struct ual_ep *ep)
     ual_evd_bind(ep->receive_evd);
     if (ep->connect_evd)
         ual_evd_bind(ep->connect_evd);
+    if (ep->attr.srq)
+        atomic_fetch_add(&ep->attr.srq->users, 1);
     atomic_fetch_add(&ep->pz->users, 1);
 }
 
@@ -105,6 +110,8 @@ static void unbind_users(struct ual_ep *ep)
     ual_evd_unbind(ep->receive_evd);
     if (ep->connect_evd)
         ual_evd_unbind(ep->connect_evd);
+    if (ep->attr.srq)
+        atomic_fetch_sub(&ep->attr.srq->users, 1);
     atomic_fetch_sub(&ep->pz->users, 1);
 }
 
@@ -126,7 +133,8 @@ enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
     if (status != UAL_OK)
         return status;
     if (!fits(request_evd, UAL_STREAM_DTO, ia) || !fits(receive_evd, UAL_STREAM_DTO, ia) ||
-        (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, ia)))
+        (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, ia)) ||
+        (attr->srq && attr->srq->pz != pz))
         return UAL_ERR_INVALID_ARGUMENT;
     if (attr->max_payload > ual_ia_attr(ia)->max_send)
         return UAL_ERR_LIMIT;
@@ -247,6 +255,136 @@ enum ual_status ual_ep_reset(struct ual_ep *ep)
         status = rewind_qp(ep);
     if (status == UAL_OK)
         ual_ep_feed(ep, EP_RESET_DONE, NULL, NULL);
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
+
+/* --- attributes --- */
+
+#define WATERMARKS (UAL_EP_SOFT_WATERMARK | UAL_EP_HARD_WATERMARK)
+
+static const struct {
+    uint32_t asked, passed;
+} modify_bits[] = {
+    { UAL_EP_ORD, RI_QPM_ORD },
+    { UAL_EP_IRD, RI_QPM_IRD },
+    { UAL_EP_FLAGS, RI_QPM_FLAGS },
+    { UAL_EP_SEND_WR, RI_QPM_MAX_SEND_WR },
+    { UAL_EP_RECV_WR, RI_QPM_MAX_RECV_WR },
+    { WATERMARKS, RI_QPM_WATERMARKS },
+};
+
+/* What the endpoint will have. */
+static struct ual_ep_attr merged(const struct ual_ep *ep, uint32_t mask,
+                                 const struct ual_ep_attr *attr, uint32_t flags)
+{
+    struct ual_ep_attr all = ep->attr;
+
+    if (mask & UAL_EP_PAYLOAD)
+        all.max_payload = attr->max_payload;
+    if (mask & UAL_EP_ORD)
+        all.ord = attr->ord;
+    if (mask & UAL_EP_IRD)
+        all.ird = attr->ird;
+    if (mask & UAL_EP_FLAGS)
+        all.flags = (all.flags & ~flags) | (attr->flags & flags);
+    if (mask & UAL_EP_SEND_WR)
+        all.max_send_wr = attr->max_send_wr;
+    if (mask & UAL_EP_RECV_WR)
+        all.max_recv_wr = attr->max_recv_wr;
+    if (mask & UAL_EP_SOFT_WATERMARK)
+        all.soft_high_watermark = attr->soft_high_watermark;
+    if (mask & UAL_EP_HARD_WATERMARK)
+        all.hard_high_watermark = attr->hard_high_watermark;
+    return all;
+}
+
+/* On a connection the depth is what was agreed, which may be less than what the endpoint was made for. */
+static bool raises_ord(struct ual_ep *ep, uint32_t ord)
+{
+    struct ri_qp_info info;
+
+    return ual_ep_query(ep, &info) != UAL_OK || ord > info.ord;
+}
+
+static bool possible_when_connected(struct ual_ep *ep, uint32_t mask,
+                                    const struct ual_ep_attr *attr)
+{
+    uint64_t features = ual_ia_attr(ep->object.ia)->features;
+
+    return !(mask & UAL_EP_PAYLOAD) &&
+           (!(mask & UAL_EP_IRD) || (features & RI_FEATURE_IRD_MODIFY)) &&
+           (!(mask & UAL_EP_FLAGS) || (features & RI_FEATURE_ACCESS_MODIFY)) &&
+           (!(mask & UAL_EP_ORD) || (features & RI_FEATURE_ORD_RAISE) ||
+            !raises_ord(ep, attr->ord));
+}
+
+static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
+                                    const struct ual_ep_attr *attr)
+{
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ep->object.ia);
+    int state = atomic_load(&ep->state);
+
+    if (state != UAL_EP_UNCONNECTED &&
+        (state != UAL_EP_CONNECTED || !possible_when_connected(ep, mask, attr)))
+        return UAL_ERR_INVALID_STATE;
+    if ((mask & (UAL_EP_SEND_WR | UAL_EP_RECV_WR)) && !(rnic->features & RI_FEATURE_QP_RESIZE))
+        return UAL_ERR_NOT_SUPPORTED;
+    return (mask & UAL_EP_PAYLOAD) && attr->max_payload > rnic->max_send ? UAL_ERR_LIMIT : UAL_OK;
+}
+
+static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
+{
+    struct ri_qp_modify modify = {
+        .size = sizeof(modify),
+        .ord = attr->ord,
+        .ird = attr->ird,
+        .flags = attr->flags,
+        .max_send_wr = attr->max_send_wr,
+        .max_recv_wr = attr->max_recv_wr,
+        .soft_high_watermark = attr->soft_high_watermark,
+        .hard_high_watermark = attr->hard_high_watermark,
+    };
+
+    for (size_t i = 0; i < sizeof(modify_bits) / sizeof(modify_bits[0]); i++)
+        if (mask & modify_bits[i].asked)
+            modify.mask |= modify_bits[i].passed;
+    if (!modify.mask)
+        return UAL_OK;
+    return ual_status_of_kal(kal_qp_modify(ep->object.ia->rnic, ep->qp, &modify));
+}
+
+/* Posts and queries may be reading: what did not change is not written. */
+static void take_modified(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *all)
+{
+    if (mask & UAL_EP_SEND_WR)
+        ep->attr.max_send_wr = all->max_send_wr;
+    if (mask & UAL_EP_RECV_WR)
+        ep->attr.max_recv_wr = all->max_recv_wr;
+    ep->attr.max_payload = all->max_payload;
+    ep->attr.ord = all->ord;
+    ep->attr.ird = all->ird;
+    ep->attr.flags = all->flags;
+    ep->attr.soft_high_watermark = all->soft_high_watermark;
+    ep->attr.hard_high_watermark = all->hard_high_watermark;
+}
+
+enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr,
+                              uint32_t flags)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = ual_ia_alive(ep->object.ia);
+    struct ual_ep_attr all;
+
+    if (status != UAL_OK)
+        return status;
+    pthread_mutex_lock(&inside->control);
+    all = merged(ep, mask, attr, flags);
+    status = check_modify(ep, mask, &all);
+    if (status == UAL_OK)
+        status = modify_qp(ep, mask, &all);
+    if (status == UAL_OK)
+        take_modified(ep, mask, &all);
     pthread_mutex_unlock(&inside->control);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "connect.h"
 #include "lane.h"
+#include "memory.h"
 
 #include "base/clock.h"
 
@@ -47,6 +48,8 @@ enum ual_status ual_ia_open(const char *interface, struct ual_ia **out)
     if (!ia)
         return UAL_ERR_NO_RESOURCES;
     pthread_mutex_init(&ia->lock, NULL);
+    for (uint32_t i = 0; i < UAL_STRIPES; i++)
+        spinlock_init(&ia->stripes[i].lock);
     ia->reaper.expired = ual_request_reap;
     ia->name = strdup(interface);
     status = ia->name ? ual_instance_get(&ia->kal) : UAL_ERR_NO_RESOURCES;
@@ -91,7 +94,8 @@ static bool gone(const struct ual_ia *ia, enum ual_status status, const char *wh
 
 /*
  * Whatever the consumer left open, users before what they use: no new requests, then undecided ones, endpoints (open
- * connections go on closing in the background), regions, EVDs after their waiters left, zones.
+ * connections go on closing in the background), windows, regions, shared receive queues, EVDs after their waiters left,
+ * zones.
  */
 static bool free_objects(struct ual_ia *ia)
 {
@@ -101,6 +105,12 @@ static bool free_objects(struct ual_ia *ia)
     ual_request_destroy_all(ia);
     while (ia->eps)
         if (!gone(ia, ual_ep_free(&ia->eps->ep), "an endpoint"))
+            return false;
+    while (ia->mws)
+        if (!gone(ia, ual_mw_free(ia->mws), "a memory window"))
+            return false;
+    while (ia->srqs)
+        if (!gone(ia, ual_srq_free(&ia->srqs->srq), "a shared receive queue"))
             return false;
     while (ia->mrs)
         if (!gone(ia, ual_mr_free(&ia->mrs->mr), "a memory region"))
@@ -267,14 +277,6 @@ void ual_ia_affiliated_event(struct ual_ia *ia, enum ri_event_type type, ual_han
     if (ia->affiliated)
         ual_evd_push(ia->affiliated, &event);
     pthread_mutex_unlock(&ia->lock);
-}
-
-/* No SRQ can be made yet; whatever will be the context begins with struct ual_object. */
-void ual_srq_event(void *srq_context, const struct ri_event *event)
-{
-    struct ual_object *object = srq_context;
-
-    ual_ia_affiliated_event(object->ia, event->type, object->handle);
 }
 
 void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual_private.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -21,6 +21,7 @@ static struct ri_mr_attr attr_of(const struct ual_mr *mr, uint32_t access)
         .length = mr->length,
         .shared_id = mr->shared_id,
         .shared = sharing,
+        .pages = mr->pages,
     };
 }
 
@@ -30,52 +31,182 @@ static void take_keys(struct ual_mr *mr)
     mr->rkey = mr->region->keys.rkey;
 }
 
-enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length, uint32_t access,
-                              uint32_t flags, uint32_t shared_id, struct ual_mr **out)
+static struct ual_link *link_of(struct ual_mr *mr)
 {
-    struct ual_ia *ia = pz->object.ia;
-    enum ual_status status = ual_ia_alive(ia);
-    struct ual_mr_record *record;
+    return &((struct ual_mr_record *)mr)->link; /* mr is its first member */
+}
+
+/* As `as` says, which is copied. */
+static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
+{
+    struct ual_ia *ia = as->pz->object.ia;
+    struct ual_mr_record *record = calloc(1, sizeof(*record));
     struct ri_mr_attr attr;
+    enum ual_status status;
     struct ual_mr *mr;
 
-    if (status != UAL_OK)
-        return status;
-    if (!addr || !length || length - 1 > UINTPTR_MAX - (uintptr_t)addr)
-        return UAL_ERR_INVALID_ARGUMENT;
-    if (length > ual_ia_attr(ia)->max_mr_length)
-        return UAL_ERR_LIMIT;
-    record = calloc(1, sizeof(*record));
     if (!record)
         return UAL_ERR_NO_RESOURCES;
     mr = &record->mr;
     mr->object.ia = ia;
-    mr->pz = pz;
-    mr->addr = addr;
-    mr->length = length;
-    mr->access = access;
-    mr->flags = flags;
-    mr->shared_id = shared_id;
-    attr = attr_of(mr, access);
-    status = ual_status_of_kal(kal_region_create(ia->rnic, pz->pd, &attr, &mr->region));
+    mr->pz = as->pz;
+    mr->addr = as->addr;
+    mr->length = as->length;
+    mr->access = as->access;
+    mr->flags = as->flags;
+    mr->shared_id = as->shared_id;
+    mr->pages = as->pages;
+    attr = attr_of(mr, mr->access);
+    status = ual_status_of_kal(kal_region_create(ia->rnic, mr->pz->pd, &attr, &mr->region));
     if (status != UAL_OK)
         goto free_record;
     take_keys(mr);
     status = ual_handle_take(&mr->object, UAL_MR, ia);
     if (status != UAL_OK)
         goto destroy_region;
-    atomic_fetch_add(&pz->users, 1);
+    status = ual_link_add(&record->link, &mr->object, mr->lkey, mr->addr != NULL);
+    if (status != UAL_OK)
+        goto drop_handle;
+    atomic_fetch_add(&mr->pz->users, 1);
     pthread_mutex_lock(&ia->lock);
     DL_APPEND(ia->mrs, record);
     pthread_mutex_unlock(&ia->lock);
     *out = mr;
     return UAL_OK;
+drop_handle:
+    ual_handle_drop(&mr->object);
 destroy_region:
     kal_region_destroy(ia->rnic, mr->region);
 free_record:
     free(record);
     return status;
 }
+
+enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length, uint32_t access,
+                              uint32_t flags, uint32_t shared_id, struct ual_mr **out)
+{
+    struct ual_mr as = {
+        .pz = pz,
+        .addr = addr,
+        .length = length,
+        .access = access,
+        .flags = flags,
+        .shared_id = shared_id,
+    };
+    enum ual_status status = ual_ia_alive(pz->object.ia);
+
+    if (status != UAL_OK)
+        return status;
+    if (!addr || !length || length - 1 > UINTPTR_MAX - (uintptr_t)addr)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (length > ual_ia_attr(pz->object.ia)->max_mr_length)
+        return UAL_ERR_LIMIT;
+    return create(&as, out);
+}
+
+enum ual_status ual_mr_create_unlinked(struct ual_pz *pz, uint32_t pages, uint32_t flags,
+                                       uint32_t shared_id, struct ual_mr **out)
+{
+    const struct ri_rnic_attr *rnic = ual_ia_attr(pz->object.ia);
+    struct ual_mr as = { .pz = pz, .flags = flags, .shared_id = shared_id, .pages = pages };
+    enum ual_status status = ual_ia_alive(pz->object.ia);
+
+    if (status != UAL_OK)
+        return status;
+    if (!(rnic->features & RI_FEATURE_FAST_REGISTER))
+        return UAL_ERR_NOT_SUPPORTED;
+    if (!pages)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (pages > rnic->max_fast_register_pages)
+        return UAL_ERR_LIMIT;
+    return create(&as, out);
+}
+
+/* --- by work request --- */
+
+static void take_link(struct ual_mr *mr, const struct ual_mr_link *link, uint32_t stag)
+{
+    struct ual_link *state = link_of(mr);
+
+    state->stag = stag;
+    state->opened = true;
+    state->closing = false;
+    mr->addr = link->addr;
+    mr->length = link->length;
+    mr->access = link->access;
+    mr->lkey = mr->rkey = stag;
+}
+
+enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_ep *ep, const struct ual_mr_link *link,
+                            uint64_t cookie, uint16_t wr_flags)
+{
+    bool zero_based = link->access & RI_ACCESS_ZERO_BASED;
+    struct ual_link *state = link_of(mr);
+    struct ri_send_wr wr = {
+        .cookie = cookie,
+        .opcode = RI_WR_FAST_REGISTER,
+        .flags = wr_flags,
+        .fast_register = {
+            .mr = mr->region->mr,
+            .pages = link->pages,
+            .length = link->length,
+            .first_offset = link->first_offset,
+            .io_addr = zero_based ? 0 : (uintptr_t)link->addr,
+            .num_pages = link->num_pages,
+            .page_size = link->page_size,
+            .access = link->access,
+        },
+    };
+    enum ual_status status = UAL_ERR_BUSY;
+    uint32_t stag;
+
+    if (link->num_pages > mr->pages)
+        return UAL_ERR_LIMIT;
+    spinlock_lock(&state->lock);
+    if (!ual_link_open(state)) {
+        stag = ual_link_next(state);
+        wr.fast_register.new_key = stag & 0xff;
+        status = ual_post_send(ep, &wr);
+    }
+    if (status == UAL_OK)
+        take_link(mr, link, stag);
+    spinlock_unlock(&state->lock);
+    return status;
+}
+
+enum ual_status ual_mr_unlink(struct ual_mr *mr, struct ual_ep *ep, uint64_t cookie,
+                              uint16_t wr_flags)
+{
+    struct ual_link *state = link_of(mr);
+    enum ual_status status;
+
+    spinlock_lock(&state->lock);
+    status = ual_link_post_unlink(state, ep, cookie, wr_flags);
+    spinlock_unlock(&state->lock);
+    return status;
+}
+
+bool ual_mr_linked(struct ual_mr *mr)
+{
+    struct ual_link *state = link_of(mr);
+    bool open;
+
+    spinlock_lock(&state->lock);
+    open = ual_link_open(state);
+    spinlock_unlock(&state->lock);
+    return open;
+}
+
+void ual_mr_sink_unlinked(struct ual_mr *mr)
+{
+    struct ual_link *state = link_of(mr);
+
+    spinlock_lock(&state->lock);
+    state->closing = true;
+    spinlock_unlock(&state->lock);
+}
+
+/* --- by call --- */
 
 enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t access)
 {
@@ -92,6 +223,10 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t acc
         return status;
     take_keys(mr);
     mr->access = access;
+    ual_link_remove(link_of(mr));
+    if (ual_link_add(link_of(mr), &mr->object, mr->lkey, mr->addr != NULL) != UAL_OK)
+        kal_log(RI_LOG_WARNING, "%s: out of memory: completions will not name a memory region",
+                ia->name);
     if (pz && pz != mr->pz) {
         atomic_fetch_add(&pz->users, 1);
         atomic_fetch_sub(&mr->pz->users, 1);
@@ -108,6 +243,7 @@ enum ual_status ual_mr_free(struct ual_mr *mr)
 
     if (status != UAL_OK)
         return status;
+    ual_link_remove(&record->link);
     ual_handle_drop(&mr->object);
     pthread_mutex_lock(&ia->lock);
     DL_DELETE(ia->mrs, record);

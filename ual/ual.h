@@ -77,6 +77,7 @@ enum ual_type {
 };
 
 struct ual_ia;
+struct ual_ep;
 
 /* First member of every ual object that has a handle. */
 struct ual_object {
@@ -174,16 +175,17 @@ struct ual_pz;
 UAL_PUBLIC enum ual_status ual_pz_create(struct ual_ia *ia, struct ual_pz **pz);
 UAL_PUBLIC enum ual_status ual_pz_free(struct ual_pz *pz); /* UAL_ERR_BUSY */
 
-/* Memory region. The fields are set at creation and read without a lock by posts. */
+/* Memory region. The fields are set at creation, and by ual_mr_link, and read without a lock by posts. */
 struct ual_mr {
     struct ual_object object;
     struct ual_pz *pz;
-    void *addr;
+    void *addr; /* NULL: nothing was linked yet */
     uint64_t length;
     uint32_t access; /* enum ri_access */
     uint32_t lkey, rkey;
     uint32_t flags; /* the front end's own, not looked at */
     uint32_t shared_id;
+    uint32_t pages; /* made unlinked: how many it has room for */
     struct kal_region *region;
 };
 UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length,
@@ -192,6 +194,98 @@ UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t
 /* New access rights and/or PZ (NULL: keep); the keys change. */
 UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t access);
 UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
+
+/*
+ * Regions and windows whose memory comes and goes by work requests. Each link has a key of its own, so that what a
+ * peer learned of an earlier one is worth nothing. As far as this side knows: what its posts asked for, corrected by the
+ * completions that were taken (ual_memory_of). Posts of link and unlink: errors of ual_post_send, and what is said here.
+ */
+
+/* A region without memory, for ual_mr_link. UAL_ERR_LIMIT: pages. */
+UAL_PUBLIC enum ual_status ual_mr_create_unlinked(struct ual_pz *pz, uint32_t pages, uint32_t flags,
+                                                  uint32_t shared_id, struct ual_mr **mr);
+struct ual_mr_link {
+    void *addr;            /* first octet, and its TO unless access has RI_ACCESS_ZERO_BASED */
+    uint64_t length;       /* > 0 */
+    uint32_t access;       /* enum ri_access */
+    const uint64_t *pages; /* I/O addresses */
+    uint32_t num_pages;
+    uint32_t page_size; /* octets */
+    uint64_t first_offset;
+};
+/* UAL_ERR_BUSY: linked already; LIMIT: more pages than there is room for. [data] */
+UAL_PUBLIC enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_ep *ep,
+                                       const struct ual_mr_link *link, uint64_t cookie,
+                                       uint16_t wr_flags);
+UAL_PUBLIC enum ual_status ual_mr_unlink(struct ual_mr *mr, struct ual_ep *ep, uint64_t cookie,
+                                         uint16_t wr_flags); /* [data] */
+UAL_PUBLIC bool ual_mr_linked(struct ual_mr *mr);
+
+struct ual_mw; /* memory window */
+struct ual_mw_state {
+    bool narrow; /* usable over the endpoint on which it was linked, else over all of the PZ */
+    bool linked;
+    /* while linked */
+    ual_handle mr, ep;
+    void *addr;
+    uint64_t length;
+    uint32_t access; /* enum ri_access, RI_ACCESS_ZERO_BASED among it */
+    uint32_t note;   /* ual_mw_link.note */
+    uint32_t stag;   /* for the peer, and as lkey for the sink of a Read */
+};
+struct ual_mw_link {
+    struct ual_mr *mr;
+    void *addr; /* inside the region */
+    uint64_t length;
+    uint32_t access; /* remote bits, RI_ACCESS_ZERO_BASED */
+    uint32_t note;   /* the front end's own, not looked at */
+};
+UAL_PUBLIC enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **mw);
+UAL_PUBLIC enum ual_status ual_mw_free(struct ual_mw *mw); /* linked or not */
+UAL_PUBLIC struct ual_pz *ual_mw_pz(const struct ual_mw *mw);
+UAL_PUBLIC void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state);
+/* *stag is good for requests posted later on the same endpoint. Replaces the link of a wide window; a second link of a
+ * narrow one fails in its completion. [data] */
+UAL_PUBLIC enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep,
+                                       const struct ual_mw_link *link, uint64_t cookie,
+                                       uint16_t wr_flags, uint32_t *stag);
+/* UAL_ERR_ACCESS: a narrow window is linked on another endpoint. [data] */
+UAL_PUBLIC enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_ep *ep, uint64_t cookie,
+                                         uint16_t wr_flags);
+/* A Read that unlinks this sink was posted without RI_WR_SIGNALED: no completion will tell. [data] */
+UAL_PUBLIC void ual_mw_sink_unlinked(struct ual_mw *mw);
+UAL_PUBLIC void ual_mr_sink_unlinked(struct ual_mr *mr);
+
+/*
+ * The region or window that a completion is about: what a receive or Read invalidated, what was linked or unlinked; 0 when
+ * it is about none, or the object was freed meanwhile. To be called once for each completion taken for which
+ * ual_memory_completion is true: the object's state follows. wc->context must be alive. [data]
+ */
+UAL_PUBLIC ual_handle ual_memory_of(const struct ri_wc *wc);
+static inline bool ual_memory_completion(const struct ri_wc *wc)
+{
+    return (wc->flags & RI_WC_WITH_INVALIDATE) ||
+           (uint8_t)(wc->opcode - RI_WC_BIND_WINDOW) <= RI_WC_FAST_REGISTER - RI_WC_BIND_WINDOW;
+}
+
+/* Shared receive queue. max_sge is read without a lock by posts. */
+struct ual_srq {
+    struct ual_object object;
+    struct ual_pz *pz;
+    struct ri_srq *srq;
+    uint32_t max_sge;  /* as given by the provider */
+    atomic_uint users; /* endpoints */
+};
+enum ual_srq_mask { UAL_SRQ_MAX_WR = 1u << 0, UAL_SRQ_LOW_WATERMARK = 1u << 1 };
+/* UAL_ERR_LIMIT; NOT_SUPPORTED: no shared receive queues. */
+UAL_PUBLIC enum ual_status ual_srq_create(struct ual_pz *pz, uint32_t max_wr, uint32_t max_sge,
+                                          struct ual_srq **srq);
+UAL_PUBLIC enum ual_status ual_srq_free(struct ual_srq *srq); /* UAL_ERR_BUSY: endpoints use it */
+/* Members of attr by mask (enum ual_srq_mask). A low watermark of 0 is none; it goes back to 0 when its event is raised.
+ * UAL_ERR_BUSY: max_wr is below what is posted; NOT_SUPPORTED: not resizable. */
+UAL_PUBLIC enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask,
+                                          const struct ri_srq_attr *attr);
+UAL_PUBLIC enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr);
 
 /* Counters of an object: pairs of static name and value. *count in: room, out: how many exist. */
 UAL_PUBLIC enum ual_status ual_counters(struct ual_object *object, const char **names,
@@ -327,9 +421,13 @@ enum ual_ep_state { /* values of IT-API's it_ep_state_rc_t */
 struct ual_ep_attr {
     uint32_t max_send_wr, max_recv_wr;
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
-    uint32_t ird, ord;
-    uint32_t flags;       /* enum ri_qp_flags */
-    uint64_t max_payload; /* octets of one Send; kept for the front end, checked by ual_post_* */
+    struct ual_srq *srq; /* of the same PZ; NULL: an own receive queue */
+    /* these may change, see ual_ep_modify, while they are read without a lock */
+    _Atomic uint32_t ird, ord;
+    _Atomic uint32_t flags; /* enum ri_qp_flags */
+    _Atomic uint64_t
+        max_payload; /* octets of one Send; kept for the front end, checked by ual_post_* */
+    _Atomic uint32_t soft_high_watermark, hard_high_watermark; /* with an SRQ; 0 none */
 };
 
 /* Read-only outside ual. state: enum ual_ep_state. */
@@ -348,6 +446,21 @@ struct ual_ep {
 UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
                                          struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                                          const struct ual_ep_attr *attr, struct ual_ep **ep);
+enum ual_ep_mask {
+    UAL_EP_PAYLOAD = 1u << 0,
+    UAL_EP_ORD = 1u << 1,
+    UAL_EP_IRD = 1u << 2,
+    UAL_EP_FLAGS = 1u << 3,
+    UAL_EP_SEND_WR = 1u << 4,
+    UAL_EP_RECV_WR = 1u << 5,
+    UAL_EP_SOFT_WATERMARK = 1u << 6, /* arms it again */
+    UAL_EP_HARD_WATERMARK = 1u << 7,
+};
+/* Members of attr by mask, of its flags those of `flags`; all or none. Of an UNCONNECTED endpoint; of a CONNECTED one what struct ri_rnic_attr.features
+ * allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT, BUSY (work outstanding beyond the new
+ * value), NOT_SUPPORTED (queue sizes). */
+UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
+                                         const struct ual_ep_attr *attr, uint32_t flags);
 /* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP are purged. */
 UAL_PUBLIC enum ual_status ual_ep_free(struct ual_ep *ep);
 /* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED; else UAL_ERR_INVALID_STATE. Outstanding work is flushed first. */
@@ -396,5 +509,6 @@ UAL_PUBLIC struct ual_ia *ual_request_ia(ual_handle request);
  */
 UAL_PUBLIC enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr);
 UAL_PUBLIC enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr);
+UAL_PUBLIC enum ual_status ual_post_srq_recv(struct ual_srq *srq, struct ri_recv_wr *wr);
 
 #endif /* ITAL_UAL_H */

@@ -9,6 +9,8 @@
 
 #include "kal.h"
 
+#include "base/spinlock.h"
+
 /* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is full. */
 enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia);
 void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
@@ -59,6 +61,13 @@ void ual_lane_timer_set(void *lane_context, struct ri_timer *timer);
 void ual_lane_timer_cancel(void *lane_context, struct ri_timer *timer);
 void ual_lane_wake(void *lane_context);
 
+/* memory.c: regions and windows by STag */
+#define UAL_STRIPES 16u
+struct ual_stripe {
+    struct spinlock lock;
+    struct ual_link *links; /* uthash */
+};
+
 /* ia.c */
 struct ual_ia {
     struct ual_object object;
@@ -71,12 +80,15 @@ struct ual_ia {
     struct ual_evd *affiliated, *unaffiliated;
     struct ual_pz *pzs; /* utlist doubly linked lists, for tear-down */
     struct ual_mr_record *mrs;
+    struct ual_mw *mws;
+    struct ual_srq_record *srqs;
     struct ual_evd *evds;
     struct ual_ep_private *eps;
     struct ual_listen *listens;
     struct ual_request *requests; /* undecided ones; under listen.c's lock */
     struct ri_timer reaper;       /* listen.c: destroys requests that their peers withdrew */
     bool reaper_set;              /* under listen.c's lock */
+    struct ual_stripe stripes[UAL_STRIPES];
 };
 /* UAL_ERR_DEAD when the IA has failed. */
 static inline enum ual_status ual_ia_alive(const struct ual_ia *ia)
@@ -93,9 +105,9 @@ struct ual_pz {
     struct ual_pz *prev, *next;
 };
 
-struct ual_mr_record {
-    struct ual_mr mr;
-    struct ual_mr_record *prev, *next;
+struct ual_srq_record {
+    struct ual_srq srq; /* first: what the front end sees */
+    struct ual_srq_record *prev, *next;
 };
 
 /* evd.c. Users (bind/unbind) make ual_evd_free answer busy. */
@@ -112,7 +124,7 @@ void ual_evd_abort(struct ual_evd *evd);
 void ual_evd_cq_fired(void *cq_context);                               /* kal_upper.cq_event */
 void ual_evd_cq_error(void *cq_context, const struct ri_event *event); /* kal_upper.cq_error */
 
-/* ep_connect.c, listen.c, ia.c: the other upcalls */
+/* ep_connect.c, listen.c, srq.c, ia.c: the other upcalls */
 void ual_ep_qp_event(void *qp_context, const struct ri_event *event);
 void ual_ep_connection_event(void *connection_context, const struct ri_connection_event *event);
 void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,

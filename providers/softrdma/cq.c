@@ -251,8 +251,12 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
         wc[i] = entry->wc;
         cq->notable -= notable(&entry->wc);
         /* The completion covers all requests up to its own: unsignalled ones before it are free too. */
-        atomic_store_explicit(&queue_of(entry->qp, which_queue(&entry->wc))->freed,
-                              entry->index + 1, memory_order_release);
+        int which = which_queue(&entry->wc);
+
+        atomic_store_explicit(&queue_of(entry->qp, which)->freed, entry->index + 1,
+                              memory_order_release);
+        if (which == RECEIVE && entry->qp->srq)
+            srq_polled(entry->qp->srq);
     }
     if (taken)
         set_head(cq, head + taken);

@@ -97,6 +97,25 @@ static inline void ddp_put_untagged(uint8_t out[static DDP_UNTAGGED_LEN], bool l
     be_put32(out + 14, mo);
 }
 
+/* The header is all there, and its T bit is known. */
+static inline void ddp_get_whole(const uint8_t *p, bool tagged, struct ddp_hdr *hdr)
+{
+    hdr->tagged = tagged;
+    hdr->last = p[0] & DDP_CTRL_L;
+    hdr->dv = p[0] & DDP_CTRL_DV;
+    hdr->ulp_ctrl = p[1];
+    hdr->len = (uint8_t)ddp_hdr_len(tagged);
+    if (tagged) {
+        hdr->stag = be_get32(p + 2);
+        hdr->to = be_get64(p + 6);
+    } else {
+        hdr->ulp_word = be_get32(p + 2);
+        hdr->qn = be_get32(p + 6);
+        hdr->msn = be_get32(p + 10);
+        hdr->mo = be_get32(p + 14);
+    }
+}
+
 /* Reads the header that the T bit announces from the first octets of a ULPDU. No other test. */
 enum ddp_result ddp_get(const void *ulpdu, size_t len, struct ddp_hdr *hdr);
 

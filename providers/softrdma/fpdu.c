@@ -27,6 +27,51 @@ void batch_add(struct tx_batch *batch, void *octets, size_t length)
 
 /* --- one FPDU --- */
 
+/* The last `octets` of the batch, as pieces, off it; returns how many. */
+static uint32_t take_back(struct tx_batch *batch, uint32_t octets, struct iovec *pieces)
+{
+    uint32_t count = 0, left = octets, at = batch->count;
+
+    while (left) {
+        const struct iovec *iov = &batch->iov[--at];
+
+        left -= iov->iov_len < left ? (uint32_t)iov->iov_len : left;
+        count++;
+    }
+    left = octets;
+    for (uint32_t i = count; i--;) {
+        struct iovec *iov = &batch->iov[--batch->count];
+        uint32_t part = iov->iov_len < left ? (uint32_t)iov->iov_len : left;
+
+        iov->iov_len -= part;
+        pieces[i] = (struct iovec){ (uint8_t *)iov->iov_base + iov->iov_len, part };
+        left -= part;
+    }
+    batch->octets -= octets;
+    batch->count += batch->iov[batch->count].iov_len != 0;
+    return count;
+}
+
+/* The FPDU just built gets its markers, and the CRC over them. */
+static void mark(struct qp *qp, const struct fpdu *fpdu)
+{
+    struct tx_batch *batch = &qp->batch;
+    uint32_t octets = mpa_fpdu_len(fpdu->ulpdu), start = fpdu_position(qp);
+    struct iovec pieces[MAX_SGE + 3];
+    struct mpa_weave weave = { .out = batch->iov,
+                               .markers = batch->arena + batch->arena_used,
+                               .pos = start,
+                               .crc_on = qp->crc };
+    uint32_t count = take_back(batch, octets, pieces);
+
+    weave.count = batch->count;
+    mpa_marker_weave(&weave, pieces, count);
+    batch->count = weave.count;
+    batch->arena_used = (uint32_t)(weave.markers - batch->arena);
+    batch->octets += weave.pos - start;
+    qp->position += weave.pos - start;
+}
+
 void fpdu_end(struct qp *qp, struct fpdu *fpdu)
 {
     uint8_t *trailer = qp->batch.arena + qp->batch.arena_used;
@@ -34,7 +79,10 @@ void fpdu_end(struct qp *qp, struct fpdu *fpdu)
 
     batch_add(&qp->batch, trailer, octets);
     qp->batch.arena_used += octets;
-    qp->position += mpa_fpdu_len(fpdu->ulpdu);
+    if (__builtin_expect(qp->markers_transmit, 0))
+        mark(qp, fpdu);
+    else
+        qp->position += mpa_fpdu_len(fpdu->ulpdu);
 }
 
 void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
@@ -48,8 +96,9 @@ void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
 
 void fpdu_learn_mulpdu(struct qp *qp)
 {
-    qp->mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
-                                            : mpa_mulpdu(qp->stream->llp->emss(qp->stream), false);
+    qp->mulpdu = qp->rnic->options.fpdu_max
+                     ? mpa_mulpdu_unbound()
+                     : mpa_mulpdu(qp->stream->llp->emss(qp->stream), qp->markers_transmit);
     qp->learn_at = qp->position + MULPDU_OCTETS;
 }
 

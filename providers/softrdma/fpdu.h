@@ -13,6 +13,7 @@
 
 #include "ddp.h"
 #include "mpa.h"
+#include "mpa_marker.h"
 #include "softrdma.h"
 
 #include "base/crc32c.h"
@@ -22,6 +23,14 @@
 #define SEGMENT_ARENA (MPA_HDR_LEN + DDP_HDR_MAX + TX_COPY_OCTETS + MPA_TRAILER_MAX)
 
 /* --- batch --- */
+
+/* How full it may be and still take a segment of any shape; markers take two entries and four octets each. */
+static inline void batch_bound(struct tx_batch *batch, bool markers)
+{
+    batch->count_most = TX_IOV - MAX_SGE - 3 - (markers ? 2 * MPA_MARKERS_MAX : 0);
+    batch->arena_most = TX_ARENA_OCTETS - SEGMENT_ARENA -
+                        (markers ? MPA_MARKERS_MAX * MPA_MARKER_LEN : 0);
+}
 
 static inline void batch_reset(struct tx_batch *batch)
 {
@@ -39,8 +48,8 @@ static inline bool batch_room(const struct qp *qp)
 {
     const struct tx_batch *batch = &qp->batch;
 
-    return batch->octets < TX_BATCH_OCTETS && batch->count + MAX_SGE + 3 <= TX_IOV &&
-           batch->arena_used + SEGMENT_ARENA <= TX_ARENA_OCTETS;
+    return batch->octets < TX_BATCH_OCTETS && batch->count <= batch->count_most &&
+           batch->arena_used <= batch->arena_most;
 }
 
 void batch_add(struct tx_batch *batch, void *octets, size_t length);
@@ -69,6 +78,12 @@ static inline uint32_t smaller(uint64_t a, uint32_t b)
     return a < b ? (uint32_t)a : b;
 }
 
+/* Of the next FPDU in the peer's count of octets since Full Operation. */
+static inline uint32_t fpdu_position(const struct qp *qp)
+{
+    return (uint32_t)(qp->position - qp->full_operation);
+}
+
 struct fpdu {
     uint8_t *start; /* in the arena, at ULPDU_Length */
     uint32_t ulpdu; /* octets */
@@ -92,7 +107,7 @@ static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
     qp->batch.arena_used += octets;
 }
 
-/* Behind the payload: PAD and CRC. */
+/* Behind the payload: PAD and CRC, and markers into all of it when the peer asked for them. */
 void fpdu_end(struct qp *qp, struct fpdu *fpdu);
 /* An FPDU whose ULPDU is all in `ulpdu`. */
 void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
@@ -102,7 +117,20 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
 /* The path may change: looked at from time to time. */
 void fpdu_learn_mulpdu(struct qp *qp);
 
-/* tx_response.c: answers to the peer's requests, as many as fit; or one message only. */
+/* tx.c. A request to be answered goes into the ORD ring, before an octet of it can leave. Its MSN. */
+uint32_t tx_note_outstanding(struct qp *qp, const struct outstanding_read *record);
+
+/* tx_atomic.c: one segment each. True: the request is built. */
+bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index);
+bool tx_immediate(struct qp *qp, const struct wqe *wqe);
+/* Executes the peer's request and answers. False: the stream has ended. */
+bool tx_atomic_response(struct qp *qp, const struct inbound_read *request);
+
+/* tx_response.c. What a request may not do any more that it might when it came (C-116) ends the stream. */
+void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_t value,
+                      enum ri_event_type event);
+
+/* Answers to the peer's requests, as many as fit; or one message only. */
 void tx_build_responses(struct qp *qp, bool only_one);
 
 #endif

@@ -58,6 +58,7 @@ static void free_graves(struct lane *lane)
     for (; stream; stream = next_stream) {
         next_stream = stream->grave_next;
         host->timer_cancel(host, lane->base.context, &stream->timer);
+        host->timer_cancel(host, lane->base.context, &stream->stall);
         free(stream->rest);
         free(stream->tail);
         free(stream);
@@ -227,7 +228,7 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 
         if (!stream)
             break;
-        pieces += rx_run(stream, budget - pieces);
+        pieces += rx_run(stream);
     }
     return pieces;
 }
@@ -249,7 +250,7 @@ static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
             qp = atomic_load_explicit(&stream->qp, memory_order_relaxed);
             feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
             if (feeds == (own == 1))
-                pieces += rx_run(stream, budget - pieces);
+                pieces += rx_run(stream);
         }
         if (has_event(first))
             break;

@@ -22,6 +22,18 @@ uint16_t mpa_terminate_value(enum mpa_result result)
     return 0xFFFF;
 }
 
+const char *mpa_result_text(enum mpa_result result)
+{
+    switch (result) {
+    case MPA_ERR_CRC: return "CRC error";
+    case MPA_ERR_MARKER: return "marker that does not point to its FPDU";
+    case MPA_ERR_LENGTH: return "FPDU of impossible length";
+    case MPA_OK:
+    case MPA_NEED_MORE: break;
+    }
+    return "no error";
+}
+
 uint32_t mpa_mulpdu(uint32_t emss, bool markers)
 {
     uint64_t overhead = MPA_HDR_LEN + MPA_CRC_LEN + emss % 4u;

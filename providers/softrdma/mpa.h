@@ -37,6 +37,9 @@ enum mpa_result {
 /* Terminate value (0xLECC) for an MPA_ERR_ result; MPA_OK and MPA_NEED_MORE have none (0xFFFF). */
 uint16_t mpa_terminate_value(enum mpa_result result);
 
+/* Short English text for events, never NULL. */
+const char *mpa_result_text(enum mpa_result result);
+
 /* PAD octets behind a ULPDU of n octets: 0..3. */
 static inline uint32_t mpa_pad(uint32_t n)
 {

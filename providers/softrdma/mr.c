@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory regions. Nothing is pinned: the CPU copies. A region is one entry of the STag table; its STag is lkey and,
- * with remote rights, rkey. Without remote rights the access check refuses every peer.
+ * with remote rights, rkey. Without remote rights the access check refuses every peer. A region that was invalidated stays
+ * one entry, INVALID, until it is registered anew (another STag) or deregistered. One with windows on it stays as it is.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,17 +21,17 @@ struct mr {
     struct rnic *rnic;
     struct pd *pd;
     struct stag_entry *entry;
+    uint32_t stag;
     void *addr;
     uint64_t length;
 };
 
 #define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-#define KNOWN  (REMOTE | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED)
+#define KNOWN \
+    (REMOTE | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED | RI_ACCESS_BIND)
 
 static enum ri_status check_access(uint32_t access)
 {
-    if (access & RI_ACCESS_BIND)
-        return RI_ERR_NOT_SUPPORTED; /* no windows */
     if (access & ~(uint32_t)KNOWN)
         return RI_ERR_INVALID_ARGUMENT;
     if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) &&
@@ -90,30 +91,51 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, ui
                                     uint32_t access, struct ri_mr_keys *keys)
 {
     uint32_t stag;
-    struct stag_entry *entry = stag_allocate(&mr->rnic->stags, &stag);
+    struct stag_entry *entry = stag_allocate(&mr->rnic->stags, pd, STAG_REGION, &stag);
 
     if (!entry)
         return NULL;
-    entry->access = access;
+    spinlock_lock(&entry->lock);
+    atomic_store_explicit(&entry->access, access, memory_order_relaxed);
     entry->base = access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
     entry->length = length;
     entry->memory = addr;
-    entry->pd = pd;
     stag_publish(entry, stag);
+    spinlock_unlock(&entry->lock);
     keys->lkey = stag;
     keys->rkey = access & REMOTE ? stag : 0;
     return entry;
 }
 
-/* After it nobody touches the memory: no pass that places, no Read Response, no output that names it. */
-static void drop_entry(struct rnic *rnic, struct stag_entry *entry)
+/* No pass that places, no answer to the peer, no output that names it. What a window exposes stays the region's. */
+void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
 {
-    struct memory_range range = { entry->memory, entry->length };
+    struct memory_range range = { NULL, 0 };
 
     stag_revoke(entry);
+    if (entry->kind == STAG_REGION)
+        range = (struct memory_range){ entry->memory, entry->length };
     lane_wait_pass(rnic->lane);
     lane_visit_qps(rnic->lane, entry->pd, tx_detach, &range);
     stag_release(&rnic->stags, entry);
+}
+
+/* Revoked, if no window is bound to it; none will be from now on. */
+static bool withdraw_unbound(struct stag_entry *entry)
+{
+    bool unbound;
+
+    spinlock_lock(&entry->lock);
+    unbound = !entry->bound;
+    if (unbound)
+        stag_withdraw(entry);
+    spinlock_unlock(&entry->lock);
+    return unbound;
+}
+
+uint32_t mr_stag(const struct ri_mr *base)
+{
+    return container_of(base, struct mr, base)->stag;
 }
 
 enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
@@ -143,12 +165,13 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
         free(mr);
         return RI_ERR_NO_RESOURCES;
     }
+    mr->stag = keys->lkey;
     atomic_fetch_add(&pd->users, 1);
     *out = &mr->base;
     return RI_OK;
 }
 
-/* The new entry is made first, so that a failure leaves the region as it is. */
+/* The new entry is made first, so that a failure leaves the region as it is. The caller learns the new keys on success only. */
 enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {
@@ -156,6 +179,7 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
     struct pd *pd = new_pd ? container_of(new_pd, struct pd, base) : mr->pd;
     enum ri_status status = check_access(attr->access);
     struct stag_entry *entry;
+    struct ri_mr_keys new_keys;
 
     if (status != RI_OK)
         return status;
@@ -164,11 +188,17 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
     status = check_memory(mr->addr, mr->length, attr->access);
     if (status != RI_OK)
         return status;
-    entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, keys);
+    entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, &new_keys);
     if (!entry)
         return RI_ERR_NO_RESOURCES;
-    drop_entry(mr->rnic, mr->entry);
+    if (!withdraw_unbound(mr->entry)) {
+        mr_drop_entry(mr->rnic, entry);
+        return RI_ERR_BUSY;
+    }
+    mr_drop_entry(mr->rnic, mr->entry);
+    *keys = new_keys;
     mr->entry = entry;
+    mr->stag = new_keys.lkey;
     if (pd != mr->pd) {
         atomic_fetch_add(&pd->users, 1);
         atomic_fetch_sub(&mr->pd->users, 1);
@@ -181,7 +211,9 @@ enum ri_status softrdma_mr_deregister(struct ri_mr *base)
 {
     struct mr *mr = container_of(base, struct mr, base);
 
-    drop_entry(mr->rnic, mr->entry);
+    if (!withdraw_unbound(mr->entry))
+        return RI_ERR_BUSY;
+    mr_drop_entry(mr->rnic, mr->entry);
     atomic_fetch_sub(&mr->pd->users, 1);
     free(mr);
     return RI_OK;

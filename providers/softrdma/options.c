@@ -17,6 +17,9 @@
 
 const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "crc", "bool", "on", "", "Ask for CRC32C on every FPDU; off only if the peer agrees." },
+    { "markers", "bool", "off", "",
+      "Ask the peer for MPA markers in what it sends; those that a peer asks for are always "
+      "sent." },
     { "mpa_revision", "int", "2", "", "Highest MPA revision to offer and accept: 1 or 2." },
     { "mpa_fallback", "bool", "on", "",
       "Connect once more with revision 1 when the peer refuses revision 2." },
@@ -29,11 +32,23 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "backlog", "int", "128", "", "Undecided connection requests of one listener." },
     { "v6only", "enum: auto|yes|no", "auto", "",
       "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
+    { "pcap", "path", "", "",
+      "Write the traffic of this interface to this pcapng file, %p for the process; an existing "
+      "file "
+      "is replaced." },
     { "netdev", "string", "", "", "Only this network interface; empty: all of them." },
     { "fpdu", "enum: emss|max", "emss", "",
       "Size of FPDUs: one per TCP segment, or as large as the protocol allows." },
     { "hot", "int", "4", "",
       "Busy connections that are read without asking epoll first, 0 to 16." },
+    { "rtr_repeat", "time", "20", "ms",
+      "Silence of the peer after which the active side's zero-length Write is sent once more; 0: "
+      "never." },
+    { "stall_timeout", "time", "0", "ms",
+      "How long a peer may leave an FPDU incomplete before the connection is reset; 0: for ever." },
+    { "rest_limit", "size", "67108864", "octets",
+      "Incomplete FPDUs of all connections together; beyond it the oldest one's connection is "
+      "reset." },
     { "close_timeout", "time", "10000", "ms",
       "How long an orderly close waits for the peer before the connection is reset." },
     { "tcp_user_timeout", "time", "30000", "ms",
@@ -147,11 +162,14 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     const uint32_t day_ms = 86400u * 1000u;
     struct softrdma_options *options = &rnic->options;
     struct ri_rnic_attr *attr = &rnic->attr;
-    uint64_t close_ms, request_ms;
+    uint64_t close_ms, request_ms, repeat_ms, stall_ms;
 
     if (!read_fpdu(rnic, &options->fpdu_max) || !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
         !read_number(rnic, "close_timeout", 1, day_ms, &close_ms) ||
         !read_number(rnic, "request_timeout", 1, day_ms, &request_ms) ||
+        !read_number(rnic, "rtr_repeat", 0, day_ms, &repeat_ms) ||
+        !read_number(rnic, "stall_timeout", 0, day_ms, &stall_ms) ||
+        !read_number(rnic, "rest_limit", 1u << 17, 1ull << 40, &options->rest_limit) ||
         !read_u32(rnic, "tcp_user_timeout", 0, day_ms, &options->tcp_user_timeout_ms) ||
         !read_keepalive(rnic, options) ||
         !read_word(rnic, "tcp_congestion", options->congestion, sizeof(options->congestion)) ||
@@ -162,6 +180,8 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
         return RI_ERR_INVALID_ARGUMENT;
     options->close_timeout_ns = close_ms * CLOCK_NS_PER_MS;
     options->rtr_timeout_ns = request_ms * CLOCK_NS_PER_MS;
+    options->rtr_repeat_ns = repeat_ms * CLOCK_NS_PER_MS;
+    options->stall_timeout_ns = stall_ms * CLOCK_NS_PER_MS;
     if (options->netdev[0] && !if_nametoindex(options->netdev))
         softrdma_log(rnic, RI_LOG_WARNING,
                      "there is no network interface %s now (option netdev): the port is off line",

@@ -52,18 +52,26 @@ static const struct ri_rnic_attr attributes = {
     .size = sizeof(struct ri_rnic_attr),
     .transport = RI_TRANSPORT_IWARP,
     .features = RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_ZERO_BASED | RI_FEATURE_CQ_ARM_NOTIFY |
-                RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW,
+                RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW |
+                RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
+                RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
+                RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE |
+                RI_FEATURE_IRD_MODIFY | RI_FEATURE_ACCESS_MODIFY,
     .max_mr_length = UINT64_C(1) << 47,
     .max_message = UINT32_MAX,
     .max_send = UINT32_MAX,
     .max_pd = MAX_OBJECTS,
     .max_cq = MAX_OBJECTS,
-    .max_mr = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 1,
+    .max_mr = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,
+    .max_mw = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,
+    .max_srq = MAX_OBJECTS,
     .max_cqe = MAX_CQE,
     .max_send_wr = MAX_WR,
     .max_recv_wr = MAX_WR,
+    .max_srq_wr = MAX_WR,
     .max_send_sge = MAX_SGE,
     .max_recv_sge = MAX_SGE,
+    .max_srq_sge = MAX_SGE,
     .max_read_sge = 1,
     .max_write_sge = MAX_SGE,
     .ports = 1,
@@ -162,6 +170,7 @@ static enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, st
     pd->base.ops = rnic->base.ops;
     pd->base.context = context;
     pd->rnic = rnic;
+    pthread_mutex_init(&pd->windows_lock, NULL);
     *out = &pd->base;
     return RI_OK;
 
@@ -177,6 +186,7 @@ static enum ri_status softrdma_pd_destroy(struct ri_pd *base)
     if (atomic_load(&pd->users))
         return RI_ERR_BUSY;
     atomic_fetch_sub(&pd->rnic->pds, 1);
+    pthread_mutex_destroy(&pd->windows_lock);
     free(pd);
     return RI_OK;
 }
@@ -186,11 +196,13 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
 {
     static const char *const all[] = { "protection zones", "completion queues",
                                        "queue pairs",      "regions",
-                                       "connections",      "connections closing" };
+                                       "connections",      "connections closing",
+                                       "windows",          "shared receive queues" };
     struct rnic *rnic = rnic_of(base);
     struct lane *lane = rnic->lane;
     uint64_t now[] = {
-        atomic_load(&rnic->pds), atomic_load(&rnic->cqs), atomic_load(&rnic->qps), 0, 0, 0
+        atomic_load(&rnic->pds), atomic_load(&rnic->cqs), atomic_load(&rnic->qps), 0, 0, 0,
+        atomic_load(&rnic->mws), atomic_load(&rnic->srqs)
     };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
@@ -230,6 +242,12 @@ static const struct ri_privileged_ops privileged_ops = {
     .mr_register = softrdma_mr_register,
     .mr_reregister = softrdma_mr_reregister,
     .mr_deregister = softrdma_mr_deregister,
+    .srq_create = softrdma_srq_create,
+    .srq_modify = softrdma_srq_modify,
+    .srq_query = softrdma_srq_query,
+    .srq_destroy = softrdma_srq_destroy,
+    .mw_allocate = softrdma_mw_allocate,
+    .mw_free = softrdma_mw_free,
     .rnic_counters = softrdma_rnic_counters,
     .qp_counters = softrdma_qp_counters,
 };
@@ -240,6 +258,7 @@ static const struct ri_user_ops user_ops = {
     .abi_minor = RI_ABI_MINOR,
     .post_send = softrdma_post_send,
     .post_recv = softrdma_post_recv,
+    .post_srq_recv = softrdma_post_srq_recv,
     .poll = softrdma_poll,
     .arm = softrdma_arm,
     .cq_peek = softrdma_cq_peek,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: RDMAC states, completion of work, ends, create and destroy, posts. Transitions by modify: qp_modify.c.
+ * Queue pair: RDMAC states, completion of work, ends, create and destroy. Posts: post.c, transitions by modify: qp_modify.c.
  *
  *   IDLE --- hand-over ---> RTS --- modify CLOSING ---> CLOSING --- both FINs or bound ---> ERROR
  *                            |--- local or remote error ---> TERMINATE (Terminate is sent) ---> ERROR
@@ -29,6 +29,14 @@ static const uint8_t wc_opcodes[] = {
     [RI_WR_SEND] = RI_WC_SEND,
     [RI_WR_RDMA_WRITE] = RI_WC_RDMA_WRITE,
     [RI_WR_RDMA_READ] = RI_WC_RDMA_READ,
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = RI_WC_RDMA_WRITE,
+    [RI_WR_ATOMIC_FETCH_ADD] = RI_WC_FETCH_ADD,
+    [RI_WR_ATOMIC_COMPARE_SWAP] = RI_WC_COMPARE_SWAP,
+    [RI_WR_SEND_IMMEDIATE] = RI_WC_SEND,
+    [RI_WR_SEND_INVALIDATE] = RI_WC_SEND,
+    [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
+    [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
+    [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
 };
 
 void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len)
@@ -46,10 +54,18 @@ static bool complete(struct qp *qp, struct wq *wq, struct wqe *wqe, uint32_t ind
         .byte_len = wqe->byte_len,
         .status = wqe->status,
         .opcode = wq->receive ? RI_WC_RECV : wc_opcodes[wqe->opcode],
-        .flags = (uint8_t)(wqe->wc_flags | (wqe->flags & RI_WR_NOTIFY ? RI_WC_NOTIFY : 0)),
+        .flags = (uint8_t)((wqe->wc_flags & ~WC_NAMES_STAG) |
+                           (wqe->flags & RI_WR_NOTIFY ? RI_WC_NOTIFY : 0)),
         .vendor_error = wqe->vendor_error,
     };
 
+    if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
+        wc.opcode = RI_WC_RECV_IMMEDIATE;
+        wc.immediate = (uint32_t)wqe->operand;
+        wc.immediate_high = (uint32_t)(wqe->operand >> 32);
+    } else if (wqe->wc_flags & (RI_WC_WITH_INVALIDATE | WC_NAMES_STAG)) {
+        wc.invalidated_stag = (uint32_t)wqe->operand;
+    }
     if (!cq_push(wq->receive ? qp->recv_cq : qp->send_cq, qp, wq, &wc, index))
         return false;
     TRACE3(complete, qp->qpn, wc.cookie, wc.status); /* the slot may be in use again */
@@ -139,6 +155,22 @@ void qp_note_established(struct qp *qp)
     spinlock_unlock(&qp->state_lock);
 }
 
+void qp_note_soft_watermark(struct qp *qp)
+{
+    spinlock_lock(&qp->state_lock);
+    qp->soft_pending = true;
+    atomic_store(&qp->news, true);
+    spinlock_unlock(&qp->state_lock);
+}
+
+/* Under the lock, so that whoever finds no news in the QP afterwards looks at the SRQ. */
+void qp_note_srq(struct qp *qp)
+{
+    spinlock_lock(&qp->state_lock);
+    atomic_store(&qp->news, true);
+    spinlock_unlock(&qp->state_lock);
+}
+
 void qp_closed(struct qp *qp, const char *detail)
 {
     spinlock_lock(&qp->state_lock);
@@ -150,18 +182,21 @@ void qp_closed(struct qp *qp, const char *detail)
 /* The next thing to tell, in the order of a connection's life. Under state_lock. */
 static bool take_news(struct qp *qp, struct ri_event *event)
 {
-    if (qp->destroyed || !(qp->established_pending || qp->event_pending)) {
+    bool *pending = qp->established_pending ? &qp->established_pending
+                    : qp->soft_pending      ? &qp->soft_pending
+                    : qp->event_pending     ? &qp->event_pending
+                                            : NULL;
+
+    if (qp->destroyed || !pending) {
         atomic_store(&qp->news, false);
         return false;
     }
-    if (qp->established_pending)
-        *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
-    else
+    *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
+    if (pending == &qp->soft_pending)
+        event->type = RI_EVENT_QP_SOFT_WATERMARK;
+    else if (pending == &qp->event_pending)
         *event = qp->event;
-    if (qp->established_pending)
-        qp->established_pending = false;
-    else
-        qp->event_pending = false;
+    *pending = false;
     return true;
 }
 
@@ -182,6 +217,8 @@ void qp_tell(struct qp *qp)
         qp->telling = false;
     }
     spinlock_unlock(&qp->state_lock);
+    if (qp->srq)
+        srq_settle(qp->srq);
 }
 
 void qp_settle(struct qp *qp)
@@ -243,11 +280,16 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
 
 static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct ri_qp_attr *attr)
 {
-    if (attr->type != RI_QP_RC || attr->srq || !attr->send_cq || !attr->recv_cq)
-        return attr->type == RI_QP_RC && !attr->srq ? RI_ERR_INVALID_ARGUMENT
-                                                    : RI_ERR_NOT_SUPPORTED;
-    if (attr->max_send_wr > limits->max_send_wr || attr->max_recv_wr > limits->max_recv_wr ||
-        attr->max_send_sge > limits->max_send_sge || attr->max_recv_sge > limits->max_recv_sge ||
+    bool own = !attr->srq; /* else the receive queue's sizes are not looked at */
+
+    if (attr->type != RI_QP_RC || (attr->flags & RI_QP_PRIVILEGED))
+        return RI_ERR_NOT_SUPPORTED;
+    if (!attr->send_cq || !attr->recv_cq)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (attr->max_send_wr > limits->max_send_wr ||
+        (own && attr->max_recv_wr > limits->max_recv_wr) ||
+        attr->max_send_sge > limits->max_send_sge ||
+        (own && attr->max_recv_sge > limits->max_recv_sge) ||
         attr->max_read_sge > limits->max_read_sge || attr->max_write_sge > limits->max_write_sge ||
         attr->ird > limits->max_ird || attr->ord > limits->max_ord || attr->max_inline)
         return RI_ERR_LIMIT;
@@ -271,11 +313,19 @@ static uint32_t most(uint32_t a, uint32_t b)
 static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
 {
     attr->max_send_wr = qp->sq.depth;
-    attr->max_recv_wr = qp->rq.depth;
+    attr->max_recv_wr = qp->srq ? 0 : qp->rq.depth;
     attr->max_send_sge = qp->sq.max_sge;
     attr->max_recv_sge = qp->rq.max_sge;
     attr->max_read_sge = qp->max_read_sge;
     attr->max_write_sge = qp->max_write_sge;
+}
+
+static enum ri_status open_receive_queue(struct qp *qp, const struct ri_qp_attr *attr)
+{
+    if (attr->srq)
+        return srq_attach(container_of(attr->srq, struct srq, base), qp);
+    qp->recv_pd = qp->pd;
+    return wq_open(&qp->rq, true, most(attr->max_recv_wr, 1), most(attr->max_recv_sge, 1));
 }
 
 static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
@@ -292,7 +342,7 @@ static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
     status = wq_open(&qp->sq, false, most(attr->max_send_wr, 1),
                      most(most(attr->max_send_sge, attr->max_write_sge), 1));
     if (status == RI_OK)
-        status = wq_open(&qp->rq, true, most(attr->max_recv_wr, 1), most(attr->max_recv_sge, 1));
+        status = open_receive_queue(qp, attr); /* last: from here on the SRQ names the QP */
     return status;
 }
 
@@ -334,6 +384,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->ird = attr->ird;
     qp->ord = attr->ord;
     qp->flags = attr->flags;
+    qp_set_watermarks(qp, attr->soft_high_watermark, attr->hard_high_watermark);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);
     status = open_queues(qp, attr);
@@ -390,8 +441,11 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     cq_purge(qp->recv_cq, qp);
     while (atomic_load(&qp->upcalls))
         sched_yield();
+    if (qp->srq)
+        srq_detach(qp->srq, qp);
     tx_enter(qp);
     qp_let_go(qp);
+    mw_unbind_qp(qp);
     atomic_fetch_sub(&qp->send_cq->users, 1);
     atomic_fetch_sub(&qp->recv_cq->users, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
@@ -402,95 +456,4 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     atomic_fetch_add(&lane->version, 1);
     spinlock_unlock(&lane->lock);
     return RI_OK;
-}
-
-/* --- posts --- */
-
-#define SEND_FLAGS                                                                            \
-    (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | \
-     RI_WR_COALESCE)
-
-static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *wr, uint32_t *limit)
-{
-    switch (wr->opcode) {
-    case RI_WR_SEND: *limit = qp->sq.max_sge; break;
-    case RI_WR_RDMA_WRITE: *limit = qp->max_write_sge; break;
-    case RI_WR_RDMA_READ: *limit = qp->max_read_sge; break;
-    default: return RI_ERR_NOT_SUPPORTED;
-    }
-    return wr->flags & ~(uint32_t)SEND_FLAGS ? RI_ERR_INVALID_ARGUMENT : RI_OK;
-}
-
-static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
-{
-    struct wqe *wqe;
-    uint32_t limit;
-    enum ri_status status = check_send(qp, wr, &limit);
-
-    if (status == RI_OK)
-        status = wq_take(&qp->sq, wr->sg_list, wr->num_sge, limit, &wqe);
-    if (status != RI_OK)
-        return status;
-    wqe->cookie = wr->cookie;
-    wqe->opcode = (uint8_t)wr->opcode;
-    wqe->flags = wr->flags;
-    wqe->remote_addr = wr->rdma.remote_addr;
-    wqe->rkey = wr->rdma.rkey;
-    wq_publish(&qp->sq);
-    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
-    return RI_OK;
-}
-
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-    enum ri_status status;
-    bool hold = false;
-
-    spinlock_lock(&qp->sq.posting);
-    /* here: see rest() in qp_modify.c */
-    status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
-    for (; wr && status == RI_OK; wr = status == RI_OK ? wr->next : wr) {
-        status = append_send(qp, wr);
-        hold = wr->flags & RI_WR_COALESCE;
-    }
-    spinlock_unlock(&qp->sq.posting);
-    if (status != RI_OK)
-        *bad = wr;
-    if (hold)
-        tx_defer(qp); /* goes out with the next post, or when the lane runs */
-    else
-        tx_kick(qp);
-    if (!hold || qp_state(qp) != RI_QPS_RTS)
-        qp_settle(qp);
-    return status;
-}
-
-enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
-                                  struct ri_recv_wr **bad)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-    enum ri_status status = RI_OK;
-    struct wqe *wqe;
-
-    spinlock_lock(&qp->rq.posting);
-    for (; wr; wr = wr->next) {
-        status = wq_take(&qp->rq, wr->sg_list, wr->num_sge, qp->rq.max_sge, &wqe);
-        if (status != RI_OK) {
-            *bad = wr;
-            break;
-        }
-        wqe->cookie = wr->cookie;
-        wqe->flags = (uint16_t)wr->flags;
-        wq_publish(&qp->rq);
-    }
-    spinlock_unlock(&qp->rq.posting);
-    atomic_thread_fence(
-        memory_order_seq_cst); /* tx_stop: state first, then the queue; here the other way round */
-    if (qp_state(qp) != RI_QPS_RTS && qp_state(qp) != RI_QPS_IDLE) {
-        tx_kick(qp); /* flushes */
-        qp_settle(qp);
-    }
-    return status;
 }

@@ -23,8 +23,6 @@ static enum ri_status check_handover(const struct qp *qp, const struct ri_llp_ha
 
     if (qp_state(qp) != RI_QPS_IDLE || qp->stream)
         return RI_ERR_INVALID_STATE;
-    if (handover->markers_transmit || handover->markers_receive)
-        return RI_ERR_NOT_SUPPORTED;
     if (handover->ird > limits->max_ird || handover->ord > limits->max_ord ||
         handover->bytes_read_length > RX_RING_OCTETS)
         return RI_ERR_LIMIT;
@@ -73,6 +71,8 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
         return status;
     }
     qp->crc = handover->crc;
+    qp->markers_transmit = handover->markers_transmit;
+    qp->position = qp->full_operation = 0;
     spinlock_lock(&qp->state_lock);
     qp->terminate_length = (uint32_t)terminate_build(qp->terminate, handover->refuse_code, NULL);
     qp->terminate_sent = handover->refuse_code;
@@ -98,7 +98,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
 
     qp->ird = handover->ird;
     qp->ord = handover->ord;
-    status = tx_open(qp);
+    status = tx_open(qp, qp->ird);
     if (status == RI_OK)
         status = stream_open(qp->rnic, qp, handover, llp, &stream);
     if (status != RI_OK)
@@ -112,11 +112,17 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
         unmake_stream(stream);
         return status;
     }
-    qp->expect_send_msn = qp->expect_read_msn = 1;
+    qp->markers_receive = handover->markers_receive;
+    qp->rx_position = 0;
+    qp->expect_send_msn = qp->expect_read_msn = qp->expect_atomic_msn = 1;
     qp->message_open = false;
     qp->rtr_await = handover->rtr_await;
     if (qp->rtr_await) {
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
+        host->timer_set(host, lane->base.context, &stream->timer);
+    } else if (qp->rtr_to_send == RI_RTR_WRITE && qp->rnic->options.rtr_repeat_ns) {
+        atomic_fetch_or(&stream->attention, ATTEND_SILENT);
+        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_repeat_ns);
         host->timer_set(host, lane->base.context, &stream->timer);
     }
     spinlock_lock(&qp->state_lock);
@@ -261,26 +267,75 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
     return RI_ERR_INVALID_ARGUMENT;
 }
 
-enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-    const uint32_t built = RI_QPM_STATE | RI_QPM_HANDOVER | RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS;
-    enum ri_status status = RI_OK;
+/* --- attributes --- */
 
-    if (modify->mask & ~built)
-        return RI_ERR_NOT_SUPPORTED;
-    if ((modify->mask & (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS)) && qp_state(qp) != RI_QPS_IDLE)
-        return RI_ERR_INVALID_STATE;
-    if ((modify->mask & RI_QPM_ORD && modify->ord > qp->rnic->attr.max_ord) ||
-        (modify->mask & RI_QPM_IRD && modify->ird > qp->rnic->attr.max_ird))
-        return RI_ERR_LIMIT;
+void qp_hold(struct qp *qp)
+{
+    for (;;) {
+        tx_enter(qp);
+        if (!qp->stream || spinlock_try(&qp->stream->rx))
+            return;
+        tx_leave(qp);
+        sched_yield();
+    }
+}
+
+void qp_unhold(struct qp *qp)
+{
+    if (qp->stream)
+        spinlock_unlock(&qp->stream->rx);
+    tx_leave(qp);
+}
+
+#define ATTRIBUTES (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_WATERMARKS)
+
+/* Under rx and state_lock, inside tx: whoever reads holds one of them. */
+static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
+{
     if (modify->mask & RI_QPM_ORD)
         qp->ord = modify->ord;
     if (modify->mask & RI_QPM_IRD)
         qp->ird = modify->ird;
     if (modify->mask & RI_QPM_FLAGS)
         qp->flags = modify->flags;
-    if (modify->mask & RI_QPM_STATE)
+    if (modify->mask & RI_QPM_WATERMARKS)
+        qp_set_watermarks(qp, modify->soft_high_watermark, modify->hard_high_watermark);
+}
+
+/* In RTS too (RDMAC 9.2.5): both sides have to agree on IRD and ORD by themselves. What is outstanding stays. */
+static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify *modify)
+{
+    const struct ri_rnic_attr *limits = &qp->rnic->attr;
+    enum ri_status status = RI_ERR_INVALID_STATE;
+
+    if ((modify->mask & RI_QPM_ORD && modify->ord > limits->max_ord) ||
+        (modify->mask & RI_QPM_IRD && modify->ird > limits->max_ird))
+        return RI_ERR_LIMIT;
+    qp_hold(qp);
+    if (qp_state(qp) == RI_QPS_IDLE || qp_state(qp) == RI_QPS_RTS)
+        status = modify->mask & RI_QPM_IRD && modify->ird ? tx_open(qp, modify->ird) : RI_OK;
+    if (status == RI_OK) {
+        spinlock_lock(&qp->state_lock);
+        set_attributes(qp, modify);
+        spinlock_unlock(&qp->state_lock);
+    }
+    qp_unhold(qp);
+    if (status == RI_OK && qp_state(qp) == RI_QPS_RTS)
+        tx_kick(qp); /* a Read may have waited for ORD */
+    return status;
+}
+
+enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status = RI_OK;
+
+    if ((modify->mask & ~(RI_QPM_STATE | RI_QPM_HANDOVER | ATTRIBUTES)) ||
+        ((modify->mask & RI_QPM_FLAGS) && (modify->flags & RI_QP_PRIVILEGED)))
+        return RI_ERR_NOT_SUPPORTED;
+    if (modify->mask & ATTRIBUTES)
+        status = change_attributes(qp, modify);
+    if (status == RI_OK && (modify->mask & RI_QPM_STATE))
         status = change_state(qp, modify);
     qp_settle(qp);
     return status;
@@ -298,7 +353,7 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .state = qp_state(qp),
         .qpn = qp->qpn,
         .max_send_wr = qp->sq.depth,
-        .max_recv_wr = qp->rq.depth,
+        .max_recv_wr = qp->srq ? 0 : qp->rq.depth,
         .max_send_sge = qp->sq.max_sge,
         .max_recv_sge = qp->rq.max_sge,
         .max_read_sge = qp->max_read_sge,

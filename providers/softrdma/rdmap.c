@@ -118,7 +118,7 @@ enum rdmap_result rdmap_check(const void *ulpdu, size_t len, unsigned features,
     if (op->single && !(p[0] & DDP_CTRL_L))
         return RDMAP_ERR_L;
 
-    (void)ddp_get(p, len, &seg->hdr); /* cannot fail: the length was tested */
+    ddp_get_whole(p, tagged, &seg->hdr);
     seg->opcode = (enum rdmap_opcode)(p[1] & RDMAP_CTRL_OP);
     seg->op = op;
     seg->payload = p + seg->hdr.len;

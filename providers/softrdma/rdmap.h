@@ -125,8 +125,8 @@ enum rdmap_result rdmap_check_queue(const struct rdmap_segment *seg, unsigned fe
 
 /*
  * Length and offset of fixed-size messages (C-104, C-105, C-124, C-127, C-140); for other
- * opcodes RDMAP_OK. Belongs before the MSN test for requests and Immediate Data, but behind
- * "is one outstanding" and MSN/MO (C-138, C-139) for Atomic Responses.
+ * opcodes RDMAP_OK. Belongs before the MSN test for requests, behind MSN and receive for Immediate
+ * Data, and behind "is one outstanding" and MSN/MO (C-138, C-139) for Atomic Responses.
  */
 enum rdmap_result rdmap_check_payload(const struct rdmap_segment *seg);
 

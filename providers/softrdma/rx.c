@@ -12,6 +12,7 @@
 #endif
 
 #include "mpa.h"
+#include "mpa_marker.h"
 #include "rx.h"
 #include "terminate.h"
 
@@ -21,19 +22,24 @@
 
 /* --- Terminate received, stage 13 --- */
 
-/* The Read whose Request the peer sends back, known by its MSN; the oldest one where that tells nothing. */
-static struct wqe *blamed_read(struct qp *qp, const struct terminate_info *info)
+/*
+ * The Read or atomic whose request the peer refuses with an error of RDMAP, known by the MSN in the DDP header that it sends
+ * back. Read Requests come back whole: where the header tells nothing, the oldest is meant. Atomics have no such header.
+ */
+static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info)
 {
-    uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = out;
+    uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = in;
     const struct outstanding_read *read;
     struct ddp_hdr hdr;
 
-    if (!info->rdma_hdr || out == in)
+    if (info->value >> 12 || out == in)
         return NULL;
-    if (info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK && !hdr.tagged) {
-        while (at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr.msn)
+    if (info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK && !hdr.tagged &&
+        hdr.qn == DDP_QN_READ)
+        for (at = out; at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr.msn;)
             at++;
-    }
+    if (at == in && !info->rdma_hdr)
+        return NULL;
     read = &qp->ord_ring[(at == in ? out : at) & (qp->ord_size - 1)];
     return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 }
@@ -47,7 +53,7 @@ static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
                           .terminate = segment->payload };
 
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
-        end.wqe = blamed_read(qp, &info);
+        end.wqe = blamed_request(qp, &info);
     end.status = info.value >> 8 == 0x01 ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
     end.terminate_length = segment->payload_len < sizeof(qp->terminate)
                                ? segment->payload_len
@@ -83,6 +89,10 @@ static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct 
     case RDMAP_WRITE: return rx_on_write(qp, segment, fault);
     case RDMAP_READ_REQ: return rx_on_read_request(qp, segment, fault);
     case RDMAP_READ_RESP: return rx_on_read_response(qp, segment, fault);
+    case RDMAP_IMM:
+    case RDMAP_IMM_SE: return rx_on_immediate(qp, segment, fault);
+    case RDMAP_ATOMIC_REQ: return rx_on_atomic_request(qp, segment, fault);
+    case RDMAP_ATOMIC_RESP: return rx_on_atomic_response(qp, segment, fault);
     default: return rx_on_send(qp, segment, fault);
     }
 }
@@ -115,23 +125,21 @@ static enum ri_event_type event_of(enum rdmap_result result)
     }
 }
 
+#define FEATURES (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)
+
 /* Stages 4 to 6 that need no state. */
-static bool check_segment(struct qp *qp, const struct mpa_fpdu *fpdu, struct rdmap_segment *segment,
-                          struct fault *fault)
+static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
+                          struct rdmap_segment *segment, struct fault *fault)
 {
-    enum mpa_result framing = mpa_check(fpdu, qp->crc);
     enum rdmap_result result;
 
     if (framing != MPA_OK)
-        return FAULT(mpa_terminate_value(framing), RI_EVENT_INTEGRITY,
-                     framing == MPA_ERR_CRC ? "CRC error" : "FPDU of impossible length");
-    result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, 0, segment);
+        return FAULT(mpa_terminate_value(framing), RI_EVENT_INTEGRITY, mpa_result_text(framing));
+    result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, FEATURES, segment);
     if (is_terminate(result, fpdu, segment))
         return true; /* whatever its queue: the stream has ended (C-142) */
     if (result == RDMAP_OK)
-        result = rdmap_check_queue(segment, 0);
-    if (result == RDMAP_OK)
-        result = rdmap_check_payload(segment);
+        result = rdmap_check_queue(segment, FEATURES);
     if (result != RDMAP_OK)
         return FAULT(rdmap_terminate_value(result), event_of(result), rdmap_result_text(result));
     return true;
@@ -148,12 +156,14 @@ static void first_fpdu(struct qp *qp)
 }
 
 /* False: the stream has ended. */
-static bool on_fpdu(struct qp *qp, const struct mpa_fpdu *fpdu)
+static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
+                                                          const struct mpa_fpdu *fpdu,
+                                                          enum mpa_result framing)
 {
     struct rdmap_segment segment;
     struct fault fault;
 
-    if (!check_segment(qp, fpdu, &segment, &fault)) {
+    if (!check_segment(fpdu, framing, &segment, &fault)) {
         end_by_fault(qp, fpdu, &fault);
         return false;
     }
@@ -172,17 +182,39 @@ static bool on_fpdu(struct qp *qp, const struct mpa_fpdu *fpdu)
 
 /* --- the stream of octets --- */
 
+/* The first FPDU of a stream with markers, without them. */
+static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint8_t *octets,
+                                                             size_t length, struct mpa_fpdu *fpdu,
+                                                             enum mpa_result *framing)
+{
+    size_t need;
+    enum mpa_result result = mpa_marker_take(octets, length, qp->rx_position, qp->crc, fpdu, &need,
+                                             framing);
+
+    if (result == MPA_OK)
+        qp->rx_position += fpdu->size;
+    return result;
+}
+
 /* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
-static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
+static inline __attribute__((always_inline)) size_t parse(struct qp *qp, uint8_t *octets,
+                                                          size_t length, uint32_t *pieces)
 {
     while (length && qp_state(qp) == RI_QPS_RTS) {
+        enum mpa_result framing;
         struct mpa_fpdu fpdu;
         size_t need;
 
-        if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
-            return length;
+        if (__builtin_expect(qp->markers_receive, 0)) {
+            if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
+                return length;
+        } else {
+            if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
+                return length;
+            framing = mpa_check(&fpdu, qp->crc);
+        }
         ++*pieces;
-        if (!on_fpdu(qp, &fpdu))
+        if (!on_fpdu(qp, &fpdu, framing))
             return 0;
         octets += fpdu.size;
         length -= fpdu.size;
@@ -262,59 +294,123 @@ static bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
     return true;
 }
 
-static bool keep_rest(struct stream *stream, const uint8_t *octets, size_t length)
+/* Octets of the FPDU at the front in the stream, 0: not known yet. */
+static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t length)
 {
-    uint8_t *room;
+    uint32_t front = qp->markers_receive && !mpa_marker_gap(qp->rx_position) ? MPA_MARKER_LEN : 0;
+    uint32_t n;
 
-    if (length > stream->rest_room) {
-        room = realloc(stream->rest, length);
-        if (!room)
-            return false;
-        stream->rest = room;
-        stream->rest_room = (uint32_t)length;
-    }
-    if (length) {
-        memcpy(stream->rest, octets, length);
-    } else if (stream->rest_room > REST_KEPT) {
-        free(stream->rest);
-        stream->rest = NULL;
-        stream->rest_room = 0;
-    }
-    stream->rest_length = (uint32_t)length;
-    return true;
+    if (length < front + MPA_HDR_LEN)
+        return 0;
+    n = mpa_get_len(octets + front);
+    return qp->markers_receive ? mpa_fpdu_len_markers(qp->rx_position, n) : mpa_fpdu_len(n);
 }
 
-static uint32_t receive(struct qp *qp, struct stream *stream)
+/* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
+static void adjust_gulp(struct stream *stream, uint32_t pieces)
+{
+    if (pieces > RX_PIECES && stream->gulp > GULP_LEAST)
+        stream->gulp /= 2;
+    else if (pieces < RX_PIECES / 4 && stream->gulp < RX_RING_OCTETS)
+        stream->gulp *= 2;
+}
+
+/* What lies in the ring, `before` octets of it from the rest. Returns the FPDUs. */
+static inline __attribute__((always_inline)) uint32_t take_in(struct qp *qp, struct stream *stream,
+                                                              size_t before, size_t length)
 {
     uint8_t *ring = stream->lane->ring;
-    size_t before = stream->rest_length, length, left;
     uint32_t pieces = 0;
-    ssize_t got = 0;
+    size_t left = parse(qp, ring, length, &pieces);
 
-    if (!stream->rest_fresh) {
-        got = stream->llp->receive(stream, ring + before, RX_RING_OCTETS - before);
-        if (got <= 0)
-            return on_nothing(qp, stream, got);
+    if (before || left) {
+        uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
+
+        if (!rest_keep(stream, ring + length - left, left, whole, pieces || !before))
+            on_failure(qp, stream, ENOMEM);
+        else if (whole && !pieces && before)
+            atomic_fetch_or(&stream->attention, ATTEND_FILL);
     }
-    if (before)
-        memcpy(ring, stream->rest, before);
-    stream->rest_fresh = false;
-    length = before + (size_t)got;
-    left = parse(qp, ring, length, &pieces);
-    if ((before || left) && !keep_rest(stream, ring + length - left, left))
-        on_failure(qp, stream, ENOMEM);
+    if (pieces > RX_PIECES || stream->gulp != RX_RING_OCTETS)
+        adjust_gulp(stream, pieces);
     if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
         lane_mark_ready(stream); /* to the end of what can be read */
     return pieces;
 }
 
-uint32_t rx_run(struct stream *stream, uint32_t budget)
+static ssize_t read_on(struct stream *stream, size_t before)
+{
+    size_t room = RX_RING_OCTETS - before;
+
+    return stream->llp->receive(stream, stream->lane->ring + before,
+                                stream->gulp < room ? stream->gulp : room);
+}
+
+/* Something is not as in every pass. True: go on with what is in the rest, and *got octets behind it in the ring; else *got
+ * is for on_nothing(). */
+static __attribute__((noinline)) bool receive_specially(struct qp *qp, struct stream *stream,
+                                                        ssize_t *got)
+{
+    unsigned int attention = atomic_load(&stream->attention);
+
+    *got = -EAGAIN;
+    if (attention & ATTEND_EVICT) {
+        rest_end(qp, true);
+        return false;
+    }
+    if (attention & ATTEND_FRESH) {
+        *got = 0;
+    } else if (attention & ATTEND_FILL) {
+        *got = rest_fill(stream);
+        if (*got > 0 && stream->rest_length < stream->rest_whole)
+            *got = -EAGAIN;
+        if (*got <= 0)
+            return false;
+        *got = 0;
+    } else {
+        *got = read_on(stream, stream->rest_length);
+        if (*got <= 0)
+            return false;
+    }
+    atomic_fetch_and(&stream->attention,
+                     ~(unsigned int)(ATTEND_FRESH | ATTEND_SILENT | ATTEND_FILL));
+    return true;
+}
+
+static uint32_t receive(struct qp *qp, struct stream *stream)
+{
+    size_t before;
+    ssize_t got;
+    bool more;
+
+    if (__builtin_expect(atomic_load_explicit(&stream->attention, memory_order_relaxed) != 0, 0)) {
+        more = receive_specially(qp, stream, &got);
+    } else {
+        got = read_on(stream, stream->rest_length);
+        more = got > 0;
+    }
+    if (!more)
+        return on_nothing(qp, stream, got);
+    before = stream->rest_length;
+    if (before)
+        memcpy(stream->lane->ring, stream->rest, before);
+    return take_in(qp, stream, before, before + (size_t)got);
+}
+
+/* A local request of the consumer waits for it: nothing is being placed now. */
+static void make_quiet(struct qp *qp)
+{
+    invalidate_quiet(qp, atomic_load(&qp->unquiet));
+    atomic_store(&qp->unquiet, NULL);
+    atomic_store(&qp->tx_wanted, true);
+}
+
+uint32_t rx_run(struct stream *stream)
 {
     uint32_t pieces = 0;
     struct qp *qp;
     bool ended;
 
-    (void)budget;
     if (!spinlock_try(&stream->rx)) {
         lane_mark_ready(stream); /* why it was ready may not be seen again */
         return 0;
@@ -324,6 +420,8 @@ uint32_t rx_run(struct stream *stream, uint32_t budget)
         stream_continue_close(stream, &ended);
         pieces = ended; /* whoever waits in close has to come again */
     } else if (stream->state == STREAM_OPEN && qp && qp_state(qp) == RI_QPS_RTS) {
+        if (__builtin_expect(atomic_load_explicit(&qp->unquiet, memory_order_relaxed) != NULL, 0))
+            make_quiet(qp);
         pieces = receive(qp, stream);
     }
     spinlock_unlock(&stream->rx);

@@ -4,7 +4,8 @@
  * run under stream->rx; false: `fault` is filled and ends the connection.
  *
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
- *   rx_send.c  Send family                     rx_request.c  Read Request
+ *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
+ *   rx_atomic.c  Atomic Request and Response
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -32,5 +33,14 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+
+/* rx_tagged.c: may the answer to a request of ours be placed there? */
+enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
+                               uint8_t **memory);
+/* The oldest of our requests that wait for an answer has it, whole. */
+void rx_finish_answered(struct qp *qp, const struct outstanding_read *read);
 
 #endif

@@ -9,24 +9,22 @@
 #include "rx.h"
 #include "terminate.h"
 
+#include <string.h>
+
 /* --- Read Request, stage 9 --- */
 
 static bool check_source(struct qp *qp, const struct rdmap_read_req *request, struct fault *fault)
 {
-    static const uint16_t values[] = {
-        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
-        [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
-        [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
-    };
     enum stag_result result;
     uint8_t *memory;
 
     if (!request->size)
         return true; /* C-109 */
-    result = stag_check(&qp->rnic->stags, request->src_stag, qp->pd, RI_ACCESS_REMOTE_READ,
-                        request->src_to, request->size, &memory, NULL);
+    result = qp_check_remote(qp, &qp->rx_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
+                             request->src_to, request->size, &memory);
     if (result != STAG_OK)
-        return FAULT(values[result], RI_EVENT_READ_ACCESS, "RDMA Read beyond what the STag allows");
+        return FAULT(tx_protection_value(result), RI_EVENT_READ_ACCESS,
+                     "RDMA Read beyond what the STag allows");
     return true;
 }
 
@@ -36,9 +34,13 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
 {
     uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
     uint32_t waiting = in - atomic_load_explicit(&qp->ird_out, memory_order_acquire);
+    enum rdmap_result result = rdmap_check_payload(segment);
     struct rdmap_read_req request;
     bool rtr;
 
+    if (result != RDMAP_OK)
+        return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
+                     rdmap_result_text(result));
     if (segment->hdr.msn != qp->expect_read_msn)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
                      "MSN of a Read Request out of order");
@@ -47,7 +49,7 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "more RDMA Reads than IRD");
     rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
     if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
-        return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
+        return FAULT(TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;
     qp->ird_ring[in & (qp->ird_size - 1)] = (struct inbound_read){
@@ -58,6 +60,7 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
         .size = request.size,
         .msn = qp->expect_read_msn++,
     };
+    memcpy(qp->ird_ring[in & (qp->ird_size - 1)].header, segment->payload - DDP_UNTAGGED_LEN, 6);
     atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
     atomic_store(&qp->tx_wanted, true);
     return true;

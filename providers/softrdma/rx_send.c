@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Receive, the Send family: a message is matched with the receive that its MSN names and placed there segment by segment.
+ * Immediate Data is matched the same way; its octets go into the completion.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,13 +19,13 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
                     uint32_t octets)
 {
     for (uint32_t i = 0; i < wqe->num_sge && octets; i++) {
-        const struct ri_sge *sge = &wqe->sges[i];
+        const struct ri_sge *sge = &qp->message_sges[i];
         uint32_t part = sge->length > offset ? sge->length - offset : 0;
         uint8_t *memory;
 
         part = part < octets ? part : octets;
         if (part) {
-            if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, sge->lkey, qp->pd,
+            if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, sge->lkey, qp->recv_pd,
                                   RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
                                   &memory) != STAG_OK)
                 return false;
@@ -54,41 +55,92 @@ static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
     qp->message_open = false;
 }
 
+/* One from the SRQ, if the QP may use another one. */
+static bool take_shared(struct qp *qp, struct fault *fault)
+{
+    uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
+                    atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
+
+    if (used >= qp->hard_watermark)
+        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
+                     "the QP uses as many receives of its SRQ as its hard watermark allows");
+    if (!srq_take(qp->srq, qp))
+        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
+                     "a Send came and no receive is posted to the SRQ");
+    if (used + 1 > qp->soft_watermark) {
+        qp->soft_watermark = UINT32_MAX; /* once, until it is set again */
+        qp_note_soft_watermark(qp);
+    }
+    return true;
+}
+
+static bool open_message(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    if (qp->srq && !take_shared(qp, fault))
+        return false;
+    qp->message_sges = qp->srq ? qp->srq_sges : current_receive(qp)->sges;
+    qp->message_open = true;
+    qp->message_opcode = (uint8_t)segment->opcode;
+    qp->message_stag = segment->hdr.ulp_word;
+    qp->message_received = 0;
+    return true;
+}
+
+static bool receive_posted(struct qp *qp)
+{
+    return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
+}
+
 /* MSN and buffer (C-070..C-072), or the message under way. */
-static bool match_message(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+static inline __attribute__((always_inline)) bool match_message(struct qp *qp,
+                                                                const struct rdmap_segment *segment,
+                                                                struct fault *fault)
 {
     int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->expect_send_msn);
 
     if (distance < 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send repeats");
-    if (!qp->message_open && !wq_pending(&qp->rq))
+    if (!qp->message_open && !receive_posted(qp))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted");
     if (distance > 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
-    if (!qp->message_open) {
-        qp->message_open = true;
-        qp->message_opcode = (uint8_t)segment->opcode;
-        qp->message_received = 0;
-    }
-    return true;
+    return qp->message_open || open_message(qp, segment, fault);
 }
 
 #define RECEIVE_FAULT(status, value, event, detail) fail(fault, wqe, status, value, event, detail)
 
-/* Send with Invalidate: no QP can enable it yet, so it ends at C-121 at the latest. */
-static bool refuse_invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fault *fault)
+/* C-119..C-123: after the payload was placed, before the completion can be seen. */
+static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fault *fault)
 {
-    uint8_t *memory;
-    uint16_t value = TERMINATE_R_ACCESS;
+    static const struct {
+        uint16_t value;
+        const char *detail;
+    } refusals[] = {
+        [INVALIDATE_STAG] = { TERMINATE_R_STAG, "Send with Invalidate of an unknown STag" },
+        [INVALIDATE_SCOPE] = { TERMINATE_R_INVALIDATE,
+                               "Send with Invalidate of an STag that is not of this connection" },
+        [INVALIDATE_ACCESS] = { TERMINATE_R_ACCESS, "Send with Invalidate is not allowed here" },
+        [INVALIDATE_KIND] = { TERMINATE_R_INVALIDATE,
+                              "Send with Invalidate of an STag that no peer may invalidate" },
+    };
+    enum invalidate_result result;
 
-    switch (stag_check(&qp->rnic->stags, stag, qp->pd, 0, 0, 0, &memory, NULL)) {
-    case STAG_INVALID: value = TERMINATE_R_STAG; break;
-    case STAG_PD: value = TERMINATE_R_INVALIDATE; break;
-    default: break;
+    if (!invalidate_now(qp, stag, true, &result)) {
+        wqe->wc_flags = 0;
+        return RECEIVE_FAULT(RI_WC_REMOTE_INVALID_REQUEST, refusals[result].value,
+                             RI_EVENT_INVALIDATE_ACCESS, refusals[result].detail);
     }
-    return RECEIVE_FAULT(RI_WC_REMOTE_INVALID_REQUEST, value, RI_EVENT_INVALIDATE_ACCESS,
-                         "Send with Invalidate is not enabled here");
+    wqe->operand = stag;
+    wqe->wc_flags |= RI_WC_WITH_INVALIDATE;
+    return true;
+}
+
+/* A zero-length Send that opens a peer-to-peer connection uses up its MSN and no receive: the consumer posted none (C-043). */
+static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *segment)
+{
+    return qp->rtr_await && segment->opcode == RDMAP_SEND && segment->hdr.last &&
+           !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->expect_send_msn;
 }
 
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
@@ -96,6 +148,10 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
     uint32_t offset = segment->hdr.mo, octets = segment->payload_len;
     struct wqe *wqe;
 
+    if (ready_to_receive(qp, segment)) {
+        qp->expect_send_msn++;
+        return true;
+    }
     if (!match_message(qp, segment, fault))
         return false;
     wqe = current_receive(qp);
@@ -105,21 +161,49 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
     if (octets > wqe->length - offset)
         return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
                              "message longer than the receive");
-    if (qp->message_opcode != segment->opcode)
+    if (qp->message_opcode != segment->opcode ||
+        (segment->op->invalidates && qp->message_stag != segment->hdr.ulp_word))
         return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
-                             "the opcode changes inside a message");
+                             "opcode or Invalidate STag changes inside a message");
     if (!scatter(qp, wqe, offset, segment->payload, octets))
         return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
                              "receive buffer is not usable");
     qp->message_received += octets;
     if (!segment->hdr.last)
         return true;
-    if (segment->op->invalidates)
-        return refuse_invalidate(qp, wqe, segment->hdr.ulp_word, fault);
     wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
+    if (segment->op->invalidates && !invalidate(qp, wqe, segment->hdr.ulp_word, fault))
+        return false;
     finish_receive(qp, wqe, qp->message_received);
     qp->expect_send_msn++;
     count_up(&qp->received_messages, 1);
     count_up(&qp->received_octets, qp->message_received);
+    return true;
+}
+
+/* --- Immediate Data, stage 11 --- */
+
+/* One segment of 8 octets, judged when it is known whose receive it takes. Between the segments of a Send it has no place. */
+bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    const bool inside = qp->message_open;
+    enum rdmap_result result = rdmap_check_payload(segment);
+    struct wqe *wqe;
+
+    if (!match_message(qp, segment, fault))
+        return false;
+    wqe = current_receive(qp);
+    if (inside)
+        return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
+                             "Immediate Data inside another message");
+    if (result != RDMAP_OK)
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, rdmap_terminate_value(result),
+                             RI_EVENT_REMOTE_OPERATION, rdmap_result_text(result));
+    wqe->operand = rdmap_get_imm(segment->payload);
+    wqe->wc_flags = (uint8_t)(RI_WC_WITH_IMMEDIATE |
+                              (segment->op->solicited ? RI_WC_SOLICITED : 0));
+    finish_receive(qp, wqe, 0);
+    qp->expect_send_msn++;
+    count_up(&qp->received_messages, 1);
     return true;
 }

@@ -49,12 +49,12 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
 
     if (!segment->payload_len)
         return true; /* C-081 */
-    result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, segment->hdr.stag, qp->pd,
-                               RI_ACCESS_REMOTE_WRITE, segment->hdr.to, segment->payload_len,
-                               &memory);
+    result = qp_check_remote(qp, &qp->rx_hint, segment->hdr.stag, RI_ACCESS_REMOTE_WRITE,
+                             segment->hdr.to, segment->payload_len, &memory);
     if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
         (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
-        return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
+        return FAULT(TERMINATE_T_STREAM, RI_EVENT_REMOTE_OPERATION,
+                     "RDMA Write is not enabled here");
     if (result != STAG_OK)
         return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
                      "RDMA Write beyond what the STag allows");
@@ -76,7 +76,7 @@ static bool response_fault(struct qp *qp, const struct outstanding_read *read,
     return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
 }
 
-static void finish_read(struct qp *qp, const struct outstanding_read *read)
+void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
 {
     uint32_t size = read->size;
 
@@ -85,9 +85,37 @@ static void finish_read(struct qp *qp, const struct outstanding_read *read)
     atomic_store_explicit(&qp->ord_out,
                           atomic_load_explicit(&qp->ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst); /* see must_wait() in tx.c */
+    atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx.c */
     if (wq_pending(&qp->sq))
         atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
+}
+
+/* A region, or a window that the peer may write to. */
+enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
+                               uint8_t **memory)
+{
+    enum stag_result result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, stag, qp->pd,
+                                                RI_ACCESS_LOCAL_WRITE, to, length, memory);
+
+    if (result == STAG_PD || result == STAG_ACCESS)
+        result = qp_check_remote(qp, &qp->rx_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
+                                 memory);
+    return result;
+}
+
+/* C-103: before the completion can be seen. */
+static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, struct fault *fault)
+{
+    struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+    enum invalidate_result result;
+
+    if (!wqe || wqe->opcode != RI_WR_RDMA_READ_INVALIDATE)
+        return true;
+    if (!invalidate_now(qp, (uint32_t)wqe->operand, false, &result))
+        return fail(fault, wqe, RI_WC_MM_OPERATION, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR,
+                    "the sink of an RDMA Read could not be invalidated");
+    wqe->wc_flags |= RI_WC_WITH_INVALIDATE;
+    return true;
 }
 
 bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
@@ -97,7 +125,7 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
     uint32_t octets = segment->payload_len;
     uint8_t *memory;
 
-    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire))
+    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire) || read->atomic)
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
     if (octets && segment->hdr.stag != read->sink_stag)
         return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_STAG,
@@ -111,16 +139,22 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
     if (segment->hdr.last && read->received + octets != read->size)
         return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_STREAM,
                               "Read Response shorter than the Read");
+    if (read->full && !segment->hdr.last) /* one more, with L, is tolerated */
+        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_STREAM,
+                              "Read Response goes on without its last segment");
     if (octets) {
-        if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd,
-                              RI_ACCESS_LOCAL_WRITE, segment->hdr.to, octets, &memory) != STAG_OK)
+        if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
         place(memory, segment->payload, octets);
         TRACE3(place, qp->qpn, memory, octets);
         read->received += octets;
     }
+    if (segment->hdr.last && !invalidate_sink(qp, read, fault))
+        return false;
     if (segment->hdr.last)
-        finish_read(qp, read);
+        rx_finish_answered(qp, read);
+    else
+        read->full = read->received == read->size;
     return true;
 }

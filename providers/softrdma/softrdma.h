@@ -2,15 +2,17 @@
  *
  * What the rooms of softrdma share: objects, locks, who may call whom.
  *
- *   provider  RNIC, PD, options        stag   regions and the check of every access
- *   cq wq     rings                    qp     states, completion of work, posts; qp_modify: hand-over, transitions
+ *   provider  RNIC, PD, options        stag   regions, windows and the check of every access; mr mw invalidate: their life
+ *   cq wq srq rings                    qp     states, completion of work; post; qp_modify: hand-over, transitions
  *   tx        work -> FPDUs -> socket  fpdu   the batch and what fills it; tx_control: start, stop, detach
  *   rx        socket -> FPDUs -> memory, completions
  *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
- * (one per work queue), retire (one per work queue), lane, CQ. tx, before all of them, is no lock that the data path waits
- * for (see tx.c); control verbs enter it alone.
+ * (one per work queue), retire (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
+ * these and with none of them inside. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
+ * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. One exception: a pass of the
+ * lane may wait for tx with one rx held (invalidate.c).
  * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
  * qp_settle() at the end of whatever the thread was doing.
  *
@@ -41,13 +43,18 @@
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
 #define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
+#define ATOMIC_OCTETS    8u
+#define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
+#define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
 #define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
     uint32_t hot;
     uint64_t close_timeout_ns;
-    uint64_t rtr_timeout_ns;
+    uint64_t rtr_timeout_ns, rtr_repeat_ns;
+    uint64_t stall_timeout_ns; /* 0: none */
+    uint64_t rest_limit;
     uint32_t tcp_user_timeout_ms;
     uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
     char congestion[16];
@@ -58,6 +65,8 @@ struct pd {
     struct ri_pd base;
     struct rnic *rnic;
     atomic_uint users;
+    pthread_mutex_t windows_lock; /* the list; before the locks of entries */
+    struct mw *windows;
 };
 
 struct rnic {
@@ -68,8 +77,9 @@ struct rnic {
     struct softrdma_options options;
     struct stag_table stags;
     struct lane *lane;
-    atomic_uint pds, cqs, qps;
+    atomic_uint pds, cqs, qps, srqs, mws;
     atomic_uint next_qpn;
+    atomic_ullong rest_octets; /* of all rests */
 };
 
 /* --- work queues --- */
@@ -78,19 +88,43 @@ struct rnic {
 struct wqe {
     uint64_t cookie;
     uint64_t length; /* octets of all elements */
-    uint64_t end;    /* stream position behind its last octet; sends */
+    union {
+        uint64_t compare; /* atomics, until they are built */
+        struct {
+            uint32_t access; /* enum ri_access, remote bits and RI_ACCESS_ZERO_BASED */
+            uint32_t use;    /* stag_entry.use of the window when this was posted */
+        } bind;              /* until it is executed */
+        uint64_t end;        /* stream position behind its last octet, from then on; sends */
+    };
+    /* atomics: to add or to swap in; immediate data: 8 octets as a number; else the STag that is invalidated or bound */
+    uint64_t operand;
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t num_sge;
     uint32_t byte_len; /* for the completion */
     uint32_t vendor_error;
-    uint16_t status; /* enum ri_wc_status */
-    uint16_t flags;  /* enum ri_wr_flags */
-    uint8_t opcode;  /* enum ri_wr_opcode; receive queue: unused */
-    uint8_t wc_flags;
+    uint16_t status;  /* enum ri_wc_status */
+    uint16_t flags;   /* enum ri_wr_flags, WQE_ANSWERED */
+    uint8_t opcode;   /* enum ri_wr_opcode; receive queue: unused */
+    uint8_t wc_flags; /* enum ri_wc_flags, WC_NAMES_STAG */
     atomic_bool done; /* outcome known: may be retired when everything before it is */
     struct ri_sge sges[];
 };
+
+/* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
+#define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
+#define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
+static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
+{
+    const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |
+                              1u << RI_WR_ATOMIC_FETCH_ADD | 1u << RI_WR_ATOMIC_COMPARE_SWAP;
+
+    return (uint16_t)(wr->flags | (answered >> wr->opcode & 1) * WQE_ANSWERED);
+}
+static inline bool wqe_is_answered(const struct wqe *wqe)
+{
+    return wqe->flags & WQE_ANSWERED;
+}
 
 /* posted >= next >= done >= freed, all modulo 2^32 differences. */
 struct wq {
@@ -113,6 +147,8 @@ static inline struct wqe *wq_slot(const struct wq *wq, uint32_t index)
 {
     return (struct wqe *)(wq->slots + (size_t)(index & wq->mask) * wq->stride);
 }
+/* Take over the slots of `larger`, just opened, with what is in these; `larger` gets the old ones. Nobody looks at slots. */
+void wq_exchange(struct wq *wq, struct wq *larger);
 static inline bool wq_pending(const struct wq *wq)
 {
     return atomic_load_explicit(&wq->next, memory_order_relaxed) !=
@@ -123,6 +159,50 @@ static inline bool wq_pending(const struct wq *wq)
 enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
                        struct wqe **wqe);
 void wq_publish(struct wq *wq);
+
+/* --- shared receive queues: srq.c --- */
+
+/*
+ * Requests are taken in the order in which they were posted: at the first segment of a message one moves into the QP's own rq,
+ * whose slots have no elements (they go to qp->srq_sges: one message at a time is under way), and completes there like any
+ * other. It counts as outstanding until its completion was polled.
+ */
+struct srq {
+    struct ri_srq base;
+    struct rnic *rnic;
+    struct pd *pd;
+    struct wq queue;         /* all of it under queue.posting */
+    uint32_t low_watermark;  /* 0: not armed; under queue.posting */
+    atomic_uint outstanding; /* posted, completion not yet polled */
+    atomic_bool low_pending; /* srq_settle has to tell of it */
+    atomic_uint upcalls;
+    pthread_mutex_t qps_lock; /* the list, and the depth of the queue */
+    struct qp *qps;
+};
+
+/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. */
+bool srq_take(struct srq *srq, struct qp *qp);
+/* A completion of this receive was polled. */
+static inline void srq_polled(struct srq *srq)
+{
+    atomic_fetch_sub_explicit(&srq->outstanding, 1, memory_order_release);
+}
+static inline bool srq_has_request(struct srq *srq)
+{
+    return wq_pending(&srq->queue);
+}
+enum ri_status srq_attach(struct srq *srq, struct qp *qp); /* opens the QP's rq */
+void srq_detach(struct srq *srq, struct qp *qp); /* no completion of the QP is in a CQ any more */
+/* Tell what has been noted. No lock held. */
+void srq_settle(struct srq *srq);
+enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
+                                   struct ri_srq **out);
+enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
+                                   const struct ri_srq_attr *attr);
+enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
+enum ri_status softrdma_srq_destroy(struct ri_srq *base);
+enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad);
 
 /* --- completion queues --- */
 
@@ -180,12 +260,21 @@ struct llp_ops {
     void (*close)(struct stream *stream, bool reset); /* reset: RST */
 };
 extern const struct llp_ops llp_tcp;
+/* Put capture between the stream and its lower layer, if it is on. */
+void llp_capture_insert(struct stream *stream, uint64_t token);
 void llp_tcp_prepare(int fd, const struct softrdma_options *options);
 
 enum stream_state {
     STREAM_OPEN,    /* carries FPDUs of a QP */
     STREAM_CLOSING, /* the tail goes out, then FIN; input is drained to the peer's FIN */
     STREAM_CLOSED
+};
+
+enum attention {
+    ATTEND_FRESH = 1u,  /* the rest came with the hand-over: parse it without waiting for more */
+    ATTEND_FILL = 2u,   /* an FPDU comes in small parts: read on into the rest */
+    ATTEND_SILENT = 4u, /* nothing has been received yet, and rtr_repeat wants to know */
+    ATTEND_EVICT = 8u,  /* the connection has to go: rest_limit */
 };
 
 struct stream {
@@ -204,8 +293,13 @@ struct stream {
     atomic_bool want_output; /* EPOLLOUT asked for */
     uint8_t *rest;           /* octets of an FPDU that has not arrived whole; under rx */
     uint32_t rest_length, rest_room;
-    bool rest_fresh; /* rest came with the hand-over: parse it without waiting for more */
-    uint8_t *tail;   /* output of a closing stream */
+    uint32_t rest_whole;      /* octets of that FPDU in the stream, 0 not known yet */
+    atomic_ullong rest_since; /* when it began to be incomplete; 0: it is not; written under rx */
+    struct ri_timer stall;    /* stall_timeout */
+    bool stall_set;           /* under rx */
+    atomic_uint attention;    /* enum attention; what receive has to look at first */
+    uint32_t gulp;            /* octets to read at once; under rx */
+    uint8_t *tail;            /* output of a closing stream */
     size_t tail_length, tail_sent;
     /* lists; under lane->lock */
     struct stream *prev, *next;             /* all */
@@ -213,8 +307,9 @@ struct stream {
     struct stream *grave_next;
     bool on_ready;
     bool hot;
-    uint32_t tour; /* the last walk over all streams that visited this one */
-    uint64_t capture;
+    uint32_t tour;                  /* the last walk over all streams that visited this one */
+    uint64_t capture;               /* token */
+    const struct llp_ops *captured; /* the lower layer under llp_capture */
 };
 
 /* --- lanes --- */
@@ -271,20 +366,30 @@ void stream_want_output(struct stream *stream, bool want);
 
 /* --- queue pairs --- */
 
+/* A request of ours that the peer has to answer: a Read, or an atomic (8 octets). */
 struct outstanding_read {
     uint32_t index; /* of its request; UINT32_MAX with rtr */
     bool rtr;       /* our ready-to-receive message: nobody waits for it */
+    bool atomic;    /* its Request Identifier is its MSN */
+    bool full;      /* all octets have come, the last segment without L (C-100) */
     uint32_t sink_stag;
     uint64_t sink_to;
     uint32_t size, received;
     uint32_t msn; /* of its request */
 };
 
+/* A request of the peer that waits for its answer. Atomics: size 0, executed when the answer is built. */
 struct inbound_read {
-    uint32_t sink_stag, source_stag;
+    uint32_t sink_stag; /* atomics: the Request Identifier */
+    uint32_t source_stag;
     uint64_t sink_to, source_to;
     uint32_t size, sent;
     uint32_t msn;
+    uint8_t header
+        [6]; /* the request's first octets as they came, ignored bits too: a Terminate sends them back */
+    bool atomic;
+    uint8_t atomic_op;                          /* enum rdmap_atomic_op */
+    uint64_t data, mask, compare, compare_mask; /* atomics */
 };
 
 struct tx_batch {
@@ -293,7 +398,8 @@ struct tx_batch {
     size_t octets;         /* not yet sent */
     uint8_t *arena;
     uint32_t arena_used;
-    uint8_t *bounce; /* Read Response payload; NULL when none can come */
+    uint32_t count_most, arena_most; /* batch_bound */
+    uint8_t *bounce;                 /* Read Response payload; NULL when none can come */
     uint32_t bounce_used;
     uint8_t *own; /* octets of this batch that are in none of the above; freed with it */
 };
@@ -303,9 +409,16 @@ struct qp {
     struct rnic *rnic;
     struct pd *pd;
     struct cq *send_cq, *recv_cq;
+    struct srq *srq;                /* NULL: an own receive queue */
+    struct pd *recv_pd;             /* of the elements of receives: the SRQ's, or pd */
+    struct qp *srq_prev, *srq_next; /* under srq->qps_lock */
     uint32_t qpn;
-    uint32_t ird, ord, flags;
+    uint32_t ird, ord,
+        flags; /* changed inside tx, under rx and state_lock: each is enough to read */
+    uint32_t soft_watermark,
+        hard_watermark; /* receives of the SRQ in use; UINT32_MAX none; as above */
     uint32_t max_read_sge, max_write_sge;
+    atomic_uint windows; /* VALID narrow windows */
 
     struct spinlock state_lock;
     atomic_int state;      /* enum ri_qp_state */
@@ -317,8 +430,8 @@ struct qp {
     uint16_t terminate_sent, terminate_received;
     uint8_t terminate[56];
     uint32_t terminate_length;
-    atomic_bool news;                        /* one of the next two; written under state_lock */
-    bool event_pending, established_pending; /* under state_lock */
+    atomic_bool news; /* one of the next two; written under state_lock */
+    bool event_pending, established_pending, soft_pending; /* under state_lock */
     struct ri_event event;
     atomic_bool tx_wanted; /* somebody found work for tx */
     atomic_uint upcalls;
@@ -334,18 +447,22 @@ struct qp {
     struct tx_batch batch;
     struct stag_hint tx_hint;
     bool crc;
+    bool markers_transmit;   /* the peer asked for markers */
+    uint64_t full_operation; /* position of the first FPDU; markers count from there */
     uint32_t mulpdu;
-    uint32_t send_msn, read_msn;
+    uint32_t send_msn, read_msn, atomic_msn;
     uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
     uint64_t message_offset;     /* of the request at sq.next that is under way */
     bool message_begun;
+    bool immediate_due;  /* of that request the Write is built, its Immediate Data is not */
     bool response_begun; /* of the Read at ird_out some octets are built, not all */
     bool requests_first; /* in the next batch: the responses had their turn */
     bool source_gone;    /* memory of the message under way was deregistered */
     uint32_t cursor_sge; /* of the payload of that request */
     uint32_t cursor_offset;
+    bool local_revoked;  /* the local request at sq.next has revoked its STag */
     uint8_t rtr_to_send; /* enum ri_rtr */
     bool stopped;        /* output ended: everything is flushed */
     atomic_bool holding; /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
@@ -359,11 +476,19 @@ struct qp {
     atomic_uint ird_in, ird_out;
     uint32_t ord_size, ird_size; /* ring sizes, powers of two */
 
+    /* The entry that the local request at sq.next waits for: the lane makes it quiet (tx_local.c). */
+    _Atomic(struct stag_entry *) unquiet;
+
     /* rx: under stream->rx */
     struct stag_hint rx_hint;
-    uint32_t expect_send_msn, expect_read_msn;
+    const struct ri_sge *message_sges; /* of the receive under way */
+    struct ri_sge srq_sges[MAX_SGE];   /* when it came from an SRQ */
+    bool markers_receive;              /* we asked for markers */
+    uint32_t rx_position; /* markers: of the first octet not parsed, counted from Full Operation */
+    uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
     bool message_open; /* a Send is being received into the request at rq.next */
     uint8_t message_opcode;
+    uint32_t message_stag; /* to be invalidated by it */
     uint32_t message_received;
     bool rtr_await;
 
@@ -415,6 +540,17 @@ struct qp_end {
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
 void qp_note_established(struct qp *qp);
+void qp_note_soft_watermark(struct qp *qp);
+void qp_note_srq(struct qp *qp); /* its SRQ has something to tell */
+/* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass that holds rx may want tx. */
+void qp_hold(struct qp *qp);
+void qp_unhold(struct qp *qp);
+/* 0: none. Under rx, or nobody else knows the QP. */
+static inline void qp_set_watermarks(struct qp *qp, uint32_t soft, uint32_t hard)
+{
+    qp->soft_watermark = soft ? soft : UINT32_MAX;
+    qp->hard_watermark = hard ? hard : UINT32_MAX;
+}
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
 void qp_settle(struct qp *qp);
@@ -429,7 +565,7 @@ enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);
 
 /* tx.c, tx_control.c */
-enum ri_status tx_open(struct qp *qp);
+enum ri_status tx_open(struct qp *qp, uint32_t ird); /* memory that `ird` needs, too */
 void tx_close(struct qp *qp);
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
@@ -452,8 +588,83 @@ void tx_detach(struct qp *qp, void *range);
 uint8_t *tx_take_tail(struct qp *qp, size_t *length);
 /* The FPDU of a Terminate of this QP in memory of its own. */
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
-/* rx.c. Returns the pieces of work done. */
-uint32_t rx_run(struct stream *stream, uint32_t budget);
+/* tx_response.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
+uint16_t tx_protection_value(enum stag_result result);
+/* The same inside a pass of the lane, which has to do what is left over. With the QP's rx held it is not done when the
+ * connection ends, because whoever is inside may want rx: what ends the connection copies all output. */
+void tx_detach_in_pass(struct qp *qp, const struct memory_range *range, bool rx_held);
+
+/* tx_local.c: bind and local invalidate, in their turn. True: done, the queue goes on. Inside tx. */
+static inline bool wqe_is_local(const struct wqe *wqe)
+{
+    return wqe->opcode >= RI_WR_BIND_WINDOW;
+}
+bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
+/* tx.c, for tx_local.c */
+bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
+void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
+void tx_finish_accepted(struct qp *qp);
+
+/* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP. As stag_check_hinted (rx) and
+ * stag_enter. */
+static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
+                                               uint32_t access, uint64_t to, uint64_t length,
+                                               uint8_t **memory)
+{
+    enum stag_result result = stag_check_hinted(&qp->rnic->stags, hint, stag, qp->pd, access, to,
+                                                length, memory);
+
+    if (__builtin_expect(result == STAG_PD, 0))
+        result = stag_judge(hint->entry, stag, qp, access, to, length, memory);
+    return result;
+}
+enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, uint64_t to,
+                                 uint64_t length, uint8_t **memory, struct stag_entry **entry);
+
+/* invalidate.c */
+enum invalidate_result {
+    INVALIDATE_DONE,    /* it is INVALID */
+    INVALIDATE_REVOKED, /* nobody finds it any more; invalidate_quiet() comes next */
+    INVALIDATE_STAG,    /* refused: no such STag (C-119) */
+    INVALIDATE_SCOPE,   /* of another PD, or bound to another QP (C-120) */
+    INVALIDATE_ACCESS,  /* remote: no remote right, or the QP does not allow it (C-121) */
+    INVALIDATE_KIND     /* windows are bound to it; remote: STag 0, wide window (C-122) */
+};
+enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remote);
+/* Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no other. */
+void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
+/* Both at once, there; false: refused. */
+bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
+
+/* mw.c */
+struct mw;
+enum bind_result { BIND_DONE, BIND_REVOKED, BIND_REFUSED };
+enum bind_result mw_bind(struct qp *qp, const struct wqe *wqe, struct stag_entry **entry);
+/* The QP goes away: windows bound to it are INVALID from now on. No pass of the lane that knew the QP goes on. */
+void mw_unbind_qp(struct qp *qp);
+/* The request as posted; the objects are looked at now only. */
+enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe);
+enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
+                                    struct ri_mw **out);
+enum ri_status softrdma_mw_free(struct ri_mw *base);
+/* mr.c */
+uint32_t mr_stag(const struct ri_mr *base);
+/* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock held. */
+void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);
+
+/* Our zero-length Write once more, where the peer has not been heard. Not from inside. */
+void tx_repeat_rtr(struct qp *qp);
+/* rx.c. Returns the pieces of work done, a bounded number of them. */
+uint32_t rx_run(struct stream *stream);
+
+/* rest.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`: than at the last call. */
+bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
+               bool another);
+/* Read on into the rest, up to the end of its FPDU, as llp_ops.receive. */
+ssize_t rest_fill(struct stream *stream);
+void rest_drop(struct stream *stream);
+void rest_end(struct qp *qp, bool evicted);
+void rest_stalled(struct ri_timer *timer); /* of stream->stall; without rx */
 
 /* provider.c */
 void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)

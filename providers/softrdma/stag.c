@@ -95,51 +95,113 @@ static uint32_t new_place(struct stag_table *table)
     return place;
 }
 
-struct stag_entry *stag_allocate(struct stag_table *table, uint32_t *stag)
+static uint32_t name_of(const struct stag_table *table, uint32_t place, uint8_t key)
+{
+    return permute(table, place) << 8 | key;
+}
+
+/* Under the lock. The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be STag 0. */
+static uint32_t usable_place(struct stag_table *table)
+{
+    uint32_t place = new_place(table);
+
+    return place && !permute(table, place) ? new_place(table) : place;
+}
+
+struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum stag_kind kind,
+                                 uint32_t *stag)
 {
     struct stag_entry *entry = NULL;
-    uint32_t place, value = 0;
+    uint32_t place;
     uint8_t key;
 
     if (getrandom(&key, sizeof(key), 0) != sizeof(key))
         return NULL;
     spinlock_lock(&table->lock);
-    place = new_place(table);
+    place = usable_place(table);
     if (place) {
         entry = entry_at(table, place);
+        spinlock_lock(&entry->lock);
         if (key == entry->key)
             key++; /* never the same twice in a row at one place */
-        value = permute(table, place) << 8 | key;
-        if (value == 0)
-            value = 1; /* STag 0 is reserved; index 0 with another key */
-        entry->key = (uint8_t)value;
+        entry->key = key;
         entry->place = place;
-        table->count++;
+        entry->pd = pd;
+        entry->kind = (uint8_t)kind;
+        entry->state = STAG_IS_INVALID;
+        entry->name = *stag = name_of(table, place, key);
+        entry->use++;
+        entry->bound = 0;
+        atomic_store_explicit(&entry->scope, pd, memory_order_relaxed);
+        atomic_store_explicit(&entry->access, 0, memory_order_relaxed);
+        spinlock_unlock(&entry->lock);
+        *(kind == STAG_REGION ? &table->count : &table->windows) += 1;
     }
     spinlock_unlock(&table->lock);
-    if (entry)
-        *stag = value;
     return entry;
 }
 
 void stag_publish(struct stag_entry *entry, uint32_t stag)
 {
+    entry->name = stag;
+    entry->key = (uint8_t)stag;
+    entry->state = STAG_IS_VALID;
     atomic_store_explicit(&entry->stag, stag, memory_order_release);
+}
+
+void stag_withdraw(struct stag_entry *entry)
+{
+    const void *scope = atomic_load_explicit(&entry->scope, memory_order_relaxed);
+
+    if (entry->state != STAG_IS_VALID)
+        return;
+    atomic_store(&entry->stag, 0);
+    entry->state = STAG_IS_REVOKED;
+    if (entry->kind == STAG_REGION)
+        return;
+    spinlock_lock(&entry->region->lock);
+    entry->region->bound--;
+    spinlock_unlock(&entry->region->lock);
+    if (entry->kind == STAG_NARROW)
+        atomic_fetch_sub(&((struct qp *)(uintptr_t)scope)->windows, 1);
+}
+
+void stag_wait_users(struct stag_entry *entry)
+{
+    while (atomic_load(&entry->users))
+        sched_yield();
 }
 
 void stag_revoke(struct stag_entry *entry)
 {
-    atomic_store(&entry->stag, 0);
-    while (atomic_load(&entry->users))
-        sched_yield();
+    spinlock_lock(&entry->lock);
+    stag_withdraw(entry);
+    spinlock_unlock(&entry->lock);
+    stag_wait_users(entry);
+}
+
+struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name)
+{
+    struct stag_entry *entry = stag_find(table, name);
+
+    if (!entry)
+        return NULL;
+    spinlock_lock(&entry->lock);
+    if (entry->name == name)
+        return entry;
+    spinlock_unlock(&entry->lock);
+    return NULL;
 }
 
 void stag_release(struct stag_table *table, struct stag_entry *entry)
 {
     spinlock_lock(&table->lock);
+    spinlock_lock(&entry->lock);
+    entry->name = 0;
+    spinlock_unlock(&entry->lock);
     entry->next_free = table->first_free;
     table->first_free = entry->place;
-    table->count--;
+    *(entry->kind == STAG_REGION ? &table->count : &table->windows) -= 1;
     spinlock_unlock(&table->lock);
 }
 
@@ -148,14 +210,14 @@ struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
     return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
 }
 
-enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struct pd *pd,
+enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory)
 {
     if (!entry || atomic_load(&entry->stag) != stag)
         return STAG_INVALID;
-    if (entry->pd != pd)
+    if (atomic_load_explicit(&entry->scope, memory_order_relaxed) != scope)
         return STAG_PD;
-    if ((entry->access & access) != access)
+    if ((atomic_load_explicit(&entry->access, memory_order_relaxed) & access) != access)
         return STAG_ACCESS;
     if (checked_wraps(to, length))
         return STAG_WRAP;
@@ -165,21 +227,21 @@ enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struc
     return STAG_OK;
 }
 
-enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd,
+enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **out)
 {
     struct stag_entry *entry = stag_find(table, stag);
-    enum stag_result result = stag_judge(entry, stag, pd, access, to, length, memory);
+    enum stag_result result = stag_judge(entry, stag, scope, access, to, length, memory);
 
     if (out && result == STAG_OK)
         *out = entry;
     return result;
 }
 
-/* Counted before the test: stag_revoke() stores 0 and then looks at users, so either it waits or the test fails; nothing
+/* Counted before the test: who revokes stores 0 and then looks at users, so either it waits or the test fails; nothing
  * of an entry is read that somebody may be filling anew. */
-enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd,
+enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **out)
 {
@@ -189,7 +251,7 @@ enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struc
     if (!entry)
         return STAG_INVALID;
     atomic_fetch_add(&entry->users, 1);
-    result = stag_check(table, stag, pd, access, to, length, memory, out);
+    result = stag_check(table, stag, scope, access, to, length, memory, out);
     if (result != STAG_OK)
         stag_leave(entry);
     return result;

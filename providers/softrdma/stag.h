@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The STag table: memory regions, and the one check that every access by STag passes. Readers never lock: an entry
- * is published by a release store of its STag and revoked by storing 0 there. Who revokes waits for those that may
- * still be using the memory: passes of the lane (placement) and the entry's `users` (Read Responses).
+ * The STag table: memory regions and windows, and the one check that every access by STag passes. Readers never lock: an
+ * entry is made valid by a release store of its STag and revoked by storing 0 there. Who revokes waits for those that may
+ * still be using the memory: passes of the lane (placement) and the entry's `users` (answers to the peer).
+ *
+ *   INVALID --- register, bind, fast register ---> VALID --- deregister, invalidate, unbind ---> REVOKED
+ *      ^------------------------- nobody uses it any more (invalidate_quiet) -----------------------'
+ *
+ * An entry keeps its name, the STag that it goes by, in every state. What a REVOKED entry says may still be read: only an
+ * INVALID one is filled anew. States change under the entry's lock, a window's before its region's.
  */
 #ifndef ITAL_SOFTRDMA_STAG_H
 #define ITAL_SOFTRDMA_STAG_H
@@ -15,16 +21,27 @@
 
 struct pd;
 
+enum stag_kind { STAG_REGION, STAG_NARROW, STAG_WIDE }; /* windows: of one QP, of a whole PD */
+enum stag_state { STAG_IS_INVALID, STAG_IS_REVOKED, STAG_IS_VALID };
+
 struct stag_entry {
-    _Atomic uint32_t stag; /* 0: free or revoked */
-    uint32_t access;       /* enum ri_access */
-    uint64_t base;         /* first valid TO: the address, or 0 when zero-based */
+    _Atomic uint32_t stag; /* 0: not VALID */
+    _Atomic uint32_t
+        access; /* enum ri_access; windows: remote bits only, so none is a local element */
+    _Atomic(const void *) scope; /* who may use it: the PD; of a narrow window the QP */
+    uint64_t base;               /* first valid TO: the address, or 0 when zero-based */
     uint64_t length;
     uint8_t *memory; /* of TO == base */
-    struct pd *pd;
     atomic_uint users;
     uint32_t place, next_free;
-    uint8_t key;
+    /* under lock; pd, kind and use do not change while the entry is in use */
+    struct spinlock lock;
+    struct pd *pd;
+    struct stag_entry *region; /* of a VALID window */
+    uint32_t name;             /* 0: the entry is free */
+    uint32_t bound;            /* region: VALID windows on it */
+    uint32_t use;              /* how often the entry was allocated */
+    uint8_t kind, state, key;
 };
 
 /* Entries live in chunks that stay until the table closes, so that readers need no lock. */
@@ -36,8 +53,8 @@ struct stag_table {
     _Atomic(struct stag_entry *) chunks[STAG_CHUNKS];
     uint32_t permutation[4]; /* keys of the index permutation: indices are not predictable */
     uint32_t first_free;
-    uint32_t used; /* entries ever handed out */
-    uint32_t count;
+    uint32_t used;           /* entries ever handed out */
+    uint32_t count, windows; /* regions, windows */
 };
 
 enum stag_result {
@@ -53,25 +70,34 @@ enum stag_result {
 bool stag_table_open(struct stag_table *table);
 void stag_table_close(struct stag_table *table);
 
-/* A new entry, not yet valid; NULL: table full or no memory. Then fill it and publish. */
-struct stag_entry *stag_allocate(struct stag_table *table, uint32_t *stag);
+/* A new entry, INVALID; NULL: table full or no memory. Then fill it and publish. */
+struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum stag_kind kind,
+                                 uint32_t *stag);
+/* VALID from now on, by this name. Under the entry's lock, or nobody else knows it. */
 void stag_publish(struct stag_entry *entry, uint32_t stag);
-/* No new access finds it. */
+/* No new access finds it; a window lets go of its region. Under the entry's lock. */
+void stag_withdraw(struct stag_entry *entry);
+/* Answers to the peer that use it have ended. */
+void stag_wait_users(struct stag_entry *entry);
+/* Both, in any state. */
 void stag_revoke(struct stag_entry *entry);
 /* Back to the free entries; revoked before and no longer used. */
 void stag_release(struct stag_table *table, struct stag_entry *entry);
+/* The entry that goes by this name, in any state, locked; NULL: there is none. */
+struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name);
 
 /*
- * May `pd` access [to, to + length) of `stag` with all of `access`? length > 0. The order of the tests is that of
- * C-082..C-092 (Writes) and C-110..C-114 (Reads). On STAG_OK *memory is the first octet.
+ * May `scope`, a PD, or a QP for the windows bound to it, access [to, to + length) of `stag` with all of `access`? length >
+ * 0. The order of the tests is that of C-082..C-092 (Writes) and C-110..C-114 (Reads). On STAG_OK *memory is the first
+ * octet. What a peer names is judged by qp_check_remote() and qp_enter_remote(), which know both scopes.
  */
-enum stag_result stag_check(struct stag_table *table, uint32_t stag, const struct pd *pd,
+enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **entry);
 
 /* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is none yet), and the judgement. */
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
-enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const struct pd *pd,
+enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory);
 
 /* Most look-ups are of the same STag as the one before: whoever makes them remembers its place. */
@@ -80,17 +106,16 @@ struct stag_hint {
     struct stag_entry *entry;
 };
 static inline enum stag_result stag_check_hinted(struct stag_table *table, struct stag_hint *hint,
-                                                 uint32_t stag, const struct pd *pd,
-                                                 uint32_t access, uint64_t to, uint64_t length,
-                                                 uint8_t **memory)
+                                                 uint32_t stag, const void *scope, uint32_t access,
+                                                 uint64_t to, uint64_t length, uint8_t **memory)
 {
     if (hint->stag != stag || !hint->entry)
         *hint = (struct stag_hint){ stag, stag_find(table, stag) };
-    return stag_judge(hint->entry, stag, pd, access, to, length, memory);
+    return stag_judge(hint->entry, stag, scope, access, to, length, memory);
 }
 
-/* The same, and hold the entry: stag_revoke waits until it is left. For users outside a pass of the lane. */
-enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const struct pd *pd,
+/* The same, and hold the entry: stag_wait_users waits until it is left. For users outside a pass of the lane. */
+enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **entry);
 void stag_leave(struct stag_entry *entry);

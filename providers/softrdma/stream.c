@@ -41,6 +41,8 @@ static void stream_expired(struct ri_timer *timer)
     struct stream *stream = container_of(timer, struct stream, timer);
     struct qp *qp;
 
+    bool repeat = false;
+
     spinlock_lock(&stream->rx);
     qp = stream->qp;
     if (qp)
@@ -48,6 +50,7 @@ static void stream_expired(struct ri_timer *timer)
     if (timer->deadline > clock_now()) {
         /* set anew while we were on the way */
     } else if (stream->state == STREAM_OPEN && qp) {
+        repeat = atomic_load(&stream->attention) & ATTEND_SILENT;
         first_message_overdue(qp);
     } else if (stream->state == STREAM_CLOSING) {
         if (qp && stream->announce)
@@ -57,6 +60,8 @@ static void stream_expired(struct ri_timer *timer)
     spinlock_unlock(&stream->rx);
     if (!qp)
         return;
+    if (repeat)
+        tx_repeat_rtr(qp);
     qp_settle(qp);
     atomic_fetch_sub(&qp->upcalls, 1);
 }
@@ -69,8 +74,8 @@ static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_hand
     if (!stream->rest)
         return RI_ERR_NO_RESOURCES;
     memcpy(stream->rest, handover->bytes_read, handover->bytes_read_length);
-    stream->rest_length = stream->rest_room = (uint32_t)handover->bytes_read_length;
-    stream->rest_fresh = true;
+    stream->rest_length = (uint32_t)handover->bytes_read_length;
+    atomic_store(&stream->attention, ATTEND_FRESH); /* not counted: what it grows to is */
     return RI_OK;
 }
 
@@ -96,8 +101,10 @@ enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp
     stream->lane = rnic->lane;
     stream->qp = qp;
     stream->held = qp != NULL;
-    stream->capture = handover->capture;
+    llp_capture_insert(stream, handover->capture);
     stream->timer.expired = stream_expired;
+    stream->stall.expired = rest_stalled;
+    stream->gulp = RX_RING_OCTETS;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);
         return RI_ERR_NO_RESOURCES;
@@ -181,6 +188,7 @@ void stream_abort(struct stream *stream, bool reset)
     if (stream->watch)
         host->unwatch(host, stream->watch);
     stream->watch = NULL;
+    rest_drop(stream);
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
@@ -208,6 +216,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     bool ended;
 
     spinlock_assert_held(&stream->rx);
+    rest_drop(stream);
     stream->tail = tail;
     stream->tail_length = length;
     stream->announce = announce;

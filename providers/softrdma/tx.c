@@ -31,17 +31,25 @@
 
 /* --- requests --- */
 
+/* Of the four of the Send family. */
+static enum rdmap_opcode send_opcode(const struct wqe *wqe)
+{
+    if (wqe->opcode == RI_WR_SEND_INVALIDATE)
+        return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
+    return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND;
+}
+
 static bool send_segment(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t room = ddp_payload_max(qp->mulpdu, false);
     uint32_t octets = smaller(wqe->length - qp->message_offset, room);
     bool last = qp->message_offset + octets == wqe->length;
+    uint32_t invalidated = wqe->opcode == RI_WR_SEND_INVALIDATE ? (uint32_t)wqe->operand : 0;
     struct fpdu fpdu;
     uint8_t *header = fpdu_begin(qp, &fpdu, DDP_UNTAGGED_LEN + octets);
 
-    ddp_put_untagged(header, last,
-                     rdmap_ctrl(wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND), 0,
-                     DDP_QN_SEND, qp->send_msn, (uint32_t)qp->message_offset);
+    ddp_put_untagged(header, last, rdmap_ctrl(send_opcode(wqe)), invalidated, DDP_QN_SEND,
+                     qp->send_msn, (uint32_t)qp->message_offset);
     fpdu_send_payload(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
     qp->message_offset += octets;
     qp->send_msn += last;
@@ -69,17 +77,23 @@ static uint32_t reads_outstanding(struct qp *qp)
            atomic_load_explicit(&qp->ord_out, memory_order_acquire);
 }
 
-/* The record is in the ring before an octet of the request can leave. */
-static void send_read_request(struct qp *qp, const struct outstanding_read *record,
-                              const struct rdmap_read_req *request)
+uint32_t tx_note_outstanding(struct qp *qp, const struct outstanding_read *record)
 {
     uint32_t in = atomic_load_explicit(&qp->ord_in, memory_order_relaxed);
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
 
     qp->ord_ring[in & (qp->ord_size - 1)] = *record;
     qp->ord_ring[in & (qp->ord_size - 1)].msn = qp->read_msn;
     atomic_store_explicit(&qp->ord_in, in + 1, memory_order_release);
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, qp->read_msn++, 0);
+    return qp->read_msn++;
+}
+
+static void send_read_request(struct qp *qp, const struct outstanding_read *record,
+                              const struct rdmap_read_req *request)
+{
+    uint32_t msn = tx_note_outstanding(qp, record);
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
+
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, msn, 0);
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
     fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
 }
@@ -105,11 +119,24 @@ static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
     return true;
 }
 
+/* The sink of a Read, and of an atomic, may be a window that the peer may write to. */
+static bool is_window_sink(struct qp *qp, const struct ri_sge *sge)
+{
+    struct stag_entry *entry;
+    uint8_t *memory;
+
+    if (qp_enter_remote(qp, sge->lkey, RI_ACCESS_REMOTE_WRITE, sge->addr, sge->length, &memory,
+                        &entry) != STAG_OK)
+        return false;
+    stag_leave(entry);
+    return true;
+}
+
 /* A request's elements must lie in regions of the QP's PD with the right; sources become pointers. Elements of no length
  * go. */
 static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 {
-    bool read = wqe->opcode == RI_WR_RDMA_READ;
+    bool answered = wqe_is_answered(wqe);
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < wqe->num_sge; i++) {
@@ -119,35 +146,38 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
         if (!sge.length)
             continue;
         if (stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, sge.lkey, qp->pd,
-                              read ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr,
-                              sge.length, &memory) != STAG_OK)
+                              answered ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr,
+                              sge.length, &memory) != STAG_OK &&
+            !(answered && is_window_sink(qp, &sge)))
             return RI_WC_LOCAL_PROTECTION;
-        if (!read)
+        if (!answered)
             sge.addr = (uintptr_t)memory;
         wqe->sges[kept++] = sge;
     }
     wqe->num_sge = kept;
-    return read && !qp->ord ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
+    return answered && !qp->ord ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
 }
 
-/* Fences, and the depth of outstanding Reads (C: 5040 6.1): later requests wait too. */
+#define MAY_WAIT (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | WQE_ANSWERED)
+
+/* Fences, and the depth of outstanding Reads and atomics (5040 6.1, 7306 5.2): later requests wait too. */
 static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     uint32_t reads;
 
-    if (!(wqe->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE)) && wqe->opcode != RI_WR_RDMA_READ)
+    if (!(wqe->flags & MAY_WAIT))
         return true;
     reads = reads_outstanding(qp);
     if ((wqe->flags & RI_WR_READ_FENCE) && reads)
         return false;
     if ((wqe->flags & RI_WR_LOCAL_FENCE) && (reads || qp->sq_sent != index))
         return false;
-    return wqe->opcode != RI_WR_RDMA_READ || !qp->ord || reads < qp->ord;
+    return !wqe_is_answered(wqe) || !qp->ord || reads < qp->ord;
 }
 
-/* Who stalls looks once more behind a fence, finish_read() has one between taking a Read off and looking at the queue: one of
- * the two sees the other. */
-static bool must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
+/* Who stalls looks once more behind a fence, rx_finish_answered() has one between taking a Read off and looking at the
+ * queue: one of the two sees the other. */
+bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     if (may_start(qp, wqe, index))
         return false;
@@ -155,7 +185,7 @@ static bool must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
     return !may_start(qp, wqe, index);
 }
 
-static void end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
+void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
     struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
@@ -174,11 +204,11 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum ri_wc_status status;
 
-    if (must_wait(qp, wqe, index))
+    if ((wqe->flags & MAY_WAIT) && tx_must_wait(qp, wqe, index))
         return false;
     status = check_local(qp, wqe);
     if (status != RI_WC_SUCCESS) {
-        end_locally(qp, wqe, status);
+        tx_end_locally(qp, wqe, status);
         return false;
     }
     qp->message_begun = true;
@@ -190,8 +220,17 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     switch (wqe->opcode) {
-    case RI_WR_SEND: return send_segment(qp, wqe);
+    case RI_WR_SEND:
+    case RI_WR_SEND_INVALIDATE: return send_segment(qp, wqe);
     case RI_WR_RDMA_WRITE: return write_segment(qp, wqe);
+    case RI_WR_RDMA_WRITE_IMMEDIATE:
+        if (qp->immediate_due)
+            return tx_immediate(qp, wqe);
+        qp->immediate_due = write_segment(qp, wqe);
+        return false;
+    case RI_WR_SEND_IMMEDIATE: return tx_immediate(qp, wqe);
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP: return tx_atomic_request(qp, wqe, index);
     default: return read_request(qp, wqe, index);
     }
 }
@@ -204,10 +243,17 @@ static void build_requests(struct qp *qp, bool only_one)
     while (batch_room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
         struct wqe *wqe = wq_slot(&qp->sq, index);
 
-        if (!qp->message_begun && !begin_message(qp, wqe, index))
-            return;
+        if (!qp->message_begun) {
+            if (wqe_is_local(wqe)) {
+                if (!tx_local(qp, wqe, index++))
+                    return;
+                continue;
+            }
+            if (!begin_message(qp, wqe, index))
+                return;
+        }
         if (__builtin_expect(qp->source_gone, 0)) {
-            end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+            tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
             return;
         }
         if (!next_segment(qp, wqe, index))
@@ -296,8 +342,8 @@ static bool build(struct qp *qp)
 
 /* --- the socket --- */
 
-/* Requests whose last octet the socket has: Sends and Writes are done, Reads wait for their responses. */
-static void finish_accepted(struct qp *qp)
+/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for their responses. */
+static inline void finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
 
@@ -306,10 +352,15 @@ static void finish_accepted(struct qp *qp)
 
         if (wqe->end > qp->accepted)
             return;
-        if (wqe->opcode != RI_WR_RDMA_READ)
+        if (!wqe_is_answered(wqe))
             wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
         qp->sq_sent++;
     }
+}
+
+void tx_finish_accepted(struct qp *qp)
+{
+    finish_accepted(qp);
 }
 
 /* True: the whole batch is in the socket. */

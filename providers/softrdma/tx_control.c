@@ -13,13 +13,14 @@
 
 #include "base/crc32c.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- open and close --- */
 
-enum ri_status tx_open(struct qp *qp)
+enum ri_status tx_open(struct qp *qp, uint32_t ird)
 {
     struct tx_batch *batch = &qp->batch;
 
@@ -27,9 +28,9 @@ enum ri_status tx_open(struct qp *qp)
         batch->iov = malloc(TX_IOV * sizeof(*batch->iov));
     if (!batch->arena)
         batch->arena = malloc(TX_ARENA_OCTETS);
-    if (!batch->bounce && qp->ird)
+    if (!batch->bounce && ird)
         batch->bounce = malloc(TX_BOUNCE_OCTETS);
-    return batch->iov && batch->arena && (batch->bounce || !qp->ird) ? RI_OK : RI_ERR_NO_RESOURCES;
+    return batch->iov && batch->arena && (batch->bounce || !ird) ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
 void tx_close(struct qp *qp)
@@ -53,7 +54,7 @@ static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handov
         return RI_ERR_NO_RESOURCES;
     memcpy(qp->batch.own, handover->last_message, length);
     batch_add(&qp->batch, qp->batch.own, length);
-    qp->position = length;
+    qp->position = qp->full_operation = length;
     return RI_OK;
 }
 
@@ -61,9 +62,14 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
 {
     batch_reset(&qp->batch);
     qp->crc = handover->crc;
-    qp->send_msn = qp->read_msn = 1;
-    qp->position = qp->accepted = 0;
+    qp->markers_transmit = handover->markers_transmit;
+    batch_bound(&qp->batch, qp->markers_transmit);
+    qp->send_msn = qp->read_msn = qp->atomic_msn = 1;
+    qp->position = qp->accepted = qp->full_operation = 0;
     qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
+    qp->immediate_due = false;
+    qp->local_revoked = false;
+    atomic_store(&qp->unquiet, NULL);
     atomic_store(&qp->tx_error, 0);
     qp->sq_sent = atomic_load(&qp->sq.next);
     atomic_store(&qp->holding, !handover->initiator);
@@ -74,24 +80,60 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     return add_last_message(qp, handover);
 }
 
+/* Some receivers leave what comes right behind the start-up lying until more comes. A zero-length Write does nothing, so it
+ * may come twice; between messages only, and not while other output wakes them anyway. */
+void tx_repeat_rtr(struct qp *qp)
+{
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_RTS && !qp->stopped && !qp->batch.octets && !qp->message_begun &&
+        !qp->response_begun)
+        qp->rtr_to_send = RI_RTR_WRITE;
+    tx_leave(qp);
+    tx_kick(qp);
+}
+
 /* --- stop --- */
+
+/* Copy a short FPDU with its markers. */
+static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t length)
+{
+    const struct iovec in = { fpdu, length };
+    uint8_t markers[2 * MPA_MARKER_LEN];
+    struct iovec out[5];
+    struct mpa_weave weave = {
+        .out = out, .markers = markers, .pos = fpdu_position(qp), .crc_on = qp->crc
+    };
+    size_t used = 0;
+
+    mpa_marker_weave(&weave, &in, 1);
+    for (uint32_t i = 0; i < weave.count; i++) {
+        memcpy(to + used, out[i].iov_base, out[i].iov_len);
+        used += out[i].iov_len;
+    }
+    return used;
+}
 
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
 {
     uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->terminate_length;
-    uint8_t *fpdu = malloc(mpa_fpdu_len(ulpdu));
+    uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->terminate) + MPA_TRAILER_MAX];
+    uint8_t *own = malloc(sizeof(fpdu) + 2 * MPA_MARKER_LEN);
     uint32_t head = MPA_HDR_LEN + ulpdu;
 
+    static_assert(sizeof(fpdu) < MPA_MARKER_PERIOD - MPA_MARKER_LEN, "two markers at most");
     *length = 0;
-    if (!fpdu)
+    if (!own)
         return NULL;
     mpa_put_len(fpdu, ulpdu);
     ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
                      0);
     memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
-    *length = head +
-              mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
-    return fpdu;
+    head += mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
+    if (qp->markers_transmit)
+        *length = copy_marked(qp, own, fpdu, head);
+    else
+        memcpy(own, fpdu, *length = head);
+    return own;
 }
 
 uint8_t *tx_take_tail(struct qp *qp, size_t *length)
@@ -192,21 +234,44 @@ static void detach_message(struct qp *qp, const struct memory_range *range)
     const struct wqe *wqe = wq_slot(&qp->sq,
                                     atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
 
-    if (!qp->message_begun || wqe->opcode == RI_WR_RDMA_READ)
+    if (!qp->message_begun || wqe_is_answered(wqe))
         return;
     for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
         if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
             qp->source_gone = true;
 }
 
+static void detach_inside(struct qp *qp, const struct memory_range *range)
+{
+    if (!qp->stream || qp->stopped)
+        return;
+    detach_batch(qp, range);
+    detach_message(qp, range);
+}
+
 void tx_detach(struct qp *qp, void *range)
 {
     tx_enter(qp);
-    if (qp->stream && !qp->stopped) {
-        detach_batch(qp, range);
-        detach_message(qp, range);
-    }
+    detach_inside(qp, range);
     tx_leave(qp);
     tx_kick(qp);
     qp_settle(qp);
+}
+
+/* Left without doing the work of those that came meanwhile: it may end the connection, which takes rx. */
+void tx_detach_in_pass(struct qp *qp, const struct memory_range *range, bool rx_held)
+{
+    unsigned int nobody = 0;
+
+    while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
+        if (rx_held && qp_state(qp) != RI_QPS_RTS)
+            return;
+        nobody = 0;
+        sched_yield();
+    }
+    detach_inside(qp, range);
+    if (qp->stream)
+        lane_mark_ready(qp->stream);
+    atomic_store(&qp->tx_wanted, true);
+    atomic_store(&qp->tx_requests, 0);
 }

@@ -16,7 +16,7 @@
 
 /* --- Read Responses --- */
 
-static uint16_t read_fault(enum stag_result result)
+uint16_t tx_protection_value(enum stag_result result)
 {
     static const uint16_t values[] = {
         [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
@@ -27,8 +27,9 @@ static uint16_t read_fault(enum stag_result result)
     return values[result];
 }
 
-/* The source was revoked while the response was under way (C-116): the header tells how far it came. */
-static void end_response(struct qp *qp, const struct inbound_read *read, enum stag_result result)
+/* Of a Read (C-116) the header tells how far the response came; of an atomic there is no such header (7306 8.1). */
+void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t value,
+                      enum ri_event_type event)
 {
     const struct rdmap_read_req now = {
         .sink_stag = read->sink_stag,
@@ -38,17 +39,22 @@ static void end_response(struct qp *qp, const struct inbound_read *read, enum st
         .src_to = read->source_to + read->sent,
     };
     uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN], payload[TERMINATE_PAYLOAD_MAX];
-    const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), sizeof(ulpdu), NULL };
-    struct qp_end end = { .event = RI_EVENT_READ_ACCESS,
+    const uint32_t length = DDP_UNTAGGED_LEN +
+                            (read->atomic ? RDMAP_ATOMIC_REQ_LEN : RDMAP_READ_REQ_LEN);
+    const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), length, NULL };
+    struct qp_end end = { .event = event,
                           .state = RI_QPS_TERMINATE,
                           .send_terminate = true,
-                          .terminate_value = read_fault(result),
+                          .terminate_value = value,
                           .terminate = payload,
-                          .detail = "source of an RDMA Read was revoked" };
+                          .detail = read->atomic ? "target of an atomic was revoked"
+                                                 : "source of an RDMA Read was revoked" };
 
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, read->msn, 0);
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(read->atomic ? RDMAP_ATOMIC_REQ : RDMAP_READ_REQ), 0,
+                     DDP_QN_READ, read->msn, 0);
+    memcpy(ulpdu, read->header, sizeof(read->header));
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
-    end.terminate_length = (uint32_t)terminate_build(payload, end.terminate_value, &cause);
+    end.terminate_length = (uint32_t)terminate_build(payload, value, &cause);
     qp_end(qp, &end);
 }
 
@@ -56,7 +62,7 @@ static void end_response(struct qp *qp, const struct inbound_read *read, enum st
 static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source, uint32_t octets)
 {
     uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
-    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+    uint8_t *to;
 
     if (octets <= TX_COPY_OCTETS) {
         if (octets) /* none: there may be no source */
@@ -64,6 +70,7 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
         fpdu_head(qp, fpdu, head + octets);
     } else {
         fpdu_head(qp, fpdu, head);
+        to = qp->batch.bounce + qp->batch.bounce_used;
         if (qp->crc)
             fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
         else
@@ -84,10 +91,10 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     struct fpdu fpdu;
 
     if (octets)
-        result = stag_enter(&qp->rnic->stags, read->source_stag, qp->pd, RI_ACCESS_REMOTE_READ,
-                            read->source_to + read->sent, octets, &source, &entry);
+        result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
+                                 read->source_to + read->sent, octets, &source, &entry);
     if (result != STAG_OK) {
-        end_response(qp, read, result);
+        tx_refuse_answer(qp, read, tx_protection_value(result), RI_EVENT_READ_ACCESS);
         return false;
     }
     ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets),
@@ -110,7 +117,7 @@ void tx_build_responses(struct qp *qp, bool only_one)
         do {
             if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
                 return;
-            if (!response_segment(qp, read))
+            if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
                 return;
             qp->response_begun = read->sent != read->size;
         } while (qp->response_begun);

@@ -51,6 +51,21 @@ enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max
     return RI_OK;
 }
 
+void wq_exchange(struct wq *wq, struct wq *larger)
+{
+    uint32_t posted = atomic_load(&wq->posted);
+    struct wq old = { .slots = wq->slots, .allocation = wq->allocation };
+
+    for (uint32_t index = atomic_load(&wq->freed); index != posted; index++)
+        memcpy(wq_slot(larger, index), wq_slot(wq, index), wq->stride);
+    wq->slots = larger->slots;
+    wq->allocation = larger->allocation;
+    wq->mask = larger->mask;
+    wq->depth = larger->depth;
+    larger->slots = old.slots;
+    larger->allocation = old.allocation;
+}
+
 void wq_close(struct wq *wq)
 {
     free(wq->allocation);

@@ -238,6 +238,28 @@ static void load_exchanges(const json_t *list)
     }
 }
 
+static void load_patches(const json_t *list, struct vec_segments *s)
+{
+    const json_t *o;
+    size_t i;
+
+    s->patches = zalloc(json_array_size(list), sizeof(*s->patches));
+    json_array_foreach(list, i, o)
+    {
+        struct vec_patch *p = &s->patches[s->n_patches++];
+        const char *field = json_string_value(json_object_get(o, "field"));
+        const char *flip = field ? strchr(field, '^') : NULL;
+
+        p->region = get_text(o, "region");
+        p->segment = (uint32_t)get_number(o, "seg");
+        p->offset = (uint32_t)get_number(o, "off");
+        p->octets = (uint32_t)get_number(o, "len");
+        p->add = (int32_t)json_integer_value(json_object_get(o, "add"));
+        p->flip = flip ? (uint32_t)strtoul(flip + 1, NULL, 16) : 0;
+        need(field && p->octets == (strncmp(field, "stag", 4) ? 8 : 4), "patch");
+    }
+}
+
 static void load_negatives(const json_t *list)
 {
     const json_t *o;
@@ -268,6 +290,7 @@ static void load_negatives(const json_t *list)
             s->fields[k] = get_fields(json_array_get(json_object_get(o, "decoded"), k));
         }
         s->terminate_ulpdu = get_bytes(o, "expected_terminate_ulpdu");
+        load_patches(json_object_get(o, "patch"), s);
     }
 }
 

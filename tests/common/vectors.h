@@ -58,6 +58,13 @@ struct vec_frame {
     struct vec_fields fields;
 };
 
+/* Where a value of the environment stands in a ULPDU: `octets` 4 an STag (XOR `flip`), 8 a region's base (plus `add`). */
+struct vec_patch {
+    const char *region; /* "W", "OPD", ... */
+    uint32_t segment, offset, octets, flip;
+    int32_t add;
+};
+
 /* Negative (and some positive) stimuli for a receiver in Full Operation. */
 struct vec_segments {
     const char *id, *check, *key, *setup; /* "N-027", "C-063", "rdmap-t", "" */
@@ -68,6 +75,8 @@ struct vec_segments {
     struct vec_bytes *fpdus, *ulpdus;
     struct vec_fields *fields;
     struct vec_bytes terminate_ulpdu; /* expected answer; empty if none */
+    struct vec_patch *patches;
+    size_t n_patches;
 };
 
 struct vec_startup {

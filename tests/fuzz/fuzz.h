@@ -18,4 +18,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                            \
     } while (0)
 
+/* What the fuzzer decides, octet by octet; zeros when it has no more. */
+struct reader {
+    const uint8_t *p;
+    size_t left;
+};
+
+static inline uint8_t read8(struct reader *reader)
+{
+    if (!reader->left)
+        return 0;
+    reader->left--;
+    return *reader->p++;
+}
+
+static inline uint16_t read16(struct reader *reader)
+{
+    uint16_t high = read8(reader);
+
+    return (uint16_t)(high << 8 | read8(reader));
+}
+
 #endif

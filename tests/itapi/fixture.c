@@ -265,6 +265,28 @@ void pair_connected(struct pair *pair, const char *name)
     pair_connect(pair, pair_family(pair));
 }
 
+void pair_connected_as(struct pair *pair, const char *name, shape_fn shape)
+{
+    struct node *nodes[] = { &pair->a, &pair->b };
+
+    for (int i = 0; i < 2; i++) {
+        it_ep_attributes_t attributes;
+
+        node_open(nodes[i], name);
+        attributes = node_attributes(nodes[i]);
+        shape(nodes[i], &attributes);
+        nodes[i]->ep = node_make_ep(nodes[i], &attributes);
+    }
+    node_listen(&pair->b);
+    pair_connect(pair, pair_family(pair));
+}
+
+void pair_broken(struct pair *pair)
+{
+    expect(pair->a.connections, IT_CM_MSG_CONN_BROKEN_EVENT);
+    expect(pair->b.connections, IT_CM_MSG_CONN_BROKEN_EVENT);
+}
+
 void pair_close(struct pair *pair)
 {
     node_close(&pair->a);

@@ -76,7 +76,12 @@ struct pair {
 void pair_open(struct pair *pair, const char *name); /* nodes, endpoints, b listens */
 void pair_connect(struct pair *pair, it_net_addr_type_t family);
 void pair_connected(struct pair *pair, const char *name); /* both, over IPv4 or what there is */
+/* The same with endpoints of other attributes: shape changes what node_attributes gives. */
+typedef void (*shape_fn)(const struct node *node, it_ep_attributes_t *attributes);
+void pair_connected_as(struct pair *pair, const char *name, shape_fn shape);
 void pair_close(struct pair *pair);
+/* Both sides hear that the connection is broken. */
+void pair_broken(struct pair *pair);
 /* Connect up to the request event, which is returned. */
 it_event_t pair_ask(struct pair *pair, it_net_addr_type_t family, const void *data, size_t length);
 it_net_addr_type_t pair_family(const struct pair *pair); /* one that the interface has */

@@ -540,6 +540,7 @@ static const struct ri_option options[] = {
     { "mpa_fallback", "bool", "yes", "", "" },
     { "crc", "bool", "yes", "", "" },
     { "rtr", "enum: none|write|read", "write", "", "" },
+    { "markers", "bool", "no", "", "" },
     { "backlog", "int", "128", "", "" },
     { "v6only", "enum: auto|yes|no", "auto", "", "" },
     { "connect_timeout", "time", "30s", "ms", "" },

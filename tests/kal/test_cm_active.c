@@ -161,6 +161,18 @@ START_TEST(s007_crc_off_only_by_option)
 }
 END_TEST
 
+START_TEST(c049_markers_are_asked_for_by_option)
+{
+    with((const char *[]){ "markers", "yes", NULL });
+    ck_assert_int_eq(start("x", 4, 8), KAL_OK);
+    expect_request(F_M | F_C | F_S, 2, 0x8004, 0xC008, "x");
+    reply(F_C | F_S | (_i ? F_M : 0), 2, 0x8008, 0x4004, "");
+    expect_established();
+    ck_assert(qp->last.markers_receive);
+    ck_assert_int_eq(qp->last.markers_transmit, _i);
+}
+END_TEST
+
 START_TEST(s012_offers_follow_option_rtr)
 {
     static const struct {
@@ -800,6 +812,7 @@ static Suite *suite(void)
     tcase_add_test(t, s001_to_s007_request_in_one_write);
     tcase_add_test(t, s004_revision_1_is_unenhanced);
     tcase_add_test(t, s007_crc_off_only_by_option);
+    tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
     tcase_add_loop_test(t, s012_offers_follow_option_rtr, 0, 4);
     tcase_add_test(t, s016_suppressed_depths);
     tcase_add_test(t, s006_private_data_limits);

@@ -338,21 +338,25 @@ START_TEST(c019_undecided_requests)
 }
 END_TEST
 
+/* The oldest makes room for a further one: nobody is kept out by those that hold places. */
 START_TEST(c019_half_open_start_ups)
 {
-    int peers[3];
+    int peers[4];
 
-    kal_listen_destroy(listener);
-    listener = fake_listen("127.0.0.1", 0, 3, &label, &at);
+    with((const char *[]){ "backlog", "3", NULL });
     for (int i = 0; i < 3; i++) {
         dial();
         peers[i] = peer;
+        fake_until(listener->half_open == (unsigned)i + 1, 10000);
     }
-    fake_until(listener->half_open == 3, 10000);
     dial();
-    ck_assert_int_eq(peer_end(peer), 'F');
+    peers[3] = peer;
+    ck_assert_int_eq(peer_end(peers[0]), 'F');
+    ck_assert_uint_eq(listener->half_open, 3);
     ck_assert_uint_eq(fake_log_count("3 connections have not sent their MPA Request"), 1);
-    for (int i = 0; i < 3; i++)
+    usual();
+    ck_assert_uint_eq(fake.request_count, 1);
+    for (int i = 0; i < 4; i++)
         close(peers[i]);
 }
 END_TEST
@@ -570,6 +574,19 @@ START_TEST(crc_off_on_both_sides)
 }
 END_TEST
 
+START_TEST(c049_markers_are_asked_for_by_option)
+{
+    struct fake_qp *qp = fake_qp_new();
+
+    with((const char *[]){ "markers", "yes", NULL });
+    ck_assert_int_eq(accept_it(request(F_C | F_S | (_i ? F_M : 0), 2, 4, 4, ""), qp, NULL, 4, 4),
+                     KAL_OK);
+    expect_reply(F_M | F_C | F_S, 2, 4, 4, "");
+    ck_assert(qp->last.markers_receive);
+    ck_assert_int_eq(qp->last.markers_transmit, _i);
+}
+END_TEST
+
 static void accept_inside(struct fake_request *r)
 {
     ck_assert_int_eq(accept_it(r, (struct fake_qp *)r->listener, "ok", 4, 4), KAL_OK);
@@ -694,7 +711,7 @@ END_TEST
 
 /* ---- reject ---- */
 
-START_TEST(c020_s018_reject_with_private_data)
+START_TEST(c020_s017_s018_reject_with_private_data)
 {
     static const struct {
         uint8_t flags, rev, reply;
@@ -711,7 +728,8 @@ START_TEST(c020_s018_reject_with_private_data)
         kal_reject(r->context->connection, rows[_i].data, (uint16_t)strlen(rows[_i].data)), KAL_OK);
     if (_i & 1) /* destroyed at once, or by the teardown */
         fake_destroy(r->context);
-    expect_reply(rows[_i].reply, rows[_i].rev, 0, 0, rows[_i].data);
+    /* S-017: no depth of 0 */
+    expect_reply(rows[_i].reply, rows[_i].rev, rows[_i].rev == 2, rows[_i].rev == 2, rows[_i].data);
     ck_assert_int_eq(peer_end(peer), 'F');
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(fake.rnic.cm->linger_count, 1);
@@ -732,7 +750,7 @@ START_TEST(reject_inside_the_upcall)
 {
     fake.on_request = reject_inside;
     usual();
-    expect_reply(F_R | F_C | F_S, 2, 0, 0, "no");
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
     ck_assert_int_eq(peer_end(peer), 'F');
 }
 END_TEST
@@ -749,7 +767,7 @@ START_TEST(reply_is_not_reset_away)
     for (int i = 0; i < 10; i++)
         fake_lane_run(fake.lane);
     peer_send(peer, junk, sizeof junk);
-    expect_reply(F_R | F_C | F_S, 2, 0, 0, "no");
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
     ck_assert_int_eq(peer_end(peer), 'F');
     ck_assert_uint_eq(fake.rnic.cm->linger_count, 1); /* reads on, until the peer closes too */
     hang_up();
@@ -764,7 +782,7 @@ START_TEST(linger_is_bounded_in_time)
     with((const char *[]){ "close_timeout", "30", NULL });
     r = usual();
     ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
-    expect_reply(F_R | F_C | F_S, 2, 0, 0, "");
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
     fake_until(fake.rnic.cm->linger_count == 0, 10000); /* and the peer never closed */
 }
 END_TEST
@@ -801,7 +819,7 @@ START_TEST(close_waits_for_lingers_unless_forced)
     listener = NULL;
     ck_assert_int_eq(kal_cm_close(&fake.rnic, false), KAL_ERR_AGAIN);
     ck_assert_int_eq(kal_cm_close(&fake.rnic, true), KAL_OK);
-    expect_reply(F_R | F_C | F_S, 2, 0, 0, "");
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
 }
 END_TEST
 
@@ -834,7 +852,7 @@ START_TEST(migrate)
     struct fake_request *second = usual();
     ck_assert_int_eq(kal_migrate(second->context->connection, other), KAL_ERR_NO_RESOURCES);
     ck_assert_int_eq(kal_reject(second->context->connection, NULL, 0), KAL_OK);
-    expect_reply(F_R | F_C | F_S, 2, 0, 0, "");
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
     hang_up();
 
     peer = first;
@@ -871,7 +889,7 @@ START_TEST(migrate_inside_the_upcall_to_another_lane)
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 2);
     ck_assert_ptr_eq(fake.requests[1].context->connection->context, fake.requests[1].context);
     ck_assert_int_eq(kal_reject(fake.requests[1].context->connection, "no", 2), KAL_OK);
-    expect_reply(F_R | F_C | F_S, 2, 0, 0, "no");
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
     kal_listen_destroy(other);
 }
 END_TEST
@@ -1172,6 +1190,7 @@ static Suite *suite(void)
     tcase_add_test(t, no_descriptors_left);
     tcase_add_loop_test(t, s005_c011_to_c017_reply_follows_the_request, 0, 12);
     tcase_add_test(t, crc_off_on_both_sides);
+    tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
     tcase_add_test(t, accept_inside_the_upcall);
     tcase_add_test(t, accept_arguments);
     tcase_add_test(t, c020_queue_pair_does_not_take_it);
@@ -1180,7 +1199,7 @@ static Suite *suite(void)
     tcase_add_test(t, request_abandoned);
     tcase_add_test(t, abandoned_right_after_accept);
     tcase_add_test(t, destroy_inside_the_upcall);
-    tcase_add_loop_test(t, c020_s018_reject_with_private_data, 0, 4);
+    tcase_add_loop_test(t, c020_s017_s018_reject_with_private_data, 0, 4);
     tcase_add_test(t, reject_inside_the_upcall);
     tcase_add_test(t, reply_is_not_reset_away);
     tcase_add_test(t, linger_is_bounded_in_time);

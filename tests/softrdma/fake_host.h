@@ -18,11 +18,11 @@ extern const struct ri_provider rnicpi_provider_v1; /* the provider under test, 
 
 #define FAKE_EVENTS 64
 
-/* What was told about one QP or CQ; pass its address as the object's context. */
+/* What was told about one QP, SRQ or CQ; pass its address as the object's context. */
 struct fake_record {
     atomic_uint count; /* QP: events; CQ: cq_event */
     atomic_uint cq_errors;
-    enum ri_event_type type[FAKE_EVENTS]; /* of QP events, in order */
+    enum ri_event_type type[FAKE_EVENTS]; /* of QP and SRQ events, in order */
     uint16_t code[FAKE_EVENTS];
 };
 

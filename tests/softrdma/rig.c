@@ -68,7 +68,10 @@ void side_open(struct rig *rig, struct side *side, const struct shape *shape)
     shape = shape ? shape : &none;
     memset(side, 0, sizeof(*side));
     side->rig = rig;
-    OK(rig->fake.privileged.pd_create(rig->fake.rnic, side, &side->pd));
+    side->pd = shape->pd;
+    side->borrowed = shape->pd;
+    if (!side->borrowed)
+        OK(rig->fake.privileged.pd_create(rig->fake.rnic, side, &side->pd));
     side->send_cq = new_cq(rig, either(shape->cqe, 256), &side->send_events);
     side->recv_cq = new_cq(rig, either(shape->cqe, 256), &side->recv_events);
     attr.send_cq = side->send_cq;
@@ -80,7 +83,11 @@ void side_open(struct rig *rig, struct side *side, const struct shape *shape)
     attr.ird = either(shape->ird, 8);
     attr.ord = either(shape->ord, 8);
     attr.flags = (shape->no_write ? 0 : RI_QP_WRITE_ENABLE) |
-                 (shape->no_read ? 0 : RI_QP_READ_ENABLE);
+                 (shape->no_read ? 0 : RI_QP_READ_ENABLE) |
+                 (shape->atomics ? RI_QP_ATOMIC_ENABLE : 0) | shape->flags;
+    attr.srq = shape->srq;
+    attr.soft_high_watermark = shape->soft_watermark;
+    attr.hard_high_watermark = shape->hard_watermark;
     OK(rig->fake.privileged.qp_create(side->pd, &attr, &side->qp));
 }
 
@@ -92,7 +99,8 @@ void side_close(struct side *side)
         OK(ops->qp_destroy(side->qp));
     OK(ops->cq_destroy(side->send_cq));
     OK(ops->cq_destroy(side->recv_cq));
-    OK(ops->pd_destroy(side->pd));
+    if (!side->borrowed)
+        OK(ops->pd_destroy(side->pd));
     side->qp = NULL;
     side->pd = NULL;
 }

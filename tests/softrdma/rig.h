@@ -19,6 +19,7 @@ struct rig;
 struct side {
     struct rig *rig;
     struct ri_pd *pd;
+    bool borrowed; /* the PD is another side's, which closes later */
     struct ri_cq *send_cq, *recv_cq;
     struct ri_qp *qp;
     struct fake_record events, send_events, recv_events;
@@ -36,10 +37,14 @@ struct region {
     uint64_t length;
 };
 
-/* Sizes of a QP; zero fields take defaults: 64 requests, 8 elements, 256 entries, IRD and ORD 8, all enabled. */
+/* Sizes of a QP; zero fields take defaults: 64 requests, 8 elements, 256 entries, IRD and ORD 8, all enabled but atomics. */
 struct shape {
     uint32_t depth, sge, cqe, ird, ord;
-    bool no_write, no_read;
+    bool no_write, no_read, atomics;
+    uint32_t flags;     /* more of enum ri_qp_flags */
+    struct ri_pd *pd;   /* another side's, instead of one of its own */
+    struct ri_srq *srq; /* instead of a receive queue */
+    uint32_t soft_watermark, hard_watermark;
 };
 
 void rig_open(struct rig *rig, const char *const *options);

@@ -250,7 +250,7 @@ END_TEST
 START_TEST(C046_refused_first_message)
 {
     connect_raw(false, &await);
-    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
+    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, "x", 1);
     expect_terminate(TERMINATE_U_NOBUF);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
 }

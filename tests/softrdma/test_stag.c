@@ -34,14 +34,13 @@ static void teardown(void)
 
 static struct stag_entry *add(uint32_t access, uint64_t base, uint64_t length, uint32_t *stag)
 {
-    struct stag_entry *entry = stag_allocate(table, stag);
+    struct stag_entry *entry = stag_allocate(table, &own_pd, STAG_REGION, stag);
 
     ck_assert_ptr_nonnull(entry);
     entry->access = access;
     entry->base = base;
     entry->length = length;
     entry->memory = memory;
-    entry->pd = &own_pd;
     stag_publish(entry, *stag);
     return entry;
 }
@@ -69,7 +68,7 @@ START_TEST(C083_unknown_stag)
     ck_assert_int_eq(check(stag ^ 0x80, &own_pd, ALL, 0, 1), STAG_INVALID);
     ck_assert_int_eq(check(stag ^ 0x100, &own_pd, ALL, 0, 1), STAG_INVALID);
     ck_assert_int_eq(check(stag ^ 0x80000000, &own_pd, ALL, 0, 1), STAG_INVALID);
-    ck_assert_ptr_nonnull(stag_allocate(table, &unpublished));
+    ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &unpublished));
     ck_assert_int_eq(check(unpublished, &own_pd, 0, 0, 1), STAG_INVALID);
     stag_revoke(entry);
     ck_assert_int_eq(check(stag, &own_pd, ALL, 0, 1), STAG_INVALID);
@@ -175,8 +174,8 @@ START_TEST(two_tables_differ)
     for (int i = 0; i < 64; i++) {
         uint32_t a, b;
 
-        ck_assert_ptr_nonnull(stag_allocate(table, &a));
-        ck_assert_ptr_nonnull(stag_allocate(other, &b));
+        ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &a));
+        ck_assert_ptr_nonnull(stag_allocate(other, &own_pd, STAG_REGION, &b));
         equal += a >> 8 == b >> 8;
     }
     ck_assert_uint_lt(equal, 3);

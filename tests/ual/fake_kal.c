@@ -30,12 +30,13 @@ struct fk_cq {
     bool armed;
 };
 
-enum kind { CONNECTION_EVENT, QP_EVENT, RNIC_EVENT, REQUEST };
+enum kind { CONNECTION_EVENT, QP_EVENT, SRQ_EVENT, RNIC_EVENT, REQUEST };
 
 struct news {
     enum kind kind;
     struct kal_connection *connection;
     struct fk_qp *qp;
+    struct fk_srq *srq;
     struct kal_listener *listener;
     struct ri_connection_event connection_event;
     struct ri_event event;
@@ -61,11 +62,16 @@ void fk_reset(void)
     fk.attr = (struct ri_rnic_attr){
         .size = sizeof(fk.attr),
         .transport = RI_TRANSPORT_IWARP,
-        .features = RI_FEATURE_THREE_WAY,
+        .features = RI_FEATURE_THREE_WAY | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
+                    RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE | RI_FEATURE_FAST_REGISTER |
+                    RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_READ_INVALIDATE,
         .max_mr_length = 1u << 30,
         .max_message = 1u << 30,
         .max_send = 1u << 20,
         .max_cqe = 256,
+        .max_srq_wr = 100,
+        .max_srq_sge = 4,
+        .max_fast_register_pages = 16,
         .ports = 1,
         .lanes = 1,
         .connect_private_data = 508,
@@ -141,6 +147,13 @@ void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_c
                               .terminate_code = terminate_code };
 
     post_news(&(struct news){ .kind = QP_EVENT, .qp = qp, .event = event });
+}
+
+void fk_srq_event(struct fk_srq *srq, enum ri_event_type type)
+{
+    struct ri_event event = { .size = sizeof(event), .type = type };
+
+    post_news(&(struct news){ .kind = SRQ_EVENT, .srq = srq, .event = event });
 }
 
 void fk_rnic_event(enum ri_event_type type, uint32_t port)
@@ -236,6 +249,7 @@ static void deliver(struct news *news)
         upper->connection_event(news->connection->context, &news->connection_event);
         break;
     case QP_EVENT: upper->qp_event(news->qp->ri.context, &news->event); break;
+    case SRQ_EVENT: upper->srq_event(news->srq->ri.context, &news->event); break;
     case RNIC_EVENT: upper->rnic_event(the_rnic.context, &news->event); break;
     case REQUEST: deliver_request(news); return;
     }
@@ -244,6 +258,8 @@ static void deliver(struct news *news)
         news->connection->upcall = false;
     if (news->qp)
         news->qp->upcall = false;
+    if (news->srq)
+        news->srq->upcall = false;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -265,6 +281,8 @@ static struct news *next_news(void)
         }
         if (news->qp)
             news->qp->upcall = true;
+        if (news->srq)
+            news->srq->upcall = true;
         if (news->listener)
             news->listener->upcall = true;
     }
@@ -311,7 +329,7 @@ static void forget(const void *object, const bool *upcall)
 
     DL_FOREACH_SAFE (queue, news, next) {
         if (news->connection != object && (void *)news->qp != object &&
-            (void *)news->listener != object)
+            (void *)news->srq != object && (void *)news->listener != object)
             continue;
         DL_DELETE(queue, news);
         free(news);
@@ -352,6 +370,59 @@ static void to_error(struct fk_qp *qp)
         upper->cq_event(cq->ri.context);
 }
 
+void fk_complete(struct fk_qp *qp, const struct ri_wc *wc)
+{
+    struct fk_cq *cq = (struct fk_cq *)qp->attr.recv_cq;
+    struct ri_wc filled = *wc;
+    bool fire;
+
+    filled.context = qp->ri.context;
+    pthread_mutex_lock(&lock);
+    fire = complete(cq, &filled);
+    pthread_mutex_unlock(&lock);
+    if (fire)
+        upper->cq_event(cq->ri.context);
+}
+
+/* As rnicpi.h says of struct ri_wc. Under lock. */
+static struct ri_wc completion_of(struct fk_qp *qp, const struct ri_send_wr *wr)
+{
+    static const uint8_t opcodes[] = {
+        [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
+        [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
+        [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
+        [RI_WR_FAST_REGISTER] = RI_WC_FAST_REGISTER,
+    };
+    enum ri_wc_status status = qp->state == RI_QPS_RTS ? fk.next_status : RI_WC_FLUSHED;
+    struct ri_wc wc = { .context = qp->ri.context, .cookie = wr->cookie, .status = status };
+
+    wc.opcode = opcodes[wr->opcode];
+    if (wr->opcode == RI_WR_LOCAL_INVALIDATE)
+        wc.invalidated_stag = wr->invalidate_stag;
+    if (wr->opcode == RI_WR_BIND_WINDOW)
+        wc.invalidated_stag = (uint32_t)(uintptr_t)wr->bind.mw->ops << 8 | wr->bind.new_key;
+    if (wr->opcode == RI_WR_FAST_REGISTER)
+        wc.invalidated_stag = (uint32_t)(uintptr_t)wr->fast_register.mr->ops << 8 |
+                              wr->fast_register.new_key;
+    if (wr->opcode == RI_WR_RDMA_READ_INVALIDATE && !status) {
+        wc.invalidated_stag = wr->sg_list[0].lkey;
+        wc.flags = RI_WC_WITH_INVALIDATE;
+    }
+    fk.next_status = RI_WC_SUCCESS;
+    return wc;
+}
+
+/* A success that was not asked for is not told of. */
+static bool execute(struct fk_qp *qp, const struct ri_send_wr *wr)
+{
+    struct ri_wc wc = completion_of(qp, wr);
+
+    fk.wr = *wr;
+    if (!wc.status && !(wr->flags & RI_WR_SIGNALED) && wr->opcode >= RI_WR_RDMA_READ_INVALIDATE)
+        return false;
+    return complete((struct fk_cq *)qp->attr.send_cq, &wc);
+}
+
 static enum ri_status post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     struct fk_qp *qp = (struct fk_qp *)ri;
@@ -361,17 +432,12 @@ static enum ri_status post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct 
 
     pthread_mutex_lock(&lock);
     for (; wr && !status; wr = wr->next) {
-        if (qp->state == RI_QPS_IDLE) {
-            status = RI_ERR_INVALID_STATE;
+        status = qp->state == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : fk.next_post;
+        fk.next_post = RI_OK;
+        if (status)
             *bad = wr;
-        } else {
-            fire |= complete(cq,
-                             &(struct ri_wc){
-                                 .context = ri->context,
-                                 .cookie = wr->cookie,
-                                 .status = qp->state == RI_QPS_RTS ? RI_WC_SUCCESS : RI_WC_FLUSHED,
-                             });
-        }
+        else
+            fire |= execute(qp, wr);
     }
     pthread_mutex_unlock(&lock);
     if (fire)
@@ -398,6 +464,25 @@ static enum ri_status post_recv(struct ri_qp *ri, struct ri_recv_wr *wr, struct 
     pthread_mutex_unlock(&lock);
     if (flush)
         to_error(qp);
+    return status;
+}
+
+static enum ri_status post_srq_recv(struct ri_srq *ri, struct ri_recv_wr *wr,
+                                    struct ri_recv_wr **bad)
+{
+    struct fk_srq *srq = (struct fk_srq *)ri;
+    enum ri_status status = RI_OK;
+
+    pthread_mutex_lock(&lock);
+    for (; wr && !status; wr = wr->next) {
+        if (srq->receives == srq->attr.max_wr) {
+            status = RI_ERR_QUEUE_FULL;
+            *bad = wr;
+        } else {
+            srq->receives++;
+        }
+    }
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -460,6 +545,7 @@ static const struct ri_user_ops user_ops = {
     .abi_major = RI_ABI_MAJOR,
     .post_send = post_send,
     .post_recv = post_recv,
+    .post_srq_recv = post_srq_recv,
     .poll = poll_cq,
     .arm = arm_cq,
     .cq_peek = peek_cq,
@@ -574,7 +660,8 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     (void)rnic;
     fk.closes++;
     fk.forced += force;
-    if (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections || fk.listeners)
+    if (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections || fk.listeners || fk.mws ||
+        fk.srqs)
         return KAL_ERR_BUSY;
     if (!force && fk.close_again) {
         fk.close_again--;
@@ -746,6 +833,16 @@ enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
     struct fk_qp *qp = (struct fk_qp *)ri;
 
     (void)rnic;
+    if (!(modify->mask & RI_QPM_STATE)) {
+        enum kal_status status;
+
+        pthread_mutex_lock(&lock);
+        status = planned(FK_QP_ATTRIBUTES);
+        if (!status)
+            fk.modify = *modify;
+        pthread_mutex_unlock(&lock);
+        return status;
+    }
     if (modify->mask != RI_QPM_STATE)
         return KAL_ERR_INVALID_ARGUMENT;
     if (modify->state == RI_QPS_IDLE)
@@ -764,6 +861,7 @@ enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_
     (void)rnic;
     info->state = ((struct fk_qp *)qp)->state;
     info->qpn = 17;
+    info->ord = 3;
     return KAL_OK;
 }
 
@@ -803,7 +901,105 @@ enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
         return status;
     *region = calloc(1, sizeof(**region));
     (*region)->keys = (struct ri_mr_keys){ 100 + attr->access, 200 + attr->access };
+    if (fk.next_stag)
+        (*region)->keys = (struct ri_mr_keys){ fk.next_stag, fk.next_stag };
+    (*region)->mr = calloc(1, sizeof(struct ri_mr));
+    (*region)->mr->ops = (void *)(uintptr_t)((*region)->keys.lkey >> 8); /* for completion_of */
+    fk.next_stag = 0;
+    fk.region = *attr;
     return KAL_OK;
+}
+
+enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
+                              uint32_t *stag, struct ri_mw **mw)
+{
+    enum kal_status status = make(&fk.mws, FK_MW_CREATE);
+
+    (void)rnic;
+    (void)pd;
+    (void)narrow;
+    if (status)
+        return status;
+    *stag = fk.next_stag ? fk.next_stag : 0x777700;
+    fk.next_stag = 0;
+    *mw = calloc(1, sizeof(**mw));
+    **mw = (struct ri_mw){ .ops = (void *)(uintptr_t)(*stag >> 8), .context = context };
+    return KAL_OK;
+}
+
+enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
+{
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&lock);
+    status = planned(FK_MW_DESTROY);
+    fk.mws -= !status;
+    pthread_mutex_unlock(&lock);
+    if (!status)
+        free(mw);
+    return status;
+}
+
+enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
+                               struct ri_srq **srq)
+{
+    enum kal_status status = make(&fk.srqs, FK_SRQ_CREATE);
+    struct fk_srq *made;
+
+    (void)rnic;
+    (void)pd;
+    if (status)
+        return status;
+    attr->max_sge += 1; /* given more than asked for */
+    made = calloc(1, sizeof(*made));
+    made->ri = (struct ri_srq){ .ops = &user_ops, .context = attr->context };
+    made->attr = *attr;
+    fk.srq = made;
+    *srq = &made->ri;
+    return KAL_OK;
+}
+
+enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *ri, uint32_t mask,
+                               const struct ri_srq_attr *attr)
+{
+    struct fk_srq *srq = (struct fk_srq *)ri;
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&lock);
+    status = planned(FK_SRQ_MODIFY);
+    if (!status && (mask & 1))
+        srq->attr.max_wr = attr->max_wr;
+    if (!status && (mask & 2))
+        srq->attr.low_watermark = attr->low_watermark;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *ri, struct ri_srq_attr *attr)
+{
+    (void)rnic;
+    *attr = ((struct fk_srq *)ri)->attr;
+    return KAL_OK;
+}
+
+enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *ri)
+{
+    struct fk_srq *srq = (struct fk_srq *)ri;
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&lock);
+    status = planned(FK_SRQ_DESTROY);
+    if (!status) {
+        forget(srq, &srq->upcall);
+        fk.srqs--;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!status)
+        free(srq);
+    return status;
 }
 
 enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
@@ -830,8 +1026,10 @@ enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *reg
     status = planned(FK_REGION_DESTROY);
     fk.regions -= !status;
     pthread_mutex_unlock(&lock);
-    if (!status)
+    if (!status) {
+        free(region->mr);
         free(region);
+    }
     return status;
 }
 

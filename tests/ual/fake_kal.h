@@ -17,9 +17,15 @@ enum fk_call {
     FK_QP_CREATE,
     FK_QP_DESTROY,
     FK_QP_IDLE, /* kal_qp_modify to IDLE */
+    FK_QP_ATTRIBUTES,
     FK_REGION_CREATE,
     FK_REGION_MODIFY,
     FK_REGION_DESTROY,
+    FK_MW_CREATE,
+    FK_MW_DESTROY,
+    FK_SRQ_CREATE,
+    FK_SRQ_MODIFY,
+    FK_SRQ_DESTROY,
     FK_CONNECTION_CREATE,
     FK_CONNECT,
     FK_ACCEPT,
@@ -36,6 +42,13 @@ struct fk_qp {
     enum ri_qp_state state;
     uint32_t receives;    /* outstanding */
     uint64_t cookies[64]; /* of the outstanding receives */
+    bool upcall;
+};
+
+struct fk_srq {
+    struct ri_srq ri;
+    struct ri_srq_attr attr;
+    uint32_t receives; /* posted */
     bool upcall;
 };
 
@@ -62,9 +75,18 @@ extern struct fk {
     unsigned int close_again;  /* how often kal_rnic_close answers AGAIN without force */
     unsigned int closes, forced;
     unsigned int kals, rnics, pds, cqs, qps, regions, connections, listeners; /* alive */
+    unsigned int mws, srqs;
     unsigned int disconnects, confirms, rejects, aborts; /* aborts: modify of an open QP to ERROR */
     unsigned int violations;                             /* of kal.h's rules, each printed */
     struct fk_qp *qp;                                    /* the last that was made */
+    struct fk_srq *srq;
+    struct ri_qp_modify modify; /* the last change of attributes */
+    struct ri_mr_attr region;   /* of the last region */
+    struct ri_send_wr wr;       /* the last send request; pointers are stale */
+    enum ri_wc_status
+        next_status;          /* of the next completion of a send request; then success again */
+    enum ri_status next_post; /* refusal of the next send request */
+    uint32_t next_stag;       /* of the next window or region, when not 0 */
     struct kal_connection *connection;
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
@@ -78,7 +100,10 @@ void fk_fail(enum fk_call call, enum kal_status status);
 void fk_connection_event(struct kal_connection *connection,
                          const struct ri_connection_event *event);
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code);
+void fk_srq_event(struct fk_srq *srq, enum ri_event_type type);
 void fk_rnic_event(enum ri_event_type type, uint32_t port);
+/* A completion on the CQ that was made last, as the provider would push it. */
+void fk_complete(struct fk_qp *qp, const struct ri_wc *wc);
 void fk_request(struct kal_listener *listener, const struct ri_connect_request *request);
 /* The QP goes to RTS, then ESTABLISHED as connection_event. */
 void fk_establish(struct kal_connection *connection);

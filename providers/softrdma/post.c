@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Posts to a queue pair: what can be judged without looking at memory is judged here; a request is copied into its slot.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+#include "base/trace.h"
+
+#define SEND_FLAGS                                                                            \
+    (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | \
+     RI_WR_COALESCE)
+
+static bool carries_octets(const struct ri_send_wr *wr)
+{
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        if (wr->sg_list[i].length)
+            return true;
+    return false;
+}
+
+static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *wr, uint32_t *limit)
+{
+    switch (wr->opcode) {
+    case RI_WR_RDMA_WRITE_IMMEDIATE: *limit = qp->max_write_sge; break;
+    case RI_WR_SEND_IMMEDIATE: /* with payload it would be two messages and take two receives */
+        *limit = qp->sq.max_sge;
+        if (wr->num_sge <= *limit && carries_octets(wr))
+            return RI_ERR_NOT_SUPPORTED;
+        break;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        *limit = 1;
+        if (wr->num_sge != 1 || wr->sg_list[0].length != ATOMIC_OCTETS)
+            return RI_ERR_INVALID_ARGUMENT;
+        break;
+    case RI_WR_SEND_INVALIDATE:
+    case RI_WR_SEND: *limit = qp->sq.max_sge; break;
+    case RI_WR_BIND_WINDOW:
+    case RI_WR_LOCAL_INVALIDATE: *limit = 0; break;
+    case RI_WR_RDMA_READ_INVALIDATE: /* the sink is named, also when it takes no octet */
+        *limit = 1;
+        if (wr->num_sge != 1)
+            return RI_ERR_INVALID_ARGUMENT;
+        break;
+    case RI_WR_RDMA_WRITE: *limit = qp->max_write_sge; break;
+    case RI_WR_RDMA_READ: *limit = qp->max_read_sge; break;
+    default: return RI_ERR_NOT_SUPPORTED;
+    }
+    return wr->flags & ~(uint32_t)SEND_FLAGS ? RI_ERR_INVALID_ARGUMENT : RI_OK;
+}
+
+/* What the elements do not say. */
+static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr)
+{
+    switch (wr->opcode) {
+    case RI_WR_LOCAL_INVALIDATE: wqe->wc_flags = WC_NAMES_STAG; /* fall through */
+    case RI_WR_SEND_INVALIDATE: wqe->operand = wr->invalidate_stag; break;
+    case RI_WR_RDMA_READ_INVALIDATE: wqe->operand = wr->sg_list[0].lkey; break;
+    case RI_WR_BIND_WINDOW: wqe->wc_flags = WC_NAMES_STAG; return mw_describe_bind(wr, wqe);
+    case RI_WR_RDMA_WRITE_IMMEDIATE:
+    case RI_WR_SEND_IMMEDIATE: wqe->operand = wr->immediate; break;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        wqe->operand = wr->atomic.swap_or_add;
+        wqe->compare = wr->atomic.compare;
+        wqe->remote_addr = wr->atomic.remote_addr;
+        wqe->rkey = wr->atomic.rkey;
+        break;
+    default: break;
+    }
+    return RI_OK;
+}
+
+static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
+{
+    struct wqe *wqe;
+    uint32_t limit;
+    enum ri_status status = check_send(qp, wr, &limit);
+
+    if (status == RI_OK)
+        status = wq_take(&qp->sq, wr->sg_list, wr->num_sge, limit, &wqe);
+    if (status != RI_OK)
+        return status;
+    wqe->cookie = wr->cookie;
+    wqe->opcode = (uint8_t)wr->opcode;
+    wqe->flags = wqe_flags(wr);
+    wqe->remote_addr = wr->rdma.remote_addr;
+    wqe->rkey = wr->rdma.rkey;
+    status = take_operands(wqe, wr);
+    if (status != RI_OK)
+        return status;
+    wq_publish(&qp->sq);
+    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
+    return RI_OK;
+}
+
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status;
+    bool hold = false;
+
+    spinlock_lock(&qp->sq.posting);
+    /* here: see rest() in qp_modify.c */
+    status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
+    for (; wr && status == RI_OK; wr = status == RI_OK ? wr->next : wr) {
+        status = append_send(qp, wr);
+        hold = wr->flags & RI_WR_COALESCE;
+    }
+    spinlock_unlock(&qp->sq.posting);
+    if (status != RI_OK)
+        *bad = wr;
+    if (hold)
+        tx_defer(qp); /* goes out with the next post, or when the lane runs */
+    else
+        tx_kick(qp);
+    if (!hold || qp_state(qp) != RI_QPS_RTS)
+        qp_settle(qp);
+    return status;
+}
+
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status = RI_OK;
+    struct wqe *wqe;
+
+    if (qp->srq) {
+        *bad = wr;
+        return RI_ERR_INVALID_ARGUMENT;
+    }
+    spinlock_lock(&qp->rq.posting);
+    for (; wr; wr = wr->next) {
+        status = wq_take(&qp->rq, wr->sg_list, wr->num_sge, qp->rq.max_sge, &wqe);
+        if (status != RI_OK) {
+            *bad = wr;
+            break;
+        }
+        wqe->cookie = wr->cookie;
+        wqe->flags = (uint16_t)wr->flags;
+        wq_publish(&qp->rq);
+    }
+    spinlock_unlock(&qp->rq.posting);
+    atomic_thread_fence(
+        memory_order_seq_cst); /* tx_stop: state first, then the queue; here the other way round */
+    if (qp_state(qp) != RI_QPS_RTS && qp_state(qp) != RI_QPS_IDLE) {
+        tx_kick(qp); /* flushes */
+        qp_settle(qp);
+    }
+    return status;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Rests: the octets of an FPDU that has not arrived whole, kept by the stream between two reads. What peers can make us keep is
+ * bounded: a rest grows with what has come, never beyond its FPDU, and the rests of an RNIC together never go far beyond
+ * option rest_limit. Whoever goes beyond it does not pay: the FPDU that has been incomplete for longest does, and its
+ * connection is reset (in the next pass, by its own run: rx locks are not nested). A rest of somebody who sends is young.
+ *
+ * Option stall_timeout bounds the time of one incomplete FPDU (C-155); its timer is set once and moves on when it
+ * expires, so that a stream which flows does not pay for it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mpa_marker.h"
+#include "rx.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REST_FIRST 1024u /* octets of a small rest */
+
+static void charge(struct stream *stream, uint32_t room)
+{
+    struct rnic *rnic = stream->lane->rnic;
+
+    atomic_fetch_add_explicit(&rnic->rest_octets, (uint64_t)room - stream->rest_room,
+                              memory_order_relaxed);
+    stream->rest_room = room;
+}
+
+/* The stream, other than those that are to go already, whose FPDU has been incomplete for longest. */
+static struct stream *oldest(struct lane *lane)
+{
+    struct stream *stream, *found = NULL;
+    uint64_t least = UINT64_MAX;
+
+    for (stream = lane->streams; stream; stream = stream->next) {
+        uint64_t since = atomic_load_explicit(&stream->rest_since, memory_order_relaxed);
+
+        if (since && since < least && !(atomic_load(&stream->attention) & ATTEND_EVICT)) {
+            least = since;
+            found = stream;
+        }
+    }
+    return found;
+}
+
+/* Over the limit: one has to go. */
+static void evict(struct lane *lane)
+{
+    struct stream *stream;
+
+    spinlock_lock(&lane->lock);
+    stream = oldest(lane);
+    if (stream)
+        atomic_fetch_or(&stream->attention, ATTEND_EVICT);
+    spinlock_unlock(&lane->lock);
+    if (stream)
+        lane_call(stream); /* it lives: nobody but this pass buries, and not before the next one */
+}
+
+/* Twice as much as there is, so that octets are not moved for each that comes; no more than the FPDU. */
+static bool make_room(struct stream *stream, size_t length, uint32_t whole)
+{
+    uint32_t room = stream->rest_room ? stream->rest_room : REST_FIRST;
+    struct rnic *rnic = stream->lane->rnic;
+    uint8_t *octets;
+
+    while (room < length)
+        room *= 2;
+    if (whole && room > whole)
+        room = whole;
+    if (room <= stream->rest_room)
+        return true;
+    octets = realloc(stream->rest, room);
+    if (!octets)
+        return false;
+    stream->rest = octets;
+    charge(stream, room);
+    if (atomic_load_explicit(&rnic->rest_octets, memory_order_relaxed) > rnic->options.rest_limit)
+        evict(stream->lane);
+    return true;
+}
+
+void rest_drop(struct stream *stream)
+{
+    free(stream->rest);
+    stream->rest = NULL;
+    charge(stream, 0);
+    stream->rest_length = stream->rest_whole = 0;
+    atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+}
+
+static void begin(struct stream *stream)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns, now = clock_now();
+
+    atomic_store_explicit(&stream->rest_since, now, memory_order_relaxed);
+    if (!timeout || stream->stall_set)
+        return;
+    stream->stall_set = true;
+    stream->stall.deadline = clock_after(now, timeout);
+    host->timer_set(host, stream->lane->base.context, &stream->stall);
+}
+
+bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
+               bool another)
+{
+    if (!length) {
+        if (stream->rest_room > REST_KEPT)
+            rest_drop(stream);
+        stream->rest_length = 0;
+        atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+        return true;
+    }
+    if (another)
+        begin(stream);
+    if (!make_room(stream, length, whole))
+        return false;
+    memcpy(stream->rest, octets, length);
+    stream->rest_length = (uint32_t)length;
+    stream->rest_whole = whole;
+    return true;
+}
+
+ssize_t rest_fill(struct stream *stream)
+{
+    uint32_t most = stream->rest_whole;
+    ssize_t got;
+
+    if (!make_room(stream, stream->rest_length + 1, most))
+        return -ENOMEM;
+    if (most > stream->rest_room)
+        most = stream->rest_room;
+    got = stream->llp->receive(stream, stream->rest + stream->rest_length,
+                               most - stream->rest_length);
+    if (got > 0)
+        stream->rest_length += (uint32_t)got;
+    return got;
+}
+
+void rest_end(struct qp *qp, bool evicted)
+{
+    const struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = evicted ? "the peer left an FPDU incomplete while memory was short (rest_limit)"
+                          : "the peer left an FPDU incomplete for too long (stall_timeout)",
+    };
+
+    qp_end(qp, &end);
+}
+
+/* As stream_expired: may come late. */
+void rest_stalled(struct ri_timer *timer)
+{
+    struct stream *stream = container_of(timer, struct stream, stall);
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t by, now = clock_now(), since;
+    struct qp *qp;
+
+    spinlock_lock(&stream->rx);
+    qp = stream->qp;
+    if (qp)
+        atomic_fetch_add(&qp->upcalls, 1);
+    since = atomic_load_explicit(&stream->rest_since, memory_order_relaxed);
+    by = clock_after(since, stream->lane->rnic->options.stall_timeout_ns);
+    stream->stall_set = false;
+    if (!qp || stream->state != STREAM_OPEN || !since) {
+        /* the next rest sets it again */
+    } else if (by > now) {
+        stream->stall_set = true;
+        timer->deadline = by;
+        host->timer_set(host, stream->lane->base.context, timer);
+    } else {
+        rest_end(qp, false);
+    }
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return;
+    qp_settle(qp);
+    atomic_fetch_sub(&qp->upcalls, 1);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The receive path with the octets as they are: behind the settings of scenario.h the input is the peer's stream. The
+ * mutator of our own keeps lengths, CRC and markers right most of the time, so that what it changes gets through.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tests/fuzz/scenario.h"
+
+#include <string.h>
+
+#define PERIOD 512u
+
+static size_t as_they_are(struct world *w, struct wire *wire, const uint8_t *data, size_t size,
+                          uint8_t *out, size_t room)
+{
+    (void)w, (void)wire;
+    if (size > room)
+        size = room;
+    memcpy(out, data, size);
+    return size;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    scenario_run(data, size, as_they_are, true);
+    return 0;
+}
+
+/* ---- the mutator ---- */
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) __attribute__((weak));
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
+
+/* Where in the stream the octet `n` of what is not a marker stands, for an FPDU that begins at `start`. */
+static size_t stands(size_t start, size_t n, bool markers)
+{
+    size_t gap = (PERIOD - start % PERIOD) % PERIOD; /* octets before the first marker */
+
+    if (!markers || n < gap)
+        return start + n;
+    return start + n + 4 * ((n - gap) / (PERIOD - 4) + 1);
+}
+
+/* Markers and CRC of the FPDU at `start`, of which `room` octets are there. Returns its octets, 0: it is not all there. */
+static size_t repair(uint8_t *stream, size_t start, size_t room, bool crc, bool markers)
+{
+    size_t first = stands(start, 0, markers), length, end, field, at;
+    uint32_t state, sum;
+
+    if (stands(start, 1, markers) >= start + room)
+        return 0;
+    length = (size_t)stream[first] << 8 | stream[stands(start, 1, markers)];
+    end = (2 + length + 3) & ~(size_t)3;
+    if (stands(start, end + 3, markers) >= start + room)
+        return 0;
+    field = stands(start, end, markers);
+    for (at = (start + PERIOD - 1) / PERIOD * PERIOD; markers && at < field; at += PERIOD) {
+        size_t back = at < first ? 0 : at - first;
+
+        memset(stream + at, 0, 4);
+        stream[at + 2] = (uint8_t)(back >> 8);
+        stream[at + 3] = (uint8_t)back;
+    }
+    for (size_t n = 2 + length; n < end; n++)
+        stream[stands(start, n, markers)] = 0;
+    state = judge_crc(~0u, stream + start, field - start);
+    sum = crc ? ~state : 0;
+    for (int i = 0; i < 4; i++)
+        stream[field + (size_t)i] = (uint8_t)(sum >> 8 * i);
+    return field + 4 - start;
+}
+
+/* The last length is made to fit what is there. */
+static void repair_all(uint8_t *data, size_t size)
+{
+    uint8_t *stream = data + SCENARIO_SETTINGS;
+    size_t left = size - SCENARIO_SETTINGS, at = 0, octets;
+    bool crc = scenario_crc(data), markers = scenario_markers(data);
+
+    while ((octets = repair(stream, at, left, crc, markers))) {
+        at += octets;
+        left -= octets;
+    }
+    if (left < 10 || left > 4096 || markers)
+        return;
+    stream[at] = (uint8_t)((left - 6) >> 8);
+    stream[at + 1] = (uint8_t)(left - 6);
+    repair(stream, at, left, crc, markers);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
+{
+    size = LLVMFuzzerMutate(data, size, max_size);
+    if (size > SCENARIO_SETTINGS + 6 && seed % 8)
+        repair_all(data, size);
+    return size;
+}

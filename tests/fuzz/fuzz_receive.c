@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The whole receive path with live STags. Behind the settings of scenario.h the input is a run of FPDUs like those of the
+ * wire vectors, whose STags are placeholders: 0x0001nnkk is object nn with key kk, its tagged offsets lie around
+ * nn * 0x10000000 - that object becomes a live region or window, right, with another key, freed, of another PD or without the right.
+ * 0x66000001 with offset 0x100 is the sink of the oldest Read. CRC and markers are made; a CRC field of all ones is made wrong.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tests/fuzz/scenario.h"
+
+#include <string.h>
+
+#define OBJECTS 12u
+
+static uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void put32(uint8_t *p, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    return (uint64_t)get32(p) << 32 | get32(p + 4);
+}
+
+static void put64(uint8_t *p, uint64_t value)
+{
+    put32(p, (uint32_t)(value >> 32));
+    put32(p + 4, (uint32_t)value);
+}
+
+/* In the order of the vectors' regions: W R OPD OQP A INV LOC; then some of our own. */
+static const uint8_t objects[OBJECTS] = {
+    REGION_WRITE, REGION_READ,   REGION_OTHER,      WORLD_REGIONS + 1,
+    REGION_BOTH,  REGION_FREED,  REGION_LOCAL,      REGION_ZERO,
+    REGION_BIND,  WORLD_REGIONS, WORLD_REGIONS + 2, REGION_LOCAL_READ,
+};
+
+/* The placeholder's object, or -1. */
+static int object_of(uint32_t stag)
+{
+    uint32_t index = (stag >> 8 & 0xFF) - 1;
+
+    return stag >> 16 == 1 && index < OBJECTS ? (int)index : -1;
+}
+
+/* Both fields belong together; `to` may be NULL. */
+static void patch(struct world *w, uint8_t *stag, uint8_t *to)
+{
+    int object = object_of(get32(stag));
+    uint64_t base, offset;
+    uint32_t length;
+
+    if (object < 0)
+        return;
+    put32(stag,
+          world_stag(w, objects[object], 0) ^ ((stag[3] ^ (0x41u + (uint32_t)object)) & 0xFF));
+    if (!to)
+        return;
+    base = ((uint64_t)object + 1) << 28;
+    offset = get64(to);
+    if (offset - base + 0x1000 < 0x4000)
+        put64(to, world_base(w, objects[object], &length) + (offset - base));
+}
+
+static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
+{
+    const struct judge *judge = &wire->judge;
+    const struct judge_asked *asked = &judge->asked[judge->asked_out % JUDGE_ASKED];
+
+    if (get32(stag) != 0x66000001 || judge->asked_in == judge->asked_out)
+        return;
+    put32(stag, asked->sink_stag);
+    put64(to, asked->sink_to + get64(to) - 0x100);
+}
+
+/* What comes next is for the next Read, once this one was answered. */
+static void patch_segment(struct world *w, struct wire *wire, uint8_t *p, uint32_t length)
+{
+    uint8_t opcode = length > 1 ? p[1] & 0xF : 0xF;
+    bool tagged = length && p[0] & 0x80;
+
+    if (tagged && length >= 14) {
+        patch(w, p + 2, p + 6);
+        if (opcode == 2) {
+            patch_sink(wire, p + 2, p + 6);
+            wire->judge.asked_out += (p[0] & 0x40) && wire->judge.asked_in != wire->judge.asked_out;
+        }
+    } else if (!tagged && length >= 18) {
+        if (opcode == 4 || opcode == 6)
+            patch(w, p + 2, NULL);
+        if (opcode == 1 && length >= 46)
+            patch(w, p + 34, p + 38);
+        if (opcode == 0xA && length >= 38)
+            patch(w, p + 26, p + 30);
+    }
+}
+
+/* An FPDU that is not all there ends the stream as it is. */
+static size_t live_stream(struct world *w, struct wire *wire, const uint8_t *data, size_t size,
+                          uint8_t *out, size_t room)
+{
+    static uint8_t ulpdu[65536];
+    size_t used = 0;
+
+    while (size >= 2) {
+        uint32_t length = (uint32_t)data[0] << 8 | data[1], end = (2 + length + 3) & ~3u;
+        enum peer_fault fault = PEER_GOOD;
+        size_t octets;
+
+        if (size < end) {
+            if (used + size > room)
+                break;
+            wire->raw = true;
+            memcpy(out + used, data, size);
+            return used + size;
+        }
+        memcpy(ulpdu, data + 2, length);
+        patch_segment(w, wire, ulpdu, length);
+        if (size >= end + 4 && get32(data + end) == UINT32_MAX)
+            fault = PEER_BAD_CRC;
+        else if (size >= end + 4 && get32(data + end) == 0xFEFEFEFE)
+            fault = PEER_BAD_MARKER;
+        octets = peer_fpdu(wire, ulpdu, length, fault, out + used, room - used);
+        if (!octets)
+            break;
+        used += octets;
+        data += size < end + 4 ? size : end + 4;
+        size -= size < end + 4 ? size : end + 4;
+    }
+    return used;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    scenario_run(data, size, live_stream, false);
+    return 0;
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A connection in Full Operation, stateful. The input is five octets of settings and then a program of small steps: what
+ * the peer sends, whole or in pieces, right or wrong in some way; what the consumer posts, polls, modifies; what the
+ * socket and the clock do. CRC, markers, numbers and STags are made when the step is done, so that deep states are
+ * within reach. What must hold is in world.h.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tests/fuzz/peer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STEPS_MAX 200
+
+struct play {
+    struct world *world;
+    struct reader *reader;
+    uint32_t which; /* QP */
+    size_t piece;
+    struct ri_mr *fast; /* unlinked region */
+    uint32_t fast_stag;
+};
+
+static const uint8_t lead[] = "MPA ID Rep Frame of any sort";
+static uint8_t fast_pages[2][4096] __attribute__((aligned(4096)));
+
+/* ---- settings ---- */
+
+static struct world_start settings(const uint8_t *s)
+{
+    return (struct world_start){
+        .initiator = s[0] & 1,
+        .crc = !(s[0] & 2),
+        .markers_transmit = s[0] & 4,
+        .markers_receive = s[0] & 8,
+        .rtr_await = s[0] & 16,
+        .rtr = (uint8_t)((s[1] & 3) == 3 ? RI_RTR_READ : s[1] & 3),
+        .ird = s[3] & 15 ? (s[3] & 15u) - 1 : 8,
+        .ord = s[3] >> 4 ? (s[3] >> 4) - 1u : 8,
+        .lead = lead,
+        .lead_length = s[1] & 0x80 ? sizeof(lead) : 0,
+    };
+}
+
+static struct world_shape shape(const uint8_t *s)
+{
+    static const uint32_t emss[] = { 1448, 536, 128, 65535 };
+    static const uint32_t cqe[] = { 64, 4, 1, 200 };
+
+    return (struct world_shape){
+        .srq = s[0] & 32,
+        .two = s[0] & 64,
+        .shared_cq = s[0] & 128,
+        .emss = emss[s[1] >> 2 & 3],
+        .cqe = cqe[s[1] >> 4 & 3],
+        .depth = s[1] & 64 ? 4 : 32,
+        .sge = 4,
+        .flags = ~(uint32_t)s[2] & (RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE |
+                                    RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE),
+    };
+}
+
+/* ---- the consumer ---- */
+
+/* Where: region, 0x10 another key, 0x20 may reach beyond the end. */
+static struct ri_sge element(struct play *play)
+{
+    uint8_t which = read8(play->reader), offset = read8(play->reader);
+    uint32_t length = peer_length(read8(play->reader)), size;
+    struct ri_sge sge;
+
+    world_base(play->world, (which & 0xF) % WORLD_REGIONS, &size);
+    if (!(which & 0x20) && length > size)
+        length = size;
+    sge = world_sge(play->world, which & 0xF, 0, length);
+    if (which & 0x20)
+        sge.addr += offset;
+    else
+        sge.addr += length < size ? 4u * offset % (size - length + 1) : 0;
+    if (which & 0x10)
+        sge.lkey ^= 0x40;
+    return sge;
+}
+
+static uint32_t elements(struct play *play, uint8_t count, struct ri_sge sges[4])
+{
+    for (uint8_t i = 0; i < count; i++)
+        sges[i] = element(play);
+    return count;
+}
+
+static void post_receive(struct play *play)
+{
+    uint8_t how = read8(play->reader);
+    struct ri_sge sges[4];
+    uint32_t count = elements(play, how & 3, sges);
+
+    world_post_receive(play->world, play->which, sges, count, how & 0x80 ? RI_WR_NOTIFY : 0);
+}
+
+static void fill_bind(struct play *play, struct ri_send_wr *wr)
+{
+    struct world *w = play->world;
+    uint8_t which = read8(play->reader) % WORLD_WINDOWS, how = read8(play->reader);
+    struct region *region = &w->regions[how & 0x80 ? REGION_BOTH : REGION_BIND];
+
+    wr->bind.mw = w->windows[which].mw;
+    wr->bind.mr = region->mr;
+    wr->bind.addr = region->base + read8(play->reader);
+    wr->bind.length = peer_length(read8(play->reader));
+    wr->bind.access = (how & 1 ? RI_ACCESS_REMOTE_READ : 0u) |
+                      (how & 2 ? RI_ACCESS_REMOTE_WRITE : 0u) |
+                      (how & 4 ? RI_ACCESS_REMOTE_ATOMIC : 0u);
+    wr->bind.new_key = how >> 4 & 3;
+    wr->bind.zero_based = how & 8;
+}
+
+static void fill_fast_register(struct play *play, struct ri_send_wr *wr)
+{
+    static uint64_t pages[2];
+    uint8_t how = read8(play->reader);
+
+    pages[0] = (uintptr_t)fast_pages[0];
+    pages[1] = (uintptr_t)fast_pages[1];
+    wr->fast_register.mr = play->fast;
+    wr->fast_register.pages = pages;
+    wr->fast_register.num_pages = how & 3;
+    wr->fast_register.page_size = how & 4 ? 4096 : 65536;
+    wr->fast_register.length = 32u * read8(play->reader);
+    wr->fast_register.first_offset = how & 8 ? 100 : 0;
+    wr->fast_register.io_addr = how & 16 ? 0 : (uintptr_t)fast_pages;
+    wr->fast_register.access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE |
+                               (how & 32 ? RI_ACCESS_REMOTE_WRITE : 0u);
+    wr->fast_register.new_key = how >> 6;
+}
+
+static void bound(struct world *w, const struct ri_send_wr *wr)
+{
+    for (uint32_t i = 0; i < WORLD_WINDOWS; i++) {
+        if (w->windows[i].mw != wr->bind.mw)
+            continue;
+        w->windows[i].stag = (w->windows[i].stag & ~0xFFu) | (wr->bind.new_key & 0xFF);
+        w->windows[i].writable |= wr->bind.access &
+                                  (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC);
+    }
+}
+
+static void fill_rdma(struct play *play, struct ri_send_wr *wr)
+{
+    wr->rdma.remote_addr = read16(play->reader);
+    wr->rdma.rkey = 0x77000000u | read8(play->reader);
+}
+
+static void fill_atomic(struct play *play, struct ri_send_wr *wr, struct ri_sge *sges)
+{
+    wr->atomic.remote_addr = read16(play->reader);
+    wr->atomic.swap_or_add = read8(play->reader);
+    wr->atomic.compare = read8(play->reader);
+    wr->atomic.rkey = 0x77000000u;
+    if (wr->num_sge && !(wr->flags & RI_WR_NOTIFY))
+        sges[0].length = 8;
+}
+
+static void post_send(struct play *play)
+{
+    struct world *w = play->world;
+    uint8_t what = read8(play->reader), flags = read8(play->reader), inv;
+    struct ri_sge sges[4];
+    struct ri_send_wr wr = { .sg_list = sges,
+                             .opcode = (what & 0xF) % (RI_WR_FAST_REGISTER + 2),
+                             .flags = (uint16_t)(flags ^ RI_WR_SIGNALED),
+                             .immediate = what };
+
+    if (wr.opcode <= RI_WR_SEND_IMMEDIATE)
+        wr.num_sge = elements(play, what >> 4 & 3, sges);
+    switch (wr.opcode) {
+    case RI_WR_RDMA_WRITE:
+    case RI_WR_RDMA_WRITE_IMMEDIATE:
+    case RI_WR_RDMA_READ:
+    case RI_WR_RDMA_READ_INVALIDATE: fill_rdma(play, &wr); break;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP: fill_atomic(play, &wr, sges); break;
+    case RI_WR_BIND_WINDOW: fill_bind(play, &wr); break;
+    case RI_WR_FAST_REGISTER: fill_fast_register(play, &wr); break;
+    default: break;
+    }
+    if (wr.opcode == RI_WR_SEND_INVALIDATE || wr.opcode == RI_WR_LOCAL_INVALIDATE) {
+        inv = read8(play->reader);
+        wr.invalidate_stag = world_stag(w, inv & 0xF, inv >> 4);
+    }
+    if ((wr.opcode == RI_WR_BIND_WINDOW && (!wr.bind.mw || !wr.bind.mr)) ||
+        (wr.opcode == RI_WR_FAST_REGISTER && !play->fast))
+        return;
+    if (world_post(w, play->which, &wr) && wr.opcode == RI_WR_BIND_WINDOW)
+        bound(w, &wr);
+}
+
+/* States; with the high bit depths, sizes and enables. */
+static void modify(struct play *play)
+{
+    static const enum ri_qp_state states[] = { RI_QPS_CLOSING, RI_QPS_TERMINATE, RI_QPS_ERROR,
+                                               RI_QPS_IDLE };
+    struct live_qp *live = &play->world->qps[play->which];
+    uint8_t how = read8(play->reader);
+    struct ri_qp_modify change = { .size = sizeof(change),
+                                   .mask = how & 0x7E,
+                                   .ird = how & 7,
+                                   .ord = how & 15,
+                                   .flags = play->world->shape.flags,
+                                   .max_send_wr = how & 31,
+                                   .max_recv_wr = how & 31,
+                                   .soft_high_watermark = how & 3 };
+
+    if (!(how & 0x80))
+        world_modify(play->world, play->which, states[how & 3]);
+    else if (live->qp)
+        softrdma_qp_modify(live->qp, &change);
+}
+
+static void restart(struct play *play)
+{
+    struct world *w = play->world;
+    struct world_start start;
+    uint8_t s[4];
+
+    for (int i = 0; i < 4; i++)
+        s[i] = read8(play->reader);
+    start = settings(s);
+    if (s[2] & 0x80) {
+        start.refuse = 0x2006;
+        start.lead_length = 0;
+    }
+    world_poll(w, UINT32_MAX);
+    if (s[2] & 0x40) {
+        world_modify(w, play->which, RI_QPS_ERROR);
+        world_poll(w, UINT32_MAX);
+        world_modify(w, play->which, RI_QPS_IDLE);
+        world_poll(w, UINT32_MAX);
+    }
+    world_start(w, play->which, &start);
+}
+
+static void ask_srq(struct play *play, uint8_t how)
+{
+    struct world *w = play->world;
+    struct ri_srq_attr attr = { .size = sizeof(attr),
+                                .max_wr = how & 31,
+                                .low_watermark = how & 3 };
+
+    if (!w->srq)
+        return;
+    w->pd->ops->srq_modify(w->srq, how >> 5 & 3, &attr);
+    FUZZ_CHECK(w->pd->ops->srq_query(w->srq, &attr) == RI_OK);
+    world_run(w);
+}
+
+static void ask(struct play *play)
+{
+    struct live_qp *live = &play->world->qps[play->which];
+    uint64_t values[8];
+    const char *names[8];
+    uint32_t total, notable;
+    size_t count = 8;
+    uint8_t how = read8(play->reader);
+    struct ri_cq *cq = how & 0x80 ? play->world->send_cq : play->world->recv_cq;
+
+    if (how & 0x40)
+        ask_srq(play, read8(play->reader));
+    cq->ops->arm(cq, (enum ri_arm)(how & 3), how >> 2 & 7);
+    FUZZ_CHECK(cq->ops->cq_peek(cq, &total, &notable) == RI_OK && notable <= total);
+    if (live->qp)
+        softrdma_qp_counters(live->qp, names, values, &count);
+}
+
+/* ---- the peer, the socket ---- */
+
+static void raw(struct play *play, struct wire *wire)
+{
+    uint8_t octets[256];
+    size_t length = read8(play->reader);
+
+    for (size_t i = 0; i < length; i++)
+        octets[i] = read8(play->reader);
+    if (!length)
+        return;
+    wire->raw = true; /* the oracle has lost count */
+    world_deliver(play->world, wire, octets, length, play->piece);
+}
+
+static void end_input(struct play *play, struct wire *wire)
+{
+    uint8_t how = read8(play->reader);
+
+    if (how & 1)
+        wire->reset = true;
+    else
+        wire->fin = true;
+    world_run(play->world);
+}
+
+static void socket_room(struct play *play, struct wire *wire)
+{
+    uint8_t how = read8(play->reader);
+
+    wire->credit = how == 0xFF ? UINT64_MAX : how >= 0x80 ? wire->credit + how : how;
+    world_run(play->world);
+}
+
+static void socket_error(struct play *play, struct wire *wire)
+{
+    static const int errors[] = { EPIPE, ECONNRESET, ETIMEDOUT, ENOBUFS };
+
+    wire->send_error = errors[read8(play->reader) & 3];
+    world_run(play->world);
+}
+
+static void step_of_wire(struct play *play, uint8_t step, struct wire *wire)
+{
+    switch (step) {
+    case 8:
+    case 9: peer_answer(play->world, wire, play->reader, play->piece); break;
+    case 10: raw(play, wire); break;
+    case 11: end_input(play, wire); break;
+    case 12: socket_room(play, wire); break;
+    case 13: socket_error(play, wire); break;
+    default: peer_segment(play->world, wire, play->reader, play->piece); break;
+    }
+}
+
+static void step_of_consumer(struct play *play, uint8_t step)
+{
+    struct world *w = play->world;
+
+    switch (step) {
+    case 16:
+    case 17: post_receive(play); break;
+    case 18:
+    case 19:
+    case 20: post_send(play); break;
+    case 21: world_poll(w, read8(play->reader)); break;
+    case 22: world_poll(w, UINT32_MAX); break;
+    case 23: modify(play); break;
+    case 24: restart(play); break;
+    case 25: ask(play); break;
+    case 26: world_deregister(w, (enum world_region)(read8(play->reader) % WORLD_REGIONS)); break;
+    case 27: world_register(w, (enum world_region)(read8(play->reader) % WORLD_REGIONS)); break;
+    case 28: play->which = read8(play->reader) % WORLD_QPS; break;
+    case 29: play->piece = read8(play->reader); break;
+    case 30: world_expire(w); break;
+    default:
+        if (w->qps[play->which].qp)
+            world_destroy_qp(w, play->which);
+        else
+            world_create_qp(w, play->which);
+    }
+}
+
+static void run(struct play *play)
+{
+    for (int i = 0; i < STEPS_MAX && play->reader->left; i++) {
+        uint8_t step = read8(play->reader) & 31;
+        struct live_qp *live = &play->world->qps[play->which];
+
+        if (step >= 16)
+            step_of_consumer(play, step);
+        else if (live->wire)
+            step_of_wire(play, step, live->wire);
+    }
+}
+
+/* ---- the whole ---- */
+
+static void first_receives(struct world *w, uint8_t how)
+{
+    for (uint32_t i = 0; i < (how & 7u); i++) {
+        struct ri_sge sge = world_sge(w, REGION_LOCAL, 1024 + 300 * i, how & 8 ? 300 : 64);
+
+        world_post_receive(w, 0, &sge, 1, 0);
+    }
+}
+
+static void open_fast(struct play *play)
+{
+    const struct ri_mr_attr attr = { .size = sizeof(attr),
+                                     .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE |
+                                               RI_ACCESS_REMOTE_WRITE,
+                                     .length = sizeof(fast_pages),
+                                     .pages = 2 };
+    struct ri_pd *pd = play->world->pd;
+    struct ri_mr_keys keys;
+
+    if (play->world->attr.features & RI_FEATURE_FAST_REGISTER)
+        FUZZ_CHECK(pd->ops->mr_register(pd, &attr, &keys, &play->fast) == RI_OK);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct reader reader = { data + 5, size - 5 };
+    struct play play = { .reader = &reader };
+    struct world_start start;
+    struct world_shape form;
+
+    if (size < 5)
+        return 0;
+    peer_begin();
+    form = shape(data);
+    start = settings(data);
+    play.world = world_open(&form);
+    open_fast(&play);
+    first_receives(play.world, data[4]);
+    world_start(play.world, 0, &start);
+    if (form.two)
+        world_start(play.world, 1, &start);
+    run(&play);
+    if (play.fast) {
+        world_modify(play.world, 0, RI_QPS_ERROR);
+        world_modify(play.world, 1, RI_QPS_ERROR);
+        FUZZ_CHECK(play.fast->ops->mr_deregister(play.fast) == RI_OK);
+    }
+    world_close(play.world);
+    return 0;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a QP may send: see judge.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tests/fuzz/judge.h"
+
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#define MARKER_PERIOD 512u
+
+uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length)
+{
+    static uint32_t table[256];
+
+    if (!table[1]) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t word = i;
+
+            for (int bit = 0; bit < 8; bit++)
+                word = word >> 1 ^ (word & 1 ? 0x82F63B78u : 0);
+            table[i] = word;
+        }
+    }
+    while (length--)
+        state = state >> 8 ^ table[(state ^ *octets++) & 0xFF];
+    return state;
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    return (uint64_t)get32(p) << 32 | get32(p + 4);
+}
+
+void judge_init(struct judge *judge, bool crc, bool markers, size_t lead)
+{
+    memset(judge, 0, offsetof(struct judge, body));
+    memset(&judge->fin, 0, sizeof(*judge) - offsetof(struct judge, fin));
+    judge->crc = crc;
+    judge->markers = markers;
+    judge->lead = lead;
+    judge->crc_state = ~0u;
+    for (int i = 0; i < 4; i++)
+        judge->msn[i] = 1;
+}
+
+/* ---- messages ---- */
+
+/* T bit and queue of each opcode; -1: never sent. */
+static const struct {
+    int tagged, qn;
+    uint32_t fixed; /* ULPDU of this length, 0: any */
+} opcodes[16] = {
+    [0x0] = { 1, 0, 0 },  [0x1] = { 0, 1, 46 }, [0x2] = { 1, 0, 0 },  [0x3] = { 0, 0, 0 },
+    [0x4] = { 0, 0, 0 },  [0x5] = { 0, 0, 0 },  [0x6] = { 0, 0, 0 },  [0x7] = { 0, 2, 0 },
+    [0x8] = { 0, 0, 26 }, [0x9] = { 0, 0, 26 }, [0xA] = { 0, 1, 70 }, [0xB] = { 0, 3, 30 },
+    [0xC] = { -1, 0, 0 }, [0xD] = { -1, 0, 0 }, [0xE] = { -1, 0, 0 }, [0xF] = { -1, 0, 0 },
+};
+
+static void on_tagged(struct judge *j, uint8_t opcode, bool last, const uint8_t *p, uint32_t length)
+{
+    uint32_t stag, octets;
+    uint64_t to;
+
+    FUZZ_CHECK(length >= 14);
+    stag = get32(p + 2);
+    to = get64(p + 6);
+    octets = length - 14;
+    if (j->open) {
+        FUZZ_CHECK(opcode == j->opcode && stag == j->stag && to == j->to);
+        FUZZ_CHECK(octets != 0); /* only a message of no length has an empty segment */
+    } else {
+        FUZZ_CHECK(octets != 0 || last);
+    }
+    j->stag = stag;
+    j->to = to + octets;
+    if (opcode == 2 && j->on_response)
+        j->on_response(j->arg, stag, to, octets, last);
+}
+
+static void ask(struct judge *j, const struct judge_asked *asked)
+{
+    if (j->asked_in - j->asked_out == JUDGE_ASKED)
+        j->asked_out++; /* answered by octets that nobody composed */
+    j->asked[j->asked_in++ % JUDGE_ASKED] = *asked;
+}
+
+static void on_untagged(struct judge *j, uint8_t opcode, bool last, const uint8_t *p,
+                        uint32_t length)
+{
+    uint32_t word, qn, msn, mo;
+
+    FUZZ_CHECK(length >= 18);
+    word = get32(p + 2);
+    qn = get32(p + 6);
+    msn = get32(p + 10);
+    mo = get32(p + 14);
+    FUZZ_CHECK(qn == (uint32_t)opcodes[opcode].qn && msn == j->msn[qn]);
+    FUZZ_CHECK(!word || opcode == 4 || opcode == 6);
+    FUZZ_CHECK(mo == (j->open ? j->offset : 0));
+    FUZZ_CHECK(!j->open || length > 18);
+    j->offset = mo + (length - 18);
+    j->msn[qn] += last;
+    p += 18;
+    if (opcode == 0x1)
+        ask(j, &(struct judge_asked){
+                   .sink_stag = get32(p), .sink_to = get64(p + 4), .size = get32(p + 12) });
+    if (opcode == 0xA) {
+        FUZZ_CHECK(get32(p) == 0 || get32(p) == 2);
+        ask(j, &(struct judge_asked){ .atomic = true, .id = get32(p + 4) });
+    }
+}
+
+static void on_terminate(struct judge *j, bool last, const uint8_t *p, uint32_t length)
+{
+    FUZZ_CHECK(length >= 22 && length <= 18 + 4 + 2 + 18 + 52);
+    FUZZ_CHECK(last && get32(p + 6) == 2 && get32(p + 10) == 1 && get32(p + 14) == 0);
+    FUZZ_CHECK(!(p[20] & 0x1F) && !p[21]); /* reserved */
+    FUZZ_CHECK(p[20] & 0x80 || !(p[20] & 0x60) || length > 22);
+    j->terminate = (uint16_t)(p[18] << 8 | p[19]);
+    j->terminated = true;
+}
+
+static void on_ulpdu(struct judge *j, const uint8_t *p, uint32_t length)
+{
+    uint8_t opcode;
+    bool last;
+
+    FUZZ_CHECK(length >= 14);
+    opcode = p[1] & 0xF;
+    last = p[0] & 0x40;
+    FUZZ_CHECK((p[0] & 0x3F) == 1 && (p[1] & 0xF0) == 0x40); /* versions; reserved bits are zero */
+    FUZZ_CHECK(opcodes[opcode].tagged == p[0] >> 7);
+    for (uint32_t i = 0; i < 14; i++)
+        j->digest = (j->digest ^ p[i]) * 0x100000001B3u;
+    if (opcode == 7) {
+        on_terminate(j, last, p, length);
+        return;
+    }
+    FUZZ_CHECK(!opcodes[opcode].fixed || (last && length == opcodes[opcode].fixed));
+    FUZZ_CHECK(!j->open || opcode == j->opcode); /* messages are not mixed */
+    if (opcodes[opcode].tagged)
+        on_tagged(j, opcode, last, p, length);
+    else
+        on_untagged(j, opcode, last, p, length);
+    j->opcode = opcode;
+    j->open = !last;
+}
+
+/* ---- FPDUs and markers ---- */
+
+/* Octets of the FPDU before its CRC field, as far as its length is known. */
+static uint32_t covered(const struct judge *j)
+{
+    uint32_t length;
+
+    if (j->used < 2)
+        return 2;
+    length = (uint32_t)j->body[0] << 8 | j->body[1];
+    return (2 + length + 3) & ~3u;
+}
+
+static void end_fpdu(struct judge *j)
+{
+    uint32_t length = (uint32_t)j->body[0] << 8 | j->body[1], end = covered(j);
+    const uint8_t *field = j->body + end;
+    uint32_t crc = (uint32_t)field[0] | (uint32_t)field[1] << 8 | (uint32_t)field[2] << 16 |
+                   (uint32_t)field[3] << 24;
+
+    for (uint32_t i = 2 + length; i < end; i++)
+        FUZZ_CHECK(j->body[i] == 0);
+    FUZZ_CHECK(crc == (j->crc ? ~j->crc_state : 0));
+    FUZZ_CHECK(!j->terminated); /* nothing follows a Terminate */
+    j->fpdus++;
+    on_ulpdu(j, j->body + 2, length);
+    j->used = 0;
+    j->crc_state = ~0u;
+}
+
+/* A marker tells where its FPDU begins: at its length field; 0 from the place right in front of it. */
+static void end_marker(struct judge *j)
+{
+    uint64_t at = j->position - 4;
+    uint32_t distance = j->used ? (uint32_t)(at - j->start) : 0;
+
+    j->in_marker = 0;
+    FUZZ_CHECK(!j->marker[0] && !j->marker[1]);
+    FUZZ_CHECK(((uint32_t)j->marker[2] << 8 | j->marker[3]) == distance);
+}
+
+static void on_octet(struct judge *j, uint8_t octet)
+{
+    bool marker = j->in_marker || (j->markers && j->position % MARKER_PERIOD == 0);
+
+    FUZZ_CHECK(!j->terminated);
+    if (marker) {
+        j->marker[j->in_marker++] = octet;
+    } else {
+        if (!j->used)
+            j->start = j->position;
+        j->body[j->used++] = octet;
+    }
+    if (marker || j->used <= covered(j))
+        j->crc_state = judge_crc(j->crc_state, &octet, 1);
+    j->position++;
+    if (j->in_marker == 4)
+        end_marker(j);
+    else if (!marker && j->used == covered(j) + 4)
+        end_fpdu(j);
+}
+
+void judge_octets(struct judge *judge, const uint8_t *octets, size_t length)
+{
+    FUZZ_CHECK(!judge->fin || !length);
+    judge->octets += length;
+    for (; length && judge->lead; length--, octets++)
+        judge->lead--;
+    while (length--)
+        on_octet(judge, *octets++);
+}
+
+void judge_fin(struct judge *judge)
+{
+    FUZZ_CHECK(!judge->used && !judge->in_marker);
+    judge->fin = true;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Under the connection manager: see seam.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tests/fuzz/seam.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WATCHES    32u
+#define TIMERS     64u
+#define ROUNDS_MAX 1000u
+#define FDS        64
+
+struct seam seam;
+
+struct ri_watch {
+    int fd; /* -1: free */
+    uint32_t events;
+    ri_ready_fn ready;
+    void *arg;
+};
+static struct ri_watch watches[WATCHES];
+static struct ri_timer *timers[TIMERS];
+static uint32_t timer_count;
+static uint64_t fds_before;
+
+/* Connections are many and short: what they free is not kept for long. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "quarantine_size_mb=8";
+}
+
+/* ---- the clock ---- */
+
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    if (clock != CLOCK_MONOTONIC)
+        return (int)syscall(SYS_clock_gettime, clock, ts);
+    ts->tv_sec = (time_t)(seam.now / 1000000000u);
+    ts->tv_nsec = (long)(seam.now % 1000000000u);
+    return 0;
+}
+
+/* ---- sockets ---- */
+
+static struct seam_end *end_of(int fd)
+{
+    for (uint32_t i = seam.end_count; i; i--) /* numbers come again: the last one counts */
+        if (seam.ends[i - 1].kal_fd == fd)
+            return &seam.ends[i - 1];
+    return NULL;
+}
+
+/* What was known of a number is over: it comes again. */
+int close(int fd)
+{
+    struct seam_end *end = fd >= 0 ? end_of(fd) : NULL;
+
+    if (end)
+        end->kal_fd = -1;
+    if (fd == seam.connecting_fd)
+        seam.connecting_fd = -1;
+    return (int)syscall(SYS_close, fd);
+}
+
+int socket(int domain, int type, int protocol)
+{
+    (void)domain, (void)protocol;
+    return (int)syscall(SYS_socket, AF_UNIX, type, 0);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+    (void)fd, (void)address, (void)length;
+    return 0;
+}
+
+int listen(int fd, int backlog)
+{
+    (void)fd, (void)backlog;
+    return 0;
+}
+
+/* The manager's descriptor `fd` becomes one end of a pair, the other is the peer's. */
+static struct seam_end *join(int fd, bool active)
+{
+    struct seam_end *end = &seam.ends[seam.end_count];
+    int pair[2];
+
+    if (seam.end_count == SEAM_ENDS)
+        return NULL;
+    FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
+    if (fd >= 0) {
+        FUZZ_CHECK(dup3(pair[0], fd, O_CLOEXEC) == fd);
+        FUZZ_CHECK(!close(pair[0]));
+        pair[0] = fd;
+    }
+    memset(end, 0, sizeof(*end));
+    end->fd = pair[1];
+    end->kal_fd = pair[0];
+    end->active = active;
+    seam.end_count++;
+    return end;
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    enum seam_connect how = seam.connect;
+
+    (void)address, (void)length;
+    errno = how == SEAM_REFUSED ? ECONNREFUSED : ENETUNREACH;
+    if (how == SEAM_UNREACHABLE)
+        return -1;
+    seam.connecting_fd = fd;
+    seam.connecting_error = how == SEAM_REFUSED || how == SEAM_LATER_REFUSED ? ECONNREFUSED : 0;
+    seam.connecting_failed = how == SEAM_REFUSED;
+    if (how == SEAM_REFUSED)
+        return -1;
+    if (how == SEAM_AT_ONCE && join(fd, true)) {
+        seam.connecting_fd = -1;
+        return 0;
+    }
+    errno = EINPROGRESS;
+    return -1;
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    (void)fd, (void)address, (void)length, (void)flags;
+    for (uint32_t i = 0; i < seam.end_count; i++) {
+        struct seam_end *end = &seam.ends[i];
+
+        if (!end->waiting)
+            continue;
+        if (seam.accept_error) {
+            errno = seam.accept_error;
+            seam.accept_error = 0;
+            return -1;
+        }
+        end->waiting = false;
+        return end->kal_fd;
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+static int give_address(struct sockaddr *address, socklen_t *length, uint16_t port)
+{
+    const struct sockaddr_in four = { .sin_family = AF_INET,
+                                      .sin_port = htons(port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+    memcpy(address, &four, *length < sizeof(four) ? *length : sizeof(four));
+    *length = sizeof(four);
+    return 0;
+}
+
+int getsockname(int fd, struct sockaddr *address, socklen_t *length)
+{
+    return give_address(address, length, (uint16_t)(4000 + fd));
+}
+
+int getpeername(int fd, struct sockaddr *address, socklen_t *length)
+{
+    if (fd != seam.connecting_fd)
+        return give_address(address, length, (uint16_t)(5000 + fd));
+    errno = ENOTCONN;
+    return -1;
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+    (void)fd, (void)level, (void)name, (void)value, (void)length;
+    return 0;
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+    int number = 0;
+
+    if (level == IPPROTO_TCP && name == TCP_INFO) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    if (level == SOL_SOCKET && name == SO_TYPE)
+        number = SOCK_STREAM;
+    else if (level == SOL_SOCKET && name == SO_PROTOCOL)
+        number = IPPROTO_TCP;
+    else if (level == SOL_SOCKET && name == SO_ERROR && fd == seam.connecting_fd)
+        number = seam.connecting_error;
+    memcpy(value, &number, *length < sizeof(number) ? *length : sizeof(number));
+    return 0;
+}
+
+/* A socket that takes less than it is given, or nothing now. */
+ssize_t send(int fd, const void *octets, size_t length, int flags)
+{
+    const struct seam_end *end = end_of(fd);
+
+    if (end && end->fd >= 0 && seam.credit != SIZE_MAX) {
+        if (!seam.credit) {
+            errno = EAGAIN;
+            return -1;
+        }
+        if (length > seam.credit)
+            length = seam.credit;
+        seam.credit -= length;
+    }
+    return syscall(SYS_sendto, fd, octets, length, flags, NULL, 0);
+}
+
+/* ---- the lane ---- */
+
+static enum ri_status up_watch(void *context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
+                               struct ri_watch **watch)
+{
+    FUZZ_CHECK(context == &seam.rnic && fd >= 0);
+    if (seam.watch_fails)
+        return RI_ERR_NO_RESOURCES;
+    for (uint32_t i = 0; i < WATCHES; i++) {
+        FUZZ_CHECK(watches[i].fd != fd);
+        if (watches[i].fd >= 0)
+            continue;
+        watches[i] = (struct ri_watch){ fd, events, ready, arg };
+        *watch = &watches[i];
+        for (uint32_t k = i + 1; k < WATCHES; k++)
+            FUZZ_CHECK(watches[k].fd != fd);
+        return RI_OK;
+    }
+    FUZZ_CHECK(!"too many watches");
+    return RI_ERR_NO_RESOURCES;
+}
+
+static enum ri_status up_rewatch(struct ri_watch *watch, uint32_t events)
+{
+    FUZZ_CHECK(watch->fd >= 0);
+    watch->events = events;
+    return RI_OK;
+}
+
+static void up_unwatch(struct ri_watch *watch)
+{
+    FUZZ_CHECK(watch->fd >= 0 && fcntl(watch->fd, F_GETFD) >= 0); /* before it is closed */
+    watch->fd = -1;
+}
+
+static void up_timer_cancel(void *context, struct ri_timer *timer)
+{
+    FUZZ_CHECK(context == &seam.rnic);
+    for (uint32_t i = 0; i < timer_count; i++)
+        if (timers[i] == timer)
+            timers[i--] = timers[--timer_count];
+}
+
+static void up_timer_set(void *context, struct ri_timer *timer)
+{
+    up_timer_cancel(context, timer);
+    FUZZ_CHECK(timer_count < TIMERS);
+    timers[timer_count++] = timer;
+}
+
+static void up_wake(void *context)
+{
+    (void)context;
+}
+
+static const struct kal_upper upper = {
+    .watch = up_watch,
+    .rewatch = up_rewatch,
+    .unwatch = up_unwatch,
+    .timer_set = up_timer_set,
+    .timer_cancel = up_timer_cancel,
+    .wake = up_wake,
+    .connection_request = seam_request,
+    .connection_event = seam_event,
+};
+
+static bool knocking(void)
+{
+    bool waiting = false;
+
+    for (uint32_t i = 0; i < seam.end_count; i++)
+        waiting |= seam.ends[i].waiting;
+    return waiting;
+}
+
+/* As epoll_wait would tell. Listeners are the sockets that are nobody's end. */
+static uint32_t events_of(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+    uint32_t events = 0;
+
+    if (fd == seam.connecting_fd)
+        return seam.connecting_failed ? EPOLLERR | EPOLLOUT : 0;
+    if (!end_of(fd))
+        return knocking() ? EPOLLIN : 0;
+    poll(&p, 1, 0);
+    events = (uint32_t)p.revents; /* the same numbers */
+    return seam.credit ? events : events & ~(uint32_t)EPOLLOUT;
+}
+
+static bool run_watches(void)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < WATCHES; i++) {
+        struct ri_watch *watch = &watches[i];
+        uint32_t events = watch->fd < 0 ? 0 : events_of(watch->fd);
+
+        events &= watch->events | EPOLLERR | EPOLLHUP;
+        if (!events)
+            continue;
+        any = true;
+        watch->ready(watch->arg, events);
+    }
+    return any;
+}
+
+static bool run_timer(void)
+{
+    for (uint32_t i = 0; i < timer_count; i++) {
+        struct ri_timer *timer = timers[i];
+
+        if (timer->deadline > seam.now)
+            continue;
+        timers[i] = timers[--timer_count];
+        timer->expired(timer);
+        return true;
+    }
+    return false;
+}
+
+void seam_run(void)
+{
+    uint32_t rounds = 0;
+    bool any = true;
+
+    while (any) {
+        FUZZ_CHECK(rounds++ < ROUNDS_MAX); /* a busy loop */
+        any = run_timer();
+        any |= run_watches();
+    }
+    for (uint32_t i = 0; i < seam.end_count; i++)
+        seam_listen_to(&seam.ends[i]);
+}
+
+void seam_pass(uint64_t ns)
+{
+    seam.now += ns;
+    seam_run();
+}
+
+/* ---- peers ---- */
+
+struct seam_end *seam_knock(void)
+{
+    struct seam_end *end = join(-1, false);
+
+    if (end)
+        end->waiting = true;
+    return end;
+}
+
+struct seam_end *seam_pair(int *fd)
+{
+    struct seam_end *end = join(-1, true);
+
+    if (end)
+        *fd = end->kal_fd;
+    return end;
+}
+
+void seam_connected(void)
+{
+    if (seam.connecting_fd < 0)
+        return;
+    if (seam.connecting_error) {
+        seam.connecting_failed = true; /* it can be told now */
+        return;
+    }
+    if (fcntl(seam.connecting_fd, F_GETFD) >= 0)
+        join(seam.connecting_fd, true);
+    seam.connecting_fd = -1;
+}
+
+void seam_say(struct seam_end *end, const uint8_t *octets, size_t length)
+{
+    if (end->fd >= 0 && length)
+        syscall(SYS_sendto, end->fd, octets, length, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+}
+
+void seam_hang_up(struct seam_end *end, bool both)
+{
+    if (end->fd < 0)
+        return;
+    if (both) {
+        seam_listen_to(end);
+        close(end->fd);
+        end->fd = -1;
+    } else {
+        shutdown(end->fd, SHUT_WR);
+    }
+}
+
+void seam_listen_to(struct seam_end *end)
+{
+    uint8_t octets[1024];
+    ssize_t got;
+
+    while (end->fd >= 0 && (got = recv(end->fd, octets, sizeof(octets), MSG_DONTWAIT)) > 0) {
+        for (ssize_t i = 0; i < got && end->written + (size_t)i < sizeof(end->said); i++)
+            end->said[end->written + (size_t)i] = octets[i];
+        end->written += (size_t)got;
+    }
+}
+
+/* ---- queue pairs ---- */
+
+static void judge_handover(const struct ri_llp_handover *h)
+{
+    FUZZ_CHECK(h->size == sizeof(*h) && h->fd >= 0 && fcntl(h->fd, F_GETFD) >= 0);
+    for (uint32_t i = 0; i < WATCHES; i++)
+        FUZZ_CHECK(watches[i].fd != h->fd);
+    FUZZ_CHECK(h->mpa_revision == 1 || h->mpa_revision == 2);
+    FUZZ_CHECK(h->ird <= 128 && h->ord <= 128);
+    FUZZ_CHECK(h->rtr_send == RI_RTR_NONE || (h->initiator && !(h->rtr_send & (h->rtr_send - 1))));
+    FUZZ_CHECK(!h->rtr_await || !h->initiator);
+    FUZZ_CHECK(!h->refuse_code || h->refuse_code == 0x2006 || h->refuse_code == 0x2007);
+    FUZZ_CHECK(h->bytes_read_length <= MPA_STARTUP_FRAME_MAX);
+    FUZZ_CHECK(!h->initiator || !h->last_message_length);
+}
+
+/* The socket was taken over: what came with it is copied, the last message leaves. */
+static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
+{
+    struct seam_qp *qp = (struct seam_qp *)base;
+    const struct ri_llp_handover *h = modify->handover;
+
+    if (!(modify->mask & RI_QPM_HANDOVER))
+        return RI_OK;
+    judge_handover(h);
+    if (qp->answer != RI_OK)
+        return qp->answer;
+    if (qp->fd >= 0)
+        return RI_ERR_INVALID_STATE;
+    qp->handovers++;
+    qp->last = *h;
+    if (h->bytes_read_length)
+        memcpy(qp->rest, h->bytes_read, h->bytes_read_length);
+    if (h->last_message_length)
+        syscall(SYS_sendto, h->fd, h->last_message, h->last_message_length,
+                MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+    qp->fd = h->fd;
+    return RI_OK;
+}
+
+/* ---- life ---- */
+
+static uint64_t fds_open(void)
+{
+    uint64_t open = 0;
+
+    for (int fd = 0; fd < FDS; fd++)
+        open |= (uint64_t)(fcntl(fd, F_GETFD) >= 0) << fd;
+    return open;
+}
+
+static const struct ri_option no_options[] = { { "crc", "bool", "yes", "", "" } };
+
+static void open_kal(void)
+{
+    static struct kal_config config = { .source = (char *)"ital.conf" };
+    const char *why;
+
+    FUZZ_CHECK(kal_log_configure("debug:/dev/null", &why));
+    seam.kal.config = &config;
+    seam.kal.policy = kal_policy_create();
+    seam.kal.upper = &upper;
+    FUZZ_CHECK(seam.kal.policy != NULL);
+}
+
+void seam_open(void)
+{
+    static struct kal_provider provider = { .name = (char *)"fuzz" };
+    struct kal_rnic *rnic = &seam.rnic;
+
+    if (!seam.kal.policy)
+        open_kal();
+    fds_before = fds_open();
+    memset(rnic, 0, sizeof(*rnic));
+    rnic->kal = &seam.kal;
+    rnic->upper = &upper;
+    rnic->provider = &provider;
+    rnic->interface = (char *)"fuzz";
+    rnic->options = kal_values_create(no_options, 1);
+    rnic->ops = ri_default_privileged_ops;
+    rnic->ops.qp_modify = vp_qp_modify;
+    rnic->host.context = rnic;
+    rnic->attr.features = RI_FEATURE_CONNECTION_SET_B;
+    rnic->attr.max_ird = rnic->attr.max_ord = 128;
+    FUZZ_CHECK(kal_cm_open(rnic) == KAL_OK);
+    for (uint32_t i = 0; i < WATCHES; i++)
+        watches[i].fd = -1;
+    timer_count = 0;
+    seam.end_count = 0;
+    seam.connect = SEAM_AT_ONCE;
+    seam.connecting_fd = -1;
+    seam.connecting_error = 0;
+    seam.connecting_failed = false;
+    seam.accept_error = 0;
+    seam.watch_fails = false;
+    seam.credit = SIZE_MAX;
+    seam.limited = false;
+    seam.now = 1000000000u;
+    for (uint32_t i = 0; i < SEAM_QPS; i++)
+        seam.qps[i] = (struct seam_qp){ .fd = -1 };
+}
+
+void seam_close(void)
+{
+    struct kal_rnic *rnic = &seam.rnic;
+    enum kal_status status = kal_cm_close(rnic, false);
+
+    if (status == KAL_ERR_AGAIN)
+        status = kal_cm_close(rnic, true);
+    FUZZ_CHECK(status == KAL_OK);
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
+        FUZZ_CHECK(!kal_account_used(&seam.kal.account, (enum kal_account_kind)kind));
+    kal_cm_free(rnic);
+    kal_values_destroy(rnic->options);
+    for (uint32_t i = 0; i < WATCHES; i++)
+        FUZZ_CHECK(watches[i].fd < 0);
+    FUZZ_CHECK(!timer_count);
+    for (uint32_t i = 0; i < seam.end_count; i++) {
+        seam_hang_up(&seam.ends[i], true);
+        if (seam.ends[i].waiting)
+            close(seam.ends[i].kal_fd);
+    }
+    for (uint32_t i = 0; i < SEAM_QPS; i++)
+        if (seam.qps[i].fd >= 0)
+            close(seam.qps[i].fd);
+    FUZZ_CHECK(fds_open() == fds_before);
+}

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""seeds.py VECTORS FOLDER: first inputs of the fuzz targets, from the wire vectors, into FOLDER/fuzz_NAME/."""
+import json
+import os
+import struct
+import sys
+
+
+def write(target, name, data):
+    folder = os.path.join(sys.argv[2], target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(data)
+
+
+def fpdu(ulpdu):
+    """As fuzz_receive takes it: the CRC field is made there."""
+    data = struct.pack(">H", len(ulpdu)) + ulpdu
+    return data + bytes(-len(data) % 4) + bytes(4)
+
+
+def settings(initiator, crc, markers, work, fin=False):
+    first = (1 if initiator else 0) | (0 if crc else 2) | (12 if markers else 0) | (64 if fin else 0)
+    return bytes([first, work, 0, 0, 6, 0])
+
+
+def negatives(vectors):
+    for v in vectors["negative"]:
+        ulpdus = [bytes.fromhex(u) for u in v["ulpdus"]]
+        octets = b"".join(bytes.fromhex(f) for f in v["fpdus"])
+        answers = any(len(u) > 1 and u[1] & 15 in (2, 11) for u in ulpdus)
+        work = 4 | (0x28 if answers else 0)
+        head = settings(answers, v["crc"], v["markers"], work)
+        live = b"".join(fpdu(u) for u in ulpdus)
+        write("fuzz_receive", v["id"], head + live)
+        write("fuzz_octets", v["id"], head + octets)
+        if ulpdus and len(ulpdus[-1]) > 18 and ulpdus[-1][1] & 15 == 7:
+            for how in (2, 3, 6):
+                write("fuzz_terminate", "%s-%d" % (v["id"], how), bytes([how]) + ulpdus[-1][18:])
+        if v.get("terminate_ulpdu"):
+            answer = bytes.fromhex(v["terminate_ulpdu"])
+            write("fuzz_terminate", v["id"] + "-answer", b"\2" + answer[18:])
+
+
+def exchanges(vectors):
+    for v in vectors["exchanges"]:
+        for sender in "IR":
+            frames = [f for f in v["frames"] if f["dir"] == sender and f.get("conn", 0) == 0]
+            full = [f for f in frames if f["kind"] == "fpdu"]
+            name = "%s-%s" % (v["id"], sender)
+            start = [f for f in frames if f["kind"].startswith("mpa")]
+            if start:
+                role = 0 if sender == "I" else 1
+                write("fuzz_cm", name, bytes([role, 2 << 3, 1]) + bytes.fromhex(start[0]["hex"]))
+            if not full:
+                continue
+            head = settings(sender == "R", full[0]["crc"], full[0]["markers"], 4 | 0x38, True)
+            live = b"".join(fpdu(bytes.fromhex(f["ulpdu"])) for f in full)
+            write("fuzz_receive", name, head + live)
+            write("fuzz_octets", name, head + b"".join(bytes.fromhex(f["hex"]) for f in full))
+            for f in full:
+                ulpdu = bytes.fromhex(f["ulpdu"])
+                if ulpdu[1] & 15 == 7:
+                    write("fuzz_terminate", name, b"\2" + ulpdu[18:])
+
+
+def startups(vectors):
+    for v in vectors["startup"]:
+        role = 1 if v["receiver"] == "active" else 0
+        for option in (0, 2 << 3, 1):
+            name = "%s-%d" % (v["id"], option)
+            write("fuzz_cm", name, bytes([role | 4, option, 1]) + bytes.fromhex(v["hex"]))
+
+
+# Programs of fuzz_stream: settings, then steps. The numbers are those of its switches.
+LOCAL, WRITE, READ, BOTH, ZERO, OTHER, FREED, BIND, LOCAL_READ, NARROW, NARROW2, WIDE = range(12)
+POLL, RUN_OUT, DESTROY = bytes([22]), bytes([30]), bytes([31])
+
+
+def peer(opcode, *rest, part=False):
+    return bytes([0, opcode | (16 if part else 0), *rest])
+
+
+def receive(length, region=LOCAL):
+    return bytes([16, 1, region, 0, length])
+
+
+def post(opcode, *rest, elements=((LOCAL, 0, 32),)):
+    octets = [18, opcode | len(elements) << 4, 0]
+    for element in elements:
+        octets += element
+    return bytes(octets + list(rest))
+
+
+def answer(much=0, fault=0):
+    return bytes([8, much, fault])
+
+
+SEND, SEND_INV, RDMA_WRITE, RDMA_READ = 0, 1, 2, 4
+FETCH_ADD, COMPARE_SWAP, BIND_WINDOW, LOCAL_INVALIDATE = 6, 7, 9, 10
+PROGRAMS = {
+    "talk": (b"\1\0\0\0\0", receive(32), peer(3, 32), peer(0, WRITE, 1, 32), peer(0, BOTH, 0xF1, 40),
+             peer(1, READ, 0, 63), post(SEND), post(RDMA_WRITE, 0, 64, 1), POLL, bytes([23, 0, 11, 0])),
+    "read": (b"\1\0\0\0\0", post(RDMA_READ, 0, 64, 1), answer(16), answer(), post(RDMA_READ, 0, 64, 1),
+             answer(0, 1), POLL),
+    "window": (b"\1\0\0\0\2", post(BIND_WINDOW, 0, 3, 8, 63, elements=()), peer(0, NARROW, 2, 8), peer(4, 8, NARROW),
+               peer(0, NARROW, 2, 8), POLL),
+    "wide": (b"\x41\0\0\0\2", post(BIND_WINDOW, 2, 3, 8, 63, elements=()), bytes([28, 1]), peer(0, WIDE, 2, 8),
+             post(LOCAL_INVALIDATE, WIDE, elements=()), peer(0, WIDE, 2, 8), POLL),
+    "revoke": (b"\1\0\0\0\0", bytes([12, 20]), peer(1, BOTH, 0, 0x98), bytes([26, BOTH, 12, 255]), POLL),
+    "two": (b"\x61\0\0\0\4", peer(3, 32), bytes([28, 1]), peer(3, 32, part=True), receive(40), peer(3, 8), POLL, DESTROY),
+    "pieces": (b"\x0f\x08\0\0\4", bytes([29, 3]), peer(3, 63, part=True), peer(3, 63), peer(0, WRITE, 0, 0x8b),
+               post(RDMA_WRITE, 0, 64, 1, elements=((BOTH, 0, 0x94),)), POLL),
+    "again": (b"\1\0\0\0\2", bytes([23, 0]), RUN_OUT, bytes([24, 1, 0, 0x40, 0]), peer(3, 8),
+              bytes([24, 1, 0, 0xC0, 0]), RUN_OUT),
+    "atomic": (b"\1\0\0\0\0", peer(10, BOTH, 0, 0), peer(10, BOTH, 8, 0x21), post(FETCH_ADD, 0, 0, 1, 0),
+               answer(), post(COMPARE_SWAP, 0, 0, 1, 0), answer(4), POLL),
+    "terminate": (b"\1\0\0\0\3", peer(3, 16, part=True), post(RDMA_READ, 0, 64, 1),
+                  peer(7, 4, 0x11, 1, 0, 0), POLL),
+    "blocked": (b"\1\0\0\0\1", bytes([12, 20]), post(SEND), peer(1, READ, 0, 63), bytes([13, 0]), bytes([11, 0]),
+                RUN_OUT, POLL),
+    "responder": (b"\x10\x80\0\0\1", post(SEND), peer(0, 0, 0, 0), peer(3, 20), POLL),
+}
+
+
+def programs():
+    for name, parts in PROGRAMS.items():
+        write("fuzz_stream", name, b"".join(parts))
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        vectors = json.load(file)
+    negatives(vectors)
+    exchanges(vectors)
+    startups(vectors)
+    programs()
+
+
+main()

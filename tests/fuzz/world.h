@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A world for the fuzz targets of softrdma: the real provider, up to two QPs, a host and a lower layer made of memory. One
+ * thread, no socket, no clock that anybody waits for. An oracle goes with it:
+ *   - memory changes only where a right, a posted receive or a posted Read allows it; everything else is a canary;
+ *   - every accepted request completes exactly once, in order per queue, at most one of them with an error of its own;
+ *   - a connection tells of its end once; what a QP sends passes the judge (judge.h);
+ *   - memory in use is bounded, and all is gone when the world closes.
+ */
+#ifndef ITAL_TESTS_FUZZ_WORLD_H
+#define ITAL_TESTS_FUZZ_WORLD_H
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/judge.h"
+
+#include "providers/softrdma/softrdma.h"
+
+#define WORLD_QPS   2u
+#define WORLD_WIRES 6u /* connections of one world */
+#define WORLD_INPUT (192u * 1024u)
+#define WORLD_WORK  64u /* requests of one queue that the oracle follows */
+
+enum world_region {
+    REGION_LOCAL,      /* no remote right */
+    REGION_WRITE,      /* remote write */
+    REGION_READ,       /* remote read */
+    REGION_BOTH,       /* remote read, write, atomic */
+    REGION_ZERO,       /* the same, zero-based */
+    REGION_OTHER,      /* the same, of another PD */
+    REGION_FREED,      /* deregistered: its STag was one once */
+    REGION_BIND,       /* windows may be bound; no remote right of its own */
+    REGION_LOCAL_READ, /* not even local write */
+    WORLD_REGIONS
+};
+#define WORLD_WINDOWS 3u /* 0 narrow, 1 narrow, 2 wide */
+
+struct region {
+    struct ri_mr *mr;
+    struct ri_mr_keys keys;
+    uint8_t *memory;
+    uint32_t length, access;
+    uint64_t base; /* first TO */
+    bool other;    /* of the other PD */
+};
+
+struct window {
+    struct ri_mw *mw;
+    uint32_t stag; /* as last bound, or as allocated */
+    bool writable; /* ever bound with a right to write: all of REGION_BIND may change */
+};
+
+/* What a segment that is on its way may change, as the oracle understands it. */
+struct permit {
+    const uint8_t *memory, *from; /* from: what shall be there then, if nobody else writes there */
+    uint32_t length;
+};
+#define WORLD_PERMITS 64u
+
+/* A Read Request that is on its way, or waits for its response. */
+struct wanted {
+    uint32_t sink_stag, size;
+    uint64_t sink_to;
+    bool allowed;
+};
+#define WORLD_WANTED 256u
+
+/* One connection as its lower layer. */
+struct wire {
+    struct world *world;
+    bool used, closed, finished;
+    uint8_t input[WORLD_INPUT];
+    size_t input_length, input_taken;
+    bool fin, reset; /* of the peer, behind the input */
+    uint64_t credit; /* octets that the socket takes */
+    int send_error;  /* errno of the next send; 0 none */
+    uint32_t emss;
+    ri_ready_fn ready;
+    void *arg;
+    uint32_t watched; /* events */
+    bool is_watched;
+    bool crc, markers; /* of what the peer sends */
+    uint64_t position; /* of the peer's stream, for its markers */
+    struct judge judge;
+    /* the peer's side of the protocol */
+    uint32_t send_msn, request_msn, response_msn, send_offset;
+    uint64_t tagged_to;
+    bool send_open;
+    unsigned int ended, established; /* events told */
+    /* The oracle knows every FPDU of the peer until it sends octets as they are. */
+    bool raw;
+    struct wanted wanted[WORLD_WANTED];
+    uint32_t wanted_in, wanted_out;
+};
+
+struct work {
+    uint64_t cookie;
+    uint32_t length;
+    uint16_t opcode;
+    bool signaled;
+    uint32_t num_sge;
+    struct ri_sge sges[4];
+};
+
+struct work_queue {
+    struct work work[WORLD_WORK];
+    uint32_t in, out;
+    bool failed; /* one request has failed by itself since the connection began */
+};
+
+struct live_qp {
+    struct ri_qp *qp;
+    struct wire *wire; /* its connection, also when it is over */
+    struct work_queue sends, receives;
+    bool started;
+};
+
+/* How a connection begins. */
+struct world_start {
+    bool initiator, crc, markers_transmit, markers_receive, rtr_await;
+    uint8_t rtr; /* enum ri_rtr */
+    uint32_t ird, ord;
+    const void *lead; /* last message */
+    size_t lead_length;
+    const void *read; /* octets that came with the start-up frame */
+    size_t read_length;
+    uint16_t refuse;
+};
+
+struct world_shape {
+    bool srq, two;
+    uint32_t cqe, depth, sge;
+    uint32_t flags; /* enum ri_qp_flags */
+    uint32_t emss;
+    bool shared_cq;
+};
+
+struct world {
+    struct ri_rnic_attr attr;
+    struct world_shape shape;
+    struct ri_pd *pd, *other_pd;
+    struct ri_cq *send_cq, *recv_cq;
+    struct ri_srq *srq;
+    struct work_queue shared; /* receives of the SRQ; in no order */
+    struct live_qp qps[WORLD_QPS];
+    struct wire *wires; /* WORLD_WIRES */
+    uint32_t wire_count;
+    struct region regions[WORLD_REGIONS];
+    struct window windows[WORLD_WINDOWS];
+    uint64_t next_cookie;
+    unsigned int cq_events, cq_errors, srq_events;
+    size_t memory_before;
+    struct permit permits[WORLD_PERMITS];
+    uint32_t permit_count;
+    uint64_t digest; /* of completions and events, for comparisons */
+};
+
+/* One world at a time. */
+struct world *world_open(const struct world_shape *shape);
+/* Ends all connections, takes all completions, destroys all; fails if something is left. */
+void world_close(struct world *world);
+
+/* RI_OK, or why the provider refused. */
+enum ri_status world_start(struct world *world, uint32_t which, const struct world_start *start);
+/* The lane runs until nothing is left to do. */
+void world_run(struct world *world);
+/* Octets of the peer, `piece` of them at a time (0: all at once), the lane runs behind each. */
+void world_deliver(struct world *world, struct wire *wire, const uint8_t *octets, size_t length,
+                   size_t piece);
+/* What the oracle says now about memory. Also part of world_run. */
+void world_look(struct world *world);
+/* A number for the contents of all regions of ours. */
+uint64_t world_memory_digest(const struct world *world);
+/* Everything that is in the completion queues, or up to `count`. */
+void world_poll(struct world *world, uint32_t count);
+/* Let the timers expire. */
+void world_expire(struct world *world);
+void world_modify(struct world *world, uint32_t which, enum ri_qp_state state);
+void world_destroy_qp(struct world *world, uint32_t which);
+bool world_create_qp(struct world *world, uint32_t which);
+enum ri_qp_state world_state(struct world *world, uint32_t which);
+
+/* Posts; refused ones are nobody's business. The oracle follows the others. */
+bool world_post(struct world *world, uint32_t which, struct ri_send_wr *wr);
+void world_post_receive(struct world *world, uint32_t which, const struct ri_sge *sges,
+                        uint32_t count, uint32_t flags);
+/* Octets of a region; beyond it on purpose if so asked. */
+struct ri_sge world_sge(const struct world *world, uint32_t region, uint32_t offset,
+                        uint32_t length);
+void world_register(struct world *world, enum world_region which);
+void world_deregister(struct world *world, enum world_region which);
+
+/* The STag of a region or window; variant 0 right, others wrong in some way. */
+uint32_t world_stag(const struct world *world, uint8_t which, uint8_t variant);
+uint64_t world_base(const struct world *world, uint8_t which, uint32_t *length);
+
+/* May a peer do this over an STag of ours? *memory: where, or NULL where the oracle cannot tell (windows). */
+bool world_allows(const struct world *world, uint32_t stag, uint64_t to, uint64_t length,
+                  uint32_t access, uint8_t **memory);
+void world_permit(struct world *world, const uint8_t *memory, const uint8_t *from, uint32_t length);
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The oracle of a world: what memory may change, and what completes. See world.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tests/fuzz/world_private.h"
+
+#include <string.h>
+
+#define ARENA 36864u
+#define GAP   128u /* between regions */
+
+static uint8_t arena[ARENA] __attribute__((aligned(4096)));
+static uint8_t shadow[ARENA]; /* as it was when it was looked at last */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ASAN 1
+#endif
+#endif
+
+#ifdef ASAN
+#include <sanitizer/allocator_interface.h>
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* ---- memory ---- */
+
+static const struct {
+    uint32_t length, access;
+    bool other;
+} shapes[WORLD_REGIONS] = {
+#define LOCAL  (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
+#define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
+    [REGION_LOCAL] = { 8192, LOCAL, false },
+    [REGION_WRITE] = { 4096, LOCAL | RI_ACCESS_REMOTE_WRITE, false },
+    [REGION_READ] = { 4096, LOCAL | RI_ACCESS_REMOTE_READ, false },
+    [REGION_BOTH] = { 4096, LOCAL | REMOTE, false },
+    [REGION_ZERO] = { 777, LOCAL | REMOTE | RI_ACCESS_ZERO_BASED, false },
+    [REGION_OTHER] = { 4096, LOCAL | REMOTE, true },
+    [REGION_FREED] = { 512, LOCAL | REMOTE, false },
+    [REGION_BIND] = { 1024, LOCAL | RI_ACCESS_BIND, false },
+    [REGION_LOCAL_READ] = { 600, RI_ACCESS_LOCAL_READ, false },
+};
+
+size_t memory_in_use(void)
+{
+#ifdef ASAN
+    return __sanitizer_get_current_allocated_bytes();
+#else
+    return 0;
+#endif
+}
+
+void memory_mark(const struct region *region, bool usable)
+{
+#ifdef ASAN
+    if (usable)
+        ASAN_UNPOISON_MEMORY_REGION(region->memory, region->length);
+    else
+        ASAN_POISON_MEMORY_REGION(region->memory, region->length);
+#else
+    (void)region, (void)usable;
+#endif
+}
+
+void memory_fill(struct world *w)
+{
+    static uint8_t first[ARENA];
+    uint32_t at = 256;
+
+#ifdef ASAN
+    ASAN_UNPOISON_MEMORY_REGION(arena, sizeof(arena));
+#endif
+    if (!first[0])
+        for (uint32_t i = 0; i < ARENA; i++)
+            first[i] = (uint8_t)(0xA5 ^ i ^ i >> 8);
+    memcpy(arena, first, ARENA);
+    memcpy(shadow, first, ARENA);
+#ifdef ASAN
+    ASAN_POISON_MEMORY_REGION(arena, sizeof(arena));
+#endif
+    for (int i = 0; i < WORLD_REGIONS; i++) {
+        struct region *region = &w->regions[i];
+
+        region->memory = arena + at;
+        region->length = shapes[i].length;
+        region->access = shapes[i].access;
+        region->other = shapes[i].other;
+        region->base = region->access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)region->memory;
+        at += (region->length + GAP + 7) & ~7u;
+        FUZZ_CHECK(at < ARENA);
+    }
+}
+
+/* Where an element lies, NULL where it is nowhere in a region of ours. As much of it as is inside may be used. */
+static const uint8_t *place_of(const struct world *w, const struct ri_sge *sge, uint32_t *length)
+{
+    for (int i = 0; i < WORLD_REGIONS; i++) {
+        const struct region *region = &w->regions[i];
+        uint64_t offset = sge->addr - region->base;
+
+        if (!region->mr || region->keys.lkey != sge->lkey || offset >= region->length)
+            continue;
+        *length = region->length - (uint32_t)offset;
+        if (*length > sge->length)
+            *length = sge->length;
+        return region->memory + offset;
+    }
+    *length = 0;
+    return NULL;
+}
+
+/* How far from `at` on a permit reaches; 0: it does not cover it. */
+static size_t reach(const uint8_t *at, const uint8_t *memory, size_t length)
+{
+    return memory && at >= memory && at < memory + length ? (size_t)(memory + length - at) : 0;
+}
+
+static size_t best(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t reach_of_work(const struct world *w, const struct work_queue *queue, bool sends,
+                            const uint8_t *at)
+{
+    size_t found = 0;
+
+    for (uint32_t i = queue->out; i != queue->in; i++) {
+        const struct work *work = &queue->work[i % WORLD_WORK];
+
+        if (sends && work->opcode != RI_WR_RDMA_READ &&
+            work->opcode != RI_WR_RDMA_READ_INVALIDATE && work->opcode != RI_WR_ATOMIC_FETCH_ADD &&
+            work->opcode != RI_WR_ATOMIC_COMPARE_SWAP)
+            continue;
+        for (uint32_t k = 0; k < work->num_sge; k++) {
+            uint32_t length;
+            const uint8_t *place = place_of(w, &work->sges[k], &length);
+
+            found = best(found, reach(at, place, length));
+        }
+    }
+    return found;
+}
+
+/* Octets from `at` on that may have changed. */
+static size_t permitted(const struct world *w, const uint8_t *at)
+{
+    const struct region *bind = &w->regions[REGION_BIND];
+    bool raw = false;
+    size_t found = 0;
+
+    for (uint32_t i = 0; i < w->permit_count; i++)
+        found = best(found, reach(at, w->permits[i].memory, w->permits[i].length));
+    for (uint32_t i = 0; i < WORLD_QPS; i++) {
+        const struct live_qp *live = &w->qps[i];
+
+        found = best(found, reach_of_work(w, &live->sends, true, at));
+        found = best(found, reach_of_work(w, &live->receives, false, at));
+        raw |= live->wire && live->wire->raw && (w->shape.flags & RI_QP_WRITE_ENABLE);
+    }
+    found = best(found, reach_of_work(w, &w->shared, false, at));
+    for (int i = 0; raw && i < WORLD_REGIONS; i++) {
+        const struct region *region = &w->regions[i];
+
+        if (region->mr && !region->other && (region->access & RI_ACCESS_REMOTE_WRITE))
+            found = best(found, reach(at, region->memory, region->length));
+    }
+    for (uint32_t i = 0; i < WORLD_WINDOWS; i++)
+        if (w->windows[i].writable && bind->mr)
+            found = best(found, reach(at, bind->memory, bind->length));
+    return found;
+}
+
+static void look_at(const struct world *w, const uint8_t *memory, uint32_t length)
+{
+    uint8_t *old = shadow + (memory - arena);
+
+    if (!memcmp(memory, old, length))
+        return;
+    for (uint32_t i = 0; i < length;) {
+        size_t far;
+
+        if (memory[i] == old[i]) {
+            i++;
+            continue;
+        }
+        far = permitted(w, memory + i);
+        FUZZ_CHECK(far != 0); /* nobody may have written there */
+        i += far < length - i ? (uint32_t)far : length - i;
+    }
+    memcpy(old, memory, length);
+}
+
+uint64_t world_memory_digest(const struct world *w)
+{
+    uint64_t digest = 0;
+
+    for (int i = 0; i < WORLD_REGIONS; i++) {
+        const struct region *region = &w->regions[i];
+
+        if (!region->mr || region->other)
+            continue;
+        for (uint32_t k = 0; k < region->length; k += 4)
+            digest = judge_crc((uint32_t)digest, region->memory + k,
+                               region->length - k < 4 ? region->length - k : 4) ^
+                     digest << 7;
+    }
+    return digest;
+}
+
+void world_look(struct world *w)
+{
+    uint32_t end = 0;
+
+    for (int i = 0; i < WORLD_REGIONS; i++) {
+        const struct region *region = &w->regions[i];
+#ifdef ASAN /* what is between them is poisoned */
+        (void)end;
+        if (!region->mr || region->other)
+            continue;
+#else
+        look_at(w, arena + end, (uint32_t)(region->memory - arena) - end);
+        end = (uint32_t)(region->memory - arena) + region->length;
+#endif
+        look_at(w, region->memory, region->length);
+    }
+}
+
+void world_permit(struct world *w, const uint8_t *memory, const uint8_t *from, uint32_t length)
+{
+    if (w->permit_count < WORLD_PERMITS)
+        w->permits[w->permit_count++] = (struct permit){ memory, from, length };
+}
+
+struct ri_sge world_sge(const struct world *w, uint32_t which, uint32_t offset, uint32_t length)
+{
+    const struct region *region = &w->regions[which % WORLD_REGIONS];
+
+    return (struct ri_sge){ region->base + offset, length, region->keys.lkey };
+}
+
+/* ---- STags ---- */
+
+uint32_t world_stag(const struct world *w, uint8_t which, uint8_t variant)
+{
+    uint32_t stag;
+
+    which %= WORLD_REGIONS + WORLD_WINDOWS;
+    stag = which < WORLD_REGIONS ? w->regions[which].keys.rkey
+                                 : w->windows[which - WORLD_REGIONS].stag;
+    if (which < WORLD_REGIONS && !stag) /* no remote right: try the local key */
+        stag = w->regions[which].keys.lkey;
+    switch (variant % 8) {
+    case 1: return stag + 1; /* another key, or another index */
+    case 2: return stag ^ 0x80;
+    case 3: return stag ^ 0x100;
+    case 4: return 0;
+    case 5: return UINT32_MAX;
+    default: return stag;
+    }
+}
+
+uint64_t world_base(const struct world *w, uint8_t which, uint32_t *length)
+{
+    which %= WORLD_REGIONS + WORLD_WINDOWS;
+    which = which < WORLD_REGIONS ? which : REGION_BIND;
+    *length = w->regions[which].length;
+    return w->regions[which].base;
+}
+
+bool world_allows(const struct world *w, uint32_t stag, uint64_t to, uint64_t length,
+                  uint32_t access, uint8_t **memory)
+{
+    *memory = NULL;
+    for (int i = 0; i < WORLD_REGIONS; i++) {
+        const struct region *region = &w->regions[i];
+
+        if (!region->mr || region->keys.lkey != stag)
+            continue;
+        if (region->other || (region->access & access) != access || to < region->base ||
+            to - region->base > region->length || length > region->length - (to - region->base))
+            return false;
+        *memory = region->memory + (to - region->base);
+        return true;
+    }
+    for (uint32_t i = 0; i < WORLD_WINDOWS; i++)
+        if (w->windows[i].mw && stag && w->windows[i].stag >> 8 == stag >> 8)
+            return true; /* windows come and go while requests are under way */
+    return false;
+}
+
+/* ---- work ---- */
+
+static void remember(struct work_queue *queue, uint64_t cookie, uint16_t opcode, bool signaled,
+                     const struct ri_sge *sges, uint32_t count)
+{
+    struct work *work = &queue->work[queue->in++ % WORLD_WORK];
+
+    *work = (struct work){ .cookie = cookie, .opcode = opcode, .signaled = signaled };
+    work->num_sge = count;
+    for (uint32_t i = 0; i < count; i++) {
+        work->sges[i] = sges[i];
+        work->length += sges[i].length;
+    }
+}
+
+static bool room(const struct work_queue *queue, uint32_t count)
+{
+    return queue->in - queue->out < WORLD_WORK && count <= 4;
+}
+
+bool world_post(struct world *w, uint32_t which, struct ri_send_wr *wr)
+{
+    struct live_qp *live = &w->qps[which];
+    struct ri_send_wr *bad = NULL;
+    enum ri_status status;
+
+    if (!live->qp || !room(&live->sends, wr->num_sge))
+        return false;
+    wr->cookie = ++w->next_cookie;
+    status = world_user()->post_send(live->qp, wr, &bad);
+    FUZZ_CHECK(bad == (status == RI_OK ? NULL : wr));
+    if (status == RI_OK)
+        remember(&live->sends, wr->cookie, wr->opcode, wr->flags & RI_WR_SIGNALED, wr->sg_list,
+                 wr->num_sge);
+    world_run(w);
+    return status == RI_OK;
+}
+
+void world_post_receive(struct world *w, uint32_t which, const struct ri_sge *sges, uint32_t count,
+                        uint32_t flags)
+{
+    struct live_qp *live = &w->qps[which];
+    struct work_queue *queue = w->srq ? &w->shared : &live->receives;
+    struct ri_recv_wr *bad = NULL, wr = {
+        .cookie = ++w->next_cookie, .sg_list = sges, .num_sge = count, .flags = flags
+    };
+    enum ri_status status;
+
+    if ((!live->qp && !w->srq) || !room(queue, count))
+        return;
+    if (w->srq)
+        status = world_user()->post_srq_recv(w->srq, &wr, &bad);
+    else
+        status = world_user()->post_recv(live->qp, &wr, &bad);
+    FUZZ_CHECK(bad == (status == RI_OK ? NULL : &wr));
+    if (status == RI_OK)
+        remember(queue, wr.cookie, UINT16_MAX, true, sges, count);
+    world_run(w);
+}
+
+/* ---- completions ---- */
+
+static const int wc_opcodes[] = {
+    [RI_WR_SEND] = RI_WC_SEND,
+    [RI_WR_SEND_INVALIDATE] = RI_WC_SEND,
+    [RI_WR_RDMA_WRITE] = RI_WC_RDMA_WRITE,
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = RI_WC_RDMA_WRITE,
+    [RI_WR_RDMA_READ] = RI_WC_RDMA_READ,
+    [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
+    [RI_WR_ATOMIC_FETCH_ADD] = RI_WC_FETCH_ADD,
+    [RI_WR_ATOMIC_COMPARE_SWAP] = RI_WC_COMPARE_SWAP,
+    [RI_WR_SEND_IMMEDIATE] = RI_WC_SEND,
+    [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
+    [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
+    [RI_WR_FAST_REGISTER] = RI_WC_FAST_REGISTER,
+};
+
+static void judge_status(struct work_queue *queue, const struct ri_wc *wc)
+{
+    if (wc->status == RI_WC_SUCCESS || wc->status == RI_WC_FLUSHED)
+        return;
+    FUZZ_CHECK(!queue->failed); /* one error of its own for each queue and connection */
+    queue->failed = true;
+}
+
+static void judge_send(struct live_qp *live, const struct ri_wc *wc)
+{
+    struct work_queue *queue = &live->sends;
+    const struct work *work = NULL;
+
+    for (; queue->out != queue->in; queue->out++) {
+        work = &queue->work[queue->out % WORLD_WORK];
+        if (work->cookie == wc->cookie)
+            break;
+        FUZZ_CHECK(!work->signaled); /* passed over: a success that nobody asked about */
+    }
+    FUZZ_CHECK(queue->out != queue->in);
+    queue->out++;
+    FUZZ_CHECK(work->signaled || wc->status != RI_WC_SUCCESS);
+    FUZZ_CHECK(wc->opcode == wc_opcodes[work->opcode]);
+    if (wc->status != RI_WC_SUCCESS)
+        FUZZ_CHECK(!wc->byte_len);
+    else if (wc->opcode == RI_WC_SEND || wc->opcode == RI_WC_RDMA_WRITE ||
+             wc->opcode == RI_WC_RDMA_READ)
+        FUZZ_CHECK(wc->byte_len == work->length || work->opcode == RI_WR_SEND_IMMEDIATE ||
+                   work->opcode == RI_WR_RDMA_WRITE_IMMEDIATE);
+    judge_status(queue, wc);
+}
+
+/* Of an SRQ they come in any order: the found one changes places with the first. */
+static void judge_receive(struct world *w, struct live_qp *live, const struct ri_wc *wc)
+{
+    struct work_queue *queue = w->srq ? &w->shared : &live->receives;
+    struct work *first = &queue->work[queue->out % WORLD_WORK], found;
+    uint32_t at = queue->out;
+
+    while (w->srq && at != queue->in && queue->work[at % WORLD_WORK].cookie != wc->cookie)
+        at++;
+    FUZZ_CHECK(at != queue->in && queue->work[at % WORLD_WORK].cookie == wc->cookie);
+    found = queue->work[at % WORLD_WORK];
+    queue->work[at % WORLD_WORK] = *first;
+    queue->out++;
+    FUZZ_CHECK(wc->opcode == RI_WC_RECV || wc->opcode == RI_WC_RECV_IMMEDIATE);
+    FUZZ_CHECK(wc->byte_len <= found.length || (wc->flags & RI_WC_WITH_IMMEDIATE));
+    FUZZ_CHECK(wc->status == RI_WC_SUCCESS || !wc->byte_len);
+    if (!w->srq)
+        FUZZ_CHECK(!live->receives.failed || wc->status == RI_WC_FLUSHED);
+    judge_status(&live->receives, wc);
+    w->digest = (w->digest ^ wc->cookie ^ (uint64_t)wc->byte_len << 20 ^
+                 (uint64_t)wc->status << 52 ^ (uint64_t)wc->flags << 58) *
+                0x100000001B3u;
+}
+
+void world_poll(struct world *w, uint32_t count)
+{
+    struct ri_cq *cqs[2] = { w->send_cq, w->recv_cq };
+    struct ri_wc wc[4];
+    uint32_t got;
+
+    world_look(w); /* while what was posted is still known */
+    for (int i = 0; i < 2; i++) {
+        uint32_t left = count;
+
+        while (left && (got = world_user()->poll(cqs[i], left < 4 ? left : 4, wc))) {
+            FUZZ_CHECK(got <= 4 && got <= left);
+            left -= got;
+            for (uint32_t k = 0; k < got; k++) {
+                struct live_qp *live = wc[k].context;
+
+                FUZZ_CHECK(live >= w->qps && live < w->qps + WORLD_QPS && live->qp);
+                if (wc[k].opcode >= RI_WC_RECV)
+                    judge_receive(w, live, &wc[k]);
+                else
+                    judge_send(live, &wc[k]);
+            }
+        }
+    }
+}
+
+void work_forget(struct world *w, uint32_t which)
+{
+    struct live_qp *live = &w->qps[which];
+
+    world_look(w);
+    live->sends.out = live->sends.in;
+    live->receives.out = live->receives.in;
+}
+
+void work_all_done(struct world *w, uint32_t which)
+{
+    const struct live_qp *live = &w->qps[which];
+
+    for (uint32_t i = live->sends.out; i != live->sends.in; i++)
+        FUZZ_CHECK(!live->sends.work[i % WORLD_WORK].signaled);
+    FUZZ_CHECK(live->receives.out == live->receives.in);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the tests of one kind of message share: a rig, QP a as the responder of a hand-written peer, the peer's next FPDU taken
+ * apart, and the Terminate that it must be.
+ */
+#ifndef ITAL_TESTS_SOLO_H
+#define ITAL_TESTS_SOLO_H
+
+#include "rig.h"
+
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/terminate.h"
+
+#define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
+#define ATOMIC       (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)
+
+struct frame {
+    uint8_t ulpdu[70000];
+    uint32_t length;
+    struct rdmap_segment segment;
+};
+
+extern struct rig rig;
+extern struct raw raw;
+extern struct frame frame; /* the last that next_frame() took */
+extern const struct ri_llp_handover plain;
+static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+
+TCase *new_case(Suite *suite, const char *name); /* with a rig of its own for each test */
+/* Side a is a responder that may speak. */
+void open_raw(const struct shape *shape, const struct ri_llp_handover *handover);
+/* The same, with so little room in its socket that a large answer stays under way. */
+void open_raw_narrow(const struct shape *shape, const struct ri_llp_handover *handover);
+/* False: the stream has ended. */
+bool next_frame(void);
+/* The next FPDU is this Terminate, octet by octet, about this segment (NULL: none); then FIN. */
+void expect_terminate(uint16_t value, const uint8_t *ulpdu, uint32_t length);
+
+/* Atomics of a side, signalled; words of 8 octets in a region, in host order. */
+enum ri_status post_atomic(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
+                           const struct ri_sge *sges, uint32_t count, uint64_t remote,
+                           uint32_t rkey, uint64_t value, uint64_t compare);
+void fetch_add(struct side *side, uint64_t cookie, struct ri_sge sink, const struct region *target,
+               uint64_t offset, uint64_t add);
+void compare_swap(struct side *side, uint64_t cookie, struct ri_sge sink,
+                  const struct region *target, uint64_t offset, uint64_t compare, uint64_t swap);
+uint64_t word(const struct region *region, uint32_t index);
+void set_word(struct region *region, uint32_t index, uint64_t value);
+/* The next FPDU is a well formed Atomic Request. */
+struct rdmap_atomic_req expect_request(uint32_t msn);
+
+#endif

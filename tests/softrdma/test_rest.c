@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hostile and slow peers: incomplete FPDUs, their bounds in memory and time, floods; and the silence of a peer that is
+ * spoken to twice. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/softrdma.h"
+
+#define PEERS 8
+
+static struct rig rig;
+static struct side *const a = &rig.side[0];
+static struct raw raws[PEERS];
+
+static struct rnic *rnic(void)
+{
+    return container_of(rig.fake.rnic, struct rnic, base);
+}
+
+static uint64_t rests(void)
+{
+    return atomic_load(&rnic()->rest_octets);
+}
+
+/* A Write of `length` octets into the region as one FPDU; returns its octets. */
+static uint32_t write_fpdu(uint8_t *out, const struct region *region, uint32_t length)
+{
+    uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN + length;
+
+    mpa_put_len(out, DDP_TAGGED_LEN + length);
+    ddp_put_tagged(out + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_WRITE), region->keys.rkey,
+                   (uintptr_t)region->octets);
+    memset(out + MPA_HDR_LEN + DDP_TAGGED_LEN, 0x5A, length);
+    return head + mpa_put_trailer(out + head, DDP_TAGGED_LEN + length, crc32c(0, out, head), true);
+}
+
+static void teardown(void)
+{
+    rig_close(&rig);
+}
+
+static void passes(int count)
+{
+    while (count--) {
+        fake_host_run(&rig.fake, NULL);
+        fake_host_sleep(&rig.fake, 1, 0);
+    }
+}
+
+/* Octet by octet a large FPDU is moved once, kept at the size of what has come, and placed when it is whole. */
+START_TEST(C047_C048_fpdu_in_small_parts)
+{
+    const uint32_t length = 65521;
+    uint8_t *fpdu = malloc(MPA_FPDU_MAX);
+    struct region target;
+    uint32_t size, at;
+    struct raw raw;
+
+    rig_open(&rig, NULL);
+    side_open(&rig, a, NULL);
+    target = region_new(a, length, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    size = write_fpdu(fpdu, &target, length);
+    for (at = 0; at < size; at += 997) {
+        raw_octets(&raw, fpdu + at, size - at < 997 ? size - at : 997);
+        passes(1);
+        ck_assert_uint_le(rests(), 2 * (at + 997) > 1024 ? 2 * (at + 997) : 1024);
+        ck_assert_uint_le(rests(), size);
+    }
+    ck_assert(fake_host_until(&rig.fake, target.octets[length - 1] == 0x5A, RIG_TIMEOUT));
+    for (at = 0; at < length; at++)
+        ck_assert_uint_eq(target.octets[at], 0x5A);
+    ck_assert(fake_host_until(&rig.fake, rests() <= REST_KEPT, RIG_TIMEOUT));
+    /* and what follows is read as ever */
+    memset(target.octets, 0, 100);
+    size = write_fpdu(fpdu, &target, 100);
+    raw_octets(&raw, fpdu, size);
+    ck_assert(fake_host_until(&rig.fake, target.octets[99] == 0x5A, RIG_TIMEOUT));
+    raw_close(&raw);
+    region_free(a, &target);
+    free(fpdu);
+}
+END_TEST
+
+/* The sum is bounded: of peers that leave FPDUs incomplete the one that began first goes, the others go on. */
+START_TEST(C155_sum_of_rests_is_bounded)
+{
+    static const char *const options[] = { "rest_limit", "131072", NULL };
+    uint8_t *fpdu = malloc(MPA_FPDU_MAX);
+    struct side quiet[PEERS];
+    struct region region;
+    unsigned ended = 0;
+    uint32_t size;
+
+    rig_open(&rig, options);
+    side_open(&rig, a, NULL);
+    region = region_new(a, 1000, RIG_ALL);
+    raw_open(&raws[0], &rig, a, false, NULL);
+    size = write_fpdu(fpdu, &region, 1000);
+    mpa_put_len(
+        fpdu,
+        60000); /* 40000 octets of it come, in two parts, so that they are kept as they come */
+    for (int i = 1; i < PEERS; i++) {
+        uint8_t *junk = calloc(1, 40000);
+
+        memcpy(junk, fpdu, size);
+        side_open(&rig, &quiet[i], NULL);
+        raw_open(&raws[i], &rig, &quiet[i], false, NULL);
+        raw_octets(&raws[i], junk, 20000);
+        passes(3);
+        raw_octets(&raws[i], junk + 20000, 20000);
+        passes(3);
+        ck_assert_uint_le(rests(), 131072 + MPA_FPDU_MAX);
+        free(junk);
+        /* meanwhile somebody with whole FPDUs has no harm */
+        region.octets[999] = 0;
+        size = write_fpdu(fpdu, &region, 1000);
+        raw_octets(&raws[0], fpdu, size);
+        ck_assert(fake_host_until(&rig.fake, region.octets[999] == 0x5A, RIG_TIMEOUT));
+        mpa_put_len(fpdu, 60000);
+    }
+    for (int i = 1; i < PEERS; i++) {
+        unsigned gone = atomic_load(&quiet[i].events.count);
+
+        if (gone)
+            ck_assert_int_eq(quiet[i].events.type[0], RI_EVENT_LLP_LOST);
+        ck_assert(!gone || ended == (unsigned)i - 1); /* the oldest ones */
+        ended += gone;
+    }
+    ck_assert_uint_ge(ended, 3);
+    ck_assert_uint_lt(ended, PEERS - 1);
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    for (int i = 0; i < PEERS; i++)
+        raw_close(&raws[i]);
+    region_free(a, &region);
+    for (int i = 1; i < PEERS; i++)
+        side_close(&quiet[i]);
+    free(fpdu);
+}
+END_TEST
+
+START_TEST(C155_stall_inside_an_fpdu)
+{
+    static const char *const options[] = { "stall_timeout", "3600000", NULL };
+    uint8_t fpdu[200];
+    struct region region;
+    struct raw raw;
+    uint32_t size;
+
+    rig_open(&rig, options);
+    side_open(&rig, a, NULL);
+    region = region_new(a, 100, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    size = write_fpdu(fpdu, &region, 100);
+    raw_octets(&raw, fpdu, size);
+    raw_octets(&raw, fpdu, size - 1);
+    ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 1, RIG_TIMEOUT));
+    if (_i == 0) { /* in time: the timer finds nothing to do */
+        raw_octets(&raw, fpdu + size - 1, 1);
+        passes(5);
+        fake_host_expire_timers(&rig.fake);
+        passes(5);
+        ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+        ck_assert_uint_eq(rig.fake.timer_count, 0);
+    } else { /* not in time: the timer is set again until the FPDU itself is that old */
+        fake_host_expire_timers(&rig.fake);
+        passes(5);
+        ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+        ck_assert_uint_eq(rig.fake.timer_count, 1);
+        rnic()->options.stall_timeout_ns = 1;
+        fake_host_expire_timers(&rig.fake);
+        side_expect_event(a, RI_EVENT_LLP_LOST, 0);
+        raw_wait_end(&raw);
+        ck_assert(raw.reset);
+        ck_assert_uint_eq(rests(), 0);
+    }
+    raw_close(&raw);
+    region_free(a, &region);
+}
+END_TEST
+
+/* A flood of the smallest FPDUs takes a bounded part of a pass. */
+START_TEST(C155_flood_of_zero_lengths)
+{
+    const uint32_t count = 40000;
+    uint8_t *flood = malloc(20 * count);
+    struct region none;
+    uint64_t end = tc_deadline(RIG_TIMEOUT);
+    uint32_t pieces, most = 0, all = 0;
+    size_t sent = 0;
+    struct raw raw;
+
+    rig_open(&rig, NULL);
+    side_open(&rig, a, NULL);
+    none = region_new(a, 16, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert_uint_eq(write_fpdu(flood + 20 * i, &none, 0), 20);
+    /* a stream that has been flooding for a while */
+    for (uint32_t pass = 0; all < count && !tc_expired(end); pass++) {
+        while (sent < 20 * (size_t)count && sent < 20 * (size_t)all + 400000) {
+            size_t part = 20 * (size_t)count - sent < 20000 ? 20 * (size_t)count - sent : 20000;
+
+            raw_octets(&raw, flood + sent, part);
+            sent += part;
+        }
+        pieces = fake_host_run(&rig.fake, NULL);
+        all += pieces;
+        most = pass > 20 && pieces > most ? pieces : most;
+        fake_host_sleep(&rig.fake, 1, 0);
+    }
+    ck_assert_uint_eq(all, count);
+    ck_assert_uint_gt(most, 0);
+    ck_assert_uint_le(most, 2 * GULP_LEAST / 20 + 1);
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    raw_close(&raw);
+    region_free(a, &none);
+    free(flood);
+}
+END_TEST
+
+/* ---- spoken to twice ---- */
+
+static const char *const repeating[] = { "rtr_repeat", "1", NULL };
+
+static void expect_write(struct raw *raw)
+{
+    uint8_t ulpdu[100];
+    struct ddp_hdr header;
+
+    ck_assert_uint_eq(raw_next(raw, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN);
+    ck_assert_int_eq(ddp_get(ulpdu, DDP_TAGGED_LEN, &header), DDP_OK);
+    ck_assert(header.tagged && (ulpdu[1] & 0x0F) == RDMAP_WRITE);
+}
+
+/* Once more after the silence, and then no more. */
+START_TEST(S014_write_repeated_once_in_silence)
+{
+    struct ri_llp_handover handover = {
+        .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_send = (uint8_t)_i
+    };
+    struct raw raw;
+
+    rig_open(&rig, repeating);
+    side_open(&rig, a, NULL);
+    raw_open(&raw, &rig, a, true, &handover);
+    expect_write(&raw);
+    expect_write(&raw);
+    ck_assert_uint_eq(rig.fake.timer_count, 0);
+    ck_assert(raw_silent(&raw));
+    raw_close(&raw);
+}
+END_TEST
+
+START_TEST(S014_nothing_is_repeated_to_who_was_heard)
+{
+    static const char *const slow[] = { "rtr_repeat", "3600000", NULL };
+    struct region region;
+    uint8_t fpdu[200];
+    struct raw raw;
+
+    rig_open(&rig, slow);
+    side_open(&rig, a, NULL);
+    region = region_new(a, 100, RIG_ALL);
+    raw_open(&raw, &rig, a, true, NULL);
+    expect_write(&raw);
+    raw_octets(&raw, fpdu, write_fpdu(fpdu, &region, 100));
+    ck_assert(fake_host_until(&rig.fake, region.octets[99] == 0x5A, RIG_TIMEOUT));
+    fake_host_expire_timers(&rig.fake);
+    ck_assert(raw_silent(&raw));
+    raw_close(&raw);
+    region_free(a, &region);
+}
+END_TEST
+
+START_TEST(S014_other_messages_are_never_repeated)
+{
+    struct ri_llp_handover handover = {
+        .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_send = RI_RTR_READ
+    };
+    uint8_t ulpdu[100];
+    struct raw raw;
+
+    rig_open(&rig, repeating);
+    side_open(&rig, a, NULL);
+    raw_open(&raw, &rig, a, true, &handover);
+    ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
+    ck_assert_uint_eq(rig.fake.timer_count, 0);
+    ck_assert(raw_silent(&raw));
+    raw_close(&raw);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("hostile and slow peers");
+    TCase *t = tcase_create("rests"), *r = tcase_create("repeat");
+
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, NULL, teardown);
+    tcase_add_test(t, C047_C048_fpdu_in_small_parts);
+    tcase_add_test(t, C155_sum_of_rests_is_bounded);
+    tcase_add_loop_test(t, C155_stall_inside_an_fpdu, 0, 2);
+    tcase_add_test(t, C155_flood_of_zero_lengths);
+    suite_add_tcase(s, t);
+    tcase_add_checked_fixture(r, NULL, teardown);
+    tcase_add_loop_test(r, S014_write_repeated_once_in_silence, RI_RTR_NONE, RI_RTR_NONE + 1);
+    tcase_add_loop_test(r, S014_write_repeated_once_in_silence, RI_RTR_WRITE, RI_RTR_WRITE + 1);
+    tcase_add_test(r, S014_nothing_is_repeated_to_who_was_heard);
+    tcase_add_test(r, S014_other_messages_are_never_repeated);
+    suite_add_tcase(s, r);
+    return tc_main(s);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A peer in Full Operation that speaks octets: it makes and takes FPDUs by arithmetic of its own (CRC, markers, headers),
+ * not by the provider's codecs, and judges everything that the QP sends by the rules that hold for every FPDU. One QP on
+ * a rig, one connection at a time; regions as the environment of the segment vectors has them. All helpers end the
+ * test when something fails.
+ */
+#ifndef ITAL_TESTS_WIRE_PEER_H
+#define ITAL_TESTS_WIRE_PEER_H
+
+#include "tests/softrdma/rig.h"
+
+#define ULPDU_MAX    65535u
+#define FPDU_ROOM    66800u /* the largest FPDU with PAD, CRC and markers */
+#define TAGGED_LEN   14u
+#define UNTAGGED_LEN 18u
+#define READ_LEN     28u
+#define RECEIVES     4u   /* posted by wire_open, cookies 1.. */
+#define RECEIVE_LEN  256u /* each */
+#define REGION_LEN   4096u
+#define PATTERN      0xa5u /* what every octet of the regions holds */
+
+/* First two octets of a ULPDU: L, T, version 1 and the opcode. */
+enum {
+    C_TAGGED = 0x80,
+    C_LAST = 0x40,
+    C_DV = 0x01,
+    C_RV = 0x40,
+    OP_WRITE = 0,
+    OP_READ = 1,
+    OP_RESPONSE = 2,
+    OP_SEND = 3,
+    OP_SEND_INV = 4,
+    OP_SEND_SE = 5,
+    OP_SEND_SE_INV = 6,
+    OP_TERMINATE = 7,
+};
+
+struct peer {
+    int fd;
+    bool crc;
+    bool markers_in;     /* the QP asked for markers: our FPDUs have them */
+    bool markers_out;    /* we asked: the QP's FPDUs have them */
+    uint32_t sent, seen; /* stream positions: octets sent, octets taken */
+    uint32_t emss;       /* of the QP's socket when the connection began */
+    int qp_fd;           /* the QP's own: to look at, no more */
+    /* damage in what peer_frame makes */
+    uint8_t pad;                          /* every PAD octet; 0 is right */
+    uint16_t marker_reserved, marker_xor; /* RESERVED, and changes of FPDUPTR; 0 is right */
+    int marker_only;                      /* number of the damaged marker in the FPDU; -1: each */
+    uint32_t crc_xor;
+    /* received, not taken */
+    uint8_t *octets;
+    size_t first, used, room; /* `used` octets from `first` on */
+    bool ended, reset;
+};
+
+/* An FPDU of the QP, taken to pieces. */
+struct seen {
+    uint8_t ulpdu[ULPDU_MAX];
+    uint32_t length, markers, octets; /* octets: in the stream, markers included */
+    uint32_t position;                /* in the stream, of its first octet */
+    bool tagged, last;
+    uint8_t op;
+    uint32_t stag; /* or octets 2-5 of an untagged header */
+    uint64_t to;
+    uint32_t qn, msn, mo;
+    const uint8_t *payload;
+    uint32_t payload_length;
+};
+
+/* The environment: regions of 4096 octets filled with PATTERN. */
+enum env {
+    ENV_W,    /* local and remote write */
+    ENV_R,    /* local and remote read */
+    ENV_A,    /* everything, windows and atomics too */
+    ENV_OPD,  /* everything, in another PD */
+    ENV_LOC,  /* local rights only */
+    ENV_ZERO, /* everything, addressed from 0 */
+    ENV_RECV, /* where the receives point to */
+    ENV_COUNT
+};
+
+struct world {
+    struct rig rig;
+    struct side *side, *other; /* the QP under test; a QP of another PD, not connected */
+    struct side third;         /* a QP of the same PD; see wire_window */
+    int third_fd;              /* its peer's end */
+    struct ri_mw *windows[8];
+    uint32_t window_count;
+    struct peer peer;
+    struct region env[ENV_COUNT];
+    uint64_t base[ENV_COUNT];
+    struct seen seen; /* by wire_next */
+};
+extern struct world world;
+
+enum role { PASSIVE, ACTIVE };
+
+/* Of wire_open; zero fields take defaults: passive, CRC, no markers, IRD and ORD 8, all of the receives. */
+struct connection {
+    enum role role;
+    bool no_crc, markers_in, markers_out;
+    uint32_t ird, ord, maxseg;
+    bool no_receives, fresh; /* fresh: the peer has not spoken yet */
+    uint8_t rtr;             /* enum ri_rtr of an active QP */
+    bool no_write, no_read, no_atomic, no_invalidate, no_ird;
+    uint8_t revision; /* of MPA; 2 */
+};
+
+void wire_setup(void); /* rig and environment */
+void wire_setup_options(const char *const *options);
+void wire_teardown(void);
+/* The QP is connected and may send; the receives are posted. A second call begins anew with another connection. */
+void wire_open(const struct connection *connection);
+/* Ends the connection under way with RST and resets the QP. */
+void wire_end(void);
+
+/* ---- ULPDUs: written to out, their length is returned ---- */
+
+uint32_t put_untagged(uint8_t *out, uint8_t ddp, uint8_t rdmap, uint32_t inv, uint32_t qn,
+                      uint32_t msn, uint32_t mo, const void *payload, uint32_t length);
+uint32_t put_tagged(uint8_t *out, uint8_t ddp, uint8_t rdmap, uint32_t stag, uint64_t to,
+                    const void *payload, uint32_t length);
+/* The usual ones. */
+uint32_t put_send(uint8_t *out, bool last, uint32_t msn, uint32_t mo, const void *payload,
+                  uint32_t length);
+uint32_t put_write(uint8_t *out, bool last, uint32_t stag, uint64_t to, const void *payload,
+                   uint32_t length);
+uint32_t put_response(uint8_t *out, bool last, uint32_t stag, uint64_t to, const void *payload,
+                      uint32_t length);
+uint32_t put_read(uint8_t *out, uint32_t msn, uint32_t sink_stag, uint64_t sink_to, uint32_t size,
+                  uint32_t source_stag, uint64_t source_to);
+void put16(uint8_t *out, uint32_t value);
+void put32(uint8_t *out, uint32_t value);
+void put64(uint8_t *out, uint64_t value);
+uint16_t get16(const uint8_t *in);
+uint32_t get32(const uint8_t *in);
+uint64_t get64(const uint8_t *in);
+uint32_t peer_crc(uint32_t crc, const void *octets, size_t length); /* bit by bit; 0 to begin */
+
+/* ---- sending ---- */
+
+/* The next FPDU of the stream: made and counted, not sent. Its octets. */
+size_t peer_frame(uint8_t *out, const void *ulpdu, uint32_t length);
+void peer_octets(const void *octets,
+                 size_t length); /* as they are; lets the QP run when the socket is full */
+void peer_single(const void *octets, size_t length); /* one by one, the QP running in between */
+void peer_ulpdu(const void *ulpdu, uint32_t length); /* as one FPDU */
+void peer_fin(void);
+void peer_rst(void); /* and our end is gone */
+void wire_pass(int count);
+
+/* ---- receiving ---- */
+
+/* The next FPDU into world.seen; false: FIN or RST, and nothing of an FPDU before it. */
+bool wire_next(void);
+bool wire_silent(void); /* nothing comes, and the stream goes on */
+bool wire_alive(void);  /* silent, no event, RTS */
+/* The next FPDU is of this kind. */
+void wire_expect(bool last, uint8_t op, uint32_t payload_length);
+/* Terminate for `cause` (NULL: none), octet for octet; behind it FIN, and nothing else. Read Responses before it are passed over. */
+void wire_terminate(uint16_t value, const void *cause, uint32_t length);
+/* The FIN alone. */
+void wire_fin(void);
+
+/* ---- what a refusal is ---- */
+
+/*
+ * Send the ULPDU, and in the same write a correct Write and a correct Send: the QP answers with this Terminate, tells this
+ * event, and takes nothing of all that. Completions are left to the caller; before them nothing may come.
+ */
+void wire_refused(const void *ulpdu, uint32_t length, uint16_t value, enum ri_event_type event);
+/* The same for octets that are no correct FPDU; cause may be NULL. */
+void wire_refused_octets(const void *octets, size_t length, uint16_t value,
+                         enum ri_event_type event, const void *cause, uint32_t cause_length);
+/* Both queues complete flushed: receives first..RECEIVES; then nothing more comes. */
+void wire_flushed(uint64_t first);
+/* A Write, a Send that is delivered (the next in order) and a Read that is answered: the connection is well. */
+void wire_goes_on(uint32_t send_msn, uint32_t read_msn, uint64_t receive);
+
+/* ---- memory ---- */
+
+bool env_is(enum env env, uint64_t offset, const void *octets, uint64_t length);
+bool env_untouched(void); /* all regions hold PATTERN */
+void env_restore(void);
+uint32_t env_stag(enum env env);
+/* The STag of a narrow window over all of ENV_A with these rights: of the QP under test, or of another one of its PD. */
+uint32_t wire_window(bool own, uint32_t access);
+/* A request of the QP under test makes an STag invalid. */
+void wire_invalidate(uint32_t stag);
+
+#endif

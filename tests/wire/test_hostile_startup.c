@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hostile peers at start-up: connections opened and abandoned by the thousand, held half way, fed by single octets. Memory
+ * and descriptors stay bounded, and a connection that behaves is made in time beside them. TC_LONG multiplies the counts.
+ */
+#include "scene.h"
+
+#include <malloc.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct scene scene;
+#define PORT scene.node.qualifier.conn_qual.port
+
+/* What a connection that behaves may take, beside whatever the others do. Below the 5 s after which theirs would end. */
+#define IN_TIME_MS 4000u
+
+#define HELD 300 /* more than twice what a listener keeps */
+
+static struct octets sample(void)
+{
+    return enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, "a connection that behaves");
+}
+
+/* The server looks at what is asked, and refuses who does not behave; many have gone again. */
+static void serve(void)
+{
+    it_event_t event;
+
+    while (it_evd_dequeue(scene.node.asked, &event) == IT_SUCCESS)
+        it_reject(event.conn_req.cn_est_id, NULL, 0);
+}
+
+/* Request, Reply, first FPDU, a message; then it goes. */
+static void behave(void)
+{
+    uint64_t deadline = tc_deadline(IN_TIME_MS);
+    it_event_t event;
+
+    scene.fd = dial(PORT);
+    say(scene.fd, sample());
+    for (;;) { /* requests that others have withdrawn meanwhile may be in front */
+        event = expect(scene.node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+        if (!memcmp(event.conn_req.private_data, "a connection that behaves", 25))
+            break;
+        it_reject(event.conn_req.cn_est_id, NULL, 0);
+    }
+    scene.asked = event;
+    accept_it(&scene, "");
+    hear(scene.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
+    say(scene.fd, join(write0_fpdu(), send_fpdu(1, "message")));
+    expect_established(&scene);
+    expect_received(&scene, 1, "message");
+    ck_assert_msg(!tc_expired(deadline), "a connection that behaves took longer than %u ms",
+                  IN_TIME_MS);
+    scene_next(&scene);
+}
+
+/* Heap in use. Zero where a sanitizer has a heap of its own. */
+static size_t heap(void)
+{
+    return mallinfo2().uordblks;
+}
+
+/* Back to what it was, but for what a few caches keep. */
+static void expect_back(size_t heap_before, int fds_before)
+{
+    ck_assert_msg(tc_until(tc_fd_count() <= fds_before + 1, 10000), "%d descriptors, %d before",
+                  tc_fd_count(), fds_before);
+    ck_assert_msg(tc_until(heap() <= heap_before + 65536, 10000), "%zu octets of heap, %zu before",
+                  heap(), heap_before);
+}
+
+/* ---- opened and abandoned ---- */
+
+static void abandon(struct tc_rng *rng)
+{
+    struct octets request = sample();
+    int fd = dial(PORT);
+
+    memcpy(request.at + 24, "one that does not behaves", 25);
+    switch (tc_below(rng, 5)) {
+    case 0: break;
+    case 1: say(fd, part(request, 0, tc_below(rng, request.length))); break;
+    case 2: say(fd, request); break;
+    case 3: say(fd, join(request, write0_fpdu())); break;
+    default:
+        request.at[tc_below(rng, request.length)] ^= (uint8_t)(1 + tc_below(rng, 255));
+        say(fd, request);
+    }
+    if (tc_below(rng, 2))
+        reset(&fd);
+    else
+        hang_up(&fd);
+}
+
+START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
+{
+    struct tc_rng rng = tc_rng(1);
+    unsigned long count = tc_count(4000);
+    size_t heap_before = 0;
+    int fds_before = 0;
+
+    scene_passive(&scene, "");
+    for (unsigned long i = 0; i < count; i++) {
+        abandon(&rng);
+        serve();
+        if (i % 100 == 99)
+            behave();
+        if (i == 199) { /* what is made once is made */
+            fds_before = tc_fd_count();
+            heap_before = heap();
+        }
+    }
+    behave();
+    expect_back(heap_before, fds_before);
+    scene_close(&scene);
+}
+END_TEST
+
+/* Complete requests that nobody looks at, gone before anybody could. */
+START_TEST(C019_withdrawn_requests_do_not_pile_up)
+{
+    unsigned long count = tc_count(1000);
+    struct octets request = sample();
+    size_t heap_before;
+    int fds_before, shown = 0;
+    it_event_t event;
+
+    scene_passive(&scene, "");
+    behave();
+    fds_before = tc_fd_count();
+    heap_before = heap();
+    memcpy(request.at + 24, "one that does not behaves", 25);
+    for (unsigned long i = 0; i < count; i++) {
+        int fd = dial(PORT);
+
+        say(fd, request);
+        until_read(fd);
+        hang_up(&fd);
+    }
+    expect_back(heap_before, fds_before);
+    while (it_evd_dequeue(scene.node.asked, &event) == IT_SUCCESS) {
+        is(IT_ERR_INVALID_CN_EST_ID, it_reject(event.conn_req.cn_est_id, NULL, 0));
+        shown++;
+    }
+    ck_assert_int_le(shown, 16 + 1); /* the EVD's size */
+    behave();
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- held ---- */
+
+/* 0: silent, 1: half a Request, 2: all but its last octet. They stay; others come and go. */
+START_TEST(X014_held_half_way)
+{
+    static const size_t lengths[] = { 0, 10, 48 };
+    struct octets request = sample();
+    int fds[HELD], fds_before, alive = 0;
+
+    scene_passive(&scene, "");
+    behave();
+    fds_before = tc_fd_count();
+    for (int i = 0; i < HELD; i++) {
+        fds[i] = dial(PORT);
+        say(fds[i], part(request, 0, lengths[_i]));
+        if (i % 25 == 24)
+            behave();
+    }
+    for (int i = 0; i < HELD; i++)
+        alive += !ended(fds[i]);
+    ck_assert_int_le(alive, 129); /* option backlog, and the one on its way */
+    behave();
+    for (int i = 0; i < HELD; i++)
+        close(fds[i]);
+    expect_back(SIZE_MAX / 2, fds_before);
+    behave();
+    scene_close(&scene);
+}
+END_TEST
+
+/* An octet now and then on each of many. None gets through, all are gone when the time is over. */
+START_TEST(X015_slow_octets)
+{
+    enum { SLOW = 60 };
+    struct octets request = sample();
+    size_t fed = 0;
+    int fds[SLOW], left = SLOW;
+
+    scene_passive(&scene, "request_timeout = 400ms\n");
+    for (int i = 0; i < SLOW; i++)
+        fds[i] = dial(PORT);
+    while (left) {
+        ck_assert_uint_lt(fed, request.length); /* else one of them would be through */
+        left = 0;
+        for (int i = 0; i < SLOW; i++) {
+            if (fds[i] < 0)
+                continue;
+            if (ended(fds[i])) {
+                hang_up(&fds[i]);
+                continue;
+            }
+            say(fds[i], part(request, fed, 1));
+            left++;
+        }
+        fed++;
+        if (fed % 5 == 0)
+            behave();
+        poll(NULL, 0, 20); /* the attackers' pace */
+    }
+    behave();
+    scene_close(&scene);
+}
+END_TEST
+
+/* Accepted in good faith, then silent: the place of each is given back in time. */
+START_TEST(C044_X014_first_fpdu_withheld)
+{
+    enum { SILENT = 12 };
+    it_ep_handle_t eps[SILENT];
+    int fds[SILENT];
+
+    scene_passive(&scene, "request_timeout = 300ms\n");
+    for (int i = 0; i < SILENT; i++) {
+        ask(&scene, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
+        accept_it(&scene, "");
+        hear(scene.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
+        fds[i] = scene.fd;
+        eps[i] = scene.node.ep;
+        scene.fd = -1;
+        scene.node.ep = NULL;
+    }
+    for (int i = 0; i < SILENT; i++)
+        expect(scene.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+    for (int i = 0; i < SILENT; i++) {
+        hear_rst(fds[i]);
+        close(fds[i]);
+        ok(it_ep_free(eps[i]));
+    }
+    scene_next(&scene);
+    behave();
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- the active side among hostile servers ---- */
+
+START_TEST(X024_answers_that_announce_too_much)
+{
+    struct octets answer = reply(F_C | F_S, 2, "");
+    struct tc_rng rng = tc_rng(2);
+    size_t heap_before = 0;
+
+    scene_active(&scene, "mpa_fallback = off\n");
+    for (unsigned long i = 0; i < tc_count(500); i++) {
+        connect_it(&scene, "");
+        tc_fill(&rng, answer.at + 16, 4);
+        say(scene.fd, answer);
+        hang_up(&scene.fd); /* whatever it announced does not come */
+        next(scene.node.connections);
+        scene_next(&scene);
+        if (i == 20)
+            heap_before = heap();
+    }
+    ck_assert_msg(heap() <= heap_before + 65536, "%zu octets of heap, %zu before", heap(),
+                  heap_before);
+    scene_close(&scene);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hostile peers at start-up");
+    TCase *opened = tcase_create("opened and abandoned"), *held = tcase_create("held");
+    TCase *servers = tcase_create("servers");
+
+    tcase_add_test(opened, C019_X014_opened_and_abandoned_by_the_thousand);
+    tcase_add_test(opened, C019_withdrawn_requests_do_not_pile_up);
+    tcase_set_timeout(opened, tc_long() ? 300 : 60);
+    suite_add_tcase(suite, opened);
+    tcase_add_loop_test(held, X014_held_half_way, 0, 3);
+    tcase_add_test(held, X015_slow_octets);
+    tcase_add_test(held, C044_X014_first_fpdu_withheld);
+    suite_add_tcase(suite, held);
+    tcase_add_test(servers, X024_answers_that_announce_too_much);
+    suite_add_tcase(suite, servers);
+    return tc_main(suite);
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hostile peers in Full Operation: stalls in the middle of an FPDU, floods of requests and of segments without octets,
+ * connections that come and go. Memory stays bounded, and messages of another connection of the same lane arrive in time.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "peer.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BIG        (8u << 20)
+#define IN_TIME_MS 2000u       /* of ten round trips, whatever goes on beside them */
+#define SLACK      (64u << 10) /* of heap: what caches keep */
+#define STALLED    48u         /* connections at once; fake_host keeps 64 timers */
+
+static uint8_t ulpdu[ULPDU_MAX], frame[FPDU_ROOM];
+static struct region big;
+static struct side good[2]; /* a connection that behaves */
+static struct region page[2];
+static uint64_t trips;
+
+/* ---- the connection that behaves ---- */
+
+static void setup(void)
+{
+    const struct shape shape = { .depth = 16 };
+    int fds[2];
+
+    wire_setup();
+    big = region_new(world.side, BIG, RIG_ALL);
+    rig_tcp(fds, 0);
+    for (int i = 0; i < 2; i++) {
+        side_open(&world.rig, &good[i], &shape);
+        side_start(&good[i], fds[i], i == 0, NULL);
+        page[i] = region_new(&good[i], 4096, RIG_ALL);
+    }
+    trips = 0;
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < 2; i++) {
+        region_free(&good[i], &page[i]);
+        side_close(&good[i]);
+    }
+    region_free(world.side, &big);
+    wire_teardown();
+}
+
+/* One message there and one back, whole. */
+static void round_trip(void)
+{
+    for (int i = 0; i < 2; i++) {
+        memset(page[i].octets, (int)trips, 4096);
+        side_receive(&good[!i], trips, region_sge(&page[!i], 0, 4096));
+        side_send(&good[i], trips, region_sge(&page[i], 0, 4096));
+        side_expect(&good[!i], good[!i].recv_cq, trips, RI_WC_SUCCESS, 4096);
+        side_expect(&good[i], good[i].send_cq, trips, RI_WC_SUCCESS, 4096);
+    }
+    trips++;
+}
+
+static void ten_round_trips(void)
+{
+    uint64_t end = tc_deadline(IN_TIME_MS);
+
+    for (int i = 0; i < 10; i++)
+        round_trip();
+    ck_assert_msg(!tc_expired(end), "ten round trips took longer than %u ms", IN_TIME_MS);
+}
+
+/* ---- memory ---- */
+
+/* Heap in use; zero where a sanitizer has a heap of its own. */
+static size_t heap(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+static void bounded(size_t before, size_t growth)
+{
+    size_t now = heap();
+
+    ck_assert_msg(now <= before + growth, "%zu octets of heap, %zu before, %zu allowed", now,
+                  before, growth);
+}
+
+/* ---- floods ---- */
+
+/* The same FPDUs again and again, as much as the socket takes, ten round trips in between; the octets sent. */
+static size_t flood(const uint8_t *octets, size_t length, int rounds)
+{
+    size_t at = 0, total = 0;
+
+    while (rounds--) {
+        ssize_t sent;
+
+        while ((sent = send(world.peer.fd, octets + at, length - at, MSG_DONTWAIT | MSG_NOSIGNAL)) >
+               0) {
+            at = (at + (size_t)sent) % length;
+            total += (size_t)sent;
+            if (total > (256u << 20))
+                break;
+        }
+        ck_assert(sent > 0 || errno == EAGAIN);
+        ten_round_trips();
+    }
+    while (at) { /* to the end of an FPDU */
+        peer_octets(octets + at, length - at);
+        total += length - at;
+        at = 0;
+    }
+    return total;
+}
+
+enum storm { ZERO_WRITES, ZERO_WRITES_OPEN, ZERO_SEND_SEGMENTS, ZERO_RESPONSES, STORMS };
+
+/* Legal, and of no use to anybody: taken, but nothing is kept of it. */
+START_TEST(storm_of_segments_without_octets)
+{
+    static uint8_t many[1u << 16];
+    const uint8_t *payload = NULL;
+    size_t used = 0, before, total;
+
+    wire_open(NULL);
+    if (_i == ZERO_RESPONSES) {
+        side_read(world.side, 1, region_sge(&big, 0, 4), 0, 1);
+        wire_expect(true, 1, READ_LEN);
+    }
+    while (used + 64 < sizeof(many)) {
+        uint32_t length;
+
+        switch (_i) {
+        case ZERO_WRITES: length = put_write(ulpdu, true, 1, 2, payload, 0); break;
+        case ZERO_WRITES_OPEN: length = put_write(ulpdu, false, 1, 2, payload, 0); break;
+        case ZERO_RESPONSES: length = put_response(ulpdu, false, 1, 2, payload, 0); break;
+        default: length = put_send(ulpdu, false, 1, 0, payload, 0);
+        }
+        used += peer_frame(many + used, ulpdu, length);
+    }
+    ten_round_trips();
+    before = heap();
+    total = flood(many, used, (int)tc_count(30));
+    ck_assert_uint_gt(total, 1u << 20);
+    bounded(before, SLACK);
+    ck_assert(wire_alive());
+    if (_i == ZERO_SEND_SEGMENTS)
+        return;
+    wire_goes_on(1, 1, 1);
+}
+END_TEST
+
+/* The first ends the connection; what follows is dropped until the peer closes, and costs nothing. */
+START_TEST(storm_of_sends_without_receives)
+{
+    const struct connection bare = { .no_receives = true };
+    static uint8_t many[1u << 16];
+    size_t used = 0, before;
+    uint32_t first;
+
+    wire_open(&bare);
+    first = put_send(ulpdu, true, 1, 0, NULL, 0);
+    for (uint32_t msn = 1; used + 64 < sizeof(many); msn++)
+        used += peer_frame(many + used, ulpdu, put_send(ulpdu, true, msn, 0, NULL, 0));
+    ten_round_trips();
+    before = heap();
+    flood(many, used, (int)tc_count(30));
+    bounded(before, SLACK);
+    side_expect_event(world.side, RI_EVENT_NO_RECEIVE, 0x1202);
+    put_send(ulpdu, true, 1, 0, NULL, 0);
+    wire_terminate(0x1202, ulpdu, first);
+}
+END_TEST
+
+/* ---- Reads ---- */
+
+/* Ten thousand Requests where eight are agreed, nothing read: the ninth ends it; no list grows. */
+START_TEST(read_requests_over_ird)
+{
+    static uint8_t many[10000 * 52];
+    size_t used = 0, before;
+
+    wire_open(NULL);
+    for (uint32_t msn = 1; msn <= 10000; msn++)
+        used += peer_frame(many + used, ulpdu,
+                           put_read(ulpdu, msn, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
+    ten_round_trips();
+    before = heap();
+    peer_octets(many, used);
+    side_expect_event(world.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
+    ten_round_trips();
+    bounded(before, (2u << 20) + SLACK); /* the batch under way becomes a tail of its own */
+    put_read(ulpdu, 9, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets);
+    wire_terminate(0x1203, ulpdu, UNTAGGED_LEN + READ_LEN);
+}
+END_TEST
+
+/* Four gigabytes asked for in eight times 28 octets, and not read: answered as far as the socket takes it, not farther. */
+START_TEST(read_amplification)
+{
+    size_t before;
+
+    wire_open(NULL);
+    ten_round_trips();
+    before = heap();
+    for (uint32_t msn = 1; msn <= 8; msn++)
+        peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
+    for (int i = 0; i < 20; i++)
+        ten_round_trips();
+    bounded(before, SLACK);
+    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
+    for (uint32_t left = BIG / 4; left < BIG; left -= world.seen.payload_length)
+        ck_assert(wire_next()); /* it goes on when it is read */
+}
+END_TEST
+
+/* Requests of no length, answered as fast as they come, the answers read or not. */
+START_TEST(storm_of_reads_without_octets)
+{
+    size_t before;
+    uint32_t msn = 1;
+
+    wire_open(NULL);
+    ten_round_trips();
+    before = heap();
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < 8; i++)
+            peer_ulpdu(ulpdu, put_read(ulpdu, msn++, 1, 2, 0, 0, 0));
+        if (_i)
+            for (int i = 0; i < 8; i++)
+                wire_expect(true, OP_RESPONSE, 0);
+        round_trip();
+    }
+    bounded(before, SLACK);
+    ten_round_trips();
+    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
+}
+END_TEST
+
+/* ---- octets in the smallest pieces ---- */
+
+START_TEST(one_octet_segments)
+{
+    const uint32_t count = (uint32_t)tc_count(50000);
+    size_t before;
+
+    wire_open(NULL);
+    side_receive(world.side, 5, region_sge(&big, 0, BIG)); /* the fifth */
+    for (uint32_t msn = 1; msn <= 4; msn++) {
+        peer_ulpdu(ulpdu, put_send(ulpdu, true, msn, 0, NULL, 0));
+        side_expect(world.side, world.side->recv_cq, msn, RI_WC_SUCCESS, 0);
+    }
+    ten_round_trips();
+    before = heap();
+    for (uint32_t i = 0; i < count; i++) {
+        peer_ulpdu(ulpdu, put_send(ulpdu, i == count - 1, 5, i, "x", 1));
+        if (i % 2000 == 0)
+            ten_round_trips();
+    }
+    side_expect(world.side, world.side->recv_cq, 5, RI_WC_SUCCESS, count);
+    bounded(before, SLACK);
+}
+END_TEST
+
+START_TEST(single_octets_of_a_long_fpdu)
+{
+    size_t octets, before;
+
+    wire_open(NULL);
+    ten_round_trips();
+    before = heap();
+    put_write(ulpdu, true, big.keys.rkey, (uintptr_t)big.octets, NULL, 0);
+    octets = peer_frame(frame, ulpdu, 2000);
+    for (size_t i = 0; i < octets; i++) {
+        peer_single(frame + i, 1);
+        if (i % 200 == 0)
+            ten_round_trips();
+    }
+    ck_assert(wire_alive());
+    bounded(before, SLACK);
+    wire_goes_on(1, 1, 1);
+}
+END_TEST
+
+/* ---- many connections ---- */
+
+struct stalled {
+    struct side side;
+    int fd;
+};
+
+/* All but the last octet of the longest FPDU, on each of many; one FPDU each is kept, and given back with the QP. */
+START_TEST(stalled_inside_an_fpdu)
+{
+    static struct stalled all[STALLED];
+    const struct shape shape = { .depth = 4, .cqe = 16 };
+    size_t octets, before, start;
+
+    wire_open(NULL);
+    put_write(ulpdu, true, 1, 2, NULL, 0);
+    ten_round_trips();
+    start = heap();
+    octets = peer_frame(frame, ulpdu, _i ? 1000 : ULPDU_MAX);
+    for (uint32_t i = 0; i < STALLED; i++) {
+        int fds[2];
+
+        rig_tcp(fds, 0);
+        all[i].fd = fds[1];
+        side_open(&world.rig, &all[i].side, &shape);
+        side_start(&all[i].side, fds[0], false, NULL);
+    }
+    ten_round_trips();
+    before = heap();
+    for (uint32_t i = 0; i < STALLED; i++) {
+        for (size_t at = 0; at < octets - 1;) {
+            ssize_t sent = send(all[i].fd, frame + at, octets - 1 - at,
+                                MSG_DONTWAIT | MSG_NOSIGNAL);
+
+            at += sent > 0 ? (size_t)sent : 0;
+            wire_pass(1);
+        }
+        round_trip();
+    }
+    ten_round_trips();
+    bounded(before, STALLED * (octets + 256) + SLACK);
+    for (uint32_t i = 0; i < STALLED; i++) {
+        ck_assert_uint_eq(atomic_load(&all[i].side.events.count), 0);
+        close(all[i].fd);
+        side_expect_event(&all[i].side, RI_EVENT_LLP_LOST, 0);
+    }
+    for (uint32_t i = 0; i < STALLED; i++)
+        side_close(&all[i].side);
+    ten_round_trips();
+    bounded(start, SLACK);
+    wire_goes_on(1, 1, 1);
+}
+END_TEST
+
+/* Begun, left in the middle of an FPDU, by FIN or RST, a thousand times: nothing adds up. */
+START_TEST(opened_and_abandoned)
+{
+    struct tc_rng rng = tc_rng(1000);
+    size_t octets, before = 0;
+
+    for (unsigned long i = 0; i < tc_count(1000); i++) {
+        wire_open(NULL);
+        put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], NULL, 0);
+        octets = peer_frame(frame, ulpdu, TAGGED_LEN + (uint32_t)tc_below(&rng, 4000));
+        peer_octets(frame, tc_below(&rng, octets));
+        wire_pass(1);
+        if (i % 2)
+            peer_fin();
+        wire_end();
+        if (i % 100 == 10) {
+            ten_round_trips();
+            before = before ? before : heap();
+            bounded(before, SLACK);
+        }
+    }
+}
+END_TEST
+
+/* Octets of no sense: one event, one end, each time. */
+START_TEST(noise)
+{
+    struct tc_rng rng = tc_rng(4711);
+    size_t before = 0;
+
+    for (unsigned long i = 0; i < tc_count(300); i++) {
+        const struct connection connection = { .no_crc = i % 2, .role = i % 3 ? PASSIVE : ACTIVE };
+
+        wire_open(&connection);
+        tc_fill(&rng, frame, 8192);
+        if (i % 4)
+            put16(frame, (uint32_t)tc_below(&rng, 200)); /* else it waits for octets */
+        if (i % 8 > 4)
+            frame[2] = (uint8_t)(0x41 | (tc_rand(&rng) & 0x80)), frame[3] = 0x40 | i % 16;
+        peer_octets(frame, 8192);
+        wire_pass(2);
+        peer_fin();
+        ck_assert(fake_host_until(&world.rig.fake, atomic_load(&world.side->events.count) != 0,
+                                  RIG_TIMEOUT));
+        while (wire_next())
+            ck_assert_int_eq(world.seen.op, OP_TERMINATE);
+        ck_assert(!world.peer.reset);
+        ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
+        ck_assert(env_untouched());
+        if (i % 50 == 10) {
+            wire_end();
+            ten_round_trips();
+            before = before ? before : heap();
+            bounded(before, SLACK);
+        }
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("wire: hostile peers");
+    TCase *tc = tcase_create("stream");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 240);
+    tcase_add_loop_test(tc, storm_of_segments_without_octets, 0, STORMS);
+    tcase_add_test(tc, storm_of_sends_without_receives);
+    tcase_add_test(tc, read_requests_over_ird);
+    tcase_add_test(tc, read_amplification);
+    tcase_add_loop_test(tc, storm_of_reads_without_octets, 0, 2);
+    tcase_add_test(tc, one_octet_segments);
+    tcase_add_test(tc, single_octets_of_a_long_fpdu);
+    tcase_add_loop_test(tc, stalled_inside_an_fpdu, 0, 2);
+    tcase_add_test(tc, opened_and_abandoned);
+    tcase_add_test(tc, noise);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

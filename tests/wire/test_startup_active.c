@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Active side, requirements C-021 to C-039: what is a Reply, what it settles, and what is done about the others. */
+#include "scene.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static struct scene scene;
+
+/* Nobody else calls: there is no further attempt. */
+static void expect_no_call(void)
+{
+    hear_nothing(scene.listener);
+}
+
+/* A usual Request is answered so; the connection fails for that reason, without a word. */
+static void failed_by(struct octets answer, it_conn_reject_code_t reason)
+{
+    connect_it(&scene, "hello");
+    say(scene.fd, answer);
+    expect_failed(&scene, reason);
+    hear_end(scene.fd);
+    scene_next(&scene);
+}
+
+static void not_a_reply(struct octets answer)
+{
+    failed_by(answer, IT_CN_REJ_BAD_CONN_PARMS);
+}
+
+/* ... so; the connection stands. The ready-to-receive Write comes if the answer names it. */
+static void established_by(struct octets answer, const char *data)
+{
+    connect_it(&scene, "hello");
+    say(scene.fd, answer);
+    expect_established_with(&scene, data);
+    ck_assert_uint_eq(hear_fpdu(scene.fd).length, 14);
+}
+
+static struct octets good(const char *text)
+{
+    return enhanced(REPLY, F_C, W_A | DEPTH, W_C | DEPTH, text);
+}
+
+/* ---- time ---- */
+
+START_TEST(C021_S021_reply_in_time)
+{
+    static const size_t lengths[] = { 0, 1, 16, 19, 20, 24, 25 };
+    struct octets answer = good("ab");
+    uint64_t begun = tc_now_ns();
+
+    scene_active(&scene, "connect_timeout = 150ms\n");
+    connect_depths(&scene, DEPTH, DEPTH, "hello");
+    say(scene.fd, part(answer, 0, lengths[_i]));
+    expect_failed(&scene, IT_CN_REJ_TIMEOUT);
+    ck_assert_uint_ge(tc_now_ns() - begun, 150u * 1000000u);
+    hear(scene.fd, usual_request("hello"));
+    hear_end(scene.fd);
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- the end of the stream at every octet ---- */
+
+static void end_after(struct octets answer, size_t cut, bool rst)
+{
+    say(scene.fd, part(answer, 0, cut));
+    if (cut)
+        until_read(scene.fd);
+    if (rst)
+        reset(&scene.fd);
+    else
+        hang_up(&scene.fd);
+}
+
+START_TEST(C022_S020_closed_before_the_reply_is_complete)
+{
+    struct octets answer = good("ab");
+
+    scene_active(&scene, "");
+    for (size_t cut = 0; cut < answer.length; cut++) {
+        connect_it(&scene, "hello");
+        end_after(answer, cut, _i);
+        scene.fd = wait_for_call(scene.listener);
+        hear(scene.fd, request(F_C, 1, "hello"));
+        if (cut % 2) { /* once more: there is no third attempt */
+            end_after(reply(F_C, 1, ""), cut % 20, _i);
+            expect_failed(&scene, IT_CN_REJ_OTHER);
+        } else {
+            say(scene.fd, reply(F_C, 1, "hi"));
+            expect_established_with(&scene, "hi");
+        }
+        scene_next(&scene);
+    }
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C022_S020_no_second_attempt_without_leave)
+{
+    struct octets answer = good("ab");
+
+    scene_active(&scene, "mpa_fallback = off\n");
+    for (size_t cut = 0; cut < answer.length; cut++) {
+        connect_it(&scene, "hello");
+        end_after(answer, cut, _i);
+        expect_failed(&scene, IT_CN_REJ_OTHER);
+        scene_next(&scene);
+    }
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C022_no_second_attempt_after_revision_1)
+{
+    scene_active(&scene, "mpa_revision = 1\n");
+    connect_depths(&scene, DEPTH, DEPTH, "hello");
+    hear(scene.fd, request(F_C, 1, "hello"));
+    end_after(nothing(), 0, _i);
+    expect_failed(&scene, IT_CN_REJ_OTHER);
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- what is no Reply ---- */
+
+START_TEST(C023_C024_S002_every_octet_of_the_key)
+{
+    scene_active(&scene, "");
+    for (size_t i = 0; i < 16; i++) {
+        struct octets spoilt = good("");
+
+        spoilt.at[i] ^= (uint8_t)(1u << i % 8);
+        not_a_reply(spoilt);
+        not_a_reply(part(spoilt, 0, i + 1));
+    }
+    not_a_reply(usual_request("hello")); /* C-024: it initiates too */
+    not_a_reply(request(F_C, 1, ""));
+    not_a_reply(part(request(F_C, 1, ""), 0, 10));
+    not_a_reply(octets("SSH-2.0-OpenSSH_9.2\r\n", 21));
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C025_reserved_bits_of_the_reply)
+{
+    scene_active(&scene, "");
+    for (unsigned bits = 0; bits < 16; bits++) {
+        established_by(enhanced(REPLY, F_C | bits, W_A | DEPTH, W_C | DEPTH, "x"), "x");
+        scene_next(&scene);
+    }
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C025_reserved_bits_of_revision_1)
+{
+    scene_active(&scene, "mpa_revision = 1\n");
+    for (unsigned bits = 0; bits < 32; bits++) {
+        connect_depths(&scene, DEPTH, DEPTH, "");
+        hear(scene.fd, request(F_C, 1, ""));
+        say(scene.fd, reply(F_C | bits, 1, "abcdef")); /* 0x10 is none of S here */
+        expect_established_with(&scene, "abcdef");
+        scene_next(&scene);
+    }
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C026_every_revision)
+{
+    scene_active(&scene, "");
+    for (unsigned rev = 0; rev < 256; rev++) {
+        if (rev == 2)
+            continue;
+        not_a_reply(reply(F_C, rev, "r"));
+        not_a_reply(frame(REPLY, F_C | F_S, rev, "\200\10\200\10", 4));
+    }
+    not_a_reply(part(reply(F_C, 3, ""), 0, 18));
+    established_by(good("two"), "two");
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C026_C031_revision_above_the_requested)
+{
+    scene_active(&scene, "mpa_revision = 1\n");
+    for (unsigned rev = 0; rev < 256; rev++) {
+        for (unsigned s = 0; s <= F_S; s += F_S) {
+            if (rev == 1)
+                continue;
+            connect_depths(&scene, DEPTH, DEPTH, "");
+            say(scene.fd, frame(REPLY, F_C | s, rev, "\0\4\0\4", 4));
+            expect_failed(&scene, IT_CN_REJ_BAD_CONN_PARMS);
+            scene_next(&scene);
+        }
+    }
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C027_private_data_length)
+{
+    static const unsigned wrong[] = { 513, 514, 768, 0x7fff, 0x8000, 0xffff };
+    static char text[509];
+
+    scene_active(&scene, "");
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct octets head = reply(F_C | F_S, 2, "");
+
+        head.at[18] = (uint8_t)(wrong[i] >> 8);
+        head.at[19] = (uint8_t)wrong[i];
+        not_a_reply(head);
+        head.at[16] |= F_R;
+        not_a_reply(head);
+    }
+    memset(text, 'p', 508);
+    connect_it(&scene, "hello");
+    say(scene.fd, good(text));
+    ck_assert_mem_eq(expect_established(&scene).conn.private_data, text, IT_MAX_PRIV_DATA);
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C029_enhanced_word_missing)
+{
+    scene_active(&scene, "");
+    for (size_t length = 0; length < 4; length++) {
+        not_a_reply(frame(REPLY, F_C | F_S, 2, "\200\10\200\10", length));
+        not_a_reply(frame(REPLY, F_C | F_S | F_R, 2, "\200\10\200\10", length));
+        not_a_reply(part(frame(REPLY, F_C | F_S, 2, "\200\10\200\10", length), 0, 20));
+    }
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- refusal ---- */
+
+START_TEST(C028_S020_rejection)
+{
+    static const struct {
+        unsigned flags, rev;
+    } rows[] = {
+        { F_R | F_C | F_S, 2 }, { F_R | F_S, 2 }, { F_R | F_C, 2 }, { F_R | F_C, 1 }, { F_R, 1 },
+    };
+    it_event_t event;
+
+    scene_active(&scene, "");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int with_data = 0; with_data < 2; with_data++) {
+            const char *text = with_data ? "no room" : "";
+
+            connect_it(&scene, "hello");
+            say(scene.fd, rows[i].flags & F_S ? enhanced(REPLY, rows[i].flags, 1, 64, text)
+                                              : reply(rows[i].flags, rows[i].rev, text));
+            event = expect(scene.node.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+            ck_assert_ptr_eq(event.conn.ep, scene.node.ep);
+            expect_private_data(&event.cm_any, text);
+            ck_assert_int_eq(node_state(scene.node.ep), IT_EP_STATE_NONOPERATIONAL);
+            hear_fin(scene.fd);
+            scene_next(&scene);
+        }
+    }
+    expect_no_call(); /* a refusal is no reason for a second attempt */
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- with and without the enhanced form ---- */
+
+START_TEST(C030_enhanced_negotiation_did_not_happen)
+{
+    scene_active(&scene, "");
+    not_a_reply(reply(F_C, 2, ""));
+    not_a_reply(reply(F_C, 2, "\200\10\200\10"));
+    not_a_reply(reply(F_C, 1, ""));
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+/* Without A it may go on as it is, if the interface falls back at all; no number was agreed then. */
+START_TEST(C026_C030_unenhanced_answer_without_A)
+{
+    bool fallback = _i & 1;
+    unsigned rev = _i & 2 ? 2 : 1;
+    it_event_t event;
+
+    scene_active(&scene, fallback ? "rtr = none\n" : "rtr = none\nmpa_fallback = off\n");
+    connect_depths(&scene, 5, 6, "hello");
+    hear(scene.fd, enhanced(REQUEST, F_C, 5, 6, "hello"));
+    say(scene.fd, frame(REPLY, F_C, rev, "\0\1\0\1data", 8)); /* no word, whatever it looks like */
+    if (!fallback) {
+        expect_failed(&scene, IT_CN_REJ_BAD_CONN_PARMS);
+        hear_end(scene.fd);
+    } else {
+        event = expect_established(&scene);
+        ck_assert_mem_eq(event.conn.private_data, "\0\1\0\1data", 8);
+        ck_assert_uint_eq(event.conn.rdma_read_ord, 0);
+        expect_depths(&scene, 5, 6);
+    }
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- what the Reply settles ---- */
+
+START_TEST(C032_S029_markers_as_the_reply_wants)
+{
+    struct octets ulpdu;
+    uint32_t position = 0;
+    static char text[1001];
+
+    scene_active(&scene, "");
+    connect_it(&scene, "");
+    say(scene.fd, enhanced(REPLY, F_C | (_i ? F_M : 0), W_A | DEPTH, W_C | DEPTH, ""));
+    expect_established(&scene);
+    memset(text, 't', 1000);
+    post_send(&scene, 2, text);
+    if (_i) {
+        struct octets first = listen_for(scene.fd, 24); /* marker, ready-to-receive Write */
+
+        ck_assert_mem_eq(first.at, "\0\0\0\0", 4);
+        ck_assert_mem_eq(first.at + 4, "\0\16\301\100", 4);
+        position = 24;
+    } else {
+        ck_assert_uint_eq(hear_fpdu(scene.fd).length, 14);
+    }
+    ulpdu = untagged(OP_SEND, 0, 1, 0, text, 1000);
+    hear(scene.fd,
+         _i ? fpdu_marked(ulpdu.at, ulpdu.length, &position) : fpdu(ulpdu.at, ulpdu.length));
+    say(scene.fd, send_fpdu(1, "plain")); /* ours were not asked for: M=0 in the Request */
+    expect_received(&scene, 1, "plain");
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C033_S007_crc_is_in_use_if_either_side_wants_it)
+{
+    bool wanted = _i & 1, answered = _i & 2, used = wanted || answered;
+    struct octets ulpdu = untagged(OP_SEND, 0, 1, 0, "data", 4);
+    uint32_t field;
+
+    scene_active(&scene, wanted ? "" : "crc = off\n");
+    connect_depths(&scene, DEPTH, DEPTH, "");
+    hear(scene.fd, enhanced(REQUEST, wanted ? F_C : 0, W_A | DEPTH, W_C | W_D | DEPTH, ""));
+    say(scene.fd, enhanced(REPLY, answered ? F_C : 0, W_A | DEPTH, W_C | DEPTH, ""));
+    expect_established(&scene);
+    ck_assert_uint_eq((used ? hear_fpdu(scene.fd) : hear_fpdu_field(scene.fd, &field)).length, 14);
+    say(scene.fd,
+        used ? fpdu(ulpdu.at, ulpdu.length) : fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
+    expect_received(&scene, 1, "data");
+    if (used) {
+        ulpdu = untagged(OP_SEND, 0, 2, 0, "data", 4);
+        say(scene.fd, fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
+        hear(scene.fd, terminate_fpdu(0x2002));
+    }
+    scene_close(&scene);
+}
+END_TEST
+
+/* The Terminate is all that follows the Request; then FIN. */
+static void terminated(struct octets answer, uint16_t code, it_conn_reject_code_t reason)
+{
+    say(scene.fd, answer);
+    expect_failed(&scene, reason);
+    hear(scene.fd, terminate_fpdu(code));
+    hear_fin(scene.fd);
+    expect_done(scene.node.receives, IT_DTO_RC_RECV_CMPL_EVENT, 1, IT_DTO_ERR_FLUSHED);
+    scene_next(&scene);
+}
+
+START_TEST(C034_S019_peer_wants_more_reads_than_we_take)
+{
+    static const unsigned ords[] = { 9, 10, 64, 0x2000, 0x3ffe };
+
+    scene_active(&scene, _i ? "rtr = none\n" : "");
+    for (size_t i = 0; i < sizeof(ords) / sizeof(ords[0]); i++) {
+        unsigned a = _i ? 0 : W_A, c = _i ? 0 : W_C;
+
+        connect_depths(&scene, DEPTH, DEPTH, "");
+        hear_frame(scene.fd, REQUEST);
+        terminated(enhanced(REPLY, F_C, a | DEPTH, c | ords[i], ""), 0x2006, IT_CN_REJ_BAD_ORD);
+    }
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C035_C036_S016_read_depths)
+{
+    static const struct {
+        unsigned ird, ord;             /* of the endpoint */
+        unsigned reply_ird, reply_ord; /* answered */
+        unsigned got_ird, got_ord;
+    } rows[] = {
+        { 8, 8, 8, 8, 8, 8 },
+        { 8, 8, 3, 2, 8, 3 },
+        { 8, 8, 16, 8, 8, 8 },
+        { 4, 32, 8, 4, 4, 8 },
+        { 8, 8, 0, 0, 8, 0 },
+        { 8, 8, 0x3ffe, 0, 8, 8 },
+        { 8, 8, 0x3fff, 4, 8, 8 },
+        { 8, 8, 4, 0x3fff, 8, 4 },
+        { 8, 7, 0x3fff, 0x3fff, 8, 7 },
+        { 0, 0, 4, 0, 0, 0 },
+        { 128, 128, 128, 128, 128, 128 },
+        { 1, 1, 1, 1, 1, 1 },
+    };
+
+    scene_active(&scene, "");
+    connect_depths(&scene, rows[_i].ird, rows[_i].ord, "");
+    hear(scene.fd, enhanced(REQUEST, F_C, W_A | rows[_i].ird,
+                            W_C | (rows[_i].ord ? W_D : 0) | rows[_i].ord, ""));
+    say(scene.fd, enhanced(REPLY, F_C, W_A | rows[_i].reply_ird, W_C | rows[_i].reply_ord, ""));
+    expect_established(&scene);
+    expect_depths(&scene, rows[_i].got_ird, rows[_i].got_ord);
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C036_S016_consumer_negotiates_itself)
+{
+    it_event_t event;
+
+    scene_active(&scene, "");
+    connect_flags(&scene, 5, 6, "own",
+                  (it_cn_est_flags_t)(IT_CONNECT_FLAG_TWO_WAY | IT_CONNECT_SUPPRESS_IRD_ORD));
+    hear(scene.fd, enhanced(REQUEST, F_C, W_A | 0x3fff, W_C | W_D | 0x3fff, "own"));
+    say(scene.fd, enhanced(REPLY, F_C, W_A | (_i ? 0x3fff : 1), W_C | (_i ? 0x3fff : 64), ""));
+    event = expect_established(&scene);
+    ck_assert_uint_eq(event.conn.rdma_read_ird, 0);
+    expect_depths(&scene, 5, 6);
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C037_C038_S019_no_common_ready_to_receive_message)
+{
+    scene_active(&scene, "");
+    for (unsigned bits = 0; bits < 16; bits++) {
+        unsigned first = (bits & 1 ? W_A : 0) | (bits & 2 ? W_B : 0) | DEPTH;
+        unsigned second = (bits & 4 ? W_C : 0) | (bits & 8 ? W_D : 0) | DEPTH;
+
+        if (bits & 1 && bits & 12)
+            continue;
+        connect_it(&scene, "");
+        terminated(enhanced(REPLY, F_C, first, second, ""), 0x2007, IT_CN_REJ_BAD_CONN_PARMS);
+    }
+    expect_no_call();
+    scene_close(&scene);
+}
+END_TEST
+
+START_TEST(C037_flags_are_ignored_when_A_was_not_asked_for)
+{
+    scene_active(&scene, "rtr = none\n");
+    for (unsigned bits = 0; bits < 16; bits++) {
+        unsigned first = (bits & 1 ? W_A : 0) | (bits & 2 ? W_B : 0) | DEPTH;
+        unsigned second = (bits & 4 ? W_C : 0) | (bits & 8 ? W_D : 0) | DEPTH;
+
+        connect_depths(&scene, DEPTH, DEPTH, "");
+        hear(scene.fd, enhanced(REQUEST, F_C, DEPTH, DEPTH, ""));
+        say(scene.fd, enhanced(REPLY, F_C, first, second, ""));
+        expect_established(&scene);
+        scene_next(&scene);
+    }
+    scene_close(&scene);
+}
+END_TEST
+
+/* ---- FPDUs of a responder that does not wait ---- */
+
+/* _i: glued to the Reply; in a segment of its own; every split of both together. */
+START_TEST(C039_fpdu_behind_the_reply)
+{
+    struct octets all = join(good("ab"), send_fpdu(1, "early"));
+
+    scene_active(&scene, "");
+    for (size_t cut = 0; cut <= all.length; cut++) {
+        connect_it(&scene, "hello");
+        say_split(scene.fd, all, cut);
+        expect_established_with(&scene, "ab");
+        expect_received(&scene, 1, "early");
+        ck_assert_uint_eq(hear_fpdu(scene.fd).length, 14);
+        scene_next(&scene);
+    }
+    connect_it(&scene, "hello");
+    say_each(scene.fd, all);
+    expect_established(&scene);
+    expect_received(&scene, 1, "early");
+    scene_close(&scene);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("active side");
+    TCase *time = tcase_create("time"), *ends = tcase_create("ends");
+    TCase *forms = tcase_create("what is a Reply"), *settles = tcase_create("what it settles");
+
+    tcase_add_loop_test(time, C021_S021_reply_in_time, 0, 7);
+    suite_add_tcase(suite, time);
+    tcase_add_loop_test(ends, C022_S020_closed_before_the_reply_is_complete, 0, 2);
+    tcase_add_loop_test(ends, C022_S020_no_second_attempt_without_leave, 0, 2);
+    tcase_add_loop_test(ends, C022_no_second_attempt_after_revision_1, 0, 2);
+    suite_add_tcase(suite, ends);
+    tcase_add_test(forms, C023_C024_S002_every_octet_of_the_key);
+    tcase_add_test(forms, C025_reserved_bits_of_the_reply);
+    tcase_add_test(forms, C025_reserved_bits_of_revision_1);
+    tcase_add_test(forms, C026_every_revision);
+    tcase_add_test(forms, C026_C031_revision_above_the_requested);
+    tcase_add_test(forms, C027_private_data_length);
+    tcase_add_test(forms, C029_enhanced_word_missing);
+    tcase_add_test(forms, C028_S020_rejection);
+    tcase_add_test(forms, C030_enhanced_negotiation_did_not_happen);
+    tcase_add_loop_test(forms, C026_C030_unenhanced_answer_without_A, 0, 4);
+    suite_add_tcase(suite, forms);
+    tcase_add_loop_test(settles, C032_S029_markers_as_the_reply_wants, 0, 2);
+    tcase_add_loop_test(settles, C033_S007_crc_is_in_use_if_either_side_wants_it, 0, 4);
+    tcase_add_loop_test(settles, C034_S019_peer_wants_more_reads_than_we_take, 0, 2);
+    tcase_add_loop_test(settles, C035_C036_S016_read_depths, 0, 12);
+    tcase_add_loop_test(settles, C036_S016_consumer_negotiates_itself, 0, 2);
+    tcase_add_test(settles, C037_C038_S019_no_common_ready_to_receive_message);
+    tcase_add_test(settles, C037_flags_are_ignored_when_A_was_not_asked_for);
+    tcase_add_test(settles, C039_fpdu_behind_the_reply);
+    suite_add_tcase(suite, settles);
+    return tc_main(suite);
+}

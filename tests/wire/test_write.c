@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stage 7: RDMA Write (C-081 to C-094). */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "peer.h"
+
+#include <string.h>
+
+static uint8_t ulpdu[8192], data[8192];
+
+static void setup(void)
+{
+    wire_setup();
+    for (uint32_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)(i * 7 + 1);
+}
+
+static void refuse(uint32_t stag, uint64_t to, uint32_t length, uint16_t value)
+{
+    wire_open(NULL);
+    wire_refused(ulpdu, put_write(ulpdu, length % 2, stag, to, data, length), value,
+                 RI_EVENT_WRITE_ACCESS);
+    wire_flushed(1);
+}
+
+static bool is_known(uint32_t stag)
+{
+    bool known = false;
+
+    for (int env = 0; env < ENV_COUNT; env++)
+        known |= (env_stag((enum env)env) ^ stag) < 0x100;
+    return known;
+}
+
+/* ---- of no length ---- */
+
+/* Whatever the STag and TO, whatever the rights of the QP. */
+START_TEST(C081_of_no_length)
+{
+    const struct connection connection = { .no_write = _i };
+    const uint32_t stags[] = {
+        0, 1, 0xffffffff, env_stag(ENV_W), env_stag(ENV_R), env_stag(ENV_OPD), env_stag(ENV_W) ^ 1
+    };
+    const uint64_t tos[] = { 0, 1, UINT64_MAX, world.base[ENV_W], world.base[ENV_W] + REGION_LEN };
+
+    wire_open(&connection);
+    for (uint32_t s = 0; s < sizeof(stags) / sizeof(stags[0]); s++)
+        for (uint32_t t = 0; t < sizeof(tos) / sizeof(tos[0]); t++)
+            peer_ulpdu(ulpdu, put_write(ulpdu, (s + t) % 2, stags[s], tos[t], NULL, 0));
+    ck_assert(wire_alive());
+    ck_assert(env_untouched());
+    ck_assert(side_idle(world.side, world.side->recv_cq));
+    if (!_i)
+        wire_goes_on(1, 1, 1);
+}
+END_TEST
+
+/* ---- STags ---- */
+
+START_TEST(C082_stag_zero)
+{
+    refuse(0, _i ? 0 : world.base[ENV_W], 1 + (uint32_t)_i * 3, 0x1100);
+}
+END_TEST
+
+/* An index with one bit wrong, one never given, one given back. */
+START_TEST(C083_stag_not_allocated)
+{
+    struct region gone;
+
+    for (int bit = 8; bit < 32; bit++)
+        if (!is_known(env_stag(ENV_W) ^ 1u << bit))
+            refuse(env_stag(ENV_W) ^ 1u << bit, world.base[ENV_W], 4, 0x1100);
+    refuse(env_stag(ENV_W) ^ 0x5a5a5a00, world.base[ENV_W], 4, 0x1100);
+    gone = region_new(world.side, REGION_LEN, RIG_ALL);
+    ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(gone.mr), RI_OK);
+    refuse(gone.keys.rkey, (uintptr_t)gone.octets, 4, 0x1100);
+    ck_assert_uint_eq(gone.octets[0], 0);
+    gone.mr = NULL;
+    region_free(world.side, &gone);
+}
+END_TEST
+
+START_TEST(C084_stag_key)
+{
+    for (uint32_t key = 1; key < 256; key += tc_long() ? 1 : 7)
+        refuse(env_stag(ENV_W) ^ key, world.base[ENV_W], 4, 0x1100);
+    refuse(env_stag(ENV_W) ^ 0x80, world.base[ENV_W], 4, 0x1100);
+}
+END_TEST
+
+START_TEST(C085_stag_invalidated)
+{
+    uint32_t stag = env_stag(ENV_W);
+
+    wire_open(NULL);
+    if (_i)
+        stag = wire_window(true, RI_ACCESS_REMOTE_WRITE);
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, stag, world.base[_i ? ENV_A : ENV_W], data, 4));
+    ck_assert(wire_alive());
+    ck_assert(env_is(_i ? ENV_A : ENV_W, 0, data, 4));
+    env_restore();
+    wire_invalidate(stag);
+    put_write(ulpdu, true, stag, world.base[_i ? ENV_A : ENV_W], data, 4);
+    wire_refused(ulpdu, TAGGED_LEN + 4, 0x1100, RI_EVENT_WRITE_ACCESS);
+    wire_flushed(1);
+}
+END_TEST
+
+/* A window of another QP, whatever the rights; one of this QP is as good as a region. */
+START_TEST(C087_window_of_another_qp)
+{
+    uint32_t stag;
+
+    wire_open(NULL);
+    stag = wire_window(_i, RI_ACCESS_REMOTE_WRITE);
+    put_write(ulpdu, true, stag, world.base[ENV_A], data, 4);
+    if (!_i) {
+        wire_refused(ulpdu, TAGGED_LEN + 4, 0x1102, RI_EVENT_WRITE_ACCESS);
+        wire_flushed(1);
+        return;
+    }
+    peer_ulpdu(ulpdu, TAGGED_LEN + 4);
+    ck_assert(wire_alive());
+    ck_assert(env_is(ENV_A, 0, data, 4));
+}
+END_TEST
+
+START_TEST(C086_stag_of_another_pd)
+{
+    refuse(env_stag(ENV_OPD), world.base[ENV_OPD], 1 + (uint32_t)_i, 0x1102);
+}
+END_TEST
+
+START_TEST(C088_no_remote_write)
+{
+    enum env env = _i ? ENV_LOC : ENV_R;
+
+    refuse(env_stag(env), world.base[env], 1, 0x1102);
+    refuse(env_stag(env), world.base[env], REGION_LEN, 0x1102);
+}
+END_TEST
+
+START_TEST(C089_write_not_enabled)
+{
+    const struct connection connection = { .no_write = true };
+
+    wire_open(&connection);
+    wire_refused(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], data, 4), 0x1102,
+                 RI_EVENT_REMOTE_OPERATION);
+    wire_flushed(1);
+}
+END_TEST
+
+/* ---- addresses ---- */
+
+/* The sum 2^64 itself is no wrap: then it is the bound that is broken. */
+START_TEST(C090_C092_wrap)
+{
+    enum env env = _i ? ENV_ZERO : ENV_W;
+    uint32_t stag = env_stag(env);
+
+    refuse(stag, UINT64_MAX - 3, 4, 0x1101);
+    refuse(stag, UINT64_MAX - 3, 5, 0x1103);
+    refuse(stag, UINT64_MAX, 1, 0x1101);
+    refuse(stag, UINT64_MAX, 2, 0x1103);
+    refuse(stag, UINT64_MAX, 4096, 0x1103);
+    refuse(stag, UINT64_MAX - 4095, 4096, 0x1101);
+    refuse(stag, UINT64_MAX - 4094, 4096, 0x1103);
+}
+END_TEST
+
+START_TEST(C091_below_the_base)
+{
+    uint64_t base = world.base[ENV_W];
+
+    refuse(env_stag(ENV_W), base - 1, 1, 0x1101);
+    refuse(env_stag(ENV_W), base - 1, 2, 0x1101);
+    refuse(env_stag(ENV_W), base - 4, 4, 0x1101);
+    refuse(env_stag(ENV_W), base - REGION_LEN, REGION_LEN, 0x1101);
+    refuse(env_stag(ENV_W), 0, 1, 0x1101);
+    refuse(env_stag(ENV_W), base & 0xffffffff, 1, 0x1101); /* the upper half counts too */
+}
+END_TEST
+
+START_TEST(C092_beyond_the_end)
+{
+    enum env env = _i ? ENV_ZERO : ENV_W;
+    uint64_t base = world.base[env], end = base + REGION_LEN;
+    uint32_t stag = env_stag(env);
+
+    refuse(stag, end, 1, 0x1101);
+    refuse(stag, end - 1, 2, 0x1101);
+    refuse(stag, end - 3, 4, 0x1101);
+    refuse(stag, base, REGION_LEN + 1, 0x1101);
+    refuse(stag, base + 1, REGION_LEN, 0x1101);
+    refuse(stag, base + (1ull << 32), 1, 0x1101);
+    refuse(stag, base ^ 1ull << 63, 1, 0x1101);
+}
+END_TEST
+
+/* And what is just allowed. */
+START_TEST(C091_C092_to_the_octet)
+{
+    enum env env = _i ? ENV_ZERO : ENV_W;
+    const uint32_t places[][2] = { { 0, 1 },    { 0, REGION_LEN },     { REGION_LEN - 1, 1 },
+                                   { 4092, 4 }, { 1, REGION_LEN - 1 }, { 2049, 1 } };
+
+    wire_open(NULL);
+    for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        const uint32_t *place = places[i];
+
+        env_restore();
+        peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(env), world.base[env] + place[0], data,
+                                    place[1]));
+        ck_assert(wire_alive());
+        ck_assert(env_is(env, place[0], data, place[1]));
+        for (uint32_t at = 0; at < REGION_LEN; at++)
+            if (at < place[0] || at >= place[0] + place[1])
+                ck_assert_uint_eq(world.env[env].octets[at], PATTERN);
+    }
+    wire_goes_on(1, 1, 1);
+}
+END_TEST
+
+/* ---- segments ---- */
+
+/* Each is judged by itself: backwards, twice, to two regions, without an end, Sends in between. */
+START_TEST(C093_segments_stand_alone)
+{
+    uint32_t w = env_stag(ENV_W), any = env_stag(ENV_A);
+    uint64_t base = world.base[ENV_W];
+
+    wire_open(NULL);
+    peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 0, "se", 2));
+    peer_ulpdu(ulpdu, put_write(ulpdu, false, w, base + 8, data + 8, 8));
+    peer_ulpdu(ulpdu, put_write(ulpdu, false, w, base, data, 8));
+    peer_ulpdu(ulpdu, put_write(ulpdu, false, any, world.base[ENV_A], data, 3));
+    peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 2, "nd", 2));
+    peer_ulpdu(ulpdu, put_write(ulpdu, false, w, base + 16, "nothing", 7));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, w, base + 16, data + 16, 8));
+    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 4);
+    ck_assert(wire_alive());
+    ck_assert(env_is(ENV_W, 0, data, 24) && env_is(ENV_A, 0, data, 3) &&
+              env_is(ENV_RECV, 0, "send\xa5", 5));
+    /* the fault of one segment is not the fault of those before */
+    peer_ulpdu(ulpdu, put_write(ulpdu, false, w, base, "kept", 4));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, w, base + REGION_LEN - 2, "lost", 4));
+    wire_terminate(0x1101, ulpdu, TAGGED_LEN + 4);
+    ck_assert(env_is(ENV_W, 0, "kept", 4) && env_is(ENV_W, REGION_LEN - 2, "\xa5\xa5", 2));
+}
+END_TEST
+
+/* No completion, no receive used; when a later Send is delivered the data is there. */
+START_TEST(C094_never_delivered)
+{
+    wire_open(NULL);
+    for (uint32_t i = 0; i < 100; i++)
+        peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W] + i * 40,
+                                    data + i * 40, 40));
+    ck_assert(wire_alive());
+    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(world.side, world.side->send_cq));
+    peer_ulpdu(ulpdu,
+               put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W] + 4000, data + 4000, 96));
+    peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, NULL, 0));
+    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 0);
+    ck_assert(env_is(ENV_W, 0, data, REGION_LEN));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("wire: Write");
+    TCase *tc = tcase_create("receiver");
+
+    tcase_add_checked_fixture(tc, setup, wire_teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, C081_of_no_length, 0, 2);
+    tcase_add_loop_test(tc, C082_stag_zero, 0, 2);
+    tcase_add_test(tc, C083_stag_not_allocated);
+    tcase_add_test(tc, C084_stag_key);
+    tcase_add_loop_test(tc, C085_stag_invalidated, 0, 2);
+    tcase_add_loop_test(tc, C087_window_of_another_qp, 0, 2);
+    tcase_add_loop_test(tc, C086_stag_of_another_pd, 0, 2);
+    tcase_add_loop_test(tc, C088_no_remote_write, 0, 2);
+    tcase_add_test(tc, C089_write_not_enabled);
+    tcase_add_loop_test(tc, C090_C092_wrap, 0, 2);
+    tcase_add_test(tc, C091_below_the_base);
+    tcase_add_loop_test(tc, C092_beyond_the_end, 0, 2);
+    tcase_add_loop_test(tc, C091_C092_to_the_octet, 0, 2);
+    tcase_add_test(tc, C093_segments_stand_alone);
+    tcase_add_test(tc, C094_never_delivered);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What regions and windows share: the state of their link, and the table that finds them by STag. */
+#ifndef ITAL_UAL_MEMORY_H
+#define ITAL_UAL_MEMORY_H
+
+#include "ual_private.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/*
+ * Linked: `opened` and not `closing`. The posts set what they asked for; a completion that tells of the same STag, and so of
+ * the last link, corrects it where that did not happen (a suppressed success tells nothing, a failure always does):
+ *   link posted      opened, not closing     failed   not opened
+ *   unlink posted    closing                 failed   not closing
+ *   unlinked by the peer, or as the sink of a Read    not opened
+ * `lock` is held across the post, so that the last link is the last one in the work queue too. Upcalls do not take it.
+ */
+struct ual_link {
+    struct spinlock lock;
+    struct ual_object *object;
+    uint32_t index; /* STag without its key: the table's key; constant while in the table */
+    uint32_t stag;  /* of the last link */
+    bool opened, closing;
+    UT_hash_handle hh;
+};
+
+/* Into the table, with that STag; UAL_ERR_NO_RESOURCES. An index may be there twice for a moment, when it is used again
+ * by the provider before the old object left: the newer one is found. */
+enum ual_status ual_link_add(struct ual_link *link, struct ual_object *object, uint32_t stag,
+                             bool opened);
+void ual_link_remove(struct ual_link *link);
+
+/* Under lock. */
+static inline bool ual_link_open(const struct ual_link *link)
+{
+    return link->opened && !link->closing;
+}
+/* The STag that the next link shall have. Under lock. */
+static inline uint32_t ual_link_next(const struct ual_link *link)
+{
+    return (link->stag & ~UINT32_C(0xff)) | ((link->stag + 1) & 0xff);
+}
+/* Post a local invalidate of the last link. Under lock. */
+enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_ep *ep, uint64_t cookie,
+                                     uint16_t wr_flags);
+
+struct ual_mr_record {
+    struct ual_mr mr; /* first: what the front end sees */
+    struct ual_link link;
+    struct ual_mr_record *prev, *next;
+};
+
+#endif

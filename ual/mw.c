@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Memory windows: link and unlink are work requests of an endpoint, each link with a key of its own. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "memory.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+struct ual_mw {
+    struct ual_object object;
+    struct ual_pz *pz;
+    struct ri_mw *mw;
+    bool narrow;
+    struct ual_link link; /* its lock guards what follows: the last link */
+    ual_handle mr, ep;
+    void *addr;
+    uint64_t length;
+    uint32_t access, note;
+    struct ual_mw *prev, *next; /* of the IA */
+};
+
+enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **out)
+{
+    struct ual_ia *ia = pz->object.ia;
+    enum ual_status status = ual_ia_alive(ia);
+    struct ual_mw *mw;
+    uint32_t stag;
+
+    if (status != UAL_OK)
+        return status;
+    if (!(ual_ia_attr(ia)->features & (narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE)))
+        return UAL_ERR_NOT_SUPPORTED;
+    mw = calloc(1, sizeof(*mw));
+    if (!mw)
+        return UAL_ERR_NO_RESOURCES;
+    mw->object.ia = ia;
+    mw->pz = pz;
+    mw->narrow = narrow;
+    status = ual_status_of_kal(kal_mw_create(ia->rnic, pz->pd, narrow, mw, &stag, &mw->mw));
+    if (status != UAL_OK)
+        goto free_mw;
+    status = ual_handle_take(&mw->object, UAL_MW, ia);
+    if (status != UAL_OK)
+        goto destroy_window;
+    status = ual_link_add(&mw->link, &mw->object, stag, false);
+    if (status != UAL_OK)
+        goto drop_handle;
+    atomic_fetch_add(&pz->users, 1);
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->mws, mw);
+    pthread_mutex_unlock(&ia->lock);
+    *out = mw;
+    return UAL_OK;
+drop_handle:
+    ual_handle_drop(&mw->object);
+destroy_window:
+    kal_mw_destroy(ia->rnic, mw->mw);
+free_mw:
+    free(mw);
+    return status;
+}
+
+enum ual_status ual_mw_free(struct ual_mw *mw)
+{
+    struct ual_ia *ia = mw->object.ia;
+    enum ual_status status = ual_status_of_kal(kal_mw_destroy(ia->rnic, mw->mw));
+
+    if (status != UAL_OK)
+        return status;
+    ual_link_remove(&mw->link);
+    ual_handle_drop(&mw->object);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->mws, mw);
+    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_sub(&mw->pz->users, 1);
+    free(mw);
+    return UAL_OK;
+}
+
+struct ual_pz *ual_mw_pz(const struct ual_mw *mw)
+{
+    return mw->pz;
+}
+
+/* A narrow window ends with the endpoint on which it was linked. Under lock. */
+static bool linked(const struct ual_mw *mw)
+{
+    return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup(mw->ep, UAL_EP));
+}
+
+void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state)
+{
+    spinlock_lock(&mw->link.lock);
+    *state = (struct ual_mw_state){
+        .narrow = mw->narrow,
+        .linked = linked(mw),
+        .mr = mw->mr,
+        .ep = mw->ep,
+        .addr = mw->addr,
+        .length = mw->length,
+        .access = mw->access,
+        .note = mw->note,
+        .stag = mw->link.stag,
+    };
+    spinlock_unlock(&mw->link.lock);
+}
+
+enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep, const struct ual_mw_link *link,
+                            uint64_t cookie, uint16_t wr_flags, uint32_t *stag)
+{
+    struct ri_send_wr wr = {
+        .cookie = cookie,
+        .opcode = RI_WR_BIND_WINDOW,
+        .flags = wr_flags,
+        .bind = {
+            .mw = mw->mw,
+            .mr = link->mr->region->mr,
+            .addr = (uintptr_t)link->addr,
+            .length = link->length,
+            .access = link->access & ~(uint32_t)RI_ACCESS_ZERO_BASED,
+            .zero_based = !!(link->access & RI_ACCESS_ZERO_BASED),
+        },
+    };
+    enum ual_status status;
+    uint32_t next;
+
+    spinlock_lock(&mw->link.lock);
+    next = ual_link_next(&mw->link);
+    wr.bind.new_key = next & 0xff;
+    status = ual_post_send(ep, &wr);
+    if (status == UAL_OK) {
+        mw->link.stag = next;
+        mw->link.opened = true;
+        mw->link.closing = false;
+        mw->mr = link->mr->object.handle;
+        mw->ep = ep->object.handle;
+        mw->addr = link->addr;
+        mw->length = link->length;
+        mw->access = link->access;
+        mw->note = link->note;
+        *stag = next;
+    }
+    spinlock_unlock(&mw->link.lock);
+    return status;
+}
+
+enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_ep *ep, uint64_t cookie,
+                              uint16_t wr_flags)
+{
+    enum ual_status status = UAL_ERR_ACCESS;
+
+    spinlock_lock(&mw->link.lock);
+    if (!mw->narrow || !linked(mw) || mw->ep == ep->object.handle)
+        status = ual_link_post_unlink(&mw->link, ep, cookie, wr_flags);
+    spinlock_unlock(&mw->link.lock);
+    return status;
+}
+
+void ual_mw_sink_unlinked(struct ual_mw *mw)
+{
+    spinlock_lock(&mw->link.lock);
+    mw->link.closing = true;
+    spinlock_unlock(&mw->link.lock);
+}
