@@ -1,18 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm ...: installs the Debian packages that are missing, quietly.
 set -eu
 
 build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libinih-dev uthash-dev
        libisal-dev libmnl-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc"
 check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils"
+vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 
 wanted=
 for group in "$@"; do
     case $group in
     build) wanted="$wanted $build" ;;
     check) wanted="$wanted $check" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check)" >&2; exit 2 ;;
+    vm) wanted="$wanted $vm" ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm)" >&2; exit 2 ;;
     esac
 done
 

@@ -1436,6 +1436,7 @@ ITAPI_PUBLIC it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_m
  * is returned at once and may travel in a Send posted later on the same EP. A linked wide RMR is
  * relinked, a linked narrow one must be unlinked first. Completion: IT_RMR_LINK_CMPL_EVENT, failing
  * with IT_RMR_OPERATION_FAILED. Does not block.
+ * The LMR is one with absolute addressing (INVALID_ADDR_MODE); addr_mode is that of the RMR.
  * Errors: INVALID_EP_STATE, INVALID_EP_TYPE, INVALID_PZ, INVALID_PRIVS, ACCESS, RANGE,
  * INVALID_LENGTH (0), INVALID_ADDR_MODE, INVALID_DTO_FLAGS, TOO_MANY_POSTS.
  */

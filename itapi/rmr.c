@@ -121,6 +121,8 @@ static it_status_t check_link(const struct ual_mr *mr, const void *addr, it_leng
         return IT_ERR_INVALID_PRIVS;
     if (status != IT_SUCCESS)
         return status;
+    if (mr->access & RI_ACCESS_ZERO_BASED) /* the verbs bind no window to such a region */
+        return IT_ERR_INVALID_ADDR_MODE;
     if (length == 0)
         return IT_ERR_INVALID_LENGTH;
     if (!checked_inside((uintptr_t)addr, length, (uintptr_t)mr->addr, mr->length))

@@ -882,8 +882,9 @@ struct ri_privileged_ops {
     /*
      * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
      * modify: transitions of RDMAC 6.2; RI_ERR_INVALID_STATE otherwise. To RTS with RI_QPM_HANDOVER (set B).
-     * To CLOSING: orderly close: what was cut into segments goes out (a message may end early there), FIN, input is drained to the peer's FIN,
-     * bounded by option close_timeout; RI_EVENT_LLP_CLOSED follows (INVALID_STATE unless RTS). To ERROR:
+     * To CLOSING: orderly close: what was cut into segments goes out (a message may end early there), FIN, input is drained to the
+     * peer's FIN, bounded by option close_timeout; RI_EVENT_LLP_CLOSED follows (INVALID_STATE unless RTS). With Reads
+     * unanswered, and when the peer sends on meanwhile, it is a bad close: RST and RI_EVENT_LLP_RESET. To ERROR:
      * abortive close. To TERMINATE: Terminate 0x0000, then close. To IDLE: from ERROR, or from IDLE; outstanding
      * requests are flushed first. The outcome of a connection is one event of the "ended" group.
      * destroy: any state, does not wait for the peer: an open connection goes on closing in order without

@@ -171,12 +171,30 @@ void qp_note_srq(struct qp *qp)
     spinlock_unlock(&qp->state_lock);
 }
 
-void qp_closed(struct qp *qp, const char *detail)
+static void end_of_close(struct qp *qp, enum ri_event_type type, const char *detail)
 {
     spinlock_lock(&qp->state_lock);
-    note_end(qp, RI_EVENT_LLP_CLOSED, 0, detail);
+    note_end(qp, type, 0, detail);
     atomic_store(&qp->state, RI_QPS_ERROR);
     spinlock_unlock(&qp->state_lock);
+}
+
+void qp_closed(struct qp *qp, const char *detail)
+{
+    end_of_close(qp, RI_EVENT_LLP_CLOSED, detail);
+}
+
+bool qp_is_starting(struct qp *qp)
+{
+    uint32_t out = atomic_load(&qp->ord_out);
+
+    return atomic_load(&qp->holding) ||
+           (out != atomic_load(&qp->ord_in) && qp->ord_ring[out & (qp->ord_size - 1)].rtr);
+}
+
+void qp_closed_badly(struct qp *qp)
+{
+    end_of_close(qp, RI_EVENT_LLP_RESET, "the peer went on sending while this side was closing");
 }
 
 /* The next thing to tell, in the order of a connection's life. Under state_lock. */

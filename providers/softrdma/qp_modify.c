@@ -232,11 +232,18 @@ static enum ri_status to_idle(struct qp *qp)
     return status;
 }
 
+/* A FIN while own Reads are unanswered would break the peer off in the middle of the answer: it is a bad close then (S-076). */
 static enum ri_status to_closing(struct qp *qp)
 {
-    const struct qp_end end = { .state = RI_QPS_CLOSING };
+    static const struct qp_end in_order = { .state = RI_QPS_CLOSING };
+    static const struct qp_end reset = { .event = RI_EVENT_LLP_RESET,
+                                         .state = RI_QPS_ERROR,
+                                         .lost = true,
+                                         .detail = "closed while Reads were unanswered" };
+    uint32_t unanswered = atomic_load(&qp->ord_in) - atomic_load(&qp->ord_out);
 
-    return qp_end(qp, &end) ? RI_OK : RI_ERR_INVALID_STATE;
+    return qp_end(qp, unanswered > qp_is_starting(qp) ? &reset : &in_order) ? RI_OK
+                                                                            : RI_ERR_INVALID_STATE;
 }
 
 static enum ri_status to_terminate(struct qp *qp)

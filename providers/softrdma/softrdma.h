@@ -290,6 +290,9 @@ struct stream {
     atomic_bool input_ended; /* FIN received; written under rx */
     bool output_ended;       /* FIN sent; under rx */
     bool announce;           /* report the end of the close to the QP; under rx */
+    bool
+        starting; /* CLOSING began before the ready-to-receive message or its answer was here; under rx */
+    bool spoken_to;          /* octets came while CLOSING that are neither; under rx */
     atomic_bool want_output; /* EPOLLOUT asked for */
     uint8_t *rest;           /* octets of an FPDU that has not arrived whole; under rx */
     uint32_t rest_length, rest_room;
@@ -552,6 +555,9 @@ static inline void qp_set_watermarks(struct qp *qp, uint32_t soft, uint32_t hard
     qp->hard_watermark = hard ? hard : UINT32_MAX;
 }
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
+/* Its first message, or the answer to its own, is still to come. */
+bool qp_is_starting(struct qp *qp);
+void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
 void qp_settle(struct qp *qp);
 /* The telling alone. No lock held. */

@@ -220,6 +220,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream->tail = tail;
     stream->tail_length = length;
     stream->announce = announce;
+    stream->starting = stream->qp && qp_is_starting(stream->qp);
     spinlock_lock(&lane->lock);
     stream->state = STREAM_CLOSING;
     lane->closing_count++;
@@ -244,7 +245,7 @@ static bool push_tail(struct stream *stream)
             return false;
         }
         if (sent < 0)
-            break; /* nobody reads it any more */
+            sent = (ssize_t)iov.iov_len; /* nobody reads it any more */
         stream->tail_sent += (size_t)sent;
     }
     if (!stream->output_ended)
@@ -267,23 +268,28 @@ static void drain(struct stream *stream)
         if (got <= 0) {
             atomic_store(&stream->input_ended, true);
             watch_again(stream);
+        } else {
+            stream->spoken_to |= !stream->starting;
         }
     }
 }
 
 void stream_continue_close(struct stream *stream, bool *ended)
 {
-    bool out;
+    bool out, bad;
 
     *ended = false;
     if (stream->state != STREAM_CLOSING)
         return;
     out = push_tail(stream);
     drain(stream);
-    if (!out || !stream->input_ended)
+    bad = stream->spoken_to && stream->announce; /* C-151: in CLOSING, not behind a Terminate */
+    if (!out || !(stream->input_ended || bad))
         return;
     *ended = true;
-    if (stream->qp && stream->announce)
+    if (stream->qp && bad)
+        qp_closed_badly(stream->qp);
+    else if (stream->qp && stream->announce)
         qp_closed(stream->qp, NULL);
-    stream_abort(stream, false);
+    stream_abort(stream, bad);
 }

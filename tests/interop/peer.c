@@ -278,8 +278,10 @@ static bool invalidate(struct side *side)
     } else if (!probed && !side->server) {
         conn_disconnect(&side->conn, WAIT_US);
     }
-    good = expect_end(side, probe || probed ? IT_CM_MSG_CONN_BROKEN_EVENT
-                                            : IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    /* A peer that refuses our write may do so by a Terminate or just hang up; we have to break. */
+    good = expect_end(side, probe    ? (it_event_type_t)0
+                            : probed ? IT_CM_MSG_CONN_BROKEN_EVENT
+                                     : IT_CM_MSG_CONN_DISCONNECT_EVENT);
     return good && whole(side, "memory that was unlinked");
 }
 

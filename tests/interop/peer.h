@@ -11,7 +11,7 @@
  *   stream      the client writes `size` bytes into the server's memory again and again, 16 at
  *               once, and after 32 of them sends 16 bytes. Then, while more are on their way, one
  *               side ends the connection, in order or by dying. The other must see the end, and
- *               every request of its own come back once.
+ *               ital must give every request back once.
  */
 #ifndef ITAL_INTEROP_PEER_H
 #define ITAL_INTEROP_PEER_H

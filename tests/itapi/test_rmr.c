@@ -208,6 +208,11 @@ START_TEST(refused)
                                   IT_PRIV_REMOTE_WRITE, ep, 0, BOTH, &context));
     is(IT_ERR_ACCESS,
        it_rmr_bind10(rmr, read_only.lmr, read_only.data, 8, IT_PRIV_ATOMIC, ep, 0, BOTH, &context));
+    if (pair.b.info->addr_mode_relative_support) {
+        ok(it_lmr_create(pair.b.pz, there.data, NULL, SIZE, IT_ADDR_MODE_RELATIVE, IT_PRIV_LOCAL,
+                         IT_LMR_FLAG_NONE, 0, &foreign_lmr, NULL));
+        REFUSED(IT_ERR_INVALID_ADDR_MODE, rmr, foreign_lmr, 0, 8, 0, rights, ep, BOTH, &context);
+    }
     ok(it_pz_create(pair.b.ia, &pz));
     ok(it_rmr_create(pz, IT_RMR_TYPE_DEFAULT, &foreign));
     ok(it_lmr_create(pz, there.data, NULL, SIZE, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,

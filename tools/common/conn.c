@@ -17,8 +17,7 @@
 #define SLICE_US  200000u
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-static enum conn_result wait_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us,
-                                   it_event_t *event)
+enum conn_result conn_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us, it_event_t *event)
 {
     uint64_t limit = 0, now;
     unsigned turns = 0;
@@ -53,7 +52,8 @@ static enum conn_result wait_event(it_evd_handle_t evd, bool busy, uint64_t time
     return CONN_FAILED;
 }
 
-static it_status_t create_endpoint(const struct conn_needs *needs, struct conn *conn)
+it_status_t conn_endpoint(const struct conn *conn, const struct conn_needs *needs,
+                          it_ep_handle_t *ep)
 {
     it_ep_attributes_t attr;
 
@@ -71,7 +71,7 @@ static it_status_t create_endpoint(const struct conn_needs *needs, struct conn *
     attr.srv.rc.rdma_write_enable = needs->remote_write ? IT_TRUE : IT_FALSE;
     attr.srv.rc.hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
     return it_ep_rc_create(conn->pz, conn->dto_evd, conn->dto_evd, conn->conn_evd, IT_EP_NO_FLAG,
-                           &attr, &conn->ep);
+                           &attr, ep);
 }
 
 bool conn_create(const struct adapter *adapter, const struct conn_needs *needs, struct conn *conn)
@@ -95,7 +95,7 @@ bool conn_create(const struct adapter *adapter, const struct conn_needs *needs, 
     }
     if (status == IT_SUCCESS) {
         what = "endpoint";
-        status = create_endpoint(needs, conn);
+        status = conn_endpoint(conn, needs, &conn->ep);
     }
     if (status == IT_SUCCESS)
         return true;
@@ -189,7 +189,7 @@ static enum conn_result connect_one(struct conn *conn, const struct sockaddr *ad
         return CONN_FAILED;
     }
     /* The path's timeout ends the attempt; the own one, a little later, is for broken providers. */
-    result = wait_event(conn->conn_evd, false, timeout_us + 2000000, &event);
+    result = conn_event(conn->conn_evd, false, timeout_us + 2000000, &event);
     if (result == CONN_TIMEOUT)
         complain(complaint, conn, "no answer", "the interface did not even report a time-out");
     if (result != CONN_OK)
@@ -253,7 +253,7 @@ bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *
         adapter_error(status, "cannot accept %s", conn->peer);
         return false;
     }
-    if (wait_event(conn->conn_evd, false, timeout_us, &event) != CONN_OK) {
+    if (conn_event(conn->conn_evd, false, timeout_us, &event) != CONN_OK) {
         if (!atomic_load(&tool_stop))
             tool_error("%s did not finish connecting", conn->peer);
         return false;
@@ -283,7 +283,7 @@ void conn_disconnect(struct conn *conn, uint64_t timeout_us)
 
 enum conn_result conn_next(struct conn *conn, bool busy, uint64_t timeout_us, it_event_t *event)
 {
-    enum conn_result result = wait_event(conn->dto_evd, busy, timeout_us, event);
+    enum conn_result result = conn_event(conn->dto_evd, busy, timeout_us, event);
 
     if (result != CONN_OK || event->dto_cmpl.dto_status == IT_DTO_SUCCESS)
         return result;
@@ -300,7 +300,7 @@ const char *conn_why(struct conn *conn)
     it_event_t event;
 
     /* The message about the end and the flushed requests come on different ways: wait a moment. */
-    if (!conn->end && wait_event(conn->conn_evd, false, 1000000, &event) == CONN_OK)
+    if (!conn->end && conn_event(conn->conn_evd, false, 1000000, &event) == CONN_OK)
         conn->end = event.event_number;
     if (conn->end == IT_CM_MSG_CONN_DISCONNECT_EVENT)
         return "the peer closed the connection";

@@ -58,6 +58,11 @@ void conn_disconnect(struct conn *conn, uint64_t timeout_us);
  * that failed otherwise is printed: CONN_FAILED.
  */
 enum conn_result conn_next(struct conn *conn, bool busy, uint64_t timeout_us, it_event_t *event);
+/* The same for any EVD, without looking into the event; never CONN_ENDED. */
+enum conn_result conn_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us, it_event_t *event);
+/* One more Endpoint on the PZ and the EVDs of conn; the caller's to free. */
+it_status_t conn_endpoint(const struct conn *conn, const struct conn_needs *needs,
+                          it_ep_handle_t *ep);
 /* How the connection ended, as a clause: "the peer closed the connection". */
 const char *conn_why(struct conn *conn);
 

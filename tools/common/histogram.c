@@ -37,7 +37,34 @@ void histogram_add(struct histogram *histogram, uint64_t value)
         histogram->greatest = value;
     histogram->count++;
     histogram->sum += (double)value;
+    histogram->squares += (double)value * (double)value;
     histogram->bucket[bucket_of(value)]++;
+}
+
+void histogram_merge(struct histogram *histogram, const struct histogram *other)
+{
+    if (!other->count)
+        return;
+    if (!histogram->count || other->least < histogram->least)
+        histogram->least = other->least;
+    if (other->greatest > histogram->greatest)
+        histogram->greatest = other->greatest;
+    histogram->count += other->count;
+    histogram->sum += other->sum;
+    histogram->squares += other->squares;
+    for (unsigned i = 0; i < sizeof(histogram->bucket) / sizeof(*histogram->bucket); i++)
+        histogram->bucket[i] += other->bucket[i];
+}
+
+double histogram_deviation(const struct histogram *histogram)
+{
+    double count = (double)histogram->count, mean, variance;
+
+    if (!histogram->count)
+        return 0;
+    mean = histogram->sum / count;
+    variance = histogram->squares / count - mean * mean;
+    return variance > 0 ? sqrt(variance) : 0;
 }
 
 uint64_t histogram_quantile(const struct histogram *histogram, double share)

@@ -12,11 +12,15 @@
 
 struct histogram {
     uint64_t count, least, greatest;
-    double sum;
+    double sum, squares;
     uint64_t bucket[(64 - HISTOGRAM_STEP_BITS + 1) << HISTOGRAM_STEP_BITS];
 };
 
 void histogram_add(struct histogram *histogram, uint64_t value);
+/* Adds all values of other. */
+void histogram_merge(struct histogram *histogram, const struct histogram *other);
+/* Standard deviation, exact; 0 when empty. */
+double histogram_deviation(const struct histogram *histogram);
 /* Value that the given share (0 to 1) of all values does not exceed; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *histogram, double share);
 

@@ -128,6 +128,13 @@ static void admit(const struct server *server, struct client *clients,
         refuse(server, request);
 }
 
+static void receive(const struct server *server, struct client *clients,
+                    const it_conn_request_event_t *request)
+{
+    if (!server->route || !server->route(server->arg, request))
+        admit(server, clients, request);
+}
+
 /* Joins the threads that are done (all: waits for every one). Returns the last result worth
  * telling. */
 static int collect(struct client *clients, bool all, int result)
@@ -152,7 +159,7 @@ static int accept_loop(const struct server *server, it_evd_handle_t evd, struct 
     while (!atomic_load(&tool_stop)) {
         status = it_evd_wait(evd, SLICE_US, &event, NULL);
         if (status == IT_SUCCESS && event.event_number == IT_CM_REQ_CONN_REQUEST_EVENT)
-            admit(server, clients, &event.conn_req);
+            receive(server, clients, &event.conn_req);
         else if (status != IT_SUCCESS && status != IT_ERR_TIMEOUT_EXPIRED &&
                  status != IT_ERR_INTERRUPT)
             return adapter_error(status, "cannot wait for clients");

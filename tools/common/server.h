@@ -20,6 +20,11 @@ struct server {
      * SERVER_NOT_SERVED if the request was refused or the peer was not a client at all.
      */
     int (*serve)(void *arg, const it_conn_request_event_t *request, const char *peer);
+    /*
+     * Asked first, in the thread that accepts; true: the request was taken, serve is not called.
+     * NULL: none is taken.
+     */
+    bool (*route)(void *arg, const it_conn_request_event_t *request);
     /* Private data for "too many clients": writes at most size bytes, returns how many. */
     size_t (*refuse)(unsigned char *data, size_t size);
 };

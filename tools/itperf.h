@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * itperf: what client and server agree on, and the rooms of the program.
+ *
+ * One control connection and any number of data connections, all to the server's one port; a hello
+ * in the private data tells which is which. On the control connection, by Sends of PERF_MESSAGE
+ * bytes:
+ *   client                         server
+ *   PARAMS  the plan               ACCEPT  a token for the data connections, or REFUSE with a text
+ *   (opens the data connections, each side tells in private data where it may be written or read)
+ *   RUN     size, iterations       READY   Receives posted, memory cleared, threads about to start
+ *   (the threads of both sides run; the data connections carry nothing but the measurement)
+ *                                  RESULT  CPU time and what it saw
+ *   ... RUN again, for the next size, or BYE
+ *
+ * On a data connection three kinds of Sends stand beside the data, told apart by their length alone
+ * (perf_control_length): CREDIT (room for more Sends: iWARP breaks where a Send finds no Receive),
+ * FIN (the sender has sent all) and FINACK (and it has arrived). A run ends for a sender when its
+ * FINACK is there, so what is measured has arrived and not just left.
+ */
+#ifndef ITAL_TOOLS_ITPERF_H
+#define ITAL_TOOLS_ITPERF_H
+
+#include <pthread.h>
+
+#include "tools/common/conn.h"
+#include "tools/common/histogram.h"
+
+#define PERF_MAGIC         0x49545046u /* "ITPF" */
+#define PERF_VERSION       1u
+#define PERF_PORT          18515 /* perftest's */
+#define PERF_MESSAGE       512u
+#define PERF_SIZE_MAX      (64u << 20)
+#define PERF_ALL_LAST      23u /* -a: 2 to 2^23 bytes */
+#define PERF_SIZES         64u
+#define PERF_THREADS_MAX   256u
+#define PERF_ENDPOINTS_MAX 100000u
+#define PERF_DEPTH_MAX     65536u
+#define PERF_TEXT          256u
+#define PERF_SAMPLES_MAX   (8u << 20) /* single times kept for -H and -U, of all threads */
+
+/* PERF_ANY: a server that takes what comes. */
+enum perf_op { PERF_ANY_OP, PERF_SEND, PERF_WRITE, PERF_READ };
+enum perf_kind { PERF_ANY_KIND, PERF_LAT, PERF_BW };
+/* How a side learns of completions; NONE: not said. */
+enum perf_mode { PERF_MODE_NONE, PERF_BUSY, PERF_EVENT, PERF_FD };
+
+extern const char *const perf_op_names[], *const perf_kind_names[], *const perf_mode_names[];
+
+/* What both sides do; the client's, sent with PARAMS. Counts are over all threads. */
+struct perf_plan {
+    enum perf_op op;
+    enum perf_kind kind;
+    enum perf_mode mode, target; /* of the client and of the server */
+    uint32_t size_least, size_max;
+    uint32_t sizes; /* how many */
+    uint64_t iterations; /* per active Endpoint; 0 with duration_us */
+    uint64_t duration_us;
+    uint32_t threads, endpoints, active; /* threads <= active <= endpoints */
+    uint32_t tx_depth, rx_depth; /* data requests and Receives of an Endpoint */
+    uint32_t list;               /* requests posted in one run */
+    uint32_t cq_mod;             /* every n-th data request reports its completion */
+    uint32_t reads;              /* RDMA Reads in flight per Endpoint */
+    bool bidirectional;
+    bool write_send;  /* write lat: a Send tells of each Write */
+    bool pure_memory; /* write lat: looks at memory only, never calls in */
+};
+
+/* One size; sent with RUN. */
+struct perf_run {
+    uint32_t size;
+    uint64_t iterations, duration_us; /* one of them is 0 */
+};
+
+/* ---- one side's part in a run ---------------------------------------------------------------- */
+
+struct perf_ep {
+    it_ep_handle_t handle;
+    uint64_t address;        /* of the peer's memory for this Endpoint */
+    it_rmr_context_t context;
+    uint64_t left;           /* data messages still to post in this run */
+    uint32_t outstanding;    /* data requests posted, not known to be complete */
+    uint32_t since_signal;   /* of them the last ones, without a completion of their own */
+    uint32_t credits;        /* Sends that the peer has Receives for */
+    uint32_t owed;           /* Receives refilled since the last CREDIT */
+    bool fin_posted;
+    bool started; /* client: established */
+};
+
+/* An Endpoint set that one thread uses: PZ, EVDs and memory of its own. */
+struct perf_group {
+    struct conn base; /* its ep stays NULL */
+    int fd;           /* of base.dto_evd, -1: none */
+    struct perf_ep *eps;
+    uint32_t count, active;
+    struct region source; /* what is sent and written; read from, if that is the peer's wish */
+    struct region inbox;  /* Receives: one place per Endpoint, overwritten by each message */
+    struct region target; /* write: where the peer writes, a place per Endpoint */
+    struct region sink;   /* read: where own RDMA Reads go, a place per Endpoint */
+    size_t place, inbox_place; /* bytes of a place */
+};
+
+/* What a side measured in one run, and tells the other in RESULT. Rates: messages per second. */
+struct perf_tally {
+    uint64_t sent, received;           /* data messages */
+    double rate, rate_median, rate_peak; /* of the sender: whole run, chunks */
+    double rate_in_median;             /* of the receiver; 0: it cannot see them */
+    uint64_t wall_ns, user_ns, system_ns;
+};
+
+struct perf_session;
+
+struct perf_worker {
+    const struct perf_session *session;
+    struct perf_group *group;
+    struct perf_run run;
+    enum perf_mode mode;
+    bool sender, client;
+    uint64_t start, end; /* nanoseconds */
+    uint64_t stop_at;    /* with a duration */
+    uint32_t control_posted, fins_acked, fins_seen; /* control: requests not complete yet */
+    struct perf_ep *answered; /* lat: a message came on it and has no new Receive yet */
+    uint64_t sent, received;
+    atomic_uint_fast64_t shown; /* for the progress bar */
+    /* Chunks: times of so many messages that the clock costs nothing. */
+    uint32_t chunk;
+    uint64_t chunk_start, chunk_count, in_start, in_count;
+    struct histogram chunks, in_chunks; /* nanoseconds per chunk */
+    struct histogram times;             /* lat: round trips, nanoseconds */
+    uint32_t *samples;                  /* lat, -H: the same one by one; NULL: not wanted */
+    size_t samples_room, samples_count;
+    bool good;
+    pthread_t thread;
+};
+
+struct perf_session {
+    struct perf_plan plan;
+    const struct adapter *adapter;
+    bool client;
+    uint64_t token;     /* of the data connections */
+    uint64_t idle_us;   /* lat, client: pause before each message */
+    bool samples, progress;
+    struct perf_group *groups; /* plan.threads of them */
+    struct perf_worker *workers;
+    atomic_bool failed; /* one worker gave up: so do the others */
+};
+
+/* Lengths of Sends that are not data, never that of a data message of this size. */
+enum perf_control { PERF_CREDIT = 1, PERF_FIN, PERF_FINACK, PERF_NOTE };
+#define PERF_CONTROL_MAX 16u
+static inline uint32_t perf_control_length(uint32_t size, enum perf_control control)
+{
+    return (size <= 8 ? 8u : 0u) + (uint32_t)control;
+}
+/* Receives beside those for data, requests beside those with data. */
+#define PERF_CONTROL_RECEIVES 8u
+static inline uint32_t perf_control_requests(const struct perf_plan *plan)
+{
+    return plan->op == PERF_SEND && plan->kind == PERF_BW ? 12 : 4;
+}
+static inline uint32_t perf_receives(const struct perf_plan *plan)
+{
+    bool data = plan->op == PERF_SEND || plan->write_send;
+
+    return (data ? plan->rx_depth : 0) +
+           (plan->op == PERF_SEND && plan->kind == PERF_BW ? PERF_CONTROL_RECEIVES : 4);
+}
+
+/* ---- itperf_group.c: Endpoints and memory ---------------------------------------------------- */
+
+/* All groups of a session with their Receives posted; prints why not and frees everything. */
+bool perf_groups_create(struct perf_session *session);
+void perf_groups_destroy(struct perf_session *session);
+/* Client: opens every data connection; *seconds: how long that took. Prints why not. */
+bool perf_groups_connect(struct perf_session *session, const char *peer, uint64_t timeout_us,
+                         double *seconds);
+/* Server: answers the request that names Endpoint index. The peer's memory is not kept yet. */
+bool perf_group_accept(struct perf_session *session, uint32_t index,
+                       it_cn_est_identifier_t request);
+/* Server: where the peer of an Endpoint may be written or read; then all are waited for. */
+void perf_group_peer(struct perf_session *session, const struct perf_hello *hello);
+bool perf_groups_established(struct perf_session *session, uint64_t timeout_us);
+bool perf_post_receive(struct perf_group *group, uint32_t index);
+/* Clears what the peer writes into. */
+void perf_groups_clear(struct perf_session *session);
+
+/* ---- itperf_engine.c, itperf_lat.c: the measurement ------------------------------------------ */
+
+/* Before READY. Prints if there is no memory. */
+bool perf_run_prepare(struct perf_session *session, const struct perf_run *run);
+/* All workers, to the end; false: failed, and it was said why. tally: of this side. */
+bool perf_run_go(struct perf_session *session, struct perf_tally *tally);
+/* Sums of the last run. */
+void perf_run_times(const struct perf_session *session, struct histogram *times);
+
+/* For the loops. Each false: the worker cannot go on (stopped, failed: printed). */
+bool perf_step(struct perf_worker *worker);  /* waits for one event and acts on it */
+bool perf_look(struct perf_worker *worker);  /* acts on one event if there is one */
+bool perf_alive(struct perf_worker *worker); /* stop flag, other workers, the connection */
+bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held);
+bool perf_finish(struct perf_worker *worker); /* FIN where this side sends, then to the end */
+bool perf_lat_client(struct perf_worker *worker);
+bool perf_lat_server(struct perf_worker *worker);
+
+/* ---- itperf_wire.c: private data and control messages ---------------------------------------- */
+
+#define PERF_PRIVATE 64u /* bytes at most in private data */
+enum perf_hello_kind { PERF_HELLO_CONTROL = 1, PERF_HELLO_DATA, PERF_HELLO_REFUSED };
+enum perf_refusal { PERF_REFUSED_VERSION = 1, PERF_REFUSED_BUSY, PERF_REFUSED_STRANGER };
+
+struct perf_hello {
+    enum perf_hello_kind kind;
+    unsigned version;
+    enum perf_refusal refusal;
+    uint64_t token; /* DATA: of the session, all of it below too */
+    uint32_t index; /* Endpoint */
+    uint64_t address, context;
+};
+
+size_t perf_put_hello(uint8_t *data, const struct perf_hello *hello);
+/* false: not written by itperf. Another version: only kind, version and refusal are read. */
+bool perf_get_hello(const uint8_t *data, size_t size, struct perf_hello *hello);
+
+enum perf_message_type {
+    PERF_PARAMS = 1,
+    PERF_ACCEPT,
+    PERF_REFUSE,
+    PERF_RUN,
+    PERF_READY,
+    PERF_RESULT,
+    PERF_BYE
+};
+
+struct perf_message {
+    enum perf_message_type type;
+    union {
+        struct perf_plan plan;
+        uint64_t token;
+        char text[PERF_TEXT];
+        struct perf_run run;
+        struct {
+            struct perf_tally tally;
+            bool good;
+        } result;
+    } u;
+};
+
+void perf_put_message(uint8_t *data, const struct perf_message *message);
+/* false: not a message, or values out of range. */
+bool perf_get_message(const uint8_t *data, struct perf_message *message);
+
+/* The control connection. */
+struct perf_channel {
+    struct conn conn;
+    struct region memory;
+    unsigned told;
+};
+bool perf_channel_create(const struct adapter *adapter, struct perf_channel *channel);
+void perf_channel_destroy(struct perf_channel *channel);
+/* Posts the Receives; as conn_connect wants it, arg is the channel. */
+bool perf_channel_prepare(struct conn *conn, void *arg);
+bool perf_tell(struct perf_channel *channel, const struct perf_message *message);
+/* Prints what goes wrong, but for CONN_TIMEOUT, CONN_STOPPED and CONN_ENDED. */
+enum conn_result perf_hear(struct perf_channel *channel, uint64_t timeout_us,
+                           struct perf_message *message);
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* Which options were given, for the comparison of both sides; bits of perf_options.given. */
+enum perf_given {
+    PERF_GIVEN_SIZE = 1 << 0,
+    PERF_GIVEN_COUNT = 1 << 1,
+    PERF_GIVEN_TIME = 1 << 2,
+    PERF_GIVEN_ENDPOINTS = 1 << 3,
+    PERF_GIVEN_TX = 1 << 4,
+    PERF_GIVEN_RX = 1 << 5,
+    PERF_GIVEN_BIDIRECTIONAL = 1 << 6,
+    PERF_GIVEN_LIST = 1 << 7,
+    PERF_GIVEN_CQ_MOD = 1 << 8,
+    PERF_GIVEN_READS = 1 << 9,
+    PERF_GIVEN_THREADS = 1 << 10,
+    PERF_GIVEN_ACTIVE = 1 << 11,
+    PERF_GIVEN_WRITE_SEND = 1 << 12,
+    PERF_GIVEN_POLL = 1 << 13,
+    PERF_GIVEN_MODE = 1 << 14,
+    PERF_GIVEN_TARGET = 1 << 15
+};
+
+struct perf_options {
+    struct perf_plan plan; /* sizes of size[] */
+    unsigned given;
+    uint32_t size[PERF_SIZES];
+    char host[ADDRESS_HOST];
+    uint16_t port;
+    const char *interface;
+    const char *json_file; /* NULL: none */
+    uint64_t idle_us, timeout_us;
+    bool server, keep, quiet;
+    bool json, gbits, no_peak, cpu_util, plot, histogram, unsorted, warm_up;
+};
+
+/* Completes the plan for its op and kind and checks it; -1, or the exit code after the complaint. */
+int perf_options_complete(struct perf_options *options);
+/* Server: does the plan agree with what was given here? false: text says what does not. */
+bool perf_options_agree(const struct perf_options *own, const struct perf_plan *plan, char *text,
+                        size_t size);
+
+int perf_client(const struct perf_options *options);
+int perf_server(const struct perf_options *options);
+
+/* ---- itperf_print.c, itperf_json.c, itperf_plot.c -------------------------------------------- */
+
+/* One size, both sides. Rates of a bidirectional test are sums. */
+struct perf_result {
+    uint32_t size;
+    uint64_t iterations; /* messages of one direction, or round trips */
+    double seconds;
+    double rate, rate_peak, rate_median;
+    struct histogram *times; /* lat; round trips in nanoseconds */
+    const struct perf_session *session; /* single times, valid until the next run */
+    struct perf_tally here, there;
+};
+
+struct perf_report {
+    const struct perf_options *options;
+    const struct adapter *adapter;
+    const char *peer;
+    double connect_seconds;
+    struct perf_result results[PERF_SIZES];
+    size_t count;
+};
+
+void perf_print_head(const struct perf_report *report);
+void perf_print_row(const struct perf_report *report, const struct perf_result *result);
+bool perf_print_end(const struct perf_report *report);
+/* To stdout and, if asked for, to a file. */
+bool perf_print_json(const struct perf_report *report);
+/* Sizes against half round trips or bandwidth, as wide as the terminal. */
+void perf_plot(const struct perf_report *report);
+
+/* Microseconds of half a round trip (read: of a whole one). share as in histogram_quantile. */
+double perf_time(const struct perf_report *report, const struct perf_result *result, double share);
+double perf_time_mean(const struct perf_report *report, const struct perf_result *result);
+double perf_half(const struct perf_report *report); /* nanoseconds of a round trip to the unit */
+/* Messages per second to MiB/s, or Gb/s with --report_gbits. */
+double perf_bandwidth(const struct perf_report *report, const struct perf_result *result,
+                      double rate);
+/* CPU time of one side per message, nanoseconds; and of the host in percent of one CPU. */
+double perf_cpu_per_message(const struct perf_result *result, const struct perf_tally *tally);
+double perf_cpu_share(const struct perf_tally *tally);
+
+#endif /* ITAL_TOOLS_ITPERF_H */
