@@ -47,9 +47,10 @@ static const uint8_t dto_statuses[] = {
 /* The object is named where its unlinking was not asked for here, or only as a side effect. Of an object that was freed
  * meanwhile nothing is known: regions are unlinked by few, and RMRs may be freed at any time. */
 static void __attribute__((cold, noinline))
-translate_memory(const struct ri_wc *wc, it_dto_cmpl_event_t *to)
+translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
 {
-    ual_handle memory = ual_memory_of(wc);
+    const struct ri_wc *wc = &from->wc;
+    ual_handle memory = ual_memory_of(from);
 
     if (wc->flags & RI_WC_WITH_INVALIDATE)
         to->unlinked_mr_handle = (it_handle_t)memory;
@@ -64,13 +65,13 @@ static void translate_completion(const struct ual_event *from, it_dto_cmpl_event
 
     to->event_number = (it_event_type_t)(wc->opcode < WC_OPCODES ? dto_events[wc->opcode] : 0);
     to->evd = (it_evd_handle_t)from->evd;
-    to->ep = (it_ep_handle_t)ual_handle_of(wc->context);
+    to->ep = (it_ep_handle_t)wc->context;
     to->cookie = wc->cookie;
     to->dto_status = (it_dto_status_t)(known ? dto_statuses[wc->status] : IT_DTO_ERR_TRANSPORT);
     to->transferred_length = wc->status == RI_WC_SUCCESS ? wc->byte_len : 0;
     to->unlinked_mr_handle = IT_NULL_HANDLE;
     if (__builtin_expect(ual_memory_completion(wc), 0))
-        translate_memory(wc, to);
+        translate_memory(from, to);
 }
 
 /* --- connection management --- */
@@ -141,9 +142,9 @@ static void translate_connection(const struct ual_event *from, it_connection_eve
     to->reject_reason_code = (it_conn_reject_code_t)(failed ? reject_codes[connection->reason]
                                                             : IT_CN_REJ_OTHER);
     if (up) {
-        struct ual_object *ep = LOOKUP(struct ual_object, EP, connection->ep);
+        struct ual_object *evd = LOOKUP(struct ual_object, EVD, from->evd); /* the EP may be gone */
 
-        itapi_path_of(ep ? ep->ia : NULL, &connection->local, &connection->peer, &to->dst_path);
+        itapi_path_of(evd ? evd->ia : NULL, &connection->local, &connection->peer, &to->dst_path);
     }
 }
 

@@ -1435,7 +1435,7 @@ ITAPI_PUBLIC it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_m
  * for remote write, but no remote privilege of its own. RMR, LMR and EP share a PZ. The new context
  * is returned at once and may travel in a Send posted later on the same EP. A linked wide RMR is
  * relinked, a linked narrow one must be unlinked first. Completion: IT_RMR_LINK_CMPL_EVENT, failing
- * with IT_RMR_OPERATION_FAILED. Does not block.
+ * with IT_RMR_OPERATION_FAILED; a link that fails leaves the RMR as it was. Does not block.
  * The LMR is one with absolute addressing (INVALID_ADDR_MODE); addr_mode is that of the RMR.
  * Errors: INVALID_EP_STATE, INVALID_EP_TYPE, INVALID_PZ, INVALID_PRIVS, ACCESS, RANGE,
  * INVALID_LENGTH (0), INVALID_ADDR_MODE, INVALID_DTO_FLAGS, TOO_MANY_POSTS.
@@ -1451,8 +1451,9 @@ ITAPI_PUBLIC it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle
                                        it_dto_flags_t dto_flags, it_rmr_context_t *rmr_context);
 
 /*
- * Work request that closes the RMR; a narrow one on the EP on which it was linked. Completion and
- * errors as it_rmr_link. Does not block.
+ * Work request that closes the RMR; a narrow one on the EP on which it was linked (INVALID_EP).
+ * Completion as it_rmr_link. Does not block.
+ * Errors: INVALID_EP_STATE, INVALID_EP_TYPE, INVALID_PZ, INVALID_DTO_FLAGS, TOO_MANY_POSTS.
  */
 ITAPI_PUBLIC it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
                                        it_dto_cookie_t cookie, it_dto_flags_t dto_flags);
@@ -1777,7 +1778,10 @@ ITAPI_PUBLIC it_status_t it_post_rdma_read(it_ep_handle_t ep_handle,
                                            it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
                                            it_rmr_context_t rmr_context);
 
-/* The same into an RMR. Errors: also INVALID_RMR. */
+/*
+ * The same into RMRs that are linked for remote write. Errors: also INVALID_RMR, ACCESS (not linked,
+ * or not so, or narrow and on another EP).
+ */
 ITAPI_PUBLIC it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
                                                   const it_rmr_triplet_t *local_segments,
                                                   size_t num_segments, it_dto_cookie_t cookie,

@@ -13,7 +13,7 @@ static const struct {
 } statuses[] = {
     TEXT(IT_SUCCESS, "done"),
     TEXT(IT_ERR_ABORT, "given up: the object went away meanwhile, or the operating system failed"),
-    TEXT(IT_ERR_ACCESS, "the memory does not grant a privilege that is needed; register it with more"),
+    TEXT(IT_ERR_ACCESS, "the memory does not grant a privilege that is needed; register or link it with more"),
     TEXT(IT_ERR_ADDRESS, "the memory range is not mapped in this process"),
     TEXT(IT_ERR_AEVD_NOT_ALLOWED, "an aggregate EVD cannot be given here"),
     TEXT(IT_ERR_ASYNC_AFF_EVD_EXISTS, "the interface adapter has an EVD for affiliated events already"),
@@ -30,7 +30,7 @@ static const struct {
     TEXT(IT_ERR_HARD_HI_WATERMARK, "the hard high watermark is not available, or too large"),
     TEXT(IT_ERR_IA_CATASTROPHE, "the interface adapter has failed, or this process is a forked copy of the one that opened it"),
     TEXT(IT_ERR_INTERRUPT, "a signal ended the wait"),
-    TEXT(IT_ERR_INVALID_ADDR_MODE, "the addressing mode is unknown or not supported"),
+    TEXT(IT_ERR_INVALID_ADDR_MODE, "the addressing mode is unknown, not supported, or not possible with this memory region"),
     TEXT(IT_ERR_INVALID_ADDRESS, "the address cannot be used, perhaps for its alignment"),
     TEXT(IT_ERR_INVALID_AEVD, "the handle is not that of an aggregate EVD"),
     TEXT(IT_ERR_INVALID_AH, "the handle is not that of an address handle"),

@@ -174,23 +174,30 @@ it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segme
     return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }
 
+static inline void describe_rdma(struct ri_send_wr *wr, const struct ri_sge *sges, size_t count,
+                                 uint16_t opcode, it_dto_cookie_t cookie, unsigned int flags,
+                                 it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
+{
+    wr->next = NULL;
+    wr->cookie = cookie;
+    wr->sg_list = sges;
+    wr->num_sge = (uint32_t)count;
+    wr->opcode = opcode;
+    wr->flags = request_flags(flags);
+    wr->immediate = 0;
+    wr->invalidate_stag = 0;
+    wr->rdma.remote_addr = rdma_addr;
+    wr->rdma.rkey = (uint32_t)rmr_context;
+    wr->rdma.reserved = 0;
+}
+
 static inline it_status_t post_rdma(struct ual_ep *ep, const struct ri_sge *sges, size_t count,
                                     uint16_t opcode, it_dto_cookie_t cookie, unsigned int flags,
                                     it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
 {
     struct ri_send_wr wr;
 
-    wr.next = NULL;
-    wr.cookie = cookie;
-    wr.sg_list = sges;
-    wr.num_sge = (uint32_t)count;
-    wr.opcode = opcode;
-    wr.flags = request_flags(flags);
-    wr.immediate = 0;
-    wr.invalidate_stag = 0;
-    wr.rdma.remote_addr = rdma_addr;
-    wr.rdma.rkey = (uint32_t)rmr_context;
-    wr.rdma.reserved = 0;
+    describe_rdma(&wr, sges, count, opcode, cookie, flags, rdma_addr, rmr_context);
     return post(ep, &wr);
 }
 
@@ -246,16 +253,15 @@ read_and_unlink(struct ual_ep *ep, const it_lmr_triplet_t *segment, struct ri_sg
                 it_rmr_context_t rmr_context)
 {
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, segment->lmr);
-    it_status_t status;
+    struct ri_send_wr wr;
+    enum ual_status posted;
 
     if (!mr || mr->pz != ep->pz)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     sge->lkey = mr->lkey;
-    status = post_rdma(ep, sge, 1, RI_WR_RDMA_READ_INVALIDATE, cookie, flags, rdma_addr,
-                       rmr_context);
-    if (status == IT_SUCCESS && !(flags & IT_COMPLETION_FLAG))
-        ual_mr_sink_unlinked(mr);
-    return status;
+    describe_rdma(&wr, sge, 1, RI_WR_RDMA_READ_INVALIDATE, cookie, flags, rdma_addr, rmr_context);
+    posted = ual_mr_post_read(mr, ep, &wr);
+    return posted == UAL_OK ? IT_SUCCESS : itapi_post_status(posted);
 }
 
 it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
@@ -308,7 +314,8 @@ static it_status_t rmr_segment(const it_rmr_triplet_t *from, const struct ual_ep
     return IT_SUCCESS;
 }
 
-static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count,
+/* As of LMRs, one without octets is not looked at, but where it is what the request unlinks. */
+static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count, bool unlink,
                                 const struct ual_ep *ep, struct ri_sge *sges)
 {
     uint64_t sum = 0;
@@ -321,6 +328,10 @@ static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count,
         struct ual_mw *mw = LOOKUP(struct ual_mw, MW, segments[i].rmr);
         it_status_t status;
 
+        if (!segments[i].length && !unlink) {
+            sges[i] = (struct ri_sge){ 0 };
+            continue;
+        }
         if (!mw || ual_mw_pz(mw) != ep->pz)
             return itapi_bad_handle(IT_ERR_INVALID_RMR);
         status = rmr_segment(&segments[i], ep, mw, &sges[i]);
@@ -339,8 +350,10 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
                                      it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
 {
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
-    struct ri_sge sges[SEGMENTS_MAX];
     bool unlink = dto_flags & IT_UNLINK_LOCAL_SINK;
+    struct ri_sge sges[SEGMENTS_MAX];
+    struct ri_send_wr wr;
+    enum ual_status posted;
     it_status_t status;
 
     if (!ep)
@@ -349,14 +362,14 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
         return IT_ERR_OP_NOT_SUPPORTED;
     status = check_read(ep, num_segments, dto_flags);
     if (status == IT_SUCCESS)
-        status = rmr_segments(local_segments, num_segments, ep, sges);
-    if (status == IT_SUCCESS)
-        status = post_rdma(ep, sges, num_segments,
-                           unlink ? RI_WR_RDMA_READ_INVALIDATE : RI_WR_RDMA_READ, cookie, dto_flags,
-                           rdma_addr, rmr_context);
-    if (status == IT_SUCCESS && unlink && !(dto_flags & IT_COMPLETION_FLAG))
-        ual_mw_sink_unlinked(LOOKUP(struct ual_mw, MW, local_segments->rmr));
-    return status;
+        status = rmr_segments(local_segments, num_segments, unlink, ep, sges);
+    if (status != IT_SUCCESS)
+        return status;
+    describe_rdma(&wr, sges, num_segments, unlink ? RI_WR_RDMA_READ_INVALIDATE : RI_WR_RDMA_READ,
+                  cookie, dto_flags, rdma_addr, rmr_context);
+    posted = unlink ? ual_mw_post_read(LOOKUP(struct ual_mw, MW, local_segments->rmr), ep, &wr)
+                    : ual_post_send(ep, &wr);
+    return posted == UAL_OK ? IT_SUCCESS : itapi_post_status(posted);
 }
 
 /* --- atomics --- */

@@ -330,7 +330,8 @@ struct ri_wc {
     union {
         uint32_t immediate; /* host order; with RI_WC_WITH_IMMEDIATE */
         /* With RI_WC_WITH_INVALIDATE: what the receive or the RDMA Read invalidated. Bind, local invalidate, fast
-         * register: the STag that the request was about (bind, fast register: with its new key), whatever the status. */
+         * register: the STag that the request was about (bind, fast register: with its new key), whatever the status. RDMA
+         * Read that failed: the STag that it would have invalidated, 0 none. */
         uint32_t invalidated_stag;
     };
     uint32_t vendor_error; /* iWARP: Terminate value 0xLECC when one is behind the status */
@@ -787,8 +788,9 @@ struct ri_host {
                     const struct iovec *iov, int iov_count);
 
     /*
-     * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify, watch callbacks
-     * and timers, with no provider lock held that the upper side could want. They may post work and arm; they may not destroy the object that they are about. A destroy call waits
+     * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify, srq_modify, the end of a
+     * region or window, watch callbacks and timers, with no provider lock held that the upper side could want. They may
+     * post work and arm; they may not destroy the object that they are about. A destroy call waits
      * for upcalls about its object that run in other threads, so none arrives after it returned.
      */
     void (*cq_event)(const struct ri_host *host,

@@ -22,6 +22,7 @@
 #define ITAL_TOOLS_ITPERF_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "tools/common/conn.h"
 #include "tools/common/histogram.h"
@@ -37,6 +38,7 @@
 #define PERF_ENDPOINTS_MAX 100000u
 #define PERF_DEPTH_MAX     65536u
 #define PERF_TEXT          256u
+#define PERF_CHUNKS        4u /* that can be under way at a time */
 #define PERF_SAMPLES_MAX   (8u << 20) /* single times kept for -H and -U, of all threads */
 
 /* PERF_ANY: a server that takes what comes. */
@@ -109,9 +111,10 @@ struct perf_tally {
 };
 
 struct perf_session;
+struct perf_hello;
 
 struct perf_worker {
-    const struct perf_session *session;
+    struct perf_session *session;
     struct perf_group *group;
     struct perf_run run;
     enum perf_mode mode;
@@ -123,8 +126,9 @@ struct perf_worker {
     uint64_t sent, received;
     atomic_uint_fast64_t shown; /* for the progress bar */
     /* Chunks: times of so many messages that the clock costs nothing. */
-    uint32_t chunk;
-    uint64_t chunk_start, chunk_count, in_start, in_count;
+    uint64_t chunk, posted, chunk_number, chunk_sent, chunk_start, in_start;
+    uint64_t chunk_posted[PERF_CHUNKS];
+    double peak;
     struct histogram chunks, in_chunks; /* nanoseconds per chunk */
     struct histogram times;             /* lat: round trips, nanoseconds */
     uint32_t *samples;                  /* lat, -H: the same one by one; NULL: not wanted */
@@ -152,33 +156,36 @@ static inline uint32_t perf_control_length(uint32_t size, enum perf_control cont
 {
     return (size <= 8 ? 8u : 0u) + (uint32_t)control;
 }
-/* Receives beside those for data, requests beside those with data. */
-#define PERF_CONTROL_RECEIVES 8u
-static inline uint32_t perf_control_requests(const struct perf_plan *plan)
+/*
+ * Places in the queues of an Endpoint. At most 7 CREDITs are under way (quarters of the Receives),
+ * one FIN, one FINACK; a noted Write is two requests.
+ */
+static inline uint32_t perf_requests(const struct perf_plan *plan)
 {
-    return plan->op == PERF_SEND && plan->kind == PERF_BW ? 12 : 4;
+    return plan->tx_depth * (plan->write_send ? 2 : 1) +
+           (plan->op == PERF_SEND && plan->kind == PERF_BW ? 12 : 4);
 }
 static inline uint32_t perf_receives(const struct perf_plan *plan)
 {
-    bool data = plan->op == PERF_SEND || plan->write_send;
-
-    return (data ? plan->rx_depth : 0) +
-           (plan->op == PERF_SEND && plan->kind == PERF_BW ? PERF_CONTROL_RECEIVES : 4);
+    return (plan->op == PERF_SEND || plan->write_send ? plan->rx_depth : 0) +
+           (plan->op == PERF_SEND && plan->kind == PERF_BW ? 9 : 4);
 }
 
 /* ---- itperf_group.c: Endpoints and memory ---------------------------------------------------- */
 
+/* RDMA Reads in flight that an Endpoint can have in each direction: wanted or less, at least 1. */
+uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted);
 /* All groups of a session with their Receives posted; prints why not and frees everything. */
 bool perf_groups_create(struct perf_session *session);
 void perf_groups_destroy(struct perf_session *session);
 /* Client: opens every data connection; *seconds: how long that took. Prints why not. */
 bool perf_groups_connect(struct perf_session *session, const char *peer, uint64_t timeout_us,
                          double *seconds);
-/* Server: answers the request that names Endpoint index. The peer's memory is not kept yet. */
+/* Server: answers the request that names Endpoint index; at the end all are waited for. */
 bool perf_group_accept(struct perf_session *session, uint32_t index,
                        it_cn_est_identifier_t request);
-/* Server: where the peer of an Endpoint may be written or read; then all are waited for. */
-void perf_group_peer(struct perf_session *session, const struct perf_hello *hello);
+/* Server: where the peer of an Endpoint may be written or read; false: it has one already. */
+bool perf_group_peer(struct perf_session *session, const struct perf_hello *hello);
 bool perf_groups_established(struct perf_session *session, uint64_t timeout_us);
 bool perf_post_receive(struct perf_group *group, uint32_t index);
 /* Clears what the peer writes into. */
@@ -326,6 +333,7 @@ struct perf_report {
     const struct adapter *adapter;
     const char *peer;
     double connect_seconds;
+    uint32_t reads; /* in flight, as agreed */
     struct perf_result results[PERF_SIZES];
     size_t count;
 };

@@ -39,7 +39,7 @@ static bool create_evds(struct perf_session *session, struct perf_group *group)
     const struct perf_plan *plan = &session->plan;
     enum perf_mode mode = session->client ? plan->mode : plan->target;
     it_evd_flags_t flags = IT_EVD_OVERFLOW_DEFAULT;
-    size_t each = plan->tx_depth + perf_control_requests(plan) + perf_receives(plan);
+    size_t each = perf_requests(plan) + perf_receives(plan);
     const char *what = "protection zone";
     it_status_t status;
 
@@ -111,7 +111,7 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
 {
     const struct perf_plan *plan = &session->plan;
     struct conn_needs needs = {
-        .requests = plan->tx_depth + perf_control_requests(plan),
+        .requests = perf_requests(plan),
         .receives = perf_receives(plan),
         .send_length = group->inbox_place,
         .reads = plan->op == PERF_READ ? plan->reads : 0,
@@ -132,6 +132,26 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
         if (!perf_post_receive(group, index))
             return false;
     return true;
+}
+
+/* By trial: IT-API tells no limit. */
+uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted)
+{
+    struct conn_needs needs = { .requests = 1, .receives = 1, .send_length = 1 };
+    struct conn probe;
+    it_ep_handle_t ep;
+
+    if (!conn_create(adapter, &needs, &probe))
+        return 1;
+    needs.remote_read = true;
+    for (needs.reads = wanted; needs.reads > 1; needs.reads /= 2) {
+        if (conn_endpoint(&probe, &needs, &ep) != IT_SUCCESS)
+            continue;
+        it_ep_free(ep);
+        break;
+    }
+    conn_destroy(&probe);
+    return needs.reads ? needs.reads : 1;
 }
 
 static bool create_group(struct perf_session *session, uint32_t number)
@@ -348,13 +368,16 @@ bool perf_group_accept(struct perf_session *session, uint32_t index, it_cn_est_i
     return status == IT_SUCCESS;
 }
 
-void perf_group_peer(struct perf_session *session, const struct perf_hello *hello)
+bool perf_group_peer(struct perf_session *session, const struct perf_hello *hello)
 {
     struct perf_ep *ep = ep_of(session, hello->index);
 
+    if (ep->started)
+        return false;
     ep->address = hello->address;
     ep->context = hello->context;
     ep->started = true;
+    return true;
 }
 
 bool perf_groups_established(struct perf_session *session, uint64_t timeout_us)

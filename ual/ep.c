@@ -60,7 +60,7 @@ static enum ual_status open_qp(struct ual_ep *ep)
     struct ri_qp_attr attr = {
         .size = sizeof(attr),
         .type = RI_QP_RC,
-        .context = ep,
+        .context = (void *)ep->object.handle, /* completions that were taken outlive the endpoint */
         .send_cq = ual_evd_cq(ep->request_evd),
         .recv_cq = ual_evd_cq(ep->receive_evd),
         .srq = ep->attr.srq ? ep->attr.srq->srq : NULL,

@@ -636,7 +636,7 @@ static void established_by_peer(struct ual_ep *ep)
 
 void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
 {
-    struct ual_ep *ep = qp_context;
+    struct ual_ep *ep = ual_lookup((ual_handle)qp_context, UAL_EP);
     enum ending ending = ending_of(event->type);
     const struct ep_row *row = NULL;
 

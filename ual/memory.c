@@ -14,18 +14,23 @@ static struct ual_stripe *stripe_of(struct ual_ia *ia, uint32_t index)
     return &ia->stripes[index % UAL_STRIPES];
 }
 
-enum ual_status ual_link_add(struct ual_link *link, struct ual_object *object, uint32_t stag,
-                             bool opened)
+void ual_link_init(struct ual_link *link, struct ual_object *object)
 {
-    struct ual_stripe *stripe = stripe_of(object->ia, INDEX_OF(stag));
-
     spinlock_init(&link->lock);
     link->object = object;
-    link->index = INDEX_OF(stag);
-    link->stag = stag;
-    link->opened = opened;
-    link->closing = false;
+}
+
+enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened)
+{
+    struct ual_stripe *stripe = stripe_of(link->object->ia, INDEX_OF(stag));
+
+    spinlock_lock(&link->lock);
+    link->last = (struct ual_link_state){ .stag = stag, .opened = opened };
+    link->before = (struct ual_link_state){ .stag = stag };
+    link->key = (uint8_t)stag;
+    spinlock_unlock(&link->lock);
     spinlock_lock(&stripe->lock);
+    link->index = INDEX_OF(stag);
     HASH_ADD(hh, stripe->links, index, sizeof(link->index), link);
     spinlock_unlock(&stripe->lock);
     return link->hh.tbl ? UAL_OK : UAL_ERR_NO_RESOURCES;
@@ -48,45 +53,73 @@ enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_ep *ep, u
         .cookie = cookie,
         .opcode = RI_WR_LOCAL_INVALIDATE,
         .flags = wr_flags,
-        .invalidate_stag = link->stag,
+        .invalidate_stag = link->last.stag,
     };
     enum ual_status status = ual_post_send(ep, &wr);
 
     if (status == UAL_OK)
-        link->closing = true;
+        link->last.closing = true;
     return status;
 }
 
-/* The table at struct ual_link. */
+enum ual_status ual_link_post_read(struct ual_link *link, struct ual_ep *ep, struct ri_send_wr *wr)
+{
+    enum ual_status status;
+
+    spinlock_lock(&link->lock);
+    status = ual_post_send(ep, wr);
+    if (status == UAL_OK && !(wr->flags & RI_WR_SIGNALED)) /* else a completion will tell */
+        link->last.closing = true;
+    spinlock_unlock(&link->lock);
+    return status;
+}
+
+/* The table at struct ual_link, for one of its links. */
+static void correct(struct ual_link_state *state, const struct ri_wc *wc)
+{
+    bool unlink = wc->opcode == RI_WC_LOCAL_INVALIDATE || wc->opcode == RI_WC_RDMA_READ;
+
+    if (wc->flags & RI_WC_WITH_INVALIDATE)
+        state->opened = false;
+    else if (wc->status == RI_WC_SUCCESS)
+        state->opened &= !unlink;
+    else if (unlink)
+        state->closing = false;
+    else
+        state->opened = false;
+}
+
 static void follow(struct ual_link *link, const struct ri_wc *wc)
 {
+    bool refused = wc->status != RI_WC_SUCCESS && wc->opcode == RI_WC_BIND_WINDOW;
+
     spinlock_lock(&link->lock);
-    if (link->stag == wc->invalidated_stag) {
-        if (wc->flags & RI_WC_WITH_INVALIDATE)
-            link->opened = false;
-        else if (wc->status == RI_WC_SUCCESS)
-            link->opened &= wc->opcode != RI_WC_LOCAL_INVALIDATE;
-        else if (wc->opcode == RI_WC_LOCAL_INVALIDATE)
-            link->closing = false;
-        else
-            link->opened = false;
+    if (link->before.stag == wc->invalidated_stag)
+        correct(&link->before, wc);
+    if (link->last.stag == wc->invalidated_stag) {
+        correct(&link->last, wc);
+        if (refused)
+            link->last = link->before;
     }
     spinlock_unlock(&link->lock);
 }
 
-ual_handle ual_memory_of(const struct ri_wc *wc)
+ual_handle ual_memory_of(const struct ual_event *event)
 {
-    struct ual_ia *ia = ((const struct ual_object *)wc->context)->ia;
-    uint32_t index = INDEX_OF(wc->invalidated_stag);
-    struct ual_stripe *stripe = stripe_of(ia, index);
+    const struct ual_object *evd = ual_lookup(event->evd, UAL_EVD);
+    uint32_t index = INDEX_OF(event->wc.invalidated_stag);
+    struct ual_stripe *stripe;
     struct ual_link *link;
     ual_handle handle = 0;
 
+    if (!evd)
+        return 0;
+    stripe = stripe_of(evd->ia, index);
     spinlock_lock(&stripe->lock);
     HASH_FIND(hh, stripe->links, &index, sizeof(index), link);
     if (link) { /* stays while it is in the table */
         handle = link->object->handle;
-        follow(link, wc);
+        follow(link, &event->wc);
     }
     spinlock_unlock(&stripe->lock);
     return handle;

@@ -64,7 +64,8 @@ static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
     status = ual_handle_take(&mr->object, UAL_MR, ia);
     if (status != UAL_OK)
         goto destroy_region;
-    status = ual_link_add(&record->link, &mr->object, mr->lkey, mr->addr != NULL);
+    ual_link_init(&record->link, &mr->object);
+    status = ual_link_add(&record->link, mr->lkey, mr->addr != NULL);
     if (status != UAL_OK)
         goto drop_handle;
     atomic_fetch_add(&mr->pz->users, 1);
@@ -126,11 +127,7 @@ enum ual_status ual_mr_create_unlinked(struct ual_pz *pz, uint32_t pages, uint32
 
 static void take_link(struct ual_mr *mr, const struct ual_mr_link *link, uint32_t stag)
 {
-    struct ual_link *state = link_of(mr);
-
-    state->stag = stag;
-    state->opened = true;
-    state->closing = false;
+    ual_link_posted(link_of(mr), stag);
     mr->addr = link->addr;
     mr->length = link->length;
     mr->access = link->access;
@@ -197,13 +194,9 @@ bool ual_mr_linked(struct ual_mr *mr)
     return open;
 }
 
-void ual_mr_sink_unlinked(struct ual_mr *mr)
+enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_ep *ep, struct ri_send_wr *wr)
 {
-    struct ual_link *state = link_of(mr);
-
-    spinlock_lock(&state->lock);
-    state->closing = true;
-    spinlock_unlock(&state->lock);
+    return ual_link_post_read(link_of(mr), ep, wr);
 }
 
 /* --- by call --- */
@@ -224,7 +217,7 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t acc
     take_keys(mr);
     mr->access = access;
     ual_link_remove(link_of(mr));
-    if (ual_link_add(link_of(mr), &mr->object, mr->lkey, mr->addr != NULL) != UAL_OK)
+    if (ual_link_add(link_of(mr), mr->lkey, mr->addr != NULL) != UAL_OK)
         kal_log(RI_LOG_WARNING, "%s: out of memory: completions will not name a memory region",
                 ia->name);
     if (pz && pz != mr->pz) {

@@ -14,12 +14,9 @@ struct ual_mw {
     struct ual_pz *pz;
     struct ri_mw *mw;
     bool narrow;
-    struct ual_link link; /* its lock guards what follows: the last link */
-    ual_handle mr, ep;
-    void *addr;
-    uint64_t length;
-    uint32_t access, note;
-    struct ual_mw *prev, *next; /* of the IA */
+    struct ual_link link;             /* its lock guards the next line */
+    struct ual_mw_state last, before; /* what belongs to those of link */
+    struct ual_mw *prev, *next;       /* of the IA */
 };
 
 enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **out)
@@ -45,7 +42,9 @@ enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **ou
     status = ual_handle_take(&mw->object, UAL_MW, ia);
     if (status != UAL_OK)
         goto destroy_window;
-    status = ual_link_add(&mw->link, &mw->object, stag, false);
+    mw->last = (struct ual_mw_state){ .narrow = narrow, .stag = stag };
+    ual_link_init(&mw->link, &mw->object);
+    status = ual_link_add(&mw->link, stag, false);
     if (status != UAL_OK)
         goto drop_handle;
     atomic_fetch_add(&pz->users, 1);
@@ -85,27 +84,42 @@ struct ual_pz *ual_mw_pz(const struct ual_mw *mw)
     return mw->pz;
 }
 
+/* Of the link that counts: the last, or the one before it if that was refused. Under lock. */
+static const struct ual_mw_state *current(const struct ual_mw *mw)
+{
+    return mw->link.last.stag == mw->last.stag ? &mw->last : &mw->before;
+}
+
 /* A narrow window ends with the endpoint on which it was linked. Under lock. */
 static bool linked(const struct ual_mw *mw)
 {
-    return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup(mw->ep, UAL_EP));
+    return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup(current(mw)->ep, UAL_EP));
 }
 
 void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state)
 {
     spinlock_lock(&mw->link.lock);
-    *state = (struct ual_mw_state){
-        .narrow = mw->narrow,
-        .linked = linked(mw),
-        .mr = mw->mr,
-        .ep = mw->ep,
-        .addr = mw->addr,
-        .length = mw->length,
-        .access = mw->access,
-        .note = mw->note,
-        .stag = mw->link.stag,
-    };
+    *state = *current(mw);
+    state->linked = linked(mw);
     spinlock_unlock(&mw->link.lock);
+}
+
+/* Under lock. */
+static void take_link(struct ual_mw *mw, struct ual_ep *ep, const struct ual_mw_link *link,
+                      uint32_t stag)
+{
+    mw->before = *current(mw);
+    mw->last = (struct ual_mw_state){
+        .narrow = mw->narrow,
+        .mr = link->mr->object.handle,
+        .ep = ep->object.handle,
+        .addr = link->addr,
+        .length = link->length,
+        .access = link->access,
+        .note = link->note,
+        .stag = stag,
+    };
+    ual_link_posted(&mw->link, stag);
 }
 
 enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep, const struct ual_mw_link *link,
@@ -132,15 +146,7 @@ enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep, const struct u
     wr.bind.new_key = next & 0xff;
     status = ual_post_send(ep, &wr);
     if (status == UAL_OK) {
-        mw->link.stag = next;
-        mw->link.opened = true;
-        mw->link.closing = false;
-        mw->mr = link->mr->object.handle;
-        mw->ep = ep->object.handle;
-        mw->addr = link->addr;
-        mw->length = link->length;
-        mw->access = link->access;
-        mw->note = link->note;
+        take_link(mw, ep, link, next);
         *stag = next;
     }
     spinlock_unlock(&mw->link.lock);
@@ -153,15 +159,13 @@ enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_ep *ep, uint64_t coo
     enum ual_status status = UAL_ERR_ACCESS;
 
     spinlock_lock(&mw->link.lock);
-    if (!mw->narrow || !linked(mw) || mw->ep == ep->object.handle)
+    if (!mw->narrow || !linked(mw) || current(mw)->ep == ep->object.handle)
         status = ual_link_post_unlink(&mw->link, ep, cookie, wr_flags);
     spinlock_unlock(&mw->link.lock);
     return status;
 }
 
-void ual_mw_sink_unlinked(struct ual_mw *mw)
+enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_ep *ep, struct ri_send_wr *wr)
 {
-    spinlock_lock(&mw->link.lock);
-    mw->link.closing = true;
-    spinlock_unlock(&mw->link.lock);
+    return ual_link_post_read(&mw->link, ep, wr);
 }

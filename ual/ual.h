@@ -252,20 +252,24 @@ UAL_PUBLIC enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep,
 /* UAL_ERR_ACCESS: a narrow window is linked on another endpoint. [data] */
 UAL_PUBLIC enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_ep *ep, uint64_t cookie,
                                          uint16_t wr_flags);
-/* A Read that unlinks this sink was posted without RI_WR_SIGNALED: no completion will tell. [data] */
-UAL_PUBLIC void ual_mw_sink_unlinked(struct ual_mw *mw);
-UAL_PUBLIC void ual_mr_sink_unlinked(struct ual_mr *mr);
+/* ual_post_send of one RI_WR_RDMA_READ_INVALIDATE whose sink is of that region or window. [data] */
+UAL_PUBLIC enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_ep *ep,
+                                            struct ri_send_wr *wr);
+UAL_PUBLIC enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_ep *ep,
+                                            struct ri_send_wr *wr);
 
 /*
- * The region or window that a completion is about: what a receive or Read invalidated, what was linked or unlinked; 0 when
- * it is about none, or the object was freed meanwhile. To be called once for each completion taken for which
- * ual_memory_completion is true: the object's state follows. wc->context must be alive. [data]
+ * The region or window that a completion is about: what a receive or Read invalidated or should have, what was linked or
+ * unlinked; 0 when it is about none, or the object was freed meanwhile. To be called once for each completion taken for which
+ * ual_memory_completion is true: the object's state follows. [data]
  */
-UAL_PUBLIC ual_handle ual_memory_of(const struct ri_wc *wc);
+struct ual_event;
+UAL_PUBLIC ual_handle ual_memory_of(const struct ual_event *event);
 static inline bool ual_memory_completion(const struct ri_wc *wc)
 {
     return (wc->flags & RI_WC_WITH_INVALIDATE) ||
-           (uint8_t)(wc->opcode - RI_WC_BIND_WINDOW) <= RI_WC_FAST_REGISTER - RI_WC_BIND_WINDOW;
+           (uint8_t)(wc->opcode - RI_WC_BIND_WINDOW) <= RI_WC_FAST_REGISTER - RI_WC_BIND_WINDOW ||
+           (wc->opcode == RI_WC_RDMA_READ && wc->status != RI_WC_SUCCESS);
 }
 
 /* Shared receive queue. max_sge is read without a lock by posts. */
@@ -355,7 +359,7 @@ struct ual_event {
     enum ual_stream stream;
     ual_handle evd; /* the EVD whose event it is (for an aggregate EVD: the member's) */
     union {
-        struct ri_wc wc; /* wc.context: struct ual_object of the EP */
+        struct ri_wc wc; /* wc.context: ual_handle of the EP, which may have been freed meanwhile */
         struct ual_request_event request;
         struct ual_connection_event connection;
         struct ual_async_event async;
@@ -456,9 +460,9 @@ enum ual_ep_mask {
     UAL_EP_SOFT_WATERMARK = 1u << 6, /* arms it again */
     UAL_EP_HARD_WATERMARK = 1u << 7,
 };
-/* Members of attr by mask, of its flags those of `flags`; all or none. Of an UNCONNECTED endpoint; of a CONNECTED one what struct ri_rnic_attr.features
- * allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT, BUSY (work outstanding beyond the new
- * value), NOT_SUPPORTED (queue sizes). */
+/* Members of attr by mask, of its flags those of `flags`; all or none. Of an UNCONNECTED endpoint; of a CONNECTED one what
+ * struct ri_rnic_attr.features allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT, BUSY (work
+ * outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
 UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
                                          const struct ual_ep_attr *attr, uint32_t flags);
 /* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP are purged. */

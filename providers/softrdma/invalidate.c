@@ -8,15 +8,13 @@
  *   - answers to the peer copy under `users`, which is waited for;
  *   - output of the PD's QPs that names a region's memory is copied (tx_detach_in_pass). That waits for whoever is inside
  *     tx of such a QP. It may be done with rx of one QP held: who is inside tx of another QP does not want that rx, and who is
- *     inside tx of the same QP wants it only when the connection ends, which is what the wait looks at.
+ *     inside tx of the same QP wants it only when the connection ends, and has let go of the memory then (qp.stopped).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "softrdma.h"
-
-#define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 
 /* --- the rules --- */
 
@@ -32,7 +30,7 @@ static bool in_scope(const struct stag_entry *entry, const struct qp *qp)
 static bool has_remote_rights(const struct stag_entry *entry)
 {
     return (entry->kind != STAG_REGION && entry->state != STAG_IS_VALID) ||
-           (atomic_load(&entry->access) & REMOTE);
+           (atomic_load(&entry->access) & REMOTE_RIGHTS);
 }
 
 /* C-119 to C-122 in their order. Under the entry's lock. */

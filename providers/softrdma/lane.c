@@ -122,9 +122,9 @@ void lane_call(struct stream *stream)
         lane->rnic->host->wake(lane->rnic->host, lane->base.context);
 }
 
-/* Some QPs that this tour has not seen yet, each counted as in an upcall, so that destroy waits. A QP that a stream names
+/* Some of the QPs behind `*after`, each counted as in an upcall, so that destroy waits. A QP that a stream names
  * while the lock is held is not buried yet; one that is named still after the count was raised will wait for it. */
-static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, struct qp **qps,
+static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after, struct qp **qps,
                          uint32_t room)
 {
     struct stream *stream;
@@ -134,9 +134,9 @@ static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, 
     for (stream = lane->streams; stream && count < room; stream = stream->next) {
         struct qp *qp = atomic_load(&stream->qp);
 
-        if (stream->tour == tour || !qp || qp->pd != pd)
+        if (stream->number <= *after || !qp || qp->pd != pd)
             continue;
-        stream->tour = tour;
+        *after = stream->number;
         atomic_fetch_add(&qp->upcalls, 1);
         if (atomic_load(&stream->qp) == qp)
             qps[count++] = qp;
@@ -147,16 +147,15 @@ static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint32_t tour, 
     return count;
 }
 
+/* Several walks may be under way at once, one inside another too: none leaves a trace that another stumbles over. */
 void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
                     void *arg)
 {
     struct qp *qps[64];
-    uint32_t tour, count;
+    uint64_t after = 0;
+    uint32_t count;
 
-    spinlock_lock(&lane->lock);
-    tour = ++lane->tours;
-    spinlock_unlock(&lane->lock);
-    while ((count = next_qps(lane, pd, tour, qps, 64))) {
+    while ((count = next_qps(lane, pd, &after, qps, 64))) {
         for (uint32_t i = 0; i < count; i++) {
             visit(qps[i], arg);
             atomic_fetch_sub(&qps[i]->upcalls, 1);

@@ -26,9 +26,9 @@ struct mr {
     uint64_t length;
 };
 
-#define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-#define KNOWN \
-    (REMOTE | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED | RI_ACCESS_BIND)
+#define KNOWN                                                                              \
+    (REMOTE_RIGHTS | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED | \
+     RI_ACCESS_BIND)
 
 static enum ri_status check_access(uint32_t access)
 {
@@ -103,7 +103,7 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, ui
     stag_publish(entry, stag);
     spinlock_unlock(&entry->lock);
     keys->lkey = stag;
-    keys->rkey = access & REMOTE ? stag : 0;
+    keys->rkey = access & REMOTE_RIGHTS ? stag : 0;
     return entry;
 }
 

@@ -22,8 +22,6 @@ struct mw {
     struct mw *prev, *next; /* under pd->windows_lock */
 };
 
-#define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-
 /* --- allocate and free --- */
 
 enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
@@ -65,6 +63,7 @@ enum ri_status softrdma_mw_free(struct ri_mw *base)
 {
     struct mw *mw = container_of(base, struct mw, base);
 
+    stag_revoke(mw->entry); /* while mw_unbind_qp still finds it: it names its QP, which may go */
     pthread_mutex_lock(&mw->pd->windows_lock);
     DL_DELETE(mw->pd->windows, mw);
     pthread_mutex_unlock(&mw->pd->windows_lock);
@@ -104,7 +103,7 @@ enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe)
 {
     struct stag_entry *entry;
 
-    if (!wr->bind.mw || !wr->bind.mr || (wr->bind.access & ~(uint32_t)REMOTE))
+    if (!wr->bind.mw || !wr->bind.mr || (wr->bind.access & ~(uint32_t)REMOTE_RIGHTS))
         return RI_ERR_INVALID_ARGUMENT;
     entry = container_of(wr->bind.mw, struct mw, base)->entry;
     spinlock_lock(&entry->lock);

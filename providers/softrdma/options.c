@@ -42,7 +42,7 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "hot", "int", "4", "",
       "Busy connections that are read without asking epoll first, 0 to 16." },
     { "rtr_repeat", "time", "20", "ms",
-      "Silence of the peer after which the active side's zero-length Write is sent once more; 0: "
+      "Silence of the peer after which the active side sends a zero-length Write once more; 0: "
       "never." },
     { "stall_timeout", "time", "0", "ms",
       "How long a peer may leave an FPDU incomplete before the connection is reset; 0: for ever." },

@@ -59,7 +59,10 @@ static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr
     switch (wr->opcode) {
     case RI_WR_LOCAL_INVALIDATE: wqe->wc_flags = WC_NAMES_STAG; /* fall through */
     case RI_WR_SEND_INVALIDATE: wqe->operand = wr->invalidate_stag; break;
-    case RI_WR_RDMA_READ_INVALIDATE: wqe->operand = wr->sg_list[0].lkey; break;
+    case RI_WR_RDMA_READ_INVALIDATE:
+        wqe->wc_flags = WC_NAMES_STAG;
+        wqe->operand = wr->sg_list[0].lkey;
+        break;
     case RI_WR_BIND_WINDOW: wqe->wc_flags = WC_NAMES_STAG; return mw_describe_bind(wr, wqe);
     case RI_WR_RDMA_WRITE_IMMEDIATE:
     case RI_WR_SEND_IMMEDIATE: wqe->operand = wr->immediate; break;

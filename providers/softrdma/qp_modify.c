@@ -82,7 +82,7 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
     stream_begin_close(stream, tail, length, false);
     spinlock_unlock(&stream->rx);
     stream_release(stream);
-    qp->stopped = true;
+    atomic_store(&qp->stopped, true);
     atomic_store(&qp->state, RI_QPS_ERROR);
     return RI_OK;
 }
@@ -120,7 +120,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     if (qp->rtr_await) {
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
         host->timer_set(host, lane->base.context, &stream->timer);
-    } else if (qp->rtr_to_send == RI_RTR_WRITE && qp->rnic->options.rtr_repeat_ns) {
+    } else if (qp->rtr_to_send && qp->rnic->options.rtr_repeat_ns) {
         atomic_fetch_or(&stream->attention, ATTEND_SILENT);
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_repeat_ns);
         host->timer_set(host, lane->base.context, &stream->timer);
@@ -178,7 +178,7 @@ static void stop_idle(struct qp *qp)
 {
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_IDLE) {
-        qp->stopped = true;
+        atomic_store(&qp->stopped, true);
         atomic_store(&qp->state, RI_QPS_ERROR);
     }
     tx_leave(qp);
@@ -202,7 +202,7 @@ static enum ri_status to_error(struct qp *qp)
 /* From here on posts are refused; those before are flushed. Inside tx. */
 static void rest(struct qp *qp)
 {
-    qp->stopped = false;
+    atomic_store(&qp->stopped, false);
     atomic_store(&qp->ord_out, atomic_load(&qp->ord_in));
     atomic_store(&qp->ird_out, atomic_load(&qp->ird_in));
     spinlock_lock(&qp->sq.posting);
@@ -240,10 +240,14 @@ static enum ri_status to_closing(struct qp *qp)
                                          .state = RI_QPS_ERROR,
                                          .lost = true,
                                          .detail = "closed while Reads were unanswered" };
-    uint32_t unanswered = atomic_load(&qp->ord_in) - atomic_load(&qp->ord_out);
+    uint32_t unanswered;
+    bool ended;
 
-    return qp_end(qp, unanswered > qp_is_starting(qp) ? &reset : &in_order) ? RI_OK
-                                                                            : RI_ERR_INVALID_STATE;
+    tx_enter(qp); /* no further Read leaves meanwhile */
+    unanswered = atomic_load(&qp->ord_in) - atomic_load(&qp->ord_out);
+    ended = qp_end(qp, unanswered > qp_is_starting(qp) ? &reset : &in_order);
+    tx_leave(qp);
+    return ended ? RI_OK : RI_ERR_INVALID_STATE;
 }
 
 static enum ri_status to_terminate(struct qp *qp)

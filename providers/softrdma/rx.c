@@ -277,6 +277,15 @@ static void on_failure(struct qp *qp, struct stream *stream, int error)
     qp_end(qp, &end);
 }
 
+/* The FIN may answer what somebody inside tx has written and not marked as done yet: judged when nobody is inside. */
+static bool just_written(struct qp *qp, struct stream *stream)
+{
+    if (!atomic_load(&qp->tx_requests))
+        return false;
+    lane_mark_ready(stream);
+    return true;
+}
+
 /* Nothing was read: not now, the end, or an error; or the send side found one, and what came before it has been read.
  * True: the stream has ended. */
 static bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
@@ -287,7 +296,7 @@ static bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
         on_failure(qp, stream, (int)-got);
     else if (error)
         on_failure(qp, stream, error);
-    else if (got == 0)
+    else if (got == 0 && !just_written(qp, stream))
         on_end(qp, stream);
     else
         return false;

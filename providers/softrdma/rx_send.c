@@ -56,7 +56,7 @@ static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
 }
 
 /* One from the SRQ, if the QP may use another one. */
-static bool take_shared(struct qp *qp, struct fault *fault)
+static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *fault)
 {
     uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
                     atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
@@ -74,7 +74,9 @@ static bool take_shared(struct qp *qp, struct fault *fault)
     return true;
 }
 
-static bool open_message(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+static inline __attribute__((always_inline)) bool open_message(struct qp *qp,
+                                                               const struct rdmap_segment *segment,
+                                                               struct fault *fault)
 {
     if (qp->srq && !take_shared(qp, fault))
         return false;
@@ -86,7 +88,7 @@ static bool open_message(struct qp *qp, const struct rdmap_segment *segment, str
     return true;
 }
 
-static bool receive_posted(struct qp *qp)
+static inline bool receive_posted(struct qp *qp)
 {
     return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
 }

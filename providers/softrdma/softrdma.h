@@ -44,6 +44,7 @@
 #define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
 #define ATOMIC_OCTETS    8u
+#define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 #define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
 #define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
 #define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
@@ -310,7 +311,7 @@ struct stream {
     struct stream *grave_next;
     bool on_ready;
     bool hot;
-    uint32_t tour;                  /* the last walk over all streams that visited this one */
+    uint64_t number;                /* from 1; the list of all is in this order */
     uint64_t capture;               /* token */
     const struct llp_ops *captured; /* the lower layer under llp_capture */
 };
@@ -325,7 +326,7 @@ struct lane {
     uint32_t stream_count, closing_count;
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
-    uint32_t tours;      /* walks over all streams: lane_visit_qps */
+    uint64_t numbers;    /* given to streams */
     atomic_uint version; /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
@@ -467,7 +468,7 @@ struct qp {
     uint32_t cursor_offset;
     bool local_revoked;  /* the local request at sq.next has revoked its STag */
     uint8_t rtr_to_send; /* enum ri_rtr */
-    bool stopped;        /* output ended: everything is flushed */
+    atomic_bool stopped; /* output has ended and let go of the consumer's memory */
     atomic_bool holding; /* responder: until one valid FPDU came (RFC 5044 7.1.2) */
     atomic_int
         tx_error; /* errno: the socket refused; the end is told after what can still be read */
@@ -596,8 +597,8 @@ uint8_t *tx_take_tail(struct qp *qp, size_t *length);
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
 /* tx_response.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
 uint16_t tx_protection_value(enum stag_result result);
-/* The same inside a pass of the lane, which has to do what is left over. With the QP's rx held it is not done when the
- * connection ends, because whoever is inside may want rx: what ends the connection copies all output. */
+/* tx_detach inside a pass of the lane, which has to do what is left over. With the QP's rx held nobody is waited for who is
+ * inside and wants rx: that is who ends the connection, and has copied all output (qp.stopped). */
 void tx_detach_in_pass(struct qp *qp, const struct memory_range *range, bool rx_held);
 
 /* tx_local.c: bind and local invalidate, in their turn. True: done, the queue goes on. Inside tx. */

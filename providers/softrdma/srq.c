@@ -132,11 +132,8 @@ void srq_detach(struct srq *srq, struct qp *qp)
 static enum ri_status deepen_qp(struct qp *qp, uint32_t depth)
 {
     struct wq larger;
-    enum ri_status status;
+    enum ri_status status = wq_open(&larger, true, depth, 0);
 
-    if (qp->rq.depth >= depth)
-        return RI_OK;
-    status = wq_open(&larger, true, depth, 0);
     if (status != RI_OK)
         return status;
     qp_hold(qp);
@@ -146,6 +143,41 @@ static enum ri_status deepen_qp(struct qp *qp, uint32_t depth)
     qp_unhold(qp);
     wq_close(&larger);
     return RI_OK;
+}
+
+/* As in an upcall: destroy waits. False: it has begun already. */
+static bool keep_qp(struct qp *qp)
+{
+    bool kept;
+
+    spinlock_lock(&qp->state_lock);
+    kept = !qp->destroyed;
+    if (kept)
+        atomic_fetch_add(&qp->upcalls, 1);
+    spinlock_unlock(&qp->state_lock);
+    return kept;
+}
+
+/* Who came to tx meanwhile has left it to us: what that led to is told. Under qps_lock, which is let go of for that. */
+static void settle_qp(struct srq *srq, struct qp *qp)
+{
+    bool kept = keep_qp(qp);
+
+    pthread_mutex_unlock(&srq->qps_lock);
+    if (kept) {
+        qp_settle(qp);
+        atomic_fetch_sub(&qp->upcalls, 1);
+    }
+    pthread_mutex_lock(&srq->qps_lock);
+}
+
+static struct qp *shallow_qp(const struct srq *srq, uint32_t depth)
+{
+    struct qp *qp = srq->qps;
+
+    while (qp && qp->rq.depth >= depth)
+        qp = qp->srq_next;
+    return qp;
 }
 
 /* Under posting. */
@@ -159,7 +191,7 @@ static enum ri_status set_depth(struct srq *srq, uint32_t depth, struct wq *larg
     return RI_OK;
 }
 
-/* Under qps_lock. */
+/* Under qps_lock, let go of in between: until it finds no QP that is not deep enough. */
 static enum ri_status resize(struct srq *srq, uint32_t depth)
 {
     struct wq larger = { .depth = 0 };
@@ -170,8 +202,10 @@ static enum ri_status resize(struct srq *srq, uint32_t depth)
         return RI_ERR_INVALID_ARGUMENT;
     if (depth > srq->rnic->attr.max_srq_wr)
         return RI_ERR_LIMIT;
-    for (qp = srq->qps; qp && status == RI_OK; qp = qp->srq_next)
+    while (status == RI_OK && (qp = shallow_qp(srq, depth))) {
         status = deepen_qp(qp, depth);
+        settle_qp(srq, qp);
+    }
     if (status == RI_OK && depth > srq->queue.depth)
         status = wq_open(&larger, true, depth, srq->queue.max_sge);
     if (status != RI_OK)

@@ -176,6 +176,7 @@ void stag_revoke(struct stag_entry *entry)
 {
     spinlock_lock(&entry->lock);
     stag_withdraw(entry);
+    entry->use++;
     spinlock_unlock(&entry->lock);
     stag_wait_users(entry);
 }

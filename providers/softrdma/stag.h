@@ -34,13 +34,13 @@ struct stag_entry {
     uint8_t *memory; /* of TO == base */
     atomic_uint users;
     uint32_t place, next_free;
-    /* under lock; pd, kind and use do not change while the entry is in use */
+    /* under lock; pd and kind do not change while the entry is in use */
     struct spinlock lock;
     struct pd *pd;
     struct stag_entry *region; /* of a VALID window */
     uint32_t name;             /* 0: the entry is free */
     uint32_t bound;            /* region: VALID windows on it */
-    uint32_t use;              /* how often the entry was allocated */
+    uint32_t use;              /* another one when it is allocated and when it is given up */
     uint8_t kind, state, key;
 };
 
@@ -79,7 +79,7 @@ void stag_publish(struct stag_entry *entry, uint32_t stag);
 void stag_withdraw(struct stag_entry *entry);
 /* Answers to the peer that use it have ended. */
 void stag_wait_users(struct stag_entry *entry);
-/* Both, in any state. */
+/* Both, in any state, and it is given up: a bind that is queued for it is refused. */
 void stag_revoke(struct stag_entry *entry);
 /* Back to the free entries; revoked before and no longer used. */
 void stag_release(struct stag_table *table, struct stag_entry *entry);

@@ -84,6 +84,7 @@ static void enlist(struct stream *stream)
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
+    stream->number = ++lane->numbers;
     DL_APPEND(lane->streams, stream);
     lane->stream_count++;
     spinlock_unlock(&lane->lock);

@@ -165,6 +165,7 @@ void tx_stop(struct qp *qp)
     size_t length = 0;
     uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
 
+    atomic_store(&qp->stopped, true); /* before rx: who holds it may wait for this */
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)
         free(tail);
@@ -176,7 +177,6 @@ void tx_stop(struct qp *qp)
         atomic_store(&qp->state, RI_QPS_ERROR);
     qp_flush(qp, &qp->sq);
     qp_flush(qp, &qp->rq);
-    qp->stopped = true;
     spinlock_unlock(&stream->rx);
 }
 
@@ -264,7 +264,7 @@ void tx_detach_in_pass(struct qp *qp, const struct memory_range *range, bool rx_
     unsigned int nobody = 0;
 
     while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
-        if (rx_held && qp_state(qp) != RI_QPS_RTS)
+        if (rx_held && atomic_load(&qp->stopped))
             return;
         nobody = 0;
         sched_yield();

@@ -23,8 +23,8 @@ static uint8_t shadow[ARENA]; /* as it was when it was looked at last */
 #endif
 
 #ifdef ASAN
-#include <sanitizer/allocator_interface.h>
 #include <sanitizer/asan_interface.h>
+size_t __sanitizer_get_current_allocated_bytes(void); /* gcc has it, but not its header */
 #endif
 
 /* ---- memory ---- */

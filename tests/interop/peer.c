@@ -107,10 +107,10 @@ static bool post_write(struct side *side, const char *what)
 {
     it_lmr_triplet_t part = region_part(&side->source, 0, side->size);
 
-    return posted(side,
-                  it_post_rdma_write(side->conn.ep, &part, 1, 0, signalled, side->address,
-                                     side->context),
-                  what);
+    return posted(
+        side,
+        it_post_rdma_write(side->conn.ep, &part, 1, 0, signalled, side->address, side->context),
+        what);
 }
 
 /* The next completion, good or bad; false: time is up. */
@@ -337,10 +337,9 @@ static bool serve_stream(struct side *side)
 
 static bool set_up(struct side *side)
 {
-    struct conn_needs needs = { .requests = 64,
-                                .receives = RECEIVES,
-                                .send_length = side->size,
-                                .remote_write = true };
+    struct conn_needs needs = {
+        .requests = 64, .receives = RECEIVES, .send_length = side->size, .remote_write = true
+    };
 
     return conn_create(&side->options->adapter, &needs, &side->conn) &&
            region_create(&side->conn, (RECEIVES + 1) * PEER_NOTE, IT_PRIV_LOCAL, &side->messages) &&
@@ -436,8 +435,8 @@ static int client(const struct options *options)
     good = addresses && set_up(&side) &&
            conn_connect(&side.conn, addresses, WAIT_US, data, ping_put_hello(data, &hello),
                         post_receives, &side, &rejected);
-    if (rejected || (good && !ping_get_welcome(event->private_data, sizeof(event->private_data),
-                                               &welcome))) {
+    if (rejected ||
+        (good && !ping_get_welcome(event->private_data, sizeof(event->private_data), &welcome))) {
         tool_error("no server of itpeer answers");
         good = false;
     }
@@ -462,17 +461,13 @@ static bool parse(struct options *options, int letter)
     case 'o':
         options->op = !strcmp(optarg, "stream") ? PEER_STREAM : PEER_INVALIDATE;
         return options->op == PEER_STREAM || !strcmp(optarg, "invalidate");
-    case 'm':
-        options->rmr = !strcmp(optarg, "rmr");
-        return options->rmr || !strcmp(optarg, "lmr");
+    case 'm': options->rmr = !strcmp(optarg, "rmr"); return options->rmr || !strcmp(optarg, "lmr");
     case 'p':
         if (!tool_parse_number(optarg, 0, 65535, &number))
             return false;
         options->where.port = (uint16_t)number;
         return true;
-    case 'f':
-        options->flags = (unsigned)strtoul(optarg, NULL, 0);
-        return true;
+    case 'f': options->flags = (unsigned)strtoul(optarg, NULL, 0); return true;
     case 's':
         if (!tool_parse_size(optarg, 1, PING_SIZE_MAX, &number))
             return false;

@@ -123,8 +123,8 @@ static bool set_up(struct side *side, const struct adapter *adapter, bool server
     return conn_create(adapter, &needs, &side->conn) &&
            region_create(&side->conn, 2 * MESSAGE, IT_PRIV_LOCAL, &side->messages) &&
            region_create(&side->conn, size, text, &side->text) &&
-           (server || region_create(&side->conn, size, IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE,
-                                    &side->back));
+           (server ||
+            region_create(&side->conn, size, IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE, &side->back));
 }
 
 static void tear_down(struct side *side)

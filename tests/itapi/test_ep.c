@@ -2,6 +2,8 @@
 /* Endpoints: attributes, states, which call is possible when. */
 #include "fixture.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 START_TEST(attributes_are_given_or_more)
@@ -287,6 +289,47 @@ START_TEST(free_while_connected)
 }
 END_TEST
 
+/* --- several at once --- */
+
+static atomic_bool stop_taking;
+
+static void *take_flushed(void *arg)
+{
+    it_event_t event;
+
+    while (!atomic_load(&stop_taking)) {
+        if (it_evd_dequeue((it_evd_handle_t)arg, &event) != IT_SUCCESS)
+            continue;
+        ck_assert_int_eq(event.dto_cmpl.dto_status, IT_DTO_ERR_FLUSHED);
+        ck_assert_uint_eq(event.dto_cmpl.cookie, (uintptr_t)event.dto_cmpl.ep);
+    }
+    return NULL;
+}
+
+/* One thread takes the completions of endpoints that another one makes, resets and frees. */
+START_TEST(freed_while_another_dequeues)
+{
+    it_ep_attributes_t attributes;
+    pthread_t taker;
+    struct node node;
+
+    node_open(&node, IFACE);
+    attributes = node_attributes(&node);
+    pthread_create(&taker, NULL, take_flushed, node.receives);
+    for (unsigned long i = tc_count(300); i; i--) {
+        it_ep_handle_t ep = node_make_ep(&node, &attributes);
+
+        for (int k = 0; k < 8; k++)
+            ok(it_post_recv(ep, NULL, 0, (uintptr_t)ep, BOTH));
+        ok(it_ep_reset(ep));
+        ok(it_ep_free(ep));
+    }
+    atomic_store(&stop_taking, true);
+    pthread_join(taker, NULL);
+    node_close(&node);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_ep");
@@ -302,6 +345,7 @@ int main(void)
     add_each(tc, unconnected);
     add_each(tc, connected_and_nonoperational);
     add_each(tc, free_while_connected);
+    add_each(tc, freed_while_another_dequeues);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -438,6 +438,11 @@ START_TEST(narrow_linked_twice)
     ok(link_part(rmr, 8, 8, IT_PRIV_REMOTE, QUIET_FLAGS, &context));
     expect_done(pair.b.requests, LINK, 11, IT_RMR_OPERATION_FAILED);
     pair_broken(&pair);
+    ck_assert(is_linked(rmr)); /* as before */
+    is(IT_ERR_LMR_BUSY, it_lmr_free(there.lmr));
+    ok(it_ep_free(pair.b.ep));
+    ck_assert(!is_linked(rmr));
+    ok(it_lmr_free(there.lmr));
     pair_close(&pair);
 }
 END_TEST
@@ -542,6 +547,42 @@ START_TEST(wide_is_of_all_connections)
 }
 END_TEST
 
+/* A link that is refused takes nothing away: a wide RMR stays open as it was, and can be unlinked over another connection. */
+START_TEST(wide_keeps_its_link)
+{
+    it_rmr_context_t context, lost, fresh;
+    it_rmr_handle_t rmr;
+    it_rmr_param_t params;
+
+    open_pair(IFACE, IT_RMR_TYPE_WIDE);
+    connect_second();
+    rmr = make(IT_RMR_TYPE_WIDE);
+    context = linked(rmr, 0, 64, IT_PRIV_REMOTE_READ);
+    read_over(second_a, 8, address_in(&there, 0), context);
+    ok(it_ep_disconnect(second_a, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    ok(it_rmr_link(rmr, there.lmr, there.data + 64, 32, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE,
+                   second_b, 5, BOTH, &lost));
+    expect_done(pair.b.requests, LINK, 5, IT_DTO_ERR_FLUSHED);
+    read_over(pair.a.ep, 8, address_in(&there, 0), context);
+    ok(it_rmr_query(rmr, IT_RMR_PARAM_ALL, &params));
+    ck_assert_int_eq(params.linked, IT_TRUE);
+    ck_assert_uint_eq(params.rmr_context, context);
+    ck_assert_ptr_eq(params.addr, there.data);
+    ck_assert_uint_eq(params.length, 64);
+    ck_assert_int_eq(params.privs, IT_PRIV_REMOTE_READ);
+    is(IT_ERR_LMR_BUSY, it_lmr_free(there.lmr));
+    unlinked(rmr, BOTH);
+    ck_assert(!is_linked(rmr));
+    fresh = linked(rmr, 0, 64, IT_PRIV_REMOTE_READ);
+    ck_assert_uint_ne(fresh, lost); /* also what was never open is not used again */
+    ck_assert_uint_ne(fresh, context);
+    read_over(pair.a.ep, 8, address_in(&there, 0), fresh);
+    pair_close(&pair);
+}
+END_TEST
+
 /* The call of version 1.0; the handle of an RMR that is gone when its unlink ends. */
 START_TEST(bind_and_early_free)
 {
@@ -581,6 +622,7 @@ int main(void)
     add_each(tc, busy_region);
     add_each(tc, narrow_is_of_one_connection);
     add_each(tc, wide_is_of_all_connections);
+    add_each(tc, wide_keeps_its_link);
     add_each(tc, bind_and_early_free);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

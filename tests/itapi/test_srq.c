@@ -381,6 +381,41 @@ START_TEST(untaken_receives_stay)
 }
 END_TEST
 
+/* The queue gets larger and smaller while it is used; what is posted stays, in order. */
+START_TEST(resized_in_use)
+{
+    it_srq_param_t params = { .max_recv_dtos = 4 * SIZE };
+    size_t size;
+
+    open_all(IFACE, 0, IT_HARD_HI_WATERMARK_DISABLE);
+    if (!b.info->srq_resizable)
+        tc_skip("the interface cannot resize S-RQs");
+    for (it_dto_cookie_t i = 0; i < SIZE; i++)
+        receive(i);
+    for (it_dto_cookie_t i = 0; i < 3; i++)
+        send_over(0, (unsigned char)i);
+    ok(it_srq_modify(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
+    ok(it_srq_query(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
+    size = params.max_recv_dtos;
+    ck_assert_uint_ge(size, 4 * SIZE);
+    for (it_dto_cookie_t i = SIZE; i < size && i < 60; i++)
+        receive(i);
+    for (it_dto_cookie_t i = 3; i < 50; i++)
+        send_over(0, (unsigned char)i);
+    for (it_dto_cookie_t i = 0; i < 50; i++) {
+        it_dto_cmpl_event_t done = expect_done(b.receives, RECV, i, IT_DTO_SUCCESS);
+
+        ck_assert_ptr_eq(done.ep, to[0]);
+        ck_assert_uint_eq(there.data[OCTET * i], i);
+    }
+    params.max_recv_dtos = SIZE; /* 10 are posted */
+    ok(it_srq_modify(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
+    send_over(1, 77);
+    ck_assert_ptr_eq(expect_done(b.receives, RECV, 50, IT_DTO_SUCCESS).ep, to[1]);
+    close_all();
+}
+END_TEST
+
 /* --- marks --- */
 
 static void arm(size_t mark)
@@ -433,6 +468,7 @@ END_TEST
 /* Counted are the buffers that the endpoint took and whose completions were not dequeued. */
 START_TEST(soft_watermark)
 {
+    it_ep_attributes_t again = { .srv.rc.soft_hi_watermark = 4 };
     it_event_t event;
 
     open_all(IFACE, 2, IT_HARD_HI_WATERMARK_DISABLE);
@@ -449,7 +485,11 @@ START_TEST(soft_watermark)
     send_over(1, 6);
     expect_nothing(b.affiliated); /* once */
     expect_nothing(b.connections);
-    for (it_dto_cookie_t i = 0; i < 6; i++)
+    ok(it_ep_modify(to[1], IT_EP_PARAM_SOFT_HI_WATERMARK, &again));
+    send_over(1, 7); /* 5 are more than 4 */
+    event = expect(b.affiliated, IT_ASYNC_AFF_EP_SOFT_HI_WATERMARK);
+    ck_assert_ptr_eq(event.aff_async.cause.ep, to[1]);
+    for (it_dto_cookie_t i = 0; i < 7; i++)
         expect_done(b.receives, RECV, i, IT_DTO_SUCCESS);
     close_all();
 }
@@ -552,6 +592,7 @@ int main(void)
     add_each(tc, message_too_long);
     add_each(tc, nothing_posted);
     add_each(tc, untaken_receives_stay);
+    add_each(tc, resized_in_use);
     add_each(tc, low_watermark);
     add_each(tc, soft_watermark);
     add_each(tc, hard_watermark);

@@ -307,6 +307,33 @@ START_TEST(read_unlinks_quietly)
 }
 END_TEST
 
+/* A Read that fails unlinks nothing, and says so although its success was not to be told. */
+START_TEST(failed_read_unlinks_nothing)
+{
+    it_rmr_triplet_t triplet;
+    it_lmr_triplet_t one;
+
+    open_for_reads(IFACE);
+    one = segment(&here, 0, 8);
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, IT_UNLINK_LOCAL_SINK, address_in(&there, SIZE),
+                         there.context));
+    ck_assert_ptr_null(
+        expect_done(pair.a.requests, READ, 3, IT_DTO_ERR_REMOTE_ACCESS).unlinked_mr_handle);
+    ck_assert(lmr_linked(here.lmr));
+    pair_close(&pair);
+    open_for_reads(IFACE);
+    window_over_here(IT_RMR_TYPE_NARROW, IT_ADDR_MODE_ABSOLUTE);
+    triplet = rmr_segment(64, 8);
+    ok(it_post_rdma_read_to_rmr(pair.a.ep, &triplet, 1, 4, IT_UNLINK_LOCAL_SINK,
+                                address_in(&there, SIZE), there.context));
+    ck_assert_ptr_null(
+        expect_done(pair.a.requests, READ, 4, IT_DTO_ERR_REMOTE_ACCESS).unlinked_mr_handle);
+    ck_assert(rmr_linked(rmr));
+    is(IT_ERR_LMR_BUSY, it_lmr_free(here.lmr));
+    pair_close(&pair);
+}
+END_TEST
+
 START_TEST(read_to_rmr)
 {
     it_rmr_triplet_t triplet;
@@ -426,6 +453,10 @@ START_TEST(read_refusals)
     is(IT_ERR_RESOURCE_ORD, it_post_rdma_read_to_rmr(idle, &good, 1, 0, BOTH, 0, 0));
     ok(read_to(&good, 7, BOTH)); /* the connection lives */
     expect_done(pair.a.requests, READ, 7, IT_DTO_SUCCESS);
+    bad = (it_rmr_triplet_t){ .length = 0 };
+    is(IT_ERR_INVALID_RMR, read_to(&bad, 8, SINK)); /* what shall be unlinked? */
+    ok(read_to(&bad, 8, BOTH));                     /* of no octets: not looked at */
+    expect_done(pair.a.requests, READ, 8, IT_DTO_SUCCESS);
     pair_close(&pair);
 }
 END_TEST
@@ -549,6 +580,7 @@ int main(void)
     add_each(tc, send_refused);
     add_each(tc, read_unlinks_lmr);
     add_each(tc, read_unlinks_quietly);
+    add_each(tc, failed_read_unlinks_nothing);
     add_each(tc, read_to_rmr);
     add_each(tc, read_to_relative_rmr);
     add_each(tc, read_to_wide_rmr);

@@ -47,7 +47,7 @@ EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
     'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR, 'fuzz': EVERY_FLOOR,
-    'faults': EVERY_FLOOR,
+    'faults': EVERY_FLOOR, 'interop': {'tools'},
 }
 
 # Headers that are installed: they must stand without the others.

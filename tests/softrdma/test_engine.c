@@ -7,6 +7,7 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -460,6 +461,46 @@ START_TEST(destroy_after_the_peers_end)
 }
 END_TEST
 
+static void *run_passes(void *unused)
+{
+    (void)unused;
+    passes(3);
+    return NULL;
+}
+
+/* The peer has read the message and closes, and the lane hears of it, before the send call has returned. */
+static ssize_t send_and_be_left(struct stream *stream, const struct iovec *iov, int count)
+{
+    ssize_t sent = llp_tcp.send(stream, iov, count);
+    pthread_t lane;
+
+    ck_assert(next_frame());
+    ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
+    pthread_create(&lane, NULL, run_passes, NULL);
+    pthread_join(lane, NULL);
+    return sent;
+}
+
+/* What the peer answered by its FIN is not outstanding: no Terminate. */
+START_TEST(C148_fin_answers_what_is_being_sent)
+{
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+
+    connect_raw(true, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    passes(3);
+    hooked.send = send_and_be_left;
+    container_of(a->qp, struct qp, base)->stream->llp = &hooked;
+    side_send(a, 1, region_sge(&region, 0, 64));
+    container_of(a->qp, struct qp, base)->stream->llp = &llp_tcp;
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    ck_assert(!next_frame());
+    region_free(a, &region);
+}
+END_TEST
+
 /* One error per queue: the second of two that cross each other is flushed like the rest. */
 START_TEST(one_error_per_queue)
 {
@@ -663,6 +704,31 @@ START_TEST(X006_deregister_under_way)
 }
 END_TEST
 
+/* Two that walk at once, here one inside the other, do not make each other begin again. */
+static void visit_none(struct qp *qp, void *arg)
+{
+    (void)qp;
+    (void)arg;
+}
+
+static void visit_and_walk(struct qp *qp, void *visits)
+{
+    if (++*(uint32_t *)visits < 10)
+        lane_visit_qps(qp->rnic->lane, qp->pd, visit_none, NULL);
+}
+
+START_TEST(walks_do_not_meet)
+{
+    const struct qp *qp;
+    uint32_t visits = 0;
+
+    rig_connect(&rig, NULL, NULL);
+    qp = container_of(a->qp, struct qp, base);
+    lane_visit_qps(qp->rnic->lane, qp->pd, visit_and_walk, &visits);
+    ck_assert_uint_eq(visits, 1);
+}
+END_TEST
+
 static TCase *new_case(Suite *suite, const char *name)
 {
     TCase *tc = tcase_create(name);
@@ -698,6 +764,7 @@ int main(void)
     tcase_add_test(tc, end_with_output_left);
     tcase_add_loop_test(tc, closing_is_cut, 0, 3);
     tcase_add_test(tc, destroy_after_the_peers_end);
+    tcase_add_test(tc, C148_fin_answers_what_is_being_sent);
     tcase_add_test(tc, one_error_per_queue);
     tcase_add_test(tc, overflow_ends_the_connection);
     tc = new_case(suite, "fairness");
@@ -705,5 +772,6 @@ int main(void)
     tcase_add_test(tc, one_visitor_does_not_write_for_ever);
     tc = new_case(suite, "memory");
     tcase_add_loop_test(tc, X006_deregister_under_way, 0, 2);
+    tcase_add_test(tc, walks_do_not_meet);
     return tc_main(suite);
 }

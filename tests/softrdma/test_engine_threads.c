@@ -11,6 +11,11 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/softrdma.h"
 
 #define POSTERS 2u
 #define WINDOW  32u
@@ -219,12 +224,94 @@ START_TEST(ends_and_beginnings)
 }
 END_TEST
 
+/* ---- the end of a connection meets an invalidation ---- */
+
+static struct side *const a = &rig.side[0];
+static struct region lent; /* what a Write sends by reference and the peer invalidates */
+static atomic_bool is_sending;
+static bool told_too_early;
+
+static uint32_t receives_done(void)
+{
+    uint32_t total = 0, notify;
+
+    ck_assert_int_eq(rig.fake.user.cq_peek(a->recv_cq, &total, &notify), RI_OK);
+    return total;
+}
+
+static bool is_revoked(void)
+{
+    uint8_t *memory;
+    struct qp *qp = container_of(a->qp, struct qp, base);
+
+    return stag_check(&qp->rnic->stags, lent.keys.rkey, qp->pd, RI_ACCESS_REMOTE_READ,
+                      (uintptr_t)lent.octets, 1, &memory, NULL) != STAG_OK;
+}
+
+/* The lower layer takes its time: the peer's invalidation is under way when the consumer ends the connection. */
+static ssize_t send_slowly(struct stream *stream, const struct iovec *iov, int count)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify),
+                                   .mask = RI_QPM_STATE,
+                                   .state = RI_QPS_ERROR };
+
+    atomic_store(&is_sending, true);
+    ck_assert(tc_until(is_revoked(), RIG_TIMEOUT));
+    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_OK);
+    told_too_early = tc_until(receives_done(), 100); /* the memory is still read here */
+    return llp_tcp.send(stream, iov, count);
+}
+
+static void *write_lent(void *arg)
+{
+    (void)arg;
+    side_write(a, 1, region_sge(&lent, 0, 4096), 0, 1);
+    return NULL;
+}
+
+/* the invalidation is not told while output still reads the memory, also when it is the connection's last. */
+START_TEST(X006_C123_invalidate_at_the_end)
+{
+    const struct shape shape = { .flags = RI_QP_INVALIDATE_ENABLE };
+    uint8_t ulpdu[DDP_UNTAGGED_LEN];
+    struct llp_ops slow = llp_tcp;
+    struct region receive;
+    pthread_t writer;
+    struct raw raw;
+
+    rig_open(&rig, NULL);
+    side_open(&rig, a, &shape);
+    raw_open(&raw, &rig, a, false, &plain);
+    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+    ck_assert(raw_silent(&raw));
+    lent = region_new(a, 4096, RIG_ALL);
+    receive = region_new(a, 64, RIG_ALL);
+    side_receive(a, 2, region_sge(&receive, 0, 64));
+    slow.send = send_slowly;
+    container_of(a->qp, struct qp, base)->stream->llp = &slow;
+    pthread_create(&writer, NULL, write_lent, NULL);
+    ck_assert(tc_until(atomic_load(&is_sending), RIG_TIMEOUT));
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND_INV), lent.keys.rkey, DDP_QN_SEND, 1, 0);
+    raw_send(&raw, ulpdu, sizeof(ulpdu));
+    ck_assert(fake_host_until(&rig.fake, receives_done(), RIG_TIMEOUT));
+    pthread_join(writer, NULL);
+    side_expect(a, a->recv_cq, 2, RI_WC_SUCCESS, 0);
+    ck_assert(!told_too_early);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4096);
+    region_free(a, &lent);
+    region_free(a, &receive);
+    raw_close(&raw);
+    rig_close(&rig);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("softrdma threads");
     TCase *tc = tcase_create("threads");
 
     tcase_add_test(tc, ends_and_beginnings);
+    tcase_add_test(tc, X006_C123_invalidate_at_the_end);
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
     suite_add_tcase(suite, tc);
     return tc_main(suite);

@@ -613,6 +613,43 @@ START_TEST(many_takers)
 }
 END_TEST
 
+/* Posts to a QP that has ended; each tells of its completion before the next comes. */
+static void *post_and_wait(void *missed)
+{
+    struct ri_send_wr *bad, wr = { .opcode = RI_WR_RDMA_WRITE, .flags = RI_WR_SIGNALED };
+    struct ri_wc wc;
+
+    for (uint32_t i = 1; !atomic_load(&stop) && !*(bool *)missed; i++) {
+        OK(rig.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0));
+        OK(rig.fake.user.post_send(a->qp, &wr, &bad));
+        *(bool *)missed = !tc_until(atomic_load(&a->send_events.count) == i, RIG_TIMEOUT / 10);
+        rig.fake.user.poll(a->send_cq, 1, &wc);
+    }
+    return NULL;
+}
+
+/* What others wanted of a QP while its queue was exchanged is done, and told. */
+START_TEST(resize_loses_no_event)
+{
+    const uint32_t depths = 8 + (uint32_t)tc_count(8000);
+    bool missed = false;
+    pthread_t poster;
+
+    atomic_store(&stop, false);
+    open_srq(8, 0);
+    side_open(&rig, a, &(struct shape){ .srq = srq });
+    side_modify(a, RI_QPS_ERROR);
+    ck_assert_int_eq(pthread_create(&poster, NULL, post_and_wait, &missed), 0);
+    for (uint32_t depth = 9; depth < depths; depth++)
+        OK(resize(depth));
+    atomic_store(&stop, true);
+    ck_assert_int_eq(pthread_join(poster, NULL), 0);
+    ck_assert(!missed);
+    side_close(a);
+    close_srq();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared receive queue");
@@ -637,6 +674,7 @@ int main(void)
     tc = tcase_create("threads");
     tcase_set_timeout(tc, 240);
     tcase_add_test(tc, many_takers);
+    tcase_add_test(tc, resize_loses_no_event);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -670,6 +670,20 @@ START_TEST(read_into_a_window_without_right)
 }
 END_TEST
 
+/* A bind is queued when its window goes: nothing is exposed, the region is free. */
+START_TEST(freed_with_a_bind_queued)
+{
+    struct window window = window_new(a, _i);
+    struct ri_send_wr wr = bind_request(&window, &region, 0, 64, REMOTE, false);
+
+    wr.flags |= RI_WR_COALESCE; /* executed by the next that comes into tx */
+    post(a, &wr);
+    window_free(&window);
+    side_expect(a, a->send_cq, 77, RI_WC_BIND, 0);
+    region_free(a, &region);
+}
+END_TEST
+
 /* Requests that wait for the lane when the connection ends are flushed, each once. */
 START_TEST(flushed_while_waiting)
 {
@@ -839,6 +853,7 @@ int main(void)
     tcase_add_loop_test(tc, fence_holds_bind_back, 0, 2);
     tcase_add_loop_test(tc, C103_read_into_a_window, 0, 4);
     tcase_add_test(tc, read_into_a_window_without_right);
+    tcase_add_loop_test(tc, freed_with_a_bind_queued, 0, 2);
     tcase_add_test(tc, flushed_while_waiting);
     tc = new_case(suite, "region");
     tcase_add_loop_test(tc, region_is_busy, 0, 2);

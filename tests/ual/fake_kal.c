@@ -404,9 +404,9 @@ static struct ri_wc completion_of(struct fk_qp *qp, const struct ri_send_wr *wr)
     if (wr->opcode == RI_WR_FAST_REGISTER)
         wc.invalidated_stag = (uint32_t)(uintptr_t)wr->fast_register.mr->ops << 8 |
                               wr->fast_register.new_key;
-    if (wr->opcode == RI_WR_RDMA_READ_INVALIDATE && !status) {
+    if (wr->opcode == RI_WR_RDMA_READ_INVALIDATE) {
         wc.invalidated_stag = wr->sg_list[0].lkey;
-        wc.flags = RI_WC_WITH_INVALIDATE;
+        wc.flags = status ? 0 : RI_WC_WITH_INVALIDATE;
     }
     fk.next_status = RI_WC_SUCCESS;
     return wc;

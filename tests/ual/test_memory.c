@@ -23,7 +23,7 @@ static ual_handle done(enum ri_wc_opcode opcode, enum ri_wc_status status)
     ck_assert_int_eq(event.wc.opcode, opcode);
     ck_assert_int_eq(event.wc.status, status);
     ck_assert(ual_memory_completion(&event.wc));
-    return ual_memory_of(&event.wc);
+    return ual_memory_of(&event);
 }
 
 /* --- shared receive queues --- */
@@ -273,6 +273,54 @@ START_TEST(window_both_flushed)
 }
 END_TEST
 
+/* What a refused link was to replace is there still, with all that belongs to it; the key is not used again. */
+START_TEST(window_keeps_its_link)
+{
+    struct ual_mw_link next = part;
+    struct ual_mw_state state;
+    uint32_t first, second, third;
+
+    next.addr = memory + 300;
+    next.note = 78;
+    link_quietly(&first);
+    fk.next_status = RI_WC_FLUSHED;
+    ok(ual_mw_link(mw, ep, &next, 1, SIGNALED, &second));
+    ck_assert_ptr_eq(state_of(mw).addr, memory + 300); /* as was asked for */
+    ck_assert_uint_eq(done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED), ual_handle_of(mw));
+    state = state_of(mw);
+    ck_assert(state.linked);
+    ck_assert_uint_eq(state.stag, first);
+    ck_assert_ptr_eq(state.addr, memory + 100);
+    ck_assert_uint_eq(state.note, 77);
+    link_quietly(&third);
+    ck_assert_uint_ne(third, second);
+    ck_assert_uint_ne(third, first);
+    ok(ual_mw_unlink(mw, ep, 1, 0));
+    ck_assert_uint_eq(fk.wr.invalidate_stag, third);
+}
+END_TEST
+
+/* Unlink and the link behind it are both flushed. */
+START_TEST(window_stays_behind_flushed)
+{
+    uint32_t first, second;
+
+    for (int i = 0; i < 2; i++) {
+        link_quietly(&first);
+        if (i == 0)
+            fk.next_status = RI_WC_FLUSHED;
+        ok(ual_mw_unlink(mw, ep, 1, SIGNALED));
+        fk.next_status = RI_WC_FLUSHED;
+        link_quietly(&second);
+        done(RI_WC_LOCAL_INVALIDATE, i ? RI_WC_SUCCESS : RI_WC_FLUSHED);
+        expect_linked(true); /* as was asked for */
+        done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED);
+        expect_linked(i == 0);
+        ck_assert_uint_eq(state_of(mw).stag, first);
+    }
+}
+END_TEST
+
 static void invalidated_by_peer(uint32_t stag)
 {
     struct ri_wc wc = { .opcode = RI_WC_RECV,
@@ -343,6 +391,24 @@ START_TEST(narrow_is_of_one_endpoint)
 }
 END_TEST
 
+/* A completion that one thread has taken, of an endpoint that another one frees. */
+START_TEST(completion_outlives_endpoint)
+{
+    ual_handle handle = ual_handle_of(ep);
+    struct ual_event event;
+    uint32_t stag;
+
+    ok(ual_mw_link(mw, ep, &part, 1, SIGNALED, &stag));
+    event = next_event(dto_evd);
+    ok(ual_ep_free(ep));
+    ep = make_ep();
+    ck_assert_uint_ne(handle, ual_handle_of(ep));
+    ck_assert_uint_eq((ual_handle)event.wc.context, handle);
+    ck_assert_uint_eq(ual_memory_of(&event), ual_handle_of(mw));
+    expect_linked(false);
+}
+END_TEST
+
 /* Work requests need a connected endpoint, or one that flushes. */
 START_TEST(window_states)
 {
@@ -371,14 +437,27 @@ START_TEST(sink_of_a_read)
     uint32_t stag;
 
     link_quietly(&stag);
-    ok(ual_post_send(ep, &wr));
+    ok(ual_mw_post_read(mw, ep, &wr));
+    expect_linked(true); /* until it is done */
     ck_assert_uint_eq(done(RI_WC_RDMA_READ, RI_WC_SUCCESS), ual_handle_of(mw));
     expect_linked(false);
     link_quietly(&stag);
-    ual_mw_sink_unlinked(mw);
+    ck_assert_uint_eq(stag, NARROW_STAG);
+    sge.lkey = NARROW_STAG;
+    wr.flags = 0; /* success will not tell, failure does */
+    fk.next_status = RI_WC_REMOTE_ACCESS;
+    ok(ual_mw_post_read(mw, ep, &wr));
+    expect_linked(false);
+    ck_assert_uint_eq(done(RI_WC_RDMA_READ, RI_WC_REMOTE_ACCESS), ual_handle_of(mw));
+    expect_linked(true);
+    fk.next_post = RI_ERR_QUEUE_FULL;
+    fails(ual_mw_post_read(mw, ep, &wr), UAL_ERR_FULL);
+    expect_linked(true);
+    ok(ual_mw_post_read(mw, ep, &wr));
     expect_linked(false);
     ck_assert(ual_mr_linked(mr));
-    ual_mr_sink_unlinked(mr);
+    sge.lkey = MR_STAG;
+    ok(ual_mr_post_read(mr, ep, &wr));
     ck_assert(!ual_mr_linked(mr));
 }
 END_TEST
@@ -537,9 +616,12 @@ int main(void)
     tcase_add_test(windows, window_keys);
     tcase_add_test(windows, window_link_outcomes);
     tcase_add_test(windows, window_both_flushed);
+    tcase_add_test(windows, window_keeps_its_link);
+    tcase_add_test(windows, window_stays_behind_flushed);
     tcase_add_test(windows, window_unlinked_by_peer);
     tcase_add_test(windows, window_index_reused);
     tcase_add_test(windows, narrow_is_of_one_endpoint);
+    tcase_add_test(windows, completion_outlives_endpoint);
     tcase_add_test(windows, window_states);
     tcase_add_test(windows, sink_of_a_read);
     tcase_add_test(windows, regions_by_request);

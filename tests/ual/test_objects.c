@@ -244,7 +244,7 @@ START_TEST(posts_by_state)
     expect(connect_evd, UAL_ESTABLISHED);
     ok(send_octets(1000, RI_WR_SEND));
     event = next_event(dto_evd);
-    ck_assert_ptr_eq(event.wc.context, ep);
+    ck_assert_uint_eq((ual_handle)event.wc.context, ual_handle_of(ep));
     ck_assert_int_eq(event.wc.status, RI_WC_SUCCESS);
     fails(send_octets(1001, RI_WR_SEND), UAL_ERR_LIMIT);
     fails(send_octets(1001, RI_WR_SEND_INVALIDATE), UAL_ERR_LIMIT);

@@ -163,8 +163,11 @@ static int accept_loop(const struct server *server, it_evd_handle_t evd, struct 
         else if (status != IT_SUCCESS && status != IT_ERR_TIMEOUT_EXPIRED &&
                  status != IT_ERR_INTERRUPT)
             return adapter_error(status, "cannot wait for clients");
-        /* With once, clients come one after the other: the thread is joined before the next. */
-        result = collect(clients, server->once, result);
+        /*
+         * With once, clients come one after the other: the thread is joined before the next. Not
+         * so where a client has further requests, which have to be routed meanwhile.
+         */
+        result = collect(clients, server->once && !server->route, result);
         if (server->once && result != SERVER_NOT_SERVED)
             return result;
     }

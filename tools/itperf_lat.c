@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * itperf: the latency tests.
+ *
+ *   send, write with a Send: one message there, one back; what has to be done for the next message
+ *       (its Receive) is done while the peer is at work.
+ *   write: the last byte of the target counts 1 to 254; whoever sees the next number answers with
+ *       it. 255 is the last message of a run. Endpoints take turns, on both sides the same.
+ *   read: the completion of one RDMA Read after the other; the server's program takes no part.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include "tools/itperf.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "tools/common/tool.h"
+
+#define LAST_MARK  255u
+#define PURE_LOOKS (1u << 24) /* looks at memory, many milliseconds, before the library is asked */
+#define LOOKS      (1u << 16)
+
+static void take_time(struct perf_worker *worker, uint64_t time)
+{
+    histogram_add(&worker->times, time);
+    if (worker->samples && worker->samples_count < worker->samples_room)
+        worker->samples[worker->samples_count++] = time < UINT32_MAX ? (uint32_t)time : UINT32_MAX;
+}
+
+/* --idle: nothing is called for that long. */
+static void idle(const struct perf_worker *worker)
+{
+    uint64_t left = worker->session->idle_us;
+    struct timespec pause;
+
+    if (!left)
+        return;
+    pause.tv_sec = (time_t)(left / 1000000);
+    pause.tv_nsec = (long)(left % 1000000) * 1000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, &pause) == EINTR &&
+           !atomic_load(&tool_stop))
+        ;
+}
+
+/* The Receive of the last message goes back; the peer is busy with the next one. */
+static bool refill(struct perf_worker *worker)
+{
+    struct perf_ep *ep = worker->answered;
+
+    worker->answered = NULL;
+    return !ep || perf_post_receive(worker->group, (uint32_t)(ep - worker->group->eps));
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static uint8_t *mark_of(const struct perf_worker *worker, uint32_t index)
+{
+    return (uint8_t *)worker->group->target.memory + index * worker->group->place +
+           worker->run.size - 1;
+}
+
+static void set_mark(const struct perf_worker *worker, uint8_t mark)
+{
+    ((uint8_t *)worker->group->source.memory)[worker->run.size - 1] = mark;
+}
+
+/* Waits until the byte is mark or LAST_MARK; *seen: which. */
+static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark, uint8_t *seen)
+{
+    const uint8_t *at = mark_of(worker, index);
+    bool pure = worker->session->plan.pure_memory;
+
+    for (unsigned looks = 1;; looks++) {
+        *seen = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        if (*seen == mark || *seen == LAST_MARK)
+            return true;
+        if (!pure && !perf_look(worker))
+            return false;
+        if (looks % (pure ? PURE_LOOKS : LOOKS))
+            continue;
+        if (!perf_alive(worker) || (pure && !perf_look(worker)))
+            return false;
+    }
+}
+
+/* Room for one more request. A worker that never polls takes the completions here. */
+static bool make_room(struct perf_worker *worker, const struct perf_ep *ep)
+{
+    while (ep->outstanding >= worker->session->plan.tx_depth)
+        if (!perf_look(worker) || !perf_alive(worker))
+            return false;
+    return true;
+}
+
+static bool write_mark(struct perf_worker *worker, uint32_t index, uint8_t mark)
+{
+    struct perf_ep *ep = &worker->group->eps[index];
+
+    set_mark(worker, mark);
+    return make_room(worker, ep) && perf_post_data(worker, ep, false);
+}
+
+/* The n-th message of an Endpoint. */
+static uint8_t number_of(uint64_t turn)
+{
+    return (uint8_t)(turn % (LAST_MARK - 1) + 1);
+}
+
+static bool pong_marks(struct perf_worker *worker)
+{
+    uint32_t active = worker->group->active;
+    uint8_t seen;
+
+    for (uint64_t i = 0;; i++) {
+        uint32_t index = (uint32_t)(i % active);
+
+        if (!await_mark(worker, index, number_of(i / active), &seen) ||
+            !write_mark(worker, index, seen))
+            return false;
+        if (seen == LAST_MARK)
+            return true;
+    }
+}
+
+/* ---- one round trip -------------------------------------------------------------------------- */
+
+static bool message_round(struct perf_worker *worker, struct perf_ep *ep)
+{
+    if (!make_room(worker, ep) || !perf_post_data(worker, ep, false) || !refill(worker))
+        return false;
+    while (!worker->answered)
+        if (!perf_step(worker))
+            return false;
+    return worker->answered == ep;
+}
+
+static bool read_round(struct perf_worker *worker, struct perf_ep *ep)
+{
+    uint64_t before = worker->sent;
+
+    if (!perf_post_data(worker, ep, false))
+        return false;
+    while (worker->sent == before)
+        if (!perf_step(worker))
+            return false;
+    return true;
+}
+
+static bool round_trip(struct perf_worker *worker, uint64_t turn, bool last)
+{
+    const struct perf_plan *plan = &worker->session->plan;
+    uint32_t active = worker->group->active, index = (uint32_t)(turn % active);
+    uint8_t mark = last ? LAST_MARK : number_of(turn / active), seen;
+
+    if (plan->op == PERF_READ)
+        return read_round(worker, &worker->group->eps[index]);
+    if (plan->op == PERF_SEND || plan->write_send)
+        return message_round(worker, &worker->group->eps[index]);
+    return write_mark(worker, index, mark) && await_mark(worker, index, mark, &seen);
+}
+
+bool perf_lat_client(struct perf_worker *worker)
+{
+    uint64_t rounds = worker->run.iterations * worker->group->active, start, end = 0;
+    bool last = false;
+
+    for (uint64_t i = 0; !last; i++) {
+        last = rounds ? i + 1 == rounds : end >= worker->stop_at;
+        idle(worker);
+        start = tool_now();
+        if (!perf_alive(worker) || !round_trip(worker, i, last))
+            return false;
+        end = tool_now();
+        take_time(worker, end - start);
+        if (i % 64 == 0)
+            atomic_store_explicit(&worker->shown, i, memory_order_relaxed);
+    }
+    return refill(worker) && perf_finish(worker);
+}
+
+bool perf_lat_server(struct perf_worker *worker)
+{
+    const struct perf_plan *plan = &worker->session->plan;
+
+    if (plan->op == PERF_WRITE && !plan->write_send && !pong_marks(worker))
+        return false;
+    /* The client's FIN is the end; before it every message is answered. */
+    while (!worker->fins_seen) {
+        if (!perf_step(worker))
+            return false;
+        if (worker->answered && (!make_room(worker, worker->answered) ||
+                                 !perf_post_data(worker, worker->answered, false) ||
+                                 !refill(worker)))
+            return false;
+    }
+    return perf_finish(worker);
+}
