@@ -790,7 +790,7 @@ struct ri_host {
     /*
      * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify, srq_modify, the end of a
      * region or window, watch callbacks and timers, with no provider lock held that the upper side could want. They may
-     * post work and arm; they may not destroy the object that they are about. A destroy call waits
+     * post work and arm; they may not destroy the object that they are about, nor the CQs and the SRQ of its QP. A destroy call waits
      * for upcalls about its object that run in other threads, so none arrives after it returned.
      */
     void (*cq_event)(const struct ri_host *host,

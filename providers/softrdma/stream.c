@@ -217,11 +217,12 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     bool ended;
 
     spinlock_assert_held(&stream->rx);
+    stream->starting = stream->qp && qp_is_starting(stream->qp);
+    stream->spoken_to = stream->rest_length && !stream->starting; /* in the middle of an FPDU */
     rest_drop(stream);
     stream->tail = tail;
     stream->tail_length = length;
     stream->announce = announce;
-    stream->starting = stream->qp && qp_is_starting(stream->qp);
     spinlock_lock(&lane->lock);
     stream->state = STREAM_CLOSING;
     lane->closing_count++;

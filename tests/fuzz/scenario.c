@@ -10,6 +10,8 @@
 
 struct result {
     uint64_t memory, told;
+    bool
+        unanswered; /* the end overtook requests of the peer: its atomics may or may not have been executed */
     struct ri_qp_info info;
 };
 
@@ -116,6 +118,7 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     struct world *w;
     struct wire *wire;
     size_t length, glued = 0;
+    struct qp *qp;
 
     peer_begin();
     w = world_open(&form);
@@ -146,6 +149,8 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     result->info.size = sizeof(result->info);
     FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &result->info) == RI_OK);
     world_poll(w, UINT32_MAX);
+    qp = container_of(w->qps[0].qp, struct qp, base);
+    result->unanswered = atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
     result->memory = world_memory_digest(w);
     result->told = w->digest;
     world_close(w);
@@ -166,5 +171,6 @@ void scenario_run(const uint8_t *data, size_t size, scenario_stream stream, bool
     FUZZ_CHECK(whole.info.terminate_received == cut.info.terminate_received);
     FUZZ_CHECK(whole.info.terminate_length == cut.info.terminate_length);
     FUZZ_CHECK(!memcmp(whole.info.terminate, cut.info.terminate, whole.info.terminate_length));
-    FUZZ_CHECK(whole.told == cut.told && whole.memory == cut.memory);
+    FUZZ_CHECK(whole.told == cut.told);
+    FUZZ_CHECK(whole.memory == cut.memory || whole.unanswered || cut.unanswered);
 }

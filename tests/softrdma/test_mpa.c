@@ -234,6 +234,12 @@ START_TEST(C050_C051_every_bit_is_covered)
     ck_assert_uint_eq(mpa_terminate_value(MPA_ERR_CRC), 0x2002);
     ck_assert_uint_eq(mpa_terminate_value(MPA_ERR_MARKER), 0x2003);
     ck_assert_uint_eq(mpa_terminate_value(MPA_ERR_LENGTH), 0x1000);
+    ck_assert_uint_eq(mpa_terminate_value(MPA_OK), 0xFFFF);
+    ck_assert_uint_eq(mpa_terminate_value(MPA_NEED_MORE), 0xFFFF);
+    ck_assert_str_eq(mpa_result_text(MPA_OK), "no error");
+    ck_assert_str_eq(mpa_result_text(MPA_NEED_MORE), "no error");
+    for (int result = MPA_ERR_CRC; result <= MPA_ERR_LENGTH; result++)
+        ck_assert_str_ne(mpa_result_text((enum mpa_result)result), "no error");
 
     make_fpdu(out, ulpdu, sizeof(ulpdu), false); /* not in use: sent as zero */
     ck_assert_mem_eq(out + size - 4, "\0\0\0\0", 4);

@@ -9,6 +9,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "providers/softrdma/softrdma.h"
 
@@ -16,6 +19,14 @@
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
 
 static struct stag_table *table;
+static bool no_random;
+
+/* The provider's own calls come here, so that they can fail. */
+ssize_t getrandom(void *octets, size_t length, unsigned int flags)
+{
+    return no_random ? -1 : syscall(SYS_getrandom, octets, length, flags);
+}
+
 static struct pd own_pd, other_pd;
 static uint8_t memory[4096];
 
@@ -228,7 +239,7 @@ END_TEST
 static struct stag_entry *held;
 static atomic_bool revoked;
 
-static void *revoke(void *arg)
+static void *revoke_it(void *arg)
 {
     (void)arg;
     stag_revoke(held);
@@ -246,7 +257,7 @@ START_TEST(revoke_waits_for_users)
     held = add(ALL, 0, 10, &stag);
     ck_assert_int_eq(stag_enter(table, stag, &own_pd, ALL, 0, 10, &at, &entry), STAG_OK);
     ck_assert_ptr_eq(entry, held);
-    ck_assert_int_eq(pthread_create(&thread, NULL, revoke, NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, revoke_it, NULL), 0);
     ck_assert(tc_until(check(stag, &own_pd, ALL, 0, 1) == STAG_INVALID, 10000));
     for (int i = 0; i < 1000; i++)
         sched_yield();
@@ -317,6 +328,57 @@ START_TEST(revocation_under_use)
 }
 END_TEST
 
+/* RFC 5042 6.1.1: without random numbers there is no table and no STag. */
+START_TEST(X001_no_random_numbers)
+{
+    struct stag_table *other = calloc(1, sizeof(*other));
+    uint32_t stag;
+
+    no_random = true;
+    ck_assert(!stag_table_open(other));
+    ck_assert_ptr_null(stag_allocate(table, &own_pd, STAG_REGION, &stag));
+    no_random = false;
+    ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &stag));
+    free(other);
+}
+END_TEST
+
+START_TEST(full_table)
+{
+    struct stag_entry *last;
+    uint32_t stag, again;
+
+    table->used = STAG_CHUNKS * STAG_CHUNK_ENTRIES -
+                  3; /* two places left, one of which may be that of index 0 */
+    last = stag_allocate(table, &own_pd, STAG_REGION, &stag);
+    ck_assert_ptr_nonnull(last);
+    while (stag_allocate(table, &own_pd, STAG_WIDE, &again))
+        ck_assert_uint_lt(table->used, STAG_CHUNKS * STAG_CHUNK_ENTRIES);
+    stag_release(table, last); /* a place that is given back can be had again */
+    ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &again));
+    ck_assert_uint_eq(stag >> 8, again >> 8);
+}
+END_TEST
+
+/* STag 0 is never given out, whatever key the consumer chooses: the place that index 0 belongs to stays unused. */
+START_TEST(C082_index_0_is_never_given_out)
+{
+    struct stag_entry *unused;
+    uint32_t stag;
+
+    ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &stag));
+    while (!(unused = stag_find(table, 1))) /* until its place is in the chunk that exists */
+        table->permutation[0]++;
+    table->used = 0;
+    for (unsigned int i = 1; i < STAG_CHUNK_ENTRIES - 1; i++) {
+        struct stag_entry *entry = stag_allocate(table, &own_pd, STAG_REGION, &stag);
+
+        ck_assert_ptr_ne(entry, unused);
+        ck_assert_uint_ne(stag >> 8, 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("softrdma STags");
@@ -335,6 +397,9 @@ int main(void)
     tcase_add_test(tc, two_tables_differ);
     tcase_add_test(tc, key_changes_on_reuse);
     tcase_add_test(tc, many_entries);
+    tcase_add_test(tc, X001_no_random_numbers);
+    tcase_add_test(tc, full_table);
+    tcase_add_test(tc, C082_index_0_is_never_given_out);
     suite_add_tcase(suite, tc);
     tc = tcase_create("threads");
     tcase_add_checked_fixture(tc, setup, teardown);
