@@ -38,7 +38,7 @@
 #define PERF_ENDPOINTS_MAX 100000u
 #define PERF_DEPTH_MAX     65536u
 #define PERF_TEXT          256u
-#define PERF_CHUNKS        4u /* that can be under way at a time */
+#define PERF_CHUNKS        4u         /* that can be under way at a time */
 #define PERF_SAMPLES_MAX   (8u << 20) /* single times kept for -H and -U, of all threads */
 
 /* PERF_ANY: a server that takes what comes. */
@@ -55,14 +55,14 @@ struct perf_plan {
     enum perf_kind kind;
     enum perf_mode mode, target; /* of the client and of the server */
     uint32_t size_least, size_max;
-    uint32_t sizes; /* how many */
+    uint32_t sizes;      /* how many */
     uint64_t iterations; /* per active Endpoint; 0 with duration_us */
     uint64_t duration_us;
     uint32_t threads, endpoints, active; /* threads <= active <= endpoints */
-    uint32_t tx_depth, rx_depth; /* data requests and Receives of an Endpoint */
-    uint32_t list;               /* requests posted in one run */
-    uint32_t cq_mod;             /* every n-th data request reports its completion */
-    uint32_t reads;              /* RDMA Reads in flight per Endpoint */
+    uint32_t tx_depth, rx_depth;         /* data requests and Receives of an Endpoint */
+    uint32_t list;                       /* requests posted in one run */
+    uint32_t cq_mod;                     /* every n-th data request reports its completion */
+    uint32_t reads;                      /* RDMA Reads in flight per Endpoint */
     bool bidirectional;
     bool write_send;  /* write lat: a Send tells of each Write */
     bool pure_memory; /* write lat: looks at memory only, never calls in */
@@ -78,13 +78,13 @@ struct perf_run {
 
 struct perf_ep {
     it_ep_handle_t handle;
-    uint64_t address;        /* of the peer's memory for this Endpoint */
+    uint64_t address; /* of the peer's memory for this Endpoint */
     it_rmr_context_t context;
-    uint64_t left;           /* data messages still to post in this run */
-    uint32_t outstanding;    /* data requests posted, not known to be complete */
-    uint32_t since_signal;   /* of them the last ones, without a completion of their own */
-    uint32_t credits;        /* Sends that the peer has Receives for */
-    uint32_t owed;           /* Receives refilled since the last CREDIT */
+    uint64_t left;         /* data messages still to post in this run */
+    uint32_t outstanding;  /* data requests posted, not known to be complete */
+    uint32_t since_signal; /* of them the last ones, without a completion of their own */
+    uint32_t credits;      /* Sends that the peer has Receives for */
+    uint32_t owed;         /* Receives refilled since the last CREDIT */
     bool fin_posted;
     bool started; /* client: established */
 };
@@ -95,18 +95,18 @@ struct perf_group {
     int fd;           /* of base.dto_evd, -1: none */
     struct perf_ep *eps;
     uint32_t count, active;
-    struct region source; /* what is sent and written; read from, if that is the peer's wish */
-    struct region inbox;  /* Receives: one place per Endpoint, overwritten by each message */
-    struct region target; /* write: where the peer writes, a place per Endpoint */
-    struct region sink;   /* read: where own RDMA Reads go, a place per Endpoint */
+    struct region source;      /* what is sent and written; read from, if that is the peer's wish */
+    struct region inbox;       /* Receives: one place per Endpoint, overwritten by each message */
+    struct region target;      /* write: where the peer writes, a place per Endpoint */
+    struct region sink;        /* read: where own RDMA Reads go, a place per Endpoint */
     size_t place, inbox_place; /* bytes of a place */
 };
 
 /* What a side measured in one run, and tells the other in RESULT. Rates: messages per second. */
 struct perf_tally {
-    uint64_t sent, received;           /* data messages */
+    uint64_t sent, received;             /* data messages */
     double rate, rate_median, rate_peak; /* of the sender: whole run, chunks */
-    double rate_in_median;             /* of the receiver; 0: it cannot see them */
+    double rate_in_median;               /* of the receiver; 0: it cannot see them */
     uint64_t wall_ns, user_ns, system_ns;
 };
 
@@ -119,8 +119,8 @@ struct perf_worker {
     struct perf_run run;
     enum perf_mode mode;
     bool sender, client;
-    uint64_t start, end; /* nanoseconds */
-    uint64_t stop_at;    /* with a duration */
+    uint64_t start, end;                            /* nanoseconds */
+    uint64_t stop_at;                               /* with a duration */
     uint32_t control_posted, fins_acked, fins_seen; /* control: requests not complete yet */
     struct perf_ep *answered; /* lat: a message came on it and has no new Receive yet */
     uint64_t sent, received;
@@ -141,8 +141,8 @@ struct perf_session {
     struct perf_plan plan;
     const struct adapter *adapter;
     bool client;
-    uint64_t token;     /* of the data connections */
-    uint64_t idle_us;   /* lat, client: pause before each message */
+    uint64_t token;   /* of the data connections */
+    uint64_t idle_us; /* lat, client: pause before each message */
     bool samples, progress;
     struct perf_group *groups; /* plan.threads of them */
     struct perf_worker *workers;
@@ -188,8 +188,8 @@ bool perf_group_accept(struct perf_session *session, uint32_t index,
 bool perf_group_peer(struct perf_session *session, const struct perf_hello *hello);
 bool perf_groups_established(struct perf_session *session, uint64_t timeout_us);
 bool perf_post_receive(struct perf_group *group, uint32_t index);
-/* Clears what the peer writes into. */
-void perf_groups_clear(struct perf_session *session);
+/* Clears the byte that write lat waits for in messages of that size. */
+void perf_groups_clear(struct perf_session *session, uint32_t size);
 
 /* ---- itperf_engine.c, itperf_lat.c: the measurement ------------------------------------------ */
 
@@ -201,9 +201,12 @@ bool perf_run_go(struct perf_session *session, struct perf_tally *tally);
 void perf_run_times(const struct perf_session *session, struct histogram *times);
 
 /* For the loops. Each false: the worker cannot go on (stopped, failed: printed). */
-bool perf_step(struct perf_worker *worker);  /* waits for one event and acts on it */
-bool perf_look(struct perf_worker *worker);  /* acts on one event if there is one */
-bool perf_alive(struct perf_worker *worker); /* stop flag, other workers, the connection */
+bool perf_step(struct perf_worker *worker); /* waits for one event and acts on it */
+bool perf_look(struct perf_worker *worker); /* acts on one event if there is one */
+/* Neither stopped nor failed elsewhere, nor (client) silent for a minute. *limit: 0 at first. */
+bool perf_alive(struct perf_worker *worker, uint64_t *limit);
+/* Says why, once for all workers (NULL: how the connection ended); false. */
+bool perf_lost(struct perf_worker *worker, const char *why);
 bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held);
 bool perf_finish(struct perf_worker *worker); /* FIN where this side sends, then to the end */
 bool perf_lat_client(struct perf_worker *worker);
@@ -323,7 +326,7 @@ struct perf_result {
     uint64_t iterations; /* messages of one direction, or round trips */
     double seconds;
     double rate, rate_peak, rate_median;
-    struct histogram *times; /* lat; round trips in nanoseconds */
+    struct histogram *times;            /* lat; round trips in nanoseconds */
     const struct perf_session *session; /* single times, valid until the next run */
     struct perf_tally here, there;
 };

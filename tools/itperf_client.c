@@ -14,7 +14,7 @@
 
 #include "tools/common/tool.h"
 
-#define ANSWER_US  60000000u /* for READY and RESULT: the server lays memory ready, or sums up */
+#define ANSWER_US   60000000u /* for READY and RESULT: the server lays memory ready, or sums up */
 #define WARM_ROUNDS 1000u
 
 struct client {
@@ -90,6 +90,21 @@ static bool await(struct client *client, enum perf_message_type type, const char
     return false;
 }
 
+static bool agree_on_reads(struct client *client)
+{
+    struct perf_plan *plan = &client->session.plan;
+    uint32_t wanted = plan->reads ? plan->reads : plan->tx_depth;
+    uint32_t possible = perf_reads_possible(&client->adapter, wanted);
+
+    if (plan->reads && possible < wanted) {
+        tool_error("%u RDMA Reads in flight are more than %s has: take -o %u", wanted,
+                   client->adapter.name, possible);
+        return false;
+    }
+    plan->reads = possible;
+    return true;
+}
+
 /* Agrees on the plan and opens the data connections. */
 static bool set_up(struct client *client)
 {
@@ -102,8 +117,8 @@ static bool set_up(struct client *client)
     session->idle_us = client->options->idle_us;
     session->samples = client->options->histogram || client->options->unsorted;
     session->progress = !client->options->quiet && isatty(STDERR_FILENO) == 1;
-    if (session->plan.op == PERF_READ && !session->plan.reads)
-        session->plan.reads = perf_reads_possible(&client->adapter, session->plan.tx_depth);
+    if (session->plan.op == PERF_READ && !agree_on_reads(client))
+        return false;
     client->report->reads = session->plan.reads;
     message.u.plan = session->plan;
     if (!perf_tell(&client->channel, &message) ||

@@ -19,12 +19,13 @@
 #include "tools/common/progress.h"
 #include "tools/common/tool.h"
 
-#define SLICE_US   200000u
-#define LOOKS      4096u        /* empty polls between two looks at the stop flags */
-#define SILENCE_NS 60000000000u /* a client takes its server for dead after that long */
-#define CHUNK_MESSAGES 256u     /* a chunk: that many messages, of 8 KiB and more 2 MiB */
+#define SLICE_US       200000u
+#define LOOKS          4096u        /* empty polls between two looks at the stop flags */
+#define SILENCE_NS     60000000000u /* a client takes its server for dead after that long */
+#define CHUNK_MESSAGES 256u         /* a chunk: that many messages, of 8 KiB and more 2 MiB */
 #define CHUNK_BYTES    (2u << 20)
 #define DRAW_NS        200000000
+#define DRAW_AFTER     3 /* of them, before the first bar */
 
 enum cookie_kind { COOKIE_RECEIVE, COOKIE_DATA, COOKIE_CONTROL, COOKIE_FIN };
 
@@ -40,7 +41,7 @@ static uint32_t index_of(const struct perf_worker *worker, const struct perf_ep 
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static bool lost(struct perf_worker *worker, const char *why)
+bool perf_lost(struct perf_worker *worker, const char *why)
 {
     struct perf_session *session = worker->session;
 
@@ -51,25 +52,20 @@ static bool lost(struct perf_worker *worker, const char *why)
     return false;
 }
 
-bool perf_alive(struct perf_worker *worker)
-{
-    return !atomic_load_explicit(&tool_stop, memory_order_relaxed) &&
-           !atomic_load_explicit(&worker->session->failed, memory_order_relaxed);
-}
-
-/* A look at the flags and, for a client, at how long nothing has come. *limit: 0 at first. */
-static bool go_on(struct perf_worker *worker, uint64_t *limit)
+bool perf_alive(struct perf_worker *worker, uint64_t *limit)
 {
     uint64_t now;
 
-    if (!perf_alive(worker))
+    if (atomic_load_explicit(&tool_stop, memory_order_relaxed) ||
+        atomic_load_explicit(&worker->session->failed, memory_order_relaxed))
         return false;
     if (!worker->client)
         return true;
     now = tool_now();
     if (!*limit)
         *limit = now + SILENCE_NS;
-    return now < *limit || lost(worker, "nothing came for a minute; is the server stopped?");
+    return now < *limit ||
+           perf_lost(worker, "nothing came for a minute; is the server stopped or overloaded?");
 }
 
 static bool failed_wait(struct perf_worker *worker, it_status_t status)
@@ -103,7 +99,7 @@ static bool next_event(struct perf_worker *worker, it_event_t *event)
             poll(&item, 1, SLICE_US / 1000);
         else if (worker->mode == PERF_BUSY && looks % LOOKS)
             continue;
-        if (!go_on(worker, &limit))
+        if (!perf_alive(worker, &limit))
             return false;
     }
 }
@@ -115,7 +111,7 @@ static bool post_failed(struct perf_worker *worker, it_status_t status, const ch
     struct perf_session *session = worker->session;
 
     if (status == IT_ERR_INVALID_EP_STATE)
-        return lost(worker, NULL);
+        return perf_lost(worker, NULL);
     if (!atomic_exchange(&session->failed, true))
         adapter_error(status, "cannot post a %s", what);
     return false;
@@ -177,8 +173,8 @@ bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held)
                                     ep->address, ep->context);
     } else {
         part = region_part(&group->sink, index * group->place, size);
-        status = it_post_rdma_read(ep->handle, &part, 1, cookie, (it_dto_flags_t)flags,
-                                   ep->address, ep->context);
+        status = it_post_rdma_read(ep->handle, &part, 1, cookie, (it_dto_flags_t)flags, ep->address,
+                                   ep->context);
     }
     if (status != IT_SUCCESS)
         return post_failed(worker, status, perf_op_names[plan->op]);
@@ -294,7 +290,7 @@ static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
     worker->received++;
     if (plan->kind == PERF_LAT) {
         if (worker->answered)
-            return lost(worker, "two messages where one was due");
+            return perf_lost(worker, "two messages where one was due");
         worker->answered = ep; /* which posts the Receive when there is time */
         return true;
     }
@@ -319,7 +315,7 @@ static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t le
         return false;
     if (length == perf_control_length(size, PERF_CREDIT)) {
         ep->credits += credit_step(plan);
-        return worker->sender ? fill(worker, ep) : lost(worker, "a credit that nobody needs");
+        return worker->sender ? fill(worker, ep) : perf_lost(worker, "a credit that nobody needs");
     }
     if (length == perf_control_length(size, PERF_FIN)) {
         worker->fins_seen++;
@@ -329,7 +325,7 @@ static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t le
         worker->fins_acked++;
         return true;
     }
-    return lost(worker, "a message of unexpected length");
+    return perf_lost(worker, "a message of unexpected length");
 }
 
 static bool act(struct perf_worker *worker, const it_event_t *event)
@@ -339,9 +335,9 @@ static bool act(struct perf_worker *worker, const it_event_t *event)
     struct perf_ep *ep = &worker->group->eps[index];
 
     if (dto->dto_status == IT_DTO_ERR_FLUSHED)
-        return lost(worker, NULL);
+        return perf_lost(worker, NULL);
     if (dto->dto_status != IT_DTO_SUCCESS)
-        return lost(worker, itx_dto_status_name(dto->dto_status));
+        return perf_lost(worker, itx_dto_status_name(dto->dto_status));
     switch ((enum cookie_kind)(dto->cookie & 0xff)) {
     case COOKIE_RECEIVE: return received(worker, ep, dto->transferred_length);
     case COOKIE_DATA: return sent_data(worker, ep, (uint32_t)(dto->cookie >> 32));
@@ -440,8 +436,9 @@ static void prepare_eps(struct perf_session *session, struct perf_worker *worker
     for (uint32_t i = 0; i < worker->group->count; i++) {
         struct perf_ep *ep = &worker->group->eps[i];
 
-        ep->left = !worker->sender ? 0 : worker->run.duration_us ? UINT64_MAX
-                                                                  : worker->run.iterations;
+        ep->left = !worker->sender           ? 0
+                   : worker->run.duration_us ? UINT64_MAX
+                                             : worker->run.iterations;
         ep->outstanding = ep->since_signal = ep->owed = 0;
         ep->credits = session->plan.rx_depth;
         ep->fin_posted = false;
@@ -476,7 +473,8 @@ static uint64_t chunk_of(const struct perf_session *session, const struct perf_g
 
 bool perf_run_prepare(struct perf_session *session, const struct perf_run *run)
 {
-    perf_groups_clear(session);
+    if (session->plan.op == PERF_WRITE && session->plan.kind == PERF_LAT)
+        perf_groups_clear(session, run->size);
     for (uint32_t i = 0; i < session->plan.threads; i++) {
         struct perf_worker *worker = &session->workers[i];
         uint32_t *samples = worker->samples;
@@ -515,38 +513,52 @@ static struct usage usage_now(void)
     };
 }
 
-/* Draws while the workers are at it; on a terminal only, elsewhere it just waits for them. */
-static void join_all(struct perf_session *session, uint32_t started)
+static uint64_t bytes_done(const struct perf_session *session, uint32_t started)
 {
     uint64_t done = 0;
 
-    if (session->progress)
-        progress_start(PROGRESS_TERMINAL,
-                       session->workers[0].run.iterations * session->plan.active *
-                           session->workers[0].run.size);
-    for (uint32_t i = 0; i < started; i++) {
-        struct timespec limit;
+    for (uint32_t i = 0; i < started; i++)
+        done += atomic_load_explicit(&session->workers[i].shown, memory_order_relaxed);
+    return done * session->workers[0].run.size;
+}
 
-        while (session->progress) {
-            clock_gettime(CLOCK_REALTIME, &limit);
-            limit.tv_nsec += DRAW_NS;
-            if (limit.tv_nsec >= 1000000000) {
-                limit.tv_nsec -= 1000000000;
-                limit.tv_sec++;
-            }
-            if (pthread_timedjoin_np(session->workers[i].thread, NULL, &limit) == 0)
-                break;
-            done = 0;
-            for (uint32_t j = 0; j < started; j++)
-                done += atomic_load_explicit(&session->workers[j].shown, memory_order_relaxed);
-            done *= session->workers[0].run.size;
-            progress_show(done, perf_op_names[session->plan.op]);
+/* Waits for one worker, drawing the bar meanwhile. *slices: how many have passed. */
+static void join_and_draw(struct perf_session *session, uint32_t index, uint32_t started,
+                          unsigned *slices)
+{
+    struct timespec limit;
+
+    for (;; ++*slices) {
+        clock_gettime(CLOCK_REALTIME, &limit);
+        limit.tv_nsec += DRAW_NS;
+        if (limit.tv_nsec >= 1000000000) {
+            limit.tv_nsec -= 1000000000;
+            limit.tv_sec++;
         }
-        if (!session->progress)
+        if (pthread_timedjoin_np(session->workers[index].thread, NULL, &limit) == 0)
+            return;
+        /* Short runs have no bar. */
+        if (*slices >= DRAW_AFTER)
+            progress_show(bytes_done(session, started), perf_op_names[session->plan.op]);
+    }
+}
+
+/* On a terminal with a progress bar; elsewhere nothing disturbs the workers. */
+static void join_all(struct perf_session *session, uint32_t started)
+{
+    const struct perf_run *run = &session->workers[0].run;
+    unsigned slices = 0;
+
+    if (session->progress)
+        progress_start(PROGRESS_TERMINAL, run->iterations * session->plan.active * run->size);
+    for (uint32_t i = 0; i < started; i++) {
+        if (session->progress)
+            join_and_draw(session, i, started, &slices);
+        else
             pthread_join(session->workers[i].thread, NULL);
     }
     if (session->progress)
-        progress_end(done);
+        progress_clear();
 }
 
 static void sum_up(struct perf_session *session, struct perf_tally *tally)

@@ -13,9 +13,9 @@
 
 #include "tools/common/tool.h"
 
-#define PAGE       4096u
-#define IN_FLIGHT  32u /* connection attempts at a time */
-#define ROUND(size, to) (((size) + (to) - 1) / (to) * (to))
+#define PAGE            4096u
+#define IN_FLIGHT       32u /* connection attempts at a time */
+#define ROUND(size, to) (((size) + (to)-1) / (to) * (to))
 
 static uint32_t share(uint32_t all, uint32_t parts, uint32_t part)
 {
@@ -134,24 +134,23 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
     return true;
 }
 
-/* By trial: IT-API tells no limit. */
+/* IT-API tells no limit, but what of a wish an Endpoint got. */
 uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted)
 {
-    struct conn_needs needs = { .requests = 1, .receives = 1, .send_length = 1 };
+    struct conn_needs needs = { .requests = 1, .receives = 1, .send_length = 1, .reads = wanted };
+    uint32_t got = 1;
+    it_ep_param_t params;
     struct conn probe;
-    it_ep_handle_t ep;
 
     if (!conn_create(adapter, &needs, &probe))
         return 1;
-    needs.remote_read = true;
-    for (needs.reads = wanted; needs.reads > 1; needs.reads /= 2) {
-        if (conn_endpoint(&probe, &needs, &ep) != IT_SUCCESS)
-            continue;
-        it_ep_free(ep);
-        break;
+    if (it_ep_query(probe.ep, IT_EP_PARAM_ALL, &params) == IT_SUCCESS) {
+        const it_rc_only_attributes_t *rc = &params.attr.srv.rc;
+
+        got = rc->rdma_read_ird < rc->rdma_read_ord ? rc->rdma_read_ird : rc->rdma_read_ord;
     }
     conn_destroy(&probe);
-    return needs.reads ? needs.reads : 1;
+    return got ? got : 1;
 }
 
 static bool create_group(struct perf_session *session, uint32_t number)
@@ -216,13 +215,14 @@ void perf_groups_destroy(struct perf_session *session)
     session->workers = NULL;
 }
 
-void perf_groups_clear(struct perf_session *session)
+void perf_groups_clear(struct perf_session *session, uint32_t size)
 {
     for (uint32_t i = 0; i < session->plan.threads; i++) {
         struct perf_group *group = &session->groups[i];
 
         for (uint32_t e = 0; group->target.memory && e < group->active; e++)
-            memset((char *)group->target.memory + e * group->place, 0, group->place);
+            __atomic_store_n((uint8_t *)group->target.memory + e * group->place + size - 1, 0,
+                             __ATOMIC_RELEASE);
     }
 }
 
@@ -232,9 +232,7 @@ void perf_groups_clear(struct perf_session *session)
 static struct perf_hello hello_of(const struct perf_session *session, uint32_t index)
 {
     struct perf_group *group = group_of(session, index);
-    struct perf_hello hello = { .kind = PERF_HELLO_DATA,
-                                .token = session->token,
-                                .index = index };
+    struct perf_hello hello = { .kind = PERF_HELLO_DATA, .token = session->token, .index = index };
 
     if (group->target.memory) {
         hello.address = it_make_rdma_addr_absolute((char *)group->target.memory +
@@ -287,8 +285,7 @@ static bool begin_connect(struct perf_session *session, uint32_t index, const it
     struct perf_hello hello = hello_of(session, index);
     uint8_t data[PERF_PRIVATE];
     it_status_t status = it_ep_connect(ep_of(session, index)->handle, path, NULL, where,
-                                       IT_CONNECT_FLAG_TWO_WAY, data,
-                                       perf_put_hello(data, &hello));
+                                       IT_CONNECT_FLAG_TWO_WAY, data, perf_put_hello(data, &hello));
 
     if (status != IT_SUCCESS)
         adapter_error(status, "cannot open data connection %u of %u", index + 1,
@@ -314,8 +311,7 @@ static bool connect_all(struct perf_session *session, uint64_t timeout_us, const
             if (result == CONN_TIMEOUT)
                 tool_error("data connection %u of %u: no answer; more time with --timeout",
                            first + 1, total);
-            if (result != CONN_OK ||
-                !take_established(session, &event.conn, first, begun))
+            if (result != CONN_OK || !take_established(session, &event.conn, first, begun))
                 return false;
         }
         while (first < begun && ep_of(session, first)->started)
@@ -388,8 +384,7 @@ bool perf_groups_established(struct perf_session *session, uint64_t timeout_us)
     for (uint32_t i = 0; i < session->plan.threads; i++) {
         for (uint32_t e = 0; e < session->groups[i].count; e++) {
             result = conn_event(session->groups[i].base.conn_evd, false, timeout_us, &event);
-            if (result == CONN_OK &&
-                event.conn.event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT)
+            if (result == CONN_OK && event.conn.event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT)
                 continue;
             if (result != CONN_STOPPED)
                 tool_error("a data connection was not established: %s",

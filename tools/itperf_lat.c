@@ -29,19 +29,20 @@ static void take_time(struct perf_worker *worker, uint64_t time)
         worker->samples[worker->samples_count++] = time < UINT32_MAX ? (uint32_t)time : UINT32_MAX;
 }
 
-/* --idle: nothing is called for that long. */
-static void idle(const struct perf_worker *worker)
+/* --idle: nothing is called for that long. false: stopped. */
+static bool idle(const struct perf_worker *worker)
 {
     uint64_t left = worker->session->idle_us;
     struct timespec pause;
 
     if (!left)
-        return;
+        return true;
     pause.tv_sec = (time_t)(left / 1000000);
     pause.tv_nsec = (long)(left % 1000000) * 1000;
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, &pause) == EINTR &&
-           !atomic_load(&tool_stop))
-        ;
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, &pause) == EINTR)
+        if (atomic_load(&tool_stop))
+            return false;
+    return true;
 }
 
 /* The Receive of the last message goes back; the peer is busy with the next one. */
@@ -71,6 +72,7 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
 {
     const uint8_t *at = mark_of(worker, index);
     bool pure = worker->session->plan.pure_memory;
+    uint64_t limit = 0;
 
     for (unsigned looks = 1;; looks++) {
         *seen = __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -80,7 +82,7 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
             return false;
         if (looks % (pure ? PURE_LOOKS : LOOKS))
             continue;
-        if (!perf_alive(worker) || (pure && !perf_look(worker)))
+        if (!perf_alive(worker, &limit) || (pure && !perf_look(worker)))
             return false;
     }
 }
@@ -88,8 +90,10 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
 /* Room for one more request. A worker that never polls takes the completions here. */
 static bool make_room(struct perf_worker *worker, const struct perf_ep *ep)
 {
+    uint64_t limit = 0;
+
     while (ep->outstanding >= worker->session->plan.tx_depth)
-        if (!perf_look(worker) || !perf_alive(worker))
+        if (!perf_look(worker) || !perf_alive(worker, &limit))
             return false;
     return true;
 }
@@ -133,7 +137,7 @@ static bool message_round(struct perf_worker *worker, struct perf_ep *ep)
     while (!worker->answered)
         if (!perf_step(worker))
             return false;
-    return worker->answered == ep;
+    return worker->answered == ep || perf_lost(worker, "an answer on another endpoint");
 }
 
 static bool read_round(struct perf_worker *worker, struct perf_ep *ep)
@@ -168,9 +172,10 @@ bool perf_lat_client(struct perf_worker *worker)
 
     for (uint64_t i = 0; !last; i++) {
         last = rounds ? i + 1 == rounds : end >= worker->stop_at;
-        idle(worker);
+        if (!idle(worker))
+            return false;
         start = tool_now();
-        if (!perf_alive(worker) || !round_trip(worker, i, last))
+        if (!round_trip(worker, i, last))
             return false;
         end = tool_now();
         take_time(worker, end - start);
@@ -190,9 +195,9 @@ bool perf_lat_server(struct perf_worker *worker)
     while (!worker->fins_seen) {
         if (!perf_step(worker))
             return false;
-        if (worker->answered && (!make_room(worker, worker->answered) ||
-                                 !perf_post_data(worker, worker->answered, false) ||
-                                 !refill(worker)))
+        if (worker->answered &&
+            (!make_room(worker, worker->answered) ||
+             !perf_post_data(worker, worker->answered, false) || !refill(worker)))
             return false;
     }
     return perf_finish(worker);

@@ -97,8 +97,8 @@ static void default_depths(struct perf_options *options)
         plan->cq_mod = plan->op == PERF_READ ? 1 : (plan->tx_depth + 1) / 2;
     else if (!plan->cq_mod)
         plan->cq_mod = plan->size_max >= 8192 || plan->tx_depth < 8 ? 1
-                       : plan->tx_depth / 4 < 100                    ? plan->tx_depth / 4
-                                                                     : 100;
+                       : plan->tx_depth / 4 < 100                   ? plan->tx_depth / 4
+                                                                    : 100;
 }
 
 static void default_counts(struct perf_options *options)

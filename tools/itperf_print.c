@@ -29,12 +29,9 @@ static const struct column bw_columns[] = {
     { NULL, 0 },
 };
 static const struct column bw_columns_gbits[] = {
-    { "#bytes", 9 },
-    { "#iterations", 13 },
-    { "BW peak[Gb/sec]", 19 },
-    { "BW average[Gb/sec]", 22 },
-    { "MsgRate[Mpps]", 16 },
-    { NULL, 0 },
+    { "#bytes", 9 },           { "#iterations", 13 },
+    { "BW peak[Gb/sec]", 19 }, { "BW average[Gb/sec]", 22 },
+    { "MsgRate[Mpps]", 16 },   { NULL, 0 },
 };
 static const struct column lat_columns[] = {
     { "#bytes", 9 },
@@ -49,11 +46,8 @@ static const struct column lat_columns[] = {
     { NULL, 0 },
 };
 static const struct column lat_columns_duration[] = {
-    { "#bytes", 9 },
-    { "#iterations", 13 },
-    { "t_avg[usec]", 13 },
-    { "tps average", 15 },
-    { NULL, 0 },
+    { "#bytes", 9 },       { "#iterations", 13 }, { "t_avg[usec]", 13 },
+    { "tps average", 15 }, { NULL, 0 },
 };
 static const struct column cpu_columns[] = {
     { "CPU_Util[%]", 13 },
@@ -197,8 +191,7 @@ static void print_bandwidth(const struct perf_report *report, const struct perf_
                             struct row *row)
 {
     double average = perf_bandwidth(report, result, result->rate);
-    double peak = report->options->no_peak ? 0
-                                           : perf_bandwidth(report, result, result->rate_peak);
+    double peak = report->options->no_peak ? 0 : perf_bandwidth(report, result, result->rate_peak);
     int digits = report->options->gbits && average < 0.1 ? 6 : 2;
 
     cell(row, "%.*f", digits, peak);

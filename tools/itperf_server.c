@@ -17,12 +17,12 @@
 #include "tools/common/server.h"
 #include "tools/common/tool.h"
 
-#define SET_UP_US    10000000u
-#define PARAMS_US    10000000u
-#define CONNECT_US   30000000u   /* without a new data connection */
-#define SILENCE_US   3600000000u /* between two runs */
-#define QUEUE        256u        /* data connections that arrived and were not looked at */
-#define SLICE_NS     200000000
+#define SET_UP_US  10000000u
+#define PARAMS_US  10000000u
+#define CONNECT_US 30000000u   /* without a new data connection */
+#define SILENCE_US 3600000000u /* between two runs */
+#define QUEUE      256u        /* data connections that arrived and were not looked at */
+#define SLICE_NS   200000000
 
 struct arrival {
     it_cn_est_identifier_t request;
@@ -185,9 +185,9 @@ static bool agree(struct service *service, struct perf_channel *channel,
         return say_no(channel, text);
     }
     if (!session->plan.target)
-        session->plan.target = own->given & PERF_GIVEN_TARGET  ? own->plan.target
+        session->plan.target = own->given & PERF_GIVEN_TARGET ? own->plan.target
                                : own->given & PERF_GIVEN_MODE ? own->plan.mode
-                                                               : session->plan.mode;
+                                                              : session->plan.mode;
     if (session->plan.op == PERF_READ) {
         reads = perf_reads_possible(service->adapter, session->plan.reads);
         if (reads < session->plan.reads) {
@@ -335,6 +335,7 @@ int perf_server(const struct perf_options *options)
     struct server server = { .adapter = &adapter,
                              .port = options->port,
                              .once = !options->keep,
+                             .outside = true,
                              .arg = service,
                              .serve = serve,
                              .route = route,

@@ -18,6 +18,7 @@
 #include "tools/common/adapter.h"
 #include "tools/common/histogram.h"
 #include "tools/common/tool.h"
+#include "tools/itperf.h"
 #include "tools/itping.h"
 #ifdef HAVE_LIBCRYPTO
 #include "tools/itcp.h"
@@ -161,6 +162,151 @@ START_TEST(quantiles_are_close)
     ck_assert_uint_eq(histogram_quantile(histogram, 0), 0);
     ck_assert_uint_ge(histogram_quantile(histogram, 1), UINT64_MAX / 256 * 254);
     free(histogram);
+}
+END_TEST
+
+START_TEST(histograms_add_up)
+{
+    struct histogram *all = calloc(3, sizeof(*all)), *part = all + 1;
+
+    ck_assert_ptr_nonnull(all);
+    ck_assert_double_eq(histogram_deviation(all), 0);
+    for (uint64_t value = 1; value <= 1000; value++) {
+        histogram_add(&all[0], value * 37);
+        histogram_add(&part[value % 2], value * 37);
+    }
+    histogram_merge(&part[0], &part[1]);
+    ck_assert_mem_eq(&all[0], &part[0], sizeof(*all));
+    memset(&part[1], 0, sizeof(*part));
+    histogram_merge(&part[0], &part[1]); /* an empty one changes nothing */
+    ck_assert_mem_eq(&all[0], &part[0], sizeof(*all));
+    /* 1 .. n: the variance is (n^2 - 1) / 12. */
+    ck_assert_double_eq_tol(histogram_deviation(all), 37 * 288.6749902, 1e-3);
+    free(all);
+}
+END_TEST
+
+/* ---- itperf ---------------------------------------------------------------------------------- */
+
+static struct perf_plan a_plan(void)
+{
+    return (struct perf_plan){ .op = PERF_WRITE,
+                               .kind = PERF_LAT,
+                               .mode = PERF_EVENT,
+                               .target = PERF_FD,
+                               .size_least = 2,
+                               .size_max = 4096,
+                               .sizes = 3,
+                               .iterations = 1ull << 33,
+                               .threads = 2,
+                               .endpoints = 7,
+                               .active = 5,
+                               .tx_depth = 16,
+                               .rx_depth = 12,
+                               .list = 4,
+                               .cq_mod = 8,
+                               .reads = 3,
+                               .write_send = true };
+}
+
+START_TEST(perf_messages_survive_the_way)
+{
+    struct perf_message message, back;
+    uint8_t data[PERF_MESSAGE];
+
+    memset(&message, 0, sizeof(message));
+    message.type = PERF_PARAMS;
+    message.u.plan = a_plan();
+    perf_put_message(data, &message);
+    ck_assert(perf_get_message(data, &back));
+    ck_assert_int_eq(back.type, PERF_PARAMS);
+    ck_assert_uint_eq(back.u.plan.iterations, 1ull << 33);
+    ck_assert_uint_eq(back.u.plan.active, 5);
+    ck_assert(back.u.plan.write_send && !back.u.plan.bidirectional && !back.u.plan.pure_memory);
+    ck_assert_int_eq(back.u.plan.target, PERF_FD);
+
+    memset(&message, 0, sizeof(message));
+    message.type = PERF_RESULT;
+    message.u.result.good = true;
+    message.u.result.tally.rate = 1.5e7;
+    message.u.result.tally.user_ns = UINT64_MAX;
+    perf_put_message(data, &message);
+    ck_assert(perf_get_message(data, &back));
+    ck_assert_double_eq(back.u.result.tally.rate, 1.5e7);
+    ck_assert_uint_eq(back.u.result.tally.user_ns, UINT64_MAX);
+    message.u.result.tally.rate = -1;
+    perf_put_message(data, &message);
+    ck_assert(!perf_get_message(data, &back));
+}
+END_TEST
+
+/* Whatever is spoilt: a message is refused or its plan is one that can be carried out. */
+START_TEST(spoilt_plans_do_no_harm)
+{
+    struct perf_message message = { .type = PERF_PARAMS }, back;
+    struct tc_rng rng = tc_rng(2);
+    uint8_t data[PERF_MESSAGE];
+    unsigned refused = 0;
+
+    for (unsigned turn = 0; turn < 20000; turn++) {
+        message.u.plan = a_plan();
+        perf_put_message(data, &message);
+        data[8 + tc_below(&rng, 80)] = (uint8_t)tc_below(&rng, 256);
+        if (!perf_get_message(data, &back)) {
+            refused++;
+            continue;
+        }
+        ck_assert(back.u.plan.op >= PERF_SEND && back.u.plan.op <= PERF_READ);
+        ck_assert(back.u.plan.kind == PERF_LAT || back.u.plan.kind == PERF_BW);
+        ck_assert_uint_ge(back.u.plan.threads, 1);
+        ck_assert_uint_le(back.u.plan.threads, back.u.plan.active);
+        ck_assert_uint_le(back.u.plan.active, back.u.plan.endpoints);
+        ck_assert_uint_le(back.u.plan.endpoints, PERF_ENDPOINTS_MAX);
+        ck_assert_uint_le(back.u.plan.size_least, back.u.plan.size_max);
+        ck_assert_uint_le(back.u.plan.size_max, PERF_SIZE_MAX);
+        ck_assert_uint_le(back.u.plan.cq_mod, back.u.plan.tx_depth);
+        ck_assert_uint_le(back.u.plan.list, back.u.plan.tx_depth);
+    }
+    ck_assert_uint_gt(refused, 5000);
+}
+END_TEST
+
+START_TEST(both_sides_are_compared)
+{
+    struct perf_options own = { .server = true };
+    struct perf_plan plan = a_plan();
+    char text[PERF_TEXT], tiny[16];
+
+    ck_assert(perf_options_agree(&own, &plan, text, sizeof(text)));
+    ck_assert_str_eq(text, "");
+    own.plan = plan;
+    own.size[0] = 4096, own.size[1] = 2, own.size[2] = 64;
+    own.given = ~0u;
+    ck_assert(perf_options_agree(&own, &plan, text, sizeof(text)));
+    plan.tx_depth++;
+    plan.kind = PERF_BW;
+    ck_assert(!perf_options_agree(&own, &plan, text, sizeof(text)));
+    ck_assert_str_eq(text, "lat there, bw here; -t 16 there, 17 here");
+    ck_assert(!perf_options_agree(&own, &plan, tiny, sizeof(tiny)));
+    ck_assert_uint_lt(strlen(tiny), sizeof(tiny));
+    plan = a_plan();
+    plan.size_max++;
+    ck_assert(!perf_options_agree(&own, &plan, text, sizeof(text)));
+    ck_assert_ptr_nonnull(strstr(text, "2 to 4096 there"));
+}
+END_TEST
+
+/* A message that tells of something must never look like data. */
+START_TEST(control_lengths_are_not_data)
+{
+    for (uint32_t size = 1; size < 40; size++) {
+        for (int control = PERF_CREDIT; control <= PERF_NOTE; control++) {
+            uint32_t length = perf_control_length(size, (enum perf_control)control);
+
+            ck_assert_uint_ne(length, size);
+            ck_assert_uint_le(length, PERF_CONTROL_MAX);
+        }
+    }
 }
 END_TEST
 
@@ -523,6 +669,11 @@ static Suite *tools_suite(void)
     tcase_add_test(arguments, hosts_and_ports_are_read);
     tcase_add_test(arguments, names_are_made_printable);
     tcase_add_test(measuring, quantiles_are_close);
+    tcase_add_test(measuring, histograms_add_up);
+    tcase_add_test(measuring, perf_messages_survive_the_way);
+    tcase_add_test(measuring, spoilt_plans_do_no_harm);
+    tcase_add_test(measuring, both_sides_are_compared);
+    tcase_add_test(measuring, control_lengths_are_not_data);
     tcase_add_test(measuring, every_spoilt_byte_is_found);
     tcase_add_test(measuring, patterns_differ);
     tcase_add_test(measuring, ping_hello_is_checked);

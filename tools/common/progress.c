@@ -114,6 +114,16 @@ void progress_show(uint64_t done, const char *name)
     draw(done, name);
 }
 
+void progress_clear(void)
+{
+    flockfile(stderr);
+    wipe();
+    fflush(stderr);
+    funlockfile(stderr);
+    bar.active = false;
+    tool_on_output(NULL);
+}
+
 void progress_end(uint64_t done)
 {
     double passed = (double)(tool_now() - bar.started) / 1e9;

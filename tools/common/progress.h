@@ -15,6 +15,8 @@ enum progress_mode { PROGRESS_TERMINAL, PROGRESS_ALWAYS, PROGRESS_NEVER };
 void progress_start(enum progress_mode mode, uint64_t total);
 /* name (may be NULL) is lent until the next call. Cheap enough to be called for every block. */
 void progress_show(uint64_t done, const char *name);
+/* Ends it without a trace on a terminal. */
+void progress_clear(void);
 /* Draws the last state and ends the line. */
 void progress_end(uint64_t done);
 

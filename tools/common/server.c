@@ -8,6 +8,7 @@
 #include "tools/common/server.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct client {
 
 struct listening {
     it_evd_handle_t evd;
+    int fd; /* of evd, -1: none */
     it_listen_handle_t *points;
     size_t count;
 };
@@ -48,6 +50,7 @@ static bool start_listening(const struct server *server, struct listening *liste
 {
     const it_ia_info_t *info = server->adapter->info;
     it_conn_qual_t where = { .type = IT_IANA_PORT };
+    it_evd_flags_t flags = IT_EVD_OVERFLOW_DEFAULT;
     it_status_t status;
 
     memset(listening, 0, sizeof(*listening));
@@ -57,8 +60,12 @@ static bool start_listening(const struct server *server, struct listening *liste
         tool_error("out of memory");
         return false;
     }
-    status = it_evd_create(server->adapter->ia, IT_CM_REQ_EVENT_STREAM, IT_EVD_OVERFLOW_DEFAULT, 64,
-                           IT_THRESHOLD_DISABLE, NULL, &listening->evd, NULL);
+    listening->fd = -1;
+    if (server->outside)
+        flags = (it_evd_flags_t)(flags | IT_EVD_CREATE_FD);
+    status = it_evd_create(server->adapter->ia, IT_CM_REQ_EVENT_STREAM, flags, 64,
+                           IT_THRESHOLD_DISABLE, NULL, &listening->evd,
+                           server->outside ? &listening->fd : NULL);
     where.conn_qual.port = htons(server->port);
     for (size_t i = 0; status == IT_SUCCESS && i < info->num_spigots; i++) {
         /* The first Spigot chooses a free port, the others follow. */
@@ -150,14 +157,29 @@ static int collect(struct client *clients, bool all, int result)
     return result;
 }
 
-static int accept_loop(const struct server *server, it_evd_handle_t evd, struct client *clients)
+/* IT_ERR_TIMEOUT_EXPIRED: none within a slice. */
+static it_status_t next_request(const struct listening *listening, it_event_t *event)
+{
+    struct pollfd item = { .fd = listening->fd, .events = POLLIN };
+    it_status_t status;
+
+    if (listening->fd < 0)
+        return it_evd_wait(listening->evd, SLICE_US, event, NULL);
+    status = it_evd_dequeue(listening->evd, event);
+    if (status == IT_ERR_QUEUE_EMPTY && poll(&item, 1, SLICE_US / 1000) > 0)
+        status = it_evd_dequeue(listening->evd, event);
+    return status == IT_ERR_QUEUE_EMPTY ? IT_ERR_TIMEOUT_EXPIRED : status;
+}
+
+static int accept_loop(const struct server *server, const struct listening *listening,
+                       struct client *clients)
 {
     int result = SERVER_NOT_SERVED;
     it_status_t status;
     it_event_t event;
 
     while (!atomic_load(&tool_stop)) {
-        status = it_evd_wait(evd, SLICE_US, &event, NULL);
+        status = next_request(listening, &event);
         if (status == IT_SUCCESS && event.event_number == IT_CM_REQ_CONN_REQUEST_EVENT)
             receive(server, clients, &event.conn_req);
         else if (status != IT_SUCCESS && status != IT_ERR_TIMEOUT_EXPIRED &&
@@ -187,7 +209,7 @@ int server_run(const struct server *server)
     }
     printf("listening on port %u\n", port);
     fflush(stdout);
-    result = accept_loop(server, listening.evd, clients);
+    result = accept_loop(server, &listening, clients);
     collect(clients, true, result);
     stop_listening(&listening);
     free(clients);

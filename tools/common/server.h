@@ -14,6 +14,11 @@ struct server {
     const struct adapter *adapter;
     uint16_t port; /* 0: any */
     bool once;     /* end after the first client that was served */
+    /*
+     * Sleep in poll(2) between requests. A thread that waits in the library works for everybody,
+     * and would take part in what another one measures.
+     */
+    bool outside;
     void *arg;
     /*
      * Serves one client, in a thread of its own. peer: address as text. Returns an exit code, or
