@@ -1,64 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capture: one file per path and process, shared by the interfaces that name it.
+ * Capture: one file per path and process, shared by the interfaces that name it; capture_file.c writes it.
  *
  * A RECORD is one TCP connection. Both its ends may be captured by this file (loopback); then each writes what it transmits, and
  * what it receives is there already. Sequence numbers count the octets of each direction, so that every segment
  * fits the others. Who transmits holds the record from before the system call to after the recording (RI_CAPTURE_HOLD): an
  * answer cannot stand before its question.
  *
- * Two BUFFERS: recorders reserve room in one (a moment under file->lock), fill it without any lock, and say so; the
- * writer thread takes the full one to the disk. No room, or the disk refuses: the packet is counted as missing. The file
- * always ends with a whole block.
- *
- * Locks: record->lock, then files_lock or file->lock (leaves).
+ * Locks: record->lock, then files_lock or those of capture_file.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "capture.h"
+#include "capture_file.h"
 #include "kal_private.h"
 
-#include "base/clock.h"
 #include "base/pcapng.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
-#define BUFFER_OCTETS (16u << 20)
-#define GATHER_NS     (10 * CLOCK_NS_PER_MS) /* between two writes, unless a buffer is half full */
-
-struct buffer {
-    uint8_t *octets;
-    size_t used;
-    uint64_t packets;
-    unsigned filling; /* reserved, not yet filled */
-};
-
+/* All under files_lock but the packets into the file. */
 struct kal_capture {
-    char *path;
-    int fd;
-    pthread_t writer;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;          /* something to write, stop, or a reservation was filled */
-    struct buffer buffers[2], *open; /* open: where recorders reserve */
-    bool sleeping, stop;
-    bool failed;    /* the disk refused: nothing more is written */
-    bool abandoned; /* the writer frees the file: nobody waits for it */
-    int why;        /* errno of that; 0: too slow */
-    bool missed_told;
-    uint64_t written, missing; /* packets */
-    off_t length;              /* of whole blocks; the writer's */
-    /* under files_lock */
+    struct capture_file *file;
     unsigned users; /* interfaces, records */
     struct record *records;
     struct kal_capture *prev, *next;
@@ -70,7 +41,7 @@ struct kal_capture_end {
 };
 
 struct record {
-    struct kal_capture *file;
+    struct kal_capture *capture;
     pthread_mutex_t lock;
     struct kal_capture_end ends[2]; /* initiator, responder of TCP */
     struct sockaddr_storage address[2];
@@ -84,43 +55,7 @@ struct record {
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kal_capture *files;
 
-/* ---- packets into the open buffer ---- */
-
-/* Room for a block, to be filled without the lock; NULL: none, and counted. */
-static uint8_t *reserve(struct kal_capture *file, size_t size, struct buffer **buffer)
-{
-    uint8_t *at = NULL;
-
-    pthread_mutex_lock(&file->lock);
-    *buffer = file->open;
-    if (!file->failed && size <= BUFFER_OCTETS - file->open->used) {
-        at = file->open->octets + file->open->used;
-        file->open->used += size;
-        file->open->packets++;
-        file->open->filling++;
-    } else {
-        file->missing++;
-    }
-    pthread_mutex_unlock(&file->lock);
-    return at;
-}
-
-static void filled(struct kal_capture *file, struct buffer *buffer)
-{
-    pthread_mutex_lock(&file->lock);
-    buffer->filling--;
-    if (file->sleeping || buffer != file->open || buffer->used > BUFFER_OCTETS / 2)
-        pthread_cond_signal(&file->changed);
-    pthread_mutex_unlock(&file->lock);
-}
-
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
-}
+/* ---- packets ---- */
 
 /* A place in a list of pieces. */
 struct cursor {
@@ -156,18 +91,19 @@ static void put_segment(struct record *record, int side, int seer, uint8_t flags
                                            .flags = flags };
     size_t headers = tcpip_headers_size(&segment);
     uint32_t packet = (uint32_t)(headers + length);
-    struct buffer *buffer;
-    uint8_t *at = reserve(record->file, pcapng_packet_size(packet), &buffer);
+    struct capture_file *file = record->capture->file;
+    struct capture_buffer *buffer;
+    uint8_t *at = capture_file_reserve(file, pcapng_packet_size(packet), &buffer);
 
     record->seq[side] += (uint32_t)length + (flags & (TCPIP_SYN | TCPIP_FIN) ? 1 : 0);
     if (!at)
         return;
-    at += pcapng_packet_head(at, wall_ns(), packet);
+    at += pcapng_packet_head(at, capture_wall_ns(), packet);
     if (length)
         gather(at + headers, payload, length);
     tcpip_headers(at, &segment, length);
     pcapng_packet_tail(at + packet, packet, side == seer);
-    filled(record->file, buffer);
+    capture_file_filled(file, buffer);
 }
 
 static void put_octets(struct record *record, int side, int seer, const struct iovec *iov,
@@ -204,145 +140,6 @@ static void put_end(struct record *record, int side, int seer, bool reset)
     put_segment(record, side, seer, TCPIP_ACK | (reset ? TCPIP_RST : TCPIP_FIN), NULL, 0);
 }
 
-/* ---- the writer ---- */
-
-/* Errors and what is missing are told once, by the thread that nobody waits for. */
-static void tell_missing(struct kal_capture *file)
-{
-    int why;
-    bool tell;
-
-    pthread_mutex_lock(&file->lock);
-    tell = file->missing && !file->missed_told;
-    file->missed_told |= tell;
-    why = file->why;
-    pthread_mutex_unlock(&file->lock);
-    if (tell && why)
-        kal_log(RI_LOG_WARNING, "capture file %s: %s; it ends there, make room or unset pcap",
-                file->path, strerror(why));
-    else if (tell)
-        kal_log(
-            RI_LOG_WARNING,
-            "capture file %s: the disk is too slow, packets are missing in it; use a faster one",
-            file->path);
-}
-
-static void give_up(struct kal_capture *file, int why, uint64_t packets)
-{
-    if (ftruncate(file->fd, file->length))
-        why = errno;
-    pthread_mutex_lock(&file->lock);
-    file->failed = true;
-    file->why = why;
-    file->missing += packets;
-    pthread_mutex_unlock(&file->lock);
-}
-
-/* A whole number of blocks. What the disk did not take entirely is cut off again. */
-static void write_out(struct kal_capture *file, const uint8_t *octets, size_t length,
-                      uint64_t packets)
-{
-    size_t done = 0;
-    ssize_t n;
-
-    if (file->failed || !length) {
-        pthread_mutex_lock(&file->lock);
-        file->missing += packets;
-        pthread_mutex_unlock(&file->lock);
-        return;
-    }
-    while (done < length) {
-        n = write(file->fd, octets + done, length - done);
-        if (n >= 0) {
-            done += (size_t)n;
-        } else if (errno != EINTR) {
-            file->length += (off_t)pcapng_whole(octets, done);
-            give_up(file, errno, packets);
-            return;
-        }
-    }
-    file->length += (off_t)length;
-    file->written += packets;
-}
-
-/* The full buffer, closed for recorders and filled; the lock is held. */
-static struct buffer *take_buffer(struct kal_capture *file)
-{
-    struct buffer *full = file->open;
-
-    file->open = full == &file->buffers[0] ? &file->buffers[1] : &file->buffers[0];
-    while (full->filling)
-        pthread_cond_wait(&file->changed, &file->lock);
-    return full;
-}
-
-/* Nothing there: sleep; little: give it some time to become more. The lock is held. */
-static void wait_for_work(struct kal_capture *file)
-{
-    struct timespec until;
-    uint64_t by;
-
-    file->sleeping = true;
-    while (!file->open->used && !file->stop)
-        pthread_cond_wait(&file->changed, &file->lock);
-    file->sleeping = false;
-    by = clock_after(clock_now(), GATHER_NS);
-    until = (struct timespec){ (time_t)(by / CLOCK_NS_PER_S), (long)(by % CLOCK_NS_PER_S) };
-    while (!file->stop && file->open->used <= BUFFER_OCTETS / 2 &&
-           pthread_cond_timedwait(&file->changed, &file->lock, &until) != ETIMEDOUT)
-        ;
-}
-
-static void file_free(struct kal_capture *file)
-{
-    if (file->fd >= 0)
-        close(file->fd);
-    pthread_cond_destroy(&file->changed);
-    pthread_mutex_destroy(&file->lock);
-    free(file->buffers[0].octets);
-    free(file->buffers[1].octets);
-    free(file->path);
-    free(file);
-}
-
-static void finish(struct kal_capture *file)
-{
-    uint8_t end[PCAPNG_END_LEN];
-    uint64_t missing = file->missing;
-
-    write_out(file, end, pcapng_end(end, wall_ns(), file->written, missing), 0);
-    tell_missing(file);
-    if (missing)
-        kal_log(RI_LOG_WARNING, "capture file %s: %llu packets are missing, %llu are there",
-                file->path, (unsigned long long)missing, (unsigned long long)file->written);
-}
-
-static void *writer(void *arg)
-{
-    struct kal_capture *file = arg;
-    struct buffer *full;
-    bool stop, abandoned;
-
-    pthread_mutex_lock(&file->lock);
-    do {
-        wait_for_work(file);
-        stop = file->stop;
-        full = take_buffer(file);
-        pthread_mutex_unlock(&file->lock);
-        write_out(file, full->octets, full->used, full->packets);
-        tell_missing(file);
-        pthread_mutex_lock(&file->lock);
-        full->used = 0;
-        full->packets = 0;
-    } while (!stop);
-    abandoned = file->abandoned;
-    pthread_mutex_unlock(&file->lock);
-    finish(file);
-    if (abandoned)
-        file_free(file);
-    return NULL;
-}
-
 /* ---- files ---- */
 
 /* %p is the process, %% a percent sign. NULL: no memory. */
@@ -370,75 +167,6 @@ static char *expand(const char *text)
     return path;
 }
 
-/* A new file in place of a regular one of that name, or errno: what somebody else writes to, and what is no file, stays as it
- * is. */
-static int create(const char *path, int *fd)
-{
-    struct stat there;
-
-    if (!lstat(path, &there)) {
-        if (!S_ISREG(there.st_mode))
-            return S_ISLNK(there.st_mode) ? ELOOP : EEXIST;
-        if (unlink(path))
-            return errno;
-    }
-    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return *fd < 0 ? errno : 0;
-}
-
-static int start_writer(struct kal_capture *file)
-{
-    pthread_condattr_t monotonic;
-    sigset_t all, before;
-    int error;
-
-    pthread_mutex_init(&file->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&file->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&file->writer, NULL, writer, file);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
-/* Takes the path. 0 or errno. */
-static int file_new(char *path, const char *interface, struct kal_capture **out)
-{
-    struct kal_capture *file = calloc(1, sizeof *file);
-    int error = ENOMEM;
-
-    if (!file) {
-        free(path);
-        return ENOMEM;
-    }
-    file->path = path;
-    file->fd = -1;
-    file->open = &file->buffers[0];
-    file->buffers[0].octets = malloc(BUFFER_OCTETS);
-    file->buffers[1].octets = malloc(BUFFER_OCTETS);
-    if (file->buffers[0].octets && file->buffers[1].octets)
-        error = create(path, &file->fd);
-    if (!error) {
-        file->open->used = pcapng_start(file->open->octets, "ital", interface);
-        error = start_writer(file);
-        if (!error) {
-            *out = file;
-            return 0;
-        }
-        unlink(path);
-    }
-    if (file->fd >= 0)
-        close(file->fd);
-    free(file->buffers[0].octets);
-    free(file->buffers[1].octets);
-    free(path);
-    free(file);
-    return error;
-}
-
 static const char *advice(int error)
 {
     switch (error) {
@@ -458,10 +186,29 @@ static void host_capture(const struct ri_host *host, uint64_t token, enum ri_dir
     kal_capture((struct kal_capture_end *)(uintptr_t)token, direction, iov, count);
 }
 
+/* Takes the path. 0 or errno. */
+static int capture_new(char *path, const char *interface, struct kal_capture **out)
+{
+    struct kal_capture *capture = calloc(1, sizeof *capture);
+    int error = ENOMEM;
+
+    if (!capture) {
+        free(path);
+        return error;
+    }
+    error = capture_file_new(path, interface, &capture->file);
+    if (error) {
+        free(capture);
+        return error;
+    }
+    *out = capture;
+    return 0;
+}
+
 enum kal_status kal_capture_open(struct kal_rnic *rnic)
 {
     const char *text = kal_rnic_option(rnic, "pcap");
-    struct kal_capture *file = NULL;
+    struct kal_capture *capture = NULL;
     int error = ENOMEM;
     char *path;
 
@@ -470,17 +217,17 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     path = expand(text);
     pthread_mutex_lock(&files_lock);
     if (path) {
-        DL_FOREACH (files, file)
-            if (!strcmp(file->path, path))
+        DL_FOREACH (files, capture)
+            if (!strcmp(capture_file_path(capture->file), path))
                 break;
-        if (file)
+        if (capture)
             free(path);
-        error = file ? 0 : file_new(path, rnic->interface, &file);
+        error = capture ? 0 : capture_new(path, rnic->interface, &capture);
     }
     if (!error) {
-        if (!file->users++)
-            DL_APPEND(files, file);
-        rnic->capture = file;
+        if (!capture->users++)
+            DL_APPEND(files, capture);
+        rnic->capture = capture;
         rnic->host.capture = host_capture;
     }
     pthread_mutex_unlock(&files_lock);
@@ -492,46 +239,36 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
 }
 
 /* The last user ends the file; who may not block leaves that to the writer. files_lock is held, and released. */
-static void drop_user(struct kal_capture *file, bool may_wait)
+static void drop_user(struct kal_capture *capture, bool may_wait)
 {
-    pthread_t thread = file->writer;
-    bool last = --file->users == 0;
+    bool last = --capture->users == 0;
 
     if (last)
-        DL_DELETE(files, file);
+        DL_DELETE(files, capture);
     pthread_mutex_unlock(&files_lock);
     if (!last)
         return;
-    if (!may_wait)
-        pthread_detach(thread);
-    pthread_mutex_lock(&file->lock);
-    file->stop = true;
-    file->abandoned = !may_wait;
-    pthread_cond_signal(&file->changed);
-    pthread_mutex_unlock(&file->lock);
-    if (may_wait) {
-        pthread_join(thread, NULL);
-        file_free(file);
-    }
+    capture_file_end(capture->file, may_wait);
+    free(capture);
 }
 
 void kal_capture_close(struct kal_rnic *rnic)
 {
-    struct kal_capture *file = rnic->capture;
+    struct kal_capture *capture = rnic->capture;
 
     rnic->capture = NULL;
-    if (!file)
+    if (!capture)
         return;
     pthread_mutex_lock(&files_lock);
-    drop_user(file, true);
+    drop_user(capture, true);
 }
 
 void kal_capture_fork_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
-    for (const struct kal_capture *file = files; file; file = file->next)
-        close(file->fd);
+    for (const struct kal_capture *capture = files; capture; capture = capture->next)
+        capture_file_fork_child(capture->file);
     files_lock = fresh;
     files = NULL;
 }
@@ -554,12 +291,12 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 }
 
 /* The record that the other end has begun. */
-static struct record *mate(const struct kal_capture *file, const struct sockaddr_storage *local,
+static struct record *mate(const struct kal_capture *capture, const struct sockaddr_storage *local,
                            const struct sockaddr_storage *peer, int side)
 {
     struct record *record;
 
-    DL_FOREACH (file->records, record)
+    DL_FOREACH (capture->records, record)
         if (!record->ends[side].used && record->ends[!side].attached &&
             same_address(&record->address[side], local) &&
             same_address(&record->address[!side], peer))
@@ -567,7 +304,7 @@ static struct record *mate(const struct kal_capture *file, const struct sockaddr
     return record;
 }
 
-static struct record *record_new(struct kal_capture *file, const struct sockaddr_storage *local,
+static struct record *record_new(struct kal_capture *capture, const struct sockaddr_storage *local,
                                  const struct sockaddr_storage *peer, int side)
 {
     static atomic_uint number;
@@ -577,14 +314,14 @@ static struct record *record_new(struct kal_capture *file, const struct sockaddr
     if (!record)
         return NULL;
     pthread_mutex_init(&record->lock, NULL);
-    record->file = file;
+    record->capture = capture;
     record->address[side] = *local;
     record->address[!side] = *peer;
     record->seq[0] = start;
     record->seq[1] = start ^ 0x80000000u;
     record->ends[0].record = record->ends[1].record = record;
-    DL_APPEND(file->records, record);
-    file->users++;
+    DL_APPEND(capture->records, record);
+    capture->users++;
     put_handshake(record, side);
     return record;
 }
@@ -593,20 +330,20 @@ struct kal_capture_end *kal_capture_begin(struct kal_rnic *rnic,
                                           const struct sockaddr_storage *local,
                                           const struct sockaddr_storage *peer, bool initiator)
 {
-    struct kal_capture *file = rnic->capture;
+    struct kal_capture *capture = rnic->capture;
     struct kal_capture_end *end = NULL;
     struct record *record;
     int side = initiator ? 0 : 1;
 
-    if (!file || (local->ss_family != AF_INET && local->ss_family != AF_INET6) ||
+    if (!capture || (local->ss_family != AF_INET && local->ss_family != AF_INET6) ||
         local->ss_family != peer->ss_family)
         return NULL;
     pthread_mutex_lock(&files_lock);
-    record = mate(file, local, peer, side);
+    record = mate(capture, local, peer, side);
     if (record)
         atomic_store(&record->both, true);
     else
-        record = record_new(file, local, peer, side);
+        record = record_new(capture, local, peer, side);
     if (record) {
         end = &record->ends[side];
         end->attached = end->used = true;
@@ -621,7 +358,7 @@ struct kal_capture_end *kal_capture_begin(struct kal_rnic *rnic,
 static void close_end(struct kal_capture_end *end)
 {
     struct record *record = end->record;
-    struct kal_capture *file = record->file;
+    struct kal_capture *capture = record->capture;
 
     pthread_mutex_lock(&record->lock);
     put_end(record, end == &record->ends[1], end == &record->ends[1], false);
@@ -632,8 +369,8 @@ static void close_end(struct kal_capture_end *end)
         pthread_mutex_unlock(&files_lock);
         return;
     }
-    DL_DELETE(file->records, record);
-    drop_user(file, false);
+    DL_DELETE(capture->records, record);
+    drop_user(capture, false);
     pthread_mutex_destroy(&record->lock);
     free(record);
 }

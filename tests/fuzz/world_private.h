@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the two rooms of the world share: world.c (host, lower layer, objects), world_work.c (the oracle). */
+ * What the rooms of the world share: world.c (objects, connections), world_host.c (host, lower layer), world_work.c (the oracle). */
 #ifndef ITAL_TESTS_FUZZ_WORLD_PRIVATE_H
 #define ITAL_TESTS_FUZZ_WORLD_PRIVATE_H
 
 #include "tests/fuzz/world.h"
 
+extern const struct ri_provider rnicpi_provider_v1;
+extern const struct ri_host world_host;
+extern const struct llp_ops world_llp; /* a stream's fd is the number of its wire */
+extern struct world the_world;
+extern struct wire the_wires[WORLD_WIRES];
+
 const struct ri_user_ops *world_user(void);
+
+/* Chance begins anew. */
+void host_begin(void);
+uint32_t host_timers(void); /* that are set */
+/* Each timer that is set now expires, once; its deadline is made to have passed. */
+void host_expire(void);
+/* As epoll would, level-triggered: false when there is nothing to tell. */
+bool wire_report(struct wire *wire);
 
 /* Regions get their place and their first contents. */
 void memory_fill(struct world *world);

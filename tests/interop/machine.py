@@ -34,7 +34,8 @@ def build_guest(folder, target):
     """Compiles guest_peer against the headers and libraries that the machine has."""
     include, libraries = compiler_flags(folder)
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror",
-                    *include, "-o", target, HERE + "/guest_peer.c", *libraries], check=True)
+                    *include, "-o", target,
+                    *(HERE + "/guest_%s.c" % room for room in ("peer", "protocol", "verbs")), *libraries], check=True)
 
 
 def make():

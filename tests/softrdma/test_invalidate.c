@@ -1,61 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Invalidation by the peer, by a request of our own, and with a Read: who may, what ends, in which order, and races. Attributes
- * that change while connected. */
+/* Invalidation by the peer, by a request of our own, and with a Read: who may, what ends, in which order; output. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "duo.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
-
-static struct rig rig;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
-static struct side other; /* another QP with a's PD */
-static struct raw raw, second;
-static struct region region, receive;
-
-static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-static const struct shape willing = { .flags = RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE };
-
-#define OK(call) ck_assert_int_eq((call), RI_OK)
-#define LOCAL    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
-
-static void open_raw(struct side *side, struct raw *peer, const struct shape *shape)
-{
-    side_open(&rig, side, shape);
-    raw_open(peer, &rig, side, false, &plain);
-    raw_tagged(peer, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(peer));
-}
-
-/* Another QP of a's PD. */
-static void open_other(void)
-{
-    struct shape shape = willing;
-
-    shape.pd = a->pd;
-    open_raw(&other, &second, &shape);
-}
-
-static void close_other(void)
-{
-    side_close(&other);
-    raw_close(&second);
-}
+static struct region receive;
 
 static void setup(void)
 {
-    rig_open(&rig, NULL);
-    open_raw(a, &raw, &willing);
-    region = region_new(a, 4096, RIG_ALL | RI_ACCESS_BIND);
+    open_duo(4096, RIG_ALL | RI_ACCESS_BIND);
     receive = region_new(a, 4096, LOCAL);
 }
 
@@ -63,15 +22,7 @@ static void teardown(void)
 {
     region_free(a, &region);
     region_free(a, &receive);
-    raw_close(&raw);
-    rig_close(&rig);
-}
-
-static void post(struct side *side, struct ri_send_wr *wr)
-{
-    struct ri_send_wr *bad = NULL;
-
-    OK(rig.fake.user.post_send(side->qp, wr, &bad));
+    close_duo();
 }
 
 static struct ri_send_wr invalidate_request(uint64_t cookie, uint32_t stag)
@@ -124,21 +75,6 @@ static void send_inv(struct raw *peer, uint8_t opcode, uint32_t msn, uint32_t st
     raw_send(peer, ulpdu, DDP_UNTAGGED_LEN + (uint32_t)strlen(text));
 }
 
-static struct terminate_info expect_terminate(struct raw *peer, uint16_t value)
-{
-    static uint8_t ulpdu[128];
-    struct terminate_info info;
-    uint32_t length = raw_next(peer, ulpdu, sizeof(ulpdu));
-
-    ck_assert_uint_gt(length, DDP_UNTAGGED_LEN);
-    ck_assert_uint_eq(ulpdu[1] & RDMAP_CTRL_OP, RDMAP_TERMINATE);
-    ck_assert_int_eq(
-        terminate_parse(ulpdu + DDP_UNTAGGED_LEN, length - DDP_UNTAGGED_LEN, false, &info),
-        TERMINATE_OK);
-    ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
-    return info;
-}
-
 static void expect_inv(struct side *side, uint64_t cookie, uint32_t octets, uint32_t stag,
                        bool solicited)
 {
@@ -150,15 +86,6 @@ static void expect_inv(struct side *side, uint64_t cookie, uint32_t octets, uint
     ck_assert_uint_eq(wc.byte_len, octets);
     ck_assert_uint_eq(wc.flags, RI_WC_WITH_INVALIDATE | (solicited ? RI_WC_SOLICITED : 0));
     ck_assert_uint_eq(wc.invalidated_stag, stag);
-}
-
-static void read_request(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, uint32_t size)
-{
-    const struct rdmap_read_req request = { .size = size, .src_stag = stag, .src_to = to };
-    uint8_t payload[RDMAP_READ_REQ_LEN];
-
-    rdmap_put_read_req(payload, &request);
-    raw_untagged(peer, RDMAP_READ_REQ, true, DDP_QN_READ, msn, 0, payload, sizeof(payload));
 }
 
 /* ---- by the peer ---- */
@@ -567,304 +494,10 @@ START_TEST(C116_response_under_way)
 }
 END_TEST
 
-/* ---- attributes while connected ---- */
-
-START_TEST(ord_rises)
-{
-    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_ORD, .ord = 3 };
-    uint8_t ulpdu[64];
-
-    for (uint64_t i = 0; i < 12; i++)
-        side_read(a, i, region_sge(&region, i, 1), 0, 1);
-    for (int i = 0; i < 8; i++) /* ORD of the hand-over */
-        ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
-    ck_assert(raw_silent(&raw));
-    modify.ord = 10;
-    OK(rig.fake.privileged.qp_modify(a->qp, &modify));
-    for (int i = 0; i < 2; i++)
-        ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
-    ck_assert(raw_silent(&raw));
-    ck_assert_uint_eq(side_query(a).ord, 10);
-    modify.ord = 100000;
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_LIMIT);
-}
-END_TEST
-
-/* From none to some. */
-START_TEST(ird_rises)
-{
-    const struct ri_llp_handover none = { .mpa_revision = 2, .crc = true };
-    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_IRD, .ird = 2 };
-    struct shape shape = willing;
-    uint8_t ulpdu[4096];
-
-    shape.pd = a->pd;
-    side_open(&rig, &other, &shape);
-    raw_open(&second, &rig, &other, false, &none);
-    raw_tagged(&second, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(&second));
-    OK(rig.fake.privileged.qp_modify(other.qp, &modify));
-    memset(region.octets, 'i', 2000);
-    read_request(&second, 1, region.keys.rkey, (uintptr_t)region.octets, 2000);
-    ck_assert_uint_eq(raw_next(&second, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN + 2000);
-    ck_assert_uint_eq(ulpdu[DDP_TAGGED_LEN + 1999], 'i');
-    side_modify(&other, RI_QPS_ERROR);
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(other.qp, &modify), RI_ERR_INVALID_STATE);
-    close_other();
-}
-END_TEST
-
-START_TEST(access_changes)
-{
-    struct ri_qp_modify modify = { .size = sizeof(modify),
-                                   .mask = RI_QPM_FLAGS,
-                                   .flags = RI_QP_READ_ENABLE };
-
-    raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "yes", 3);
-    ck_assert(raw_silent(&raw));
-    OK(rig.fake.privileged.qp_modify(a->qp, &modify));
-    raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "not", 3);
-    expect_terminate(&raw, TERMINATE_T_STREAM);
-    ck_assert_mem_eq(region.octets, "yes", 3);
-    modify.flags = RI_QP_PRIVILEGED;
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_NOT_SUPPORTED);
-}
-END_TEST
-
-/* ---- races ---- */
-
-static atomic_bool stop;
-
-static void *run_lane(void *arg)
-{
-    struct fake_host *fake = &rig.fake;
-
-    (void)arg;
-    while (!atomic_load(&stop))
-        fake_host_sleep(fake, fake_host_run(fake, NULL), 100000);
-    return NULL;
-}
-
-static struct ri_wc wait_wc(struct ri_cq *cq)
-{
-    uint64_t end = tc_deadline(RIG_TIMEOUT);
-    struct ri_wc wc;
-
-    while (!rig.fake.user.poll(cq, 1, &wc)) {
-        if (tc_expired(end))
-            ck_abort_msg("no completion");
-        sched_yield();
-    }
-    return wc;
-}
-
-struct pair {
-    struct side sides[2];
-    bool remote;
-    unsigned long rounds, wrong;
-    pthread_t thread;
-};
-
-#define LENGTH 30000u
-
-static atomic_uint working;
-
-static unsigned long not_all(const uint8_t *octets, uint8_t value)
-{
-    unsigned long wrong = 0;
-
-    for (uint32_t i = 0; i < LENGTH; i++)
-        wrong += octets[i] != value;
-    return wrong;
-}
-
-/* Register, send out of it, have it written by the peer, invalidate it (the peer, or ourselves), change the memory at once,
- * deregister: the Send has arrived as it was, the Write is whole. */
-static void one_round(struct pair *p, struct region *theirs, uint8_t *memory, uint32_t round)
-{
-    struct side *one = &p->sides[0], *two = &p->sides[1];
-    const struct ri_mr_attr attr = {
-        .size = sizeof(attr), .access = RIG_ALL, .addr = memory, .length = 2 * LENGTH
-    };
-    struct region mine = { .octets = memory, .length = 2 * LENGTH };
-    struct ri_send_wr inv = { .opcode = p->remote ? RI_WR_SEND_INVALIDATE : RI_WR_LOCAL_INVALIDATE,
-                              .flags = RI_WR_SIGNALED };
-
-    OK(rig.fake.privileged.mr_register(one->pd, &attr, &mine.keys, &mine.mr));
-    memset(memory, (int)(round & 0x7f), LENGTH);
-    memset(theirs->octets, (int)(round & 0x7f) | 0x80, LENGTH);
-    side_receive(two, 1, region_sge(theirs, LENGTH, LENGTH));
-    side_receive(one, 2, region_sge(&mine, 0, 0));
-    side_send(one, 3, region_sge(&mine, 0, LENGTH));
-    side_write(two, 4, region_sge(theirs, 0, LENGTH), (uintptr_t)memory + LENGTH, mine.keys.rkey);
-    inv.invalidate_stag = mine.keys.rkey;
-    if (p->remote) {
-        post(two, &inv);
-        p->wrong += wait_wc(one->recv_cq).flags != RI_WC_WITH_INVALIDATE;
-    } else {
-        side_send(two, 5, region_sge(theirs, 0, 0));
-        p->wrong += wait_wc(one->recv_cq).status != RI_WC_SUCCESS;
-        post(one, &inv);
-    }
-    p->wrong += wait_wc(one->send_cq).status != RI_WC_SUCCESS;
-    if (!p->remote)
-        p->wrong += wait_wc(one->send_cq).opcode != RI_WC_LOCAL_INVALIDATE;
-    p->wrong += not_all(memory + LENGTH, (uint8_t)((round & 0x7f) | 0x80));
-    memset(memory, 0xff, 2 * LENGTH);
-    p->wrong += wait_wc(two->recv_cq).status != RI_WC_SUCCESS;
-    p->wrong += not_all(theirs->octets + LENGTH, (uint8_t)(round & 0x7f));
-    for (int i = 0; i < 2; i++)
-        p->wrong += wait_wc(two->send_cq).status != RI_WC_SUCCESS;
-    OK(rig.fake.privileged.mr_deregister(mine.mr));
-}
-
-static void *work(void *arg)
-{
-    struct pair *p = arg;
-    struct region theirs = region_new(&p->sides[1], 2 * LENGTH, RIG_ALL);
-    uint8_t *memory = malloc(2 * LENGTH);
-
-    memset(memory, 0, 2 * LENGTH);
-    for (uint32_t round = 0; round < p->rounds && !p->wrong; round++)
-        one_round(p, &theirs, memory, round);
-    free(memory);
-    region_free(&p->sides[1], &theirs);
-    atomic_fetch_sub(&working, 1);
-    return NULL;
-}
-
-static void set_ord(struct side *side, uint32_t ord)
-{
-    const struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_ORD, .ord = ord };
-
-    OK(rig.fake.privileged.qp_modify(side->qp, &modify));
-    sched_yield();
-}
-
-/* Four connections of one PD: each invalidation looks at the output of all of them. */
-START_TEST(invalidate_under_traffic)
-{
-    static struct pair pairs[4];
-    pthread_t lane;
-    int fds[2];
-
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(pthread_create(&lane, NULL, run_lane, NULL), 0);
-    for (int i = 0; i < 4; i++) {
-        struct shape shape = willing;
-
-        shape.pd = i ? pairs[0].sides[0].pd : NULL;
-        rig_tcp(fds, 0);
-        for (int j = 0; j < 2; j++) {
-            side_open(&rig, &pairs[i].sides[j], &shape);
-            side_start(&pairs[i].sides[j], fds[j], j == 0, &plain);
-            shape.pd = pairs[0].sides[0].pd;
-        }
-        pairs[i].remote = i & 1;
-        pairs[i].rounds = tc_count(200);
-    }
-    for (int i = 0; i < 4; i++)
-        ck_assert(tc_until(!side_query(&pairs[i].sides[1]).holding, RIG_TIMEOUT));
-    atomic_store(&working, 4);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&pairs[i].thread, NULL, work, &pairs[i]), 0);
-    for (uint32_t i = 0; atomic_load(&working);
-         i++) /* a control verb that wants tx and rx meanwhile */
-        set_ord(&pairs[i % 4].sides[i / 4 % 2], 4 + i % 5);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(pthread_join(pairs[i].thread, NULL), 0);
-        ck_assert_uint_eq(pairs[i].wrong, 0);
-    }
-    for (int i = 3; i >= 0; i--)
-        for (int j = 1; j >= 0; j--)
-            side_close(&pairs[i].sides[j]);
-    atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    ck_assert_int_eq(pthread_join(lane, NULL), 0);
-    rig_close(&rig);
-}
-END_TEST
-
-static struct pair writer_pair;
-
-/* Writes without end into a region until the connection is over. */
-static void *write_for_ever(void *arg)
-{
-    struct side *side = &writer_pair.sides[1];
-    const struct region *target = arg;
-    struct region source = region_new(side, LENGTH, RIG_ALL);
-    struct ri_wc wc = { .status = RI_WC_SUCCESS };
-
-    memset(source.octets, 'w', LENGTH);
-    for (uint32_t posted = 0, done = 0; wc.status == RI_WC_SUCCESS;) {
-        if (posted - done < 8)
-            side_write(side, posted++, region_sge(&source, 0, LENGTH), (uintptr_t)target->octets,
-                       target->keys.rkey);
-        else
-            done += rig.fake.user.poll(side->send_cq, 1, &wc);
-    }
-    region_free(side, &source);
-    return NULL;
-}
-
-/* after the completion of the invalidation nothing is placed any more, in the middle of the peer's Writes. */
-START_TEST(nothing_is_placed_afterwards)
-{
-    pthread_t lane, writer;
-    int fds[2];
-
-    rig_open(&rig, NULL);
-    atomic_store(&stop, false);
-    ck_assert_int_eq(pthread_create(&lane, NULL, run_lane, NULL), 0);
-    for (unsigned long round = 0; round < tc_count(60); round++) {
-        struct side *const one = &writer_pair.sides[0];
-        struct ri_send_wr wr;
-        struct region target;
-
-        rig_tcp(fds, 0);
-        for (int j = 0; j < 2; j++)
-            side_open(&rig, &writer_pair.sides[j], &willing);
-        target = region_new(one, LENGTH, RIG_ALL);
-        for (int j = 0; j < 2; j++)
-            side_start(&writer_pair.sides[j], fds[j], j == 1, &plain);
-        ck_assert(tc_until(!side_query(one).holding, RIG_TIMEOUT));
-        ck_assert_int_eq(pthread_create(&writer, NULL, write_for_ever, &target), 0);
-        ck_assert(tc_until(__atomic_load_n(&target.octets[LENGTH - 1], __ATOMIC_ACQUIRE) == 'w',
-                           RIG_TIMEOUT));
-        wr = invalidate_request(1, target.keys.lkey);
-        post(one, &wr);
-        if (wait_wc(one->send_cq).status == RI_WC_SUCCESS) {
-            memset(target.octets, 0, LENGTH);
-            ck_assert(tc_until(side_query(one).state == RI_QPS_ERROR, RIG_TIMEOUT));
-            for (uint32_t i = 0; i < LENGTH; i++)
-                ck_assert_uint_eq(target.octets[i], 0);
-        } /* else a Write came between the revocation and its completion, and ended the connection */
-        ck_assert_int_eq(pthread_join(writer, NULL), 0);
-        region_free(one, &target);
-        side_close(one);
-        side_close(&writer_pair.sides[1]);
-    }
-    atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    ck_assert_int_eq(pthread_join(lane, NULL), 0);
-    rig_close(&rig);
-}
-END_TEST
-
-static TCase *new_case(Suite *suite, const char *name)
-{
-    TCase *tc = tcase_create(name);
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    suite_add_tcase(suite, tc);
-    return tc;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("invalidation");
-    TCase *tc = new_case(suite, "by the peer");
+    TCase *tc = new_case(suite, "by the peer", setup, teardown);
 
     tcase_add_loop_test(tc, C118_C119_C123_region, 0, 2);
     tcase_add_loop_test(tc, C085_C110_what_follows, 0, 2);
@@ -873,7 +506,7 @@ int main(void)
     tcase_add_loop_test(tc, C120_window, 0, 2);
     tcase_add_loop_test(tc, C076_several_segments, 0, 2);
     tcase_add_test(tc, S055_S044_what_we_send);
-    tc = new_case(suite, "by ourselves");
+    tc = new_case(suite, "by ourselves", setup, teardown);
     tcase_add_test(tc, local_in_order);
     tcase_add_loop_test(tc, local_refused, 0, 4);
     tcase_add_test(tc, local_rights_are_enough);
@@ -881,17 +514,8 @@ int main(void)
     tcase_add_test(tc, read_with_invalidate_refused);
     tcase_add_test(tc, C102_sink_invalidated);
     tcase_add_test(tc, arguments);
-    tc = new_case(suite, "output");
+    tc = new_case(suite, "output", setup, teardown);
     tcase_add_loop_test(tc, built_output_is_kept, 0, 2);
     tcase_add_test(tc, C116_response_under_way);
-    tc = new_case(suite, "attributes");
-    tcase_add_test(tc, ord_rises);
-    tcase_add_test(tc, ird_rises);
-    tcase_add_test(tc, access_changes);
-    tc = tcase_create("races");
-    tcase_set_timeout(tc, 240);
-    tcase_add_test(tc, invalidate_under_traffic);
-    tcase_add_test(tc, nothing_is_placed_afterwards);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the tests of windows, invalidation and changing attributes share: a rig, QP a and another of its PD, each the responder of a
+ * hand-written peer; windows, bound by requests.
+ */
+#ifndef ITAL_TESTS_DUO_H
+#define ITAL_TESTS_DUO_H
+
+#include "rig.h"
+
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/terminate.h"
+
+#define OK(call) ck_assert_int_eq((call), RI_OK)
+#define LOCAL    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
+#define BINDABLE (LOCAL | RI_ACCESS_BIND)
+#define REMOTE   (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
+
+struct window {
+    struct ri_mw *mw;
+    uint32_t stag;
+};
+
+extern struct rig rig;
+extern struct side other;      /* another QP with a's PD */
+extern struct raw raw, second; /* the peers of a and of another */
+extern struct region region;   /* a's */
+extern const struct ri_llp_handover plain;
+extern const struct shape willing; /* may bind, and be invalidated over */
+static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+
+/* With a fixture for each test. */
+TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*teardown)(void));
+
+/* A rig, a with its peer, and the region with these rights. */
+void open_duo(uint32_t length, uint32_t access);
+void close_duo(void); /* with the region, if it is still there */
+/* The side is a responder that may speak. */
+void open_raw(struct side *side, struct raw *peer, const struct shape *shape);
+void open_other(void); /* other and second */
+void close_other(void);
+
+void post(struct side *side, struct ri_send_wr *wr);
+void read_request(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, uint32_t size);
+/* The next FPDU is a Terminate of this value. */
+void expect_terminate(struct raw *peer, uint16_t value);
+/* The next FPDU is a Read Response of these octets. */
+void expect_response(struct raw *peer, const void *octets, uint32_t length);
+/* The Write is placed: a Read of nothing behind it was answered. */
+void write_placed(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, const char *text);
+
+struct window window_new(struct side *side, bool narrow);
+void window_free(struct window *window);
+/* A window over octets of a region by the next key, which changes window->stag. */
+struct ri_send_wr bind_request(struct window *window, const struct region *of, uint64_t from,
+                               uint64_t length, uint32_t access, bool zero_based);
+void expect_bound(struct side *side, const struct window *window); /* the completion of that */
+void bind_now(struct side *side, struct window *window, const struct region *of, uint64_t from,
+              uint64_t length, uint32_t access, bool zero_based);
+void unbind(struct side *side, uint32_t stag);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Binding of memory windows: what is refused, binding anew, and the order among requests. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "duo.h"
+
+#include <string.h>
+
+#define REGION_SIZE  4096u
+#define WINDOW_START 1000u
+#define WINDOW_SIZE  100u
+
+static void setup(void)
+{
+    open_duo(REGION_SIZE, BINDABLE);
+}
+
+static uint64_t base_of(bool zero_based)
+{
+    return zero_based ? 0 : (uintptr_t)region.octets + WINDOW_START;
+}
+
+/* ---- what is refused ---- */
+
+enum flaw {
+    NO_FLAW,
+    QP_MAY_NOT,
+    REGION_MAY_NOT,
+    REGION_READ_ONLY,
+    REGION_WRITE_ONLY,
+    REGION_ZERO_BASED,
+    REGION_INVALID,
+    REGION_OF_OTHER_PD,
+    WINDOW_OF_OTHER_PD,
+    BOUND_ALREADY,
+    BOUND_BY_ANOTHER,
+    BEFORE,
+    BEHIND,
+    WRAPS,
+    EMPTY,
+    FLAWS
+};
+
+static void refused(enum flaw flaw, bool narrow)
+{
+    struct shape shape = { .flags = flaw == QP_MAY_NOT ? RI_QP_INVALIDATE_ENABLE : willing.flags,
+                           .pd = a->pd };
+    uint32_t access = flaw == REGION_MAY_NOT      ? LOCAL
+                      : flaw == REGION_READ_ONLY  ? RI_ACCESS_LOCAL_READ | RI_ACCESS_BIND
+                      : flaw == REGION_WRITE_ONLY ? RI_ACCESS_LOCAL_WRITE | RI_ACCESS_BIND
+                      : flaw == REGION_ZERO_BASED ? BINDABLE | RI_ACCESS_ZERO_BASED
+                                                  : BINDABLE;
+    uint32_t wanted = flaw == REGION_READ_ONLY    ? RI_ACCESS_REMOTE_WRITE
+                      : flaw == REGION_WRITE_ONLY ? RI_ACCESS_REMOTE_READ
+                                                  : REMOTE;
+    struct side stranger = { .rig = &rig };
+    struct region of;
+    struct window window;
+    struct ri_send_wr wr;
+    struct ri_wc wc;
+
+    OK(rig.fake.privileged.pd_create(rig.fake.rnic, NULL, &stranger.pd));
+    open_raw(&other, &second, &shape);
+    of = region_new(flaw == REGION_OF_OTHER_PD ? &stranger : a, REGION_SIZE, access);
+    window = window_new(flaw == WINDOW_OF_OTHER_PD ? &stranger : a, narrow);
+    if (flaw == BOUND_ALREADY || flaw == BOUND_BY_ANOTHER)
+        bind_now(flaw == BOUND_ALREADY ? &other : a, &window, &of, 0, 10, REMOTE, false);
+    if (flaw == REGION_INVALID)
+        unbind(&other, of.keys.lkey);
+    wr = bind_request(&window, &of, WINDOW_START, WINDOW_SIZE, wanted, false);
+    if (flaw == BEFORE)
+        wr.bind.addr = (uintptr_t)of.octets - 1;
+    if (flaw == BEHIND)
+        wr.bind.addr = (uintptr_t)of.octets + REGION_SIZE - WINDOW_SIZE + 1;
+    if (flaw == WRAPS)
+        wr.bind.length = UINT64_MAX;
+    if (flaw == EMPTY)
+        wr.bind.length = 0;
+    wr.flags = 0; /* a failure is told all the same */
+    post(&other, &wr);
+    wc = side_next(&other, other.send_cq);
+    ck_assert_msg(wc.status == RI_WC_BIND && wc.opcode == RI_WC_BIND_WINDOW, "flaw %d: status %u",
+                  flaw, wc.status);
+    ck_assert_uint_eq(wc.invalidated_stag, window.stag);
+    expect_terminate(&second, TERMINATE_LOCAL);
+    side_expect_event(&other, RI_EVENT_LOCAL_ERROR, 0);
+    window_free(&window);
+    region_free(a, &of);
+    close_other();
+    OK(rig.fake.privileged.pd_destroy(stranger.pd));
+}
+
+START_TEST(bind_refused)
+{
+    refused((enum flaw)_i, true);
+    if (_i != BOUND_ALREADY && _i != BOUND_BY_ANOTHER) /* a wide window may be bound anew */
+        refused((enum flaw)_i, false);
+    region_free(a, &region);
+}
+END_TEST
+
+START_TEST(arguments)
+{
+    struct window window = window_new(a, true);
+    struct ri_send_wr wr = bind_request(&window, &region, 0, 1, RI_ACCESS_LOCAL_READ, false);
+    struct ri_send_wr *bad = NULL;
+    struct ri_sge sge = { 0, 0, 0 };
+
+    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
+    wr.bind.access = REMOTE;
+    wr.bind.mr = NULL;
+    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
+    wr.bind.mr = region.mr;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(rig.fake.privileged.pd_destroy(a->pd), RI_ERR_BUSY);
+    window_free(&window);
+    region_free(a, &region);
+}
+END_TEST
+
+/* ---- anew ---- */
+
+/* A wide window that is bound anew: the old STag is gone, the new one is good. */
+START_TEST(wide_window_bound_anew)
+{
+    struct region second_region = region_new(a, REGION_SIZE, BINDABLE);
+    struct window window = window_new(a, false);
+    uint32_t old;
+
+    bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, true);
+    old = window.stag;
+    bind_now(a, &window, &second_region, 0, 8, REMOTE, true);
+    OK(rig.fake.privileged.mr_deregister(region.mr));
+    region.mr = NULL;
+    write_placed(&raw, 1, window.stag, 0, "new");
+    ck_assert_mem_eq(second_region.octets, "new", 3);
+    raw_tagged(&raw, RDMAP_WRITE, true, old, 0, "old", 3);
+    expect_terminate(&raw, TERMINATE_T_STAG);
+    window_free(&window);
+    region_free(a, &second_region);
+    region_free(a, &region);
+}
+END_TEST
+
+/* A bind that is refused leaves a wide window as it was. */
+START_TEST(wide_window_survives_a_refusal)
+{
+    struct window window = window_new(a, false);
+    struct ri_send_wr wr;
+    uint32_t old;
+
+    open_other();
+    bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, false);
+    old = window.stag;
+    wr = bind_request(&window, &region, 0, REGION_SIZE + 1, REMOTE, false);
+    post(&other, &wr);
+    ck_assert_uint_eq(side_next(&other, other.send_cq).status, RI_WC_BIND);
+    write_placed(&raw, 1, old, base_of(false), "still");
+    window_free(&window);
+    close_other();
+    region_free(a, &region);
+}
+END_TEST
+
+/* ---- order ---- */
+
+/* In one post: bind, tell the peer, unbind behind an answer. The Send leaves when the window is good. */
+START_TEST(bind_is_in_order)
+{
+    struct window window = window_new(a, _i);
+    struct ri_send_wr wr = bind_request(&window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, true);
+    struct ri_send_wr tell = { .cookie = 1, .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
+    struct ri_sge sge = region_sge(&region, 0, 4);
+    uint8_t ulpdu[64];
+
+    memcpy(region.octets, &window.stag, 4);
+    wr.next = &tell;
+    wr.flags = 0;
+    tell.sg_list = &sge;
+    tell.num_sge = 1;
+    post(a, &wr);
+    ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + 4);
+    ck_assert_mem_eq(ulpdu + DDP_UNTAGGED_LEN, &window.stag, 4);
+    write_placed(&raw, 1, window.stag, 0, "at once");
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4);
+    ck_assert(side_idle(a, a->send_cq));
+    window_free(&window);
+    region_free(a, &region);
+}
+END_TEST
+
+/* Fences hold binds and invalidates back as any other request; slots of unsignalled ones come free. */
+START_TEST(fence_holds_bind_back)
+{
+    struct window window = window_new(a, true);
+    struct ri_send_wr wr = bind_request(&window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, false);
+    uint8_t ulpdu[64];
+
+    wr.flags = RI_WR_SIGNALED | (_i ? RI_WR_LOCAL_FENCE : RI_WR_READ_FENCE);
+    side_read(a, 1, region_sge(&region, 0, 1), 0, 1);
+    post(a, &wr);
+    ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
+    ck_assert(side_idle(a, a->send_cq));
+    raw_tagged(&raw, RDMAP_READ_RESP, true, region.keys.lkey, (uintptr_t)region.octets, "r", 1);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 1);
+    expect_bound(a, &window);
+    for (int i = 0; i < 200; i++) { /* the queue holds 64 */
+        unbind(a, window.stag);
+        wr = bind_request(&window, &region, 0, 10, REMOTE, false);
+        wr.flags = 0;
+        post(a, &wr);
+    }
+    window_free(&window);
+    region_free(a, &region);
+}
+END_TEST
+
+/* Read into a window that the peer may write to, and unbind it with the same request (C-103). */
+START_TEST(C103_read_into_a_window)
+{
+    struct window window = window_new(a, _i & 1);
+    bool invalidate = _i & 2;
+    struct ri_sge sge;
+    struct ri_wc wc;
+    uint8_t ulpdu[64];
+
+    bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, RI_ACCESS_REMOTE_WRITE, true);
+    sge = (struct ri_sge){ 8, 4, window.stag };
+    OK(side_post(a, invalidate ? RI_WR_RDMA_READ_INVALIDATE : RI_WR_RDMA_READ, 1, RI_WR_SIGNALED,
+                 &sge, 1, 100, 200));
+    ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
+    raw_tagged(&raw, RDMAP_READ_RESP, true, window.stag, 8, "sink", 4);
+    wc = side_next(a, a->send_cq);
+    ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
+    ck_assert_uint_eq(wc.opcode, RI_WC_RDMA_READ);
+    ck_assert_uint_eq(wc.flags, invalidate ? RI_WC_WITH_INVALIDATE : 0);
+    ck_assert_mem_eq(region.octets + WINDOW_START + 8, "sink", 4);
+    if (invalidate) {
+        ck_assert_uint_eq(wc.invalidated_stag, window.stag);
+        OK(rig.fake.privileged.mr_deregister(region.mr));
+        region.mr = NULL;
+        raw_tagged(&raw, RDMAP_WRITE, true, window.stag, 0, "late", 4);
+        expect_terminate(&raw, TERMINATE_T_STAG);
+    }
+    window_free(&window);
+    region_free(a, &region);
+}
+END_TEST
+
+START_TEST(read_into_a_window_without_right)
+{
+    struct window window = window_new(a, true);
+    struct ri_sge sge;
+
+    bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, RI_ACCESS_REMOTE_READ, true);
+    sge = (struct ri_sge){ 8, 4, window.stag };
+    OK(side_post(a, RI_WR_RDMA_READ, 1, RI_WR_SIGNALED, &sge, 1, 100, 200));
+    side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
+    window_free(&window);
+    region_free(a, &region);
+}
+END_TEST
+
+/* A bind is queued when its window goes: nothing is exposed, the region is free. */
+START_TEST(freed_with_a_bind_queued)
+{
+    struct window window = window_new(a, _i);
+    struct ri_send_wr wr = bind_request(&window, &region, 0, 64, REMOTE, false);
+
+    wr.flags |= RI_WR_COALESCE; /* executed by the next that comes into tx */
+    post(a, &wr);
+    window_free(&window);
+    side_expect(a, a->send_cq, 77, RI_WC_BIND, 0);
+    region_free(a, &region);
+}
+END_TEST
+
+/* Requests that wait for the lane when the connection ends are flushed, each once. */
+START_TEST(flushed_while_waiting)
+{
+    struct window window = window_new(a, true);
+    struct ri_send_wr wr = { .cookie = 1, .opcode = RI_WR_LOCAL_INVALIDATE };
+
+    bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, false);
+    wr.invalidate_stag = window.stag;
+    wr.flags = RI_WR_SIGNALED;
+    post(a, &wr);
+    wr = bind_request(&window, &region, 0, 1, REMOTE, false);
+    wr.cookie = 2;
+    post(a, &wr);
+    side_modify(a, RI_QPS_ERROR);
+    side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
+    side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
+    ck_assert(side_idle(a, a->send_cq));
+    window_free(&window);
+    region_free(a, &region);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("binding of memory windows");
+    TCase *tc = new_case(suite, "bind", setup, close_duo);
+
+    tcase_add_loop_test(tc, bind_refused, NO_FLAW + 1, FLAWS);
+    tcase_add_test(tc, arguments);
+    tcase_add_test(tc, wide_window_bound_anew);
+    tcase_add_test(tc, wide_window_survives_a_refusal);
+    tcase_add_loop_test(tc, bind_is_in_order, 0, 2);
+    tcase_add_loop_test(tc, fence_holds_bind_back, 0, 2);
+    tcase_add_loop_test(tc, C103_read_into_a_window, 0, 4);
+    tcase_add_test(tc, read_into_a_window_without_right);
+    tcase_add_loop_test(tc, freed_with_a_bind_queued, 0, 2);
+    tcase_add_test(tc, flushed_while_waiting);
+    return tc_main(suite);
+}
