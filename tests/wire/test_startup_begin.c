@@ -429,6 +429,7 @@ START_TEST(S030_nodelay)
     for (uint32_t msn = 1; msn <= 3; msn++) { /* small ones do not wait for acknowledgements */
         post_send(&scene, msn + 10, "small");
         hear(scene.fd, send_fpdu(msn, "small"));
+        expect_done(scene.node.requests, IT_DTO_SEND_CMPL_EVENT, msn + 10, IT_DTO_SUCCESS);
     }
     scene_close(&scene);
 }

@@ -288,6 +288,7 @@ START_TEST(C011_S029_markers_as_the_request_wants)
     post_send(&scene, 2, text);
     ulpdu = untagged(OP_SEND, 0, 1, 0, text, 1000);
     hear(scene.fd, fpdu_marked(ulpdu.at, ulpdu.length, &position));
+    expect_done(scene.node.requests, IT_DTO_SEND_CMPL_EVENT, 2, IT_DTO_SUCCESS);
     post_send(&scene, 3, "again");
     ulpdu = untagged(OP_SEND, 0, 2, 0, "again", 5);
     hear(scene.fd, fpdu_marked(ulpdu.at, ulpdu.length, &position));
