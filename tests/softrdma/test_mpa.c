@@ -236,6 +236,8 @@ START_TEST(C050_C051_every_bit_is_covered)
     ck_assert_uint_eq(mpa_terminate_value(MPA_ERR_LENGTH), 0x1000);
     ck_assert_uint_eq(mpa_terminate_value(MPA_OK), 0xFFFF);
     ck_assert_uint_eq(mpa_terminate_value(MPA_NEED_MORE), 0xFFFF);
+    ck_assert_uint_eq(mpa_terminate_value((enum mpa_result)99), 0xFFFF);
+    ck_assert_str_eq(mpa_result_text((enum mpa_result)99), "no error");
     ck_assert_str_eq(mpa_result_text(MPA_OK), "no error");
     ck_assert_str_eq(mpa_result_text(MPA_NEED_MORE), "no error");
     for (int result = MPA_ERR_CRC; result <= MPA_ERR_LENGTH; result++)
