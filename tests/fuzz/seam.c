@@ -103,6 +103,9 @@ static struct seam_end *join(int fd, bool active)
     if (seam.end_count == SEAM_ENDS)
         return NULL;
     FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
+    /* room for the longest frame in single octets */
+    FUZZ_CHECK(
+        !syscall(SYS_setsockopt, pair[1], SOL_SOCKET, SO_SNDBUF, &(int){ 1 << 20 }, sizeof(int)));
     if (fd >= 0) {
         FUZZ_CHECK(dup3(pair[0], fd, O_CLOEXEC) == fd);
         FUZZ_CHECK(!close(pair[0]));
