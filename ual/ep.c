@@ -11,23 +11,6 @@
 
 /* --- posts --- */
 
-/* The limit is for Sends only: RDMA has none below the RNIC's. */
-static bool payload_fits(const struct ual_ep *ep, const struct ri_send_wr *wr)
-{
-    for (; wr; wr = wr->next) {
-        uint64_t octets = 0;
-
-        if (wr->opcode != RI_WR_SEND && wr->opcode != RI_WR_SEND_INVALIDATE &&
-            wr->opcode != RI_WR_SEND_IMMEDIATE)
-            continue;
-        for (uint32_t i = 0; i < wr->num_sge; i++)
-            octets += wr->sg_list[i].length;
-        if (octets > ep->attr.max_payload)
-            return false;
-    }
-    return true;
-}
-
 enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
 {
     int state = atomic_load_explicit(&ep->state, memory_order_relaxed);
@@ -35,8 +18,6 @@ enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
 
     if (__builtin_expect(state != UAL_EP_CONNECTED && state != UAL_EP_NONOPERATIONAL, 0))
         return UAL_ERR_INVALID_STATE;
-    if (__builtin_expect(ep->attr.max_payload && !payload_fits(ep, wr), 0))
-        return UAL_ERR_LIMIT;
     return ual_status_of_ri(ep->qp->ops->post_send(ep->qp, wr, &bad));
 }
 

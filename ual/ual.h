@@ -428,9 +428,8 @@ struct ual_ep_attr {
     struct ual_srq *srq; /* of the same PZ; NULL: an own receive queue */
     /* these may change, see ual_ep_modify, while they are read without a lock */
     _Atomic uint32_t ird, ord;
-    _Atomic uint32_t flags; /* enum ri_qp_flags */
-    _Atomic uint64_t
-        max_payload; /* octets of one Send; kept for the front end, checked by ual_post_* */
+    _Atomic uint32_t flags;       /* enum ri_qp_flags */
+    _Atomic uint64_t max_payload; /* octets of one Send; kept for the front end, which checks it */
     _Atomic uint32_t soft_high_watermark, hard_high_watermark; /* with an SRQ; 0 none */
 };
 

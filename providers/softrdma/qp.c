@@ -75,16 +75,11 @@ static bool complete(struct qp *qp, struct wq *wq, struct wqe *wqe, uint32_t ind
 /* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
 static void overflow(struct qp *qp)
 {
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate_value = TERMINATE_STREAM,
-                          .terminate = payload,
-                          .detail = "its completion queue is full" };
+    static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
+                                       .terminate_value = TERMINATE_STREAM,
+                                       .detail = "its completion queue is full" };
 
-    end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_STREAM, NULL);
-    qp_end(qp, &end);
+    qp_terminate(qp, &end, NULL);
 }
 
 void qp_retire(struct qp *qp, struct wq *wq)
@@ -292,6 +287,18 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
     }
     spinlock_unlock(&qp->state_lock);
     return first;
+}
+
+bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause)
+{
+    uint8_t payload[TERMINATE_PAYLOAD_MAX];
+    struct qp_end whole = *end;
+
+    whole.state = RI_QPS_TERMINATE;
+    whole.send_terminate = true;
+    whole.terminate = payload;
+    whole.terminate_length = (uint32_t)terminate_build(payload, end->terminate_value, cause);
+    return qp_end(qp, &whole);
 }
 
 /* --- create and destroy --- */

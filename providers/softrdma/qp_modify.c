@@ -252,14 +252,10 @@ static enum ri_status to_closing(struct qp *qp)
 
 static enum ri_status to_terminate(struct qp *qp)
 {
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate = payload };
+    static const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                                       .terminate_value = TERMINATE_LOCAL };
 
-    end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
-    return qp_end(qp, &end) ? RI_OK : RI_ERR_INVALID_STATE;
+    return qp_terminate(qp, &end, NULL) ? RI_OK : RI_ERR_INVALID_STATE;
 }
 
 static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *modify)

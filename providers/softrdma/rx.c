@@ -67,20 +67,15 @@ static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
 
 static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struct fault *fault)
 {
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
     const struct terminate_cause cause = { fpdu->ulpdu, fpdu->ulpdu_len, fpdu->ulpdu_len, NULL };
-    struct qp_end end = { .event = fault->event,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate_value = fault->value,
-                          .terminate = payload,
-                          .heard = true,
-                          .wqe = fault->wqe,
-                          .status = fault->status,
-                          .detail = fault->detail };
+    const struct qp_end end = { .event = fault->event,
+                                .terminate_value = fault->value,
+                                .heard = true,
+                                .wqe = fault->wqe,
+                                .status = fault->status,
+                                .detail = fault->detail };
 
-    end.terminate_length = (uint32_t)terminate_build(payload, fault->value, &cause);
-    qp_end(qp, &end);
+    qp_terminate(qp, &end, &cause);
 }
 
 static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
@@ -244,23 +239,21 @@ static bool work_outstanding(struct qp *qp)
 /* The peer's FIN (C-148, C-149, C-057). */
 static void on_end(struct qp *qp, struct stream *stream)
 {
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = { .event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR };
+    static const struct qp_end in_order = { .event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR };
+    static const struct qp_end cut = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .detail = "the peer closed inside an FPDU" };
+    static const struct qp_end busy = { .event = RI_EVENT_LLP_CLOSED_BUSY,
+                                        .terminate_value = TERMINATE_STREAM,
+                                        .detail = "the peer closed while work was outstanding" };
 
     atomic_store(&stream->input_ended, true);
-    if (stream->rest_length) {
-        end.event = RI_EVENT_LLP_LOST;
-        end.detail = "the peer closed inside an FPDU";
-    } else if (work_outstanding(qp)) {
-        end = (struct qp_end){ .event = RI_EVENT_LLP_CLOSED_BUSY,
-                               .state = RI_QPS_TERMINATE,
-                               .send_terminate = true,
-                               .terminate_value = TERMINATE_STREAM,
-                               .terminate = payload,
-                               .detail = "the peer closed while work was outstanding" };
-        end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_STREAM, NULL);
-    }
-    qp_end(qp, &end);
+    if (stream->rest_length)
+        qp_end(qp, &cut);
+    else if (work_outstanding(qp))
+        qp_terminate(qp, &busy, NULL);
+    else
+        qp_end(qp, &in_order);
 }
 
 static void on_failure(struct qp *qp, struct stream *stream, int error)

@@ -37,6 +37,12 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 
+/* rx_request.c: has a request of the peer the right form and MSN, and are fewer than `depth` unanswered? And: it is to be
+ * answered in its turn; its MSN is filled in. */
+bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
+                        struct fault *fault);
+void rx_queue_request(struct qp *qp, const struct rdmap_segment *segment,
+                      const struct inbound_read *request);
 /* rx_tagged.c: may the answer to a request of ours be placed there? */
 enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
                                uint8_t **memory);

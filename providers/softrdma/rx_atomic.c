@@ -34,43 +34,29 @@ static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, 
 /* For a QP without RI_QP_ATOMIC_ENABLE there is no such opcode (C-062). */
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
-    uint32_t waiting = in - atomic_load_explicit(&qp->ird_out, memory_order_acquire);
-    enum rdmap_result result = rdmap_check_payload(segment);
     struct rdmap_atomic_req request;
+    enum rdmap_result result;
 
     if (!(qp->flags & RI_QP_ATOMIC_ENABLE))
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "atomics are not enabled here");
-    if (result != RDMAP_OK)
-        return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
-                     rdmap_result_text(result));
-    if (segment->hdr.msn != qp->expect_read_msn)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-                     "MSN of an Atomic Request out of order");
-    if (waiting >= qp->ird)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-                     "more RDMA Reads and atomics than IRD");
+    if (!rx_request_in_turn(qp, segment, qp->ird, fault))
+        return false;
     rdmap_get_atomic_req(segment->payload, &request);
     result = rdmap_check_atomic_op(request.op);
     if (result != RDMAP_OK)
         return FAULT(rdmap_terminate_value(result), RI_EVENT_BAD_OPCODE, rdmap_result_text(result));
     if (!check_target(qp, &request, fault))
         return false;
-    qp->ird_ring[in & (qp->ird_size - 1)] = (struct inbound_read){
-        .atomic = true,
-        .atomic_op = request.op,
-        .sink_stag = request.id,
-        .source_stag = request.stag,
-        .source_to = request.to,
-        .msn = qp->expect_read_msn++,
-        .data = request.data,
-        .mask = request.mask,
-        .compare = request.compare,
-        .compare_mask = request.compare_mask,
-    };
-    memcpy(qp->ird_ring[in & (qp->ird_size - 1)].header, segment->payload - DDP_UNTAGGED_LEN, 6);
-    atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
-    atomic_store(&qp->tx_wanted, true);
+    rx_queue_request(qp, segment,
+                     &(struct inbound_read){ .atomic = true,
+                                             .atomic_op = request.op,
+                                             .sink_stag = request.id,
+                                             .source_stag = request.stag,
+                                             .source_to = request.to,
+                                             .data = request.data,
+                                             .mask = request.mask,
+                                             .compare = request.compare,
+                                             .compare_mask = request.compare_mask });
     return true;
 }
 

@@ -11,6 +11,40 @@
 
 #include <string.h>
 
+/* --- what Reads and atomics share --- */
+
+bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
+                        struct fault *fault)
+{
+    uint32_t waiting = atomic_load_explicit(&qp->ird_in, memory_order_relaxed) -
+                       atomic_load_explicit(&qp->ird_out, memory_order_acquire);
+    enum rdmap_result result = rdmap_check_payload(segment);
+
+    if (result != RDMAP_OK)
+        return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
+                     rdmap_result_text(result));
+    if (segment->hdr.msn != qp->expect_read_msn)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                     "MSN of a Read or Atomic Request out of order");
+    if (waiting >= depth)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                     "more RDMA Reads and atomics than IRD");
+    return true;
+}
+
+void rx_queue_request(struct qp *qp, const struct rdmap_segment *segment,
+                      const struct inbound_read *request)
+{
+    uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
+    struct inbound_read *place = &qp->ird_ring[in & (qp->ird_size - 1)];
+
+    *place = *request;
+    place->msn = qp->expect_read_msn++;
+    memcpy(place->header, segment->payload - DDP_UNTAGGED_LEN, sizeof(place->header));
+    atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
+    atomic_store(&qp->tx_wanted, true);
+}
+
 /* --- Read Request, stage 9 --- */
 
 static bool check_source(struct qp *qp, const struct rdmap_read_req *request, struct fault *fault)
@@ -32,36 +66,22 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
  * neither IRD nor the QP's leave. */
 bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
-    uint32_t waiting = in - atomic_load_explicit(&qp->ird_out, memory_order_acquire);
-    enum rdmap_result result = rdmap_check_payload(segment);
     struct rdmap_read_req request;
     bool rtr;
 
-    if (result != RDMAP_OK)
-        return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
-                     rdmap_result_text(result));
-    if (segment->hdr.msn != qp->expect_read_msn)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-                     "MSN of a Read Request out of order");
+    if (!rx_request_in_turn(qp, segment, qp->ird ? qp->ird : 1u, fault))
+        return false;
     rdmap_get_read_req(segment->payload, &request);
-    if (waiting >= (qp->ird ? qp->ird : 1u))
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "more RDMA Reads than IRD");
     rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
     if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
         return FAULT(TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;
-    qp->ird_ring[in & (qp->ird_size - 1)] = (struct inbound_read){
-        .sink_stag = request.sink_stag,
-        .sink_to = request.sink_to,
-        .source_stag = request.src_stag,
-        .source_to = request.src_to,
-        .size = request.size,
-        .msn = qp->expect_read_msn++,
-    };
-    memcpy(qp->ird_ring[in & (qp->ird_size - 1)].header, segment->payload - DDP_UNTAGGED_LEN, 6);
-    atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
-    atomic_store(&qp->tx_wanted, true);
+    rx_queue_request(qp, segment,
+                     &(struct inbound_read){ .sink_stag = request.sink_stag,
+                                             .sink_to = request.sink_to,
+                                             .source_stag = request.src_stag,
+                                             .source_to = request.src_to,
+                                             .size = request.size });
     return true;
 }

@@ -543,6 +543,10 @@ struct qp_end {
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
+/* The end by a Terminate of ours, of end->terminate_value; state, payload and length are filled in. cause: NULL where no segment
+ * of the peer is behind it. */
+struct terminate_cause;
+bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause);
 void qp_note_established(struct qp *qp);
 void qp_note_soft_watermark(struct qp *qp);
 void qp_note_srq(struct qp *qp); /* its SRQ has something to tell */

@@ -187,17 +187,13 @@ bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
 
 void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate = payload,
-                          .wqe = wqe,
-                          .status = status,
-                          .detail = "a work request failed locally" };
+    const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                                .terminate_value = TERMINATE_LOCAL,
+                                .wqe = wqe,
+                                .status = status,
+                                .detail = "a work request failed locally" };
 
-    end.terminate_length = (uint32_t)terminate_build(payload, TERMINATE_LOCAL, NULL);
-    qp_end(qp, &end);
+    qp_terminate(qp, &end, NULL);
 }
 
 static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)

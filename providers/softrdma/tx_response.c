@@ -38,24 +38,20 @@ void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t v
         .src_stag = read->source_stag,
         .src_to = read->source_to + read->sent,
     };
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN], payload[TERMINATE_PAYLOAD_MAX];
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
     const uint32_t length = DDP_UNTAGGED_LEN +
                             (read->atomic ? RDMAP_ATOMIC_REQ_LEN : RDMAP_READ_REQ_LEN);
     const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), length, NULL };
-    struct qp_end end = { .event = event,
-                          .state = RI_QPS_TERMINATE,
-                          .send_terminate = true,
-                          .terminate_value = value,
-                          .terminate = payload,
-                          .detail = read->atomic ? "target of an atomic was revoked"
-                                                 : "source of an RDMA Read was revoked" };
+    const struct qp_end end = { .event = event,
+                                .terminate_value = value,
+                                .detail = read->atomic ? "target of an atomic was revoked"
+                                                       : "source of an RDMA Read was revoked" };
 
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(read->atomic ? RDMAP_ATOMIC_REQ : RDMAP_READ_REQ), 0,
                      DDP_QN_READ, read->msn, 0);
     memcpy(ulpdu, read->header, sizeof(read->header));
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
-    end.terminate_length = (uint32_t)terminate_build(payload, value, &cause);
-    qp_end(qp, &end);
+    qp_terminate(qp, &end, &cause);
 }
 
 /* Copy `octets` of the source behind the header, or into the bounce buffer. */
