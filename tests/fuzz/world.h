@@ -151,6 +151,7 @@ struct world {
     size_t memory_before;
     struct permit permits[WORLD_PERMITS];
     uint32_t permit_count;
+    bool revoked;    /* a QP ended because the memory of a request under way was invalidated */
     uint64_t digest; /* of completions and events, for comparisons */
 };
 

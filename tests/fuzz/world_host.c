@@ -153,6 +153,8 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
     FUZZ_CHECK(live >= the_world.qps && live < the_world.qps + WORLD_QPS && live->qp && live->wire);
     if (event->detail)
         FUZZ_CHECK(strlen(event->detail) < 400);
+    if (event->detail && strstr(event->detail, "was revoked"))
+        the_world.revoked = true;
     if (event->type == RI_EVENT_ESTABLISHED) {
         FUZZ_CHECK(!live->wire->established++ && !live->wire->ended);
     } else if (event->type < RI_EVENT_QP_FATAL || event->type == RI_EVENT_QP_OVERFLOW) {
