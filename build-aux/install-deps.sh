@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check|vm ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm|bench ...: installs the Debian packages that are missing, quietly.
 set -eu
 
 build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libinih-dev uthash-dev
        libisal-dev libmnl-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc"
 check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
+bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3"
 
 wanted=
 for group in "$@"; do
@@ -14,7 +15,8 @@ for group in "$@"; do
     build) wanted="$wanted $build" ;;
     check) wanted="$wanted $check" ;;
     vm) wanted="$wanted $vm" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm)" >&2; exit 2 ;;
+    bench) wanted="$wanted $bench" ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench)" >&2; exit 2 ;;
     esac
 done
 

@@ -231,6 +231,8 @@ static void parse(struct peer *peer, int argc, char **argv)
         usage(program, "there is no %s here", op_names[plan->op]);
     if (plan->mode == PEER_LAT && plan->iters > MAX_LAPS)
         usage(program, "latency times at most %u round trips", MAX_LAPS);
+    if (plan->mode == PEER_LAT && plan->op == PEER_WRITE && plan->event)
+        usage(program, "the target of a write looks at memory: no --completion event with lat");
     if (plan->mode == PEER_LAT && plan->batch)
         usage(program, "--batch is for bw and rate");
 }
@@ -429,7 +431,7 @@ void peer_start(struct peer *peer)
     peer->samples = peer_memory(peer->sample_room * sizeof *peer->samples, 0);
     peer_exchange(peer, &ready, 1, &ready, 1);
     peer->cpu_origin = cpu_time();
-    peer->origin = peer->last = peer_now();
+    peer->origin = peer->last = peer->timed_from = peer_now();
 }
 
 static void keep_sample(struct peer *peer, uint64_t ns)
@@ -442,6 +444,7 @@ static void warm_enough(struct peer *peer, uint64_t now)
 {
     peer->warming = false;
     peer->sample_count = 0;
+    peer->timed_from = now;
     peer->deadline = now + (uint64_t)(peer->plan.seconds * 1e9);
 }
 
@@ -531,14 +534,18 @@ static void print_latency(struct peer *peer)
            percentile(peer, 0.99) / unit, percentile(peer, 0.999) / unit);
 }
 
-static void print_stream(struct peer *peer, const struct report *mine, const struct report *theirs)
+static void print_stream(struct peer *peer, const struct report *mine, const struct report *theirs,
+                         uint64_t finished)
 {
     double ns = mine->chunk_ns > theirs->chunk_ns ? mine->chunk_ns : theirs->chunk_ns;
     double per_second = (double)peer->chunk * 1e9 / ns;
 
-    print_head(peer, mine->messages - peer->base);
-    printf(",\"bytes_per_s\":%.0f,\"messages_per_s\":%.1f", per_second * (double)peer->plan.size,
-           per_second);
+    uint64_t timed = mine->messages - peer->base;
+
+    print_head(peer, timed);
+    printf(",\"bytes_per_s\":%.0f,\"messages_per_s\":%.1f,\"mean_messages_per_s\":%.1f",
+           per_second * (double)peer->plan.size, per_second,
+           (double)timed * 1e9 / (double)(finished - peer->timed_from));
 }
 
 void peer_finish(struct peer *peer, uint64_t messages, uint64_t octets)
@@ -569,7 +576,7 @@ void peer_finish(struct peer *peer, uint64_t messages, uint64_t octets)
     if (peer->plan.mode == PEER_LAT)
         print_latency(peer);
     else
-        print_stream(peer, &mine, &theirs);
+        print_stream(peer, &mine, &theirs, now);
     cpu = (double)(mine.cpu_ns + theirs.cpu_ns);
     printf(",\"cpu_ns_per_message\":%.2f,\"cpu_ns_per_byte\":%.5f,\"library\":\"%s\"}\n",
            cpu / (double)messages, cpu / (double)octets, peer->library);

@@ -50,7 +50,7 @@ struct peer {
     char library[64];                    /* set by run(): what is measured, with its version */
 
     /* the run; see peer_lap(), peer_stream() */
-    uint64_t origin, last, deadline, cpu_origin;
+    uint64_t origin, timed_from, last, deadline, cpu_origin;
     uint64_t chunk, marked, base;
     uint64_t limit; /* messages to post in all; the loop posts no more than these */
     bool warming, over;

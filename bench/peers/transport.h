@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The loops that peers with a library below share: a peer gives the posts and the polling, the
+ * patterns (ping-pong, stream with a window, passive target) are the same for all.
+ */
+#ifndef ITAL_BENCH_TRANSPORT_H
+#define ITAL_BENCH_TRANSPORT_H
+
+#include "peer.h"
+
+/* Posts return false where the queue is full: poll, and try again. A completion counts in sent (of
+ * sends, writes and reads) or received. */
+struct transport {
+    struct peer *peer;
+    bool (*send)(struct transport *transport);    /* out, a message */
+    bool (*receive)(struct transport *transport); /* into in */
+    bool (*write)(struct transport *transport);   /* out to the other end's in */
+    bool (*read)(struct transport *transport);    /* the other end's out into in */
+    bool (*tell)(struct transport *transport);    /* told_out to the other end's told_in; complete
+                                                   * once it and all before it are there */
+    void (*poll)(struct transport *transport);
+    bool (*wait)(struct transport *transport); /* sleeps until there is something to poll; false:
+                                                * TRANSPORT_WAIT_MS passed */
+    uint64_t sent, received;
+
+    /* One region of memory, registered as a whole, laid out alike at both ends. */
+    char *region;
+    size_t region_octets;
+    char *in, *out;
+    volatile uint64_t *told_in;
+    uint64_t *told_out;
+};
+
+#define TRANSPORT_WAIT_MS 10
+
+/* Makes the region; call it first. */
+void transport_init(struct transport *transport, struct peer *peer);
+
+/* The whole run of the plan, peer_finish() included. */
+void transport_run(struct transport *transport);
+
+#endif
