@@ -6,8 +6,10 @@
  * provider called net, and tcp has connected endpoints only, which are slower. tcp;ofi_rxm is the
  * older layer above connected endpoints. Settings: manual progress and one thread per domain, so
  * that no lock is taken and no thread of the library competes for the processor; small messages
- * injected in ping-pong (no completion to fetch); all else the library's defaults, which leave the
- * socket buffers alone and have TCP_NODELAY on.
+ * injected in ping-pong (no completion to fetch); rxm passes messages through to tcp instead of
+ * fetching large ones by a read (64 KiB in 17 us for 31 in one trial). All else is the library's
+ * defaults, with TCP_NODELAY on and the socket buffers the kernel's; what the environment (FI_...)
+ * says goes before these.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -275,6 +277,7 @@ static void run(struct peer *peer)
     /* One thread polls, so that the provider needs none of its own; it asks the environment. */
     setenv("FI_NET_DISABLE_AUTO_PROGRESS", "1", 0);
     setenv("FI_TCP_DISABLE_AUTO_PROGRESS", "1", 0);
+    setenv("FI_OFI_RXM_ENABLE_PASSTHRU", "1", 0);
     transport_init(&f.transport, peer);
     find(&f, peer);
     snprintf(peer->library, sizeof peer->library, "libfabric %s %s", fi_tostr("", FI_TYPE_VERSION),

@@ -3,8 +3,10 @@
  * UCX as a peer, over its TCP transport: tag send and receive, put, get.
  *
  * Settings: one thread per worker, so that nothing is locked; the TCP transport alone, on the
- * interface that the out-of-band connection uses; all else UCX's defaults, which the environment
- * (UCX_...) may change. TCP_NODELAY is on, the socket buffers are the kernel's.
+ * interface that the out-of-band connection uses; segments of 256 KiB instead of 8 (sent) and 64
+ * (received), because a message in many system calls takes twice the time at 64 KiB (34 us for 18 in
+ * one trial, while 64 B stay as they are). All else is UCX's defaults, with TCP_NODELAY on and the
+ * socket buffers the kernel's; what the environment (UCX_...) says goes before these sizes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -242,6 +244,8 @@ static void open_worker(struct ucx *u, struct peer *peer)
         u->free[u->free_count++] = &u->slots[i];
     }
     interface_name(peer, interface, sizeof interface);
+    setenv("UCX_TCP_TX_SEG_SIZE", "256k", 0);
+    setenv("UCX_TCP_RX_SEG_SIZE", "256k", 0);
     must(ucp_config_read(NULL, NULL, &config), "ucp_config_read");
     must(ucp_config_modify(config, "TLS", "tcp"), "TLS=tcp");
     must(ucp_config_modify(config, "NET_DEVICES", interface), "NET_DEVICES");
