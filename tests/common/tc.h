@@ -84,8 +84,10 @@ const char *tc_data(const char *name); /* tests/data/NAME in the source tree */
 const char *tc_srcdir(void);           /* top of the source tree */
 const char *tc_builddir(void);         /* top of the build tree */
 
-/* What this process holds, for tests that look for leaks: open descriptors, threads. */
+/* What this process holds, for tests that look for leaks: open descriptors, threads, memory. */
 int tc_fd_count(void);
 int tc_thread_count(void);
+/* Octets of heap in use; of the sanitizers' own heap in their builds, what sits in quarantine not counted. */
+size_t tc_heap(void);
 
 #endif

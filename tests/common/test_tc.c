@@ -143,6 +143,28 @@ START_TEST(tcp_pair_carries_bytes)
 }
 END_TEST
 
+/* Small pieces and a large one: the bounds that tests set on the heap are bounds in every build. */
+START_TEST(heap_counts_what_is_held)
+{
+    enum { PIECES = 1000, SMALL = 100, LARGE = 4 << 20, SLACK = 32768 };
+    static void *pieces[PIECES];
+    size_t before = tc_heap(), held;
+    void *large = malloc(LARGE);
+
+    ck_assert_ptr_nonnull(large);
+    for (int i = 0; i < PIECES; i++)
+        ck_assert_ptr_nonnull(pieces[i] = malloc(SMALL));
+    held = tc_heap();
+    ck_assert_uint_ge(held, before + LARGE + PIECES * SMALL);
+    ck_assert_uint_le(held, before + LARGE + 2 * PIECES * SMALL + SLACK);
+    free(large);
+    ck_assert_uint_le(tc_heap(), held - LARGE + SLACK);
+    for (int i = 0; i < PIECES; i++)
+        free(pieces[i]);
+    ck_assert_uint_le(tc_heap(), before + SLACK);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *s = suite_create("test helpers");
@@ -155,6 +177,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, seed_repeats);
     tcase_add_test(t, tempdirs_are_new_and_empty);
     tcase_add_test(t, tcp_pair_carries_bytes);
+    tcase_add_test(t, heap_counts_what_is_held);
     suite_add_tcase(s, t);
     return tc_main(s);
 }

@@ -10,7 +10,6 @@
 #include "peer.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -79,17 +78,9 @@ static void ten_round_trips(void)
 
 /* ---- memory ---- */
 
-/* Heap in use; zero where a sanitizer has a heap of its own. */
-static size_t heap(void)
-{
-    struct mallinfo2 info = mallinfo2();
-
-    return info.uordblks + info.hblkhd;
-}
-
 static void bounded(size_t before, size_t growth)
 {
-    size_t now = heap();
+    size_t now = tc_heap();
 
     ck_assert_msg(now <= before + growth, "%zu octets of heap, %zu before, %zu allowed", now,
                   before, growth);
@@ -149,7 +140,7 @@ START_TEST(storm_of_segments_without_octets)
         used += peer_frame(many + used, ulpdu, length);
     }
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     total = flood(many, used, (int)tc_count(30));
     ck_assert_uint_gt(total, 1u << 20);
     bounded(before, SLACK);
@@ -173,7 +164,7 @@ START_TEST(storm_of_sends_without_receives)
     for (uint32_t msn = 1; used + 64 < sizeof(many); msn++)
         used += peer_frame(many + used, ulpdu, put_send(ulpdu, true, msn, 0, NULL, 0));
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     flood(many, used, (int)tc_count(30));
     bounded(before, SLACK);
     side_expect_event(world.side, RI_EVENT_NO_RECEIVE, 0x1202);
@@ -195,7 +186,7 @@ START_TEST(read_requests_over_ird)
         used += peer_frame(many + used, ulpdu,
                            put_read(ulpdu, msn, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     peer_octets(many, used);
     side_expect_event(world.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
     ten_round_trips();
@@ -212,7 +203,7 @@ START_TEST(read_amplification)
 
     wire_open(NULL);
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     for (uint32_t msn = 1; msn <= 8; msn++)
         peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
     for (int i = 0; i < 20; i++)
@@ -232,7 +223,7 @@ START_TEST(storm_of_reads_without_octets)
 
     wire_open(NULL);
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     for (int round = 0; round < 300; round++) {
         for (int i = 0; i < 8; i++)
             peer_ulpdu(ulpdu, put_read(ulpdu, msn++, 1, 2, 0, 0, 0));
@@ -261,7 +252,7 @@ START_TEST(one_octet_segments)
         side_expect(world.side, world.side->recv_cq, msn, RI_WC_SUCCESS, 0);
     }
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     for (uint32_t i = 0; i < count; i++) {
         peer_ulpdu(ulpdu, put_send(ulpdu, i == count - 1, 5, i, "x", 1));
         if (i % 2000 == 0)
@@ -278,7 +269,7 @@ START_TEST(single_octets_of_a_long_fpdu)
 
     wire_open(NULL);
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     put_write(ulpdu, true, big.keys.rkey, (uintptr_t)big.octets, NULL, 0);
     octets = peer_frame(frame, ulpdu, 2000);
     for (size_t i = 0; i < octets; i++) {
@@ -309,7 +300,7 @@ START_TEST(stalled_inside_an_fpdu)
     wire_open(NULL);
     put_write(ulpdu, true, 1, 2, NULL, 0);
     ten_round_trips();
-    start = heap();
+    start = tc_heap();
     octets = peer_frame(frame, ulpdu, _i ? 1000 : ULPDU_MAX);
     for (uint32_t i = 0; i < STALLED; i++) {
         int fds[2];
@@ -320,7 +311,7 @@ START_TEST(stalled_inside_an_fpdu)
         side_start(&all[i].side, fds[0], false, NULL);
     }
     ten_round_trips();
-    before = heap();
+    before = tc_heap();
     for (uint32_t i = 0; i < STALLED; i++) {
         for (size_t at = 0; at < octets - 1;) {
             ssize_t sent = send(all[i].fd, frame + at, octets - 1 - at,
@@ -350,9 +341,10 @@ END_TEST
 START_TEST(opened_and_abandoned)
 {
     struct tc_rng rng = tc_rng(1000);
+    const unsigned long count = tc_count(1000), step = count / 10;
     size_t octets, before = 0;
 
-    for (unsigned long i = 0; i < tc_count(1000); i++) {
+    for (unsigned long i = 0; i < count; i++) {
         wire_open(NULL);
         put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], NULL, 0);
         octets = peer_frame(frame, ulpdu, TAGGED_LEN + (uint32_t)tc_below(&rng, 4000));
@@ -361,9 +353,9 @@ START_TEST(opened_and_abandoned)
         if (i % 2)
             peer_fin();
         wire_end();
-        if (i % 100 == 10) {
+        if (i % step == step / 2) {
             ten_round_trips();
-            before = before ? before : heap();
+            before = before ? before : tc_heap();
             bounded(before, SLACK);
         }
     }
@@ -374,9 +366,10 @@ END_TEST
 START_TEST(noise)
 {
     struct tc_rng rng = tc_rng(4711);
+    const unsigned long count = tc_count(300), step = count / 6;
     size_t before = 0;
 
-    for (unsigned long i = 0; i < tc_count(300); i++) {
+    for (unsigned long i = 0; i < count; i++) {
         const struct connection connection = { .no_crc = i % 2, .role = i % 3 ? PASSIVE : ACTIVE };
 
         wire_open(&connection);
@@ -395,10 +388,10 @@ START_TEST(noise)
         ck_assert(!world.peer.reset);
         ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
         ck_assert(env_untouched());
-        if (i % 50 == 10) {
+        if (i % step == step / 5) {
             wire_end();
             ten_round_trips();
-            before = before ? before : heap();
+            before = before ? before : tc_heap();
             bounded(before, SLACK);
         }
     }
