@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of cm_fake.h share: the fixture, the lane with its upcalls, the provider. */
+#ifndef ITAL_TESTS_KAL_CM_FAKE_PRIVATE_H
+#define ITAL_TESTS_KAL_CM_FAKE_PRIVATE_H
+
+#include "cm_fake.h"
+
+#define FAKE_QPS         256
+#define FAKE_CONNECTIONS 512
+
+/* All that the test has made; the teardown frees them. */
+extern struct fake_qp *qps[FAKE_QPS];
+extern unsigned qp_count;
+extern struct fake_connection *connections[FAKE_CONNECTIONS];
+extern unsigned connection_count;
+
+unsigned fake_lane_timers(struct fake_lane *lane);
+extern const struct kal_upper fake_upper;              /* cm_fake_lane.c */
+void fake_provider_ops(struct ri_privileged_ops *ops); /* cm_fake_provider.c */
+
+#endif

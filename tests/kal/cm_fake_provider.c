@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The provider of the connection manager's tests: queue pairs that record their hand-over, and set A, which counts calls. */
+#include "cm_fake_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+static unsigned events_so_far(void)
+{
+    unsigned events = 0;
+
+    pthread_mutex_lock(&fake.lock);
+    for (unsigned i = 0; i < connection_count; i++)
+        events += connections[i]->events;
+    for (unsigned i = 0; i < FAKE_REQUESTS; i++)
+        events += fake.pool[i].events;
+    pthread_mutex_unlock(&fake.lock);
+    return events;
+}
+
+static void hand_over(struct fake_qp *qp, const struct ri_llp_handover *h)
+{
+    qp->last = *h;
+    ck_assert_uint_eq(h->size, sizeof *h);
+    ck_assert_uint_le(h->bytes_read_length, sizeof qp->bytes_read);
+    if (h->bytes_read_length)
+        memcpy(qp->bytes_read, h->bytes_read, h->bytes_read_length);
+    if (h->last_message_length) {
+        qp->last_message = malloc(h->last_message_length);
+        memcpy(qp->last_message, h->last_message, h->last_message_length);
+        ck_assert_int_eq(
+            send(h->fd, h->last_message, h->last_message_length, MSG_NOSIGNAL | MSG_DONTWAIT),
+            (ssize_t)h->last_message_length);
+    }
+    if (h->refuse_code) {
+        shutdown(h->fd, SHUT_WR);
+        close(h->fd);
+    } else {
+        qp->fd = h->fd;
+    }
+}
+
+static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
+{
+    struct fake_qp *qp = (struct fake_qp *)base;
+    enum ri_status status = RI_OK;
+    unsigned before = events_so_far();
+
+    pthread_mutex_lock(&fake.lock);
+    if (modify->mask & RI_QPM_HANDOVER) {
+        ck_assert_int_eq(modify->state, RI_QPS_RTS);
+        qp->hand_overs++;
+        qp->events_before = before;
+        status = qp->answer;
+        if (!status)
+            hand_over(qp, modify->handover);
+    } else if (modify->state == RI_QPS_CLOSING) {
+        status = qp->close_answer;
+        qp->closing = !status;
+    } else if (modify->state == RI_QPS_ERROR) {
+        qp->error = true;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return status;
+}
+
+/* set A: records; what comes up is injected by the test through rnic.host */
+static enum ri_status vp_connection_create(struct ri_rnic *rnic, void *context,
+                                           struct ri_connection **connection)
+{
+    (void)rnic;
+    *connection = calloc(1, sizeof **connection);
+    (*connection)->context = context;
+    fake.a_last = *connection;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_connection_destroy(struct ri_connection *connection)
+{
+    fake.a_destroyed++;
+    free(connection);
+    return RI_OK;
+}
+
+static enum ri_status vp_connect(struct ri_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param)
+{
+    (void)connection;
+    (void)qp;
+    fake.a_calls[0]++;
+    fake.a_param = param;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_accept(struct ri_connection *connection, struct ri_qp *qp,
+                                const struct ri_connect_param *param)
+{
+    (void)connection;
+    (void)qp;
+    fake.a_calls[1]++;
+    fake.a_param = param;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_reject(struct ri_connection *connection, const void *data, uint16_t length)
+{
+    (void)connection;
+    (void)data;
+    (void)length;
+    fake.a_calls[2]++;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_confirm(struct ri_connection *connection,
+                                 const struct ri_connect_param *param)
+{
+    (void)connection;
+    fake.a_calls[3]++;
+    fake.a_param = param;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_disconnect(struct ri_connection *connection, const void *data,
+                                    uint16_t length)
+{
+    (void)connection;
+    (void)data;
+    (void)length;
+    fake.a_calls[4]++;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_param *param,
+                                void *context, struct sockaddr_storage *bound,
+                                struct ri_listener **listener)
+{
+    (void)rnic;
+    if (fake.a_answer)
+        return fake.a_answer;
+    memcpy(bound, param->address, cm_address_length(param->address));
+    *listener = calloc(1, sizeof **listener);
+    fake.a_listener_context = context;
+    fake.a_backlog = param->backlog;
+    return RI_OK;
+}
+
+static enum ri_status vp_listen_destroy(struct ri_listener *listener)
+{
+    free(listener);
+    return RI_OK;
+}
+
+void fake_provider_ops(struct ri_privileged_ops *ops)
+{
+    *ops = ri_default_privileged_ops;
+    ops->qp_modify = vp_qp_modify;
+    ops->connection_create = vp_connection_create;
+    ops->connection_destroy = vp_connection_destroy;
+    ops->connect = vp_connect;
+    ops->accept = vp_accept;
+    ops->reject = vp_reject;
+    ops->confirm = vp_confirm;
+    ops->disconnect = vp_disconnect;
+    ops->listen = vp_listen;
+    ops->listen_destroy = vp_listen_destroy;
+}

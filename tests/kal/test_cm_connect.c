@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager, active side: attempts that get no answer, the second attempt, what can go wrong before and behind the
+ * frames, destruction. Test names carry the C- and S-numbers. */
+#include "cm_active.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- closed instead of answered ---- */
+
+static void end_peer(bool reset)
+{
+    struct linger abort = { .l_onoff = 1 };
+
+    if (reset)
+        setsockopt(peer, SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
+    hang_up();
+}
+
+START_TEST(c022_s020_second_attempt_with_revision_1)
+{
+    ask();
+    end_peer(_i & 1);
+    expect_request(F_C, 1, 0, 0, "hello");
+    ck_assert_uint_eq(c->events, 0);
+    reply(F_C, 1, 0, 0, "hi");
+    expect_established();
+    ck_assert_uint_eq(qp->last.mpa_revision, 1);
+    ck_assert_uint_eq(qp->last.rtr_send, RI_RTR_NONE);
+    ck_assert_mem_eq(c->private_data, "hi", 2);
+    ck_assert_uint_eq(fake_log_count("trying revision 1"), 1);
+}
+END_TEST
+
+START_TEST(c022_closed_inside_the_reply)
+{
+    ask();
+    peer_send(peer, "MPA ID Rep", 10);
+    fake_until(c->connection->stream.length == 10, 10000);
+    end_peer(false);
+    expect_request(F_C, 1, 0, 0, "hello");
+    end_peer(false); /* there is no third */
+    expect_failure(RI_REASON_OTHER);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
+}
+END_TEST
+
+START_TEST(s020_second_attempt_can_be_forbidden)
+{
+    with((const char *[]){ "mpa_fallback", "no", NULL });
+    ask();
+    end_peer(_i & 1);
+    expect_failure(RI_REASON_OTHER);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
+}
+END_TEST
+
+START_TEST(s020_second_attempt_refused)
+{
+    ask();
+    close(server);
+    end_peer(false);
+    expect_failure(RI_REASON_REFUSED);
+    server = peer_listen(AF_INET, &at);
+}
+END_TEST
+
+/* ---- time ---- */
+
+START_TEST(c021_s021_no_reply_in_time)
+{
+    with((const char *[]){ "connect_timeout", "30", NULL });
+    ask();
+    expect_failure(RI_REASON_TIMEOUT);
+    ck_assert_int_eq(peer_end(peer), 'F');
+}
+END_TEST
+
+START_TEST(c021_deadline_covers_the_second_attempt)
+{
+    struct ri_connect_param param = param_of("hello", 4, 8);
+
+    param.deadline = clock_now() + 300 * CLOCK_NS_PER_MS;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+    hang_up();
+    expect_request(F_C, 1, 0, 0, "hello");
+    ck_assert_uint_eq(c->connection->deadline.deadline, param.deadline);
+    expect_failure(RI_REASON_TIMEOUT);
+    ck_assert_uint_ge(clock_now(), param.deadline);
+}
+END_TEST
+
+START_TEST(tcp_connect_in_time)
+{
+    /* A listener whose queue is full does not answer. */
+    int fds[8], n = 0;
+
+    ck_assert_int_eq(listen(server, 0), 0);
+    for (; n < 8; n++) {
+        fds[n] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        connect(fds[n], (struct sockaddr *)&at, sizeof(struct sockaddr_in));
+    }
+    with((const char *[]){ "connect_timeout", "30", NULL });
+    ck_assert_int_eq(start("x", 1, 1), KAL_OK);
+    expect_failure(RI_REASON_TIMEOUT);
+    ck_assert_uint_eq(fake_log_count("no answer to the TCP connect"), 1);
+    while (n--)
+        close(fds[n]);
+}
+END_TEST
+
+/* ---- not even TCP ---- */
+
+START_TEST(nobody_listens)
+{
+    at = address_of("127.0.0.1", port_of(&at));
+    close(server);
+    ck_assert_int_eq(start("x", 1, 1), KAL_OK);
+    expect_failure(RI_REASON_REFUSED);
+    ck_assert_uint_eq(fake_log_count("nobody listens there; start the server"), 1);
+    server = peer_listen(AF_INET, &at);
+}
+END_TEST
+
+START_TEST(source_that_is_not_ours)
+{
+    struct sockaddr_storage source = address_of("192.0.2.1", 0);
+    struct ri_connect_param param = param_of("x", 1, 1);
+
+    param.source = (struct sockaddr *)&source;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_UNREACHABLE);
+    ck_assert_uint_eq(fake_log_count("cannot be started"), 1);
+    ck_assert_uint_eq(c->events, 0);
+    ck_assert_int_eq(start("hello", 4, 8), KAL_OK); /* the same connection can try again */
+}
+END_TEST
+
+START_TEST(source_with_fixed_port_also_for_the_second_attempt)
+{
+    struct sockaddr_storage source, from;
+    struct ri_connect_param param = param_of("hello", 4, 8);
+    int other = peer_listen(AF_INET, &source);
+    socklen_t length = sizeof from;
+
+    close(other);
+    param.source = (struct sockaddr *)&source;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+    ck_assert_int_eq(getpeername(peer, (struct sockaddr *)&from, &length), 0);
+    ck_assert_uint_eq(port_of(&from), port_of(&source));
+    end_peer(true);
+    expect_request(F_C, 1, 0, 0, "hello");
+    length = sizeof from;
+    ck_assert_int_eq(getpeername(peer, (struct sockaddr *)&from, &length), 0);
+    ck_assert_uint_eq(port_of(&from), port_of(&source));
+}
+END_TEST
+
+START_TEST(policy_denies)
+{
+    fake_policy("deny connect to 127.0.0.0/8");
+    ck_assert_int_eq(start("x", 1, 1), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
+    ck_assert_uint_eq(fake_log_count("denied by rule1"), 1);
+}
+END_TEST
+
+START_TEST(quota)
+{
+    fake.kal.account.limit[KAL_ACCOUNT_CONNECTION] = 1;
+    ask();
+    struct fake_connection *second = fake_connection_new();
+    struct ri_connect_param param = param_of("x", 1, 1);
+    ck_assert_int_eq(kal_connect(second->connection, &qp->base, &param), KAL_ERR_QUOTA);
+    fake_destroy(c);
+    c = second;
+    ck_assert_int_eq(start("x", 1, 1), KAL_OK);
+}
+END_TEST
+
+START_TEST(bad_arguments)
+{
+    struct ri_connect_param param = param_of("x", 1, 1);
+    struct sockaddr_storage six = address_of("::1", 1), none = { 0 };
+
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), KAL_ERR_INVALID_ARGUMENT);
+    param.source = (struct sockaddr *)&six;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    param.source = NULL;
+    param.destination = NULL;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    param.destination = (struct sockaddr *)&none;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    param = param_of("x", 1, 1);
+    param.three_way = true;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_confirm(c->connection, &param), KAL_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_reject(c->connection, NULL, 0), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_ERR_INVALID_STATE);
+    ask();
+    ck_assert_int_eq(start("x", 1, 1), KAL_ERR_INVALID_STATE);
+}
+END_TEST
+
+/* ---- the queue pair ---- */
+
+START_TEST(queue_pair_does_not_take_it)
+{
+    qp->answer = RI_ERR_INVALID_STATE;
+    ask();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    expect_failure(RI_REASON_RESOURCES);
+    ck_assert_int_eq(peer_end(peer), 'F');
+}
+END_TEST
+
+START_TEST(queue_pair_destroyed_meanwhile)
+{
+    ask();
+    kal_cm_qp_destroy(&fake.rnic, &qp->base);
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    expect_failure(RI_REASON_RESOURCES);
+    ck_assert_uint_eq(qp->hand_overs, 0);
+}
+END_TEST
+
+START_TEST(disconnect_falls_back_to_error)
+{
+    ask();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    expect_established();
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, "bye", 3), KAL_OK);
+    ck_assert(qp->closing && !qp->error);
+    qp->closing = false;
+    qp->close_answer = RI_ERR_INVALID_STATE;
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_OK);
+    ck_assert(qp->error && !qp->closing);
+}
+END_TEST
+
+START_TEST(established_is_not_touched_by_destroy)
+{
+    ask();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    expect_established();
+    fake_destroy(c);
+    ck_assert(peer_quiet(peer));
+    peer_send(qp->fd, "data", 4);
+    char got[4];
+    peer_read(peer, got, 4);
+}
+END_TEST
+
+START_TEST(socket_options)
+{
+    static const struct {
+        int level, name, value;
+    } rows[] = {
+        { IPPROTO_TCP, TCP_NODELAY, 1 },    { IPPROTO_TCP, TCP_USER_TIMEOUT, 7000 },
+        { SOL_SOCKET, SO_KEEPALIVE, 1 },    { IPPROTO_TCP, TCP_KEEPIDLE, 11 },
+        { IPPROTO_TCP, TCP_KEEPINTVL, 12 }, { IPPROTO_TCP, TCP_KEEPCNT, 3 },
+    };
+    int value;
+    socklen_t length;
+
+    with((const char *[]){ "tcp_user_timeout", "7s", "keepalive_idle", "11", "keepalive_interval",
+                           "12", "keepalive_count", "3", NULL });
+    ask();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    expect_established();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        length = sizeof value;
+        ck_assert_int_eq(getsockopt(qp->fd, rows[i].level, rows[i].name, &value, &length), 0);
+        ck_assert_int_eq(value, rows[i].value);
+    }
+    ck_assert(fcntl(qp->fd, F_GETFD) & FD_CLOEXEC);
+    ck_assert(fcntl(qp->fd, F_GETFL) & O_NONBLOCK);
+}
+END_TEST
+
+/* ---- destroy ---- */
+
+START_TEST(destroy_at_any_time)
+{
+    switch (_i) {
+    case 0: break;
+    case 1: ck_assert_int_eq(start("x", 1, 1), KAL_OK); break;
+    case 2: ask(); break;
+    case 3:
+        ask();
+        peer_send(peer, "MPA ID Rep", 10);
+        fake_until(c->connection->stream.length == 10, 10000);
+        break;
+    case 4: /* the Reply is there, nobody has looked */
+        ask();
+        reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+        break;
+    }
+    fake_destroy(c);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(c->events, 0);
+    ck_assert_uint_eq(qp->hand_overs, 0);
+    if (_i == 2)
+        ck_assert_int_eq(peer_end(peer), 'F');
+}
+END_TEST
+
+START_TEST(destroy_inside_the_upcall)
+{
+    ask();
+    c->destroy_in_upcall = true;
+    reply(_i ? F_R | F_S : F_C | F_S, 2, 0x8008, 0x4004, "");
+    fake_until(c->events, 10000);
+    ck_assert_ptr_null(c->connection);
+}
+END_TEST
+
+START_TEST(destroy_another_inside_the_upcall)
+{
+    struct fake_connection *other = fake_connection_new();
+    struct ri_connect_param param = param_of("x", 1, 1);
+    int second;
+
+    ask();
+    ck_assert_int_eq(kal_connect(other->connection, &fake_qp_new()->base, &param), KAL_OK);
+    second = peer_accept(server);
+    c->destroy_other = other->connection;
+    other->connection = NULL;
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    fake_until(c->events, 10000);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(other->events, 0);
+    close(second);
+}
+END_TEST
+
+/* ---- IPv6 ---- */
+
+static void over_ipv6(void)
+{
+    struct ri_connection_event info = { .size = sizeof info };
+
+    ask();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "six");
+    expect_established();
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_int_eq(info.peer.ss_family, AF_INET6);
+    ck_assert_uint_eq(((struct sockaddr_in6 *)&info.peer)->sin6_scope_id,
+                      ((struct sockaddr_in6 *)&at)->sin6_scope_id);
+}
+
+START_TEST(ipv6_loopback)
+{
+    int four = server;
+
+    server = peer_listen(AF_INET6, &at);
+    close(four);
+    over_ipv6();
+}
+END_TEST
+
+START_TEST(ipv6_scope)
+{
+    struct ifaddrs *list, *i;
+    socklen_t length = sizeof at;
+    int fd;
+
+    ck_assert_int_eq(getifaddrs(&list), 0);
+    for (i = list; i; i = i->ifa_next)
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
+            IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr))
+            break;
+    memset(&at, 0, sizeof at);
+    if (i)
+        memcpy(&at, i->ifa_addr, sizeof(struct sockaddr_in6));
+    freeifaddrs(list);
+    if (!at.ss_family)
+        tc_skip("no interface has a link-local IPv6 address");
+    fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(struct sockaddr_in6)), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+    close(server);
+    server = fd;
+    over_ipv6();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("connection manager, attempts");
+    TCase *t = tcase_create("active");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tcase_add_loop_test(t, c022_s020_second_attempt_with_revision_1, 0, 2);
+    tcase_add_test(t, c022_closed_inside_the_reply);
+    tcase_add_loop_test(t, s020_second_attempt_can_be_forbidden, 0, 2);
+    tcase_add_test(t, s020_second_attempt_refused);
+    tcase_add_test(t, c021_s021_no_reply_in_time);
+    tcase_add_test(t, c021_deadline_covers_the_second_attempt);
+    tcase_add_test(t, tcp_connect_in_time);
+    tcase_add_test(t, nobody_listens);
+    tcase_add_test(t, source_that_is_not_ours);
+    tcase_add_test(t, source_with_fixed_port_also_for_the_second_attempt);
+    tcase_add_test(t, policy_denies);
+    tcase_add_test(t, quota);
+    tcase_add_test(t, bad_arguments);
+    tcase_add_test(t, queue_pair_does_not_take_it);
+    tcase_add_test(t, queue_pair_destroyed_meanwhile);
+    tcase_add_test(t, disconnect_falls_back_to_error);
+    tcase_add_test(t, established_is_not_touched_by_destroy);
+    tcase_add_test(t, socket_options);
+    tcase_add_loop_test(t, destroy_at_any_time, 0, 5);
+    tcase_add_loop_test(t, destroy_inside_the_upcall, 0, 2);
+    tcase_add_test(t, destroy_another_inside_the_upcall);
+    tcase_add_test(t, ipv6_loopback);
+    tcase_add_test(t, ipv6_scope);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

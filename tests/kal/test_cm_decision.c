@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager, passive side: requests that are accepted, rejected, moved to another listener, or left. Test names
+ * carry the C- and S-numbers. */
+#include "cm_passive.h"
+
+#include <poll.h>
+#include <string.h>
+
+/* ---- accept ---- */
+
+START_TEST(s005_c011_to_c017_reply_follows_the_request)
+{
+    static const struct {
+        uint8_t flags, rev;
+        uint16_t ird, ord; /* the Request's */
+        uint16_t our_ird, our_ord;
+        uint8_t reply_flags;
+        uint16_t reply_ird, reply_ord;
+        bool await, markers;
+        uint32_t got_ird, got_ord;
+        bool depths;
+    } rows[] = {
+        /* A=1, Write and Read offered: Read alone is answered (S-015) */
+        { F_C | F_S, 2, 0x8004, 0xC008, 16, 16, F_C | F_S, 0x8010, 0x4004, true, false, 16, 4,
+          true },
+        { F_C | F_S, 2, 0x8004, 0x8008, 16, 16, F_C | F_S, 0x8010, 0x8004, true, false, 16, 4,
+          true },
+        /* C-016: fewer slots than asked are said as they are */
+        { F_C | F_S, 2, 0x8020, 0xC020, 2, 2, F_C | F_S, 0x8002, 0x4002, true, false, 2, 2, true },
+        /* C-015: only Send offered, which we do not take: we name one of ours */
+        { F_C | F_S, 2, 0xC004, 0x0004, 4, 4, F_C | F_S, 0x8004, 0x4004, true, false, 4, 4, true },
+        /* no slot of ours: Write is answered where it was offered, else one slot is made */
+        { F_C | F_S, 2, 0x8004, 0xC000, 0, 4, F_C | F_S, 0x8000, 0x8004, true, false, 0, 4, true },
+        { F_C | F_S, 2, 0x8004, 0x4000, 0, 4, F_C | F_S, 0x8001, 0x4004, true, false, 1, 4, true },
+        /* C-013: A=0, B C D are not looked at */
+        { F_C | F_S, 2, 0x4004, 0xC008, 16, 16, F_C | F_S, 0x0010, 0x0004, false, false, 16, 4,
+          true },
+        /* C-017 */
+        { F_C | F_S, 2, 0x3FFF, 0x3FFF, 5, 6, F_C | F_S, 0x3FFF, 0x3FFF, false, false, 5, 6, true },
+        /* C-011, C-012 */
+        { F_M | F_S, 2, 0x0004, 0x0004, 4, 4, F_C | F_S, 0x0004, 0x0004, false, true, 4, 4, true },
+        { F_C, 2, 0, 0, 4, 4, F_C, 0, 0, false, false, 4, 4, false },
+        { F_M | F_C, 1, 0, 0, 4, 4, F_C, 0, 0, false, true, 4, 4, false },
+        { 0, 1, 0, 0, 4, 4, F_C, 0, 0, false, false, 4, 4, false },
+    };
+    struct fake_qp *qp = fake_qp_new();
+    struct fake_request *r = request(rows[_i].flags, rows[_i].rev, rows[_i].ird, rows[_i].ord,
+                                     "hello");
+    struct fake_connection *c = r->context;
+    struct ri_connection_event info = { .size = sizeof info };
+
+    ck_assert_int_eq(accept_it(r, qp, "welcome", rows[_i].our_ird, rows[_i].our_ord), KAL_OK);
+    ck_assert_uint_eq(qp->hand_overs, 0); /* in a run of the lane only */
+    ck_assert(peer_quiet(peer));
+    expect_reply(rows[_i].reply_flags, rows[_i].rev, rows[_i].reply_ird, rows[_i].reply_ord,
+                 "welcome");
+    ck_assert_uint_eq(qp->hand_overs, 1);
+    ck_assert(!qp->last.initiator);
+    ck_assert_int_eq(qp->last.rtr_await, rows[_i].await);
+    ck_assert_int_eq(qp->last.rtr_send, RI_RTR_NONE);
+    ck_assert_int_eq(qp->last.markers_transmit, rows[_i].markers);
+    ck_assert(qp->last.crc && !qp->last.markers_receive && !qp->last.refuse_code);
+    ck_assert_uint_eq(qp->last.mpa_revision, rows[_i].rev);
+    ck_assert_uint_eq(qp->last.ird, rows[_i].got_ird);
+    ck_assert_uint_eq(qp->last.ord, rows[_i].got_ord);
+    ck_assert_uint_eq(qp->last.bytes_read_length, 0);
+    ck_assert_uint_eq(c->events, !rows[_i].await); /* else the provider says it */
+    if (!rows[_i].await) {
+        ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
+        ck_assert_uint_eq(c->last.ird, rows[_i].got_ird);
+        ck_assert_uint_eq(c->last.ord, rows[_i].got_ord);
+        ck_assert_int_eq(c->last.depths_valid, rows[_i].depths);
+        ck_assert_uint_eq(qp->events_before, 0);
+    }
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_uint_eq(info.ird, rows[_i].got_ird);
+    ck_assert_uint_eq(info.ord, rows[_i].got_ord);
+    ck_assert_mem_eq(&info.peer, &r->request.peer, sizeof info.peer);
+    ck_assert_uint_eq(listener->undecided, 0);
+    ck_assert_uint_eq(kal_account_used(&fake.rnic.objects, KAL_ACCOUNT_CONNECTION), 0);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_OK);
+    ck_assert(qp->closing);
+}
+END_TEST
+
+START_TEST(crc_off_on_both_sides)
+{
+    struct fake_qp *qp = fake_qp_new();
+
+    with((const char *[]){ "crc", "no", NULL });
+    ck_assert_int_eq(accept_it(request(F_S, 2, 4, 4, ""), qp, NULL, 4, 4), KAL_OK);
+    expect_reply(F_S, 2, 4, 4, "");
+    ck_assert(!qp->last.crc);
+}
+END_TEST
+
+START_TEST(c049_markers_are_asked_for_by_option)
+{
+    struct fake_qp *qp = fake_qp_new();
+
+    with((const char *[]){ "markers", "yes", NULL });
+    ck_assert_int_eq(accept_it(request(F_C | F_S | (_i ? F_M : 0), 2, 4, 4, ""), qp, NULL, 4, 4),
+                     KAL_OK);
+    expect_reply(F_M | F_C | F_S, 2, 4, 4, "");
+    ck_assert(qp->last.markers_receive);
+    ck_assert_int_eq(qp->last.markers_transmit, _i);
+}
+END_TEST
+
+static void accept_inside(struct fake_request *r)
+{
+    ck_assert_int_eq(accept_it(r, (struct fake_qp *)r->listener, "ok", 4, 4), KAL_OK);
+}
+
+START_TEST(accept_inside_the_upcall)
+{
+    struct fake_qp *qp = fake_qp_new();
+
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", 0, 0, qp, &at);
+    fake.on_request = accept_inside;
+    request(F_C | F_S, 2, 4, 4, "x");
+    expect_reply(F_C | F_S, 2, 4, 4, "ok");
+    fake_until(fake.pool[0].events == 1, 10000); /* and its context was known by then */
+    ck_assert_int_eq(fake.pool[0].last.type, RI_CONNECTION_ESTABLISHED);
+}
+END_TEST
+
+START_TEST(accept_arguments)
+{
+    static char data[600];
+    struct fake_request *r = usual();
+    struct fake_qp *qp = fake_qp_new();
+
+    memset(data, 'x', 509);
+    ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &(struct ri_connect_param){ 0 }),
+                     KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_reject(r->context->connection, data, 509), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 1), KAL_ERR_INVALID_ARGUMENT);
+    data[508] = '\0'; /* it is undecided still */
+    ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_OK);
+    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_migrate(r->context->connection, listener), KAL_ERR_INVALID_STATE);
+    expect_reply(F_C | F_S, 2, 0x8004, 0x4004, data);
+}
+END_TEST
+
+START_TEST(c020_queue_pair_does_not_take_it)
+{
+    struct fake_request *r = usual();
+    struct fake_qp *qp = fake_qp_new();
+
+    qp->answer = RI_ERR_INVALID_STATE;
+    ck_assert_int_eq(accept_it(r, qp, "welcome", 4, 4), KAL_OK);
+    expect_reply(F_R | F_C | F_S, 2, 4, 4, "");
+    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_uint_eq(r->context->events, 1);
+    ck_assert_int_eq(r->context->last.type, RI_CONNECTION_FAILED);
+    ck_assert_int_eq(r->context->last.reason, RI_REASON_RESOURCES);
+}
+END_TEST
+
+START_TEST(peer_leaves_between_accept_and_run)
+{
+    struct fake_request *r = usual();
+    struct fake_qp *qp = fake_qp_new();
+
+    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
+    int fd = r->context->connection->stream.fd;
+    hang_up();
+    ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0);
+    fake_until(r->context->events, 10000);
+    ck_assert_int_eq(r->context->last.type, RI_CONNECTION_FAILED);
+    ck_assert_uint_eq(qp->hand_overs, 0);
+}
+END_TEST
+
+START_TEST(request_withdrawn)
+{
+    struct fake_request *r = usual();
+
+    if (_i)
+        abort_on_close(peer);
+    hang_up();
+    fake_until(listener->undecided == 0, 10000);
+    ck_assert_uint_eq(r->context->events, 0);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 4, 4), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_migrate(r->context->connection, listener), KAL_ERR_INVALID_STATE);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), 1);
+    ck_assert_uint_eq(fake_log_count("withdrawn"), 1);
+}
+END_TEST
+
+START_TEST(request_abandoned)
+{
+    struct fake_request *r = usual();
+
+    fake_destroy(r->context);
+    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_uint_eq(listener->undecided, 0);
+}
+END_TEST
+
+START_TEST(abandoned_right_after_accept)
+{
+    struct fake_request *r = usual();
+    struct fake_qp *qp = fake_qp_new();
+
+    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
+    fake_destroy(r->context);
+    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_uint_eq(qp->hand_overs, 0);
+}
+END_TEST
+
+static void destroy_inside(struct fake_request *r)
+{
+    fake_destroy(r->context);
+}
+
+START_TEST(destroy_inside_the_upcall)
+{
+    fake.on_request = destroy_inside;
+    usual();
+    ck_assert_int_eq(peer_end(peer), 'F');
+}
+END_TEST
+
+/* ---- reject ---- */
+
+START_TEST(c020_s017_s018_reject_with_private_data)
+{
+    static const struct {
+        uint8_t flags, rev, reply;
+        const char *data;
+    } rows[] = {
+        { F_C | F_S, 2, F_R | F_C | F_S, "no room" },
+        { F_C, 1, F_R | F_C, "no room" },
+        { F_C | F_S, 2, F_R | F_C | F_S, "" },
+        { F_C, 1, F_R | F_C, "" },
+    };
+    struct fake_request *r = request(rows[_i].flags, rows[_i].rev, 4, 8, "x");
+
+    ck_assert_int_eq(
+        kal_reject(r->context->connection, rows[_i].data, (uint16_t)strlen(rows[_i].data)), KAL_OK);
+    if (_i & 1) /* destroyed at once, or by the teardown */
+        fake_destroy(r->context);
+    /* S-017: no depth of 0 */
+    expect_reply(rows[_i].reply, rows[_i].rev, rows[_i].rev == 2, rows[_i].rev == 2, rows[_i].data);
+    ck_assert_int_eq(peer_end(peer), 'F');
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(fake.rnic.cm->linger_count, 1);
+    hang_up();
+    fake_until(fake.rnic.cm->linger_count == 0, 10000);
+    ck_assert_uint_eq(listener->undecided, 0);
+    ck_assert_uint_eq(fake.pool[0].events, 0);
+}
+END_TEST
+
+static void reject_inside(struct fake_request *r)
+{
+    ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), KAL_OK);
+    fake_destroy(r->context);
+}
+
+START_TEST(reject_inside_the_upcall)
+{
+    fake.on_request = reject_inside;
+    usual();
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
+    ck_assert_int_eq(peer_end(peer), 'F');
+}
+END_TEST
+
+START_TEST(reply_is_not_reset_away)
+{
+    /* The peer speaks out of turn when it is rejected: the Reply must reach it all the same. */
+    struct fake_request *r = usual();
+    uint8_t junk[2000] = { 0 };
+
+    ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), KAL_OK);
+    peer_send(peer, junk, sizeof junk);
+    fake_until(fake.rnic.cm->linger_count == 1, 10000);
+    for (int i = 0; i < 10; i++)
+        fake_lane_run(fake.lane);
+    peer_send(peer, junk, sizeof junk);
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
+    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_uint_eq(fake.rnic.cm->linger_count, 1); /* reads on, until the peer closes too */
+    hang_up();
+    fake_until(fake.rnic.cm->linger_count == 0, 10000);
+}
+END_TEST
+
+START_TEST(linger_is_bounded_in_time)
+{
+    struct fake_request *r;
+
+    with((const char *[]){ "close_timeout", "30", NULL });
+    r = usual();
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
+    fake_until(fake.rnic.cm->linger_count == 0, 10000); /* and the peer never closed */
+}
+END_TEST
+
+START_TEST(linger_is_bounded_in_octets)
+{
+    static uint8_t junk[64 * 1024];
+    struct fake_request *r;
+    size_t sent = 0;
+
+    with((const char *[]){ "close_timeout", "86400000", NULL });
+    r = usual();
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(fake.rnic.cm->linger_count, 1);
+    while (fake.rnic.cm->linger_count) {
+        ssize_t n = send(peer, junk, sizeof junk, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        sent += n > 0 ? (size_t)n : 0;
+        fake_lane_run(fake.lane);
+        ck_assert_uint_lt(sent, 32u << 20); /* what the sockets buffer, and DRAIN_MAX */
+    }
+}
+END_TEST
+
+START_TEST(close_waits_for_lingers_unless_forced)
+{
+    struct fake_request *r = usual();
+
+    ck_assert_int_eq(kal_cm_close(&fake.rnic, true), KAL_ERR_BUSY); /* objects remain */
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
+    fake_destroy(r->context);
+    kal_listen_destroy(listener);
+    listener = NULL;
+    ck_assert_int_eq(kal_cm_close(&fake.rnic, false), KAL_ERR_AGAIN);
+    ck_assert_int_eq(kal_cm_close(&fake.rnic, true), KAL_OK);
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
+}
+END_TEST
+
+/* ---- migration ---- */
+
+START_TEST(migrate)
+{
+    struct sockaddr_storage other_at;
+    struct kal_listener *other = fake_listen("127.0.0.1", 0, 1, &label2, &other_at);
+    struct fake_request *r = usual(), *moved;
+    struct fake_qp *qp = fake_qp_new();
+
+    ck_assert_int_eq(kal_migrate(r->context->connection, other), KAL_OK);
+    r->context->connection = NULL;
+    ck_assert_uint_eq(listener->undecided, 0);
+    ck_assert_uint_eq(fake.request_count, 1); /* not inside the call */
+    fake_until(fake.request_count == 2, 10000);
+    moved = &fake.requests[1];
+    ck_assert_ptr_eq(moved->listener, &label2);
+    ck_assert_mem_eq(moved->private_data, "hello", 5);
+    ck_assert_uint_eq(moved->request.private_data_length, 5);
+    ck_assert_uint_eq(moved->request.ird, 4);
+    ck_assert_uint_eq(moved->request.ord, 8);
+    ck_assert_mem_eq(&moved->request.local, &at, sizeof(struct sockaddr_in));
+    ck_assert_mem_eq(&moved->request.peer, &r->request.peer, sizeof r->request.peer);
+    ck_assert_uint_eq(other->undecided, 1);
+
+    /* The other one has room for one only. */
+    int first = peer;
+    struct fake_request *second = usual();
+    ck_assert_int_eq(kal_migrate(second->context->connection, other), KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(kal_reject(second->context->connection, NULL, 0), KAL_OK);
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
+    hang_up();
+
+    peer = first;
+    ck_assert_int_eq(accept_it(moved, qp, "yes", 8, 8), KAL_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "yes");
+    ck_assert_uint_eq(other->undecided, 0);
+    kal_listen_destroy(other);
+}
+END_TEST
+
+static struct kal_listener *target;
+
+static void migrate_inside(struct fake_request *r)
+{
+    if (r->listener != &label)
+        return;
+    ck_assert_int_eq(kal_migrate(r->context->connection, target), KAL_OK);
+    r->context->connection = NULL;
+}
+
+START_TEST(migrate_inside_the_upcall_to_another_lane)
+{
+    struct sockaddr_storage where = address_of("127.0.0.1", 0), bound;
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct kal_listener *other;
+
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, &label2, &bound, &other), KAL_OK);
+    target = other;
+    fake.on_request = migrate_inside;
+    usual();
+    fake_until(fake.request_count == 2, 10000);
+    ck_assert_ptr_eq(fake.requests[1].listener, &label2);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), 1);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane2), 2);
+    ck_assert_ptr_eq(fake.requests[1].context->connection->context, fake.requests[1].context);
+    ck_assert_int_eq(kal_reject(fake.requests[1].context->connection, "no", 2), KAL_OK);
+    expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
+    kal_listen_destroy(other);
+}
+END_TEST
+
+START_TEST(moved_request_goes_with_its_listener_or_its_peer)
+{
+    struct sockaddr_storage other_at;
+    struct kal_listener *other = fake_listen("127.0.0.1", 0, 1, &label2, &other_at);
+    struct fake_request *r = usual();
+    int fd;
+
+    ck_assert_int_eq(kal_migrate(r->context->connection, other), KAL_OK);
+    r->context->connection = NULL;
+    if (_i == 0) {
+        kal_listen_destroy(other);
+        ck_assert_int_eq(peer_end(peer), 'F');
+    } else {
+        fd = other->kept->stream.fd;
+        hang_up();
+        ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0);
+        fake_until(other->half_open == 0, 10000);
+        kal_listen_destroy(other);
+    }
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(fake.request_count, 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("connection manager, decisions");
+    TCase *t = tcase_create("passive");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tcase_add_loop_test(t, s005_c011_to_c017_reply_follows_the_request, 0, 12);
+    tcase_add_test(t, crc_off_on_both_sides);
+    tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
+    tcase_add_test(t, accept_inside_the_upcall);
+    tcase_add_test(t, accept_arguments);
+    tcase_add_test(t, c020_queue_pair_does_not_take_it);
+    tcase_add_test(t, peer_leaves_between_accept_and_run);
+    tcase_add_loop_test(t, request_withdrawn, 0, 2);
+    tcase_add_test(t, request_abandoned);
+    tcase_add_test(t, abandoned_right_after_accept);
+    tcase_add_test(t, destroy_inside_the_upcall);
+    tcase_add_loop_test(t, c020_s017_s018_reject_with_private_data, 0, 4);
+    tcase_add_test(t, reject_inside_the_upcall);
+    tcase_add_test(t, reply_is_not_reset_away);
+    tcase_add_test(t, linger_is_bounded_in_time);
+    tcase_add_test(t, linger_is_bounded_in_octets);
+    tcase_add_test(t, close_waits_for_lingers_unless_forced);
+    tcase_add_test(t, migrate);
+    tcase_add_test(t, migrate_inside_the_upcall_to_another_lane);
+    tcase_add_loop_test(t, moved_request_goes_with_its_listener_or_its_peer, 0, 2);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

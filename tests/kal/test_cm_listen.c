@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager, passive side: listeners, their addresses and ports, the policy, the sockets that they take. */
+#include "cm_passive.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- listen ---- */
+
+START_TEST(listener_gone)
+{
+    struct fake_request *r = usual();
+    int undecided = peer, half_open, unseen;
+    struct fake_qp *qp = fake_qp_new();
+
+    dial();
+    half_open = peer;
+    fake_until(listener->half_open == 1, 10000);
+    dial();
+    unseen = peer;
+    kal_listen_destroy(listener);
+    listener = NULL;
+    ck_assert_int_ne(peer_end(half_open), 'D');
+    ck_assert_int_ne(peer_end(unseen), 'D');
+    ck_assert_int_eq(peer_connect(&at), -1);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    peer = undecided; /* undecided requests stay valid */
+    ck_assert_int_eq(accept_it(r, qp, NULL, 8, 8), KAL_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    close(half_open);
+    close(unseen);
+}
+END_TEST
+
+START_TEST(listen_errors)
+{
+    static const struct {
+        const char *address;
+        uint16_t port;
+        enum kal_status status;
+    } rows[] = {
+        { "127.0.0.1", 1, KAL_ERR_ADDRESS_IN_USE },
+        { "192.0.2.1", 0, KAL_ERR_UNREACHABLE },
+        { "2001:db8::1", 0, KAL_ERR_UNREACHABLE },
+    };
+    struct sockaddr_storage where = address_of(rows[_i].address, rows[_i].port ? port_of(&at) : 0);
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct kal_listener *other;
+
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     rows[_i].status);
+    ck_assert_uint_eq(fake_log_count("cannot listen on"), 1);
+    param.datagram = true;
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     KAL_ERR_NOT_SUPPORTED);
+    param.datagram = false;
+    param.address = NULL;
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     KAL_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(port_again_at_once)
+{
+    /* TIME_WAIT of an old connection does not keep the port. */
+    uint16_t port = port_of(&at);
+
+    fake_destroy(usual()->context); /* we close first */
+    ck_assert_int_eq(peer_end(peer), 'F');
+    hang_up();
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", port, 0, &label, &at);
+    ck_assert_uint_eq(port_of(&at), port);
+}
+END_TEST
+
+/* A copy of our listening descriptor, as a forked child has it until its handler has run. */
+static int copy_of_listener(uint16_t port)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in own;
+        socklen_t length = sizeof own, size = sizeof(int);
+        int listens = 0;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
+            continue;
+        if (!getsockname(fd, (struct sockaddr *)&own, &length) && ntohs(own.sin_port) == port)
+            return dup(fd);
+    }
+    return -1;
+}
+
+START_TEST(port_again_although_a_copy_lives)
+{
+    uint16_t port = port_of(&at);
+    int copy = copy_of_listener(port);
+
+    ck_assert_int_ge(copy, 0);
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", port, 0, &label, &at);
+    ck_assert_uint_eq(port_of(&at), port);
+    usual(); /* and it is the new one that takes connections */
+    close(copy);
+}
+END_TEST
+
+START_TEST(policy_listen)
+{
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
+    struct kal_listener *other;
+
+    fake_policy("deny listen");
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     KAL_ERR_PERMISSION);
+}
+END_TEST
+
+START_TEST(policy_request)
+{
+    fake_policy("deny request from 127.0.0.0/8");
+    dial();
+    expect_dropped("denied by rule1");
+}
+END_TEST
+
+START_TEST(accepted_sockets_options)
+{
+    int value;
+    socklen_t length = sizeof value;
+    struct fake_qp *qp = fake_qp_new();
+
+    with((const char *[]){ "tcp_user_timeout", "7s", NULL });
+    ck_assert_int_eq(accept_it(usual(), qp, NULL, 8, 8), KAL_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    ck_assert(fcntl(qp->fd, F_GETFD) & FD_CLOEXEC);
+    ck_assert(fcntl(qp->fd, F_GETFL) & O_NONBLOCK);
+    ck_assert_int_eq(getsockopt(qp->fd, IPPROTO_TCP, TCP_NODELAY, &value, &length), 0);
+    ck_assert_int_eq(value, 1);
+    ck_assert_int_eq(getsockopt(qp->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &length), 0);
+    ck_assert_int_eq(value, 7000);
+}
+END_TEST
+
+/* ---- IPv6 ---- */
+
+static void listen_six(const char *address, uint16_t port)
+{
+    int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (probe < 0)
+        tc_skip("no IPv6 here");
+    close(probe);
+    kal_listen_destroy(listener);
+    listener = fake_listen(address, port, 0, &label, &at);
+}
+
+START_TEST(ipv6_loopback)
+{
+    struct fake_request *r;
+
+    listen_six("::1", 0);
+    r = usual();
+    ck_assert_int_eq(r->request.local.ss_family, AF_INET6);
+    ck_assert_int_eq(r->request.peer.ss_family, AF_INET6);
+    ck_assert_uint_eq(port_of(&r->request.local), port_of(&at));
+}
+END_TEST
+
+START_TEST(ipv6_wildcard_takes_ipv4_as_ipv4)
+{
+    struct fake_request *r;
+
+    listen_six("::", 0);
+    at = address_of("127.0.0.1", port_of(&at));
+    r = usual();
+    ck_assert_mem_eq(&r->request.local, &at, sizeof(struct sockaddr_in));
+    ck_assert_int_eq(r->request.peer.ss_family, AF_INET);
+    int four = peer;
+    at = address_of("::1", port_of(&at));
+    r = usual();
+    ck_assert_int_eq(r->request.peer.ss_family, AF_INET6);
+    close(four);
+}
+END_TEST
+
+START_TEST(ipv6_wildcard_beside_an_ipv4_listener)
+{
+    struct kal_listener *four = listener;
+    struct sockaddr_storage both;
+
+    both = address_of("::1", port_of(&at));
+    listener = fake_listen("::", port_of(&at), 0, &label2, &at);
+    ck_assert_uint_eq(fake_log_count("takes IPv6 only"), 1);
+    at = both;
+    ck_assert_ptr_eq(usual()->listener, &label2);
+    hang_up();
+    at = address_of("127.0.0.1", port_of(&at));
+    ck_assert_ptr_eq(usual()->listener, &label);
+    kal_listen_destroy(four);
+}
+END_TEST
+
+START_TEST(v6only)
+{
+    struct ri_listen_param param = { .size = sizeof param };
+    struct sockaddr_storage six;
+    struct kal_listener *other;
+
+    if (_i) { /* no: dual-stack or nothing */
+        with((const char *[]){ "v6only", "no", NULL });
+        six = address_of("::", port_of(&at));
+        param.address = (struct sockaddr *)&six;
+        ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                         KAL_ERR_ADDRESS_IN_USE);
+        return;
+    }
+    with((const char *[]){ "v6only", "yes", NULL });
+    listen_six("::", 0);
+    at = address_of("127.0.0.1", port_of(&at));
+    ck_assert_int_eq(peer_connect(&at), -1);
+    at = address_of("::1", port_of(&at));
+    usual();
+}
+END_TEST
+
+START_TEST(ipv6_scope)
+{
+    char text[INET6_ADDRSTRLEN + IF_NAMESIZE + 2];
+    struct ifaddrs *list, *i;
+    struct fake_request *r;
+    uint32_t scope = 0;
+
+    ck_assert_int_eq(getifaddrs(&list), 0);
+    for (i = list; i; i = i->ifa_next)
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
+            IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr))
+            break;
+    if (i) {
+        scope = ((struct sockaddr_in6 *)i->ifa_addr)->sin6_scope_id;
+        cm_address_text(i->ifa_addr, text, sizeof text); /* [address%interface]:0 */
+        memmove(text, text + 1, strlen(text));
+        *strchr(text, ']') = '\0';
+    }
+    freeifaddrs(list);
+    if (!scope)
+        tc_skip("no interface has a link-local IPv6 address");
+    listen_six(text, 0);
+    ck_assert_uint_eq(((struct sockaddr_in6 *)&at)->sin6_scope_id, scope);
+    r = usual();
+    ck_assert_uint_eq(((struct sockaddr_in6 *)&r->request.local)->sin6_scope_id, scope);
+    ck_assert_uint_eq(((struct sockaddr_in6 *)&r->request.peer)->sin6_scope_id, scope);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("connection manager, listeners");
+    TCase *t = tcase_create("passive");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tcase_add_test(t, listener_gone);
+    tcase_add_loop_test(t, listen_errors, 0, 3);
+    tcase_add_test(t, port_again_at_once);
+    tcase_add_test(t, port_again_although_a_copy_lives);
+    tcase_add_test(t, policy_listen);
+    tcase_add_test(t, policy_request);
+    tcase_add_test(t, accepted_sockets_options);
+    tcase_add_test(t, ipv6_loopback);
+    tcase_add_test(t, ipv6_wildcard_takes_ipv4_as_ipv4);
+    tcase_add_test(t, ipv6_wildcard_beside_an_ipv4_listener);
+    tcase_add_loop_test(t, v6only, 0, 2);
+    tcase_add_test(t, ipv6_scope);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager, passive side: which octets become a request, how many at once, and what is left of the others. Test
+ * names carry the C- and S-numbers. */
+#include "cm_passive.h"
+
+#include "base/be.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- Request ---- */
+
+#define REQUEST_LENGTH 29
+START_TEST(c018_request_split_anywhere)
+{
+    uint8_t octets[600];
+    size_t n = frame_request(octets, F_C | F_S, 2, 0x8004, 0xC008, "hello", 5), cut = (size_t)_i;
+    struct fake_request *r = &fake.requests[0];
+
+    ck_assert_uint_eq(n, REQUEST_LENGTH);
+    dial();
+    if (cut) {
+        peer_send(peer, octets, cut);
+        fake_until(fake.request_count || (listener->kept && listener->kept->stream.length == cut),
+                   10000);
+    }
+    ck_assert_uint_eq(fake.request_count, cut == n);
+    if (cut < n)
+        peer_send(peer, octets + cut, n - cut);
+    fake_until(fake.request_count == 1, 10000);
+    ck_assert_ptr_eq(r->listener, &label);
+    ck_assert_uint_eq(r->request.private_data_length, 5);
+    ck_assert_mem_eq(r->private_data, "hello", 5);
+    ck_assert(r->request.depths_valid);
+    ck_assert_uint_eq(r->request.ird, 4);
+    ck_assert_uint_eq(r->request.ord, 8);
+    ck_assert_mem_eq(&r->request.local, &at, sizeof(struct sockaddr_in));
+    ck_assert_int_eq(r->request.peer.ss_family, AF_INET);
+    ck_assert_uint_eq(listener->undecided, 1);
+    ck_assert_uint_eq(listener->half_open, 0);
+    ck_assert_uint_eq(listener->backlog, 128);
+    ck_assert(
+        peer_quiet(peer)); /* S-001: the passive side is silent until it is asked, and decides */
+}
+END_TEST
+
+START_TEST(c005_c006_c009_c017_what_does_not_matter)
+{
+    static const struct {
+        uint8_t flags, rev;
+        uint16_t ird, ord, length;
+        bool depths;
+    } rows[] = {
+        { F_R | F_C | 0x0F | F_S, 2, 0x8004, 0xC008, 5, true }, /* C-005, C-006 */
+        { F_C, 1, 0, 0, 5, false },
+        { F_C, 2, 0, 0, 5, false },                 /* revision 2 without the word */
+        { F_C | F_S, 2, 0x3FFF, 0x3FFF, 5, false }, /* C-017 */
+    };
+    struct fake_request *r = request(rows[_i].flags, rows[_i].rev, rows[_i].ird, rows[_i].ord,
+                                     "hello");
+
+    ck_assert_uint_eq(r->request.private_data_length, rows[_i].length);
+    ck_assert_mem_eq(r->private_data, "hello", 5);
+    ck_assert_int_eq(r->request.depths_valid, rows[_i].depths);
+}
+END_TEST
+
+START_TEST(c009_s_bit_of_revision_1_is_reserved)
+{
+    uint8_t octets[600];
+    size_t n = frame_request(octets, F_C, 1, 0, 0, "hello", 5);
+    struct fake_request *r = &fake.requests[0];
+
+    octets[16] |= F_S;
+    dial();
+    peer_send(peer, octets, n);
+    fake_until(fake.request_count == 1, 10000);
+    ck_assert_uint_eq(r->request.private_data_length, 5);
+    ck_assert(!r->request.depths_valid);
+}
+END_TEST
+
+START_TEST(c003_to_c008_what_is_no_request)
+{
+    static const struct {
+        char key; /* octet 9 */
+        uint8_t flags, rev;
+        uint16_t length;
+    } rows[] = {
+        { 'p', F_S, 2, 4 },   { 'x', F_S, 2, 4 }, { 'q', 0, 0, 0 },
+        { 'q', F_S, 3, 4 },   { 'q', 0, 255, 0 }, { 'q', F_S, 2, 513 },
+        { 'q', 0, 1, 65535 }, { 'q', F_S, 2, 3 }, { 'q', F_S, 2, 0 },
+    };
+    uint8_t octets[600] = { 0 };
+
+    frame_request(octets, rows[_i].flags, rows[_i].rev, 0, 0, "", 0);
+    octets[9] = (uint8_t)rows[_i].key;
+    be_put16(octets + 18, rows[_i].length);
+    dial();
+    peer_send(peer, octets, 20u + (rows[_i].length > 512 ? 0 : rows[_i].length));
+    expect_dropped("only iWARP clients may use this port");
+}
+END_TEST
+
+START_TEST(c003_http_client_and_many_more)
+{
+    for (int i = 0; i < 20; i++) {
+        dial();
+        peer_send(peer, "GET / HTTP/1.1\r\n\r\n", 18);
+        expect_dropped(NULL);
+        hang_up();
+    }
+    /* One line a second, not one each. */
+    ck_assert_uint_ge(fake_log_count("only iWARP clients may use this port"), 1);
+    ck_assert_uint_lt(fake_log_count("only iWARP clients may use this port"), 10);
+}
+END_TEST
+
+START_TEST(c004_revision_2_on_a_revision_1_side)
+{
+    with((const char *[]){ "mpa_revision", "1", NULL });
+    dial();
+    send_request(F_C | F_S, 2, 4, 8, "x");
+    expect_dropped("above option mpa_revision");
+}
+END_TEST
+
+START_TEST(c010_data_behind_the_request)
+{
+    uint8_t octets[600];
+    size_t n = frame_request(octets, F_C | F_S, 2, 0x8004, 0xC008, "hello", 5);
+
+    octets[n] = 'x';
+    dial();
+    peer_send(peer, octets, n + 1);
+    expect_dropped("behind its MPA Request");
+}
+END_TEST
+
+START_TEST(c010_data_while_undecided)
+{
+    struct fake_request *r = usual();
+
+    peer_send(peer, "x", 1);
+    ck_assert_int_eq(peer_end(peer), 'R');
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 1, 1), KAL_ERR_INVALID_STATE);
+    ck_assert_uint_eq(listener->undecided, 0);
+}
+END_TEST
+
+START_TEST(c010_data_right_before_accept)
+{
+    /* Nobody has looked at the socket between the data and the accept. */
+    struct fake_request *r = usual();
+
+    peer_send(peer, "x", 1);
+    ck_assert_int_ne(tc_wait_fd(r->context->connection->stream.fd, POLLIN, tc_deadline(5000)), 0);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 1, 1), KAL_ERR_INVALID_STATE);
+}
+END_TEST
+
+START_TEST(c001_s021_request_in_time)
+{
+    with((const char *[]){ "request_timeout", "30", NULL });
+    dial();
+    peer_send(peer, "MPA ID Req", 10);
+    expect_dropped("no MPA Request in time");
+}
+END_TEST
+
+START_TEST(c002_end_inside_the_request)
+{
+    dial();
+    peer_send(peer, "MPA ID Req", 10);
+    fake_until(listener->kept && listener->kept->stream.length == 10, 10000);
+    if (_i)
+        abort_on_close(peer);
+    hang_up();
+    fake_until(!listener->half_open, 10000);
+    ck_assert_uint_eq(fake.request_count, 0);
+}
+END_TEST
+
+/* ---- bounds ---- */
+
+START_TEST(c019_undecided_requests)
+{
+    int peers[4];
+
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", 0, 3, &label, &at);
+    for (int i = 0; i < 3; i++) {
+        usual();
+        peers[i] = peer;
+    }
+    dial();
+    send_request(F_C | F_S, 2, 4, 4, "late");
+    ck_assert_int_ne(peer_end(peer), 'D'); /* the newest is dropped */
+    ck_assert_uint_eq(fake.request_count, 3);
+    ck_assert_uint_eq(fake_log_count("3 requests are undecided"), 1);
+    hang_up();
+    for (int i = 0; i < 3; i++)
+        ck_assert(peer_quiet(peers[i]));
+    fake_destroy(fake.requests[1].context); /* decided: there is room again */
+    peers[3] = (usual(), peer);
+    ck_assert_uint_eq(fake.request_count, 4);
+    for (int i = 0; i < 4; i++)
+        close(peers[i]);
+    peer = -1;
+}
+END_TEST
+
+/* The oldest makes room for a further one: nobody is kept out by those that hold places. */
+START_TEST(c019_half_open_start_ups)
+{
+    int peers[4];
+
+    with((const char *[]){ "backlog", "3", NULL });
+    for (int i = 0; i < 3; i++) {
+        dial();
+        peers[i] = peer;
+        fake_until(listener->half_open == (unsigned)i + 1, 10000);
+    }
+    dial();
+    peers[3] = peer;
+    ck_assert_int_eq(peer_end(peers[0]), 'F');
+    ck_assert_uint_eq(listener->half_open, 3);
+    ck_assert_uint_eq(fake_log_count("3 connections have not sent their MPA Request"), 1);
+    usual();
+    ck_assert_uint_eq(fake.request_count, 1);
+    for (int i = 0; i < 4; i++)
+        close(peers[i]);
+}
+END_TEST
+
+START_TEST(quota_of_connections)
+{
+    fake.kal.account.limit[KAL_ACCOUNT_CONNECTION] = 1;
+    fake.kal.account.limit[KAL_ACCOUNT_LISTENER] = 1;
+    struct fake_request *r = usual();
+    int first = peer;
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
+    struct kal_listener *second;
+
+    dial();
+    ck_assert_int_eq(peer_end(peer), 'F');
+    hang_up();
+    fake_destroy(r->context);
+    usual();
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &second), KAL_ERR_QUOTA);
+    close(first);
+}
+END_TEST
+
+START_TEST(abandoned_connections_leave_nothing)
+{
+    int before = tc_fd_count();
+    unsigned complete = 0;
+
+    for (int i = 0; i < 500; i++) {
+        uint8_t octets[600];
+        size_t n = frame_request(octets, F_C | F_S, 2, 4, 4, "x", 1);
+        bool whole = i % 10 == 9;
+
+        dial();
+        if (i % 3)
+            peer_send(peer, octets, whole ? n : (size_t)(i % 24));
+        if (whole && i % 3)
+            complete++;
+        if (i % 2)
+            abort_on_close(peer);
+        if (i % 7 == 0)
+            fake_lane_run(fake.lane);
+        hang_up();
+        if (i % 5 == 0)
+            fake_lane_run(fake.lane);
+        while (listener->half_open > 60)
+            fake_lane_run(fake.lane);
+    }
+    dial(); /* behind all of them in the queue */
+    send_request(F_C | F_S, 2, 4, 4, "last");
+    fake_until(fake.request_count &&
+                   !memcmp(fake.requests[(fake.request_count - 1) % FAKE_REQUESTS].private_data,
+                           "last", 4),
+               10000);
+    fake_until(listener->half_open == 0, 10000);
+    ck_assert_uint_le(fake.request_count, complete + 1);
+    ck_assert_uint_lt(fake.request_count, FAKE_REQUESTS);
+    fake_until(listener->undecided == 1, 10000); /* the others were withdrawn */
+    for (unsigned i = 0; i < fake.request_count; i++)
+        fake_destroy(fake.requests[i].context);
+    hang_up();
+    ck_assert_int_eq(tc_fd_count(), before);
+}
+END_TEST
+
+/* ---- descriptors ---- */
+
+static int hoard[4096], hoarded;
+
+static void hoard_descriptors(void)
+{
+    struct rlimit limit = { .rlim_cur = 200, .rlim_max = 200 };
+
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while ((hoard[hoarded] = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0)
+        hoarded++;
+    ck_assert_int_eq(errno, EMFILE);
+}
+
+static void unhoard(void)
+{
+    while (hoarded)
+        close(hoard[--hoarded]);
+}
+
+static bool lane_idle(void)
+{
+    fake_lane_run(fake.lane);
+    struct timespec zero = { 0 };
+    struct pollfd p = { .fd = listener->fd, .events = POLLIN };
+
+    return ppoll(&p, 1, &zero, NULL) == 0;
+}
+
+START_TEST(no_descriptors_left)
+{
+    int first = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint64_t seen;
+
+    hoard_descriptors();
+    /* The spare turns the peer away: no connection waits for ever, nothing spins. */
+    ck_assert_int_eq(connect(first, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(peer_end(first), 'F');
+    ck_assert(lane_idle());
+    ck_assert_int_ge(fake.rnic.cm->spare_fd, 0);
+
+    /* Somebody took the spare's place: the listener pauses, and goes on by itself when there is room again. */
+    close(atomic_exchange(&fake.rnic.cm->spare_fd, -1));
+    hoard[hoarded] = fcntl(0, F_DUPFD_CLOEXEC, 0);
+    ck_assert_int_ge(hoard[hoarded++], 0);
+    ck_assert_int_eq(connect(second, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    fake_until(listener->resume.deadline != 0, 10000);
+    seen = clock_now();
+    ck_assert_uint_gt(listener->resume.deadline, seen);
+    fake_lane_run(fake.lane);
+    ck_assert_int_eq(tc_wait_fd(second, POLLIN, tc_deadline(1)), 0);
+    unhoard();
+    fake_until(listener->half_open == 1, 10000);
+    ck_assert_int_ge(fake.rnic.cm->spare_fd, 0);
+    ck_assert_uint_ge(fake_log_count("out of file descriptors"), 1);
+    ck_assert_uint_le(fake_log_count("out of file descriptors"), 2);
+    peer = second;
+    send_request(F_C | F_S, 2, 4, 4, "x");
+    fake_until(fake.request_count == 1, 10000);
+    close(first);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("connection manager, requests");
+    TCase *t = tcase_create("passive");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tcase_add_loop_test(t, c018_request_split_anywhere, 0, REQUEST_LENGTH + 1);
+    tcase_add_loop_test(t, c005_c006_c009_c017_what_does_not_matter, 0, 4);
+    tcase_add_test(t, c009_s_bit_of_revision_1_is_reserved);
+    tcase_add_loop_test(t, c003_to_c008_what_is_no_request, 0, 9);
+    tcase_add_test(t, c003_http_client_and_many_more);
+    tcase_add_test(t, c004_revision_2_on_a_revision_1_side);
+    tcase_add_test(t, c010_data_behind_the_request);
+    tcase_add_test(t, c010_data_while_undecided);
+    tcase_add_test(t, c010_data_right_before_accept);
+    tcase_add_test(t, c001_s021_request_in_time);
+    tcase_add_loop_test(t, c002_end_inside_the_request, 0, 2);
+    tcase_add_test(t, c019_undecided_requests);
+    tcase_add_test(t, c019_half_open_start_ups);
+    tcase_add_test(t, quota_of_connections);
+    tcase_add_test(t, abandoned_connections_leave_nothing);
+    tcase_add_test(t, no_descriptors_left);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}
