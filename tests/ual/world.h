@@ -157,4 +157,39 @@ static inline struct ual_request_event ask(void)
     return event.request;
 }
 
+/* --- what connections come to --- */
+
+static inline struct ri_connection_event news(enum ri_connection_event_type type)
+{
+    return (struct ri_connection_event){ .size = sizeof(struct ri_connection_event), .type = type };
+}
+
+/* From below, about the last connection. */
+static inline void tell(enum ri_connection_event_type type)
+{
+    struct ri_connection_event event = news(type);
+
+    fk_connection_event(fk.connection, &event);
+}
+
+static inline enum ual_status accept_it(struct ual_ep *which, ual_handle request)
+{
+    return ual_ep_accept(which, request, true, "yes", 3);
+}
+
+/* A three-way connection whose Reply has arrived: the handle to decide it with. */
+static inline ual_handle arrive(void)
+{
+    struct ual_connection_event got;
+
+    ok(connect_to(ep, true));
+    ck_assert(fk.connection->param.three_way);
+    tell(RI_CONNECTION_ACCEPTED);
+    got = expect(connect_evd, UAL_ACCEPT_ARRIVED);
+    expect_state(ep, UAL_EP_ACTIVE2);
+    ck_assert_uint_ne(got.request, 0);
+    ck_assert_ptr_eq(ual_request_ia(got.request), ia);
+    return got.request;
+}
+
 #endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * kal.h of the fake kal: connections and listeners. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fake_kal_private.h"
+
+#include "tc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *context,
+                                      struct kal_connection **connection)
+{
+    enum kal_status status = fk_make(&fk.connections, FK_CONNECTION_CREATE);
+
+    (void)rnic;
+    if (status)
+        return status;
+    *connection = calloc(1, sizeof(**connection));
+    (*connection)->lane = lane;
+    (*connection)->context = context;
+    fk.connection = *connection;
+    return KAL_OK;
+}
+
+void kal_connection_destroy(struct kal_connection *connection)
+{
+    pthread_mutex_lock(&fk_lock);
+    if (connection->upcall && pthread_equal(connection->thread, pthread_self()))
+        fk_violation("a connection is destroyed from inside an upcall about it");
+    else
+        fk_forget(connection, &connection->upcall);
+    fk.connections--;
+    if (fk.connection == connection)
+        fk.connection = NULL;
+    pthread_mutex_unlock(&fk_lock);
+    free(connection);
+}
+
+/* Under lock. */
+static enum kal_status use(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param, enum fk_call call)
+{
+    enum kal_status status = fk_planned(call);
+
+    if (status)
+        return status;
+    if (((struct fk_qp *)qp)->state != RI_QPS_IDLE)
+        fk_violation("a connection is begun on a QP that is not idle");
+    connection->qp = (struct fk_qp *)qp;
+    connection->param = *param;
+    connection->private_data_length = param->private_data_length;
+    return KAL_OK;
+}
+
+enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct ri_connect_param *param)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = use(connection, qp, param, FK_CONNECT);
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param)
+{
+    enum kal_status status;
+
+    if (fk.during_accept)
+        fk.during_accept();
+    pthread_mutex_lock(&fk_lock);
+    if (connection->withdrawn || !connection->undecided)
+        status = KAL_ERR_INVALID_STATE;
+    else
+        status = use(connection, qp, param, FK_ACCEPT);
+    connection->undecided &= status != KAL_OK;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_CONFIRM);
+    fk.confirms += !status;
+    connection->param = *param;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
+                           uint16_t private_data_length)
+{
+    enum kal_status status;
+
+    (void)private_data;
+    (void)private_data_length;
+    pthread_mutex_lock(&fk_lock);
+    status = connection->withdrawn ? KAL_ERR_INVALID_STATE : fk_planned(FK_REJECT);
+    fk.rejects += !status;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *ri,
+                               const void *private_data, uint16_t private_data_length)
+{
+    struct fk_qp *qp = (struct fk_qp *)ri;
+    enum kal_status status;
+
+    (void)private_data;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_DISCONNECT);
+    if (!status && qp->state == RI_QPS_IDLE)
+        status = KAL_ERR_INVALID_STATE;
+    if (!status) {
+        fk.disconnects++;
+        connection->private_data_length = private_data_length;
+        if (qp->state == RI_QPS_RTS)
+            qp->state = RI_QPS_CLOSING;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_connection_info(struct kal_connection *connection,
+                                    struct ri_connection_event *info)
+{
+    pthread_mutex_lock(&fk_lock);
+    *info = connection->info;
+    info->type = RI_CONNECTION_ESTABLISHED;
+    pthread_mutex_unlock(&fk_lock);
+    return KAL_OK;
+}
+
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_listen_param *param,
+                           void *context, struct sockaddr_storage *bound,
+                           struct kal_listener **listener)
+{
+    enum kal_status status = fk_make(&fk.listeners, FK_LISTEN);
+
+    (void)rnic;
+    (void)lane;
+    if (status)
+        return status;
+    *listener = calloc(1, sizeof(**listener));
+    (*listener)->context = context;
+    fk.listen_param = *param;
+    fk.listener = *listener;
+    memset(bound, 0, sizeof(*bound));
+    bound->ss_family = param->address->sa_family;
+    return KAL_OK;
+}
+
+void kal_listen_destroy(struct kal_listener *listener)
+{
+    pthread_mutex_lock(&fk_lock);
+    fk_forget(listener, &listener->upcall);
+    fk.listeners--;
+    pthread_mutex_unlock(&fk_lock);
+    free(listener);
+}

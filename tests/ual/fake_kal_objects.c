@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * kal.h of the fake kal: instance, RNIC, and the objects, counted as they come and go. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fake_kal_private.h"
+
+#include "tc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct kal the_kal;
+static struct ri_lane the_lane;
+
+/* --- kal.h: instance --- */
+
+enum kal_status kal_get(const struct kal_upper *above, struct kal **kal)
+{
+    pthread_mutex_lock(&fk_lock);
+    fk_upper = above;
+    fk.kals++;
+    pthread_mutex_unlock(&fk_lock);
+    *kal = &the_kal;
+    return KAL_OK;
+}
+
+void kal_put(struct kal *kal)
+{
+    (void)kal;
+    fk_gone(&fk.kals);
+}
+
+void kal_fork_child(void)
+{
+}
+
+void kal_log(enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    (void)level;
+    va_start(args, format);
+    fprintf(stderr, "log: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+}
+
+void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
+{
+    struct kal_option option = { "ital", NULL, { "spin", "time", "20", "us", "how long" } };
+
+    (void)kal;
+    fn(&option, arg);
+}
+
+void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
+{
+    (void)kal;
+    fn("[ital]", arg);
+}
+
+const char *kal_config_source(struct kal *kal)
+{
+    (void)kal;
+    return NULL;
+}
+
+const char *kal_config_value(struct kal *kal, const char *name)
+{
+    (void)kal;
+    return strcmp(name, "spin") ? NULL : "0";
+}
+
+enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
+{
+    struct kal_provider_info info = {
+        .name = "fake", .path = "(preopened)", .usable = true, .abi_major = 1
+    };
+
+    (void)kal;
+    fn(&info, arg);
+    return KAL_OK;
+}
+
+enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
+{
+    struct kal_interface_info info = { .name = "fake0",
+                                       .provider = "fake",
+                                       .device = "f",
+                                       .transport = RI_TRANSPORT_IWARP,
+                                       .usable = true };
+
+    (void)kal;
+    fn(&info, arg);
+    return KAL_OK;
+}
+
+/* --- kal.h: RNIC --- */
+
+enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                              struct kal_rnic **rnic)
+{
+    enum kal_status status;
+
+    (void)kal;
+    if (strcmp(interface, "fake0"))
+        return KAL_ERR_NO_INTERFACE;
+    status = fk_make(&fk.rnics, FK_RNIC_OPEN);
+    if (status)
+        return status;
+    fk_rnic.context = context;
+    *rnic = &fk_rnic;
+    return KAL_OK;
+}
+
+enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
+{
+    (void)rnic;
+    fk.closes++;
+    fk.forced += force;
+    if (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections || fk.listeners || fk.mws ||
+        fk.srqs)
+        return KAL_ERR_BUSY;
+    if (!force && fk.close_again) {
+        fk.close_again--;
+        return KAL_ERR_AGAIN;
+    }
+    fk_gone(&fk.rnics);
+    return KAL_OK;
+}
+
+const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
+{
+    (void)rnic;
+    return &fk.attr;
+}
+
+const char *kal_rnic_provider(const struct kal_rnic *rnic)
+{
+    (void)rnic;
+    return "fake";
+}
+
+const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
+{
+    (void)rnic;
+    return strcmp(name, "close_timeout") ? NULL : fk.close_timeout;
+}
+
+enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+{
+    (void)rnic;
+    attr->online = true;
+    return KAL_OK;
+}
+
+enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                  size_t *count)
+{
+    (void)rnic;
+    if (*count) {
+        names[0] = "runs";
+        values[0] = 7;
+    }
+    *count = 1;
+    return KAL_OK;
+}
+
+enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                              struct ri_lane **lane)
+{
+    enum kal_status status;
+
+    (void)rnic;
+    (void)index;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_LANE_OPEN);
+    pthread_mutex_unlock(&fk_lock);
+    if (status)
+        return status;
+    fk_lane = context;
+    the_lane = (struct ri_lane){ .ops = &fk_user_ops, .context = context };
+    *lane = &the_lane;
+    return KAL_OK;
+}
+
+enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
+                          struct sockaddr_storage *source)
+{
+    (void)rnic;
+    (void)port;
+    memset(source, 0, sizeof(*source));
+    source->ss_family = destination->sa_family;
+    return KAL_OK;
+}
+
+/* --- kal.h: objects --- */
+
+enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd)
+{
+    enum kal_status status = fk_make(&fk.pds, FK_PD_CREATE);
+
+    (void)rnic;
+    if (status)
+        return status;
+    *pd = calloc(1, sizeof(**pd));
+    (*pd)->context = context;
+    return KAL_OK;
+}
+
+enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd)
+{
+    (void)rnic;
+    fk_gone(&fk.pds);
+    free(pd);
+    return KAL_OK;
+}
+
+enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
+{
+    enum kal_status status = fk_make(&fk.cqs, FK_CQ_CREATE);
+    struct fk_cq *made;
+
+    (void)rnic;
+    if (status)
+        return status;
+    made = calloc(1, sizeof(*made));
+    made->ri = (struct ri_cq){ .ops = &fk_user_ops, .context = attr->context };
+    fk_last_cq = made;
+    *cq = &made->ri;
+    return KAL_OK;
+}
+
+enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth)
+{
+    (void)rnic;
+    (void)cq;
+    (void)depth;
+    return KAL_ERR_NOT_SUPPORTED;
+}
+
+enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
+{
+    (void)rnic;
+    fk_gone(&fk.cqs);
+    free(cq);
+    return KAL_OK;
+}
+
+enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
+                              struct ri_qp **qp)
+{
+    enum kal_status status = fk_make(&fk.qps, FK_QP_CREATE);
+    struct fk_qp *made;
+
+    (void)rnic;
+    (void)pd;
+    if (status)
+        return status;
+    attr->max_send_wr += 1; /* given more than asked for */
+    made = calloc(1, sizeof(*made));
+    made->ri = (struct ri_qp){ .ops = &fk_user_ops, .context = attr->context };
+    made->attr = *attr;
+    made->state = RI_QPS_IDLE;
+    fk.qp = made;
+    *qp = &made->ri;
+    return KAL_OK;
+}
+
+static enum kal_status to_idle(struct fk_qp *qp)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_QP_IDLE);
+    if (!status && qp->state != RI_QPS_IDLE && qp->state != RI_QPS_ERROR)
+        status = KAL_ERR_INVALID_STATE;
+    pthread_mutex_unlock(&fk_lock);
+    if (status)
+        return status;
+    fk_to_error(qp);
+    pthread_mutex_lock(&fk_lock);
+    qp->state = RI_QPS_IDLE;
+    pthread_mutex_unlock(&fk_lock);
+    return KAL_OK;
+}
+
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
+                              const struct ri_qp_modify *modify)
+{
+    struct fk_qp *qp = (struct fk_qp *)ri;
+
+    (void)rnic;
+    if (!(modify->mask & RI_QPM_STATE)) {
+        enum kal_status status;
+
+        pthread_mutex_lock(&fk_lock);
+        status = fk_planned(FK_QP_ATTRIBUTES);
+        if (!status)
+            fk.modify = *modify;
+        pthread_mutex_unlock(&fk_lock);
+        return status;
+    }
+    if (modify->mask != RI_QPM_STATE)
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (modify->state == RI_QPS_IDLE)
+        return to_idle(qp);
+    if (modify->state != RI_QPS_ERROR)
+        return KAL_ERR_INVALID_STATE;
+    pthread_mutex_lock(&fk_lock);
+    fk.aborts += qp->state == RI_QPS_RTS || qp->state == RI_QPS_CLOSING;
+    pthread_mutex_unlock(&fk_lock);
+    fk_to_error(qp);
+    return KAL_OK;
+}
+
+enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info)
+{
+    (void)rnic;
+    info->state = ((struct fk_qp *)qp)->state;
+    info->qpn = 17;
+    info->ord = 3;
+    return KAL_OK;
+}
+
+enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
+                                uint64_t *values, size_t *count)
+{
+    (void)qp;
+    return kal_rnic_counters(rnic, names, values, count);
+}
+
+enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *ri)
+{
+    struct fk_qp *qp = (struct fk_qp *)ri;
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_QP_DESTROY);
+    if (!status) {
+        fk_forget(qp, &qp->upcall);
+        fk.qps--;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    if (!status)
+        free(qp);
+    return status;
+}
+
+enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr, struct kal_region **region)
+{
+    enum kal_status status = fk_make(&fk.regions, FK_REGION_CREATE);
+
+    (void)rnic;
+    (void)pd;
+    if (status)
+        return status;
+    *region = calloc(1, sizeof(**region));
+    (*region)->keys = (struct ri_mr_keys){ 100 + attr->access, 200 + attr->access };
+    if (fk.next_stag)
+        (*region)->keys = (struct ri_mr_keys){ fk.next_stag, fk.next_stag };
+    (*region)->mr = calloc(1, sizeof(struct ri_mr));
+    (*region)->mr->ops = (void *)(uintptr_t)((*region)->keys.lkey >> 8); /* for completion_of */
+    fk.next_stag = 0;
+    fk.region = *attr;
+    return KAL_OK;
+}
+
+enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
+                              uint32_t *stag, struct ri_mw **mw)
+{
+    enum kal_status status = fk_make(&fk.mws, FK_MW_CREATE);
+
+    (void)rnic;
+    (void)pd;
+    (void)narrow;
+    if (status)
+        return status;
+    *stag = fk.next_stag ? fk.next_stag : 0x777700;
+    fk.next_stag = 0;
+    *mw = calloc(1, sizeof(**mw));
+    **mw = (struct ri_mw){ .ops = (void *)(uintptr_t)(*stag >> 8), .context = context };
+    return KAL_OK;
+}
+
+enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
+{
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_MW_DESTROY);
+    fk.mws -= !status;
+    pthread_mutex_unlock(&fk_lock);
+    if (!status)
+        free(mw);
+    return status;
+}
+
+enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
+                               struct ri_srq **srq)
+{
+    enum kal_status status = fk_make(&fk.srqs, FK_SRQ_CREATE);
+    struct fk_srq *made;
+
+    (void)rnic;
+    (void)pd;
+    if (status)
+        return status;
+    attr->max_sge += 1; /* given more than asked for */
+    made = calloc(1, sizeof(*made));
+    made->ri = (struct ri_srq){ .ops = &fk_user_ops, .context = attr->context };
+    made->attr = *attr;
+    fk.srq = made;
+    *srq = &made->ri;
+    return KAL_OK;
+}
+
+enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *ri, uint32_t mask,
+                               const struct ri_srq_attr *attr)
+{
+    struct fk_srq *srq = (struct fk_srq *)ri;
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_SRQ_MODIFY);
+    if (!status && (mask & 1))
+        srq->attr.max_wr = attr->max_wr;
+    if (!status && (mask & 2))
+        srq->attr.low_watermark = attr->low_watermark;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *ri, struct ri_srq_attr *attr)
+{
+    (void)rnic;
+    *attr = ((struct fk_srq *)ri)->attr;
+    return KAL_OK;
+}
+
+enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *ri)
+{
+    struct fk_srq *srq = (struct fk_srq *)ri;
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_SRQ_DESTROY);
+    if (!status) {
+        fk_forget(srq, &srq->upcall);
+        fk.srqs--;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    if (!status)
+        free(srq);
+    return status;
+}
+
+enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
+                                  struct ri_pd *pd, const struct ri_mr_attr *attr)
+{
+    enum kal_status status;
+
+    (void)rnic;
+    (void)pd;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_REGION_MODIFY);
+    pthread_mutex_unlock(&fk_lock);
+    if (!status)
+        region->keys = (struct ri_mr_keys){ 300 + attr->access, 400 + attr->access };
+    return status;
+}
+
+enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region)
+{
+    enum kal_status status;
+
+    (void)rnic;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_REGION_DESTROY);
+    fk.regions -= !status;
+    pthread_mutex_unlock(&fk_lock);
+    if (!status) {
+        free(region->mr);
+        free(region);
+    }
+    return status;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Connections of ual over a fake kal, their end: by the peer, by us, and disconnect, reset and free in every state. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "world.h"
+
+/* --- ends --- */
+
+static const struct end {
+    enum ri_event_type type;
+    enum ual_connection_message message;
+    bool affiliated;
+} ends[] = {
+
+    { RI_EVENT_LLP_CLOSED, UAL_DISCONNECTED, false },
+    { RI_EVENT_LLP_CLOSED_BUSY, UAL_DISCONNECTED, false },
+    { RI_EVENT_LLP_RESET, UAL_BROKEN, false },
+    { RI_EVENT_LLP_LOST, UAL_BROKEN, false },
+    { RI_EVENT_LOCAL_ERROR, UAL_BROKEN, false },
+    { RI_EVENT_RECV_LENGTH, UAL_BROKEN, false },
+    { RI_EVENT_RESPONSE_ERROR, UAL_BROKEN, false },
+    { RI_EVENT_TERMINATE_RECEIVED, UAL_BROKEN, true },
+    { RI_EVENT_INTEGRITY, UAL_BROKEN, true },
+    { RI_EVENT_REMOTE_OPERATION, UAL_BROKEN, true },
+    { RI_EVENT_BAD_OPCODE, UAL_BROKEN, true },
+    { RI_EVENT_NO_RECEIVE, UAL_BROKEN, true },
+    { RI_EVENT_WRITE_ACCESS, UAL_BROKEN, true },
+    { RI_EVENT_READ_ACCESS, UAL_BROKEN, true },
+    { RI_EVENT_RECV_ACCESS, UAL_BROKEN, true },
+    { RI_EVENT_INVALIDATE_ACCESS, UAL_BROKEN, true },
+    { RI_EVENT_QP_FATAL, UAL_BROKEN, true },
+    { RI_EVENT_QP_OVERFLOW, UAL_BROKEN, true },
+};
+#define ENDS ((int)(sizeof(ends) / sizeof(*ends)))
+
+START_TEST(peer_ends)
+{
+    struct ual_event event;
+
+    establish(ep);
+    fk_end(fk.qp, ends[_i].type);
+    fk_end(fk.qp, RI_EVENT_LLP_RESET); /* late and second: nobody hears of it */
+    tell(RI_CONNECTION_DISCONNECTED);
+    expect(connect_evd, ends[_i].message);
+    expect_state(ep, UAL_EP_NONOPERATIONAL);
+    expect_nothing(connect_evd);
+    if (ends[_i].affiliated) {
+        event = next_event(affiliated_evd);
+        ck_assert_int_eq(event.async.type, ends[_i].type);
+        ck_assert_uint_eq(event.async.cause, ual_handle_of(ep));
+    }
+    expect_nothing(affiliated_evd);
+}
+END_TEST
+
+START_TEST(own_disconnect)
+{
+    establish(ep);
+    ok(ual_ep_disconnect(ep, "bye", 3));
+    ck_assert_uint_eq(fk.disconnects, 1);
+    ck_assert_uint_eq(fk.connection->private_data_length, 0); /* no place for it */
+    expect_state(ep, UAL_EP_NONOPERATIONAL);
+    fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_INVALID_STATE);
+    expect_nothing(connect_evd); /* not before the end */
+    fk_end(fk.qp, ends[_i].type);
+    expect(connect_evd, UAL_DISCONNECTED);
+    fk_end(fk.qp, RI_EVENT_LLP_RESET);
+    expect_nothing(connect_evd);
+    ck_assert_uint_eq(fk.aborts, 0);
+}
+END_TEST
+
+START_TEST(explained_terminates)
+{
+    static const uint16_t codes[] = { 0x0100, 0x0102, 0x1101, 0x1202, 0x1205, 0x0205, 0x2002 };
+    struct ual_event event;
+
+    establish(ep);
+    fk_qp_event(fk.qp, RI_EVENT_TERMINATE_RECEIVED, codes[_i]);
+    expect(connect_evd, UAL_BROKEN);
+    if (_i >= 5) {
+        event = next_event(affiliated_evd);
+        ck_assert_int_eq(event.async.type, RI_EVENT_TERMINATE_RECEIVED);
+    }
+    expect_nothing(affiliated_evd);
+}
+END_TEST
+
+START_TEST(affiliated_alone)
+{
+    struct ual_event event;
+
+    establish(ep);
+    fk_qp_event(fk.qp, RI_EVENT_QP_SOFT_WATERMARK, 0);
+    event = next_event(affiliated_evd);
+    ck_assert_int_eq(event.async.type, RI_EVENT_QP_SOFT_WATERMARK);
+    expect_state(ep, UAL_EP_CONNECTED);
+    expect_nothing(connect_evd);
+}
+END_TEST
+
+START_TEST(disconnect_that_cannot_start)
+{
+    establish(ep);
+    fk_fail(FK_DISCONNECT, KAL_ERR_NO_RESOURCES);
+    ok(ual_ep_disconnect(ep, NULL, 0));
+    expect(connect_evd, UAL_DISCONNECTED);
+    ck_assert_uint_eq(fk.aborts, 1);
+    expect_nothing(connect_evd);
+}
+END_TEST
+
+START_TEST(providers_own_manager)
+{
+    struct ri_recv_wr receive = { .cookie = 3 };
+
+    establish(ep);
+    ok(ual_post_recv(ep, &receive));
+    tell(_i ? RI_CONNECTION_FAILED : RI_CONNECTION_DISCONNECTED);
+    expect(connect_evd, _i ? UAL_BROKEN : UAL_DISCONNECTED);
+    ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED);
+}
+END_TEST
+
+/* --- abort, reset, free, in every state --- */
+
+enum where {
+    IN_UNCONNECTED,
+    IN_ACTIVE1,
+    IN_ACTIVE2,
+    IN_PASSIVE,
+    IN_CONNECTED,
+    IN_DISCONNECTING,
+    IN_NONOPERATIONAL,
+    WHERES
+};
+
+static void go(enum where where)
+{
+    switch (where) {
+    case IN_UNCONNECTED: break;
+    case IN_ACTIVE1: ok(connect_to(ep, false)); break;
+    case IN_ACTIVE2: arrive(); break;
+    case IN_PASSIVE: ok(accept_it(ep, ask().request)); break;
+    case IN_CONNECTED: establish(ep); break;
+    case IN_DISCONNECTING:
+        establish(ep);
+        ok(ual_ep_disconnect(ep, NULL, 0));
+        break;
+    default:
+        establish(ep);
+        fk_end(fk.qp, RI_EVENT_LLP_RESET);
+        expect(connect_evd, UAL_BROKEN);
+    }
+}
+
+START_TEST(disconnect_everywhere)
+{
+    struct ri_recv_wr receive = { .cookie = 8 };
+    enum where where = (enum where)_i;
+
+    ok(ual_post_recv(ep, &receive));
+    go(where);
+    if (where == IN_ACTIVE1 || where == IN_ACTIVE2 || where == IN_PASSIVE) {
+        ok(ual_ep_disconnect(ep, NULL, 0));
+        expect_state(ep, UAL_EP_NONOPERATIONAL);
+        expect(connect_evd, UAL_DISCONNECTED);
+        ck_assert_uint_eq(fk.connections, 0);
+        ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED);
+    } else if (where != IN_CONNECTED) {
+        fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_INVALID_STATE);
+    }
+    expect_nothing(connect_evd);
+}
+END_TEST
+
+START_TEST(reset_everywhere)
+{
+    enum where where = (enum where)_i;
+    struct ri_recv_wr receive = { .cookie = 8 };
+
+    ok(ual_post_recv(ep, &receive));
+    go(where);
+    switch (where) {
+    case IN_DISCONNECTING:
+        ok(ual_ep_reset(ep));
+        expect(connect_evd, UAL_DISCONNECTED);
+        ck_assert_uint_eq(fk.aborts, 1);
+        break;
+    case IN_UNCONNECTED:
+    case IN_NONOPERATIONAL: ok(ual_ep_reset(ep)); break;
+    default: fails(ual_ep_reset(ep), UAL_ERR_INVALID_STATE); return;
+    }
+    ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED); /* stays for the consumer */
+    expect_state(ep, UAL_EP_UNCONNECTED);
+    ck_assert_uint_eq(fk.connections, 0);
+    expect_nothing(connect_evd);
+    establish(ep);
+}
+END_TEST
+
+START_TEST(reset_that_fails)
+{
+    go(IN_NONOPERATIONAL);
+    fk_fail(FK_QP_IDLE, KAL_ERR_NO_RESOURCES);
+    fails(ual_ep_reset(ep), UAL_ERR_NO_RESOURCES);
+    expect_state(ep, UAL_EP_NONOPERATIONAL);
+    ok(ual_ep_reset(ep));
+    expect_state(ep, UAL_EP_UNCONNECTED);
+}
+END_TEST
+
+START_TEST(free_everywhere)
+{
+    ual_handle handle = ual_handle_of(ep);
+
+    go((enum where)_i);
+    if (fk.connection)
+        tell(
+            RI_CONNECTION_FAILED); /* may come before the free or not at all: nothing is left of it */
+    fk_qp_event(fk.qp, RI_EVENT_INTEGRITY, 0);
+    ok(ual_ep_free(ep));
+    ck_assert_ptr_null(ual_lookup_any(handle));
+    ck_assert_uint_eq(fk.qps, 0);
+    ck_assert_uint_eq(fk.connections, 0);
+    expect_nothing(connect_evd);
+    expect_nothing(affiliated_evd);
+    ok(ual_evd_free(connect_evd));
+    ok(ual_pz_free(pz));
+}
+END_TEST
+
+START_TEST(free_purges_queued_messages)
+{
+    struct ual_ep *other = make_ep();
+    struct ual_connection_event got;
+
+    establish(other);
+    fk_end(fk.qp, RI_EVENT_INTEGRITY);
+    fk_settle();
+    ok(ual_ep_free(other));
+    expect_nothing(affiliated_evd);
+    ok(connect_to(ep, false));
+    tell(RI_CONNECTION_FAILED);
+    got = expect(connect_evd, UAL_NONPEER_REJECTED); /* the first in the queue is of `ep` */
+    ck_assert_uint_eq(got.ep, ual_handle_of(ep));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ends of connections");
+    TCase *end = tcase_create("ends");
+
+    tcase_add_checked_fixture(end, open_world, close_world);
+    tcase_add_loop_test(end, peer_ends, 0, ENDS);
+    tcase_add_loop_test(end, own_disconnect, 0, ENDS);
+    tcase_add_loop_test(end, explained_terminates, 0, 7);
+    tcase_add_test(end, affiliated_alone);
+    tcase_add_test(end, disconnect_that_cannot_start);
+    tcase_add_loop_test(end, providers_own_manager, 0, 2);
+    tcase_add_loop_test(end, disconnect_everywhere, 0, WHERES);
+    tcase_add_loop_test(end, reset_everywhere, 0, WHERES);
+    tcase_add_test(end, reset_that_fails);
+    tcase_add_loop_test(end, free_everywhere, 0, WHERES);
+    tcase_add_test(end, free_purges_queued_messages);
+    suite_add_tcase(suite, end);
+    return tc_main(suite);
+}
