@@ -61,8 +61,8 @@ static void expect_back(size_t heap_before, int fds_before)
 {
     ck_assert_msg(tc_until(tc_fd_count() <= fds_before + 1, 10000), "%d descriptors, %d before",
                   tc_fd_count(), fds_before);
-    ck_assert_msg(tc_until(tc_heap() <= heap_before + 65536, 10000), "%zu octets of heap, %zu before",
-                  tc_heap(), heap_before);
+    ck_assert_msg(tc_until(tc_heap() <= heap_before + 65536, 10000),
+                  "%zu octets of heap, %zu before", tc_heap(), heap_before);
 }
 
 /* ---- opened and abandoned ---- */
