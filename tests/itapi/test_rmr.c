@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RMRs: life, link and unlink with every refusal, what the peer may do through them, both types. */
-#include "fixture.h"
+#include "dto.h"
 
 #include <string.h>
 
-#define LINK        IT_RMR_LINK_CMPL_EVENT
-#define SEND        IT_DTO_SEND_CMPL_EVENT
-#define RECV        IT_DTO_RC_RECV_CMPL_EVENT
-#define WRITE       IT_DTO_RDMA_WRITE_CMPL_EVENT
-#define READ        IT_DTO_RDMA_READ_CMPL_EVENT
-#define QUIET_FLAGS ((it_dto_flags_t)0)
-#define SIZE        4096u
+#define LINK IT_RMR_LINK_CMPL_EVENT
+#define SIZE 4096u
 
 /* b exposes `there`, which grants nothing itself, by RMRs; a reaches in from `here`. */
 static struct pair pair;
@@ -258,10 +253,10 @@ START_TEST(full_and_flushed)
         unlinked(rmr, BOTH);
     ok(it_ep_disconnect(pair.a.ep, NULL, 0));
     expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
-    ok(link_part(rmr, 0, 8, IT_PRIV_REMOTE, QUIET_FLAGS, &context));
+    ok(link_part(rmr, 0, 8, IT_PRIV_REMOTE, QUIETLY, &context));
     expect_done(pair.b.requests, LINK, 11, IT_DTO_ERR_FLUSHED);
     ck_assert(!is_linked(rmr));
-    ok(it_rmr_unlink(rmr, pair.b.ep, 4, QUIET_FLAGS));
+    ok(it_rmr_unlink(rmr, pair.b.ep, 4, QUIETLY));
     expect_done(pair.b.requests, LINK, 4, IT_DTO_ERR_FLUSHED);
     pair_close(&pair);
 }
@@ -350,7 +345,7 @@ START_TEST(context_sent_at_once)
 
         one = segment(&here, 0, 8);
         ok(it_post_recv(pair.a.ep, &one, 1, i, BOTH));
-        ok(link_part(rmr, 64, 64, IT_PRIV_REMOTE, QUIET_FLAGS, &context));
+        ok(link_part(rmr, 64, 64, IT_PRIV_REMOTE, QUIETLY, &context));
         memcpy(there.data, &context, 8);
         one = segment(&there, 0, 8);
         ok(it_post_send(pair.b.ep, &one, 1, i, BOTH));
@@ -435,7 +430,7 @@ START_TEST(narrow_linked_twice)
     open_pair(IFACE, IT_RMR_TYPE_NARROW);
     rmr = make(IT_RMR_TYPE_NARROW);
     linked(rmr, 0, 8, IT_PRIV_REMOTE);
-    ok(link_part(rmr, 8, 8, IT_PRIV_REMOTE, QUIET_FLAGS, &context));
+    ok(link_part(rmr, 8, 8, IT_PRIV_REMOTE, QUIETLY, &context));
     expect_done(pair.b.requests, LINK, 11, IT_RMR_OPERATION_FAILED);
     pair_broken(&pair);
     ck_assert(is_linked(rmr)); /* as before */

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What unlinks on the way: Sends that unlink at the peer, Reads that unlink their sink, sinks that are RMRs, LMRs that are
  * linked and unlinked by work requests. */
-#include "fixture.h"
+#include "dto.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#define LINK    IT_RMR_LINK_CMPL_EVENT
-#define SEND    IT_DTO_SEND_CMPL_EVENT
-#define RECV    IT_DTO_RC_RECV_CMPL_EVENT
-#define READ    IT_DTO_RDMA_READ_CMPL_EVENT
-#define QUIETLY ((it_dto_flags_t)0)
-#define SINK    ((it_dto_flags_t)(BOTH | IT_UNLINK_LOCAL_SINK))
-#define SIZE    4096u
+#define LINK IT_RMR_LINK_CMPL_EVENT
+#define SINK ((it_dto_flags_t)(BOTH | IT_UNLINK_LOCAL_SINK))
+#define SIZE 4096u
 
 /* a sends and reads; b exposes `there`. */
 static struct pair pair;

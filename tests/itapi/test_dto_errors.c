@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data transfer that is refused: by the post, by the peer's protection; what is left of the connection. */
+#include "dto.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what is found at post --- */
+
+START_TEST(post_errors)
+{
+    struct pair pair;
+    struct buffer buffer, only_read;
+    struct node other;
+    struct buffer foreign;
+    it_lmr_triplet_t one, bad;
+    it_ep_handle_t ep;
+
+    pair_connected(&pair, IFACE);
+    ep = pair.a.ep;
+    buffer = buffer_make(&pair.a, 4096, EVERYTHING);
+    only_read = buffer_make(&pair.a, 4096, IT_PRIV_LOCAL_READ);
+    node_open(&other, IFACE);
+    foreign = buffer_make(&other, 4096, EVERYTHING);
+    one = segment(&buffer, 0, 4096);
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_send(ep, &one, 1, 0, (it_dto_flags_t)0x80));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_send(ep, &one, 1, 0, IT_UNLINK_FENCE_FLAG));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_send(ep, &one, 1, 0, IT_UNLINK_LOCAL_SINK));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_recv(ep, &one, 1, 0, IT_SOLICITED_WAIT_FLAG));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_recv(ep, &one, 1, 0, IT_BARRIER_FENCE_FLAG));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_rdma_write(ep, &one, 1, 0, IT_SOLICITED_WAIT_FLAG, 0, 0));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_post_rdma_read(ep, &one, 1, 0, IT_SOLICITED_WAIT_FLAG, 0, 0));
+    is(IT_ERR_FAULT, it_post_send(ep, NULL, 1, 0, BOTH));
+    is(IT_ERR_FAULT, it_post_recv(ep, NULL, 1, 0, BOTH));
+#define EACH(code, segment_)                                      \
+    is(code, it_post_send(ep, segment_, 1, 0, BOTH));             \
+    is(code, it_post_recv(ep, segment_, 1, 0, BOTH));             \
+    is(code, it_post_rdma_write(ep, segment_, 1, 0, BOTH, 0, 0)); \
+    is(code, it_post_rdma_read(ep, segment_, 1, 0, BOTH, 0, 0))
+    bad = one;
+    bad.length = 4097;
+    EACH(IT_ERR_RANGE, &bad);
+    bad.length = UINT64_MAX;
+    EACH(IT_ERR_RANGE, &bad);
+    bad = one;
+    bad.addr.abs = buffer.data - 1;
+    EACH(IT_ERR_RANGE, &bad);
+    bad.addr.abs = buffer.data + 4096;
+    bad.length = 1;
+    EACH(IT_ERR_RANGE, &bad);
+    bad = one;
+    bad.lmr = (it_lmr_handle_t)pair.a.pz;
+    EACH(IT_ERR_INVALID_LMR, &bad);
+    bad = segment(&foreign, 0, 64);
+    EACH(IT_ERR_INVALID_LMR, &bad);
+    bad = segment(&only_read, 0, 64);
+    is(IT_ERR_ACCESS, it_post_recv(ep, &bad, 1, 0, BOTH));
+    is(IT_ERR_ACCESS, it_post_rdma_read(ep, &bad, 1, 0, BOTH, 0, 0));
+    buffer_free(&only_read);
+    EACH(IT_ERR_INVALID_LMR, &bad);
+    is(IT_ERR_INVALID_EP, it_post_send((it_ep_handle_t)pair.a.ia, &one, 1, 0, BOTH));
+    is(IT_ERR_INVALID_HANDLE, it_post_recv(pair.a.ia, &one, 1, 0, BOTH));
+    expect_nothing(pair.a.requests); /* no event follows a call that failed */
+    node_close(&other);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(payload_limit)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_ep_attributes_t attributes;
+    it_lmr_triplet_t one;
+
+    pair_open(&pair, IFACE);
+    attributes = node_attributes(&pair.a);
+    attributes.max_dto_payload_size = 1000;
+    ok(it_ep_free(pair.a.ep));
+    pair.a.ep = node_make_ep(&pair.a, &attributes);
+    here = buffer_make(&pair.a, 65536, EVERYTHING);
+    there = buffer_make(&pair.b, 65536, EVERYTHING);
+    pair_connect(&pair, pair_family(&pair));
+    attributes = node_query(pair.a.ep).attr;
+    receive(&pair.b, &there, 65536, 1);
+    one = segment(&here, 0, attributes.max_dto_payload_size + 1);
+    is(IT_ERR_INVALID_LENGTH, it_post_send(pair.a.ep, &one, 1, 0, BOTH));
+    one = segment(&here, 0, attributes.max_dto_payload_size);
+    ok(it_post_send(pair.a.ep, &one, 1, 0, BOTH));
+    expect_done(pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
+    expect_done(pair.a.requests, SEND, 0, IT_DTO_SUCCESS);
+    one = segment(&here, 0, 65536); /* RDMA is not bounded by it */
+    ok(it_post_rdma_write(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
+    expect_done(pair.a.requests, WRITE, 2, IT_DTO_SUCCESS);
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, BOTH, address_in(&there, 0), there.context));
+    expect_done(pair.a.requests, READ, 3, IT_DTO_SUCCESS);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(no_reads_with_ord_0)
+{
+    struct node node;
+    it_ep_attributes_t attributes;
+    struct buffer buffer;
+    it_lmr_triplet_t one;
+
+    node_open(&node, IFACE);
+    attributes = node_attributes(&node);
+    attributes.srv.rc.rdma_read_ord = 0;
+    node.ep = node_make_ep(&node, &attributes);
+    if (node_query(node.ep).attr.srv.rc.rdma_read_ord)
+        tc_skip("the interface gives more than was asked for");
+    buffer = buffer_make(&node, 4096, EVERYTHING);
+    one = segment(&buffer, 0, 64);
+    is(IT_ERR_RESOURCE_ORD, it_post_rdma_read(node.ep, &one, 1, 0, BOTH, 0, 0));
+    node_close(&node);
+}
+END_TEST
+
+/* --- what the peer finds --- */
+
+/* The connection is gone at both ends, once, and everything else has been flushed. */
+static void expect_broken(struct pair *pair)
+{
+    it_event_t event;
+
+    for (int i = 0; i < 2; i++) {
+        struct node *node = i ? &pair->b : &pair->a;
+
+        event = next(node->connections);
+        ck_assert_msg(event.event_number == IT_CM_MSG_CONN_BROKEN_EVENT ||
+                          (node->info->transport_type != IT_IWARP_TCP_TRANSPORT &&
+                           event.event_number == IT_CM_MSG_CONN_DISCONNECT_EVENT),
+                      "%s", itx_event_name(event.event_number));
+        ck_assert_int_eq(node_state(node->ep), IT_EP_STATE_NONOPERATIONAL);
+    }
+    expect_nothing(pair->a.connections);
+    expect_nothing(pair->b.connections);
+}
+
+static void expect_access_error(it_evd_handle_t evd, it_event_type_t number, it_dto_cookie_t cookie)
+{
+    it_dto_cmpl_event_t done = expect(evd, number).dto_cmpl;
+
+    ck_assert_uint_eq(done.cookie, cookie);
+    ck_assert_uint_eq(done.transferred_length, 0);
+    ck_assert_msg(done.dto_status == IT_DTO_ERR_REMOTE_ACCESS ||
+                      done.dto_status == IT_DTO_ERR_FLUSHED,
+                  "%s", itx_dto_status_name(done.dto_status));
+}
+
+/* Rows of reads that the peer must refuse; each on a new connection. */
+enum refusal {
+    WRONG_CONTEXT,
+    NO_RIGHT,
+    BEYOND_END,
+    BEFORE_START,
+    FREED,
+    OTHER_PZ,
+    NOT_ENABLED,
+    WRAPS,
+    REFUSALS
+};
+
+static void refused_access(const char *name, enum refusal refusal, bool reading)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_ep_attributes_t attributes;
+    it_lmr_triplet_t one;
+    it_rdma_addr_t address;
+    it_rmr_context_t context;
+    it_event_t event;
+    it_pz_handle_t pz, own;
+
+    pair_open(&pair, name);
+    attributes = node_attributes(&pair.b);
+    if (refusal == NOT_ENABLED) {
+        attributes.srv.rc.rdma_read_enable = attributes.srv.rc.rdma_write_enable = IT_FALSE;
+        ok(it_ep_free(pair.b.ep));
+        pair.b.ep = node_make_ep(&pair.b, &attributes);
+    }
+    ok(it_pz_create(pair.b.ia, &pz));
+    own = pair.b.pz;
+    pair.b.pz = refusal == OTHER_PZ ? pz : own;
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 8192,
+                        (it_mem_priv_t)(refusal != NO_RIGHT ? EVERYTHING
+                                        : reading           ? IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE
+                                                            : IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ));
+    pair.b.pz = own;
+    memset(here.data, 0x77, 4096);
+    pair_connect(&pair, pair_family(&pair));
+    address = address_in(&there, 0);
+    context = there.context;
+    switch (refusal) {
+    case WRONG_CONTEXT: context ^= 0x10100; break;
+    case BEYOND_END: address += 8192 - 4095; break;
+    case BEFORE_START: address -= 1; break;
+    case FREED: ok(it_lmr_free(there.lmr)); break;
+    case WRAPS: address = UINT64_MAX - 100; break;
+    default: break;
+    }
+    one = segment(&here, 0, 4096);
+    if (reading)
+        ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address, context));
+    else
+        ok(it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, address, context));
+    if (reading) {
+        expect_access_error(pair.a.requests, READ, 1);
+    } else { /* may complete before the peer's word is here */
+        event = expect(pair.a.requests, WRITE);
+        ck_assert_uint_eq(event.dto_cmpl.cookie, 1);
+    }
+    expect_broken(&pair);
+    event = next(pair.b.affiliated);
+    /* iWARP calls what is not enabled an error of the protocol (C-089, C-108) */
+    ck_assert_int_eq(event.event_number, refusal == NOT_ENABLED ? IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR
+                                         : reading ? IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION
+                                                   : IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION);
+    ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
+    for (size_t i = 0; i < there.length; i++)
+        ck_assert_uint_eq(there.data[i], 0);
+    pair_close(&pair);
+}
+
+#define add_refusals(tc, test) tcase_add_loop_test(tc, test, 0, REFUSALS *(int)fx_interfaces())
+
+START_TEST(write_refused)
+{
+    refused_access(fx_interface(_i / REFUSALS), (enum refusal)(_i % REFUSALS), false);
+}
+END_TEST
+
+START_TEST(read_refused)
+{
+    refused_access(fx_interface(_i / REFUSALS), (enum refusal)(_i % REFUSALS), true);
+}
+END_TEST
+
+/* A refused Read names the culprit; what was behind it is flushed. */
+START_TEST(read_error_names_the_read)
+{
+    struct pair pair;
+    it_dto_cmpl_event_t first;
+    struct buffer here, there;
+    it_lmr_triplet_t one;
+
+    pair_connected(&pair, IFACE);
+    here = buffer_make(&pair.a, 65536, EVERYTHING);
+    there = buffer_make(&pair.b, 65536, EVERYTHING);
+    one = segment(&here, 0, 4096);
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 65000), there.context));
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, QUIETLY, address_in(&there, 0), there.context));
+    ok(it_post_send(pair.a.ep, &one, 1, 4, (it_dto_flags_t)(BOTH | IT_BARRIER_FENCE_FLAG)));
+    first = expect(pair.a.requests, READ)
+                .dto_cmpl; /* its answer may have come before the error or not */
+    ck_assert_uint_eq(first.cookie, 1);
+    ck_assert(first.dto_status == IT_DTO_SUCCESS || first.dto_status == IT_DTO_ERR_FLUSHED);
+    expect_done(pair.a.requests, READ, 2, IT_DTO_ERR_REMOTE_ACCESS);
+    expect_done(pair.a.requests, READ, 3, IT_DTO_ERR_FLUSHED); /* suppressed, but it failed */
+    expect_done(pair.a.requests, SEND, 4, IT_DTO_ERR_FLUSHED);
+    expect_broken(&pair);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(receive_too_short)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_event_t event;
+
+    pair_connected(&pair, IFACE);
+    here = buffer_make(&pair.a, 4096, IT_PRIV_LOCAL);
+    there = buffer_make(&pair.b, 4096, IT_PRIV_LOCAL);
+    memset(here.data, 0x77, 4096);
+    receive(&pair.b, &there, 100, 1);
+    receive(&pair.b, &there, 100, 2);
+    send_octets(&pair.a, &here, 101, 3, BOTH);
+    expect_done(pair.b.receives, RECV, 1, IT_DTO_ERR_LOCAL_LENGTH);
+    expect_done(pair.b.receives, RECV, 2, IT_DTO_ERR_FLUSHED);
+    event = expect(pair.a.requests, SEND);
+    ck_assert_uint_eq(event.dto_cmpl.cookie, 3);
+    expect_broken(&pair);
+    for (size_t i = 100; i < 4096; i++)
+        ck_assert_uint_eq(there.data[i], 0);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(no_receive)
+{
+    struct pair pair;
+    struct buffer here;
+    it_event_t event;
+
+    pair_connected(&pair, IFACE);
+    if (pair.a.info->transport_type != IT_IWARP_TCP_TRANSPORT)
+        tc_skip("a missing Receive is waited for on this transport");
+    here = buffer_make(&pair.a, 4096, IT_PRIV_LOCAL);
+    send_octets(&pair.a, &here, 64, 3, BOTH);
+    expect(pair.a.requests, SEND);
+    expect_broken(&pair);
+    event = expect(pair.b.affiliated, IT_ASYNC_AFF_EP_REQ_DROPPED);
+    ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
+    pair_close(&pair);
+}
+END_TEST
+
+/* A new connection on the same endpoints works after a protection error. */
+START_TEST(recovery)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_lmr_triplet_t one;
+
+    pair_open(&pair, IFACE);
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    one = segment(&here, 0, 64);
+    for (int round = 0; round < 5; round++) {
+        it_event_t event;
+
+        pair_connect(&pair, pair_family(&pair));
+        ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+        expect_done(pair.a.requests, READ, 1, IT_DTO_SUCCESS);
+        ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 4095), there.context));
+        expect_access_error(pair.a.requests, READ, 2);
+        expect_broken(&pair);
+        expect(pair.b.affiliated, IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION);
+        while (it_evd_dequeue(pair.a.affiliated, &event) == IT_SUCCESS)
+            ;
+        ok(it_ep_reset(pair.a.ep));
+        ok(it_ep_reset(pair.b.ep));
+    }
+    pair_close(&pair);
+}
+END_TEST
+
+/* After LMR free the context is dead, and so is one that modify replaced. */
+START_TEST(modified_region)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_lmr_param_t params;
+    it_lmr_triplet_t one;
+
+    pair_connected(&pair, IFACE);
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    one = segment(&here, 0, 64);
+    params.privs = (it_mem_priv_t)(IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ);
+    ok(it_lmr_modify(there.lmr, IT_LMR_PARAM_MEM_PRIV, &params));
+    ok(it_lmr_query(there.lmr, IT_LMR_PARAM_RMR_CONTEXT, &params));
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), params.rmr_context));
+    expect_done(pair.a.requests, READ, 1, IT_DTO_SUCCESS);
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
+    expect_access_error(pair.a.requests, READ, 2);
+    expect_broken(&pair);
+    pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("it_dto: errors");
+    TCase *post = tcase_create("post"), *peer = tcase_create("protection");
+
+    add_each(post, post_errors);
+    add_each(post, payload_limit);
+    add_each(post, no_reads_with_ord_0);
+    suite_add_tcase(suite, post);
+    add_refusals(peer, write_refused);
+    add_refusals(peer, read_refused);
+    add_each(peer, read_error_names_the_read);
+    add_each(peer, receive_too_short);
+    add_each(peer, no_receive);
+    add_each(peer, recovery);
+    add_each(peer, modified_region);
+    suite_add_tcase(suite, peer);
+    return tc_main(suite);
+}

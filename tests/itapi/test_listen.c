@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listen points, and what connecting and answering are refused for. */
+#include "fixture.h"
+#include "process.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+/* --- wrong arguments --- */
+
+START_TEST(connect_errors)
+{
+    struct pair pair;
+    unsigned char data[IT_MAX_PRIV_DATA + 1] = { 0 };
+    it_net_addr_t address;
+    it_path_t good, bad;
+    it_conn_qual_t qualifier, wrong;
+    size_t limit;
+
+    pair_open(&pair, IFACE);
+    address = node_address(&pair.b, IT_IPV4);
+    good = path_to(&pair.a, &address);
+    qualifier = pair.b.qualifier;
+    limit = pair.a.info->connect_private_data_len;
+#define CONNECT(code, path, qual, flags, pd, length)                                              \
+    is(code, it_ep_connect(pair.a.ep, path, NULL, qual, (it_cn_est_flags_t)(flags), pd, length)); \
+    ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED)
+    CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 0, NULL, 0);
+    CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 3, NULL, 0);
+    CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 4, NULL, 0);
+    CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 9, NULL, 0);
+    if (!pair.a.info->three_way_handshake_support)
+        CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, IT_CONNECT_FLAG_THREE_WAY, NULL, 0);
+    CONNECT(IT_ERR_INVALID_PDATA_LENGTH, &good, &qualifier, 1, data, limit + 1);
+    CONNECT(IT_ERR_INVALID_PDATA_LENGTH, &good, &qualifier, 1, data, SIZE_MAX);
+    CONNECT(IT_ERR_FAULT, &good, &qualifier, 1, NULL, 1);
+    CONNECT(IT_ERR_FAULT, NULL, &qualifier, 1, NULL, 0);
+    CONNECT(IT_ERR_FAULT, &good, NULL, 1, NULL, 0);
+    wrong = qualifier;
+    wrong.type = IT_VIA_DISCRIMINATOR;
+    CONNECT(IT_ERR_INVALID_CONN_QUAL, &good, &wrong, 1, NULL, 0);
+    wrong.type = (it_conn_qual_type_t)(IT_IANA_PORT | IT_IANA_LR_PORT);
+    CONNECT(IT_ERR_INVALID_CONN_QUAL, &good, &wrong, 1, NULL, 0);
+    wrong = qualifier;
+    wrong.conn_qual.port = 0;
+    CONNECT(IT_ERR_INVALID_CONN_QUAL, &good, &wrong, 1, NULL, 0);
+    bad = good;
+    bad.spigot_id = 4711;
+    CONNECT(IT_ERR_INVALID_SPIGOT, &bad, &qualifier, 1, NULL, 0);
+    if (pair.a.info->transport_type == IT_IWARP_TCP_TRANSPORT) {
+        bad = good;
+        bad.u.iwarp.ip_vers = (it_ip_vers_t)7;
+        CONNECT(IT_ERR_INVALID_NETADDR, &bad, &qualifier, 1, NULL, 0);
+        bad = good;
+        bad.u.iwarp.raddr.ipv4.s_addr = htonl(INADDR_ANY);
+        CONNECT(IT_ERR_INVALID_NETADDR, &bad, &qualifier, 1, NULL, 0);
+        bad = good;
+        inet_pton(AF_INET, "192.0.2.1", &bad.u.iwarp.laddr.ipv4); /* not an address of this host */
+        CONNECT(IT_ERR_INVALID_SOURCE_PATH, &bad, &qualifier, 1, NULL, 0);
+    }
+    pair_connect(&pair, IT_IPV4); /* the EP is as good as before */
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(answer_errors)
+{
+    struct pair pair;
+    struct node stranger;
+    unsigned char data[IT_MAX_PRIV_DATA + 1] = { 0 };
+    it_cn_est_identifier_t id;
+
+    pair_open(&pair, IFACE);
+    node_open(&stranger, IFACE);
+    node_endpoint(&stranger);
+    id = pair_ask(&pair, pair_family(&pair), NULL, 0).conn_req.cn_est_id;
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair.b.ep, 0, NULL, 0));
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair.b.ep, id + 1, NULL, 0));
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(stranger.ep, id, NULL, 0)); /* another adapter's EP */
+    is(IT_ERR_INVALID_EP, it_ep_accept((it_ep_handle_t)pair.b.pz, id, NULL, 0));
+    is(IT_ERR_INVALID_PDATA_LENGTH, it_ep_accept(pair.b.ep, id, data, sizeof(data)));
+    is(IT_ERR_FAULT, it_ep_accept(pair.b.ep, id, NULL, 5));
+    is(IT_ERR_INVALID_CN_EST_ID, it_reject(UINT64_MAX, NULL, 0));
+    is(IT_ERR_INVALID_PDATA_LENGTH, it_reject(id, data, sizeof(data)));
+    is(IT_ERR_FAULT, it_reject(id, NULL, 5));
+    is(IT_ERR_INVALID_CN_EST_ID, it_handoff(&pair.b.qualifier, 0, id + 1));
+    ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* all that used it up not */
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair.b.ep, id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    is(IT_ERR_INVALID_PDATA_LENGTH, it_ep_disconnect(pair.a.ep, data, sizeof(data)));
+    is(IT_ERR_FAULT, it_ep_disconnect(pair.a.ep, NULL, 1));
+    ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_CONNECTED);
+    node_close(&stranger);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(accept_on_a_used_endpoint)
+{
+    struct pair pair;
+    it_ep_handle_t first;
+    it_cn_est_identifier_t id;
+
+    pair_connected(&pair, IFACE);
+    first = pair.a.ep;
+    node_endpoint(&pair.a);
+    id = pair_ask(&pair, pair_family(&pair), NULL, 0).conn_req.cn_est_id;
+    is(IT_ERR_INVALID_EP_STATE, it_ep_accept(pair.b.ep, id, NULL, 0));
+    node_endpoint(&pair.b);
+    ok(it_ep_accept(pair.b.ep, id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    ok(it_ep_free(first));
+    pair_close(&pair);
+}
+END_TEST
+
+/* --- listen points --- */
+
+START_TEST(listen_errors)
+{
+    struct node node, other;
+    it_conn_qual_t qualifier = { .type = IT_IANA_PORT }, wrong = { .type = IT_VIA_DISCRIMINATOR };
+    it_listen_handle_t listen = NULL;
+
+    node_open(&node, IFACE);
+    node_open(&other, IFACE);
+#define LISTEN(code, ia, spigot, evd, flags, qual) \
+    is(code, it_listen_create(ia, spigot, evd, (it_listen_flags_t)(flags), qual, &listen))
+    LISTEN(IT_ERR_INVALID_IA, NULL, 0, node.asked, 0, &qualifier);
+    LISTEN(IT_ERR_INVALID_SPIGOT, node.ia, 99, node.asked, 0, &qualifier);
+    LISTEN(IT_ERR_INVALID_CONN_EVD, node.ia, 0, NULL, 0, &qualifier);
+    LISTEN(IT_ERR_INVALID_CONN_EVD, node.ia, 0, other.asked, 0, &qualifier);
+    LISTEN(IT_ERR_INVALID_EVD_TYPE, node.ia, 0, node.connections, 0, &qualifier);
+    LISTEN(IT_ERR_INVALID_FLAGS, node.ia, 0, node.asked, 4, &qualifier);
+    LISTEN(IT_ERR_INVALID_CONN_QUAL, node.ia, 0, node.asked, 0, &wrong);
+    LISTEN(IT_ERR_FAULT, node.ia, 0, node.asked, 0, NULL);
+    is(IT_ERR_FAULT, it_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &qualifier, NULL));
+    ck_assert_ptr_null(listen);
+    ck_assert_uint_eq(qualifier.conn_qual.port, 0);
+    node_close(&node);
+    node_close(&other);
+}
+END_TEST
+
+START_TEST(listen_life)
+{
+    struct node node;
+    it_listen_param_t params;
+    it_listen_handle_t second;
+    it_conn_qual_t same;
+
+    node_open(&node, IFACE);
+    node_listen(&node);
+    ok(it_listen_query(node.listen, IT_LISTEN_PARAM_ALL, &params));
+    ck_assert_ptr_eq(params.ia_handle, node.ia);
+    ck_assert_uint_eq(params.spigot_id, 0);
+    ck_assert_ptr_eq(params.connect_evd, node.asked);
+    ck_assert_int_eq(params.connect_qual.type, IT_IANA_PORT);
+    ck_assert_uint_eq(params.connect_qual.conn_qual.port, node.qualifier.conn_qual.port);
+    is(IT_ERR_INVALID_MASK, it_listen_query(node.listen, (it_listen_param_mask_t)0, &params));
+    is(IT_ERR_INVALID_MASK, it_listen_query(node.listen, (it_listen_param_mask_t)0x20, &params));
+    is(IT_ERR_FAULT, it_listen_query(node.listen, IT_LISTEN_PARAM_ALL, NULL));
+    same = node.qualifier;
+    is(IT_ERR_CONN_QUAL_BUSY,
+       it_listen_create(node.ia, 0, node.asked, IT_LISTEN_CONN_QUAL_INPUT, &same, &second));
+    ok(it_listen_free(node.listen));
+    is(IT_ERR_INVALID_LISTEN, it_listen_free(node.listen));
+    ok(it_listen_create(node.ia, 0, node.asked, IT_LISTEN_CONN_QUAL_INPUT, &same, &second));
+    ck_assert_uint_eq(same.conn_qual.port, node.qualifier.conn_qual.port);
+    node_close(&node);
+}
+END_TEST
+
+/* A request that was reported can be answered after its listen point is gone. */
+START_TEST(request_outlives_listen)
+{
+    struct pair pair;
+    it_event_t event;
+
+    pair_open(&pair, IFACE);
+    event = pair_ask(&pair, pair_family(&pair), NULL, 0);
+    ok(it_listen_free(pair.b.listen));
+    ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    pair_close(&pair);
+}
+END_TEST
+
+/* Requests that find the SEVD full are dropped; who asked is told, later ones are served. */
+START_TEST(too_many_requests)
+{
+    enum { COUNT = 4 };
+    struct pair pair;
+    it_net_addr_t address;
+    it_path_t path;
+    it_ep_attributes_t attributes;
+    it_evd_handle_t one;
+    it_event_t event;
+    int established = 0;
+
+    pair_open(&pair, IFACE);
+    ok(it_listen_free(pair.b.listen));
+    ok(it_evd_create(pair.b.ia, IT_CM_REQ_EVENT_STREAM, (it_evd_flags_t)0, 1, 0, NULL, &one, NULL));
+    pair.b.qualifier.conn_qual.port = 0;
+    ok(it_listen_create(pair.b.ia, 0, one, IT_LISTEN_NO_FLAG, &pair.b.qualifier, &pair.b.listen));
+    attributes = node_attributes(&pair.a);
+    address = node_address(&pair.b, pair_family(&pair));
+    path = path_to(&pair.a, &address);
+    path.timeout = 500000;
+    for (int i = 0; i < COUNT; i++)
+        ok(it_ep_connect(node_make_ep(&pair.a, &attributes), &path, NULL, &pair.b.qualifier,
+                         IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    event = expect(one, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
+    for (int i = 0; i < COUNT; i++) { /* each attempt has exactly one outcome */
+        event = next(pair.a.connections);
+        if (event.event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT)
+            established++;
+        else
+            ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+    }
+    ck_assert_int_eq(established, 1);
+    pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("it_listen");
+    TCase *wrong = tcase_create("errors"), *points = tcase_create("listen");
+
+    add_each(wrong, connect_errors);
+    add_each(wrong, answer_errors);
+    add_each(wrong, accept_on_a_used_endpoint);
+    suite_add_tcase(suite, wrong);
+    add_each(points, listen_errors);
+    add_each(points, listen_life);
+    add_each(points, request_outlives_listen);
+    add_each(points, too_many_requests);
+    suite_add_tcase(suite, points);
+    return tc_main(suite);
+}
