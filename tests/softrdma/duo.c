@@ -29,10 +29,7 @@ TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*tear
 
 void open_raw(struct side *side, struct raw *peer, const struct shape *shape)
 {
-    side_open(&rig, side, shape);
-    raw_open(peer, &rig, side, false, &plain);
-    raw_tagged(peer, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(peer));
+    raw_open_speaking(peer, &rig, side, shape, &plain);
 }
 
 void open_other(void)
@@ -54,6 +51,11 @@ void open_duo(uint32_t length, uint32_t access)
     rig_open(&rig, NULL);
     open_raw(a, &raw, &willing);
     region = region_new(a, length, access);
+}
+
+void open_bindable(void)
+{
+    open_duo(REGION_SIZE, BINDABLE);
 }
 
 void close_duo(void)
@@ -82,20 +84,6 @@ void read_request(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, ui
     raw_untagged(peer, RDMAP_READ_REQ, true, DDP_QN_READ, msn, 0, payload, sizeof(payload));
 }
 
-void expect_terminate(struct raw *peer, uint16_t value)
-{
-    struct terminate_info info;
-    uint8_t ulpdu[128];
-    uint32_t length = raw_next(peer, ulpdu, sizeof(ulpdu));
-
-    ck_assert_uint_gt(length, DDP_UNTAGGED_LEN);
-    ck_assert_uint_eq(ulpdu[1] & RDMAP_CTRL_OP, RDMAP_TERMINATE);
-    ck_assert_int_eq(
-        terminate_parse(ulpdu + DDP_UNTAGGED_LEN, length - DDP_UNTAGGED_LEN, false, &info),
-        TERMINATE_OK);
-    ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
-}
-
 void expect_response(struct raw *peer, const void *octets, uint32_t length)
 {
     struct rdmap_segment segment;
@@ -116,6 +104,11 @@ void write_placed(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, co
 }
 
 /* ---- windows ---- */
+
+uint64_t base_of(bool zero_based)
+{
+    return zero_based ? 0 : (uintptr_t)region.octets + WINDOW_START;
+}
 
 struct window window_new(struct side *side, bool narrow)
 {

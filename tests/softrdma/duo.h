@@ -36,6 +36,9 @@ TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*tear
 /* A rig, a with its peer, and the region with these rights. */
 void open_duo(uint32_t length, uint32_t access);
 void close_duo(void); /* with the region, if it is still there */
+/* The same of REGION_SIZE octets that windows may be bound to. */
+#define REGION_SIZE 4096u
+void open_bindable(void);
 /* The side is a responder that may speak. */
 void open_raw(struct side *side, struct raw *peer, const struct shape *shape);
 void open_other(void); /* other and second */
@@ -43,13 +46,15 @@ void close_other(void);
 
 void post(struct side *side, struct ri_send_wr *wr);
 void read_request(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, uint32_t size);
-/* The next FPDU is a Terminate of this value. */
-void expect_terminate(struct raw *peer, uint16_t value);
 /* The next FPDU is a Read Response of these octets. */
 void expect_response(struct raw *peer, const void *octets, uint32_t length);
 /* The Write is placed: a Read of nothing behind it was answered. */
 void write_placed(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, const char *text);
 
+/* Where tests put one in the region, and how the peer names its first octet. */
+#define WINDOW_START 1000u
+#define WINDOW_SIZE  100u
+uint64_t base_of(bool zero_based);
 struct window window_new(struct side *side, bool narrow);
 void window_free(struct window *window);
 /* A window over octets of a region by the next key, which changes window->stag. */

@@ -22,6 +22,7 @@
 #include "providers/softrdma/ddp.h"
 #include "providers/softrdma/mpa.h"
 #include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/terminate.h"
 
 #define OK(call)                                                                      \
     do {                                                                              \
@@ -44,6 +45,28 @@ void rig_close(struct rig *rig)
             side_close(&rig->side[i]);
     fake_host_close(&rig->fake, false);
     fake_host_free(&rig->fake);
+}
+
+static void *run_lane(void *arg)
+{
+    struct rig *rig = arg;
+
+    while (!atomic_load(&rig->lane_stops))
+        fake_host_sleep(&rig->fake, fake_host_run(&rig->fake, NULL), 100000);
+    return NULL;
+}
+
+void rig_lane_start(struct rig *rig)
+{
+    atomic_store(&rig->lane_stops, false);
+    ck_assert_int_eq(pthread_create(&rig->lane, NULL, run_lane, rig), 0);
+}
+
+void rig_lane_stop(struct rig *rig)
+{
+    atomic_store(&rig->lane_stops, true);
+    fake_host_wake(&rig->fake);
+    ck_assert_int_eq(pthread_join(rig->lane, NULL), 0);
 }
 
 static struct ri_cq *new_cq(struct rig *rig, uint32_t depth, struct fake_record *record)
@@ -327,6 +350,16 @@ void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_ini
     side_start(side, fds[0], side_initiates, handover);
 }
 
+void raw_open_speaking(struct raw *raw, struct rig *rig, struct side *side,
+                       const struct shape *shape, const struct ri_llp_handover *handover)
+{
+    side_open(rig, side, shape);
+    raw_open(raw, rig, side, false, handover);
+    raw_tagged(raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+    ck_assert(raw_silent(raw));
+    ck_assert(!side_query(side).holding);
+}
+
 void raw_close(struct raw *raw)
 {
     if (raw->fd >= 0)
@@ -431,6 +464,20 @@ uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room)
     raw->used -= fpdu.size;
     memmove(raw->octets, raw->octets + fpdu.size, raw->used);
     return fpdu.ulpdu_len;
+}
+
+void raw_expect_terminate(struct raw *raw, uint16_t value)
+{
+    struct terminate_info info;
+    uint8_t ulpdu[128];
+    uint32_t length = raw_next(raw, ulpdu, sizeof(ulpdu));
+
+    ck_assert_uint_gt(length, DDP_UNTAGGED_LEN);
+    ck_assert_uint_eq(ulpdu[1] & RDMAP_CTRL_OP, RDMAP_TERMINATE);
+    ck_assert_int_eq(
+        terminate_parse(ulpdu + DDP_UNTAGGED_LEN, length - DDP_UNTAGGED_LEN, false, &info),
+        TERMINATE_OK);
+    ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
 }
 
 bool raw_silent(struct raw *raw)

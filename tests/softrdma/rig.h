@@ -28,6 +28,8 @@ struct side {
 struct rig {
     struct fake_host fake;
     struct side side[2];
+    pthread_t lane; /* of rig_lane_start */
+    atomic_bool lane_stops;
 };
 
 struct region {
@@ -49,6 +51,9 @@ struct shape {
 
 void rig_open(struct rig *rig, const char *const *options);
 void rig_close(struct rig *rig); /* in order; both sides are closed first */
+/* A thread that runs the lane and sleeps as soon as the lane lets it: a wake-up that is lost hangs the test. */
+void rig_lane_start(struct rig *rig);
+void rig_lane_stop(struct rig *rig);
 void side_open(struct rig *rig, struct side *side, const struct shape *shape);
 void side_close(struct side *side);
 
@@ -100,6 +105,9 @@ struct raw {
 /* side gets one end, with the role given; the raw peer the other. */
 void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
               const struct ri_llp_handover *handover);
+/* The same with the side opened first, as a responder that has heard the peer and may speak. */
+void raw_open_speaking(struct raw *raw, struct rig *rig, struct side *side,
+                       const struct shape *shape, const struct ri_llp_handover *handover);
 void raw_close(struct raw *raw);
 void raw_send(struct raw *raw, const void *ulpdu, uint32_t length);
 /* Octets as they are, for what is no FPDU. */
@@ -111,6 +119,8 @@ void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint6
                 const void *payload, uint32_t length);
 /* The next ULPDU, waited for: its length; 0 at the end of the stream. Its CRC was right. */
 uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room);
+/* The next FPDU is a Terminate of this value. */
+void raw_expect_terminate(struct raw *raw, uint16_t value);
 bool raw_silent(struct raw *raw);   /* nothing has come, after a few passes */
 void raw_wait_end(struct raw *raw); /* reads and drops to FIN or RST */
 

@@ -51,10 +51,7 @@ bool next_frame(void)
 
 void open_raw(const struct shape *shape, const struct ri_llp_handover *handover)
 {
-    side_open(&rig, a, shape);
-    raw_open(&raw, &rig, a, false, handover);
-    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(&raw));
+    raw_open_speaking(&raw, &rig, a, shape, handover);
 }
 
 void open_raw_narrow(const struct shape *shape, const struct ri_llp_handover *handover)

@@ -416,16 +416,7 @@ END_TEST
 #define PAIRS  2
 #define WINDOW 32u
 
-static atomic_bool stop;
 static atomic_uint adding; /* threads */
-
-static void *run_lane(void *arg)
-{
-    (void)arg;
-    while (!atomic_load(&stop))
-        fake_host_sleep(&rig.fake, fake_host_run(&rig.fake, NULL), 100000);
-    return NULL;
-}
 
 struct adder {
     struct side *side;
@@ -488,15 +479,14 @@ START_TEST(C137_concurrent_additions)
 {
     static struct side sides[PAIRS][2];
     struct adder adders[PAIRS][2] = { 0 };
-    pthread_t threads[PAIRS][2], lane;
+    pthread_t threads[PAIRS][2];
     const unsigned long count = tc_count(4000);
     struct region shared[PAIRS];
     struct ri_pd *pd;
     uint64_t *memory, own = 0;
 
-    atomic_store(&stop, false);
     atomic_store(&adding, PAIRS);
-    ck_assert_int_eq(pthread_create(&lane, NULL, run_lane, NULL), 0);
+    rig_lane_start(&rig);
     for (int pair = 0; pair < PAIRS; pair++) {
         int fds[2];
 
@@ -541,9 +531,7 @@ START_TEST(C137_concurrent_additions)
     region_free(&sides[0][1], &shared[0]);
     for (int i = 0; i < 2 * PAIRS; i++)
         side_close(&sides[i / 2][i % 2]);
-    atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    ck_assert_int_eq(pthread_join(lane, NULL), 0);
+    rig_lane_stop(&rig);
 }
 END_TEST
 

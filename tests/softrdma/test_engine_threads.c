@@ -25,16 +25,6 @@ static atomic_bool stop;
 
 static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
-/* ---- the lane ---- */
-
-static void *run_lane(void *arg)
-{
-    (void)arg;
-    while (!atomic_load(&stop))
-        fake_host_sleep(&rig.fake, fake_host_run(&rig.fake, NULL), 60000);
-    return NULL;
-}
-
 /* ---- posting and polling ---- */
 
 struct poster {
@@ -187,7 +177,7 @@ static bool all_completed(void)
 START_TEST(ends_and_beginnings)
 {
     const struct shape shape = { .depth = 128, .cqe = 512 };
-    pthread_t lane, threads[2 * POSTERS + 2];
+    pthread_t threads[2 * POSTERS + 2];
     struct tc_rng rng = tc_rng(3);
 
     rig_open(&rig, NULL);
@@ -201,7 +191,7 @@ START_TEST(ends_and_beginnings)
         poster->source = region_new(poster->side, 65536, RIG_ALL);
         poster->target = region_new(poster->side, 65536, RIG_ALL);
     }
-    pthread_create(&lane, NULL, run_lane, NULL);
+    rig_lane_start(&rig);
     for (uint32_t i = 0; i < 2 * POSTERS; i++)
         pthread_create(&threads[i], NULL, run_poster, &posters[i]);
     for (intptr_t i = 0; i < 2; i++)
@@ -209,8 +199,7 @@ START_TEST(ends_and_beginnings)
     for (unsigned long i = tc_count(100); i; i--)
         one_connection(&rng);
     atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    pthread_join(lane, NULL);
+    rig_lane_stop(&rig);
     for (uint32_t i = 0; i < 2 * POSTERS + 2; i++)
         pthread_join(threads[i], NULL);
     ck_assert(tc_until((poll_side(0), poll_side(1), all_completed()), RIG_TIMEOUT));
@@ -280,10 +269,7 @@ START_TEST(X006_C123_invalidate_at_the_end)
     struct raw raw;
 
     rig_open(&rig, NULL);
-    side_open(&rig, a, &shape);
-    raw_open(&raw, &rig, a, false, &plain);
-    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(&raw));
+    raw_open_speaking(&raw, &rig, a, &shape, &plain);
     lent = region_new(a, 4096, RIG_ALL);
     receive = region_new(a, 64, RIG_ALL);
     side_receive(a, 2, region_sge(&receive, 0, 64));

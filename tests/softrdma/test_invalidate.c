@@ -103,7 +103,7 @@ START_TEST(C118_C119_C123_region)
     send_inv(&raw, opcode, 2, region.keys.rkey, true, 0, "again");
     expect_inv(a, 2, 5, region.keys.rkey, _i);
     raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "late", 4);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
     ck_assert_mem_eq(region.octets, "payload", 7);
 }
 END_TEST
@@ -117,7 +117,7 @@ START_TEST(C085_C110_what_follows)
         read_request(&raw, 1, region.keys.rkey, (uintptr_t)region.octets, 1);
     else
         raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "y", 1);
-    expect_terminate(&raw, _i ? TERMINATE_R_STAG : TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, _i ? TERMINATE_R_STAG : TERMINATE_T_STAG);
     expect_inv(a, 1, 1, region.keys.rkey, false);
     ck_assert_uint_eq(region.octets[0], 0);
 }
@@ -203,7 +203,7 @@ START_TEST(C119_C120_C121_C122_refused)
     }
     side_receive(a, 1, region_sge(&receive, 0, 64));
     send_inv(&raw, RDMAP_SEND_INV, 1, stag, true, 0, "text");
-    expect_terminate(&raw, targets[_i].value);
+    raw_expect_terminate(&raw, targets[_i].value);
     side_expect_event(a, RI_EVENT_INVALIDATE_ACCESS, targets[_i].value);
     side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
     if (mw)
@@ -227,7 +227,7 @@ START_TEST(C120_window)
     OK(rig.fake.privileged.mr_deregister(region.mr)); /* not bound any more */
     region.mr = NULL;
     raw_tagged(&raw, RDMAP_WRITE, true, stag, (uintptr_t)region.octets, "late", 4);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
     OK(rig.fake.privileged.mw_free(mw));
 }
 END_TEST
@@ -242,7 +242,7 @@ START_TEST(C076_several_segments)
     ck_assert_mem_eq(region.octets, "ok", 2);
     if (_i) {
         send_inv(&raw, RDMAP_SEND_INV, 1, receive.keys.lkey, true, 3, "two");
-        expect_terminate(&raw, TERMINATE_OPCODE);
+        raw_expect_terminate(&raw, TERMINATE_OPCODE);
         side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_QP, 0);
         return;
     }
@@ -303,7 +303,7 @@ START_TEST(local_in_order)
     side_expect(a, a->send_cq, 4, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + 1000);
     ck_assert_uint_eq(ulpdu[DDP_UNTAGGED_LEN + 999], 'r');
-    expect_terminate(&raw, TERMINATE_LOCAL);
+    raw_expect_terminate(&raw, TERMINATE_LOCAL);
 }
 END_TEST
 
@@ -322,7 +322,7 @@ START_TEST(local_refused)
            : _i == 2 ? foreign.keys.lkey
                      : bind_window(&other, true, &mw);
     invalidate(a, stag, mw ? RI_WC_BIND : RI_WC_MM_OPERATION);
-    expect_terminate(&raw, TERMINATE_LOCAL);
+    raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
     if (mw)
         OK(rig.fake.privileged.mw_free(mw));
@@ -359,7 +359,7 @@ START_TEST(C103_read_with_invalidate)
     ck_assert_uint_eq(wc.invalidated_stag, sge.lkey);
     ck_assert_mem_eq(region.octets, "good", 4);
     raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "late", 4);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
 }
 END_TEST
 
@@ -375,7 +375,7 @@ START_TEST(read_with_invalidate_refused)
     ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
     raw_tagged(&raw, RDMAP_READ_RESP, true, sge.lkey, sge.addr, "read", 4);
     side_expect(a, a->send_cq, 1, RI_WC_MM_OPERATION, 0);
-    expect_terminate(&raw, TERMINATE_LOCAL);
+    raw_expect_terminate(&raw, TERMINATE_LOCAL);
     OK(rig.fake.privileged.mw_free(mw));
 }
 END_TEST
@@ -393,7 +393,7 @@ START_TEST(C102_sink_invalidated)
     expect_inv(a, 9, 1, region.keys.rkey, false);
     raw_tagged(&raw, RDMAP_READ_RESP, true, sge.lkey, sge.addr, "late", 4);
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
     ck_assert_uint_eq(region.octets[8], 0);
 }
 END_TEST

@@ -13,34 +13,18 @@
 #include <unistd.h>
 
 static struct rig rig;
-static pthread_t lane_thread;
-static atomic_bool stop;
 
 static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-
-/* Sleeps as soon as the lane lets it; a wake-up that is lost hangs the test. */
-static void *run_lane(void *arg)
-{
-    struct fake_host *fake = &rig.fake;
-
-    (void)arg;
-    while (!atomic_load(&stop))
-        fake_host_sleep(fake, fake_host_run(fake, NULL), 100000);
-    return NULL;
-}
 
 static void setup(void)
 {
     rig_open(&rig, NULL);
-    atomic_store(&stop, false);
-    ck_assert_int_eq(pthread_create(&lane_thread, NULL, run_lane, NULL), 0);
+    rig_lane_start(&rig);
 }
 
 static void teardown(void)
 {
-    atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    ck_assert_int_eq(pthread_join(lane_thread, NULL), 0);
+    rig_lane_stop(&rig);
     rig_close(&rig);
 }
 

@@ -49,10 +49,7 @@ START_TEST(ird_rises)
     uint8_t ulpdu[4096];
 
     shape.pd = a->pd;
-    side_open(&rig, &other, &shape);
-    raw_open(&second, &rig, &other, false, &none);
-    raw_tagged(&second, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(&second));
+    raw_open_speaking(&second, &rig, &other, &shape, &none);
     OK(rig.fake.privileged.qp_modify(other.qp, &modify));
     memset(region.octets, 'i', 2000);
     read_request(&second, 1, region.keys.rkey, (uintptr_t)region.octets, 2000);
@@ -74,7 +71,7 @@ START_TEST(access_changes)
     ck_assert(raw_silent(&raw));
     OK(rig.fake.privileged.qp_modify(a->qp, &modify));
     raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "not", 3);
-    expect_terminate(&raw, TERMINATE_T_STREAM);
+    raw_expect_terminate(&raw, TERMINATE_T_STREAM);
     ck_assert_mem_eq(region.octets, "yes", 3);
     modify.flags = RI_QP_PRIVILEGED;
     ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_NOT_SUPPORTED);

@@ -90,10 +90,26 @@ static void open_taker(struct side *side, struct raw *raw, const struct shape *m
     struct shape shape = more ? *more : (struct shape){ 0 };
 
     shape.srq = srq;
-    side_open(&rig, side, &shape);
-    raw_open(raw, &rig, side, false, &plain);
-    raw_tagged(raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    ck_assert(raw_silent(raw));
+    raw_open_speaking(raw, &rig, side, &shape, &plain);
+}
+
+/* Two of them, a and other, each with its peer. */
+static struct raw first, second;
+
+static void open_two(uint32_t max_wr, const struct shape *of_a)
+{
+    open_srq(max_wr, 0);
+    open_taker(a, &first, of_a);
+    open_taker(&other, &second, NULL);
+}
+
+static void close_two(void)
+{
+    side_close(a);
+    side_close(&other);
+    raw_close(&first);
+    raw_close(&second);
+    close_srq();
 }
 
 static void say(struct raw *raw, uint32_t msn, const char *text)
@@ -106,31 +122,15 @@ static void expect(struct side *side, uint64_t cookie, uint32_t octets)
     side_expect(side, side->recv_cq, cookie, RI_WC_SUCCESS, octets);
 }
 
-static void expect_terminate(struct raw *raw, uint16_t value)
-{
-    struct terminate_info info;
-    uint8_t ulpdu[128];
-    uint32_t length = raw_next(raw, ulpdu, sizeof(ulpdu));
-
-    ck_assert_uint_gt(length, DDP_UNTAGGED_LEN);
-    ck_assert_int_eq(
-        terminate_parse(ulpdu + DDP_UNTAGGED_LEN, length - DDP_UNTAGGED_LEN, false, &info),
-        TERMINATE_OK);
-    ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
-}
-
 /* ---- who gets what ---- */
 
 /* Requests go in the order of posting to whoever's message begins first; completions carry the taker. */
 START_TEST(taken_in_order_by_two)
 {
     struct region region;
-    struct raw first, second;
 
-    open_srq(8, 0);
+    open_two(8, NULL);
     region = region_new(&owner, 4096, RIG_ALL);
-    open_taker(a, &first, NULL);
-    open_taker(&other, &second, NULL);
     for (uint64_t i = 0; i < 4; i++)
         give(i, region_sge(&region, i * 64, 64));
     say(&first, 1, "one");
@@ -145,11 +145,7 @@ START_TEST(taken_in_order_by_two)
     ck_assert_mem_eq(region.octets + 64, "three", 5);
     ck_assert_mem_eq(region.octets + 192, "two", 3);
     region_free(&owner, &region);
-    side_close(a);
-    side_close(&other);
-    raw_close(&first);
-    raw_close(&second);
-    close_srq();
+    close_two();
 }
 END_TEST
 
@@ -157,12 +153,9 @@ END_TEST
 START_TEST(taken_at_the_first_segment)
 {
     struct region region;
-    struct raw first, second;
 
-    open_srq(8, 0);
+    open_two(8, NULL);
     region = region_new(&owner, 4096, RIG_ALL);
-    open_taker(a, &first, NULL);
-    open_taker(&other, &second, NULL);
     for (uint64_t i = 0; i < 2; i++)
         OK(post(i,
                 (struct ri_sge[]){ region_sge(&region, i * 64, 5),
@@ -179,11 +172,7 @@ START_TEST(taken_at_the_first_segment)
     ck_assert_mem_eq(region.octets + 1000, "end", 3);
     ck_assert_mem_eq(region.octets + 64, "whole", 5);
     region_free(&owner, &region);
-    side_close(a);
-    side_close(&other);
-    raw_close(&first);
-    raw_close(&second);
-    close_srq();
+    close_two();
 }
 END_TEST
 
@@ -195,7 +184,7 @@ START_TEST(C072_empty)
     open_srq(8, 0);
     open_taker(a, &raw, NULL);
     say(&raw, _i ? 2 : 1, "x");
-    expect_terminate(&raw, TERMINATE_U_NOBUF);
+    raw_expect_terminate(&raw, TERMINATE_U_NOBUF);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
     side_close(a);
     raw_close(&raw);
@@ -206,25 +195,18 @@ END_TEST
 START_TEST(C071_a_gap_takes_nothing)
 {
     struct region region;
-    struct raw raw, next;
 
-    open_srq(8, 0);
+    open_two(8, NULL);
     region = region_new(&owner, 64, RIG_ALL);
-    open_taker(a, &raw, NULL);
-    open_taker(&other, &next, NULL);
     give(7, region_sge(&region, 0, 64));
-    say(&raw, 2, "x");
-    expect_terminate(&raw, TERMINATE_U_MSN);
+    say(&first, 2, "x");
+    raw_expect_terminate(&first, TERMINATE_U_MSN);
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_U_MSN);
     ck_assert(side_idle(a, a->recv_cq));
-    say(&next, 1, "there");
+    say(&second, 1, "there");
     expect(&other, 7, 5);
     region_free(&owner, &region);
-    side_close(a);
-    side_close(&other);
-    raw_close(&raw);
-    raw_close(&next);
-    close_srq();
+    close_two();
 }
 END_TEST
 
@@ -243,7 +225,7 @@ START_TEST(C077_protection_is_the_srqs)
     say(&raw, 1, "good");
     expect(a, 1, 4);
     say(&raw, 2, "bad");
-    expect_terminate(&raw, TERMINATE_LOCAL);
+    raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect(a, a->recv_cq, 2, RI_WC_LOCAL_PROTECTION, 0);
     side_expect_event(a, RI_EVENT_RECV_ACCESS, 0);
     ck_assert_uint_eq(own.octets[0], 0);
@@ -396,32 +378,24 @@ END_TEST
 /* The QP ends; what it did not take stays for others. */
 START_TEST(hard_watermark)
 {
-    struct raw raw, next;
-
-    open_srq(16, 0);
-    open_taker(a, &raw, &(struct shape){ .hard_watermark = 2 });
-    open_taker(&other, &next, NULL);
+    open_two(16, &(struct shape){ .hard_watermark = 2 });
     for (uint64_t i = 0; i < 3; i++)
         OK(post(i, NULL, 0));
-    say(&raw, 1, "");
-    say(&raw, 2, "");
+    say(&first, 1, "");
+    say(&first, 2, "");
     expect(a, 0, 0); /* one in use */
-    say(&raw, 3, "");
-    ck_assert(raw_silent(&raw));
+    say(&first, 3, "");
+    ck_assert(raw_silent(&first));
     OK(post(3, NULL, 0));
-    say(&raw, 4, "");
-    expect_terminate(&raw, TERMINATE_U_NOBUF);
+    say(&first, 4, "");
+    raw_expect_terminate(&first, TERMINATE_U_NOBUF);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
     expect(a, 1, 0);
     expect(a, 2, 0);
     ck_assert(side_idle(a, a->recv_cq));
-    say(&next, 1, "");
+    say(&second, 1, "");
     expect(&other, 3, 0);
-    side_close(a);
-    side_close(&other);
-    raw_close(&raw);
-    raw_close(&next);
-    close_srq();
+    close_two();
 }
 END_TEST
 
@@ -507,20 +481,9 @@ struct crowd {
 };
 
 static struct crowd crowd[TAKERS];
-static atomic_bool stop;
 static atomic_uint uses[ROOM]; /* 1: posted */
 static struct region buffers;
 static unsigned long messages;
-
-static void *run_lane(void *arg)
-{
-    struct fake_host *fake = &rig.fake;
-
-    (void)arg;
-    while (!atomic_load(&stop))
-        fake_host_sleep(fake, fake_host_run(fake, NULL), 100000);
-    return NULL;
-}
 
 static void give_slot(uint32_t slot)
 {
@@ -573,13 +536,13 @@ static void *send_and_take(void *arg)
 /* Several QPs in several threads, one of which resizes and arms all the time: each receive goes to one message, in order. */
 START_TEST(many_takers)
 {
-    pthread_t lane, threads[TAKERS];
+    pthread_t threads[TAKERS];
     int fds[2];
 
     messages = tc_count(3000);
     open_srq(ROOM, 0);
     buffers = region_new(&owner, ROOM * 64, RIG_ALL);
-    ck_assert_int_eq(pthread_create(&lane, NULL, run_lane, NULL), 0);
+    rig_lane_start(&rig);
     for (uint32_t slot = 0; slot < ROOM; slot++)
         give_slot(slot);
     for (int i = 0; i < TAKERS; i++) {
@@ -605,13 +568,13 @@ START_TEST(many_takers)
         side_close(&crowd[i].sender);
         side_close(&crowd[i].taker);
     }
-    atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    ck_assert_int_eq(pthread_join(lane, NULL), 0);
+    rig_lane_stop(&rig);
     region_free(&owner, &buffers);
     close_srq();
 }
 END_TEST
+
+static atomic_bool stop;
 
 /* Posts to a QP that has ended; each tells of its completion before the next comes. */
 static void *post_and_wait(void *missed)

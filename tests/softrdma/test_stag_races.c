@@ -12,19 +12,6 @@
 
 /* ---- the lane, connections ---- */
 
-static atomic_bool stop;
-static pthread_t lane;
-
-static void *run_lane(void *arg)
-{
-    struct fake_host *fake = &rig.fake;
-
-    (void)arg;
-    while (!atomic_load(&stop))
-        fake_host_sleep(fake, fake_host_run(fake, NULL), 100000);
-    return NULL;
-}
-
 static struct ri_wc wait_wc(struct ri_cq *cq)
 {
     uint64_t end = tc_deadline(RIG_TIMEOUT);
@@ -41,15 +28,12 @@ static struct ri_wc wait_wc(struct ri_cq *cq)
 static void start_lane(void)
 {
     rig_open(&rig, NULL);
-    atomic_store(&stop, false);
-    ck_assert_int_eq(pthread_create(&lane, NULL, run_lane, NULL), 0);
+    rig_lane_start(&rig);
 }
 
 static void stop_lane(void)
 {
-    atomic_store(&stop, true);
-    fake_host_wake(&rig.fake);
-    ck_assert_int_eq(pthread_join(lane, NULL), 0);
+    rig_lane_stop(&rig);
     rig_close(&rig);
 }
 

@@ -8,21 +8,7 @@
 
 #include <string.h>
 
-#define REGION_SIZE  4096u
-#define WINDOW_START 1000u
-#define WINDOW_SIZE  100u
-
-static void setup(void)
-{
-    open_duo(REGION_SIZE, BINDABLE);
-}
-
 /* ---- what a window is good for ---- */
-
-static uint64_t base_of(bool zero_based)
-{
-    return zero_based ? 0 : (uintptr_t)region.octets + WINDOW_START;
-}
 
 /* Absolute and zero-based, narrow and wide: the peer writes and reads inside, the key is the one that was asked for. */
 START_TEST(peer_uses_a_window)
@@ -68,7 +54,7 @@ START_TEST(C084_C088_C091_C092_bad_write)
     raw_tagged(&raw, RDMAP_WRITE, true,
                (window.stag & ~0xffu) | ((window.stag + (uint32_t)bad_writes[_i].key) & 0xff),
                base_of(false) + (uint64_t)bad_writes[_i].at, "xx", bad_writes[_i].length);
-    expect_terminate(&raw, bad_writes[_i].value);
+    raw_expect_terminate(&raw, bad_writes[_i].value);
     side_expect_event(a, RI_EVENT_WRITE_ACCESS, bad_writes[_i].value);
     window_free(&window);
     region_free(a, &region);
@@ -82,7 +68,7 @@ START_TEST(C112_bad_read)
 
     bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, RI_ACCESS_REMOTE_WRITE, false);
     read_request(&raw, 1, window.stag, base_of(false), 1);
-    expect_terminate(&raw, TERMINATE_R_ACCESS);
+    raw_expect_terminate(&raw, TERMINATE_R_ACCESS);
     window_free(&window);
     region_free(a, &region);
 }
@@ -101,7 +87,7 @@ START_TEST(C087_C111_whose_window)
     else
         raw_tagged(&second, RDMAP_WRITE, true, window.stag, base_of(false), "ok", 2);
     if (narrow) {
-        expect_terminate(&second, read ? TERMINATE_R_STREAM : TERMINATE_T_STREAM);
+        raw_expect_terminate(&second, read ? TERMINATE_R_STREAM : TERMINATE_T_STREAM);
         ck_assert_uint_eq(region.octets[WINDOW_START], 0);
     } else if (read) {
         expect_response(&second, "\0\0", 2);
@@ -125,7 +111,7 @@ START_TEST(C086_other_pd)
     open_raw(b, &second, &willing);
     bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, false);
     raw_tagged(&second, RDMAP_WRITE, true, window.stag, base_of(false), "x", 1);
-    expect_terminate(&second, TERMINATE_T_STREAM);
+    raw_expect_terminate(&second, TERMINATE_T_STREAM);
     window_free(&window);
     raw_close(&second);
     region_free(a, &region);
@@ -142,7 +128,7 @@ START_TEST(no_local_element)
     sge = (struct ri_sge){ base_of(false), 4, window.stag };
     side_receive(a, 1, sge);
     raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, "data", 4);
-    expect_terminate(&raw, TERMINATE_LOCAL);
+    raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     window_free(&window);
     region_free(a, &region);
@@ -155,7 +141,7 @@ START_TEST(no_local_source)
 
     bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, false);
     side_send(a, 1, (struct ri_sge){ base_of(false), 4, window.stag });
-    expect_terminate(&raw, TERMINATE_LOCAL);
+    raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     window_free(&window);
     region_free(a, &region);
@@ -203,7 +189,7 @@ START_TEST(C122_region_with_window)
         ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND_INV), full.keys.rkey, DDP_QN_SEND, 1,
                          0);
         raw_send(&raw, ulpdu, sizeof(ulpdu));
-        expect_terminate(&raw, TERMINATE_R_INVALIDATE);
+        raw_expect_terminate(&raw, TERMINATE_R_INVALIDATE);
         side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
     } else {
         struct ri_send_wr wr = { .cookie = 1,
@@ -212,7 +198,7 @@ START_TEST(C122_region_with_window)
 
         post(a, &wr);
         side_expect(a, a->send_cq, 1, RI_WC_MM_OPERATION, 0);
-        expect_terminate(&raw, TERMINATE_LOCAL);
+        raw_expect_terminate(&raw, TERMINATE_LOCAL);
     }
     window_free(&window);
     region_free(a, &full);
@@ -232,7 +218,7 @@ START_TEST(C085_after_the_end)
     else
         window_free(&window);
     raw_tagged(&raw, RDMAP_WRITE, true, window.stag, base_of(false), "late", 4);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
     ck_assert_mem_eq(region.octets + WINDOW_START, "good", 4);
     if (_i == 0)
         window_free(&window);
@@ -255,7 +241,7 @@ START_TEST(qp_destroy_unbinds)
     write_placed(&raw, 1, window.stag, 0, "mine");
     ck_assert_mem_eq(region.octets, "mine", 4);
     raw_tagged(&raw, RDMAP_WRITE, true, old, 0, "late", 4);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
     window_free(&window);
     region_free(a, &region);
 }
@@ -264,7 +250,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("memory windows");
-    TCase *tc = new_case(suite, "use", setup, close_duo);
+    TCase *tc = new_case(suite, "use", open_bindable, close_duo);
 
     tcase_add_loop_test(tc, peer_uses_a_window, 0, 4);
     tcase_add_loop_test(tc, C084_C088_C091_C092_bad_write, 0,
@@ -274,7 +260,7 @@ int main(void)
     tcase_add_test(tc, C086_other_pd);
     tcase_add_loop_test(tc, no_local_element, 0, 2);
     tcase_add_loop_test(tc, no_local_source, 0, 2);
-    tc = new_case(suite, "region", setup, close_duo);
+    tc = new_case(suite, "region", open_bindable, close_duo);
     tcase_add_loop_test(tc, region_is_busy, 0, 2);
     tcase_add_loop_test(tc, C122_region_with_window, 0, 2);
     tcase_add_loop_test(tc, C085_after_the_end, 0, 2);

@@ -8,20 +8,6 @@
 
 #include <string.h>
 
-#define REGION_SIZE  4096u
-#define WINDOW_START 1000u
-#define WINDOW_SIZE  100u
-
-static void setup(void)
-{
-    open_duo(REGION_SIZE, BINDABLE);
-}
-
-static uint64_t base_of(bool zero_based)
-{
-    return zero_based ? 0 : (uintptr_t)region.octets + WINDOW_START;
-}
-
 /* ---- what is refused ---- */
 
 enum flaw {
@@ -84,7 +70,7 @@ static void refused(enum flaw flaw, bool narrow)
     ck_assert_msg(wc.status == RI_WC_BIND && wc.opcode == RI_WC_BIND_WINDOW, "flaw %d: status %u",
                   flaw, wc.status);
     ck_assert_uint_eq(wc.invalidated_stag, window.stag);
-    expect_terminate(&second, TERMINATE_LOCAL);
+    raw_expect_terminate(&second, TERMINATE_LOCAL);
     side_expect_event(&other, RI_EVENT_LOCAL_ERROR, 0);
     window_free(&window);
     region_free(a, &of);
@@ -139,7 +125,7 @@ START_TEST(wide_window_bound_anew)
     write_placed(&raw, 1, window.stag, 0, "new");
     ck_assert_mem_eq(second_region.octets, "new", 3);
     raw_tagged(&raw, RDMAP_WRITE, true, old, 0, "old", 3);
-    expect_terminate(&raw, TERMINATE_T_STAG);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
     window_free(&window);
     region_free(a, &second_region);
     region_free(a, &region);
@@ -244,7 +230,7 @@ START_TEST(C103_read_into_a_window)
         OK(rig.fake.privileged.mr_deregister(region.mr));
         region.mr = NULL;
         raw_tagged(&raw, RDMAP_WRITE, true, window.stag, 0, "late", 4);
-        expect_terminate(&raw, TERMINATE_T_STAG);
+        raw_expect_terminate(&raw, TERMINATE_T_STAG);
     }
     window_free(&window);
     region_free(a, &region);
@@ -304,7 +290,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("binding of memory windows");
-    TCase *tc = new_case(suite, "bind", setup, close_duo);
+    TCase *tc = new_case(suite, "bind", open_bindable, close_duo);
 
     tcase_add_loop_test(tc, bind_refused, NO_FLAW + 1, FLAWS);
     tcase_add_test(tc, arguments);

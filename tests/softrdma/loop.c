@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the loop tests share: see loop.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "loop.h"
+
+struct rig rig;
+struct tc_rng rng;
+const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
+const struct ri_llp_handover no_crc = { .mpa_revision = 2, .crc = false, .ird = 8, .ord = 8 };
+
+static void setup(void)
+{
+    rng = tc_rng(7);
+    rig_open(&rig, NULL);
+}
+
+static void teardown(void)
+{
+    rig_close(&rig);
+}
+
+TCase *new_case(Suite *suite, const char *name)
+{
+    TCase *tc = tcase_create(name);
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 0.001 * tc_timeout_ms(90000));
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
+void open_speaking(struct raw *raw, const struct shape *shape,
+                   const struct ri_llp_handover *handover)
+{
+    raw_open_speaking(raw, &rig, a, shape, handover);
+}
+
+struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t ulpdu[128])
+{
+    struct terminate_info info = { 0 };
+    struct rdmap_segment segment;
+    uint8_t rest[128];
+    uint32_t length = raw_next(raw, ulpdu, 128);
+
+    ck_assert_uint_gt(length, 0);
+    ck_assert_int_eq(rdmap_check(ulpdu, length, 0, &segment), RDMAP_OK);
+    ck_assert_int_eq(segment.opcode, RDMAP_TERMINATE);
+    ck_assert(terminate_well_formed(&segment));
+    ck_assert_int_eq(terminate_parse(segment.payload, segment.payload_len, false, &info),
+                     TERMINATE_OK);
+    ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
+    ck_assert_uint_eq(raw_next(raw, rest, sizeof(rest)), 0);
+    ck_assert(!raw->reset);
+    return info;
+}
+
+void expect_state(struct side *side, enum ri_qp_state state)
+{
+    ck_assert_msg(fake_host_until(&rig.fake, side_query(side).state == state, RIG_TIMEOUT),
+                  "state %d", side_query(side).state);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the loop tests share: a rig for each test, side a alone with a hand-written peer or with b, and how it ends. */
+#ifndef ITAL_TESTS_LOOP_H
+#define ITAL_TESTS_LOOP_H
+
+#include "rig.h"
+
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/terminate.h"
+
+extern struct rig rig;
+extern struct tc_rng rng; /* begins anew for each test */
+extern const struct ri_llp_handover plain, no_crc;
+static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+
+TCase *new_case(Suite *suite, const char *name); /* with a rig of its own for each test */
+
+/* Side a is a responder that has heard its peer. */
+void open_speaking(struct raw *raw, const struct shape *shape,
+                   const struct ri_llp_handover *handover);
+/* The next FPDU is a Terminate of this value, nothing but FIN follows (S-059, S-063). */
+struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t ulpdu[128]);
+void expect_state(struct side *side, enum ri_qp_state state); /* waits for it */
+
+#endif

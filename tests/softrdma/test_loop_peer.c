@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One QP against a hand-written peer: who speaks first, what waits for what, how segments are cut. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "loop.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "providers/softrdma/mpa.h"
+
+/* ---- against a hand-written peer ---- */
+
+struct frame {
+    uint8_t octets[70000];
+    uint32_t length;
+    struct rdmap_segment segment;
+};
+
+static void next_frame(struct raw *raw, struct frame *frame)
+{
+    frame->length = raw_next(raw, frame->octets, sizeof(frame->octets));
+    ck_assert_uint_gt(frame->length, 0);
+    ck_assert_int_eq(rdmap_check(frame->octets, frame->length, 0, &frame->segment), RDMAP_OK);
+    ck_assert_int_eq(rdmap_check_queue(&frame->segment, 0), RDMAP_OK);
+    ck_assert_int_eq(rdmap_check_payload(&frame->segment), RDMAP_OK);
+}
+
+/* C-040: a responder is silent until one valid FPDU has come; posts are taken and held meanwhile. */
+START_TEST(C040_responder_holds)
+{
+    const struct ri_llp_handover await = {
+        .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true
+    };
+    static struct frame frame;
+    struct raw raw;
+
+    side_open(&rig, a, NULL);
+    raw_open(&raw, &rig, a, false, &await);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    ck_assert(raw_silent(&raw));
+    ck_assert(side_idle(a, a->send_cq));
+    ck_assert(side_query(a).holding);
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+    next_frame(&raw, &frame);
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
+    ck_assert_uint_eq(frame.segment.hdr.msn, 1);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
+    ck_assert(!side_query(a).holding);
+    side_expect_event(a, RI_EVENT_ESTABLISHED, 0);
+    raw_close(&raw);
+}
+END_TEST
+
+/* Octets that were read with the start-up frame: the FPDU in them counts, cut anywhere. */
+START_TEST(octets_of_the_handover)
+{
+    struct ri_llp_handover handover = plain;
+    uint8_t fpdu[64];
+    uint32_t length;
+    struct raw raw;
+
+    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, 1, 0);
+    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, "data", 4);
+    mpa_put_len(fpdu, DDP_UNTAGGED_LEN + 4);
+    length = MPA_HDR_LEN + DDP_UNTAGGED_LEN + 4;
+    length += mpa_put_trailer(fpdu + length, DDP_UNTAGGED_LEN + 4, 0, false);
+    handover.crc = false;
+    handover.bytes_read = fpdu;
+    handover.bytes_read_length = (size_t)_i < length ? (size_t)_i : length;
+    handover.last_message = "MPA reply";
+    handover.last_message_length = 9;
+    side_open(&rig, a, NULL);
+    {
+        struct region region = region_new(a, 16, RIG_ALL);
+
+        side_receive(a, 1, region_sge(&region, 0, 16));
+        raw_open(&raw, &rig, a, false, &handover);
+        if ((uint32_t)_i < length)
+            raw_octets(&raw, fpdu + _i, length - (uint32_t)_i);
+        side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 4);
+        ck_assert(!memcmp(region.octets, "data", 4));
+        region_free(a, &region);
+    }
+    {
+        char reply[10] = "";
+
+        ck_assert_int_eq(recv(raw.fd, reply, 9, MSG_WAITALL), 9);
+        ck_assert_str_eq(reply, "MPA reply");
+    }
+    raw_close(&raw);
+}
+END_TEST
+
+/* The initiator speaks first, with what was agreed. */
+START_TEST(initiator_speaks_first)
+{
+    static const uint8_t rtr[] = { RI_RTR_NONE, RI_RTR_SEND, RI_RTR_WRITE, RI_RTR_READ };
+    static const enum rdmap_opcode opcode[] = { RDMAP_WRITE, RDMAP_SEND, RDMAP_WRITE,
+                                                RDMAP_READ_REQ };
+    struct ri_llp_handover handover = plain;
+    static struct frame frame;
+    struct raw raw;
+
+    handover.rtr_send = rtr[_i];
+    side_open(&rig, a, NULL);
+    raw_open(&raw, &rig, a, true, &handover);
+    next_frame(&raw, &frame);
+    ck_assert_int_eq(frame.segment.opcode, opcode[_i]);
+    if (opcode[_i] == RDMAP_READ_REQ) {
+        struct rdmap_read_req request;
+
+        rdmap_get_read_req(frame.segment.payload, &request);
+        ck_assert_uint_eq(request.size, 0);
+        raw_tagged(&raw, RDMAP_READ_RESP, true, request.sink_stag, request.sink_to, NULL, 0);
+    } else {
+        ck_assert_uint_eq(frame.segment.payload_len, 0);
+    }
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    next_frame(&raw, &frame);
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
+    ck_assert_uint_eq(frame.segment.hdr.msn, opcode[_i] == RDMAP_SEND ? 2 : 1);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0); /* nothing of the first message shows */
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    raw_close(&raw);
+}
+END_TEST
+
+/* S-049: with ORD 1 a second Read Request leaves only when the first was answered; what stands behind waits too. */
+START_TEST(S049_ord)
+{
+    struct ri_llp_handover handover = plain;
+    struct rdmap_read_req request;
+    struct region sink;
+    static struct frame frame;
+    struct raw raw;
+
+    handover.ord = 1;
+    open_speaking(&raw, NULL, &handover);
+    sink = region_new(a, 64, RIG_ALL);
+    for (uint32_t i = 0; i < 3; i++)
+        side_read(a, i, region_sge(&sink, 8 * i, 8), 0x1000 + i, 0xaabbcc00 + i);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 3, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        next_frame(&raw, &frame);
+        ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+        ck_assert_uint_eq(frame.segment.hdr.msn, i + 1);
+        ck_assert_uint_eq(frame.segment.hdr.qn, DDP_QN_READ);
+        rdmap_get_read_req(frame.segment.payload, &request);
+        ck_assert_uint_eq(request.size, 8);
+        ck_assert(request.src_to == 0x1000 + i && request.src_stag == 0xaabbcc00 + i);
+        if (i < 2)
+            ck_assert(raw_silent(&raw));
+        else
+            next_frame(&raw, &frame); /* the Send need not wait for the last */
+        raw_tagged(&raw, RDMAP_READ_RESP, true, request.sink_stag, request.sink_to, "answered", 8);
+        side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 8);
+        ck_assert(!memcmp(sink.octets + 8 * i, "answered", 8));
+    }
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
+    side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, 0);
+    region_free(a, &sink);
+    raw_close(&raw);
+}
+END_TEST
+
+/* S-064: a fenced request leaves when the Reads before it have been answered, not before. */
+START_TEST(S064_fences)
+{
+    const uint16_t fence = _i ? RI_WR_LOCAL_FENCE : RI_WR_READ_FENCE;
+    struct rdmap_read_req request;
+    struct region sink;
+    static struct frame frame;
+    struct raw raw;
+
+    open_speaking(&raw, NULL, &plain);
+    sink = region_new(a, 64, RIG_ALL);
+    side_read(a, 1, region_sge(&sink, 0, 8), 0, 0x100);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED | fence, NULL, 0, 0, 0), RI_OK);
+    next_frame(&raw, &frame);
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+    rdmap_get_read_req(frame.segment.payload, &request);
+    ck_assert(raw_silent(&raw));
+    raw_tagged(&raw, RDMAP_READ_RESP, true, request.sink_stag, request.sink_to, "answered", 8);
+    next_frame(&raw, &frame);
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
+    region_free(a, &sink);
+    raw_close(&raw);
+}
+END_TEST
+
+/* ---- segments ---- */
+
+/* One FPDU per TCP segment: S-024, and that MO (S-038) and TO (S-039) count the octets sent, L only at the end (S-034). */
+START_TEST(S024_small_segments)
+{
+    const uint32_t size = 20000;
+    const bool write = _i;
+    static struct frame frame;
+    struct region from;
+    struct raw raw = { .rig = &rig, .crc = true };
+    socklen_t length = sizeof(int);
+    int fds[2], emss = 0;
+    uint32_t at = 0, count = 0;
+
+    rig_tcp(fds, 700);
+    raw.fd = fds[0];
+    raw.room = 4096;
+    raw.octets = malloc(raw.room);
+    fake_host_listen(&rig.fake, raw.fd);
+    side_open(&rig, a, NULL);
+    side_start(a, fds[1], false, &plain);
+    ck_assert_int_eq(getsockopt(fds[1], IPPROTO_TCP, TCP_MAXSEG, &emss, &length), 0);
+    ck_assert_int_le(emss, 700);
+    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+    from = region_new(a, size, RIG_ALL);
+    tc_fill(&rng, from.octets, size);
+    if (write)
+        side_write(a, 1, region_sge(&from, 0, size), 0x7fff0123, 0x12345678);
+    else
+        side_send(a, 1, region_sge(&from, 0, size));
+    do {
+        next_frame(&raw, &frame);
+        ck_assert_uint_le(raw.last_fpdu, (uint32_t)emss);
+        if (write) {
+            ck_assert_uint_eq(frame.segment.hdr.stag, 0x12345678);
+            ck_assert(frame.segment.hdr.to == 0x7fff0123 + at);
+        } else {
+            ck_assert_uint_eq(frame.segment.hdr.msn, 1);
+            ck_assert_uint_eq(frame.segment.hdr.mo, at);
+        }
+        ck_assert_uint_le(at + frame.segment.payload_len, size);
+        ck_assert(!memcmp(frame.segment.payload, from.octets + at, frame.segment.payload_len));
+        at += frame.segment.payload_len;
+        count++;
+        if (!frame.segment.hdr.last)
+            ck_assert_uint_eq(frame.length, mpa_mulpdu((uint32_t)emss, false)); /* filled */
+    } while (!frame.segment.hdr.last);
+    ck_assert_uint_eq(at, size);
+    ck_assert_uint_ge(count, size / 700);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, size);
+    region_free(a, &from);
+    raw_close(&raw);
+}
+END_TEST
+
+/* A Send is done when the socket has its last octet: what is told as done reaches the peer without the lane. */
+START_TEST(done_when_the_socket_has_it)
+{
+    const uint32_t size = 20000, count = 60;
+    static uint8_t bin[65536];
+    struct raw raw = { .rig = &rig, .crc = true };
+    struct region from;
+    int fds[2], little = 4096;
+    uint64_t done = 0, came = 0, end;
+    struct ri_wc wc;
+
+    rig_tcp(fds, 0);
+    ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+    ck_assert_int_eq(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
+    raw.fd = fds[0];
+    fake_host_listen(&rig.fake, raw.fd);
+    side_open(&rig, a, NULL);
+    side_start(a, fds[1], true, &plain);
+    from = region_new(a, size, RIG_ALL);
+    for (uint64_t i = 0; i < count; i++) { /* all in few batches */
+        struct ri_sge sge = region_sge(&from, 0, size);
+        uint16_t flags = RI_WR_SIGNALED | (i + 1 < count ? RI_WR_COALESCE : 0);
+
+        ck_assert_int_eq(side_post(a, RI_WR_SEND, i, flags, &sge, 1, 0, 0), RI_OK);
+    }
+    side_idle(a, a->send_cq);
+    while (rig.fake.user.poll(a->send_cq, 1, &wc))
+        done++;
+    ck_assert_uint_lt(done, count); /* that much does not fit */
+    end = tc_deadline(5000);
+    while (came < done * size) {
+        ssize_t n;
+
+        ck_assert_msg(tc_wait_fd(raw.fd, POLLIN, end) == POLLIN, "%ju octets came, %ju are done",
+                      (uintmax_t)came, (uintmax_t)(done * size));
+        n = recv(raw.fd, bin, sizeof(bin), 0);
+        ck_assert_int_gt(n, 0);
+        came += (uint64_t)n;
+    }
+    raw_close(&raw);
+    ck_assert(fake_host_until(&rig.fake, side_query(a).state == RI_QPS_ERROR, RIG_TIMEOUT));
+    region_free(a, &from);
+}
+END_TEST
+
+/* The socket takes little at a time: FPDUs are cut anywhere and go on where they were. */
+START_TEST(partial_writes)
+{
+    const uint32_t size = 1 << 20;
+    struct region from, to, sink;
+    int fds[2], little = 4096;
+
+    rig_tcp(fds, 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
+        side_open(&rig, &rig.side[i], NULL);
+        side_start(&rig.side[i], fds[i], i == 0, &plain);
+    }
+    from = region_new(a, size, RIG_ALL);
+    to = region_new(b, size, RIG_ALL);
+    sink = region_new(a, size, RIG_ALL);
+    tc_fill(&rng, from.octets, size);
+    side_receive(b, 1, region_sge(&to, 0, size));
+    side_send(a, 2, region_sge(&from, 0, size));
+    side_read(a, 3, region_sge(&sink, 0, size), (uintptr_t)to.octets, to.keys.rkey);
+    side_expect(b, b->recv_cq, 1, RI_WC_SUCCESS, size);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, size);
+    side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, size);
+    ck_assert(!memcmp(from.octets, to.octets, size));
+    ck_assert(!memcmp(from.octets, sink.octets, size));
+    ck_assert_uint_eq(atomic_load(&a->events.count) + atomic_load(&b->events.count), 0);
+    region_free(a, &from);
+    region_free(b, &to);
+    region_free(a, &sink);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma loop: peer");
+    TCase *tc = new_case(suite, "flow");
+
+    tcase_add_test(tc, C040_responder_holds);
+    tcase_add_loop_test(tc, octets_of_the_handover, 0, 30);
+    tcase_add_loop_test(tc, initiator_speaks_first, 0, 4);
+    tcase_add_test(tc, S049_ord);
+    tcase_add_loop_test(tc, S064_fences, 0, 2);
+    tc = new_case(suite, "segments");
+    tcase_add_loop_test(tc, S024_small_segments, 0, 2);
+    tcase_add_test(tc, done_when_the_socket_has_it);
+    tcase_add_test(tc, partial_writes);
+    return tc_main(suite);
+}
