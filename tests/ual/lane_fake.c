@@ -45,6 +45,36 @@ static unsigned int later_runs;
 
 /* --- completions --- */
 
+static atomic_bool enough;
+static pthread_t flooder;
+
+static void *flood(void *arg)
+{
+    struct lf_pipe *pipe = arg;
+    struct ual_event event;
+
+    while (!atomic_load(&enough)) {
+        uint64_t cookie = 0;
+
+        (void)!write(pipe->fds[1], &cookie, sizeof(cookie));
+        while (ual_evd_dequeue(pipe->evd, &event) == UAL_OK)
+            ;
+    }
+    return NULL;
+}
+
+void lf_flood_start(struct lf_pipe *pipe)
+{
+    atomic_store(&enough, false);
+    ck_assert_int_eq(pthread_create(&flooder, NULL, flood, pipe), 0);
+}
+
+void lf_flood_stop(void)
+{
+    atomic_store(&enough, true);
+    pthread_join(flooder, NULL);
+}
+
 void lf_complete(struct ual_evd *evd, uint64_t cookie)
 {
     struct lf_cq *cq = (struct lf_cq *)ual_evd_cq(evd);

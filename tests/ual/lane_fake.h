@@ -41,6 +41,9 @@ struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags);
 struct lf_pipe *lf_pipe(struct ual_evd *evd);
 void lf_pipe_close(struct lf_pipe *pipe);
 void lf_send(struct lf_pipe *pipe, uint64_t cookie);
+/* A thread that sends on the pipe and takes what comes out of its EVD, without a pause. One at a time. */
+void lf_flood_start(struct lf_pipe *pipe);
+void lf_flood_stop(void);
 /* A completion that a post in this thread makes: no run has part in it. */
 void lf_complete(struct ual_evd *evd, uint64_t cookie);
 /* The provider wants to run at the deadline; it completes then. The lane learns of it in its next run. */

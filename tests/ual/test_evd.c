@@ -443,23 +443,6 @@ START_TEST(abort_returns_when_nobody_is_inside)
 END_TEST
 
 /* Abort also reaches a waiter that the traffic of others keeps from sleeping. */
-static atomic_bool enough;
-
-static void *flood(void *arg)
-{
-    struct lf_pipe *pipe = arg;
-    struct ual_event event;
-
-    while (!atomic_load(&enough)) {
-        uint64_t cookie = 0;
-
-        (void)!write(pipe->fds[1], &cookie, sizeof(cookie));
-        while (ual_evd_dequeue(pipe->evd, &event) == UAL_OK)
-            ;
-    }
-    return NULL;
-}
-
 static void *wait_once(void *arg)
 {
     struct ual_event event;
@@ -472,10 +455,10 @@ START_TEST(abort_on_a_busy_lane)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 4096, 0);
     struct lf_pipe *feed = lf_pipe(other);
-    pthread_t flooder, waiter;
+    pthread_t waiter;
 
     atomic_store(&lf_lazy, 1);
-    pthread_create(&flooder, NULL, flood, feed);
+    lf_flood_start(feed);
     for (int i = 0; i < 20; i++) {
         struct ual_evd *evd = lf_evd(UAL_STREAM_SOFTWARE, 4, 0);
 
@@ -484,8 +467,7 @@ START_TEST(abort_on_a_busy_lane)
         ual_evd_abort(evd);
         pthread_join(waiter, NULL);
     }
-    atomic_store(&enough, true);
-    pthread_join(flooder, NULL);
+    lf_flood_stop();
     lf_pipe_close(feed);
 }
 END_TEST

@@ -227,17 +227,27 @@ START_TEST(C046_stream_ends_before_the_first_fpdu)
 }
 END_TEST
 
+#define LENGTHS 6
+
+/* Private data of the lengths that matter. */
+static const char *text_of(size_t which)
+{
+    static const size_t lengths[LENGTHS] = { 0, 1, 3, 56, 255, 256 };
+    static char text[257];
+
+    memset(text, 'p', lengths[which]);
+    text[lengths[which]] = '\0';
+    return text;
+}
+
 /* ---- what the active side sends ---- */
 
 START_TEST(S001_S003_S006_S009_S010_request)
 {
-    static const size_t lengths[] = { 0, 1, 3, 56, 255, 256 };
-    static char text[257];
-
     scene_active(&scene, "");
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        memset(text, 'p', lengths[i]);
-        text[lengths[i]] = '\0';
+    for (size_t i = 0; i < LENGTHS; i++) {
+        const char *text = text_of(i);
+
         connect_it(&scene,
                    text); /* exactly these octets: PD_Length is 4 more than those of the consumer */
         ck_assert_uint_eq(data_segments(scene.fd), 1);
@@ -363,16 +373,13 @@ END_TEST
 
 START_TEST(S001_S003_S005_S006_S008_S009_reply)
 {
-    static const size_t lengths[] = { 0, 1, 3, 56, 255, 256 };
-    static char text[257];
-
     scene_passive(&scene, "");
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+    for (size_t i = 0; i < LENGTHS; i++) {
+        const char *text = text_of(i);
+
         for (int form = 0; form < 4; form++) {
             unsigned rev = form < 2 ? 1 : 2;
 
-            memset(text, 'p', lengths[i]);
-            text[lengths[i]] = '\0';
             ask(&scene, form == 3 ? enhanced(REQUEST, 0xf, 4, 4, "") : request(0xf, rev, ""));
             accept_it(&scene, text);
             hear(scene.fd,
