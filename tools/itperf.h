@@ -191,7 +191,7 @@ bool perf_post_receive(struct perf_group *group, uint32_t index);
 /* Clears the byte that write lat waits for in messages of that size. */
 void perf_groups_clear(struct perf_session *session, uint32_t size);
 
-/* ---- itperf_engine.c, itperf_lat.c: the measurement ------------------------------------------ */
+/* ---- itperf_run.c: a run --------------------------------------------------------------------- */
 
 /* Before READY. Prints if there is no memory. */
 bool perf_run_prepare(struct perf_session *session, const struct perf_run *run);
@@ -200,7 +200,9 @@ bool perf_run_go(struct perf_session *session, struct perf_tally *tally);
 /* Sums of the last run. */
 void perf_run_times(const struct perf_session *session, struct histogram *times);
 
-/* For the loops. Each false: the worker cannot go on (stopped, failed: printed). */
+/* ---- itperf_engine.c, itperf_lat.c: the loops ------------------------------------------------ */
+
+/* Each false: the worker cannot go on (stopped, failed: printed). */
 bool perf_step(struct perf_worker *worker); /* waits for one event and acts on it */
 bool perf_look(struct perf_worker *worker); /* acts on one event if there is one */
 /* Neither stopped nor failed elsewhere, nor (client) silent for a minute. *limit: 0 at first. */
@@ -209,6 +211,7 @@ bool perf_alive(struct perf_worker *worker, uint64_t *limit);
 bool perf_lost(struct perf_worker *worker, const char *why);
 bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held);
 bool perf_finish(struct perf_worker *worker); /* FIN where this side sends, then to the end */
+bool perf_stream(struct perf_worker *worker); /* bw, both sides */
 bool perf_lat_client(struct perf_worker *worker);
 bool perf_lat_server(struct perf_worker *worker);
 
