@@ -367,7 +367,8 @@ static void replay(struct rig *rig, const struct exchange *exchange, size_t cut,
     note(&run, run.side.recv_cq);
     note(&run, run.side.send_cq);
     outcome->events = atomic_load(&run.side.events.count);
-    for (unsigned int i = 0; i < outcome->events && i < 4; i++) {
+    ck_assert_uint_le(outcome->events, 4);
+    for (unsigned int i = 0; i < outcome->events; i++) {
         outcome->event[i] = run.side.events.type[i];
         outcome->code[i] = run.side.events.code[i];
     }
@@ -437,6 +438,10 @@ static void judge(const struct exchange *exchange, const struct outcome *o)
         ck_assert_uint_eq(o->events, 1);
         ck_assert_int_eq(o->event[0], exchange->event);
     }
+    for (unsigned int i = 0; i < o->events && !exchange->event;
+         i++) /* that it began, that it ended */
+        ck_assert_msg(o->event[i] == RI_EVENT_ESTABLISHED || o->event[i] == RI_EVENT_LLP_CLOSED,
+                      "%s: event %d, code %04x", exchange->id, o->event[i], o->code[i]);
     memcpy(&value, o->memory, 8);
     if (exchange->memory.value)
         ck_assert_uint_eq(value, exchange->left);
