@@ -103,6 +103,7 @@ struct vectors {
 
 /* NULL with a reason in *why if the file cannot be used. Loads once per process. */
 const struct vectors *vectors_load(const char *path, const char **why);
+bool vectors_readable(void); /* built with jansson: then a file that cannot be used is a failure */
 
 /* False if the vector does not state the field. */
 bool vec_field(const struct vec_fields *fields, const char *name, uint64_t *value);

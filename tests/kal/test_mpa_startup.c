@@ -10,23 +10,13 @@
 #include <string.h>
 
 #include "kal/mpa_startup.h"
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 #define NONE MPA_STARTUP_NO_DEPTH
 
-static const struct vectors *load(void)
-{
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!v)
-        tc_skip("%s", why);
-    return v;
-}
-
 static const struct vec_startup *startup(const char *id)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
 
     for (size_t i = 0; i < v->n_startups; i++) {
         if (!strcmp(v->startups[i].id, id))
@@ -117,7 +107,7 @@ static enum mpa_startup_result grow(const uint8_t *p, size_t len, enum mpa_start
 
 START_TEST(frames_of_the_exchanges)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
     for (size_t i = 0; i < v->n_frames; i++) {
@@ -179,7 +169,7 @@ START_TEST(startup_vectors_every_split)
     };
     size_t n = sizeof(rows) / sizeof(rows[0]);
 
-    ck_assert_uint_eq(load()->n_startups, n);
+    ck_assert_uint_eq(tc_vectors()->n_startups, n);
     for (size_t i = 0; i < n; i++) {
         const struct vec_startup *s = startup(rows[i].id);
         size_t at;

@@ -11,7 +11,7 @@
 
 #include "base/crc32c.h"
 #include "providers/softrdma/mpa.h"
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 static const struct shape shape = { .atomics = true };
 
@@ -331,16 +331,6 @@ END_TEST
 
 /* ---- vectors ---- */
 
-static const struct vectors *load(void)
-{
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!v)
-        tc_skip("%s", why);
-    return v;
-}
-
 /* Exchanges with Atomic Requests: what the initiator of the vector sends, with our STag and address in it, and what the
  * responder answers, octet for octet. Offsets: WIRE-2 2.4. */
 static void play(const struct vectors *v, const char *exchange)
@@ -377,7 +367,7 @@ static void play(const struct vectors *v, const char *exchange)
 START_TEST(S068_C136_vectors_of_exchanges)
 {
     static const char *const exchanges[] = { "V-25", "V-26" };
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
 
     open_raw(&shape, &plain);
     target = region_new(a, 64, ATOMIC);
@@ -392,7 +382,7 @@ END_TEST
 /* Refused segments with opcodes A and B: the Terminate of the vector. */
 START_TEST(C127_to_C141_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
     for (size_t i = 0; i < v->n_negatives; i++) {

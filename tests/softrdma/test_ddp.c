@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "providers/softrdma/ddp.h"
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 static uint32_t put(uint8_t *out, const struct ddp_hdr *h)
 {
@@ -23,12 +23,9 @@ static uint32_t put(uint8_t *out, const struct ddp_hdr *h)
 
 START_TEST(S032_S034_S043_headers_of_the_exchanges)
 {
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
+    const struct vectors *v = tc_vectors();
     int tagged = 0, untagged = 0;
 
-    if (!v)
-        tc_skip("%s", why);
     for (size_t i = 0; i < v->n_frames; i++) {
         const struct vec_frame *f = &v->frames[i];
         uint8_t out[DDP_HDR_MAX];

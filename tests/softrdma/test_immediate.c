@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 static enum ri_status post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
                            uint16_t flags, const struct ri_sge *sges, uint32_t count,
@@ -319,12 +319,9 @@ END_TEST
 
 START_TEST(C124_vectors)
 {
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
-    if (!v)
-        tc_skip("%s", why);
     for (size_t i = 0; i < v->n_negatives; i++) {
         const struct vec_segments *s = &v->negatives[i];
         uint8_t opcode;

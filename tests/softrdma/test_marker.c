@@ -6,7 +6,7 @@
 #endif
 
 #include "rig.h"
-#include "vectors.h"
+#include "tests/common/vectors_tc.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -25,16 +25,6 @@
 static struct rig rig;
 static struct side *const a = &rig.side[0], *const b = &rig.side[1];
 static struct tc_rng rng;
-
-static const struct vectors *load(void)
-{
-    const char *why = "";
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!v)
-        tc_skip("%s", why);
-    return v;
-}
 
 /* ---- the reference: unit by unit, by the words of RFC 5044 4.3 ---- */
 
@@ -220,7 +210,7 @@ END_TEST
 
 START_TEST(C049_S029_frames_of_the_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     static uint8_t plain[4096], got[4096];
     int seen = 0;
 
@@ -362,7 +352,7 @@ struct stream_octets {
 /* All FPDUs of the initiator in the exchange with markers; how many octets each message has. */
 static void vector_stream(struct stream_octets *stream, uint32_t *lengths)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
 
     for (size_t i = 0; i < v->n_frames; i++) {
         const struct vec_frame *f = &v->frames[i];
@@ -457,7 +447,7 @@ END_TEST
 
 START_TEST(S028_S029_first_send_as_the_vectors_have_it)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     const struct vec_frame *answer = NULL;
     struct region source;
     uint8_t got[256];

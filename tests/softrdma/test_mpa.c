@@ -12,17 +12,7 @@
 #include "base/crc32c.h"
 #include "providers/softrdma/ddp.h"
 #include "providers/softrdma/mpa.h"
-#include "tests/common/vectors.h"
-
-static const struct vectors *load(void)
-{
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!v)
-        tc_skip("%s", why);
-    return v;
-}
+#include "tests/common/vectors_tc.h"
 
 /* A whole FPDU without markers; returns its size. */
 static uint32_t make_fpdu(uint8_t *out, const uint8_t *ulpdu, uint32_t n, bool crc_on)
@@ -54,7 +44,7 @@ END_TEST
 
 START_TEST(S024_mulpdu_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
 
     ck_assert_uint_ge(v->n_mulpdus, 10);
     for (size_t i = 0; i < v->n_mulpdus; i++) {
@@ -92,7 +82,7 @@ END_TEST
 
 START_TEST(S027_S028_fpdus_of_the_exchanges)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     static uint8_t out[MPA_FPDU_MAX];
     int built = 0;
 
@@ -156,7 +146,7 @@ static size_t scan_run(const uint8_t *run, size_t len, size_t *sizes, size_t max
 
 START_TEST(C047_every_split)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     static uint8_t run[4096];
     size_t len = 0, sizes[32], found;
     size_t want[32], n = 0;
@@ -250,7 +240,7 @@ END_TEST
 
 START_TEST(C050_C052_C055_segment_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int crc = 0, pad = 0, min = 0, good = 0;
 
     for (size_t i = 0; i < v->n_negatives; i++) {
@@ -335,7 +325,7 @@ static uint32_t emit_marked(uint8_t *out, uint32_t pos, const uint8_t *ulpdu, ui
 
 START_TEST(S029_marked_fpdus_of_the_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     static uint8_t out[4096];
     int seen = 0;
 
@@ -374,7 +364,7 @@ static size_t strip(const struct vec_frame *f, uint8_t *flat)
 
 START_TEST(C049_C053_C054_markers_stripped)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     static uint8_t flat[4096], again[4096];
     struct vec_frame frames[8];
     size_t n_frames = 0;

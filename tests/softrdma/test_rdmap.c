@@ -11,19 +11,9 @@
 
 #include "providers/softrdma/rdmap.h"
 #include "providers/softrdma/terminate.h"
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 #define ALL (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)
-
-static const struct vectors *load(void)
-{
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!v)
-        tc_skip("%s", why);
-    return v;
-}
 
 /* All stateless checks in the order in which a receiver with matching state meets them. */
 static enum rdmap_result check_segment(const void *p, size_t n, unsigned features)
@@ -59,7 +49,7 @@ static bool stateless(const char *check)
 
 START_TEST(segment_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int refused = 0, passed = 0;
 
     for (size_t i = 0; i < v->n_negatives; i++) {
@@ -86,7 +76,7 @@ END_TEST
 
 START_TEST(C061_C069_segments_of_the_exchanges_pass)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
     for (size_t i = 0; i < v->n_frames; i++) {
@@ -254,7 +244,7 @@ END_TEST
 
 START_TEST(S048_S065_S067_headers_of_the_exchanges)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int reads = 0, requests = 0, responses = 0;
 
     for (size_t i = 0; i < v->n_frames; i++) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 /* ---- responses to a Read of ours: 16 octets into the middle of 32 ---- */
 
@@ -507,12 +507,9 @@ END_TEST
 /* Refused Read Responses: the vector's Read is of 16 octets at offset 0x100 of sink STag 66000001. */
 START_TEST(C095_to_C100_vectors)
 {
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
-    if (!v)
-        tc_skip("%s", why);
     for (size_t i = 0; i < v->n_negatives; i++) {
         const struct vec_segments *s = &v->negatives[i];
         const struct terminate_cause cause = { frame.ulpdu, 0, 0, NULL };

@@ -10,21 +10,11 @@
 #include <string.h>
 
 #include "providers/softrdma/terminate.h"
-#include "tests/common/vectors.h"
-
-static const struct vectors *load(void)
-{
-    const char *why;
-    const struct vectors *v = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!v)
-        tc_skip("%s", why);
-    return v;
-}
+#include "tests/common/vectors_tc.h"
 
 START_TEST(S058_S060_answers_of_the_segment_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
     for (size_t i = 0; i < v->n_negatives; i++) {
@@ -50,7 +40,7 @@ END_TEST
 /* The Terminate frames of the exchanges, built again from what caused them. */
 START_TEST(C116_S058_terminates_of_the_exchanges)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     const struct vec_frame *request = NULL;
     int seen = 0, advanced = 0;
 
@@ -282,7 +272,7 @@ END_TEST
 
 START_TEST(C143_C144_received_vectors)
 {
-    const struct vectors *v = load();
+    const struct vectors *v = tc_vectors();
     int seen = 0;
 
     for (size_t i = 0; i < v->n_negatives; i++) {

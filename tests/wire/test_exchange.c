@@ -8,7 +8,7 @@
 
 #include "script.h"
 
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -29,6 +29,8 @@ struct memory {
     uint64_t base;
     uint64_t value; /* initial 8 octets, in host order; 0: what the Read Responses say */
 };
+
+#define WORD 0x1122334455667788 /* what the atomics find */
 
 static const struct exchange {
     const char *id;
@@ -52,8 +54,8 @@ static const struct exchange {
     { "V-19", false, 0, { 0 }, 0, 0 },
     { "V-20", false, 0, { 0 }, 0, RI_EVENT_WRITE_ACCESS },
     { "V-23", false, 1, { 0 }, 0, RI_EVENT_INTEGRITY },
-    { "V-25", false, 0, { 0xabcd01, 0x8000, 0x1122334455667788 }, 0xaabbccddeeff0099, 0 },
-    { "V-26", false, 0, { 0xabcd01, 0x8000, 0x1122334455667788 }, 0x1122334455667788, 0 },
+    { "V-25", false, 0, { 0xabcd01, 0x8000, WORD }, 0xaabbccddeeff0099, 0 },
+    { "V-26", false, 0, { 0xabcd01, 0x8000, WORD }, WORD, RI_EVENT_REMOTE_OPERATION },
     { "V-28", false, 1, { 0 }, 0, 0 },
     { "V-29", false, 7, { 0 }, 0, 0 },
     { "V-31", false, 3, { 0 }, 0, 0 },
@@ -93,19 +95,9 @@ struct run {
     struct outcome *outcome;
 };
 
-static const struct vectors *load(void)
-{
-    const char *why;
-    const struct vectors *all = vectors_load(tc_data("vectors.json"), &why);
-
-    if (!all)
-        tc_skip("%s", why);
-    return all;
-}
-
 static void find(struct run *run, const struct exchange *exchange)
 {
-    const struct vectors *all = load();
+    const struct vectors *all = tc_vectors();
     size_t first = 0, end;
 
     while (first < all->n_frames && strcmp(all->frames[first].exchange, exchange->id))

@@ -5,7 +5,7 @@
  */
 #include "scene.h"
 
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -56,11 +56,8 @@ static const struct expectation {
 
 static const struct vec_startup *vector_of(const char *id)
 {
-    const char *why;
-    const struct vectors *all = vectors_load(tc_data("vectors.json"), &why);
+    const struct vectors *all = tc_vectors();
 
-    if (!all)
-        tc_skip("%s", why);
     ck_assert_uint_eq(all->n_startups, COUNT); /* none without an expectation */
     for (size_t i = 0; i < all->n_startups; i++)
         if (!strcmp(all->startups[i].id, id))

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/common/vectors.h"
+#include "tests/common/vectors_tc.h"
 
 #define VECTORS   72 /* tests that check loops over; the file must have as many */
 #define BIG       (8u << 20)
@@ -36,12 +36,10 @@ struct play {
 static struct region invalid, big;
 static uint32_t window;
 static const struct vectors *vectors;
-static const char *why;
 
 static void setup(void)
 {
-    if (!vectors)
-        tc_skip("%s", why);
+    vectors = tc_vectors();
     ck_assert_uint_eq(vectors->n_negatives, VECTORS);
     wire_setup();
     window = 0;
@@ -337,7 +335,8 @@ static Suite *suite(void)
 
 int main(void)
 {
-    vectors = vectors_load(tc_data("vectors.json"),
-                           &why); /* once, for all the processes of the tests */
+    const char *why;
+
+    vectors_load(tc_data("vectors.json"), &why); /* once, for all the processes of the tests */
     return tc_main(suite());
 }
