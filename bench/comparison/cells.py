@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is measured (cells, in contests) and what is asked of it (rows, each with bars).
+
+A contest is what is measured in turn within one round, so that its figures may be divided by each other. A bar is
+one condition: the figure of a cell, divided by that of another cell or of the best of several, or as it is.
+"""
+import dataclasses
+
+KIB, MIB = 1 << 10, 1 << 20
+CRC_OFF = (("crc", "off"),)
+MANY = 10000
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    program: str             # in the build folder
+    package: str             # what has to be installed to have it built
+    arguments: tuple = ()
+
+
+PEERS = {
+    "ital": Peer("tools/itperf", "this tree: make; libjansson-dev for its JSON"),
+    "raw": Peer("bench/peers/raw_tcp", "this tree: make bench"),
+    "libfabric tcp": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp")),
+    "libfabric rxm": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp;ofi_rxm")),
+    "ucx": Peer("bench/peers/ucx_peer", "libucx-dev"),
+}
+RIVALS = ("libfabric tcp", "libfabric rxm", "ucx")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    key: str                 # its name in the contest, begins with the peer's
+    peer: str
+    op: str = "send"
+    mode: str = "lat"        # lat, bw or rate
+    size: int = 64
+    window: int = 64         # requests under way; not of lat
+    completion: str = "busy"
+    conf: tuple = ()         # ital: options of the interface
+    spin: int = None         # ital: option spin, microseconds; None: as it is
+    arguments: tuple = ()    # more of them for the client
+    endpoints: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Contest:
+    name: str
+    cells: tuple
+    rounds: int = None       # at most so many; None: as asked for
+    place: str = "loopback"  # or veth: two network namespaces with a link between them
+
+    def cell(self, key):
+        return next((cell for cell in self.cells if cell.key == key), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    text: str
+    contest: str             # "" where nothing can be measured yet
+    cell: str
+    limit: float
+    most: bool = True        # the limit is the most that is allowed, else the least
+    over: tuple = ()         # divided by the best of these cells
+    metric: str = ""         # that of the cell's mode if not given
+    scale: float = 1
+    why: str = ""            # not measured: why
+    instructions: str = ""   # a name in the output of make bench-cost
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    figure: str
+    bars: tuple
+    beside: tuple = ()       # (text, contest, cell, metric, cell by whose figure it is divided or "")
+
+
+# ---- contests ----------------------------------------------------------------------------------
+
+def per_rival(ops, **about):
+    return tuple(Cell("%s %s" % (peer, op), peer, op=op, **about) for peer in RIVALS for op in ops)
+
+
+def ital(key, **about):
+    return Cell("ital " + key, "ital", **about)
+
+
+def raw(key="raw", **about):
+    return Cell(key, "raw", **about)
+
+
+ALL_OPS = ("send", "write", "read")
+LATENCY_SIZES = (1, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
+BANDWIDTH_SIZES = (64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB)
+
+
+def size_name(size):
+    if size >= MIB:
+        return "%d MiB" % (size // MIB)
+    return "%d KiB" % (size // KIB) if size >= KIB else "%d B" % size
+
+
+def latency_name(size):
+    return "latency " + size_name(size)
+
+
+def bandwidth_name(size):
+    return "rate 64 B" if size == 64 else "bandwidth " + size_name(size)
+
+
+def latency_point(size):
+    return Contest(latency_name(size), (raw(size=size), ital("send", size=size), *per_rival(("send",), size=size)))
+
+
+def bandwidth_point(size):
+    about = {"mode": "bw", "size": size}
+    return Contest(bandwidth_name(size), (raw(**about), ital("write", op="write", **about), *per_rival(("write",), **about)))
+
+
+def bandwidth_contest(size, crc_off):
+    about = {"mode": "bw", "size": size}
+    cells = [raw(**about), *(ital(op, op=op, **about) for op in ALL_OPS)]
+    if crc_off:
+        cells += [ital(op + ", CRC off", op=op, conf=CRC_OFF, **about) for op in ALL_OPS]
+    return Contest(bandwidth_name(size), (*cells, *per_rival(ALL_OPS, **about)))
+
+
+BULK = {"mode": "bw", "size": MIB, "completion": "event"}
+RATE = {"mode": "rate", "size": 64, "window": 256}
+FEW = {"arguments": ("-t", "8", "-r", "8")}
+
+CONTESTS = (
+    Contest("latency 64 B", (
+        raw(), ital("send"), ital("write", op="write"),
+        ital("write, memory only", op="write", arguments=("--poll-memory", "pure")),
+        ital("write and send", op="write", arguments=("--write-send",)), ital("read", op="read"),
+        *per_rival(("send", "read")))),
+    Contest("latency 64 KiB", (
+        raw(size=64 * KIB), *(ital(op, op=op, size=64 * KIB) for op in ("send", "write")),
+        ital("send, CRC off", size=64 * KIB, conf=CRC_OFF), *per_rival(("send",), size=64 * KIB))),
+    Contest("blocking 64 B", (
+        raw(completion="event"), ital("spin=0", completion="event", spin=0), ital("default spin", completion="event"),
+        ital("poll(2)", completion="fd"))),
+    bandwidth_contest(64 * KIB, False),
+    bandwidth_contest(MIB, True),
+    Contest("bandwidth veth", (
+        raw(mode="bw", size=64 * KIB), ital("write", op="write", mode="bw", size=64 * KIB)), place="veth"),
+    Contest("rate 64 B", (
+        raw(**RATE), raw("raw batched", arguments=("--batch", str(64 * KIB)), **RATE),
+        *(ital(op, op=op, **RATE) for op in ALL_OPS), *per_rival(ALL_OPS, **RATE))),
+    Contest("endpoints 64", (
+        ital("one endpoint", op="write", arguments=("-l", "64"), **RATE),
+        ital("64 endpoints", op="write", arguments=("-l", "64"), endpoints=64, **RATE))),
+    Contest("CPU 1 MiB", (
+        raw(**BULK), ital("write", op="write", **BULK), ital("write, CRC off", op="write", conf=CRC_OFF, **BULK))),
+    Contest("target asleep", tuple(
+        ital("%s, target %s" % (op, text), op=op, mode=mode, arguments=("--target", target), window=64)
+        for op, mode in (("read", "lat"), ("write", "rate")) for target, text in (("busy", "polls"), ("fd", "sleeps")))),
+    Contest("many endpoints", (
+        ital("one endpoint", **FEW), ital("many endpoints", endpoints=MANY, **FEW)), rounds=1),
+    *(latency_point(size) for size in LATENCY_SIZES if size not in (64, 64 * KIB)),
+    *(bandwidth_point(size) for size in BANDWIDTH_SIZES if size not in (64, 64 * KIB, MIB)),
+)
+
+
+def contest(name):
+    return next(contest for contest in CONTESTS if contest.name == name)
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+def rivals(op):
+    return tuple("%s %s" % (peer, op) for peer in RIVALS)
+
+
+def bandwidth_bars(name):
+    """The bars of one size, for each operation."""
+    bars = []
+    for op in ALL_OPS:
+        if name == "bandwidth 64 KiB":
+            bars.append(Bar(op + ": ≥ 1.75 × the best peer", name, "ital " + op, 1.75, False, rivals(op)))
+            continue
+        bars += [
+            Bar(op + ": ≥ 0.85 × raw TCP", name, "ital " + op, 0.85, False, ("raw",)),
+            Bar(op + ": ≥ 0.95 × the best peer", name, "ital " + op, 0.95, False, rivals(op)),
+            Bar(op + ", CRC off: no peer above", name, "ital %s, CRC off" % op, 1, False, rivals(op)),
+        ]
+    return tuple(bars)
+
+
+def unmeasured(text, limit, most, why, instructions=""):
+    return Bar(text, "", "", limit, most, why=why, instructions=instructions)
+
+
+SHORT, LONG = "latency 64 B", "latency 64 KiB"
+RAW = ("raw",)
+ROWS = (
+    Row("send-64", "send half round trip, 64 B", (
+        Bar("≤ 1.10 × raw TCP", SHORT, "ital send", 1.10, over=RAW),
+        Bar("below every peer", SHORT, "ital send", 1, over=rivals("send")))),
+    Row("write-64", "RDMA Write half round trip, 64 B, looks at memory and polls between looks", (
+        Bar("≤ 1.15 × raw TCP", SHORT, "ital write", 1.15, over=RAW),),
+        (("the form that never calls in, × raw TCP", SHORT, "ital write, memory only", "median_us", "raw"),)),
+    Row("read-64", "RDMA Read round trip, 64 B, over raw TCP's half", (
+        Bar("≤ 2.20 × raw TCP", SHORT, "ital read", 2.20, over=RAW),),
+        tuple((peer + ", × raw TCP", SHORT, peer + " read", "median_us", "raw") for peer in RIVALS)),
+    Row("write-send-64", "Write followed by Send, then poll: half round trip, 64 B", (
+        Bar("≤ 1.20 × raw TCP", SHORT, "ital write and send", 1.20, over=RAW),)),
+    Row("two-posts", "two posts without a poll in between, event-driven: second one on the wire", (
+        unmeasured("≤ 10 µs at p99", 10, True, "itperf has no such test"),)),
+    Row("latency-64k", "half round trip, 64 KiB", (
+        Bar("≤ 1.30 × raw TCP", LONG, "ital send", 1.30, over=RAW),
+        Bar("below every peer", LONG, "ital send", 1, over=rivals("send")),
+        Bar("CRC off: ≤ 1.15 × raw TCP", LONG, "ital send, CRC off", 1.15, over=RAW)),
+        (("of Writes, × raw TCP", LONG, "ital write", "median_us", "raw"),)),
+    Row("blocking-64", "blocking wait, 64 B, over blocking raw TCP", (
+        Bar("spin=0: ≤ 1.10 × raw TCP", "blocking 64 B", "ital spin=0", 1.10, over=RAW),
+        Bar("default spin: ≤ 0.5 × raw TCP", "blocking 64 B", "ital default spin", 0.5, over=RAW),
+        Bar("poll(2): ≤ 1.4 × raw TCP", "blocking 64 B", "ital poll(2)", 1.4, over=RAW)),
+        tuple(("CPU ns per message, " + key, "blocking 64 B", key, "cpu_ns_per_message", "")
+              for key in ("raw", "ital spin=0", "ital default spin", "ital poll(2)"))),
+    Row("bandwidth-64k", "bandwidth, 64 KiB, one endpoint, window 64", bandwidth_bars("bandwidth 64 KiB")),
+    Row("bandwidth-1m", "bandwidth, 1 MiB, same congestion control", bandwidth_bars("bandwidth 1 MiB")),
+    Row("bandwidth-veth", "write bandwidth, 64 KiB, 1,448-byte EMSS (veth, offloads on)", (
+        Bar("≥ 0.55 × raw TCP there", "bandwidth veth", "ital write", 0.55, False, RAW),),
+        (("raw TCP there, bytes/s", "bandwidth veth", "raw", "bytes_per_s", ""),)),
+    Row("rate-64", "message rate, 64 B, window 256, one endpoint", tuple(
+        Bar(op + ": ≥ 25 × the best peer", "rate 64 B", "ital " + op, 25, False, rivals(op))
+        for op in ("send", "write"))),
+    Row("read-rate-64", "message rate of 64 B Reads, window 256, one endpoint", (
+        Bar("≥ 10 × the best peer", "rate 64 B", "ital read", 10, False, rivals("read")),)),
+    Row("rate-64-endpoints", "message rate over 64 endpoints, window 256 each, posts in runs of 64", (
+        Bar("≥ 0.8 × of one endpoint's", "endpoints 64", "ital 64 endpoints", 0.8, False, ("ital one endpoint",)),)),
+    Row("cpu-1m", "CPU time per byte at 1 MiB, event-driven, both sides together", (
+        Bar("≤ 1.45 × raw TCP", "CPU 1 MiB", "ital write", 1.45, over=RAW, metric="cpu_ns_per_byte"),
+        Bar("CRC off: ≤ 1.20 × raw TCP", "CPU 1 MiB", "ital write, CRC off", 1.20, over=RAW, metric="cpu_ns_per_byte"))),
+    Row("asleep", "target's application asleep while it is written to and read from", (
+        Bar("Reads: ≤ 1.5 × polling", "target asleep", "ital read, target sleeps", 1.5,
+            over=("ital read, target polls",)),
+        Bar("Writes, window 64: ≤ 1.5 × polling", "target asleep", "ital write, target sleeps", 1.5,
+            over=("ital write, target polls",), metric="us_per_message"),
+        unmeasured("first one after polling stopped: ≤ 2 ms at p99", 2000, True,
+                   "itperf's target cannot poll and then stop"))),
+    Row("endpoints-10000", "10,000 connected endpoints in each of two processes, queues of 8 + 8", (
+        Bar("≤ 4 KiB per idle endpoint", "many endpoints", "ital many endpoints", 4, metric="kib_per_endpoint"),
+        Bar("half round trip ≤ 1.2 × that with one", "many endpoints", "ital many endpoints", 1.2,
+            over=("ital one endpoint",)),
+        Bar("≥ 5,000 connects/s", "many endpoints", "ital many endpoints", 5000, False, metric="connects_per_s")),
+        (("endpoints", "many endpoints", "ital many endpoints", "endpoints", ""),)),
+    Row("sites", "trace, counters, policy when not in use", (
+        unmeasured("≤ 2 instructions per site", 2, True, "make bench-cost counts no site", "site"),)),
+    Row("instructions", "instructions, null lower layer, callgrind", (
+        unmeasured("post → send ≤ 400", 400, True, "make bench-cost did not tell", "softrdma_send_64"),
+        unmeasured("recv → event ≤ 500", 500, True, "make bench-cost did not tell", "softrdma_receive_64"))),
+)
+
+# ---- plots -------------------------------------------------------------------------------------
+
+def curve(kind):
+    """(series, [(size, contest, cell)]) of a plot over sizes; kind: latency or bandwidth."""
+    sizes, name, op = ((LATENCY_SIZES, latency_name, "send") if kind == "latency" else
+                       (BANDWIDTH_SIZES, bandwidth_name, "write"))
+    series = [("raw TCP", "raw"), ("ital", "ital " + op), *((peer, "%s %s" % (peer, op)) for peer in RIVALS)]
+    return [(title, [(size, name(size), key) for size in sizes]) for title, key in series]
+
+
+def chosen(text):
+    """The rows that a text selects, and the contests cut down to what they need; all of them for an empty text."""
+    if not text:
+        return ROWS, CONTESTS
+    rows = tuple(row for row in ROWS if text.lower() in (row.name + " " + row.figure).lower())
+    wanted = {(bar.contest, key) for row in rows for bar in row.bars for key in (bar.cell, *bar.over)}
+    wanted |= {(name, key) for row in rows for _, name, cell, _, over in row.beside for key in (cell, over)}
+    contests = []
+    for each in CONTESTS:
+        cells = tuple(cell for cell in each.cells if (each.name, cell.key) in wanted or
+                      (cell.key == "raw" and any(name == each.name for name, _ in wanted)))
+        if cells:
+            contests.append(dataclasses.replace(each, cells=cells))
+    return rows, tuple(contests)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who is measured when: contests in turn, round after round, and which rounds count.
+
+Before and after every round the probe tells how near the two processors are to each other and what share of their
+time was lost to others. Both make the group of a round; where the two probes disagree, it does not count.
+"""
+import collections
+import time
+
+from . import cells
+from .process import Failed
+
+NEAR_NS, FAR_NS = 120, 150
+LOST_SHARE = 0.10            # more than that of either processor: disturbed
+DISTURBED = ", disturbed"
+ATTEMPTS = 4                 # rounds tried for each that is wanted
+STRIKES = 2                  # failures in a row after which a cell is left alone
+START_SECONDS = 0.7          # of a cell, besides measuring; a first guess
+
+
+def probe_figures(answer):
+    """(hand-off in ns, largest lost share) of the probe's answer."""
+    try:
+        return float(answer["handoff_ns"]), float(max(answer["lost"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Failed("probe: unknown answer %s" % answer) from error
+
+
+def group_of(answer):
+    """near or far, disturbed or not; None where the probe cannot tell near from far."""
+    handoff, lost = probe_figures(answer)
+    if NEAR_NS <= handoff <= FAR_NS:
+        return None
+    return ("near" if handoff < NEAR_NS else "far") + (DISTURBED if lost > LOST_SHARE else "")
+
+
+def verdict_of_probes(before, after):
+    """(group, "") of a round that counts, (None, why) of one that does not."""
+    first, second = group_of(before), group_of(after)
+    if first is None or second is None:
+        return None, "processors neither near nor far"
+    if first != second:
+        return None, "%s before, %s after" % (first, second)
+    return first, ""
+
+
+class Rounds:
+    """All rounds of one run. measurer: probe() and measure(cell, place)."""
+
+    def __init__(self, contests, wanted, per_placement, measurer, say, seconds_left):
+        self.contests, self.wanted, self.per_placement = contests, wanted, per_placement
+        self.measurer, self.say, self.seconds_left = measurer, say, seconds_left
+        self.rounds = {contest.name: [] for contest in contests}
+        self.strikes = collections.Counter()
+        self.given_up = {}       # (contest, cell): why
+        self.missing = measurer.missing()
+        self.cost = {}           # contest: seconds of its last round
+        self.last_probe = None
+        self.ran_out = False
+
+    # ---- how many ----
+
+    def counted(self, contest):
+        return collections.Counter(each["group"] for each in self.rounds[contest.name] if each["group"])
+
+    def missing_rounds(self, contest):
+        """How many rounds are still wanted; 0 also where too many have been tried."""
+        wanted = min(self.wanted, contest.rounds or self.wanted)
+        groups = self.counted(contest)
+        if len(self.rounds[contest.name]) >= ATTEMPTS * wanted or not self.cells(contest):
+            return 0
+        if not self.per_placement:
+            return wanted - max(groups.values(), default=0)
+        placements = collections.defaultdict(int)
+        for group, count in groups.items():
+            placement = group.split(",")[0]
+            placements[placement] = max(placements[placement], count)
+        return max((wanted - count for count in placements.values()), default=wanted)
+
+    def cells(self, contest):
+        """The cells that can be measured."""
+        return [cell for cell in contest.cells
+                if cell.peer not in self.missing and (contest.name, cell.key) not in self.given_up]
+
+    def estimate(self, contest):
+        return self.cost.get(contest.name, len(self.cells(contest)) * (self.measurer.seconds + START_SECONDS))
+
+    def remaining_seconds(self):
+        return sum(max(0, self.missing_rounds(contest)) * self.estimate(contest) for contest in self.contests)
+
+    # ---- measuring ----
+
+    def run(self):
+        number, over = 0, False
+        while not over:
+            number += 1
+            over = True
+            for contest in self.contests:
+                if self.missing_rounds(contest) <= 0:
+                    continue
+                if self.seconds_left() < self.estimate(contest):
+                    self.ran_out = True
+                    continue
+                over = False
+                self.one(contest, number)
+
+    def one(self, contest, number):
+        started = time.monotonic()
+        before = self.last_probe or self.measurer.probe()
+        entry = {"number": number, "group": None, "why": "interrupted", "before": before, "after": None,
+                 "figures": {}, "failures": {}}
+        self.rounds[contest.name].append(entry)
+        order = self.cells(contest)
+        shift = number % len(order)  # nobody is always first
+        for cell in order[shift:] + order[:shift]:
+            self.say(contest.name, cell.key, self.remaining_seconds(), None)
+            self.cell(contest, cell, entry)
+        self.last_probe = entry["after"] = self.measurer.probe()
+        entry["group"], entry["why"] = verdict_of_probes(before, entry["after"])
+        self.cost[contest.name] = time.monotonic() - started
+        self.say(contest.name, None, self.remaining_seconds(), entry)
+
+    def cell(self, contest, cell, entry):
+        name = (contest.name, cell.key)
+        try:
+            entry["figures"][cell.key] = self.measurer.measure(cell, contest.place)
+            self.strikes[name] = 0
+        except Failed as error:
+            entry["failures"][cell.key] = str(error)
+            self.strikes[name] += 1
+            if self.strikes[name] >= STRIKES:
+                self.given_up[name] = str(error)
+
+    def why_not(self, contest_name, key):
+        """Why a cell has no figure."""
+        contest = next((each for each in self.contests if each.name == contest_name), None)
+        cell = contest.cell(key) if contest else None
+        if not cell:
+            return "not asked for"
+        if cell.peer in self.missing:
+            return "not built: " + self.missing[cell.peer]
+        failures = [each["failures"][key] for each in self.rounds[contest_name] if key in each["failures"]]
+        if failures:
+            return failures[-1]
+        return "no round counted" if self.rounds[contest_name] else "no time was left"
