@@ -266,10 +266,11 @@ def curve(kind):
 
 
 def chosen(text):
-    """The rows that a text selects, and the contests cut down to what they need; all of them for an empty text."""
+    """The rows that a text selects (the one of that name, else all that contain it), and the contests cut down to what
+    they need; all of them for an empty text."""
     if not text:
         return ROWS, CONTESTS
-    rows = tuple(row for row in ROWS if text.lower() in (row.name + " " + row.figure).lower())
+    rows = tuple(row for row in ROWS if row.name == text) or tuple(row for row in ROWS if text.lower() in (row.name + " " + row.figure).lower())
     wanted = {(bar.contest, key) for row in rows for bar in row.bars for key in (bar.cell, *bar.over)}
     wanted |= {(name, key) for row in rows for _, name, cell, _, over in row.beside for key in (cell, over)}
     contests = []

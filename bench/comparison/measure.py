@@ -150,7 +150,7 @@ class Measurer:
                  "--completion", cell.completion, "--perform_warm_up", *cell.arguments]
         if cell.mode != "lat":
             words += ["-t", cell.window]
-            words += ["-r", max(16, 2 * cell.window)] if cell.op == "send" else []
+            words += ["-r", cell.window * (16 if cell.mode == "rate" else 4)] if cell.op == "send" else []
         words += ["-q", endpoints] if endpoints > 1 else []
         words += ["--active", 1, "--timeout", 60] if many else []
 

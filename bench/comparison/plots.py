@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SVG plots, drawn by gnuplot: one file of each kind for each placement that was met."""
+"""SVG plots, drawn by gnuplot: one file of each kind for each placement that was met; of disturbed rounds only where there is nothing
+better."""
 import os
 import shutil
 
@@ -44,7 +45,7 @@ class Plots:
         try:
             for group in groups:
                 self.curve("latency", "Half round trip of a Send", group)
-                self.curve("bandwidth", "Bandwidth of Writes (raw TCP: of the stream)", group)
+                self.curve("bandwidth", "Bandwidth of Writes, and of raw TCP's stream", group)
                 self.rates(group)
                 self.ratios(group)
         except Failed as error:
