@@ -224,7 +224,7 @@ ROWS = (
     Row("bandwidth-1m", "bandwidth, 1 MiB, same congestion control", bandwidth_bars("bandwidth 1 MiB")),
     Row("bandwidth-veth", "write bandwidth, 64 KiB, 1,448-byte EMSS (veth, offloads on)", (
         Bar("≥ 0.55 × raw TCP there", "bandwidth veth", "ital write", 0.55, False, RAW),),
-        (("raw TCP there, bytes/s", "bandwidth veth", "raw", "bytes_per_s", ""),)),
+        (("raw TCP there", "bandwidth veth", "raw", "bytes_per_s", ""),)),
     Row("rate-64", "message rate, 64 B, window 256, one endpoint", tuple(
         Bar(op + ": ≥ 25 × the best peer", "rate 64 B", "ital " + op, 25, False, rivals(op))
         for op in ("send", "write"))),

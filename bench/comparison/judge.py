@@ -29,8 +29,8 @@ def summary(values):
 class Judge:
     """rounds: {contest: [entry]} as in rounds.py; why_not(contest, cell) explains a hole."""
 
-    def __init__(self, rounds, why_not, instructions):
-        self.rounds, self.why_not, self.instructions = rounds, why_not, instructions
+    def __init__(self, rounds, why_not, instructions, wanted):
+        self.rounds, self.why_not, self.instructions, self.wanted = rounds, why_not, instructions, wanted
 
     # ---- figures ----
 
@@ -98,8 +98,7 @@ class Judge:
             verdict["why"] = "; ".join(filter(None, [verdict["why"], "without " + ", ".join(absent)]))
         return verdict
 
-    @staticmethod
-    def decide(bar, verdict):
+    def decide(self, bar, verdict):
         """Every quiet placement has to be good; where there is none, the disturbed ones tell, and it is said."""
         groups = verdict["groups"]
         quiet = {name: each for name, each in groups.items() if DISTURBED not in name}
@@ -109,7 +108,10 @@ class Judge:
         if len(bar.over) > 1 and bar.limit == 1 and bar.most:
             good = all(value < 1 for value in medians)
         verdict["result"] = REACHED if good else MISSED
-        verdict["why"] = "" if quiet else "from disturbed rounds only"
+        wanted = min(self.wanted, contest(bar.contest).rounds or self.wanted)
+        few = ["%s: %d of %d rounds" % (name, each["rounds"], wanted) for name, each in (quiet or groups).items()
+               if each["rounds"] < wanted]
+        verdict["why"] = "; ".join(([] if quiet else ["from disturbed rounds only"]) + few)
 
     def hole(self, bar):
         if not self.values(bar.contest, bar.cell, bar.metric):
@@ -131,7 +133,7 @@ class Judge:
         return verdict
 
     def row(self, row):
-        beside = [{"text": text, "groups": self.values(name, cell, metric, (over,) if over else ())}
+        beside = [{"text": text, "metric": "ratio" if over else metric, "groups": self.values(name, cell, metric, (over,) if over else ())}
                   for text, name, cell, metric, over in row.beside]
         return {"name": row.name, "figure": row.figure, "bars": [self.bar(bar) for bar in row.bars],
                 "beside": [each for each in beside if each["groups"]]}

@@ -10,7 +10,7 @@ from .process import Failed
 
 PROBE = "bench/peers/probe"
 HEADROOM = 500               # descriptors left for everything but endpoints
-SERVER_SECONDS, SLACK_SECONDS = 10, 20
+SERVER_SECONDS, SLACK_SECONDS, MANY_SECONDS = 10, 20, 120
 
 
 class Veth:
@@ -94,14 +94,14 @@ class Measurer:
         figures = run(cell, prefix, host)
         if figures.get("messages_per_s"):
             figures["us_per_message"] = 1e6 / figures["messages_per_s"]
-        return figures
+        return {key: float("%.6g" % value) if isinstance(value, float) else value for key, value in figures.items()}
 
-    def pair(self, server_command, client_command, environment=None):
+    def pair(self, server_command, client_command, environment=None, slack=SLACK_SECONDS):
         """Runs both, each on its processor; what the client printed, and the server's memory."""
         server = self.programs.start(server_command, self.cpus[1], environment)
         try:
             port = server.port(SERVER_SECONDS)
-            text = self.programs.run(client_command(port), self.seconds + SLACK_SECONDS, self.cpus[0], environment)
+            text = self.programs.run(client_command(port), self.seconds + slack, self.cpus[0], environment)
             return text, server.memory()
         finally:
             self.programs.end(server)
@@ -152,7 +152,7 @@ class Measurer:
             words += ["-t", cell.window]
             words += ["-r", cell.window * (16 if cell.mode == "rate" else 4)] if cell.op == "send" else []
         words += ["-q", endpoints] if endpoints > 1 else []
-        words += ["--active", 1, "--timeout", 60] if many else []
+        words += ["--active", 1, "--timeout", MANY_SECONDS] if many else []
 
         def client(port):
             return [str(word) for word in (*prefix[0], program, *words, "-d", "compare", "--quiet", "--out_json_file", file,
@@ -161,7 +161,7 @@ class Measurer:
         server = [*prefix[1], program, "-p", "0", "-d", "compare", "--keep"]
         if os.path.exists(file):
             os.unlink(file)
-        _, memory = self.pair(server, client, self.configuration(cell))
+        _, memory = self.pair(server, client, self.configuration(cell), MANY_SECONDS if many else SLACK_SECONDS)
         try:
             with open(file) as stream:
                 figures = itperf_figures(json.load(stream), cell)

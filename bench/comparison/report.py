@@ -33,11 +33,11 @@ def with_unit(value, metric):
     return "%.2f µs" % value
 
 
-def spread(found):
+def spread(found, show=number):
     """1.08 (1.05–1.12, 7)"""
     if found["rounds"] == 1:
-        return "%s (1)" % number(found["median"])
-    return "%s (%s–%s, %d)" % (number(found["median"]), number(found["least"]), number(found["most"]), found["rounds"])
+        return "%s (1)" % show(found["median"])
+    return "%s (%s–%s, %d)" % (show(found["median"]), show(found["least"]), show(found["most"]), found["rounds"])
 
 
 def line(*columns):
@@ -71,7 +71,9 @@ def bar_table(document, groups):
             rows.append([figure, bar["bar"], *(cells if groups else cells[:1] or ["–"]), result_text(bar)])
             figure = ""
         for each in row["beside"]:
-            cells = [spread(each["groups"][group]) if group in each["groups"] else "–" for group in groups]
+            show = number if each["metric"] in ("ratio", "endpoints", "cpu_ns_per_message") else \
+                lambda value, metric=each["metric"]: with_unit(value, metric)
+            cells = [spread(each["groups"][group], show) if group in each["groups"] else "–" for group in groups]
             rows.append(["", "beside it: " + each["text"], *cells, ""])
     return table(["figure", "bar", *(groups or ["measured"]), "result"], rows)
 
