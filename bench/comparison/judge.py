@@ -11,6 +11,11 @@ LESS_IS_BETTER = ("_us", "us_per_message", "cpu_ns_per_message", "cpu_ns_per_byt
 REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
 
 
+def quiet_first(group):
+    """Sort key of groups: quiet before disturbed, near before far."""
+    return DISTURBED in group, not group.startswith("near")
+
+
 def less_is_better(metric):
     return metric.endswith(LESS_IS_BETTER)
 
@@ -40,7 +45,7 @@ class Judge:
         for entry in self.rounds.get(contest_name, ()):
             if entry["group"]:
                 groups.setdefault(entry["group"], []).append(entry)
-        return {name: groups[name] for name in sorted(groups, key=lambda name: (DISTURBED in name, name != "near", name))}
+        return {name: groups[name] for name in sorted(groups, key=quiet_first)}
 
     def figure(self, entry, key, metric):
         figures = entry["figures"].get(key)

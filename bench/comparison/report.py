@@ -52,7 +52,7 @@ def groups_of(document):
     """All groups that any bar has, quiet ones first."""
     found = {group for row in document["rows"] for bar in row["bars"] for group in bar["groups"] if group != "callgrind"}
     found |= {group for rows in document["table"].values() for each in rows for group in each["groups"]}
-    return sorted(found, key=lambda name: (DISTURBED in name, name != "near", name))
+    return sorted(found, key=judge.quiet_first)
 
 
 def result_text(bar):
@@ -109,18 +109,17 @@ def counts(document):
 
 
 def head_lines(document):
-    state = "%s form, %d rounds wanted%s" % (document["form"], document["wanted"],
-                                            " of each placement met" if document["per_placement"] else "")
-    lines = [state + "."]
+    lines = ["%s form. Rounds wanted%s: %d." % (document["form"].capitalize(), " of each placement that is met" if
+                                               document["per_placement"] else "", document["wanted"])]
     if document["interrupted"]:
         lines.append("**Interrupted: the figures of those rounds that were finished.**")
     if document["broke"]:
         lines.append("**Ended early: %s.**" % document["broke"])
     if document["ran_out"]:
         lines.append("**Time ran out: not every row has the rounds that it should have.**")
-    if document["host"].get("load before", 0) > 0.5 or any(DISTURBED in group for group in groups_of(document)):
-        lines.append("**Other programs ran beside (load %.1f at the start): no figures to judge by.**"
-                     % document["host"].get("load before", 0))
+    if any(DISTURBED in group for group in groups_of(document)):
+        lines.append("**Other programs took time from the processors (load %.1f at the start): what is called disturbed is "
+                     "not to judge by.**" % document["host"].get("load before", 0))
     return lines + [""]
 
 
