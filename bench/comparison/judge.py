@@ -8,6 +8,7 @@ from .rounds import DISTURBED
 
 METRIC = {"lat": "median_us", "bw": "bytes_per_s", "rate": "messages_per_s"}
 LESS_IS_BETTER = ("_us", "us_per_message", "cpu_ns_per_message", "cpu_ns_per_byte", "kib_per_endpoint")
+APART = 0.5                  # mean below that part of the median: the two ends did not run at the same time
 REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
 
 
@@ -99,8 +100,11 @@ class Judge:
             return verdict
         self.decide(bar, verdict)
         absent = [key for key in bar.over if not self.values(bar.contest, key, metric_of(bar.contest, bar.cell, bar.metric))]
-        if absent:
-            verdict["why"] = "; ".join(filter(None, [verdict["why"], "without " + ", ".join(absent)]))
+        apart = [key for key in (bar.cell, *bar.over)
+                 if any(found["median"] < APART for found in self.values(bar.contest, key, "mean_over_median").values())]
+        verdict["why"] = "; ".join(filter(None, [
+            verdict["why"], absent and "without " + ", ".join(absent),
+            apart and "mean far below the median: " + ", ".join(apart)]))
         return verdict
 
     def decide(self, bar, verdict):

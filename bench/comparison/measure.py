@@ -94,6 +94,7 @@ class Measurer:
         figures = run(cell, prefix, host)
         if figures.get("messages_per_s"):
             figures["us_per_message"] = 1e6 / figures["messages_per_s"]
+            figures["mean_over_median"] = figures.get("mean_messages_per_s", 0) / figures["messages_per_s"]
         return {key: float("%.6g" % value) if isinstance(value, float) else value for key, value in figures.items()}
 
     def pair(self, server_command, client_command, environment=None, slack=SLACK_SECONDS):
@@ -195,6 +196,7 @@ def itperf_figures(document, cell):
             figures[name] = result[key]
     if "BW_average" in result:
         figures["bytes_per_s"] = (result.get("BW_median") or result["BW_average"]) * (1 << 20)
+        figures["mean_messages_per_s"] = result["MsgRate"] * 1e6
         figures["messages_per_s"] = (result.get("MsgRate_median") or result["MsgRate"]) * 1e6
     there_and_back = 2 if cell.mode == "lat" and cell.op != "read" else 1  # itperf counts round trips, peers messages
     for key in ("ns_per_message", "ns_per_byte"):

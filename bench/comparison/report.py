@@ -91,11 +91,12 @@ def full_table(document):
                 made.append([each["cell"], group, figure["rounds"], with_unit(figure["median"], metric),
                              "%s – %s" % (with_unit(figure["least"], metric), with_unit(figure["most"], metric)),
                              spread(found["ratio"]) if found.get("ratio") else "–", tail or "–",
+                             number(found["mean"]["median"]) if found.get("mean") else "–",
                              number(found["cpu"]["median"]) if found.get("cpu") else "–"])
             if not each["groups"]:
-                made.append([each["cell"], "–", 0, "not measured: " + each["why"], "–", "–", "–", "–"])
+                made.append([each["cell"], "–", 0, "not measured: " + each["why"], "–", "–", "–", "–", "–"])
         lines += table(["who and what", "placement", "rounds", "median", "least – most", "÷ raw TCP", "p99 / p99.9",
-                        "CPU ns/message"], made)
+                        "mean ÷ median", "CPU ns/message"], made)
     return lines
 
 

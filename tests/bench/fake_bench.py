@@ -3,7 +3,7 @@
 
 FakeBench(folder, script) fills the folder. script is {"probe": [[handoff_ns, lost], ...], KEY: [figure, ...]}: what the
 n-th call tells, the last one for all that follow. KEY is "PROGRAM PROVIDER OP MODE", of itperf with " nocrc" behind it
-where CRC is off. A figure is a number, or "fail", or "block": says so and waits to be ended.
+where CRC is off. A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure}.
 """
 import json
 import os
@@ -30,7 +30,8 @@ with open(root + "/calls", "a+") as calls:
     number = calls.read().splitlines().count(key)
     calls.write(key + "\\n")
 with open(root + "/script") as file:
-    says = json.load(file).get(key, ["fail"])
+    script = json.load(file)
+says, says_mean = script.get(key, ["fail"]), script.get("mean", {})
 figure = says[min(number, len(says) - 1)]
 if figure == "fail":
     sys.exit("no figure for " + key)
@@ -45,11 +46,12 @@ elif name == "itperf":
     cpu = {"ns_per_message": 2 * figure, "ns_per_byte": figure}
     result = {"MsgSize": int(option("-s")), "n_iterations": 5, "cpu_here": cpu, "cpu_there": cpu}
     result.update({"t_typical": figure, "percentile_99": figure, "percentile_99.9": figure} if lat else
-                  {"BW_average": 1, "BW_median": figure / 1048576, "MsgRate": 1, "MsgRate_median": figure / 1e6})
+                  {"BW_average": 1, "BW_median": figure / 1048576, "MsgRate": figure / 1e6, "MsgRate_median": figure / 1e6})
     with open(option("--out_json_file"), "w") as file:
         json.dump({"test_info": {"connect_seconds": 1}, "results": result}, file)
 else:
-    both = {"median_us": figure} if option("--mode") == "lat" else {"bytes_per_s": figure, "messages_per_s": figure}
+    both = {"median_us": figure} if option("--mode") == "lat" else {
+        "bytes_per_s": figure, "messages_per_s": figure, "mean_messages_per_s": figure * says_mean.get(key, 1)}
     print(json.dumps({"peer": name, "cpu_ns_per_message": figure, "cpu_ns_per_byte": figure, "library": "fake 1", **both}))
 """
 
