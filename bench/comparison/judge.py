@@ -100,8 +100,9 @@ class Judge:
             return verdict
         self.decide(bar, verdict)
         absent = [key for key in bar.over if not self.values(bar.contest, key, metric_of(bar.contest, bar.cell, bar.metric))]
+        streams = metric_of(bar.contest, bar.cell, bar.metric).endswith(("_per_s", "us_per_message"))
         apart = [key for key in (bar.cell, *bar.over)
-                 if any(found["median"] < APART for found in self.values(bar.contest, key, "mean_over_median").values())]
+                 if streams and any(found["median"] < APART for found in self.values(bar.contest, key, "mean_over_median").values())]
         verdict["why"] = "; ".join(filter(None, [
             verdict["why"], absent and "without " + ", ".join(absent),
             apart and "mean far below the median: " + ", ".join(apart)]))

@@ -163,5 +163,5 @@ def terminal(document):
         for bar in row["bars"]:
             shown = ["%s %s" % (group, number(found["median"])) for group, found in bar["groups"].items()]
             yield "    %-40s %-13s %s" % (bar["bar"], bar["result"], ", ".join(shown + ([bar["why"]] if bar["why"] else [])))
-    if not groups:
+    if document["rounds"] and not groups:
         yield "no round was counted"
