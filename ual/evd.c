@@ -11,13 +11,16 @@
 #include "notifier.h"
 
 #include "base/clock.h"
+#include "base/cpus.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #define LIST_SIZE_MAX   (1u << 20)
+#define SPINS_UNASKED   4u /* before a look at the affinity mask, which is a system call */
 #define RESERVED_PER_EP 2u /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
 
 struct node {
@@ -106,18 +109,6 @@ static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
     return true;
 }
 
-enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
-{
-    if (take(evd, event))
-        return UAL_OK;
-    ual_lane_poll(evd->notifier.lane, evd->cq);
-    if (take(evd, event))
-        return UAL_OK;
-    if (evd->notifier.fd >= 0 && take_after_lowering(evd, event))
-        return UAL_OK;
-    return UAL_ERR_EMPTY;
-}
-
 static size_t count_left(struct ual_evd *evd)
 {
     uint32_t total = 0, notify;
@@ -127,6 +118,60 @@ static size_t count_left(struct ual_evd *evd)
     return evd->cq->ops->cq_peek(evd->cq, &total, &notify) == RI_OK ? total : 0;
 }
 
+/* What the own run brought did not raise the descriptor: it has to where something is left, or what comes next must. */
+static void arm_again(struct ual_evd *evd)
+{
+    arm(evd);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (count_left(evd))
+        notifier_raise_fd(&evd->notifier);
+}
+
+/* A run whose events the caller takes at once, so that no system call tells of them. */
+static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool look)
+{
+    struct ual_lane *lane = evd->notifier.lane;
+    bool mine = notifier_begin_taking(&evd->notifier), owed, taken;
+
+    if (look)
+        ual_lane_run(lane, evd->cq);
+    else
+        ual_lane_poll(lane, evd->cq);
+    owed = mine && notifier_end_taking(&evd->notifier);
+    taken = take(evd, event);
+    if (taken && owed)
+        arm_again(evd);
+    return taken; /* if not: the caller arms */
+}
+
+/* See notifier.h for what the descriptor promises. */
+static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *event)
+{
+    struct notifier *notifier = &evd->notifier;
+
+    if (poll_and_take(evd, event, false) ||
+        (notifier_in_vain(notifier) && poll_and_take(evd, event, true)) ||
+        take_after_lowering(evd, event)) {
+        notifier_took(notifier);
+        return UAL_OK;
+    }
+    notifier_found_nothing(notifier);
+    return UAL_ERR_EMPTY;
+}
+
+enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
+{
+    if (take(evd, event)) {
+        if (__builtin_expect(evd->notifier.fd >= 0, 0))
+            notifier_took(&evd->notifier);
+        return UAL_OK;
+    }
+    if (evd->notifier.fd >= 0)
+        return dequeue_with_fd(evd, event);
+    ual_lane_poll(evd->notifier.lane, evd->cq);
+    return take(evd, event) ? UAL_OK : UAL_ERR_EMPTY;
+}
+
 /* --- waiting --- */
 
 static bool passed(uint64_t deadline)
@@ -134,20 +179,32 @@ static bool passed(uint64_t deadline)
     return deadline != CLOCK_NEVER && clock_now() >= deadline;
 }
 
-/* Poll for a while before sleeping: a wake-up costs more than a short spin. */
+/* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others makes it longer: they go
+ * on, and nobody else serves them. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
-    uint64_t spin_ns = ual_lane_spin_ns(evd->notifier.lane), until;
+    struct ual_lane *lane = evd->notifier.lane;
+    uint64_t spin_ns = ual_lane_spin_ns(lane), now, until;
+    unsigned int rounds = 0;
+    bool alone = false;
 
     if (!spin_ns)
         return false;
-    until = clock_after(clock_now(), spin_ns);
-    until = until < deadline ? until : deadline;
+    now = clock_now();
+    until = clock_after(now, spin_ns);
     do {
-        ual_lane_poll(evd->notifier.lane, evd->cq);
+        uint32_t pieces = ual_lane_poll(lane, evd->cq);
+
         if (take(evd, event))
             return true;
-    } while (clock_now() < until && !atomic_load(&evd->notifier.aborting));
+        if (++rounds == SPINS_UNASKED)
+            alone = cpus_in_mask() < 2;
+        if (alone)
+            sched_yield(); /* the peer may need this very core */
+        now = clock_now();
+        if (pieces)
+            until = clock_after(now, spin_ns);
+    } while (now < until && now < deadline && !atomic_load(&evd->notifier.aborting));
     return false;
 }
 
@@ -171,6 +228,8 @@ static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *w
         if (armed) {
             rc = ual_lane_wait_sleep(lane, waiter, evd->cq, deadline);
             if (take(evd, event))
+                return UAL_OK;
+            if (waiter->served && spin(evd, deadline, event)) /* others' work: more may follow */
                 return UAL_OK;
         }
         if (rc == EINTR)
@@ -197,9 +256,13 @@ static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struc
 static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
                                   size_t *more, bool *inside)
 {
-    enum ual_status status = ual_evd_dequeue(evd, event);
+    enum ual_status status = UAL_ERR_EMPTY;
 
     *inside = false;
+    if (take(evd, event))
+        status = UAL_OK;
+    else if (timeout_us == 0)
+        status = ual_evd_dequeue(evd, event);
     if (status == UAL_OK) {
         if (more)
             *more = count_left(evd);

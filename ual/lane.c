@@ -41,6 +41,7 @@
 #include "timers.h"
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/futex.h"
 #include "base/spinlock.h"
 
@@ -57,7 +58,10 @@
 #define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
 #define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
 #define INTERVAL_FIRST  (50 * CLOCK_NS_PER_US)
-#define INTERVAL_LAST   (1 * CLOCK_NS_PER_MS)
+#define INTERVAL_LAST   (800 * CLOCK_NS_PER_US) /* the takeover may need two */
+#define POLL_GAP        (20 * CLOCK_NS_PER_US)  /* polls that come closer than that are polling */
+#define POLLS_LEAST     4                       /* fewer tell nothing */
+#define DEAD_MOST       64 /* watches that wait to be freed while somebody sleeps in epoll */
 
 struct ri_watch {
     struct ual_lane *lane;
@@ -76,7 +80,7 @@ struct ual_lane {
 
     atomic_int running;
     atomic_ulong runner; /* pthread_t inside the run, 0 none */
-    atomic_uint runs;    /* runs by consumers */
+    atomic_uint runs;    /* polls by consumers */
     unsigned int polls;  /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
@@ -94,11 +98,14 @@ struct ual_lane {
 
     struct spinlock dead_lock;
     _Atomic(struct ri_watch *) dead;
+    unsigned int dead_count; /* under dead_lock */
+    atomic_uint fetchers;    /* threads that sleep in epoll, or have events from there in hand */
 
     pthread_t thread;
     struct ual_waiter background;
     atomic_uint background_word;
-    bool deep; /* under sleep_lock */
+    bool deep;       /* under sleep_lock */
+    bool may_linger; /* the background thread's */
     atomic_bool stop;
 };
 
@@ -134,8 +141,13 @@ static void free_dead_watches(struct ual_lane *lane)
 {
     struct ri_watch *watch, *next;
 
+    /* Who fetches after this looks at a set in which those on the list are no more. */
     spinlock_lock(&lane->dead_lock);
-    watch = atomic_exchange_explicit(&lane->dead, NULL, memory_order_relaxed);
+    watch = NULL;
+    if (!atomic_load(&lane->fetchers)) {
+        watch = atomic_exchange_explicit(&lane->dead, NULL, memory_order_relaxed);
+        lane->dead_count = 0;
+    }
     spinlock_unlock(&lane->dead_lock);
     for (; watch; watch = next) {
         next = watch->next_dead;
@@ -159,12 +171,21 @@ static void drain_kick(struct ual_lane *lane)
         ;
 }
 
-/* Under running. */
-static void dispatch_descriptors(struct ual_lane *lane, bool drain)
+/* Nobody sleeps in epoll, so nobody needs it: whoever will looks first. Else it stays, and a descriptor of a
+ * consumer that holds the lane's set would stay readable. */
+static void drain_stray_kick(struct ual_lane *lane)
 {
-    struct epoll_event events[EVENTS_PER_RUN];
-    long count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
+    spinlock_lock(&lane->sleep_lock);
+    if (!atomic_load_explicit(&lane->sleeper, memory_order_relaxed) &&
+        !lane->background.sleep_until)
+        drain_kick(lane);
+    spinlock_unlock(&lane->sleep_lock);
+}
 
+/* Under running. */
+static void dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
+                     bool drain)
+{
     /* The kernel orders what watch wrote before this; the language knows of it by the counter. */
     if (count > 0)
         atomic_load_explicit(&lane->watches, memory_order_acquire);
@@ -174,6 +195,8 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
         if (!watch) {
             if (drain)
                 drain_kick(lane);
+            else
+                drain_stray_kick(lane);
             continue;
         }
         spinlock_lock(&watch->busy);
@@ -181,6 +204,15 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
             watch->ready(watch->arg, events[i].events);
         spinlock_unlock(&watch->busy);
     }
+}
+
+/* Under running. */
+static void dispatch_descriptors(struct ual_lane *lane, bool drain)
+{
+    struct epoll_event events[EVENTS_PER_RUN];
+
+    dispatch(lane, events,
+             syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0), drain);
 }
 
 /* Under running. */
@@ -208,18 +240,30 @@ static void dispatch_timers(struct ual_lane *lane)
 
 enum look { LOOK_NOT, LOOK, LOOK_AND_DRAIN /* the sleeper only */ };
 
-static void run_pass(struct ual_lane *lane, struct ri_cq *first, enum look look)
+/* The provider's part. Returns the pieces of work that it did. */
+static uint32_t run_provider(struct ual_lane *lane, struct ri_cq *first)
 {
     uint64_t next = RI_NO_DEADLINE;
+    uint32_t pieces = lane->provider->ops->progress(lane->provider, first, RUN_BUDGET, &next);
 
+    atomic_store_explicit(&lane->provider_deadline, next, memory_order_relaxed);
+    return pieces;
+}
+
+static void note_look(struct ual_lane *lane)
+{
+    lane->polls = 0;
+    atomic_store_explicit(&lane->look_due, false, memory_order_relaxed);
+}
+
+static uint32_t run_pass(struct ual_lane *lane, struct ri_cq *first, enum look look)
+{
     if (look != LOOK_NOT) {
-        lane->polls = 0;
-        atomic_store_explicit(&lane->look_due, false, memory_order_relaxed);
+        note_look(lane);
         dispatch_descriptors(lane, look == LOOK_AND_DRAIN);
         dispatch_timers(lane);
     }
-    lane->provider->ops->progress(lane->provider, first, RUN_BUDGET, &next);
-    atomic_store_explicit(&lane->provider_deadline, next, memory_order_relaxed);
+    return run_provider(lane, first);
 }
 
 static void kick(struct ual_lane *lane)
@@ -263,20 +307,26 @@ void ual_lane_run(struct ual_lane *lane, struct ri_cq *first)
     run_drop(lane);
 }
 
-void ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
+/* Under running. */
+static bool poll_looks(struct ual_lane *lane)
 {
-    bool look;
-
-    if (!run_try(lane))
-        return;
-    look = ++lane->polls >= POLLS_PER_EPOLL ||
+    return ++lane->polls >= POLLS_PER_EPOLL ||
            atomic_load_explicit(&lane->look_due, memory_order_relaxed) ||
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
-    run_pass(lane, first, look ? LOOK : LOOK_NOT);
+}
+
+uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
+{
+    uint32_t pieces;
+
+    if (!run_try(lane))
+        return 0;
+    pieces = run_pass(lane, first, poll_looks(lane) ? LOOK : LOOK_NOT);
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     run_drop(lane);
+    return pieces;
 }
 
 void ual_lane_pause(struct ual_lane *lane)
@@ -294,10 +344,11 @@ void ual_lane_resume(struct ual_lane *lane)
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
 {
     struct ual_waiter *displaced;
-    bool sleeper;
+    bool sleeper, in_epoll = false;
 
     waiter->thread = pthread_self();
     waiter->sleep_until = 0;
+    waiter->served = false;
     spinlock_lock(&lane->sleep_lock);
     displaced = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
     sleeper = !displaced || displaced == &lane->background;
@@ -305,11 +356,12 @@ void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
     if (sleeper) {
         atomic_store_explicit(&lane->sleeper, waiter, memory_order_relaxed);
         lane->sleep_epoch++;
+        in_epoll = displaced && displaced->sleep_until;
     } else {
         DL_APPEND(lane->waiting, waiter);
     }
     spinlock_unlock(&lane->sleep_lock);
-    if (sleeper && displaced)
+    if (in_epoll)
         kick(lane); /* the background thread leaves epoll_wait */
 }
 
@@ -318,22 +370,28 @@ void ual_lane_wait_reset(struct ual_waiter *waiter)
     atomic_fetch_and(&waiter->word, ~WAITER_LOOK);
 }
 
+/* Asked inside a run: who takes the sleep over from now on arms in a run of its own before it sleeps. */
+static bool is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter)
+{
+    return atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter;
+}
+
 /* For the sleeper, who must not sleep over work: waits for the run, unlike others. */
-static bool arm_or_run(struct ual_lane *lane, struct ri_cq *first)
+static bool arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter, struct ri_cq *first)
 {
     bool armed;
 
     run_take(lane);
     armed = lane->provider->ops->lane_arm(lane->provider);
     if (!armed)
-        run_pass(lane, first, LOOK_AND_DRAIN);
+        run_pass(lane, first, is_sleeper(lane, waiter) ? LOOK_AND_DRAIN : LOOK);
     run_drop(lane);
     return armed;
 }
 
 bool ual_lane_wait_arm(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first)
 {
-    bool armed = !(atomic_load(&waiter->word) & WAITER_SLEEPER) || arm_or_run(lane, first);
+    bool armed = !(atomic_load(&waiter->word) & WAITER_SLEEPER) || arm_or_run(lane, waiter, first);
 
     atomic_thread_fence(memory_order_seq_cst);
     return armed;
@@ -370,58 +428,167 @@ static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
     return provider < deadline ? provider : deadline;
 }
 
-static long wait_in_epoll(struct ual_lane *lane, uint64_t until)
+/* What a sleep in epoll found. The events name watches: until let_go these are not freed. */
+struct fetched {
+    struct epoll_event events[EVENTS_PER_RUN];
+    long count;
+};
+
+static void let_go(struct ual_lane *lane)
+{
+    atomic_fetch_sub(&lane->fetchers, 1);
+}
+
+static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
 {
     uint64_t now = until == CLOCK_NEVER ? 0 : clock_now();
     struct timespec left = clock_left(now, until);
-    struct epoll_event event;
-    long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, &event, 1,
+    long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
                          until == CLOCK_NEVER ? NULL : &left, NULL, 0);
 
     if (count < 0 &&
         (errno == ENOSYS || errno == EPERM)) /* before Linux 5.11, or an old container filter */
-        count = syscall(SYS_epoll_pwait, lane->epoll_fd, &event, 1, clock_poll_ms(now, until), NULL,
-                        0);
+        count = syscall(SYS_epoll_pwait, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
+                        clock_poll_ms(now, until), NULL, 0);
     return count;
 }
 
-/* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or EINTR. */
-static int sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline)
+/* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or EINTR. With 0 the caller
+ * runs what was fetched, or lets go of it. */
+static int sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
+                          struct fetched *fetched)
 {
     uint64_t until;
-    int rc = 0;
 
+    fetched->count = 0;
+    atomic_fetch_add(&lane->fetchers, 1);
     /* Noted before the deadlines are read: see timer_set. And then exactly, or every later timer would kick. */
     if (!note_sleep(lane, waiter, deadline))
         return 0;
     until = earliest(lane, deadline);
     if (until != deadline && !note_sleep(lane, waiter, until))
         return 0;
-    if (wait_in_epoll(lane, until) < 0)
-        rc = errno == EINTR ? EINTR : 0;
+    fetched->count = wait_in_epoll(lane, until, fetched);
+    if (fetched->count < 0 && errno == EINTR) {
+        note_sleep(lane, waiter, 0);
+        let_go(lane);
+        return EINTR;
+    }
     note_sleep(lane, waiter, 0);
-    return rc;
+    return 0;
+}
+
+/* A run with the events that a sleep fetched. */
+static uint32_t run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
+                            struct ri_cq *first, const struct fetched *fetched)
+{
+    uint32_t pieces;
+
+    run_take(lane);
+    note_look(lane);
+    dispatch(lane, fetched->events, fetched->count, is_sleeper(lane, waiter));
+    let_go(lane);
+    dispatch_timers(lane);
+    pieces = run_provider(lane, first);
+    run_drop(lane);
+    return pieces;
+}
+
+static bool was_kicked(const struct fetched *fetched)
+{
+    for (long i = 0; i < fetched->count; i++)
+        if (!fetched->events[i].data.ptr)
+            return true;
+    return false;
+}
+
+/* While this thread slept from `since` on, consumers polled, and closely. */
+static bool others_poll(struct ual_lane *lane, unsigned int runs, uint64_t since)
+{
+    unsigned int polls = atomic_load_explicit(&lane->runs, memory_order_relaxed) - runs;
+
+    return polls >= POLLS_LEAST && clock_now() - since < polls * POLL_GAP;
+}
+
+static void wake_background(struct ual_lane *lane)
+{
+    atomic_fetch_add(&lane->background_word, 1);
+    futex_wake(&lane->background_word, 1);
+}
+
+/*
+ * The sleeper gives its place to nobody: the background thread gets its deadline back. Under sleep_lock. Afterwards, without
+ * it, settle_background.
+ */
+enum background_needs { NEEDS_NOTHING, NEEDS_DEADLINE, NEEDS_KICK };
+static enum background_needs leave_place(struct ual_lane *lane)
+{
+    lane->sleep_epoch++;
+    atomic_store_explicit(&lane->sleeper, NULL, memory_order_relaxed);
+    if (lane->deep) {
+        lane->deep = false;
+        return NEEDS_DEADLINE;
+    }
+    /* Displaced, but we drained its kick before it saw it: it has to find out now. (One that has not noted its sleep
+     * yet finds out by itself.) */
+    return lane->background.sleep_until ? NEEDS_KICK : NEEDS_NOTHING;
+}
+
+static void settle_background(struct ual_lane *lane, enum background_needs needs)
+{
+    if (needs == NEEDS_KICK)
+        kick(lane);
+    else if (needs == NEEDS_DEADLINE)
+        wake_background(lane);
+}
+
+/* From the sleeper to one that sleeps on its word. */
+static void step_aside(struct ual_lane *lane, struct ual_waiter *waiter)
+{
+    enum background_needs needs = NEEDS_NOTHING;
+
+    spinlock_lock(&lane->sleep_lock);
+    if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter) {
+        needs = leave_place(lane);
+        atomic_fetch_and(&waiter->word, ~WAITER_SLEEPER);
+        DL_APPEND(lane->waiting, waiter);
+    }
+    spinlock_unlock(&lane->sleep_lock);
+    settle_background(lane, needs);
+}
+
+static int sleep_on_word(struct ual_waiter *waiter, uint64_t deadline)
+{
+    /* Never without a deadline: the kernel would restart such a wait after a handler with SA_RESTART. */
+    int rc = futex_wait(&waiter->word, 0, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
+
+    return rc == EINTR ? EINTR : 0;
 }
 
 int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first,
                         uint64_t deadline)
 {
     unsigned int word = atomic_load(&waiter->word);
-    int rc;
+    unsigned int runs = atomic_load_explicit(&lane->runs, memory_order_relaxed);
+    struct fetched fetched;
+    uint64_t since;
 
+    waiter->served = false;
     if (word & WAITER_LOOK)
         return 0;
-    if (!(word & WAITER_SLEEPER)) {
-        /* Never without a deadline: the kernel would restart such a wait after a handler with SA_RESTART. */
-        rc = futex_wait(&waiter->word, 0, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
-        return rc == EINTR ? EINTR : 0;
+    if (!(word & WAITER_SLEEPER))
+        return sleep_on_word(waiter, deadline);
+    since = clock_now();
+    if (sleep_in_epoll(lane, waiter, deadline, &fetched) != 0)
+        return EINTR;
+    if (fetched.count > 0 && others_poll(lane, runs, since)) {
+        let_go(lane); /* what is readable is theirs, and so is what a kick told of */
+        if (was_kicked(&fetched))
+            drain_kick(lane);
+        step_aside(lane, waiter);
+        return 0;
     }
-    rc = sleep_in_epoll(lane, waiter, deadline);
-    if (rc != 0)
-        return rc;
-    run_take(lane);
-    run_pass(lane, first, LOOK_AND_DRAIN);
-    run_drop(lane);
+    waiter->served = run_fetched(lane, waiter, first, &fetched) != 0;
     return 0;
 }
 
@@ -429,40 +596,25 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
 static void make_sleeper(struct ual_lane *lane, struct ual_waiter *heir)
 {
     DL_DELETE(lane->waiting, heir);
+    lane->sleep_epoch++;
+    atomic_store_explicit(&lane->sleeper, heir, memory_order_relaxed);
     atomic_fetch_or(&heir->word, WAITER_SLEEPER | WAITER_LOOK);
     futex_wake(&heir->word, 1);
 }
 
 void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter)
 {
-    bool wake_background = false, stray = false;
+    enum background_needs needs = NEEDS_NOTHING;
 
     spinlock_lock(&lane->sleep_lock);
-    if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) != waiter) {
+    if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) != waiter)
         DL_DELETE(lane->waiting, waiter);
-    } else {
-        struct ual_waiter *heir = lane->waiting;
-
-        lane->sleep_epoch++;
-        if (heir) {
-            make_sleeper(lane, heir);
-        } else if (lane->deep) {
-            lane->deep = false;
-            wake_background = true;
-        } else {
-            /* Displaced, but we drained its kick before it saw it: it has to find out now. (One that has not noted
-             * its sleep yet finds out by itself.) */
-            stray = lane->background.sleep_until != 0;
-        }
-        atomic_store_explicit(&lane->sleeper, heir, memory_order_relaxed);
-    }
+    else if (lane->waiting)
+        make_sleeper(lane, lane->waiting);
+    else
+        needs = leave_place(lane);
     spinlock_unlock(&lane->sleep_lock);
-    if (stray)
-        kick(lane);
-    if (wake_background) {
-        atomic_fetch_add(&lane->background_word, 1);
-        futex_wake(&lane->background_word, 1);
-    }
+    settle_background(lane, needs);
 }
 
 void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter)
@@ -483,28 +635,55 @@ uint64_t ual_lane_spin_ns(const struct ual_lane *lane)
     return lane->spin_ns;
 }
 
+int ual_lane_epoll_fd(const struct ual_lane *lane)
+{
+    return lane->epoll_fd;
+}
+
 /* --- the background thread --- */
 
-static bool is_sleeper(struct ual_lane *lane)
+/* After it served somebody: look without sleeping for a while, because more may follow. */
+static void linger(struct ual_lane *lane, unsigned int runs)
 {
-    return atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == &lane->background;
+    uint64_t until = clock_after(clock_now(), lane->spin_ns);
+    enum look look;
+
+    if (!lane->spin_ns || !lane->may_linger)
+        return;
+    do {
+        if (!run_try(lane))
+            continue;
+        look = !poll_looks(lane)                     ? LOOK_NOT
+               : is_sleeper(lane, &lane->background) ? LOOK_AND_DRAIN
+                                                     : LOOK;
+        if (run_pass(lane, NULL, look))
+            until = clock_after(clock_now(), lane->spin_ns);
+        run_drop(lane);
+        spinlock_pause();
+    } while (atomic_load_explicit(&lane->runs, memory_order_relaxed) == runs &&
+             is_sleeper(lane, &lane->background) && !atomic_load(&lane->stop) &&
+             clock_now() < until);
 }
 
 /* Sleeper until a consumer displaces it, others run the lane, or it has to stop. */
 static void serve_in_epoll(struct ual_lane *lane)
 {
-    while (!atomic_load(&lane->stop) && is_sleeper(lane)) {
+    struct fetched fetched;
+
+    lane->may_linger = cpus_in_mask() >= 2;
+    while (!atomic_load(&lane->stop) && is_sleeper(lane, &lane->background)) {
         unsigned int runs = atomic_load_explicit(&lane->runs, memory_order_relaxed);
 
-        if (!arm_or_run(lane, NULL))
+        if (!arm_or_run(lane, &lane->background, NULL))
             continue;
-        sleep_in_epoll(lane, &lane->background, CLOCK_NEVER);
-        if (atomic_load_explicit(&lane->runs, memory_order_relaxed) != runs)
+        if (sleep_in_epoll(lane, &lane->background, CLOCK_NEVER, &fetched) != 0)
+            continue;
+        if (atomic_load_explicit(&lane->runs, memory_order_relaxed) != runs) {
+            let_go(lane);
             return; /* consumers poll: leave the bytes to them */
-        if (run_try(lane)) {
-            run_pass(lane, NULL, is_sleeper(lane) ? LOOK_AND_DRAIN : LOOK);
-            run_drop(lane);
         }
+        if (run_fetched(lane, &lane->background, NULL, &fetched))
+            linger(lane, runs);
     }
 }
 
@@ -519,17 +698,20 @@ static void leave_epoll(struct ual_lane *lane)
 
 enum duty { DUTY_WATCH, DUTY_SERVE, DUTY_DEEP };
 
-/* After an interval: what does the background thread do next? */
+/* After an interval: what does the background thread do next? A consumer that slept and left is active, too. */
 static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool others_run)
 {
     enum duty duty = DUTY_WATCH;
 
     spinlock_lock(&lane->sleep_lock);
+    others_run |= lane->sleep_epoch != epoch;
     if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed)) {
         if (lane->sleep_epoch == epoch) {
             lane->deep = true;
             duty = DUTY_DEEP;
         }
+    } else if (!others_run && lane->waiting) {
+        make_sleeper(lane, lane->waiting); /* who stepped aside for them */
     } else if (!others_run) {
         atomic_store_explicit(&lane->sleeper, &lane->background, memory_order_relaxed);
         duty = DUTY_SERVE;
@@ -619,6 +801,7 @@ enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events)
 void ual_lane_unwatch(struct ri_watch *watch)
 {
     struct ual_lane *lane = watch->lane;
+    bool many;
 
     epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
     ual_fork_forget(watch->fd);
@@ -631,7 +814,10 @@ void ual_lane_unwatch(struct ri_watch *watch)
     spinlock_lock(&lane->dead_lock);
     watch->next_dead = atomic_load_explicit(&lane->dead, memory_order_relaxed);
     atomic_store_explicit(&lane->dead, watch, memory_order_relaxed);
+    many = ++lane->dead_count % DEAD_MOST == 0 && atomic_load(&lane->fetchers);
     spinlock_unlock(&lane->dead_lock);
+    if (many)
+        kick(lane);
 }
 
 void ual_lane_timer_set(void *lane_context, struct ri_timer *timer)
@@ -724,7 +910,7 @@ enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t
     if (!lane)
         return UAL_ERR_NO_RESOURCES;
     lane->epoll_fd = lane->kick_fd = -1;
-    lane->spin_ns = spin_ns;
+    lane->spin_ns = cpus_quota() >= 2 ? spin_ns : 0;
     atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);
     status = open_descriptors(lane);
     if (status != UAL_OK)

@@ -7,7 +7,7 @@
 
 #define WAITER_LOOK \
     1u /* woken, or made the sleeper: look again. Whoever sets it sees that the thread gets up */
-#define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; once set, to the end */
+#define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; goes when it steps aside */
 
 /* A thread that waits, on its stack. */
 struct ual_waiter {
@@ -15,6 +15,7 @@ struct ual_waiter {
     pthread_t thread;
     uint64_t
         sleep_until; /* its epoll deadline while it sleeps there, else 0; under the sleep lock */
+    bool served;     /* the last sleep ended with a run that found work, whoever's; its thread's */
     struct ual_waiter *prev, *next; /* in the lane's list of those that sleep on their words */
     struct ual_waiter *evd_prev, *evd_next; /* in the EVD's list */
 };
@@ -35,5 +36,7 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Make a waiter of this lane look at its EVD again. The caller sees to it that the waiter stays. Any thread; leaf. */
 void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
+/* The set of the lane's descriptors: readable while there is something to run for. To be held in another set only. */
+int ual_lane_epoll_fd(const struct ual_lane *lane);
 
 #endif

@@ -8,21 +8,41 @@
 #include "base/futex.h"
 
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <utlist.h>
 
+#define NEEDED_FIRST 2u
+#define NEEDED_MOST  64u
+#define USEFUL_LEAST 16u /* wake-ups after which listening is good again */
+
+static void close_fds(struct notifier *notifier)
+{
+    if (notifier->fd >= 0)
+        close(notifier->fd);
+    if (notifier->event_fd >= 0)
+        close(notifier->event_fd);
+    notifier->fd = notifier->event_fd = -1;
+}
+
 enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, bool with_fd)
 {
-    *notifier = (struct notifier){ .lane = lane, .fd = -1 };
+    struct epoll_event event = { .events = EPOLLIN };
+
+    *notifier = (struct notifier){ .lane = lane, .fd = -1, .event_fd = -1, .needed = NEEDED_FIRST };
     if (!with_fd)
         return UAL_OK;
-    notifier->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (notifier->fd < 0) {
+    notifier->fd = epoll_create1(EPOLL_CLOEXEC);
+    notifier->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (notifier->fd < 0 || notifier->event_fd < 0 ||
+        epoll_ctl(notifier->fd, EPOLL_CTL_ADD, notifier->event_fd, &event) < 0) {
         kal_log(RI_LOG_ERROR, "cannot make the descriptor of an EVD: %s; raise RLIMIT_NOFILE",
                 strerrordesc_np(errno));
+        close_fds(notifier);
         return UAL_ERR_NO_RESOURCES;
     }
     ual_fork_track(notifier->fd);
+    ual_fork_track(notifier->event_fd);
     return UAL_OK;
 }
 
@@ -33,16 +53,83 @@ void notifier_close(struct notifier *notifier)
     if (notifier->fd < 0)
         return;
     ual_fork_forget(notifier->fd);
-    close(notifier->fd);
-    notifier->fd = -1;
+    ual_fork_forget(notifier->event_fd);
+    close_fds(notifier);
+}
+
+/* A set that is nested too deeply already cannot: it stays as it is. */
+static void listen_to_lane(struct notifier *notifier, bool on)
+{
+    struct epoll_event event = { .events = on ? EPOLLIN : 0 };
+
+    if (epoll_ctl(notifier->fd, notifier->holds_lane ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+                  ual_lane_epoll_fd(notifier->lane), &event) < 0)
+        return;
+    notifier->holds_lane = true;
+    atomic_store_explicit(&notifier->listening, on, memory_order_relaxed);
+    notifier->useful = 0;
+}
+
+/* Under listen_lock. */
+static void judge(struct notifier *notifier, bool taken)
+{
+    bool listening = atomic_load_explicit(&notifier->listening, memory_order_relaxed);
+
+    if (!listening) {
+        if (atomic_load_explicit(&notifier->handed, memory_order_relaxed) >= notifier->needed)
+            listen_to_lane(notifier, true);
+    } else if (taken) {
+        if (++notifier->useful >= USEFUL_LEAST)
+            notifier->needed = NEEDED_FIRST;
+    } else {
+        listen_to_lane(notifier, false);
+        atomic_store_explicit(&notifier->handed, 0, memory_order_relaxed);
+        notifier->needed = notifier->needed < NEEDED_MOST ? 2 * notifier->needed : NEEDED_MOST;
+    }
+}
+
+void notifier_found_nothing(struct notifier *notifier)
+{
+    bool taken = atomic_exchange_explicit(&notifier->taken, 0, memory_order_relaxed);
+
+    if (!atomic_load_explicit(&notifier->listening, memory_order_relaxed) &&
+        !atomic_load_explicit(&notifier->handed, memory_order_relaxed))
+        return;
+    if (!spinlock_try(&notifier->listen_lock))
+        return;
+    judge(notifier, taken);
+    spinlock_unlock(&notifier->listen_lock);
+}
+
+bool notifier_begin_taking(struct notifier *notifier)
+{
+    unsigned long nobody = 0;
+
+    if (!atomic_compare_exchange_strong_explicit(&notifier->taker, &nobody,
+                                                 (unsigned long)pthread_self(),
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    notifier->owed = false;
+    return true;
+}
+
+bool notifier_end_taking(struct notifier *notifier)
+{
+    bool owed = notifier->owed;
+
+    atomic_store_explicit(&notifier->taker, 0, memory_order_release);
+    return owed;
 }
 
 void notifier_raise_fd(struct notifier *notifier)
 {
     uint64_t one = 1;
 
-    if (!atomic_exchange(&notifier->fd_raised, true))
-        syscall(SYS_write, notifier->fd, &one, sizeof(one));
+    if (atomic_exchange(&notifier->fd_raised, true))
+        return;
+    syscall(SYS_write, notifier->event_fd, &one, sizeof(one));
+    if (ual_lane_inside(notifier->lane))
+        atomic_fetch_add_explicit(&notifier->handed, 1, memory_order_relaxed);
 }
 
 /* Under the lock, which keeps the waiter there. One that has WAITER_LOOK looks anyway. */
@@ -60,8 +147,13 @@ static void wake_one(struct notifier *notifier)
 
 void notifier_raise(struct notifier *notifier)
 {
-    if (notifier->fd >= 0)
-        notifier_raise_fd(notifier);
+    if (notifier->fd >= 0) {
+        if (atomic_load_explicit(&notifier->taker, memory_order_relaxed) ==
+            (unsigned long)pthread_self())
+            notifier->owed = true;
+        else
+            notifier_raise_fd(notifier);
+    }
     spinlock_lock(&notifier->lock);
     wake_one(notifier);
     spinlock_unlock(&notifier->lock);
@@ -74,7 +166,7 @@ void notifier_lower(struct notifier *notifier)
 
     if (notifier->fd < 0 || !atomic_load(&notifier->fd_raised))
         return;
-    syscall(SYS_read, notifier->fd, &count, sizeof(count));
+    syscall(SYS_read, notifier->event_fd, &count, sizeof(count));
     atomic_store(&notifier->fd_raised, false);
 }
 

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor. Leaf lock. */
+ *
+ * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor. Leaf lock.
+ *
+ * THE DESCRIPTOR is an epoll set that holds an eventfd. From a dequeue that found nothing on (which lowers it and arms the CQ)
+ * it is readable when an event is queued, and stays so until the next such dequeue, or until a dequeue that ran the lane itself
+ * took the last one. Without more, traffic reaches it by way of the background thread, which runs the lane and raises the
+ * eventfd: two wake-ups. So where that happens the set LISTENS: it holds the lane's set too, the traffic wakes the
+ * consumer itself, and its dequeue runs the lane. Then it may be readable with no event to come of it (for another EVD, or
+ * for memory only). A consumer that wakes in vain is not served well by that: the set stops to listen, and starts again only
+ * after twice as many events as before came through the background thread.
+ * Nothing depends on listening but speed: the background thread has its deadline (lane.c) whoever listens.
+ */
 #ifndef ITAL_UAL_NOTIFIER_H
 #define ITAL_UAL_NOTIFIER_H
 
@@ -15,14 +26,40 @@ struct notifier {
     struct ual_waiter *waiters; /* those that may sleep; linked by evd_prev, evd_next */
     atomic_uint inside;         /* threads between enter and leave; futex for notifier_abort */
     atomic_bool aborting;
-    int fd; /* eventfd, -1 none */
+    int fd;       /* the consumer's set, -1 none */
+    int event_fd; /* in it */
     atomic_bool fd_raised;
+    atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
+    bool owed;                   /* the taker's: something came meanwhile */
+    struct spinlock listen_lock; /* tried only; for what follows */
+    atomic_bool listening;
+    bool holds_lane;     /* listened once */
+    atomic_uint taken;   /* events since a dequeue found nothing */
+    atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
+    unsigned int needed; /* of those, to listen */
+    unsigned int useful; /* wake-ups since it listens */
 };
 
 enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, bool with_fd);
 void notifier_close(struct notifier *notifier);
 /* An event came: raise the descriptor, wake one waiter that was not woken yet. Any thread. */
 void notifier_raise(struct notifier *notifier);
+/* Between begin and end the calling thread raises no descriptor by its own run; end: it would have. False: another thread
+ * takes. */
+bool notifier_begin_taking(struct notifier *notifier);
+bool notifier_end_taking(struct notifier *notifier);
+/* The consumer got an event; it found nothing; it is about to find nothing although the set listens and it got nothing
+ * since the last time: traffic woke it, and a run that looks at all descriptors is due. */
+static inline void notifier_took(struct notifier *notifier)
+{
+    atomic_store_explicit(&notifier->taken, 1, memory_order_relaxed);
+}
+void notifier_found_nothing(struct notifier *notifier);
+static inline bool notifier_in_vain(const struct notifier *notifier)
+{
+    return atomic_load_explicit(&notifier->listening, memory_order_relaxed) &&
+           !atomic_load_explicit(&notifier->taken, memory_order_relaxed);
+}
 /* The descriptor only: events are left although it was lowered. */
 void notifier_raise_fd(struct notifier *notifier);
 /* The consumer found nothing: lower the descriptor; the caller looks again afterwards. */

@@ -44,8 +44,8 @@ void ual_lane_close(struct ual_lane *lane);
 struct ri_lane *ual_lane_provider(struct ual_lane *lane);
 /* One run that serves `first` first (NULL: nobody). Returns without doing anything when another thread runs the lane. */
 void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
-/* A run for a consumer that found its EVD empty: skips epoll on most calls. [data] */
-void ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
+/* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the pieces of work done. [data] */
+uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
 /* Take the lane for something that must not overlap a run (tear-down); nests not. */
 void ual_lane_pause(struct ual_lane *lane);
 void ual_lane_resume(struct ual_lane *lane);

@@ -224,6 +224,130 @@ START_TEST(readable_by_traffic_that_nobody_waits_for)
 }
 END_TEST
 
+static bool read_here(void)
+{
+    return atomic_load(&lf_reader) == (unsigned long)pthread_self();
+}
+
+/* Traffic that a consumer waits for in poll wakes the consumer, not a thread that tells it. */
+static void come_to_listen(struct ual_evd *evd, struct lf_pipe *feed)
+{
+    struct ual_event event;
+    uint64_t limit = tc_deadline(20000);
+
+    for (unsigned int row = 0; row < 20; row = read_here() ? row + 1 : 0) {
+        ck_assert_msg(!tc_expired(limit), "the background thread goes on reading");
+        lf_send(feed, row);
+        ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
+        for (limit = tc_deadline(20000); ual_evd_dequeue(evd, &event) != UAL_OK;)
+            ck_assert(!tc_expired(limit));
+        ck_assert_uint_eq(event.wc.cookie, row);
+        expect_empty(evd);
+        ck_assert(!readable(evd));
+    }
+}
+
+START_TEST(a_polled_descriptor_is_woken_by_the_traffic)
+{
+    struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+    struct lf_pipe *feed = lf_pipe(evd);
+
+    come_to_listen(evd, feed);
+    lf_pipe_close(feed);
+}
+END_TEST
+
+/* What comes for another EVD wakes the consumer a few times in vain at most, and the others are served. */
+START_TEST(traffic_for_others_does_not_go_on_waking)
+{
+    struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+    struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_pipe *feed = lf_pipe(evd), *other_feed = lf_pipe(other);
+    struct ual_event event;
+    unsigned int in_vain = 0;
+
+    come_to_listen(evd, feed);
+    for (uint64_t i = 0; i < 50; i++) {
+        unsigned int before = atomic_load(&lf_records);
+        uint64_t limit = tc_deadline(10000);
+
+        lf_send(other_feed, i);
+        while (atomic_load(&lf_records) == before) {
+            ck_assert(!tc_expired(limit));
+            if (tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(1)) > 0) {
+                in_vain++;
+                expect_empty(evd);
+            }
+        }
+        ok(ual_evd_wait(other, tc_timeout_ms(10000) * 1000ull, &event, NULL));
+        ck_assert_uint_eq(event.wc.cookie, i);
+    }
+    ck_assert_uint_le(in_vain, 2);
+    come_to_listen(evd, feed); /* again */
+    lf_pipe_close(feed);
+    lf_pipe_close(other_feed);
+}
+END_TEST
+
+/* A wake of the lane that nobody sleeps for does not keep a listening descriptor readable. */
+START_TEST(a_stray_wake_does_not_stay_readable)
+{
+    struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+    struct lf_pipe *feed = lf_pipe(evd);
+
+    for (int i = 0; i < 20; i++) {
+        uint64_t limit = tc_deadline(10000);
+
+        come_to_listen(evd, feed);
+        ual_lane_wake(lf_lane);
+        while (readable(evd)) {
+            expect_empty(evd);
+            ck_assert(!tc_expired(limit));
+        }
+    }
+    lf_pipe_close(feed);
+}
+END_TEST
+
+/* A consumer that polls by dequeuing: what its own run brought and it took at once leaves the descriptor down, and armed. */
+START_TEST(own_runs_leave_the_descriptor_right)
+{
+    struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+    struct lf_pipe *feed = lf_pipe(evd);
+    unsigned int own = 0;
+    struct ual_event event;
+
+    for (uint64_t i = 0; i < 300; i++) {
+        uint64_t end = clock_now() + 50 * CLOCK_NS_PER_US, limit = tc_deadline(10000);
+        uint64_t records = 1 + i % 2;
+
+        while (clock_now() < end)
+            expect_empty(evd);
+        for (uint64_t record = 0; record < records; record++)
+            lf_send(feed, record);
+        while (ual_evd_dequeue(evd, &event) != UAL_OK)
+            ck_assert(!tc_expired(limit));
+        own += records == 1 && read_here() && !readable(evd);
+        if (records == 2) {
+            ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
+            while (ual_evd_dequeue(evd, &event) != UAL_OK)
+                ck_assert(!tc_expired(limit));
+            ck_assert_uint_eq(event.wc.cookie, 1);
+        }
+        if (i % 3 == 0) { /* without a dequeue that finds nothing in between */
+            lf_complete(evd, 9);
+            ck_assert(readable(evd));
+            ok(ual_evd_dequeue(evd, &event));
+            ck_assert_uint_eq(event.wc.cookie, 9);
+        }
+        expect_empty(evd);
+        ck_assert(!readable(evd));
+    }
+    ck_assert_uint_gt(own, 50);
+    lf_pipe_close(feed);
+}
+END_TEST
+
 START_TEST(a_waiter_that_leaves_raises_no_descriptor)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD);
@@ -495,6 +619,10 @@ int main(void)
     tcase_add_test(queue, an_overflow_is_told_on_the_affiliated_evd);
     tcase_add_test(descriptor, readable_while_events_are_queued);
     tcase_add_test(descriptor, readable_by_traffic_that_nobody_waits_for);
+    tcase_add_test(descriptor, a_polled_descriptor_is_woken_by_the_traffic);
+    tcase_add_test(descriptor, traffic_for_others_does_not_go_on_waking);
+    tcase_add_test(descriptor, a_stray_wake_does_not_stay_readable);
+    tcase_add_test(descriptor, own_runs_leave_the_descriptor_right);
     tcase_add_test(descriptor, a_waiter_that_leaves_raises_no_descriptor);
     tcase_add_loop_test(descriptor, one_event_per_poll_gets_all, 0, 2);
     tcase_add_loop_test(waiters, one_event_returns_one_waiter, 0, 2);

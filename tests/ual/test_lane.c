@@ -6,6 +6,8 @@
 
 #include "lane_fake.h"
 
+#include "base/cpus.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -83,6 +85,32 @@ START_TEST(takes_over_when_polling_stops)
         ck_assert_uint_eq(lf_take(evd), round);
     }
     ck_assert(!read_by(pthread_self()));
+}
+END_TEST
+
+/* With spinning on it looks for a while after it served somebody, and then sleeps. */
+START_TEST(lingers_after_serving)
+{
+    unsigned int runs;
+    pid_t background;
+
+    if (cpus_in_mask() < 2 || cpus_quota() < 2) /* one core: not to spin on */
+        return;
+    teardown();
+    lf_open(50 * MS);
+    evd = lf_evd(UAL_STREAM_DTO, 64, 0);
+    feed = lf_pipe(evd);
+    background = lf_background();
+    lf_pass(5000);
+    runs = atomic_load(&lf_runs);
+    lf_send(feed, 1);
+    ck_assert(lf_records_reach(1));
+    ck_assert(tc_until(atomic_load(&lf_runs) > runs + 100, 10000));
+    lf_send(feed, 2);
+    ck_assert(lf_records_reach(2));
+    expect_rest(&background, 1, 1);
+    ck_assert_uint_eq(lf_take(evd), 1);
+    ck_assert_uint_eq(lf_take(evd), 2);
 }
 END_TEST
 
@@ -164,6 +192,88 @@ START_TEST(a_waiting_consumer_is_the_sleeper)
     lf_wait_join(&waiter, UAL_OK);
     ck_assert_uint_eq(waiter.cookie, 9);
     ck_assert(read_by(waiter.thread));
+}
+END_TEST
+
+/* Polls, with a record for the polled EVD each round, until `rounds` of them have come back. */
+static void poll_busily(struct ual_evd *polled, struct lf_pipe *pipe, unsigned long rounds)
+{
+    struct ual_event event;
+
+    for (unsigned long i = 0; i < rounds; i++) {
+        uint64_t end = clock_now() + 20 * CLOCK_NS_PER_US;
+        uint64_t limit = tc_deadline(10000);
+
+        while (clock_now() < end) /* closely */
+            (void)ual_evd_dequeue(evd, &event);
+        lf_send(pipe, i);
+        while (ual_evd_dequeue(polled, &event) != UAL_OK)
+            ck_assert(!tc_expired(limit));
+        ck_assert_uint_eq(event.wc.cookie, i);
+    }
+}
+
+/* One waits where nothing comes while another polls: it is not woken by what comes for the other, is woken by its own, and
+ * sleeps in epoll again when polling has stopped. */
+START_TEST(a_sleeper_steps_aside_while_others_poll)
+{
+    struct ual_evd *quiet = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_pipe *quiet_feed = lf_pipe(quiet);
+    unsigned long rounds = tc_count(4000), before;
+    struct lf_waiter waiter;
+    pid_t threads[2];
+
+    lf_wait_start(&waiter, quiet, FOR_EVER);
+    before = lf_sleeps(waiter.tid);
+    poll_busily(evd, feed, rounds);
+    ck_assert_uint_lt(lf_sleeps(waiter.tid) - before, rounds / 10 + 10);
+    ck_assert(!atomic_load(&waiter.done));
+    if (_i == 0) { /* the poller takes it off the pipe and wakes the waiter */
+        struct ual_event event;
+        uint64_t limit = tc_deadline(10000);
+
+        lf_send(quiet_feed, 7);
+        while (!atomic_load(&waiter.done)) {
+            (void)ual_evd_dequeue(evd, &event);
+            ck_assert(!tc_expired(limit));
+        }
+        lf_wait_join(&waiter, UAL_OK);
+    } else {
+        threads[0] = lf_background();
+        threads[1] = waiter.tid;
+        expect_rest(threads, 2, 1);
+        lf_send(quiet_feed, 7);
+        lf_wait_join(&waiter, UAL_OK);
+        ck_assert(read_by(waiter.thread));
+    }
+    ck_assert_uint_eq(waiter.cookie, 7);
+    lf_pipe_close(quiet_feed);
+}
+END_TEST
+
+/* Whoever stepped aside gets what comes while nobody knows yet that polling has stopped. */
+START_TEST(polling_that_stops_strands_nobody)
+{
+    struct ual_evd *quiet = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_pipe *quiet_feed = lf_pipe(quiet);
+
+    for (unsigned long i = 0; i < tc_count(100); i++) {
+        struct lf_waiter waiter;
+        struct ri_timer timer = { .expired = fired };
+        unsigned int before = atomic_load(&fires);
+
+        lf_wait_start(&waiter, quiet, FOR_EVER);
+        poll_busily(evd, feed, 50);
+        if (i % 2) {
+            timer.deadline = clock_now() + 100 * CLOCK_NS_PER_US;
+            ual_lane_timer_set(lf_lane, &timer);
+            ck_assert(tc_until(atomic_load(&fires) != before, 10000));
+        }
+        lf_send(quiet_feed, i);
+        lf_wait_join(&waiter, UAL_OK);
+        ck_assert_uint_eq(waiter.cookie, i);
+    }
+    lf_pipe_close(quiet_feed);
 }
 END_TEST
 
@@ -628,11 +738,14 @@ int main(void)
     }
     tcase_add_test(background, serves_when_nobody_calls);
     tcase_add_test(background, takes_over_when_polling_stops);
+    tcase_add_test(background, lingers_after_serving);
     tcase_add_test(background, an_idle_lane_sleeps);
     tcase_add_test(background, a_waited_on_lane_sleeps);
     tcase_add_test(background, a_seldom_poll_looks_at_timers);
     tcase_add_test(background, a_lane_that_cannot_open_leaves_nothing);
     tcase_add_test(sleepers, a_waiting_consumer_is_the_sleeper);
+    tcase_add_loop_test(sleepers, a_sleeper_steps_aside_while_others_poll, 0, 2);
+    tcase_add_test(sleepers, polling_that_stops_strands_nobody);
     tcase_add_loop_test(sleepers, leaving_hands_the_sleep_over, 0, 3);
     tcase_add_loop_test(sleepers, a_signal_ends_every_wait, 0, 4);
     tcase_add_loop_test(sleepers, traffic_for_others_does_not_stretch_a_wait, 0, 2);
