@@ -9,6 +9,8 @@
 
 #include "ual.h"
 
+#include "base/checked.h"
+
 #include <pthread.h>
 
 /* Segments of one work request; endpoints are given at most that many. */
@@ -77,9 +79,46 @@ void itapi_translate(const struct ual_event *from, it_event_t *to);
 
 /* lmr.c: the memory of a work request, in the provider's terms. pz: the only one allowed, NULL any; access: what
  * the LMRs must grant (enum ri_access). Fills sges[0 .. count - 1] and the sum of the lengths, < 2^32. [data] */
-it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_t limit,
-                           const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
-                           uint64_t *total);
+it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, size_t limit,
+                                const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
+                                uint64_t *total);
+static inline it_status_t itapi_segment(const it_lmr_triplet_t *from, const struct ual_pz *pz,
+                                        uint32_t access, struct ri_sge *sge)
+{
+    const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, from->lmr);
+    uint64_t start, base;
+
+    if (__builtin_expect(!mr, 0))
+        return itapi_bad_handle(IT_ERR_INVALID_LMR);
+    if (__builtin_expect(pz && mr->pz != pz, 0))
+        return IT_ERR_INVALID_LMR;
+    if (__builtin_expect(mr->access & RI_ACCESS_ZERO_BASED, 0)) {
+        start = from->addr.rel;
+        base = 0;
+    } else {
+        start = (uintptr_t)from->addr.abs;
+        base = (uintptr_t)mr->addr;
+    }
+    if (__builtin_expect(!checked_inside(start, from->length, base, mr->length), 0))
+        return IT_ERR_RANGE;
+    if (__builtin_expect((mr->access & access) != access, 0))
+        return IT_ERR_ACCESS;
+    sge->addr = start;
+    sge->length = (uint32_t)from->length;
+    sge->lkey = mr->lkey;
+    return IT_SUCCESS;
+}
+/* Most requests have one segment. */
+static inline it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count,
+                                         size_t limit, const struct ual_pz *pz, uint32_t access,
+                                         struct ri_sge *sges, uint64_t *total)
+{
+    if (unlikely(count != 1 || !limit || !segments || !segments->length ||
+                 segments->length > UINT32_MAX))
+        return itapi_segments_many(segments, count, limit, pz, access, sges, total);
+    *total = segments->length;
+    return itapi_segment(segments, pz, access, sges);
+}
 /* Privileges, their agreement with each other, and what an adapter makes of them. */
 #define PRIVS_REMOTE (IT_PRIV_REMOTE | IT_PRIV_ATOMIC)
 it_status_t itapi_check_privs(unsigned int privs);

@@ -251,36 +251,9 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
 
 /* --- segments --- */
 
-static inline it_status_t segment(const it_lmr_triplet_t *from, const struct ual_pz *pz,
-                                  uint32_t access, struct ri_sge *sge)
-{
-    const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, from->lmr);
-    uint64_t start, base;
-
-    if (__builtin_expect(!mr, 0))
-        return itapi_bad_handle(IT_ERR_INVALID_LMR);
-    if (__builtin_expect(pz && mr->pz != pz, 0))
-        return IT_ERR_INVALID_LMR;
-    if (__builtin_expect(mr->access & RI_ACCESS_ZERO_BASED, 0)) {
-        start = from->addr.rel;
-        base = 0;
-    } else {
-        start = (uintptr_t)from->addr.abs;
-        base = (uintptr_t)mr->addr;
-    }
-    if (__builtin_expect(!checked_inside(start, from->length, base, mr->length), 0))
-        return IT_ERR_RANGE;
-    if (__builtin_expect((mr->access & access) != access, 0))
-        return IT_ERR_ACCESS;
-    sge->addr = start;
-    sge->length = (uint32_t)from->length;
-    sge->lkey = mr->lkey;
-    return IT_SUCCESS;
-}
-
-it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_t limit,
-                           const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
-                           uint64_t *total)
+it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, size_t limit,
+                                const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
+                                uint64_t *total)
 {
     uint64_t sum = 0;
 
@@ -290,7 +263,7 @@ it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count, size_
         return IT_ERR_FAULT;
     for (size_t i = 0; i < count; i++) {
         if (segments[i].length) {
-            it_status_t status = segment(&segments[i], pz, access, &sges[i]);
+            it_status_t status = itapi_segment(&segments[i], pz, access, &sges[i]);
 
             if (__builtin_expect(status != IT_SUCCESS, 0))
                 return status;
@@ -312,7 +285,8 @@ static it_status_t synchronize(const it_lmr_triplet_t *segments, size_t count)
         return IT_ERR_FAULT;
     for (size_t i = 0; i < count; i++) {
         struct ri_sge sge;
-        it_status_t status = segments[i].length ? segment(&segments[i], NULL, 0, &sge) : IT_SUCCESS;
+        it_status_t status = segments[i].length ? itapi_segment(&segments[i], NULL, 0, &sge)
+                                                : IT_SUCCESS;
 
         if (status != IT_SUCCESS)
             return status;

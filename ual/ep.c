@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Endpoints: life, reset, query, posts. Their connections are in ep_connect.c, their states in ep_fsm.c. */
+ * Endpoints: life, reset, query. Posts are inline in ual.h. Their connections are in ep_connect.c, their states in ep_fsm.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -8,25 +8,6 @@
 
 #include <stdlib.h>
 #include <utlist.h>
-
-/* --- posts --- */
-
-enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
-{
-    int state = atomic_load_explicit(&ep->state, memory_order_relaxed);
-    struct ri_send_wr *bad;
-
-    if (__builtin_expect(state != UAL_EP_CONNECTED && state != UAL_EP_NONOPERATIONAL, 0))
-        return UAL_ERR_INVALID_STATE;
-    return ual_status_of_ri(ep->qp->ops->post_send(ep->qp, wr, &bad));
-}
-
-enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr)
-{
-    struct ri_recv_wr *bad;
-
-    return ual_status_of_ri(ep->qp->ops->post_recv(ep->qp, wr, &bad));
-}
 
 /* --- life --- */
 

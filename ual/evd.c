@@ -79,9 +79,9 @@ static bool take_listed(struct ual_evd *evd, struct ual_event *event)
 }
 
 /* Take the oldest event without running anything. */
-static bool take(struct ual_evd *evd, struct ual_event *event)
+static inline bool take(struct ual_evd *evd, struct ual_event *event)
 {
-    if (!evd->cq)
+    if (__builtin_expect(!evd->cq, 0))
         return take_listed(evd, event);
     if (!evd->cq->ops->poll(evd->cq, 1, &event->wc))
         return false;

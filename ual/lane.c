@@ -341,6 +341,20 @@ void ual_lane_resume(struct ual_lane *lane)
 
 /* --- waiting --- */
 
+/* The background thread leaves epoll_wait, where it would be woken first. If it takes long it is let be: it finds out when it is
+ * woken, or when the waiter leaves. */
+static void await_displaced(struct ual_lane *lane)
+{
+    bool asleep = true;
+
+    for (int i = 0; i < 64 && asleep; i++) {
+        sched_yield();
+        spinlock_lock(&lane->sleep_lock);
+        asleep = lane->background.sleep_until != 0;
+        spinlock_unlock(&lane->sleep_lock);
+    }
+}
+
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
 {
     struct ual_waiter *displaced;
@@ -361,8 +375,10 @@ void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
         DL_APPEND(lane->waiting, waiter);
     }
     spinlock_unlock(&lane->sleep_lock);
-    if (in_epoll)
-        kick(lane); /* the background thread leaves epoll_wait */
+    if (in_epoll) {
+        kick(lane);
+        await_displaced(lane);
+    }
 }
 
 void ual_lane_wait_reset(struct ual_waiter *waiter)

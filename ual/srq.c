@@ -110,13 +110,6 @@ enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr)
     return status;
 }
 
-enum ual_status ual_post_srq_recv(struct ual_srq *srq, struct ri_recv_wr *wr)
-{
-    struct ri_recv_wr *bad;
-
-    return ual_status_of_ri(srq->srq->ops->post_srq_recv(srq->srq, wr, &bad));
-}
-
 void ual_srq_event(void *srq_context, const struct ri_event *event)
 {
     struct ual_srq *srq = srq_context;

@@ -87,3 +87,8 @@ enum ual_status ual_status_of_ri(enum ri_status status)
 {
     return (unsigned int)status < RI_STATUS_COUNT ? of_ri[status] : UAL_ERR_NO_RESOURCES;
 }
+
+enum ual_status ual_post_failed(enum ri_status status)
+{
+    return ual_status_of_ri(status);
+}

@@ -510,8 +510,34 @@ UAL_PUBLIC struct ual_ia *ual_request_ia(ual_handle request);
  * State rules of IT-API: send requests only in CONNECTED and NONOPERATIONAL (there they complete flushed), else
  * UAL_ERR_INVALID_STATE; receives in every state. UAL_ERR_FULL, INVALID_ARGUMENT, LIMIT, NOT_SUPPORTED.
  */
-UAL_PUBLIC enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr);
-UAL_PUBLIC enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr);
-UAL_PUBLIC enum ual_status ual_post_srq_recv(struct ual_srq *srq, struct ri_recv_wr *wr);
+UAL_PUBLIC enum ual_status ual_post_failed(enum ri_status status); /* what a post returns for it */
+
+static inline enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
+{
+    int state = atomic_load_explicit(&ep->state, memory_order_relaxed);
+    struct ri_send_wr *bad;
+    enum ri_status status;
+
+    if (__builtin_expect(state != UAL_EP_CONNECTED && state != UAL_EP_NONOPERATIONAL, 0))
+        return UAL_ERR_INVALID_STATE;
+    status = ep->qp->ops->post_send(ep->qp, wr, &bad);
+    return __builtin_expect(status == RI_OK, 1) ? UAL_OK : ual_post_failed(status);
+}
+
+static inline enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr)
+{
+    struct ri_recv_wr *bad;
+    enum ri_status status = ep->qp->ops->post_recv(ep->qp, wr, &bad);
+
+    return __builtin_expect(status == RI_OK, 1) ? UAL_OK : ual_post_failed(status);
+}
+
+static inline enum ual_status ual_post_srq_recv(struct ual_srq *srq, struct ri_recv_wr *wr)
+{
+    struct ri_recv_wr *bad;
+    enum ri_status status = srq->srq->ops->post_srq_recv(srq->srq, wr, &bad);
+
+    return __builtin_expect(status == RI_OK, 1) ? UAL_OK : ual_post_failed(status);
+}
 
 #endif /* ITAL_UAL_H */
