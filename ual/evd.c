@@ -34,6 +34,7 @@ struct ual_evd {
     uint32_t size;
     atomic_uint bound;
     atomic_bool overflowed; /* once */
+    struct spin_habit spin_habit;
     struct notifier notifier;
     struct ri_cq *cq;           /* DTO */
     struct spinlock queue_lock; /* others */
@@ -186,17 +187,19 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     struct ual_lane *lane = evd->notifier.lane;
     uint64_t spin_ns = ual_lane_spin_ns(lane), now, until;
     unsigned int rounds = 0;
-    bool alone = false;
+    bool alone = false, useful = false;
 
-    if (!spin_ns)
+    if (!spin_ns || !spin_habit_try(&evd->spin_habit))
         return false;
     now = clock_now();
     until = clock_after(now, spin_ns);
     do {
         uint32_t pieces = ual_lane_poll(lane, evd->cq);
 
-        if (take(evd, event))
+        if (take(evd, event)) {
+            spin_habit_note(&evd->spin_habit, true);
             return true;
+        }
         if (++rounds == SPINS_UNASKED)
             alone = cpus_in_mask() < 2;
         if (alone)
@@ -204,7 +207,9 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
         now = clock_now();
         if (pieces)
             until = clock_after(now, spin_ns);
+        useful |= pieces != 0;
     } while (now < until && now < deadline && !atomic_load(&evd->notifier.aborting));
+    spin_habit_note(&evd->spin_habit, useful);
     return false;
 }
 

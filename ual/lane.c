@@ -9,17 +9,35 @@
  * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread serves those that
  * never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the background thread) sleeps in
  * epoll_wait with every descriptor of the lane in the set (level-triggered, so nothing unread is missed),
- * or the background thread sleeps with a deadline, 50 us doubling to 1 ms while others run, and becomes the
- * sleeper when a whole interval saw no run. While one consumer sleeps through a whole interval the background
- * thread sleeps without deadline (`deep`); who leaves the wait wakes it then, so an idle process costs nothing
- * and a busy one no wake-up.
+ * or the background thread sleeps with a deadline, 50 us doubling to 800 us while others run or come and go, and
+ * finds a sleeper when a whole interval saw nobody: a consumer that waits on its word (made the sleeper), else itself.
+ * So what comes after the last poll waits for two intervals at most. While one consumer sleeps through a whole interval the
+ * background thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then, so an idle
+ * process costs nothing and a busy one no wake-up.
+ *
+ * POLLING TAKES THE SLEEPER OUT. Whatever arrives wakes who sleeps in epoll, also what a polling consumer is about to
+ * read. So a sleeper that wakes and sees that others polled closely while it slept (POLLS_LEAST and more, POLL_GAP apart at
+ * most) runs nothing and STEPS ASIDE: it gives up the place (leave_place: the background thread gets its deadline back),
+ * and sleeps on its word like every waiter that is not the sleeper. Its CQ is armed, so whoever polls its event wakes it.
+ * The background thread that wakes and sees a poll goes back to its deadline at once. Who polls leaves nothing behind for
+ * a sleeper then; timers are looked at by every 64th poll, and by the next one after an interval has passed (look_due).
+ * A consumer that begins to wait takes the place if it is empty or the background thread's, polling or not: it may be the
+ * one that polled until now.
+ *
+ * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin` (linger), as a consumer does in
+ * a wait: a peer that writes or reads often is not to pay for a wake-up each time. Not with one processor only, by
+ * affinity mask or quota, and seldom where it was in vain (spin_habit).
  *
  * BEFORE SLEEPING, in this order: register as waiter (wait_begin: sleeper or on a word; then the EVD's list), arm the
  * CQ, arm the lane (when that says that work is left: run once, look, come again), fence, look at the ring, sleep. A
  * completion that is pushed before the look is seen by it; one pushed later finds the CQ armed and the waiter
  * registered, and its waker sets WAITER_LOOK and kicks epoll (an eventfd in the set) or the futex. A wake that comes
  * before the sleep is not lost: the word differs, and the eventfd stays readable, because only the
- * sleeper drains it (a run by somebody else must not: the sleeper would find nothing and sleep on).
+ * sleeper drains it (a run by somebody else must not: the sleeper would find nothing and sleep on), or who runs while
+ * nobody is the sleeper or sleeps in epoll (looked at and drained under sleep_lock: who takes the place later looks first).
+ * Whether a run is the sleeper's is asked inside it: who takes the place over arms in a later one.
+ * A waiter that steps aside loses WAITER_SLEEPER under sleep_lock, in one step of its word; a waker that still saw it has
+ * set WAITER_LOOK before, and one that did not wakes the futex; in either case the waiter looks before it sleeps again.
  * The background thread sleeps in epoll only while it is the sleeper (looked at under sleep_lock, with sleep_until): a
  * consumer that displaced it and left again has not left it there, unarmed and unknown to timer_set.
  *
@@ -28,10 +46,14 @@
  * none the background thread's deadline covers. A thread that runs the lane while another sleeps in epoll, and leaves
  * work behind (arming says so) or an earlier deadline, kicks the sleeper.
  *
+ * DESCRIPTORS of EVDs may hold the lane's epoll set (notifier.h): then a consumer outside of the library wakes with the
+ * traffic, and its dequeue is a poll like others. The lane does not know of it and does not rely on it.
+ *
  * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock, dead_lock: leaves,
  * a few instructions each. unwatch and timer_cancel from outside a run wait for a running callback of theirs
  * (watch->busy, `expiring`), so their caller holds no lock that such a callback waits for; a watch is freed at the end of
- * a run, when no fetched event can name it.
+ * a run, when no fetched event can name it: nobody sleeps in epoll or comes from there with events in hand (`fetchers`). A
+ * sleeper that stays there for long is kicked when DEAD_MOST watches wait for it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -105,7 +127,8 @@ struct ual_lane {
     struct ual_waiter background;
     atomic_uint background_word;
     bool deep;       /* under sleep_lock */
-    bool may_linger; /* the background thread's */
+    bool may_linger; /* the background thread's, as is the habit */
+    struct spin_habit linger_habit;
     atomic_bool stop;
 };
 
@@ -658,27 +681,40 @@ int ual_lane_epoll_fd(const struct ual_lane *lane)
 
 /* --- the background thread --- */
 
+/* A look by the background thread. Returns the pieces of work; 0 also when somebody else runs. */
+static uint32_t look_once(struct ual_lane *lane)
+{
+    enum look look = LOOK_NOT;
+    uint32_t pieces;
+
+    if (!run_try(lane))
+        return 0;
+    if (poll_looks(lane))
+        look = is_sleeper(lane, &lane->background) ? LOOK_AND_DRAIN : LOOK;
+    pieces = run_pass(lane, NULL, look);
+    run_drop(lane);
+    return pieces;
+}
+
 /* After it served somebody: look without sleeping for a while, because more may follow. */
 static void linger(struct ual_lane *lane, unsigned int runs)
 {
-    uint64_t until = clock_after(clock_now(), lane->spin_ns);
-    enum look look;
+    uint64_t now = clock_now(), until = clock_after(now, lane->spin_ns);
+    bool hit = false;
 
-    if (!lane->spin_ns || !lane->may_linger)
+    if (!lane->spin_ns || !lane->may_linger || !spin_habit_try(&lane->linger_habit))
         return;
-    do {
-        if (!run_try(lane))
-            continue;
-        look = !poll_looks(lane)                     ? LOOK_NOT
-               : is_sleeper(lane, &lane->background) ? LOOK_AND_DRAIN
-                                                     : LOOK;
-        if (run_pass(lane, NULL, look))
-            until = clock_after(clock_now(), lane->spin_ns);
-        run_drop(lane);
+    while (now < until && !atomic_load(&lane->stop) && is_sleeper(lane, &lane->background) &&
+           atomic_load_explicit(&lane->runs, memory_order_relaxed) == runs) {
+        bool found = look_once(lane);
+
+        now = clock_now();
+        if (found)
+            until = clock_after(now, lane->spin_ns);
+        hit |= found;
         spinlock_pause();
-    } while (atomic_load_explicit(&lane->runs, memory_order_relaxed) == runs &&
-             is_sleeper(lane, &lane->background) && !atomic_load(&lane->stop) &&
-             clock_now() < until);
+    }
+    spin_habit_note(&lane->linger_habit, hit);
 }
 
 /* Sleeper until a consumer displaces it, others run the lane, or it has to stop. */

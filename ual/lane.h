@@ -9,6 +9,31 @@
     1u /* woken, or made the sleeper: look again. Whoever sets it sees that the thread gets up */
 #define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; goes when it steps aside */
 
+/*
+ * Whether looking without sleeping is worth while: it is not where what is awaited comes late, and least of all where who
+ * sends it needs this very core. After a few that were in vain, most are left out, and one in 16 at least is tried.
+ */
+struct spin_habit {
+    atomic_uint misses, skip;
+};
+#define SPIN_MISSES_MOST 4u
+static inline bool spin_habit_try(struct spin_habit *habit)
+{
+    unsigned int skip = atomic_load_explicit(&habit->skip, memory_order_relaxed);
+
+    if (skip)
+        atomic_store_explicit(&habit->skip, skip - 1, memory_order_relaxed);
+    return !skip;
+}
+static inline void spin_habit_note(struct spin_habit *habit, bool hit)
+{
+    unsigned int misses = atomic_load_explicit(&habit->misses, memory_order_relaxed);
+
+    misses = hit ? 0 : misses < SPIN_MISSES_MOST ? misses + 1 : misses;
+    atomic_store_explicit(&habit->misses, misses, memory_order_relaxed);
+    atomic_store_explicit(&habit->skip, misses < 2 ? 0 : 1u << misses, memory_order_relaxed);
+}
+
 /* A thread that waits, on its stack. */
 struct ual_waiter {
     atomic_uint word; /* futex of those that are not the sleeper; the two bits below */
