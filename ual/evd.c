@@ -192,7 +192,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     if (!spin_ns || !spin_habit_try(&evd->spin_habit))
         return false;
     now = clock_now();
-    until = clock_after(now, spin_ns);
+    until = clock_after(now, spin_habit_time(&evd->spin_habit, spin_ns));
     do {
         uint32_t pieces = ual_lane_poll(lane, evd->cq);
 

@@ -699,7 +699,8 @@ static uint32_t look_once(struct ual_lane *lane)
 /* After it served somebody: look without sleeping for a while, because more may follow. */
 static void linger(struct ual_lane *lane, unsigned int runs)
 {
-    uint64_t now = clock_now(), until = clock_after(now, lane->spin_ns);
+    uint64_t now = clock_now();
+    uint64_t until = clock_after(now, spin_habit_time(&lane->linger_habit, lane->spin_ns));
     bool hit = false;
 
     if (!lane->spin_ns || !lane->may_linger || !spin_habit_try(&lane->linger_habit))

@@ -11,7 +11,9 @@
 
 /*
  * Whether looking without sleeping is worth while: it is not where what is awaited comes late, and least of all where who
- * sends it needs this very core. After a few that were in vain, most are left out, and one in 16 at least is tried.
+ * sends it needs this very core. After a few that were in vain, most are left out, and one in 16 at least is tried. The first
+ * one after one in vain is twice as long, more than a wake-up takes: else two that wait for each other, once both asleep, would
+ * go on to miss each other for good.
  */
 struct spin_habit {
     atomic_uint misses, skip;
@@ -24,6 +26,10 @@ static inline bool spin_habit_try(struct spin_habit *habit)
     if (skip)
         atomic_store_explicit(&habit->skip, skip - 1, memory_order_relaxed);
     return !skip;
+}
+static inline uint64_t spin_habit_time(struct spin_habit *habit, uint64_t spin_ns)
+{
+    return atomic_load_explicit(&habit->misses, memory_order_relaxed) ? 2 * spin_ns : spin_ns;
 }
 static inline void spin_habit_note(struct spin_habit *habit, bool hit)
 {
