@@ -134,8 +134,8 @@ static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool loo
     struct ual_lane *lane = evd->notifier.lane;
     bool mine = notifier_begin_taking(&evd->notifier), owed, taken;
 
-    if (look)
-        ual_lane_run(lane, evd->cq);
+    if (notifier_listens(&evd->notifier))
+        ual_lane_poll_in_turn(lane, evd->cq, look);
     else
         ual_lane_poll(lane, evd->cq);
     owed = mine && notifier_end_taking(&evd->notifier);

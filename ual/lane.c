@@ -338,18 +338,29 @@ static bool poll_looks(struct ual_lane *lane)
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
 }
 
-uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
+/* Under running, which it drops. */
+static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
-    uint32_t pieces;
+    uint32_t pieces = run_pass(lane, first, poll_looks(lane) ? LOOK : LOOK_NOT);
 
-    if (!run_try(lane))
-        return 0;
-    pieces = run_pass(lane, first, poll_looks(lane) ? LOOK : LOOK_NOT);
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     run_drop(lane);
     return pieces;
+}
+
+uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
+{
+    return run_try(lane) ? poll_inside(lane, first) : 0;
+}
+
+uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool look)
+{
+    run_take(lane);
+    if (look)
+        atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
+    return poll_inside(lane, first);
 }
 
 void ual_lane_pause(struct ual_lane *lane)

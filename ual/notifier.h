@@ -55,9 +55,13 @@ static inline void notifier_took(struct notifier *notifier)
     atomic_store_explicit(&notifier->taken, 1, memory_order_relaxed);
 }
 void notifier_found_nothing(struct notifier *notifier);
+static inline bool notifier_listens(const struct notifier *notifier)
+{
+    return atomic_load_explicit(&notifier->listening, memory_order_relaxed);
+}
 static inline bool notifier_in_vain(const struct notifier *notifier)
 {
-    return atomic_load_explicit(&notifier->listening, memory_order_relaxed) &&
+    return notifier_listens(notifier) &&
            !atomic_load_explicit(&notifier->taken, memory_order_relaxed);
 }
 /* The descriptor only: events are left although it was lowered. */

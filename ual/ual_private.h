@@ -46,6 +46,9 @@ struct ri_lane *ual_lane_provider(struct ual_lane *lane);
 void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
 /* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the pieces of work done. [data] */
 uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
+/* The same after the run of another thread, if one is under way: it may bring what woke the caller. look: at epoll in
+ * any case. */
+uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool look);
 /* Take the lane for something that must not overlap a run (tear-down); nests not. */
 void ual_lane_pause(struct ual_lane *lane);
 void ual_lane_resume(struct ual_lane *lane);

@@ -239,8 +239,7 @@ static void come_to_listen(struct ual_evd *evd, struct lf_pipe *feed)
         ck_assert_msg(!tc_expired(limit), "the background thread goes on reading");
         lf_send(feed, row);
         ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
-        for (limit = tc_deadline(20000); ual_evd_dequeue(evd, &event) != UAL_OK;)
-            ck_assert(!tc_expired(limit));
+        ok(ual_evd_dequeue(evd, &event)); /* whoever runs the lane: nothing else came */
         ck_assert_uint_eq(event.wc.cookie, row);
         expect_empty(evd);
         ck_assert(!readable(evd));
