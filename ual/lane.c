@@ -35,7 +35,8 @@
  * before the sleep is not lost: the word differs, and the eventfd stays readable, because only the
  * sleeper drains it (a run by somebody else must not: the sleeper would find nothing and sleep on), or who runs while
  * nobody is the sleeper or sleeps in epoll (looked at and drained under sleep_lock: who takes the place later looks first).
- * Whether a run is the sleeper's is asked inside it: who takes the place over arms in a later one.
+ * Whether a run is the sleeper's is asked inside it: who takes the place over arms in a later one. The sleeper does not drain
+ * while a background thread that it displaced is still in epoll_wait: the kick has to get that one out, too.
  * A waiter that steps aside loses WAITER_SLEEPER under sleep_lock, in one step of its word; a waker that still saw it has
  * set WAITER_LOOK before, and one that did not wakes the futex; in either case the waiter looks before it sleeps again.
  * The background thread sleeps in epoll only while it is the sleeper (looked at under sleep_lock, with sleep_until): a
@@ -375,8 +376,8 @@ void ual_lane_resume(struct ual_lane *lane)
 
 /* --- waiting --- */
 
-/* The background thread leaves epoll_wait, where it would be woken first. If it takes long it is let be: it finds out when it is
- * woken, or when the waiter leaves. */
+/* The background thread leaves epoll_wait, where it would be woken first. If it takes long the kick stays, and the waiter comes
+ * here again. */
 static void await_displaced(struct ual_lane *lane)
 {
     bool asleep = true;
@@ -426,6 +427,25 @@ static bool is_sleeper(const struct ual_lane *lane, const struct ual_waiter *wai
     return atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter;
 }
 
+/* Displaced, and still in epoll_wait. */
+static bool background_lags(struct ual_lane *lane, const struct ual_waiter *waiter)
+{
+    bool lags;
+
+    if (waiter == &lane->background)
+        return false;
+    spinlock_lock(&lane->sleep_lock);
+    lags = lane->background.sleep_until != 0;
+    spinlock_unlock(&lane->sleep_lock);
+    return lags;
+}
+
+/* May a look drain the kick? Asked inside a run. Not while the kick has to bring the background thread out of epoll_wait, too. */
+static enum look look_of(struct ual_lane *lane, const struct ual_waiter *waiter)
+{
+    return is_sleeper(lane, waiter) && !background_lags(lane, waiter) ? LOOK_AND_DRAIN : LOOK;
+}
+
 /* For the sleeper, who must not sleep over work: waits for the run, unlike others. */
 static bool arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter, struct ri_cq *first)
 {
@@ -434,7 +454,7 @@ static bool arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter, s
     run_take(lane);
     armed = lane->provider->ops->lane_arm(lane->provider);
     if (!armed)
-        run_pass(lane, first, is_sleeper(lane, waiter) ? LOOK_AND_DRAIN : LOOK);
+        run_pass(lane, first, look_of(lane, waiter));
     run_drop(lane);
     return armed;
 }
@@ -536,7 +556,7 @@ static uint32_t run_fetched(struct ual_lane *lane, const struct ual_waiter *wait
 
     run_take(lane);
     note_look(lane);
-    dispatch(lane, fetched->events, fetched->count, is_sleeper(lane, waiter));
+    dispatch(lane, fetched->events, fetched->count, look_of(lane, waiter) == LOOK_AND_DRAIN);
     let_go(lane);
     dispatch_timers(lane);
     pieces = run_provider(lane, first);
@@ -628,6 +648,8 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
         return 0;
     if (!(word & WAITER_SLEEPER))
         return sleep_on_word(waiter, deadline);
+    if (background_lags(lane, waiter))
+        await_displaced(lane); /* the kick would wake this thread at once */
     since = clock_now();
     if (sleep_in_epoll(lane, waiter, deadline, &fetched) != 0)
         return EINTR;
@@ -701,7 +723,7 @@ static uint32_t look_once(struct ual_lane *lane)
     if (!run_try(lane))
         return 0;
     if (poll_looks(lane))
-        look = is_sleeper(lane, &lane->background) ? LOOK_AND_DRAIN : LOOK;
+        look = look_of(lane, &lane->background);
     pieces = run_pass(lane, NULL, look);
     run_drop(lane);
     return pieces;
