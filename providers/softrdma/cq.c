@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completion queues: a ring under a spinlock.
+ * Completion queues: a ring under a spinlock. Requests whose outcome is known become completions here, in order, each written
+ * once, straight into its place in the ring; all that a queue has ready go in under one hold of the lock.
  *
- * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): cq_push() refuses, the completion stays in its
- * work queue, and the QP is put on the CQ's list of blocked queues. While a queue is on the list everything
- * that it pushes is refused, so that what comes later does not overtake. Who makes room (poll, purge) takes
+ * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its work queue, and the
+ * QP is put on the CQ's list of blocked queues. While a queue is on the list nothing of it enters the ring, so that
+ * what comes later does not overtake. Who makes room (poll, purge) takes
  * queues off the list, oldest first, and has them retired again with the lock dropped; qp->upcalls is counted
  * from before the lock is dropped, so that qp_destroy waits.
  *
- * Firing is noted under the lock (fired, overflow_noted) and told by cq_settle() with no lock held.
+ * Firing is noted under the lock (news) and told by cq_settle() with no lock held.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "softrdma.h"
+#include "terminate.h"
+
+#include "base/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +32,6 @@ static struct cq *cq_of(struct ri_cq *base)
     return container_of(base, struct cq, base);
 }
 
-static int which_queue(const struct ri_wc *wc)
-{
-    return wc->opcode >= RI_WC_RECV ? RECEIVE : SEND;
-}
-
 static struct wq *queue_of(struct qp *qp, int which)
 {
     return which == RECEIVE ? &qp->rq : &qp->sq;
@@ -43,9 +42,9 @@ static bool solicited(const struct ri_wc *wc)
     return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
 }
 
-static bool notable(const struct ri_wc *wc)
+static inline bool notable(const struct ri_wc *wc)
 {
-    return (wc->flags & RI_WC_NOTIFY) || solicited(wc);
+    return __builtin_expect((wc->flags & RI_WC_NOTIFY) || solicited(wc), 0);
 }
 
 /* ---- the ring; under the lock ---- */
@@ -59,7 +58,7 @@ static uint32_t count_of(const struct cq *cq)
 static void fire(struct cq *cq)
 {
     cq->armed = NOT_ARMED;
-    atomic_store_explicit(&cq->fired, true, memory_order_relaxed);
+    atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
 }
 
 static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
@@ -99,7 +98,7 @@ static void block(struct cq *cq, struct qp *qp, int which)
     atomic_fetch_add_explicit(&cq->blocked, 1, memory_order_relaxed);
     if (!atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
         atomic_store_explicit(&cq->overflowed, true, memory_order_relaxed);
-        atomic_store_explicit(&cq->overflow_noted, true, memory_order_relaxed);
+        atomic_fetch_or_explicit(&cq->news, CQ_OVERFLOWED, memory_order_relaxed);
     }
 }
 
@@ -151,42 +150,154 @@ static void retry_blocked(struct cq *cq)
     }
 }
 
-/* ---- for the QP ---- */
+/* ---- retirement ---- */
 
-bool cq_push(struct cq *cq, struct qp *qp, struct wq *wq, const struct ri_wc *wc, uint32_t index)
+static const uint8_t wc_opcodes[] = {
+    [RI_WR_SEND] = RI_WC_SEND,
+    [RI_WR_RDMA_WRITE] = RI_WC_RDMA_WRITE,
+    [RI_WR_RDMA_READ] = RI_WC_RDMA_READ,
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = RI_WC_RDMA_WRITE,
+    [RI_WR_ATOMIC_FETCH_ADD] = RI_WC_FETCH_ADD,
+    [RI_WR_ATOMIC_COMPARE_SWAP] = RI_WC_COMPARE_SWAP,
+    [RI_WR_SEND_IMMEDIATE] = RI_WC_SEND,
+    [RI_WR_SEND_INVALIDATE] = RI_WC_SEND,
+    [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
+    [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
+    [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
+};
+
+/* Else it was done, and no completion says so. */
+static inline bool completes(const struct wqe *wqe, bool receive)
 {
-    int which = wq->receive ? RECEIVE : SEND;
-    bool room;
+    return receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS;
+}
 
-    spinlock_lock(&cq->lock);
-    room = !qp->blocked[which] && count_of(cq) < cq->depth;
-    if (room) {
-        uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+static inline bool is_done(const struct wqe *wqe)
+{
+    return atomic_load_explicit(&wqe->done, memory_order_acquire);
+}
+
+/* What few completions have. */
+static __attribute__((noinline)) void describe_operand(struct ri_wc *wc, const struct wqe *wqe)
+{
+    wc->immediate = (uint32_t)wqe->operand; /* or the STag */
+    if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
+        wc->opcode = RI_WC_RECV_IMMEDIATE;
+        wc->immediate_high = (uint32_t)(wqe->operand >> 32);
+    }
+}
+
+static inline void describe(struct ri_wc *wc, const struct qp *qp, const struct wqe *wqe,
+                            bool receive)
+{
+    const uint32_t named = RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG;
+    uint8_t flags = wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
+
+    if (wqe->flags & RI_WR_NOTIFY)
+        flags |= RI_WC_NOTIFY;
+    wc->context = qp->base.context;
+    wc->cookie = wqe->cookie;
+    wc->byte_len = wqe->byte_len;
+    wc->status = wqe->status;
+    wc->opcode = receive ? RI_WC_RECV : wc_opcodes[wqe->opcode];
+    wc->flags = flags;
+    wc->immediate = 0;
+    wc->vendor_error = wqe->vendor_error;
+    memset(&wc->source, 0, sizeof(*wc) - offsetof(struct ri_wc, source));
+    if (__builtin_expect(wqe->wc_flags & named, 0))
+        describe_operand(wc, wqe);
+}
+
+/* What is done from `index` on, up to `posted`; *next is set to the first one that is not. False: the ring is full. Under
+ * retire and the lock. */
+static inline __attribute__((always_inline)) bool push_done(struct cq *cq, struct qp *qp,
+                                                            struct wq *wq, bool receive,
+                                                            uint32_t *next, uint32_t posted)
+{
+    const int which = receive ? RECEIVE : SEND;
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed), index = *next;
+    uint32_t room = qp->blocked[which] ? 0 : cq->depth - count_of(cq);
+    struct wqe *wqe;
+
+    for (; index != posted && is_done(wqe = wq_slot(wq, index)); index++) {
         struct cq_entry *entry = &cq->ring[tail & cq->mask];
 
-        entry->wc = *wc;
-        entry->qp = qp;
+        if (!completes(wqe, receive))
+            continue;
+        if (__builtin_expect(!room, 0)) {
+            if (!qp->blocked[which])
+                block(cq, qp, which);
+            *next = index;
+            return false;
+        }
+        room--;
+        describe(&entry->wc, qp, wqe, receive);
+        entry->wq = wq;
         entry->index = index;
-        cq->notable += notable(wc);
-        atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-        fire_if_wanted(cq, wc);
-    } else if (!qp->blocked[which]) {
-        block(cq, qp, which);
+        if (notable(&entry->wc))
+            cq->notable++;
+        atomic_store_explicit(&cq->tail, ++tail, memory_order_release);
+        if (cq->armed != NOT_ARMED)
+            fire_if_wanted(cq, &entry->wc);
+        TRACE3(complete, qp->qpn, entry->wc.cookie, entry->wc.status);
     }
-    spinlock_unlock(&cq->lock);
-    return room;
+    *next = index;
+    return true;
 }
+
+/* Under retire. The lock of the CQ is taken when there is a completion, once for all. */
+static inline __attribute__((always_inline)) bool retire(struct qp *qp, struct wq *wq, bool receive)
+{
+    struct cq *cq = receive ? qp->recv_cq : qp->send_cq;
+    uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
+    const uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
+    struct wqe *wqe = wq_slot(wq, index);
+    bool all = true;
+
+    while (index != posted && is_done(wqe) && !completes(wqe, receive))
+        wqe = wq_slot(wq, ++index);
+    if (index != posted && is_done(wqe)) {
+        spinlock_lock(&cq->lock);
+        all = push_done(cq, qp, wq, receive, &index, posted);
+        spinlock_unlock(&cq->lock);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    return all;
+}
+
+/* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
+static void overflow(struct qp *qp)
+{
+    static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
+                                       .terminate_value = TERMINATE_STREAM,
+                                       .detail = "its completion queue is full" };
+
+    qp_terminate(qp, &end, NULL);
+}
+
+void qp_retire_some(struct qp *qp, struct wq *wq)
+{
+    bool all;
+
+    spinlock_lock(&wq->retire);
+    all = wq->receive ? retire(qp, wq, true) : retire(qp, wq, false);
+    spinlock_unlock(&wq->retire);
+    if (__builtin_expect(!all, 0))
+        overflow(qp);
+}
+
+/* ---- for the QP ---- */
 
 void cq_settle(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
-    bool fired = atomic_load_explicit(&cq->fired, memory_order_relaxed);
-    bool overflow = atomic_load_explicit(&cq->overflow_noted, memory_order_relaxed);
+    unsigned int news;
 
-    if (!fired && !overflow)
+    if (!cq_has_news(cq))
         return;
     atomic_fetch_add(&cq->upcalls, 1);
-    if (overflow && atomic_exchange(&cq->overflow_noted, false)) {
+    news = atomic_exchange(&cq->news, 0);
+    if (news & CQ_OVERFLOWED) {
         const struct ri_event event = {
             .size = sizeof(event),
             .type = RI_EVENT_CQ_OVERFLOW,
@@ -195,7 +306,7 @@ void cq_settle(struct cq *cq)
 
         host->cq_error(host, cq->base.context, &event);
     }
-    if (fired && atomic_exchange(&cq->fired, false))
+    if (news & CQ_FIRED)
         host->cq_event(host, cq->base.context);
     atomic_fetch_sub(&cq->upcalls, 1);
 }
@@ -214,7 +325,7 @@ void cq_purge(struct cq *cq, struct qp *qp)
     for (uint32_t from = tail; from != head;) {
         struct cq_entry *entry = &cq->ring[--from & cq->mask];
 
-        if (entry->qp == qp) {
+        if (entry->wq == &qp->sq || entry->wq == &qp->rq) {
             cq->notable -= notable(&entry->wc);
             continue;
         }
@@ -236,7 +347,22 @@ void cq_purge(struct cq *cq, struct qp *qp)
 
 /* ---- operations ---- */
 
-static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
+/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are free too. */
+static inline void free_slots(const struct cq_entry *entry)
+{
+    struct wq *wq = entry->wq;
+
+    atomic_store_explicit(&wq->freed, entry->index + 1, memory_order_release);
+    if (wq->receive) {
+        struct qp *qp = container_of(wq, struct qp, rq);
+
+        if (qp->srq)
+            srq_polled(qp->srq);
+    }
+}
+
+static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
+                                                           struct ri_wc *wc)
 {
     uint32_t head, taken;
 
@@ -249,14 +375,9 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
         const struct cq_entry *entry = &cq->ring[(head + i) & cq->mask];
 
         wc[i] = entry->wc;
-        cq->notable -= notable(&entry->wc);
-        /* The completion covers all requests up to its own: unsignalled ones before it are free too. */
-        int which = which_queue(&entry->wc);
-
-        atomic_store_explicit(&queue_of(entry->qp, which)->freed, entry->index + 1,
-                              memory_order_release);
-        if (which == RECEIVE && entry->qp->srq)
-            srq_polled(entry->qp->srq);
+        if (notable(&entry->wc))
+            cq->notable--;
+        free_slots(entry);
     }
     if (taken)
         set_head(cq, head + taken);
@@ -264,21 +385,25 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
     return taken;
 }
 
+static __attribute__((noinline)) uint32_t take_with_blocked(struct cq *cq, uint32_t count,
+                                                            struct ri_wc *wc)
+{
+    uint32_t taken = take(cq, count, wc);
+
+    retry_blocked(cq);
+    return taken + take(cq, count - taken, wc + taken);
+}
+
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 {
     struct cq *cq = cq_of(base);
-    uint32_t taken;
 
+    if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
+        return take_with_blocked(cq, count, wc);
     if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
-            atomic_load_explicit(&cq->tail, memory_order_acquire) &&
-        !atomic_load_explicit(&cq->blocked, memory_order_relaxed))
+        atomic_load_explicit(&cq->tail, memory_order_acquire))
         return 0;
-    taken = take(cq, count, wc);
-    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
-        retry_blocked(cq);
-        taken += take(cq, count - taken, wc + taken);
-    }
-    return taken;
+    return take(cq, count, wc);
 }
 
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)

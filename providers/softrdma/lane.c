@@ -238,6 +238,8 @@ static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
 {
     uint32_t pieces = 0, at = lane->served_first;
 
+    if (lane->served_count == 1)
+        return rx_run(lane->served[0]);
     for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
         for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
             struct stream *stream;

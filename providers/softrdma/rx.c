@@ -13,7 +13,7 @@
 
 #include "mpa.h"
 #include "mpa_marker.h"
-#include "rx.h"
+#include "rx_straight.h"
 #include "terminate.h"
 
 #include <errno.h>
@@ -191,30 +191,51 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
     return result;
 }
 
+/* One FPDU from the front, the general way. False: there is none, or the stream has ended, and then *size is `length`. */
+static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
+                                               size_t *size)
+{
+    enum mpa_result framing;
+    struct mpa_fpdu fpdu;
+    size_t need;
+
+    *size = 0;
+    if (qp->markers_receive) {
+        if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
+            return false;
+    } else {
+        if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
+            return false;
+        framing = mpa_check(&fpdu, qp->crc);
+    }
+    *size = length;
+    if (!on_fpdu(qp, &fpdu, framing))
+        return false;
+    *size = fpdu.size;
+    return true;
+}
+
 /* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
 static inline __attribute__((always_inline)) size_t parse(struct qp *qp, uint8_t *octets,
                                                           size_t length, uint32_t *pieces)
 {
-    while (length && qp_state(qp) == RI_QPS_RTS) {
-        enum mpa_result framing;
-        struct mpa_fpdu fpdu;
-        size_t need;
+    while (length) {
+        size_t size = 0;
+        bool more = true;
 
-        if (__builtin_expect(qp->markers_receive, 0)) {
-            if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
-                return length;
-        } else {
-            if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
-                return length;
-            framing = mpa_check(&fpdu, qp->crc);
-        }
-        ++*pieces;
-        if (!on_fpdu(qp, &fpdu, framing))
+        if (qp_state(qp) != RI_QPS_RTS)
             return 0;
-        octets += fpdu.size;
-        length -= fpdu.size;
+        if (rx_may_go_straight(qp))
+            size = rx_straight(qp, octets, length);
+        if (__builtin_expect(!size, 0))
+            more = take_one(qp, octets, length, &size);
+        *pieces += size != 0;
+        octets += size;
+        length -= size;
+        if (!more)
+            break;
     }
-    return 0;
+    return length;
 }
 
 /* Requests whose outcome is known and that only wait to be retired do not count. */

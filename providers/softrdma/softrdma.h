@@ -3,7 +3,7 @@
  * What the rooms of softrdma share: objects, locks, who may call whom.
  *
  *   provider  RNIC, PD, options        stag   regions, windows and the check of every access; mr mw invalidate: their life
- *   cq wq srq rings                    qp     states, completion of work; post; qp_modify: hand-over, transitions
+ *   cq wq srq rings, completion        qp     states; post; qp_modify: hand-over, transitions
  *   tx        work -> FPDUs -> socket  fpdu   the batch and what fills it; tx_control: start, stop, detach
  *   rx        socket -> FPDUs -> memory, completions
  *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
@@ -112,6 +112,14 @@ struct wqe {
     struct ri_sge sges[];
 };
 
+/* Mark a request's outcome. */
+static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len)
+{
+    wqe->status = (uint16_t)status;
+    wqe->byte_len = byte_len;
+    atomic_store_explicit(&wqe->done, true, memory_order_release);
+}
+
 /* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
@@ -209,9 +217,12 @@ enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr
 
 struct cq_entry {
     struct ri_wc wc;
-    struct qp *qp;
+    struct wq *wq;
     uint32_t index; /* of the request in its queue */
 };
+
+#define CQ_FIRED      1u
+#define CQ_OVERFLOWED 2u
 
 struct cq {
     struct ri_cq base;
@@ -223,22 +234,19 @@ struct cq {
     uint32_t notable;       /* of them notify-marked, solicited or in error; under lock */
     int armed;              /* enum ri_arm or -1; under lock */
     uint32_t armed_count;
-    atomic_bool fired, overflowed;
+    atomic_bool overflowed;
+    atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_settle has to tell of it */
     atomic_uint upcalls, users;
-    atomic_bool overflow_noted; /* cq_settle has to tell of it */
-    atomic_uint blocked;        /* queues that wait for room */
+    atomic_uint blocked; /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
     struct qp *blocked_head[2], *blocked_tail[2];
 };
 
-/* False: full; the QP is on the blocked list then and is retired again when room appears. */
-bool cq_push(struct cq *cq, struct qp *qp, struct wq *wq, const struct ri_wc *wc, uint32_t index);
 void cq_settle(struct cq *cq);
 /* Is there anything to settle? */
 static inline bool cq_has_news(const struct cq *cq)
 {
-    return atomic_load_explicit(&cq->fired, memory_order_relaxed) ||
-           atomic_load_explicit(&cq->overflow_noted, memory_order_relaxed);
+    return atomic_load_explicit(&cq->news, memory_order_relaxed) != 0;
 }
 void cq_purge(struct cq *cq, struct qp *qp);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
@@ -484,10 +492,10 @@ struct qp {
     _Atomic(struct stag_entry *) unquiet;
 
     /* rx: under stream->rx */
-    struct stag_hint rx_hint;
-    const struct ri_sge *message_sges; /* of the receive under way */
-    struct ri_sge srq_sges[MAX_SGE];   /* when it came from an SRQ */
-    bool markers_receive;              /* we asked for markers */
+    struct stag_hint rx_hint, recv_hint; /* what the peer names; elements of receives */
+    const struct ri_sge *message_sges;   /* of the receive under way */
+    struct ri_sge srq_sges[MAX_SGE];     /* when it came from an SRQ */
+    bool markers_receive;                /* we asked for markers */
     uint32_t rx_position; /* markers: of the first octet not parsed, counted from Full Operation */
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
     bool message_open; /* a Send is being received into the request at rq.next */
@@ -521,10 +529,15 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     return (enum ri_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
 }
-/* Push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
-void qp_retire(struct qp *qp, struct wq *wq);
-/* Mark a request's outcome. */
-void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len);
+/* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
+void qp_retire_some(struct qp *qp, struct wq *wq);
+static inline void qp_retire(struct qp *qp, struct wq *wq)
+{
+    /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
+    if (atomic_load_explicit(&wq->done, memory_order_relaxed) !=
+        atomic_load_explicit(&wq->posted, memory_order_relaxed))
+        qp_retire_some(qp, wq);
+}
 /*
  * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush. The first end wins:
  * false when there was one already. No lock of the QP but rx held.
@@ -564,7 +577,15 @@ void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over *
 bool qp_is_starting(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
-void qp_settle(struct qp *qp);
+void qp_settle_now(struct qp *qp);
+static inline void qp_settle(struct qp *qp)
+{
+    if (__builtin_expect(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) ||
+                             cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
+                             atomic_load_explicit(&qp->news, memory_order_acquire),
+                         0))
+        qp_settle_now(qp);
+}
 /* The telling alone. No lock held. */
 void qp_tell(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
