@@ -177,92 +177,101 @@ static inline bool is_done(const struct wqe *wqe)
     return atomic_load_explicit(&wqe->done, memory_order_acquire);
 }
 
-/* What few completions have. */
-static __attribute__((noinline)) void describe_operand(struct ri_wc *wc, const struct wqe *wqe)
+/* Does the completion say no more than that it was done? */
+static inline bool is_plain(const struct wqe *wqe)
 {
-    wc->immediate = (uint32_t)wqe->operand; /* or the STag */
+    return !(wqe->status | wqe->wc_flags | (wqe->flags & RI_WR_NOTIFY));
+}
+
+/* What those say besides that are not plain. */
+static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
+{
+    wc->status = wqe->status;
+    wc->vendor_error = wqe->vendor_error;
+    wc->flags = wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
+    if (wqe->flags & RI_WR_NOTIFY)
+        wc->flags |= RI_WC_NOTIFY;
+    if (wqe->wc_flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG))
+        wc->immediate = (uint32_t)wqe->operand; /* or the STag */
     if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
         wc->opcode = RI_WC_RECV_IMMEDIATE;
         wc->immediate_high = (uint32_t)(wqe->operand >> 32);
     }
 }
 
-static inline void describe(struct ri_wc *wc, const struct qp *qp, const struct wqe *wqe,
-                            bool receive)
+/* The next completion of the ring, as if it were plain. Under the lock, and there is room. */
+static inline __attribute__((always_inline)) struct ri_wc *push(struct cq *cq, const struct qp *qp,
+                                                                struct wq *wq,
+                                                                const struct wqe *wqe,
+                                                                uint32_t index, bool receive)
 {
-    const uint32_t named = RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG;
-    uint8_t flags = wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    struct cq_entry *entry = &cq->ring[tail & cq->mask];
 
-    if (wqe->flags & RI_WR_NOTIFY)
-        flags |= RI_WC_NOTIFY;
-    wc->context = qp->base.context;
-    wc->cookie = wqe->cookie;
-    wc->byte_len = wqe->byte_len;
-    wc->status = wqe->status;
-    wc->opcode = receive ? RI_WC_RECV : wc_opcodes[wqe->opcode];
-    wc->flags = flags;
-    wc->immediate = 0;
-    wc->vendor_error = wqe->vendor_error;
-    memset(&wc->source, 0, sizeof(*wc) - offsetof(struct ri_wc, source));
-    if (__builtin_expect(wqe->wc_flags & named, 0))
-        describe_operand(wc, wqe);
+    entry->wc = (struct ri_wc){ .context = qp->base.context,
+                                .cookie = wqe->cookie,
+                                .byte_len = wqe->byte_len,
+                                .opcode = receive ? RI_WC_RECV : wc_opcodes[wqe->opcode] };
+    entry->wq = wq;
+    entry->index = index;
+    atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    TRACE3(complete, qp->qpn, wqe->cookie, wqe->status);
+    return &entry->wc;
 }
 
-/* What is done from `index` on, up to `posted`; *next is set to the first one that is not. False: the ring is full. Under
- * retire and the lock. */
-static inline __attribute__((always_inline)) bool push_done(struct cq *cq, struct qp *qp,
-                                                            struct wq *wq, bool receive,
-                                                            uint32_t *next, uint32_t posted)
+/* From `index` on, whatever they are. Under the lock. False: the ring is full. */
+static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struct wq *wq,
+                                             uint32_t index, uint32_t posted)
 {
-    const int which = receive ? RECEIVE : SEND;
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed), index = *next;
-    uint32_t room = qp->blocked[which] ? 0 : cq->depth - count_of(cq);
-    struct wqe *wqe;
+    const int which = wq->receive ? RECEIVE : SEND;
+    bool room = true;
 
-    for (; index != posted && is_done(wqe = wq_slot(wq, index)); index++) {
-        struct cq_entry *entry = &cq->ring[tail & cq->mask];
+    for (; index != posted; index++) {
+        const struct wqe *wqe = wq_slot(wq, index);
+        struct ri_wc *wc;
 
-        if (!completes(wqe, receive))
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, wq->receive))
             continue;
-        if (__builtin_expect(!room, 0)) {
+        room = !qp->blocked[which] && count_of(cq) < cq->depth;
+        if (!room) {
             if (!qp->blocked[which])
                 block(cq, qp, which);
-            *next = index;
-            return false;
+            break;
         }
-        room--;
-        describe(&entry->wc, qp, wqe, receive);
-        entry->wq = wq;
-        entry->index = index;
-        if (notable(&entry->wc))
-            cq->notable++;
-        atomic_store_explicit(&cq->tail, ++tail, memory_order_release);
-        if (cq->armed != NOT_ARMED)
-            fire_if_wanted(cq, &entry->wc);
-        TRACE3(complete, qp->qpn, entry->wc.cookie, entry->wc.status);
-    }
-    *next = index;
-    return true;
-}
-
-/* Under retire. The lock of the CQ is taken when there is a completion, once for all. */
-static inline __attribute__((always_inline)) bool retire(struct qp *qp, struct wq *wq, bool receive)
-{
-    struct cq *cq = receive ? qp->recv_cq : qp->send_cq;
-    uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
-    const uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
-    struct wqe *wqe = wq_slot(wq, index);
-    bool all = true;
-
-    while (index != posted && is_done(wqe) && !completes(wqe, receive))
-        wqe = wq_slot(wq, ++index);
-    if (index != posted && is_done(wqe)) {
-        spinlock_lock(&cq->lock);
-        all = push_done(cq, qp, wq, receive, &index, posted);
-        spinlock_unlock(&cq->lock);
+        wc = push(cq, qp, wq, wqe, index, wq->receive);
+        describe_more(wc, wqe);
+        cq->notable += notable(wc);
+        fire_if_wanted(cq, wc);
     }
     atomic_store_explicit(&wq->done, index, memory_order_release);
-    return all;
+    return room;
+}
+
+/* The same while they are plain, and nobody waits, as it is on the data path. */
+static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
+                                                               struct wq *wq, bool receive)
+{
+    const uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
+    uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
+    uint32_t room = cq->depth - count_of(cq);
+
+    if (cq->armed != NOT_ARMED || qp->blocked[receive ? RECEIVE : SEND])
+        return retire(cq, qp, wq, index, posted);
+    for (; index != posted; index++) {
+        const struct wqe *wqe = wq_slot(wq, index);
+
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, receive))
+            continue;
+        if (!is_plain(wqe) || !room--)
+            return retire(cq, qp, wq, index, posted);
+        push(cq, qp, wq, wqe, index, receive);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    return true;
 }
 
 /* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
@@ -275,14 +284,27 @@ static void overflow(struct qp *qp)
     qp_terminate(qp, &end, NULL);
 }
 
-void qp_retire_some(struct qp *qp, struct wq *wq)
+void qp_retire_sends(struct qp *qp)
 {
-    bool all;
+    struct cq *cq = qp->send_cq;
+    bool room;
 
-    spinlock_lock(&wq->retire);
-    all = wq->receive ? retire(qp, wq, true) : retire(qp, wq, false);
-    spinlock_unlock(&wq->retire);
-    if (__builtin_expect(!all, 0))
+    spinlock_lock(&cq->lock);
+    room = retire_plain(cq, qp, &qp->sq, false);
+    spinlock_unlock(&cq->lock);
+    if (__builtin_expect(!room, 0))
+        overflow(qp);
+}
+
+void qp_retire_receives(struct qp *qp)
+{
+    struct cq *cq = qp->recv_cq;
+    bool room;
+
+    spinlock_lock(&cq->lock);
+    room = retire_plain(cq, qp, &qp->rq, true);
+    spinlock_unlock(&cq->lock);
+    if (__builtin_expect(!room, 0))
         overflow(qp);
 }
 

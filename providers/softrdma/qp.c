@@ -23,13 +23,12 @@
 
 /* --- flush --- */
 
-/* Under retire, so that none of the slots is retired, polled and filled anew meanwhile. */
+/* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
 
-    (void)qp;
-    spinlock_lock(&wq->retire);
+    spinlock_lock(&qp_cq(qp, wq)->lock);
     for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
         struct wqe *wqe = wq_slot(wq, index);
 
@@ -37,7 +36,7 @@ void qp_flush(struct qp *qp, struct wq *wq)
             wqe_finish(wqe, RI_WC_FLUSHED, 0);
     }
     atomic_store(&wq->next, posted);
-    spinlock_unlock(&wq->retire);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
 }
 
 /* --- what has to be told --- */

@@ -13,7 +13,7 @@
 
 #include "mpa.h"
 #include "mpa_marker.h"
-#include "rx_straight.h"
+#include "rx.h"
 #include "terminate.h"
 
 #include <errno.h>
@@ -216,44 +216,42 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
 }
 
 /* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
-static inline __attribute__((always_inline)) size_t parse(struct qp *qp, uint8_t *octets,
-                                                          size_t length, uint32_t *pieces)
+static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
 {
-    while (length) {
-        size_t size = 0;
-        bool more = true;
+    for (;;) {
+        size_t size = rx_straight(qp, octets, length, pieces);
+        bool more;
 
-        if (qp_state(qp) != RI_QPS_RTS)
+        octets += size;
+        length -= size;
+        if (!length || qp_state(qp) != RI_QPS_RTS)
             return 0;
-        if (rx_may_go_straight(qp))
-            size = rx_straight(qp, octets, length);
-        if (__builtin_expect(!size, 0))
-            more = take_one(qp, octets, length, &size);
+        more = take_one(qp, octets, length, &size);
         *pieces += size != 0;
         octets += size;
         length -= size;
-        if (!more)
-            break;
+        if (!more || !length || qp_state(qp) != RI_QPS_RTS)
+            return more ? 0 : length;
     }
-    return length;
 }
 
 /* Requests whose outcome is known and that only wait to be retired do not count. */
-static bool unfinished_request(struct wq *wq)
+static bool unfinished_request(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load(&wq->posted), index;
     bool unfinished = false;
 
-    spinlock_lock(&wq->retire);
+    spinlock_lock(&qp_cq(qp, wq)->lock);
     for (index = atomic_load(&wq->done); index != posted && !unfinished; index++)
         unfinished = !atomic_load(&wq_slot(wq, index)->done);
-    spinlock_unlock(&wq->retire);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
     return unfinished;
 }
 
 static bool work_outstanding(struct qp *qp)
 {
-    return unfinished_request(&qp->sq) || atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
+    return unfinished_request(qp, &qp->sq) ||
+           atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
            atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
 }
 

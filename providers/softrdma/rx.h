@@ -5,7 +5,7 @@
  *
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
- *   rx_atomic.c  Atomic Request and Response   rx_straight.h  the common ones at a glance
+ *   rx_atomic.c  Atomic Request and Response   rx_straight.c  the common ones at a glance
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -52,6 +52,10 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
     for (uint32_t i = head; i < octets; i++)
         __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
+
+/* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order; returns their octets, and
+ * adds their number to *pieces. */
+size_t rx_straight(struct qp *qp, const uint8_t *octets, size_t length, uint32_t *pieces);
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);

@@ -9,7 +9,7 @@
  *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
- * (one per work queue), retire (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
+ * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
  * these and with none of them inside. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
  * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. One exception: a pass of the
  * lane may wait for tx with one rx held (invalidate.c).
@@ -138,14 +138,13 @@ static inline bool wqe_is_answered(const struct wqe *wqe)
 /* posted >= next >= done >= freed, all modulo 2^32 differences. */
 struct wq {
     struct spinlock posting; /* posted, and the contents of free slots */
-    struct spinlock retire;  /* done, and pushing completions in order */
     uint32_t mask, depth, max_sge;
     size_t stride;
     uint8_t *slots; /* aligned to cache lines, inside allocation */
     void *allocation;
     atomic_uint posted; /* next index to post */
     atomic_uint next;   /* next to execute: sends under tx, receives under rx */
-    atomic_uint done;   /* next to retire */
+    atomic_uint done;   /* next to retire; under the lock of its CQ */
     atomic_uint freed;  /* slots below are free: their completions were polled */
     bool receive;
 };
@@ -529,14 +528,19 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     return (enum ri_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
 }
+static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
+{
+    return wq->receive ? qp->recv_cq : qp->send_cq;
+}
 /* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
-void qp_retire_some(struct qp *qp, struct wq *wq);
+void qp_retire_sends(struct qp *qp);
+void qp_retire_receives(struct qp *qp);
 static inline void qp_retire(struct qp *qp, struct wq *wq)
 {
     /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
     if (atomic_load_explicit(&wq->done, memory_order_relaxed) !=
         atomic_load_explicit(&wq->posted, memory_order_relaxed))
-        qp_retire_some(qp, wq);
+        wq->receive ? qp_retire_receives(qp) : qp_retire_sends(qp);
 }
 /*
  * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush. The first end wins:

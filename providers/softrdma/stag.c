@@ -211,6 +211,13 @@ struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
     return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
 }
 
+/* A place that does not exist yet may exist the next time. */
+void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag)
+{
+    hint->entry = stag_find(table, stag);
+    hint->stag = hint->entry ? stag : 0;
+}
+
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **out)

@@ -116,15 +116,16 @@ static inline enum stag_result stag_judge(struct stag_entry *entry, uint32_t sta
 
 /* Most look-ups are of the same STag as the one before: whoever makes them remembers its place. */
 struct stag_hint {
-    uint32_t stag;
+    uint32_t stag; /* 0: none */
     struct stag_entry *entry;
 };
+void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag);
 static inline enum stag_result stag_check_hinted(struct stag_table *table, struct stag_hint *hint,
                                                  uint32_t stag, const void *scope, uint32_t access,
                                                  uint64_t to, uint64_t length, uint8_t **memory)
 {
-    if (hint->stag != stag || !hint->entry)
-        *hint = (struct stag_hint){ stag, stag_find(table, stag) };
+    if (__builtin_expect(hint->stag != stag, 0))
+        stag_learn(table, hint, stag);
     return stag_judge(hint->entry, stag, scope, access, to, length, memory);
 }
 
