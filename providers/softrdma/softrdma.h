@@ -333,6 +333,7 @@ struct lane {
     uint32_t stream_count, closing_count;
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
+    struct stream *latest; /* that was ready */
     uint64_t numbers;    /* given to streams */
     atomic_uint version; /* of hot[] and ready: changed means copy again */
     struct stream *graves;
