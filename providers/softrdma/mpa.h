@@ -119,7 +119,7 @@ enum mpa_result mpa_scan(const void *buf, size_t len, struct mpa_fpdu *fpdu, siz
 enum mpa_result mpa_check(const struct mpa_fpdu *fpdu, bool crc_on);
 
 /* Is the CRC field right of an FPDU of `size` octets, a multiple of 4 as all are? */
-static inline bool mpa_crc_right(const uint8_t *start, uint32_t size)
+static inline __attribute__((always_inline)) bool mpa_crc_right(const uint8_t *start, uint32_t size)
 {
     return crc32c_fours(0, start, size - MPA_CRC_LEN) == mpa_get_crc(start + size - MPA_CRC_LEN);
 }

@@ -117,6 +117,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->expect_send_msn = qp->expect_read_msn = qp->expect_atomic_msn = 1;
     qp->message_open = false;
     qp->rtr_await = handover->rtr_await;
+    rx_choose_way(qp);
     if (qp->rtr_await) {
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
         host->timer_set(host, lane->base.context, &stream->timer);

@@ -148,6 +148,7 @@ static void first_fpdu(struct qp *qp)
     if (qp->rtr_await)
         qp_note_established(qp);
     qp->rtr_await = false;
+    rx_choose_way(qp);
 }
 
 /* False: the stream has ended. */
@@ -218,21 +219,20 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
 /* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
 static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
 {
-    for (;;) {
+    while (length && qp_state(qp) == RI_QPS_RTS) {
         size_t size = rx_straight(qp, octets, length, pieces);
-        bool more;
+        bool more = true;
 
+        if (!size) {
+            more = take_one(qp, octets, length, &size);
+            *pieces += size != 0;
+        }
         octets += size;
         length -= size;
-        if (!length || qp_state(qp) != RI_QPS_RTS)
-            return 0;
-        more = take_one(qp, octets, length, &size);
-        *pieces += size != 0;
-        octets += size;
-        length -= size;
-        if (!more || !length || qp_state(qp) != RI_QPS_RTS)
-            return more ? 0 : length;
+        if (!more)
+            return length;
     }
+    return 0;
 }
 
 /* Requests whose outcome is known and that only wait to be retired do not count. */
@@ -300,7 +300,7 @@ static bool just_written(struct qp *qp, struct stream *stream)
 
 /* Nothing was read: not now, the end, or an error; or the send side found one, and what came before it has been read.
  * True: the stream has ended. */
-static bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
+static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
 {
     int error = atomic_load(&qp->tx_error);
 
@@ -336,26 +336,22 @@ static void adjust_gulp(struct stream *stream, uint32_t pieces)
         stream->gulp *= 2;
 }
 
-/* What lies in the ring, `before` octets of it from the rest. Returns the FPDUs. */
-static inline __attribute__((always_inline)) uint32_t take_in(struct qp *qp, struct stream *stream,
-                                                              size_t before, size_t length)
+/* What lies in the ring from octet `at` on, `before` octets of it from the rest. Returns the FPDUs. */
+static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
+                                                  size_t before, size_t at, size_t length)
 {
     uint8_t *ring = stream->lane->ring;
     uint32_t pieces = 0;
-    size_t left = parse(qp, ring, length, &pieces);
+    size_t left = parse(qp, ring + at, length - at, &pieces);
 
     if (before || left) {
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
-        if (!rest_keep(stream, ring + length - left, left, whole, pieces || !before))
+        if (!rest_keep(stream, ring + length - left, left, whole, pieces || at || !before))
             on_failure(qp, stream, ENOMEM);
         else if (whole && !pieces && before)
             atomic_fetch_or(&stream->attention, ATTEND_FILL);
     }
-    if (pieces > RX_PIECES || stream->gulp != RX_RING_OCTETS)
-        adjust_gulp(stream, pieces);
-    if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
-        lane_mark_ready(stream); /* to the end of what can be read */
     return pieces;
 }
 
@@ -398,9 +394,10 @@ static __attribute__((noinline)) bool receive_specially(struct qp *qp, struct st
     return true;
 }
 
-static uint32_t receive(struct qp *qp, struct stream *stream)
+static inline uint32_t receive(struct qp *qp, struct stream *stream)
 {
-    size_t before;
+    size_t before, at = 0;
+    uint32_t pieces = 0;
     ssize_t got;
     bool more;
 
@@ -413,13 +410,21 @@ static uint32_t receive(struct qp *qp, struct stream *stream)
     if (!more)
         return on_nothing(qp, stream, got);
     before = stream->rest_length;
-    if (before)
+    if (__builtin_expect(before != 0, 0))
         memcpy(stream->lane->ring, stream->rest, before);
-    return take_in(qp, stream, before, before + (size_t)got);
+    else
+        at = rx_straight(qp, stream->lane->ring, (size_t)got, &pieces);
+    if (before || at != (size_t)got)
+        pieces += take_in(qp, stream, before, at, before + (size_t)got);
+    if (pieces > RX_PIECES || stream->gulp != RX_RING_OCTETS)
+        adjust_gulp(stream, pieces);
+    if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
+        lane_mark_ready(stream); /* to the end of what can be read */
+    return pieces;
 }
 
 /* A local request of the consumer waits for it: nothing is being placed now. */
-static void make_quiet(struct qp *qp)
+static __attribute__((noinline)) void make_quiet(struct qp *qp)
 {
     invalidate_quiet(qp, atomic_load(&qp->unquiet));
     atomic_store(&qp->unquiet, NULL);
@@ -451,8 +456,10 @@ uint32_t rx_run(struct stream *stream)
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
         tx_kick(qp);
     if (pieces) {
-        qp_retire(qp, &qp->rq);
-        qp_retire(qp, &qp->sq);
+        if (wq_may_retire(&qp->rq))
+            qp_retire_receives(qp);
+        if (wq_may_retire(&qp->sq))
+            qp_retire_sends(qp);
     }
     qp_settle(qp);
     return pieces;

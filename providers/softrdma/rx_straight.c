@@ -25,79 +25,68 @@
 #define WRITE                CONTROL(DDP_CTRL_T, RDMAP_WRITE)
 #define WRITE_LAST           CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_WRITE)
 
-/* Of the Sends; written back once. */
-struct counts {
-    uint32_t msn;
-    uint64_t octets;
-};
-
 /* Markers do not go this way, nor what comes before both sides may speak. */
-static inline bool may_go_straight(const struct qp *qp)
+void rx_choose_way(struct qp *qp)
 {
-    return !(qp->markers_receive | qp->rtr_await |
-             atomic_load_explicit(&qp->holding, memory_order_relaxed)) &&
-           !qp->srq;
+    qp->straight = !qp->srq && !qp->markers_receive && !qp->rtr_await && !atomic_load(&qp->holding);
 }
 
-static inline bool crc_right(const struct qp *qp, const uint8_t *octets, uint32_t size)
+/* Each looks at a segment, and says where its payload goes; then places it. */
+static inline __attribute__((always_inline)) bool judge_send(struct qp *qp, const uint8_t *ddp,
+                                                             uint32_t length, struct wqe *wqe,
+                                                             uint8_t **memory)
 {
-    return !qp->crc || mpa_crc_right(octets, size);
-}
-
-static inline __attribute__((always_inline)) bool on_send(struct qp *qp, const uint8_t *octets,
-                                                          uint32_t size, uint32_t length,
-                                                          bool solicited, struct counts *counts)
-{
-    const uint8_t *ddp = octets + MPA_HDR_LEN;
-    const uint32_t next = atomic_load_explicit(&qp->rq.next, memory_order_relaxed);
-    struct wqe *wqe = wq_slot(&qp->rq, next);
     const struct ri_sge *sge = wqe->sges;
-    uint8_t *memory;
 
-    if (be_get32(ddp + 6) != DDP_QN_SEND || be_get32(ddp + 10) != counts->msn ||
-        be_get32(ddp + 14) || qp->message_open)
-        return false;
-    if (next == atomic_load_explicit(&qp->rq.posted, memory_order_acquire) || !wqe->num_sge ||
-        length > sge->length)
-        return false;
-    if (stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
-                          RI_ACCESS_LOCAL_WRITE, sge->addr, length, &memory) != STAG_OK ||
-        !crc_right(qp, octets, size))
-        return false;
+    return be_get32(ddp + 6) == DDP_QN_SEND && be_get32(ddp + 10) == qp->expect_send_msn &&
+           !be_get32(ddp + 14) && !qp->message_open && wq_pending(&qp->rq) && wqe->num_sge &&
+           length <= sge->length &&
+           stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
+                             RI_ACCESS_LOCAL_WRITE, sge->addr, length, memory) == STAG_OK;
+}
 
-    memcpy(memory, ddp + DDP_UNTAGGED_LEN, length);
+static inline void place_send(struct qp *qp, const uint8_t *payload, uint32_t length,
+                              struct wqe *wqe, bool solicited, uint8_t *memory)
+{
     if (solicited)
         wqe->wc_flags = RI_WC_SOLICITED;
-    wqe_finish(wqe, RI_WC_SUCCESS, length);
-    atomic_store_explicit(&qp->rq.next, next + 1, memory_order_relaxed);
-    counts->msn++;
-    counts->octets += length;
-    return true;
+    wqe->byte_len = length;
+    qp->expect_send_msn++;
+    count_up(&qp->received_messages, 1);
+    count_up(&qp->received_octets, length);
+    atomic_store_explicit(&qp->rq.next,
+                          atomic_load_explicit(&qp->rq.next, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    memcpy(memory, payload, length);
+    atomic_store_explicit(&wqe->done, true, memory_order_release);
 }
 
-static inline bool on_write(struct qp *qp, const uint8_t *octets, uint32_t size, uint32_t length,
-                            bool last)
+static inline __attribute__((always_inline)) bool judge_write(struct qp *qp, const uint8_t *ddp,
+                                                              uint32_t length, uint8_t **memory)
 {
-    const uint8_t *ddp = octets + MPA_HDR_LEN;
-    uint8_t *memory;
+    return (qp->flags & RI_QP_WRITE_ENABLE) &&
+           qp_check_remote(qp, &qp->rx_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
+                           be_get64(ddp + 6), length, memory) == STAG_OK;
+}
 
-    if (!(qp->flags & RI_QP_WRITE_ENABLE) ||
-        qp_check_remote(qp, &qp->rx_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
-                        be_get64(ddp + 6), length, &memory) != STAG_OK ||
-        !crc_right(qp, octets, size))
-        return false;
-    rx_place(memory, ddp + DDP_TAGGED_LEN, length);
+static inline void place_write(struct qp *qp, const uint8_t *payload, uint32_t length, bool last,
+                               uint8_t *memory)
+{
+    rx_place(memory, payload, length);
     TRACE3(place, qp->qpn, memory, length);
     if (last)
         count_up(&qp->received_messages, 1);
-    return true;
 }
 
 /* The FPDU at the front: its octets when it is done, 0 when it has to go the general way. */
 static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, const uint8_t *octets,
-                                                               size_t length, struct counts *counts)
+                                                               size_t length)
 {
+    const uint8_t *ddp = octets + MPA_HDR_LEN;
     uint32_t front, control, ulpdu_len, size;
+    struct wqe *wqe = wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
+    uint8_t *memory;
+    bool send;
 
     if (length < MPA_HDR_LEN + DDP_UNTAGGED_LEN + MPA_CRC_LEN)
         return 0;
@@ -107,35 +96,36 @@ static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, co
     control = front & 0xFFFF;
     if (size > length || ulpdu_len <= DDP_UNTAGGED_LEN)
         return 0;
-    if (control == SEND || control == SEND_SE)
-        return on_send(qp, octets, size, ulpdu_len - DDP_UNTAGGED_LEN, control == SEND_SE, counts)
-                   ? size
-                   : 0;
-    if (control == WRITE || control == WRITE_LAST)
-        return on_write(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN, control == WRITE_LAST) ? size
-                                                                                             : 0;
-    return 0;
+    send = control == SEND || control == SEND_SE;
+    if (!send && control != WRITE && control != WRITE_LAST)
+        return 0;
+    length = ulpdu_len - (send ? DDP_UNTAGGED_LEN : DDP_TAGGED_LEN);
+    if (!(send ? judge_send(qp, ddp, (uint32_t)length, wqe, &memory)
+               : judge_write(qp, ddp, (uint32_t)length, &memory)))
+        return 0;
+    if (qp->crc && !mpa_crc_right(octets, size))
+        return 0;
+    if (send)
+        place_send(qp, ddp + DDP_UNTAGGED_LEN, (uint32_t)length, wqe, control == SEND_SE, memory);
+    else
+        place_write(qp, ddp + DDP_TAGGED_LEN, (uint32_t)length, control == WRITE_LAST, memory);
+    return size;
 }
 
 size_t rx_straight(struct qp *qp, const uint8_t *octets, size_t length, uint32_t *pieces)
 {
-    const uint8_t *at = octets, *const end = octets + length;
-    struct counts counts = { .msn = qp->expect_send_msn };
+    size_t left = length;
 
-    if (!may_go_straight(qp))
+    if (!qp->straight)
         return 0;
     do {
-        uint32_t size = take_one(qp, at, (size_t)(end - at), &counts);
+        uint32_t size = take_one(qp, octets, left);
 
         if (!size)
             break;
-        at += size;
+        octets += size;
+        left -= size;
         ++*pieces;
-    } while (at != end && qp_state(qp) == RI_QPS_RTS);
-    if (counts.msn != qp->expect_send_msn) {
-        count_up(&qp->received_messages, counts.msn - qp->expect_send_msn);
-        count_up(&qp->received_octets, counts.octets);
-        qp->expect_send_msn = counts.msn;
-    }
-    return (size_t)(at - octets);
+    } while (left && qp_state(qp) == RI_QPS_RTS);
+    return length - left;
 }

@@ -334,8 +334,8 @@ struct lane {
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
     struct stream *latest; /* that was ready */
-    uint64_t numbers;    /* given to streams */
-    atomic_uint version; /* of hot[] and ready: changed means copy again */
+    uint64_t numbers;      /* given to streams */
+    atomic_uint version;   /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
     /* of the thread inside a pass */
@@ -503,6 +503,7 @@ struct qp {
     uint32_t message_stag; /* to be invalidated by it */
     uint32_t message_received;
     bool rtr_await;
+    bool straight; /* FPDUs may go the straight way */
 
     atomic_ullong sent_messages, sent_octets, received_messages, received_octets;
 };
@@ -536,11 +537,15 @@ static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
 /* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
 void qp_retire_sends(struct qp *qp);
 void qp_retire_receives(struct qp *qp);
+/* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
+static inline bool wq_may_retire(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->done, memory_order_relaxed) !=
+           atomic_load_explicit(&wq->posted, memory_order_relaxed);
+}
 static inline void qp_retire(struct qp *qp, struct wq *wq)
 {
-    /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
-    if (atomic_load_explicit(&wq->done, memory_order_relaxed) !=
-        atomic_load_explicit(&wq->posted, memory_order_relaxed))
+    if (wq_may_retire(wq))
         wq->receive ? qp_retire_receives(qp) : qp_retire_sends(qp);
 }
 /*
@@ -693,6 +698,8 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);
 void tx_repeat_rtr(struct qp *qp);
 /* rx.c. Returns the pieces of work done, a bounded number of them. */
 uint32_t rx_run(struct stream *stream);
+/* rx_straight.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
+void rx_choose_way(struct qp *qp);
 
 /* rest.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`: than at the last call. */
 bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
