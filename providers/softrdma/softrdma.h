@@ -10,7 +10,7 @@
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
  * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
- * these and with none of them inside. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
+ * these and with none of them inside. A CQ's guards the retirement of its work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
  * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. One exception: a pass of the
  * lane may wait for tx with one rx held (invalidate.c).
  * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
