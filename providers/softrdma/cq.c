@@ -59,6 +59,7 @@ static uint32_t count_of(const struct cq *cq)
 static void fire(struct cq *cq)
 {
     cq->armed = NOT_ARMED;
+    atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
     atomic_store_explicit(&cq->fired, true, memory_order_relaxed);
 }
 
@@ -258,8 +259,11 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
         if (which == RECEIVE && entry->qp->srq)
             srq_polled(entry->qp->srq);
     }
-    if (taken)
+    if (taken) {
         set_head(cq, head + taken);
+        if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
+            atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    }
     spinlock_unlock(&cq->lock);
     return taken;
 }
@@ -278,6 +282,9 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
         retry_blocked(cq);
         taken += take(cq, count - taken, wc + taken);
     }
+    if (atomic_load_explicit(&cq->head, memory_order_relaxed) ==
+        atomic_load_explicit(&cq->tail, memory_order_relaxed))
+        tx_note_look(cq->rnic->lane);
     return taken;
 }
 
@@ -290,9 +297,12 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     spinlock_lock(&cq->lock);
     cq->armed = kind;
     cq->armed_count = count;
+    atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
     if (kind == RI_ARM_NTH && count_of(cq) >= count)
         fire(cq);
     spinlock_unlock(&cq->lock);
+    tx_note_look(cq->rnic->lane); /* who waits holds nothing back */
     cq_settle(cq);
     return RI_OK;
 }

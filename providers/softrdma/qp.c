@@ -110,6 +110,22 @@ void qp_retire(struct qp *qp, struct wq *wq)
         overflow(qp);
 }
 
+/*
+ * Without the lock: whoever holds it stops at this request, which is not marked done, and everything before it is
+ * retired. What was finished behind it in the meantime is found by the caller's qp_retire(), which takes the lock: it comes after
+ * the one who finished that and looked too early, or before it, who then sees what is retired here.
+ */
+bool qp_retire_sent(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    wqe->byte_len = (uint32_t)wqe->length;
+    if ((wqe->flags & RI_WR_SIGNALED) && !complete(qp, &qp->sq, wqe, index)) {
+        overflow(qp);
+        return false;
+    }
+    atomic_store_explicit(&qp->sq.done, index + 1, memory_order_release);
+    return true;
+}
+
 /* Under retire, so that none of the slots is retired, polled and filled anew meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
@@ -452,6 +468,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     struct rnic *rnic = qp->rnic;
     struct stream *stream = qp->stream;
 
+    tx_send_gathered(qp);
     spinlock_lock(&qp->state_lock);
     qp->destroyed = true;
     atomic_store(&qp->state, RI_QPS_ERROR);

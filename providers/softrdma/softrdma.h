@@ -41,6 +41,7 @@
 #define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
+#define TX_GATHER_SMALL  (48u * 1024u)   /* gathered requests leave: octets of small ones, headers too */
 #define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
 #define ATOMIC_OCTETS    8u
@@ -115,6 +116,7 @@ struct wqe {
 /* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
+#define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
 static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
 {
     const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |
@@ -213,6 +215,9 @@ struct cq_entry {
     uint32_t index; /* of the request in its queue */
 };
 
+/* How the consumer learns of completions (tx_gather.c). */
+enum cq_consumer { CONSUMER_UNKNOWN, CONSUMER_POLLS, CONSUMER_WAITS, CONSUMER_ARMED };
+
 struct cq {
     struct ri_cq base;
     struct rnic *rnic;
@@ -225,6 +230,8 @@ struct cq {
     uint32_t armed_count;
     atomic_bool fired, overflowed;
     atomic_uint upcalls, users;
+    atomic_uchar consumer;      /* enum cq_consumer */
+    atomic_uchar dry;           /* passes for it since it was armed or a completion was taken */
     atomic_bool overflow_noted; /* cq_settle has to tell of it */
     atomic_uint blocked;        /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
@@ -330,6 +337,12 @@ struct lane {
     atomic_uint version; /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
+    /* tx_gather.c */
+    struct qp *gathered;        /* QPs that gather */
+    atomic_uint gathered_count; /* of them; written under the lock */
+    atomic_bool armed;          /* somebody may sleep: nothing is gathered; set under the lock */
+    atomic_uint looks;          /* changes when a consumer looks */
+    uint32_t refused;           /* under the lock */
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
@@ -446,6 +459,17 @@ struct qp {
 
     struct wq sq, rq;
 
+    /* Gathering (tx_gather.c); under sq.posting */
+    bool gathering;          /* what is posted waits to leave together */
+    bool gather_asked;       /* the last post carried RI_WR_COALESCE */
+    uint32_t sent_at;        /* lane->looks when a post left at once */
+    uint32_t gather_small;   /* octets of short requests that wait, headers too */
+    uint32_t gather_entries; /* pieces of the others */
+    uint64_t gather_large;   /* octets of the others */
+    uint64_t gather_streak;  /* octets since it began */
+    struct qp *gather_prev, *gather_next; /* under lane->lock */
+    bool on_gathered;                     /* as well */
+
     /* tx: whoever holds tx_requests */
     atomic_uint tx_requests;
     struct tx_batch batch;
@@ -454,6 +478,7 @@ struct qp {
     bool markers_transmit;   /* the peer asked for markers */
     uint64_t full_operation; /* position of the first FPDU; markers count from there */
     uint32_t mulpdu;
+    uint32_t short_below; /* shorter payload of one element is built by tx_short.c */
     uint32_t send_msn, read_msn, atomic_msn;
     uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
@@ -523,6 +548,9 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 }
 /* Push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
 void qp_retire(struct qp *qp, struct wq *wq);
+/* The oldest send not retired has succeeded, and only the caller, inside tx, may finish it: retire it without marking it done
+ * first. False: its CQ is full, and it has to be marked. qp_retire() comes behind the last of them. */
+bool qp_retire_sent(struct qp *qp, struct wqe *wqe, uint32_t index);
 /* Mark a request's outcome. */
 void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len);
 /*
@@ -586,6 +614,55 @@ void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
 /* There is work, but it may wait for the next kick or pass. */
 void tx_defer(struct qp *qp);
+/* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
+ * sq.posting. */
+enum gather { GATHER_NOT, GATHERED, GATHER_DEFER /* leave posting, then tx_defer() */ };
+struct gather_post {
+    uint32_t requests, small, entries;
+    uint64_t large;
+    bool asked; /* of the last */
+};
+enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
+static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
+{
+    uint32_t looks = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
+
+    if (qp->gathering | qp->gather_asked | post->asked | (qp->sent_at == looks))
+        return tx_gather_slowly(qp, post);
+    qp->sent_at = looks; /* alone: at once */
+    return GATHER_NOT;
+}
+/* Everything that gathers leaves. No lock held. */
+void tx_send_all_gathered(struct lane *lane);
+/* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
+void tx_send_gathered(struct qp *qp);
+/* A consumer looks for completions: what gathers leaves. No lock held. */
+static inline void tx_note_look(struct lane *lane)
+{
+    atomic_store_explicit(&lane->looks,
+                          atomic_load_explicit(&lane->looks, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (atomic_load_explicit(&lane->gathered_count, memory_order_relaxed))
+        tx_send_all_gathered(lane);
+}
+/* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
+static inline void tx_note_pass(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
+        return;
+    if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+    else
+        atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
+}
+/* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
+static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
+{
+    return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
+}
+bool tx_short(struct qp *qp, struct wqe *wqe);
 /* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */

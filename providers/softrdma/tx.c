@@ -231,33 +231,43 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
     }
 }
 
+enum step { STEP_STOP, STEP_AGAIN, STEP_BUILT };
+
+/* The next segment of any request, begun or not. */
+static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    if (!qp->message_begun) {
+        if (wqe_is_local(wqe))
+            return tx_local(qp, wqe, index) ? STEP_AGAIN : STEP_STOP;
+        if (!begin_message(qp, wqe, index))
+            return STEP_STOP;
+    }
+    if (__builtin_expect(qp->source_gone, 0)) {
+        tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+        return STEP_STOP;
+    }
+    if (!next_segment(qp, wqe, index))
+        return STEP_AGAIN;
+    qp->message_begun = false;
+    return STEP_BUILT;
+}
+
 /* What fits; or only the message that goes on. */
 static void build_requests(struct qp *qp, bool only_one)
 {
-    uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
-
     while (batch_room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
+        uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
         struct wqe *wqe = wq_slot(&qp->sq, index);
+        enum step step = STEP_BUILT;
 
-        if (!qp->message_begun) {
-            if (wqe_is_local(wqe)) {
-                if (!tx_local(qp, wqe, index++))
-                    return;
-                continue;
-            }
-            if (!begin_message(qp, wqe, index))
-                return;
-        }
-        if (__builtin_expect(qp->source_gone, 0)) {
-            tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+        if (qp->message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
+            step = step_of_message(qp, wqe, index);
+        if (step == STEP_STOP)
             return;
-        }
-        if (!next_segment(qp, wqe, index))
+        if (step == STEP_AGAIN)
             continue;
         wqe->end = qp->position;
-        qp->message_begun = false;
-        index++;
-        atomic_store_explicit(&qp->sq.next, index, memory_order_relaxed);
+        atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
         count_up(&qp->sent_messages, 1);
         count_up(&qp->sent_octets, wqe->length);
         if (only_one)
@@ -342,13 +352,16 @@ static bool build(struct qp *qp)
 static inline void finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
+    bool oldest = qp->sq_sent == atomic_load_explicit(&qp->sq.done, memory_order_relaxed);
 
     while (qp->sq_sent != next) {
         struct wqe *wqe = wq_slot(&qp->sq, qp->sq_sent);
 
         if (wqe->end > qp->accepted)
             return;
-        if (!wqe_is_answered(wqe))
+        if (wqe_is_answered(wqe))
+            oldest = false;
+        else if (!oldest || !(oldest = qp_retire_sent(qp, wqe, qp->sq_sent)))
             wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
         qp->sq_sent++;
     }
@@ -376,7 +389,12 @@ static bool transmit(struct qp *qp)
         return false;
     }
     if (sent > 0) {
-        batch_advance(batch, (size_t)sent);
+        if ((size_t)sent == wanted) {
+            batch->octets = 0;
+            batch->first = batch->count;
+        } else {
+            batch_advance(batch, (size_t)sent);
+        }
         qp->accepted += (uint64_t)sent;
         finish_accepted(qp);
     }
