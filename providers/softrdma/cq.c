@@ -261,8 +261,7 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
     }
     if (taken) {
         set_head(cq, head + taken);
-        if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
-            atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+        tx_note_taken(cq);
     }
     spinlock_unlock(&cq->lock);
     return taken;
@@ -276,6 +275,11 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
             atomic_load_explicit(&cq->tail, memory_order_acquire) &&
         !atomic_load_explicit(&cq->blocked, memory_order_relaxed))
+        return 0;
+    /* Once in a while who finds completions whenever he looks has to run the lane (tx_gather.c); he has not armed. */
+    if (atomic_load_explicit(&cq->rnic->lane->refused, memory_order_relaxed) &&
+        atomic_load_explicit(&cq->consumer, memory_order_relaxed) == CONSUMER_POLLS &&
+        atomic_exchange(&cq->rnic->lane->refused, false))
         return 0;
     taken = take(cq, count, wc);
     if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
@@ -299,6 +303,7 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     cq->armed_count = count;
     atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
     atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    cq->hits = 0;
     if (kind == RI_ARM_NTH && count_of(cq) >= count)
         fire(cq);
     spinlock_unlock(&cq->lock);

@@ -42,6 +42,8 @@
 #define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
 #define TX_GATHER_SMALL  (48u * 1024u)   /* gathered requests leave: octets of small ones, headers too */
+#define TX_HITS          16u            /* polls: who finds something so often without arming polls */
+#define TX_RETRY_NS      20000u         /* a full socket is left alone that long by passes */
 #define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
 #define ATOMIC_OCTETS    8u
@@ -232,6 +234,7 @@ struct cq {
     atomic_uint upcalls, users;
     atomic_uchar consumer;      /* enum cq_consumer */
     atomic_uchar dry;           /* passes for it since it was armed or a completion was taken */
+    uint8_t hits;               /* polls that took something since it was armed; under lock */
     atomic_bool overflow_noted; /* cq_settle has to tell of it */
     atomic_uint blocked;        /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
@@ -342,7 +345,9 @@ struct lane {
     atomic_uint gathered_count; /* of them; written under the lock */
     atomic_bool armed;          /* somebody may sleep: nothing is gathered; set under the lock */
     atomic_uint looks;          /* changes when a consumer looks */
-    uint32_t refused;           /* under the lock */
+    atomic_bool refused;        /* a consumer that polls may not gather: somebody sleeps */
+    bool kick_sleeper;          /* in a consumer's next pass; under the lock */
+    uint32_t refusals;          /* under the lock */
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
@@ -483,6 +488,7 @@ struct qp {
     uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
+    atomic_ullong retry_at;      /* the socket was full: time of the next attempt by a pass */
     uint64_t message_offset;     /* of the request at sq.next that is under way */
     bool message_begun;
     bool immediate_due;  /* of that request the Write is built, its Immediate Data is not */
@@ -609,6 +615,8 @@ void tx_close(struct qp *qp);
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);
+/* The same by a pass while the socket is full: not at every one, for a little room makes little writes. */
+void tx_retry(struct qp *qp);
 /* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
@@ -636,6 +644,8 @@ static inline enum gather tx_gather(struct qp *qp, const struct gather_post *pos
 void tx_send_all_gathered(struct lane *lane);
 /* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
 void tx_send_gathered(struct qp *qp);
+/* A consumer's pass, before anything else: he is awake. */
+void tx_disarm(struct lane *lane);
 /* A consumer looks for completions: what gathers leaves. No lock held. */
 static inline void tx_note_look(struct lane *lane)
 {
@@ -644,6 +654,17 @@ static inline void tx_note_look(struct lane *lane)
                           memory_order_relaxed);
     if (atomic_load_explicit(&lane->gathered_count, memory_order_relaxed))
         tx_send_all_gathered(lane);
+}
+/* Something was taken; under the lock. */
+static inline void tx_note_taken(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS)
+        return;
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    if (consumer != CONSUMER_ARMED && ++cq->hits == TX_HITS)
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
 }
 /* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
 static inline void tx_note_pass(struct cq *cq)

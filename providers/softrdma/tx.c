@@ -398,6 +398,8 @@ static bool transmit(struct qp *qp)
         qp->accepted += (uint64_t)sent;
         finish_accepted(qp);
     }
+    if (__builtin_expect(sent < 0 || (size_t)sent < wanted, 0))
+        atomic_store_explicit(&qp->retry_at, clock_now() + TX_RETRY_NS, memory_order_relaxed);
     stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
     return sent > 0 && (size_t)sent == wanted;
 }
@@ -458,6 +460,12 @@ void tx_kick(struct qp *qp)
         return;
     tx_work(qp);
     leave(qp);
+}
+
+void tx_retry(struct qp *qp)
+{
+    if (clock_now() >= atomic_load_explicit(&qp->retry_at, memory_order_relaxed))
+        tx_kick(qp);
 }
 
 void tx_enter(struct qp *qp)

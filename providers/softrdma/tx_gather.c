@@ -12,15 +12,17 @@
  * A consumer that polls in streams (what it had gathered at its last look was long) gathers from its first post on.
  *
  * WHO POLLS is told without a clock. A CQ that was armed belongs to one who waits, by sleeping or by its descriptor; he
- * becomes one who polls by two passes of the lane in a row for that CQ with no completion taken and without arming. One who
- * waits and finds a completion in the first pass of his wait has not changed sides. If one of the QP's CQs is waited
+ * becomes one who polls by two passes of the lane in a row for that CQ with no completion taken and without arming, or by
+ * TX_HITS polls that took something. One who waits and finds a completion in the first pass of his wait has not changed
+ * sides. If one of the QP's CQs is waited
  * for nothing gathers, unless asked.
  *
  * NOTHING IS LOST. A QP gathers only while it is on the lane's list. lane_arm refuses as long as somebody is on it, so nobody
  * sleeps without a deadline meanwhile: the host runs the lane after 50 us to 1 ms without a consumer's run, and a pass
  * empties the list. While the lane is armed (set by lane_arm; taken back by a consumer's pass only, behind which the host
- * arms again if somebody sleeps) nothing goes on the list. If a consumer is refused again and again for that, the
- * sleeper is woken once in a while: the host's own thread leaves the lane to consumers that run it.
+ * arms again if somebody sleeps) nothing goes on the list. A consumer that is refused for that may find completions
+ * whenever he looks and never run the lane, and the host's thread would sleep on: once in a while one look finds nothing,
+ * so that he runs it, and the sleeper is woken, who leaves the lane to consumers that run it.
  * gathering and the counts belong to sq.posting, which the one who empties the list takes between taking the QP off and
  * tx_kick: a post before that is seen by his tx, one behind it does not find gathering. Lanes keep the QP alive by upcalls.
  */
@@ -33,7 +35,7 @@
 #include <utlist.h>
 
 #define STREAM_OCTETS 1024u /* gathered at once: the consumer streams */
-#define WAKE_PERIOD   4096u /* refusals; each has cost a system call */
+#define KICK_PERIOD   32u   /* refusals, each of which costs a write, between two kicks of a sleeper */
 #define ENTRIES_MOST  (TX_IOV / 2)
 
 static bool consumer_polls(const struct qp *qp)
@@ -79,15 +81,18 @@ static void end_gathering(struct qp *qp)
     reset_counts(qp);
 }
 
-/* False: somebody may sleep. *wake: too often. */
-static bool enlist(struct qp *qp, bool *wake)
+/* False: somebody may sleep. */
+static bool enlist(struct qp *qp)
 {
     struct lane *lane = qp->rnic->lane;
     bool allowed;
 
     spinlock_lock(&lane->lock);
     allowed = !atomic_load_explicit(&lane->armed, memory_order_relaxed);
-    *wake = !allowed && lane->refused++ % WAKE_PERIOD == 0;
+    if (!allowed && lane->refusals++ % KICK_PERIOD == 0) {
+        lane->kick_sleeper = true;
+        atomic_store_explicit(&lane->refused, true, memory_order_relaxed);
+    }
     if (allowed && !qp->on_gathered) {
         qp->on_gathered = true;
         DL_APPEND2(lane->gathered, qp, gather_prev, gather_next);
@@ -99,16 +104,10 @@ static bool enlist(struct qp *qp, bool *wake)
 
 static enum gather begin(struct qp *qp, const struct gather_post *post)
 {
-    const struct ri_host *host = qp->rnic->host;
-    bool wake;
-
     if (qp_state(qp) != RI_QPS_RTS)
         return GATHER_NOT;
-    if (!enlist(qp, &wake)) {
-        if (wake && !post->asked)
-            host->wake(host, qp->rnic->lane->base.context);
+    if (!enlist(qp))
         return post->asked ? GATHER_DEFER : GATHER_NOT;
-    }
     qp->gathering = true;
     qp->gather_streak = 0;
     reset_counts(qp);
@@ -133,6 +132,21 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
         return begin(qp, post);
     qp->sent_at = looks;
     return GATHER_NOT;
+}
+
+/* The host arms again behind the pass if somebody sleeps. Its own thread does not lie down again while consumers run the lane. */
+void tx_disarm(struct lane *lane)
+{
+    const struct ri_host *host = lane->rnic->host;
+    bool kick;
+
+    spinlock_lock(&lane->lock);
+    atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+    kick = lane->kick_sleeper;
+    lane->kick_sleeper = false;
+    spinlock_unlock(&lane->lock);
+    if (kick)
+        host->wake(host, lane->base.context);
 }
 
 /* --- leaving --- */
