@@ -41,16 +41,17 @@
 #define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
-#define TX_GATHER_SMALL  (48u * 1024u)   /* gathered requests leave: octets of small ones, headers too */
-#define TX_HITS          16u            /* polls: who finds something so often without arming polls */
-#define TX_RETRY_NS      20000u         /* a full socket is left alone that long by passes */
-#define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
-#define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
-#define ATOMIC_OCTETS    8u
-#define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-#define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
-#define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
-#define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
+#define TX_GATHER_SMALL \
+    (48u * 1024u)            /* gathered requests leave: octets of small ones, headers too */
+#define TX_HITS       16u    /* polls: who finds something so often without arming polls */
+#define TX_RETRY_NS   20000u /* a full socket is left alone that long by passes */
+#define TX_ROUNDS     4u     /* batches that one visitor writes; the rest is left to the lane */
+#define MULPDU_OCTETS (1024u * 1024u) /* output between two looks at the EMSS */
+#define ATOMIC_OCTETS 8u
+#define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
+#define GULP_LEAST    (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
+#define RX_PIECES     512u          /* FPDUs of one stream in one pass, about */
+#define REST_KEPT     4096u         /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
@@ -465,13 +466,14 @@ struct qp {
     struct wq sq, rq;
 
     /* Gathering (tx_gather.c); under sq.posting */
-    bool gathering;          /* what is posted waits to leave together */
-    bool gather_asked;       /* the last post carried RI_WR_COALESCE */
-    uint32_t sent_at;        /* lane->looks when a post left at once */
-    uint32_t gather_small;   /* octets of short requests that wait, headers too */
-    uint32_t gather_entries; /* pieces of the others */
-    uint64_t gather_large;   /* octets of the others */
-    uint64_t gather_streak;  /* octets since it began */
+    bool gathering;                       /* what is posted waits to leave together */
+    bool gather_asked;                    /* the last post carried RI_WR_COALESCE */
+    bool streams;                         /* much had gathered when it left last */
+    uint32_t sent_at;                     /* lane->looks when a post left at once */
+    uint32_t gather_small;                /* octets of short requests that wait, headers too */
+    uint32_t gather_entries;              /* pieces of the others */
+    uint64_t gather_large;                /* octets of the others */
+    uint64_t gather_streak;               /* octets since it began */
     struct qp *gather_prev, *gather_next; /* under lane->lock */
     bool on_gathered;                     /* as well */
 
@@ -635,7 +637,7 @@ static inline enum gather tx_gather(struct qp *qp, const struct gather_post *pos
 {
     uint32_t looks = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
 
-    if (qp->gathering | qp->gather_asked | post->asked | (qp->sent_at == looks))
+    if (qp->gathering | qp->gather_asked | qp->streams | post->asked | (qp->sent_at == looks))
         return tx_gather_slowly(qp, post);
     qp->sent_at = looks; /* alone: at once */
     return GATHER_NOT;

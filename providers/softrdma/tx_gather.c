@@ -35,7 +35,7 @@
 #include <utlist.h>
 
 #define STREAM_OCTETS 1024u /* gathered at once: the consumer streams */
-#define KICK_PERIOD   32u   /* refusals, each of which costs a write, between two kicks of a sleeper */
+#define KICK_PERIOD   32u /* refusals, each of which costs a write, between two kicks of a sleeper */
 #define ENTRIES_MOST  (TX_IOV / 2)
 
 static bool consumer_polls(const struct qp *qp)
@@ -128,8 +128,9 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
     }
     if (qp->gathering)
         return count(qp, post) ? GATHER_NOT : GATHERED;
-    if (post->asked || (qp->sent_at == looks && consumer_polls(qp)))
+    if (post->asked || ((qp->streams || qp->sent_at == looks) && consumer_polls(qp)))
         return begin(qp, post);
+    qp->streams = false;
     qp->sent_at = looks;
     return GATHER_NOT;
 }
@@ -171,8 +172,7 @@ static struct qp *take_gathered(struct lane *lane)
 static void leave_together(struct qp *qp)
 {
     spinlock_lock(&qp->sq.posting);
-    if (qp->gathering && qp->gather_streak >= STREAM_OCTETS)
-        qp->sent_at = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
+    qp->streams = qp->gathering && qp->gather_streak >= STREAM_OCTETS;
     qp->gathering = false;
     spinlock_unlock(&qp->sq.posting);
     tx_kick(qp);
