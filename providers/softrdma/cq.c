@@ -276,11 +276,6 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
             atomic_load_explicit(&cq->tail, memory_order_acquire) &&
         !atomic_load_explicit(&cq->blocked, memory_order_relaxed))
         return 0;
-    /* Once in a while who finds completions whenever he looks has to run the lane (tx_gather.c); he has not armed. */
-    if (atomic_load_explicit(&cq->rnic->lane->refused, memory_order_relaxed) &&
-        atomic_load_explicit(&cq->consumer, memory_order_relaxed) == CONSUMER_POLLS &&
-        atomic_exchange(&cq->rnic->lane->refused, false))
-        return 0;
     taken = take(cq, count, wc);
     if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
         retry_blocked(cq);

@@ -270,7 +270,7 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
     atomic_store(&lane->passes, atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1);
     if (first) {
         if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
-            tx_disarm(lane);
+            atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
         tx_note_pass(first);
     }
     tx_note_look(lane);

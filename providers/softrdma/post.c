@@ -188,14 +188,12 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
     if (status == RI_OK)
         gather = tx_gather(qp, &post);
     spinlock_unlock(&qp->sq.posting);
-    if (gather == GATHERED)
+    if (gather == GATHER_WAKE)
+        qp->rnic->host->wake(qp->rnic->host, qp->rnic->lane->base.context);
+    if (gather != GATHER_NOT)
         return status;
-    if (gather == GATHER_DEFER)
-        tx_defer(qp); /* goes out with the next post, or when the lane runs */
-    else
-        tx_kick(qp);
-    if (gather != GATHER_DEFER || qp_state(qp) != RI_QPS_RTS)
-        qp_settle(qp);
+    tx_kick(qp);
+    qp_settle(qp);
     return status;
 }
 

@@ -430,7 +430,7 @@ uint32_t rx_run(struct stream *stream)
     if (!qp)
         return pieces;
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
-        tx_retry(qp);
+        tx_kick(qp);
     if (pieces) {
         qp_retire(qp, &qp->rq);
         qp_retire(qp, &qp->sq);

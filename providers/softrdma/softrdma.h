@@ -344,11 +344,8 @@ struct lane {
     /* tx_gather.c */
     struct qp *gathered;        /* QPs that gather */
     atomic_uint gathered_count; /* of them; written under the lock */
-    atomic_bool armed;          /* somebody may sleep: nothing is gathered; set under the lock */
+    atomic_bool armed;          /* somebody may sleep; set under the lock */
     atomic_uint looks;          /* changes when a consumer looks */
-    atomic_bool refused;        /* a consumer that polls may not gather: somebody sleeps */
-    bool kick_sleeper;          /* in a consumer's next pass; under the lock */
-    uint32_t refusals;          /* under the lock */
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
@@ -617,16 +614,12 @@ void tx_close(struct qp *qp);
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);
-/* The same by a pass while the socket is full: not at every one, for a little room makes little writes. */
-void tx_retry(struct qp *qp);
 /* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
-/* There is work, but it may wait for the next kick or pass. */
-void tx_defer(struct qp *qp);
 /* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
  * sq.posting. */
-enum gather { GATHER_NOT, GATHERED, GATHER_DEFER /* leave posting, then tx_defer() */ };
+enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };
 struct gather_post {
     uint32_t requests, small, entries;
     uint64_t large;
@@ -646,8 +639,6 @@ static inline enum gather tx_gather(struct qp *qp, const struct gather_post *pos
 void tx_send_all_gathered(struct lane *lane);
 /* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
 void tx_send_gathered(struct qp *qp);
-/* A consumer's pass, before anything else: he is awake. */
-void tx_disarm(struct lane *lane);
 /* A consumer looks for completions: what gathers leaves. No lock held. */
 static inline void tx_note_look(struct lane *lane)
 {

@@ -406,9 +406,18 @@ static bool transmit(struct qp *qp)
 
 /* --- inside --- */
 
+/* The socket was full a moment ago: a little room makes little writes. Passes and readiness come again. */
+static bool waits_for_room(struct qp *qp)
+{
+    return atomic_load_explicit(&qp->stream->want_output, memory_order_relaxed) &&
+           clock_now() < atomic_load_explicit(&qp->retry_at, memory_order_relaxed);
+}
+
 /* False: more is left, and can go now. */
 static bool write_batches(struct qp *qp)
 {
+    if (qp->batch.octets && waits_for_room(qp))
+        return true;
     for (uint32_t round = 0; qp->batch.octets || (anything_to_build(qp) && build(qp)); round++) {
         if (round == TX_ROUNDS)
             return false;
@@ -462,12 +471,6 @@ void tx_kick(struct qp *qp)
     leave(qp);
 }
 
-void tx_retry(struct qp *qp)
-{
-    if (clock_now() >= atomic_load_explicit(&qp->retry_at, memory_order_relaxed))
-        tx_kick(qp);
-}
-
 void tx_enter(struct qp *qp)
 {
     unsigned int nobody = 0;
@@ -480,17 +483,5 @@ void tx_enter(struct qp *qp)
 
 void tx_leave(struct qp *qp)
 {
-    leave(qp);
-}
-
-/* Inside, because the stream stays only there. */
-void tx_defer(struct qp *qp)
-{
-    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
-        return;
-    if (qp_state(qp) != RI_QPS_RTS)
-        tx_work(qp);
-    else if (!atomic_exchange(&qp->tx_wanted, true))
-        lane_call(qp->stream);
     leave(qp);
 }

@@ -19,10 +19,9 @@
  *
  * NOTHING IS LOST. A QP gathers only while it is on the lane's list. lane_arm refuses as long as somebody is on it, so nobody
  * sleeps without a deadline meanwhile: the host runs the lane after 50 us to 1 ms without a consumer's run, and a pass
- * empties the list. While the lane is armed (set by lane_arm; taken back by a consumer's pass only, behind which the host
- * arms again if somebody sleeps) nothing goes on the list. A consumer that is refused for that may find completions
- * whenever he looks and never run the lane, and the host's thread would sleep on: once in a while one look finds nothing,
- * so that he runs it, and the sleeper is woken, who leaves the lane to consumers that run it.
+ * empties the list. While the lane is armed (set by lane_arm; taken back by a consumer's pass, behind which the host arms
+ * again if somebody sleeps) who puts a QP on the list wakes the sleeper, once: he runs the lane, or leaves it to consumers
+ * that run it, and arms again before he sleeps.
  * gathering and the counts belong to sq.posting, which the one who empties the list takes between taking the QP off and
  * tx_kick: a post before that is seen by his tx, one behind it does not find gathering. Lanes keep the QP alive by upcalls.
  */
@@ -35,7 +34,6 @@
 #include <utlist.h>
 
 #define STREAM_OCTETS 1024u /* gathered at once: the consumer streams */
-#define KICK_PERIOD   32u /* refusals, each of which costs a write, between two kicks of a sleeper */
 #define ENTRIES_MOST  (TX_IOV / 2)
 
 static bool consumer_polls(const struct qp *qp)
@@ -81,37 +79,34 @@ static void end_gathering(struct qp *qp)
     reset_counts(qp);
 }
 
-/* False: somebody may sleep. */
+/* On the list. True: somebody may sleep, and has to be woken. */
 static bool enlist(struct qp *qp)
 {
     struct lane *lane = qp->rnic->lane;
-    bool allowed;
+    bool armed;
 
     spinlock_lock(&lane->lock);
-    allowed = !atomic_load_explicit(&lane->armed, memory_order_relaxed);
-    if (!allowed && lane->refusals++ % KICK_PERIOD == 0) {
-        lane->kick_sleeper = true;
-        atomic_store_explicit(&lane->refused, true, memory_order_relaxed);
-    }
-    if (allowed && !qp->on_gathered) {
+    armed = atomic_load_explicit(&lane->armed, memory_order_relaxed);
+    atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+    if (!qp->on_gathered) {
         qp->on_gathered = true;
         DL_APPEND2(lane->gathered, qp, gather_prev, gather_next);
         atomic_fetch_add_explicit(&lane->gathered_count, 1, memory_order_relaxed);
     }
     spinlock_unlock(&lane->lock);
-    return allowed;
+    return armed;
 }
 
 static enum gather begin(struct qp *qp, const struct gather_post *post)
 {
     if (qp_state(qp) != RI_QPS_RTS)
         return GATHER_NOT;
-    if (!enlist(qp))
-        return post->asked ? GATHER_DEFER : GATHER_NOT;
-    qp->gathering = true;
     qp->gather_streak = 0;
     reset_counts(qp);
-    return count(qp, post) ? GATHER_NOT : GATHERED;
+    if (count(qp, post))
+        return GATHER_NOT;
+    qp->gathering = true;
+    return enlist(qp) ? GATHER_WAKE : GATHERED;
 }
 
 enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
@@ -133,21 +128,6 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
     qp->streams = false;
     qp->sent_at = looks;
     return GATHER_NOT;
-}
-
-/* The host arms again behind the pass if somebody sleeps. Its own thread does not lie down again while consumers run the lane. */
-void tx_disarm(struct lane *lane)
-{
-    const struct ri_host *host = lane->rnic->host;
-    bool kick;
-
-    spinlock_lock(&lane->lock);
-    atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
-    kick = lane->kick_sleeper;
-    lane->kick_sleeper = false;
-    spinlock_unlock(&lane->lock);
-    if (kick)
-        host->wake(host, lane->base.context);
 }
 
 /* --- leaving --- */
