@@ -42,16 +42,17 @@
 #define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
 #define TX_GATHER_SMALL \
-    (48u * 1024u)            /* gathered requests leave: octets of small ones, headers too */
-#define TX_HITS       16u    /* polls: who finds something so often without arming polls */
-#define TX_RETRY_NS   20000u /* a full socket is left alone that long by passes */
-#define TX_ROUNDS     4u     /* batches that one visitor writes; the rest is left to the lane */
-#define MULPDU_OCTETS (1024u * 1024u) /* output between two looks at the EMSS */
-#define ATOMIC_OCTETS 8u
-#define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-#define GULP_LEAST    (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
-#define RX_PIECES     512u          /* FPDUs of one stream in one pass, about */
-#define REST_KEPT     4096u         /* a larger buffer for a rest is given back when it is empty */
+    (48u * 1024u)                /* gathered requests leave: octets of small ones, headers too */
+#define TX_HITS          16u     /* polls: who finds something so often without arming polls */
+#define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
+#define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
+#define TX_ROUNDS        4u      /* batches that one visitor writes; the rest is left to the lane */
+#define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
+#define ATOMIC_OCTETS    8u
+#define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
+#define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
+#define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
+#define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
@@ -487,8 +488,9 @@ struct qp {
     uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
-    atomic_ullong retry_at;      /* the socket was full: time of the next attempt by a pass */
-    uint64_t message_offset;     /* of the request at sq.next that is under way */
+    atomic_ullong retry_at;      /* the socket was full: time of the next attempt */
+    uint32_t retry_ns;
+    uint64_t message_offset; /* of the request at sq.next that is under way */
     bool message_begun;
     bool immediate_due;  /* of that request the Write is built, its Immediate Data is not */
     bool response_begun; /* of the Read at ird_out some octets are built, not all */

@@ -372,6 +372,16 @@ void tx_finish_accepted(struct qp *qp)
     finish_accepted(qp);
 }
 
+/* The socket is full: longer each time that it takes nothing. */
+static void leave_alone(struct qp *qp, bool took)
+{
+    qp->retry_ns = took ? TX_RETRY_NS : 2 * qp->retry_ns;
+    qp->retry_ns = qp->retry_ns < TX_RETRY_NS        ? TX_RETRY_NS
+                   : qp->retry_ns > TX_RETRY_MOST_NS ? TX_RETRY_MOST_NS
+                                                     : qp->retry_ns;
+    atomic_store_explicit(&qp->retry_at, clock_now() + qp->retry_ns, memory_order_relaxed);
+}
+
 /* True: the whole batch is in the socket. */
 static bool transmit(struct qp *qp)
 {
@@ -399,7 +409,7 @@ static bool transmit(struct qp *qp)
         finish_accepted(qp);
     }
     if (__builtin_expect(sent < 0 || (size_t)sent < wanted, 0))
-        atomic_store_explicit(&qp->retry_at, clock_now() + TX_RETRY_NS, memory_order_relaxed);
+        leave_alone(qp, sent > 0);
     stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
     return sent > 0 && (size_t)sent == wanted;
 }
