@@ -141,6 +141,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
 
     if (!spin_ns)
         return false;
+    arm(evd); /* tells the provider that this consumer waits: what he posts next is not held back for his next look */
     until = clock_after(clock_now(), spin_ns);
     until = until < deadline ? until : deadline;
     do {

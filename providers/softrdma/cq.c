@@ -58,6 +58,7 @@ static uint32_t count_of(const struct cq *cq)
 static void fire(struct cq *cq)
 {
     cq->armed = NOT_ARMED;
+    atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
     atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
 }
 
@@ -401,8 +402,10 @@ static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32
             cq->notable--;
         free_slots(entry);
     }
-    if (taken)
+    if (taken) {
         set_head(cq, head + taken);
+        tx_note_taken(cq);
+    }
     spinlock_unlock(&cq->lock);
     return taken;
 }
@@ -419,13 +422,18 @@ static __attribute__((noinline)) uint32_t take_with_blocked(struct cq *cq, uint3
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 {
     struct cq *cq = cq_of(base);
+    uint32_t taken;
 
     if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
         return take_with_blocked(cq, count, wc);
     if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
         atomic_load_explicit(&cq->tail, memory_order_acquire))
         return 0;
-    return take(cq, count, wc);
+    taken = take(cq, count, wc);
+    if (atomic_load_explicit(&cq->head, memory_order_relaxed) ==
+        atomic_load_explicit(&cq->tail, memory_order_relaxed))
+        tx_note_look(cq->rnic->lane);
+    return taken;
 }
 
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
@@ -437,9 +445,13 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     spinlock_lock(&cq->lock);
     cq->armed = kind;
     cq->armed_count = count;
+    atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    cq->hits = 0;
     if (kind == RI_ARM_NTH && count_of(cq) >= count)
         fire(cq);
     spinlock_unlock(&cq->lock);
+    tx_note_look(cq->rnic->lane); /* who waits holds nothing back */
     cq_settle(cq);
     return RI_OK;
 }

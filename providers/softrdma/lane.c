@@ -278,6 +278,12 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
     *next_deadline = RI_NO_DEADLINE;
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
     atomic_store(&lane->passes, atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1);
+    if (first) {
+        if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
+            atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+        tx_note_pass(first);
+    }
+    tx_note_look(lane);
     if (atomic_load_explicit(&lane->version, memory_order_acquire) != lane->served_version) {
         free_graves(lane);
         copy_hot(lane);
@@ -300,7 +306,8 @@ bool softrdma_lane_arm(struct ri_lane *base)
     bool armed;
 
     spinlock_lock(&lane->lock);
-    armed = !lane->ready;
+    armed = !lane->ready && !lane->gathered;
+    atomic_store_explicit(&lane->armed, armed, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
     return armed;
 }

@@ -364,6 +364,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     struct rnic *rnic = qp->rnic;
     struct stream *stream = qp->stream;
 
+    tx_send_gathered(qp);
     spinlock_lock(&qp->state_lock);
     qp->destroyed = true;
     atomic_store(&qp->state, RI_QPS_ERROR);

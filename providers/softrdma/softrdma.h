@@ -41,7 +41,12 @@
 #define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
-#define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
+#define TX_GATHER_SMALL \
+    (48u * 1024u)                /* gathered requests leave: octets of small ones, headers too */
+#define TX_HITS          16u     /* polls: who finds something so often without arming polls */
+#define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
+#define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
+#define TX_ROUNDS        4u      /* batches that one visitor writes; the rest is left to the lane */
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
 #define ATOMIC_OCTETS    8u
 #define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
@@ -123,6 +128,7 @@ static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_
 /* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
+#define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
 static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
 {
     const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |
@@ -223,6 +229,9 @@ struct cq_entry {
 #define CQ_FIRED      1u
 #define CQ_OVERFLOWED 2u
 
+/* How the consumer learns of completions (tx_gather.c). */
+enum cq_consumer { CONSUMER_UNKNOWN, CONSUMER_POLLS, CONSUMER_WAITS, CONSUMER_ARMED };
+
 struct cq {
     struct ri_cq base;
     struct rnic *rnic;
@@ -236,7 +245,10 @@ struct cq {
     atomic_bool overflowed;
     atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_settle has to tell of it */
     atomic_uint upcalls, users;
-    atomic_uint blocked; /* queues that wait for room */
+    atomic_uchar consumer; /* enum cq_consumer */
+    atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
+    uint8_t hits;          /* polls that took something since it was armed; under lock */
+    atomic_uint blocked;   /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
     struct qp *blocked_head[2], *blocked_tail[2];
 };
@@ -338,6 +350,11 @@ struct lane {
     atomic_uint version;   /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
+    /* tx_gather.c */
+    struct qp *gathered;        /* QPs that gather */
+    atomic_uint gathered_count; /* of them; written under the lock */
+    atomic_bool armed;          /* somebody may sleep; set under the lock */
+    atomic_uint looks;          /* changes when a consumer looks */
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
@@ -454,6 +471,18 @@ struct qp {
 
     struct wq sq, rq;
 
+    /* Gathering (tx_gather.c); under sq.posting */
+    bool gathering;                       /* what is posted waits to leave together */
+    bool gather_asked;                    /* the last post carried RI_WR_COALESCE */
+    bool streams;                         /* much had gathered when it left last */
+    uint32_t sent_at;                     /* lane->looks when a post left at once */
+    uint32_t gather_small;                /* octets of short requests that wait, headers too */
+    uint32_t gather_entries;              /* pieces of the others */
+    uint64_t gather_large;                /* octets of the others */
+    uint64_t gather_streak;               /* octets since it began */
+    struct qp *gather_prev, *gather_next; /* under lane->lock */
+    bool on_gathered;                     /* as well */
+
     /* tx: whoever holds tx_requests */
     atomic_uint tx_requests;
     struct tx_batch batch;
@@ -462,11 +491,14 @@ struct qp {
     bool markers_transmit;   /* the peer asked for markers */
     uint64_t full_operation; /* position of the first FPDU; markers count from there */
     uint32_t mulpdu;
+    uint32_t short_below; /* shorter payload of one element is built by tx_short.c */
     uint32_t send_msn, read_msn, atomic_msn;
     uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
-    uint64_t message_offset;     /* of the request at sq.next that is under way */
+    atomic_ullong retry_at;      /* the socket was full: time of the next attempt */
+    uint32_t retry_ns;
+    uint64_t message_offset; /* of the request at sq.next that is under way */
     bool message_begun;
     bool immediate_due;  /* of that request the Write is built, its Immediate Data is not */
     bool response_begun; /* of the Read at ird_out some octets are built, not all */
@@ -615,8 +647,66 @@ void tx_kick(struct qp *qp);
 /* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
-/* There is work, but it may wait for the next kick or pass. */
-void tx_defer(struct qp *qp);
+/* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
+ * sq.posting. */
+enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };
+struct gather_post {
+    uint32_t requests, small, entries;
+    uint64_t large;
+    bool asked; /* of the last */
+};
+enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
+static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
+{
+    uint32_t looks = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
+
+    if (qp->gathering | qp->gather_asked | qp->streams | post->asked | (qp->sent_at == looks))
+        return tx_gather_slowly(qp, post);
+    qp->sent_at = looks; /* alone: at once */
+    return GATHER_NOT;
+}
+/* Everything that gathers leaves. No lock held. */
+void tx_send_all_gathered(struct lane *lane);
+/* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
+void tx_send_gathered(struct qp *qp);
+/* A consumer looks for completions: what gathers leaves. No lock held. */
+static inline void tx_note_look(struct lane *lane)
+{
+    atomic_store_explicit(&lane->looks,
+                          atomic_load_explicit(&lane->looks, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (atomic_load_explicit(&lane->gathered_count, memory_order_relaxed))
+        tx_send_all_gathered(lane);
+}
+/* Something was taken; under the lock. */
+static inline void tx_note_taken(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS)
+        return;
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    if (consumer != CONSUMER_ARMED && ++cq->hits == TX_HITS)
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+}
+/* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
+static inline void tx_note_pass(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
+        return;
+    if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+    else
+        atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
+}
+/* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
+static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
+{
+    return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
+}
+bool tx_short(struct qp *qp, struct wqe *wqe);
 /* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */
