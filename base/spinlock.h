@@ -49,7 +49,8 @@ static inline bool spinlock_try(struct spinlock *lock)
     return true;
 }
 
-static inline void spinlock_lock(struct spinlock *lock)
+/* Out of line, so that it costs nobody a register who finds the lock free. */
+static __attribute__((noinline, cold, unused)) void spinlock_wait(struct spinlock *lock)
 {
     for (unsigned int spins = 0; !spinlock_try(lock); spins++) {
         if (spins < 100)
@@ -57,6 +58,17 @@ static inline void spinlock_lock(struct spinlock *lock)
         else
             sched_yield();
     }
+}
+
+static inline void spinlock_lock(struct spinlock *lock)
+{
+    if (__builtin_expect(atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire), 0)) {
+        spinlock_wait(lock);
+        return;
+    }
+#ifdef ITAL_DEBUG
+    lock->holder = pthread_self();
+#endif
 }
 
 static inline void spinlock_unlock(struct spinlock *lock)

@@ -191,6 +191,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
 
     if (!spin_ns || !spin_habit_try(&evd->spin_habit))
         return false;
+    arm(evd); /* tells the provider that this consumer waits: what he posts next is not held back for his next look */
     now = clock_now();
     until = clock_after(now, spin_habit_time(&evd->spin_habit, spin_ns));
     do {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Instructions of softrdma alone, over a lower layer that does nothing: what a Send of 64 octets costs from post to the
- * call of the lower layer and its completion, and what one costs from the lower layer's answer to poll. CRC is on.
+ * call of the lower layer and its completion; what one costs from the pass that receives it to poll, and of that what
+ * comes after the lower layer's answer. CRC is on.
  * Run it by `make bench-cost`; without callgrind it only does its rounds.
  */
 #ifdef HAVE_CONFIG_H
@@ -17,6 +18,7 @@
 #include <valgrind/callgrind.h>
 #else
 #define CALLGRIND_ZERO_STATS          ((void)0)
+#define CALLGRIND_TOGGLE_COLLECT      ((void)0)
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
@@ -29,6 +31,7 @@
 
 #define ROUNDS    1000u
 #define WARM_UP   100u
+#define RECEIVES  (2 * ROUNDS + WARM_UP)
 #define OCTETS    64u
 #define ULPDU     (DDP_UNTAGGED_LEN + OCTETS)
 #define FPDU_ROOM 96u
@@ -105,9 +108,9 @@ static const struct ri_host host = {
 
 /* ---- a lower layer that does nothing ---- */
 
-static uint8_t fpdus[ROUNDS + WARM_UP][FPDU_ROOM];
+static uint8_t fpdus[RECEIVES][FPDU_ROOM];
 static uint32_t fpdu_octets, next_fpdu;
-static bool arrived;
+static bool arrived, from_here; /* counted is what comes after the receive */
 static uint64_t sends;
 
 static ssize_t null_send(struct stream *stream, const struct iovec *iov, int count)
@@ -128,6 +131,8 @@ static ssize_t null_receive(struct stream *stream, void *buffer, size_t length)
         return -EAGAIN;
     arrived = false;
     memcpy(buffer, fpdus[next_fpdu++], FPDU_ROOM);
+    if (from_here)
+        CALLGRIND_TOGGLE_COLLECT;
     return (ssize_t)fpdu_octets;
 }
 
@@ -151,7 +156,7 @@ static const struct llp_ops null = { null_send, null_receive, null_emss, null_fi
 
 static void prepare_fpdus(void)
 {
-    for (uint32_t i = 0; i < ROUNDS + WARM_UP; i++) {
+    for (uint32_t i = 0; i < RECEIVES; i++) {
         uint8_t *at = fpdus[i];
 
         mpa_put_len(at, ULPDU);
@@ -180,7 +185,7 @@ static void open_all(void)
     struct ri_open open = {
         .size = sizeof(open), .host = &host, .privileged = &ops, .user = &user
     };
-    struct ri_cq_attr cq = { .size = sizeof(cq), .depth = 2 * (ROUNDS + WARM_UP) };
+    struct ri_cq_attr cq = { .size = sizeof(cq), .depth = 2 * RECEIVES };
     struct ri_mr_attr region = { .size = sizeof(region),
                                  .addr = memory,
                                  .length = sizeof(memory),
@@ -188,7 +193,7 @@ static void open_all(void)
     struct ri_qp_attr attr = { .size = sizeof(attr),
                                .type = RI_QP_RC,
                                .max_send_wr = 64,
-                               .max_recv_wr = ROUNDS + WARM_UP,
+                               .max_recv_wr = RECEIVES,
                                .max_send_sge = 4,
                                .max_recv_sge = 4 };
     struct ri_llp_handover handover = {
@@ -244,12 +249,16 @@ static void send_rounds(uint32_t rounds)
 static void receive_rounds(uint32_t rounds)
 {
     uint64_t deadline;
+    uint32_t count;
     struct ri_wc wc = { 0 };
 
     for (uint32_t i = 0; i < rounds; i++) {
         arrived = true;
         user.progress(lane, recv_cq, 256, &deadline);
-        check(&wc, user.poll(recv_cq, 1, &wc));
+        count = user.poll(recv_cq, 1, &wc);
+        if (from_here)
+            CALLGRIND_TOGGLE_COLLECT;
+        check(&wc, count);
     }
 }
 
@@ -258,7 +267,7 @@ static void post_receives(void)
     struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
     struct ri_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
-    for (uint32_t i = 0; i < ROUNDS + WARM_UP; i++)
+    for (uint32_t i = 0; i < RECEIVES; i++)
         MUST(user.post_recv(qp, &wr, &bad));
 }
 
@@ -275,6 +284,12 @@ int main(void)
     CALLGRIND_ZERO_STATS;
     receive_rounds(ROUNDS);
     CALLGRIND_DUMP_STATS_AT("softrdma_receive_64:1000");
+    from_here = true;
+    CALLGRIND_TOGGLE_COLLECT;
+    CALLGRIND_ZERO_STATS;
+    receive_rounds(ROUNDS);
+    CALLGRIND_TOGGLE_COLLECT;
+    CALLGRIND_DUMP_STATS_AT("softrdma_recv_to_event_64:1000");
     CALLGRIND_ZERO_STATS;
     printf("%llu sends, %u receives\n", (unsigned long long)sends, next_fpdu);
     close_all();

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completion queues: a ring under a spinlock.
+ * Completion queues: a ring under a spinlock. Requests whose outcome is known become completions here, in order, each written
+ * once, straight into its place in the ring; all that a queue has ready go in under one hold of the lock.
  *
- * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): cq_push() refuses, the completion stays in its
- * work queue, and the QP is put on the CQ's list of blocked queues. While a queue is on the list everything
- * that it pushes is refused, so that what comes later does not overtake. Who makes room (poll, purge) takes
+ * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its work queue, and the
+ * QP is put on the CQ's list of blocked queues. While a queue is on the list nothing of it enters the ring, so that
+ * what comes later does not overtake. Who makes room (poll, purge) takes
  * queues off the list, oldest first, and has them retired again with the lock dropped; qp->upcalls is counted
  * from before the lock is dropped, so that qp_destroy waits.
  *
- * Firing is noted under the lock (fired, overflow_noted) and told by cq_settle() with no lock held.
+ * Firing is noted under the lock (news) and told by cq_settle() with no lock held.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "softrdma.h"
+#include "terminate.h"
+
+#include "base/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +32,6 @@ static struct cq *cq_of(struct ri_cq *base)
     return container_of(base, struct cq, base);
 }
 
-static int which_queue(const struct ri_wc *wc)
-{
-    return wc->opcode >= RI_WC_RECV ? RECEIVE : SEND;
-}
-
 static struct wq *queue_of(struct qp *qp, int which)
 {
     return which == RECEIVE ? &qp->rq : &qp->sq;
@@ -43,9 +42,9 @@ static bool solicited(const struct ri_wc *wc)
     return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
 }
 
-static bool notable(const struct ri_wc *wc)
+static inline bool notable(const struct ri_wc *wc)
 {
-    return (wc->flags & RI_WC_NOTIFY) || solicited(wc);
+    return __builtin_expect((wc->flags & RI_WC_NOTIFY) || solicited(wc), 0);
 }
 
 /* ---- the ring; under the lock ---- */
@@ -59,7 +58,8 @@ static uint32_t count_of(const struct cq *cq)
 static void fire(struct cq *cq)
 {
     cq->armed = NOT_ARMED;
-    atomic_store_explicit(&cq->fired, true, memory_order_relaxed);
+    atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
+    atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
 }
 
 static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
@@ -99,7 +99,7 @@ static void block(struct cq *cq, struct qp *qp, int which)
     atomic_fetch_add_explicit(&cq->blocked, 1, memory_order_relaxed);
     if (!atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
         atomic_store_explicit(&cq->overflowed, true, memory_order_relaxed);
-        atomic_store_explicit(&cq->overflow_noted, true, memory_order_relaxed);
+        atomic_fetch_or_explicit(&cq->news, CQ_OVERFLOWED, memory_order_relaxed);
     }
 }
 
@@ -151,42 +151,176 @@ static void retry_blocked(struct cq *cq)
     }
 }
 
-/* ---- for the QP ---- */
+/* ---- retirement ---- */
 
-bool cq_push(struct cq *cq, struct qp *qp, struct wq *wq, const struct ri_wc *wc, uint32_t index)
+static const uint8_t wc_opcodes[] = {
+    [RI_WR_SEND] = RI_WC_SEND,
+    [RI_WR_RDMA_WRITE] = RI_WC_RDMA_WRITE,
+    [RI_WR_RDMA_READ] = RI_WC_RDMA_READ,
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = RI_WC_RDMA_WRITE,
+    [RI_WR_ATOMIC_FETCH_ADD] = RI_WC_FETCH_ADD,
+    [RI_WR_ATOMIC_COMPARE_SWAP] = RI_WC_COMPARE_SWAP,
+    [RI_WR_SEND_IMMEDIATE] = RI_WC_SEND,
+    [RI_WR_SEND_INVALIDATE] = RI_WC_SEND,
+    [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
+    [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
+    [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
+};
+
+/* Else it was done, and no completion says so. */
+static inline bool completes(const struct wqe *wqe, bool receive)
 {
-    int which = wq->receive ? RECEIVE : SEND;
+    return receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS;
+}
+
+static inline bool is_done(const struct wqe *wqe)
+{
+    return atomic_load_explicit(&wqe->done, memory_order_acquire);
+}
+
+/* Does the completion say no more than that it was done? */
+static inline bool is_plain(const struct wqe *wqe)
+{
+    return !(wqe->status | wqe->wc_flags | (wqe->flags & RI_WR_NOTIFY));
+}
+
+/* What those say besides that are not plain. */
+static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
+{
+    wc->status = wqe->status;
+    wc->vendor_error = wqe->vendor_error;
+    wc->flags = wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
+    if (wqe->flags & RI_WR_NOTIFY)
+        wc->flags |= RI_WC_NOTIFY;
+    if (wqe->wc_flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG))
+        wc->immediate = (uint32_t)wqe->operand; /* or the STag */
+    if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
+        wc->opcode = RI_WC_RECV_IMMEDIATE;
+        wc->immediate_high = (uint32_t)(wqe->operand >> 32);
+    }
+}
+
+/* The next completion of the ring, as if it were plain. Under the lock, and there is room. */
+static inline __attribute__((always_inline)) struct ri_wc *push(struct cq *cq, const struct qp *qp,
+                                                                struct wq *wq,
+                                                                const struct wqe *wqe,
+                                                                uint32_t index, bool receive)
+{
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    struct cq_entry *entry = &cq->ring[tail & cq->mask];
+
+    entry->wc = (struct ri_wc){ .context = qp->base.context,
+                                .cookie = wqe->cookie,
+                                .byte_len = wqe->byte_len,
+                                .opcode = receive ? RI_WC_RECV : wc_opcodes[wqe->opcode] };
+    entry->wq = wq;
+    entry->index = index;
+    atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    TRACE3(complete, qp->qpn, wqe->cookie, wqe->status);
+    return &entry->wc;
+}
+
+/* From `index` on, whatever they are. Under the lock. False: the ring is full. */
+static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struct wq *wq,
+                                             uint32_t index, uint32_t posted)
+{
+    const int which = wq->receive ? RECEIVE : SEND;
+    bool room = true;
+
+    for (; index != posted; index++) {
+        const struct wqe *wqe = wq_slot(wq, index);
+        struct ri_wc *wc;
+
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, wq->receive))
+            continue;
+        room = !qp->blocked[which] && count_of(cq) < cq->depth;
+        if (!room) {
+            if (!qp->blocked[which])
+                block(cq, qp, which);
+            break;
+        }
+        wc = push(cq, qp, wq, wqe, index, wq->receive);
+        describe_more(wc, wqe);
+        cq->notable += notable(wc);
+        fire_if_wanted(cq, wc);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    return room;
+}
+
+/* The same while they are plain, and nobody waits, as it is on the data path. */
+static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
+                                                               struct wq *wq, bool receive)
+{
+    const uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
+    uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
+    uint32_t room = cq->depth - count_of(cq);
+
+    if (cq->armed != NOT_ARMED || qp->blocked[receive ? RECEIVE : SEND])
+        return retire(cq, qp, wq, index, posted);
+    for (; index != posted; index++) {
+        const struct wqe *wqe = wq_slot(wq, index);
+
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, receive))
+            continue;
+        if (!is_plain(wqe) || !room--)
+            return retire(cq, qp, wq, index, posted);
+        push(cq, qp, wq, wqe, index, receive);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    return true;
+}
+
+/* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
+static void overflow(struct qp *qp)
+{
+    static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
+                                       .terminate_value = TERMINATE_STREAM,
+                                       .detail = "its completion queue is full" };
+
+    qp_terminate(qp, &end, NULL);
+}
+
+void qp_retire_sends(struct qp *qp)
+{
+    struct cq *cq = qp->send_cq;
     bool room;
 
     spinlock_lock(&cq->lock);
-    room = !qp->blocked[which] && count_of(cq) < cq->depth;
-    if (room) {
-        uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-        struct cq_entry *entry = &cq->ring[tail & cq->mask];
-
-        entry->wc = *wc;
-        entry->qp = qp;
-        entry->index = index;
-        cq->notable += notable(wc);
-        atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-        fire_if_wanted(cq, wc);
-    } else if (!qp->blocked[which]) {
-        block(cq, qp, which);
-    }
+    room = retire_plain(cq, qp, &qp->sq, false);
     spinlock_unlock(&cq->lock);
-    return room;
+    if (__builtin_expect(!room, 0))
+        overflow(qp);
 }
+
+void qp_retire_receives(struct qp *qp)
+{
+    struct cq *cq = qp->recv_cq;
+    bool room;
+
+    spinlock_lock(&cq->lock);
+    room = retire_plain(cq, qp, &qp->rq, true);
+    spinlock_unlock(&cq->lock);
+    if (__builtin_expect(!room, 0))
+        overflow(qp);
+}
+
+/* ---- for the QP ---- */
 
 void cq_settle(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
-    bool fired = atomic_load_explicit(&cq->fired, memory_order_relaxed);
-    bool overflow = atomic_load_explicit(&cq->overflow_noted, memory_order_relaxed);
+    unsigned int news;
 
-    if (!fired && !overflow)
+    if (!cq_has_news(cq))
         return;
     atomic_fetch_add(&cq->upcalls, 1);
-    if (overflow && atomic_exchange(&cq->overflow_noted, false)) {
+    news = atomic_exchange(&cq->news, 0);
+    if (news & CQ_OVERFLOWED) {
         const struct ri_event event = {
             .size = sizeof(event),
             .type = RI_EVENT_CQ_OVERFLOW,
@@ -195,7 +329,7 @@ void cq_settle(struct cq *cq)
 
         host->cq_error(host, cq->base.context, &event);
     }
-    if (fired && atomic_exchange(&cq->fired, false))
+    if (news & CQ_FIRED)
         host->cq_event(host, cq->base.context);
     atomic_fetch_sub(&cq->upcalls, 1);
 }
@@ -214,7 +348,7 @@ void cq_purge(struct cq *cq, struct qp *qp)
     for (uint32_t from = tail; from != head;) {
         struct cq_entry *entry = &cq->ring[--from & cq->mask];
 
-        if (entry->qp == qp) {
+        if (entry->wq == &qp->sq || entry->wq == &qp->rq) {
             cq->notable -= notable(&entry->wc);
             continue;
         }
@@ -236,7 +370,22 @@ void cq_purge(struct cq *cq, struct qp *qp)
 
 /* ---- operations ---- */
 
-static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
+/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are free too. */
+static inline void free_slots(const struct cq_entry *entry)
+{
+    struct wq *wq = entry->wq;
+
+    atomic_store_explicit(&wq->freed, entry->index + 1, memory_order_release);
+    if (wq->receive) {
+        struct qp *qp = container_of(wq, struct qp, rq);
+
+        if (qp->srq)
+            srq_polled(qp->srq);
+    }
+}
+
+static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
+                                                           struct ri_wc *wc)
 {
     uint32_t head, taken;
 
@@ -249,19 +398,25 @@ static uint32_t take(struct cq *cq, uint32_t count, struct ri_wc *wc)
         const struct cq_entry *entry = &cq->ring[(head + i) & cq->mask];
 
         wc[i] = entry->wc;
-        cq->notable -= notable(&entry->wc);
-        /* The completion covers all requests up to its own: unsignalled ones before it are free too. */
-        int which = which_queue(&entry->wc);
-
-        atomic_store_explicit(&queue_of(entry->qp, which)->freed, entry->index + 1,
-                              memory_order_release);
-        if (which == RECEIVE && entry->qp->srq)
-            srq_polled(entry->qp->srq);
+        if (notable(&entry->wc))
+            cq->notable--;
+        free_slots(entry);
     }
-    if (taken)
+    if (taken) {
         set_head(cq, head + taken);
+        tx_note_taken(cq);
+    }
     spinlock_unlock(&cq->lock);
     return taken;
+}
+
+static __attribute__((noinline)) uint32_t take_with_blocked(struct cq *cq, uint32_t count,
+                                                            struct ri_wc *wc)
+{
+    uint32_t taken = take(cq, count, wc);
+
+    retry_blocked(cq);
+    return taken + take(cq, count - taken, wc + taken);
 }
 
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
@@ -269,15 +424,15 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     struct cq *cq = cq_of(base);
     uint32_t taken;
 
+    if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
+        return take_with_blocked(cq, count, wc);
     if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
-            atomic_load_explicit(&cq->tail, memory_order_acquire) &&
-        !atomic_load_explicit(&cq->blocked, memory_order_relaxed))
+        atomic_load_explicit(&cq->tail, memory_order_acquire))
         return 0;
     taken = take(cq, count, wc);
-    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
-        retry_blocked(cq);
-        taken += take(cq, count - taken, wc + taken);
-    }
+    if (atomic_load_explicit(&cq->head, memory_order_relaxed) ==
+        atomic_load_explicit(&cq->tail, memory_order_relaxed))
+        tx_note_look(cq->rnic->lane);
     return taken;
 }
 
@@ -290,9 +445,13 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     spinlock_lock(&cq->lock);
     cq->armed = kind;
     cq->armed_count = count;
+    atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    cq->hits = 0;
     if (kind == RI_ARM_NTH && count_of(cq) >= count)
         fire(cq);
     spinlock_unlock(&cq->lock);
+    tx_note_look(cq->rnic->lane); /* who waits holds nothing back */
     cq_settle(cq);
     return RI_OK;
 }

@@ -99,6 +99,9 @@ void fpdu_learn_mulpdu(struct qp *qp)
     qp->mulpdu = qp->rnic->options.fpdu_max
                      ? mpa_mulpdu_unbound()
                      : mpa_mulpdu(qp->stream->llp->emss(qp->stream), qp->markers_transmit);
+    qp->short_below = smaller(qp->mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
+    if (qp->markers_transmit)
+        qp->short_below = 0;
     qp->learn_at = qp->position + MULPDU_OCTETS;
 }
 

@@ -2,7 +2,8 @@
  *
  * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered, for as long as it is
  * open; what became readable is put on the ready list by stream_ready. Besides, the few streams that were
- * active last are `hot` and are read directly, without asking epoll. The lists belong to the lane's lock; a pass works on
+ * active last are `hot` and are read directly, without asking epoll. Where there are more streams than a few the host asks
+ * epoll in every pass anyway: then only the latest one is, for the case that it is the only one that is busy. The lists belong to the lane's lock; a pass works on
  * its own copy of hot[] and copies again when `version` changed. Passes never overlap (the host sees to it).
  */
 #ifdef HAVE_CONFIG_H
@@ -13,6 +14,8 @@
 
 #include <stdlib.h>
 #include <utlist.h>
+
+#define FEW_STREAMS 6u
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **out)
 {
@@ -191,6 +194,7 @@ static struct stream *next_ready(struct lane *lane)
         DL_DELETE2(lane->ready, stream, ready_prev, ready_next);
         stream->on_ready = false;
         make_hot(lane, stream);
+        lane->latest = stream;
     }
     spinlock_unlock(&lane->lock);
     return stream;
@@ -208,6 +212,10 @@ static void copy_hot(struct lane *lane)
     lane->served_count = lane->hot_count;
     for (uint32_t i = 0; i < lane->hot_count; i++)
         lane->served[i] = lane->hot[i];
+    if (lane->stream_count > FEW_STREAMS && lane->hot_count) {
+        lane->served_count = lane->latest && lane->latest->hot;
+        lane->served[0] = lane->latest;
+    }
     spinlock_unlock(&lane->lock);
 }
 
@@ -238,6 +246,8 @@ static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
 {
     uint32_t pieces = 0, at = lane->served_first;
 
+    if (lane->served_count == 1)
+        return rx_run(lane->served[0]);
     for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
         for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
             struct stream *stream;
@@ -268,14 +278,20 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
     *next_deadline = RI_NO_DEADLINE;
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
     atomic_store(&lane->passes, atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1);
+    if (first) {
+        if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
+            atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+        tx_note_pass(first);
+    }
+    tx_note_look(lane);
     if (atomic_load_explicit(&lane->version, memory_order_acquire) != lane->served_version) {
         free_graves(lane);
         copy_hot(lane);
         pieces = serve_ready(lane, budget);
         copy_hot(lane);
     }
-    if (!has_event(first) && pieces < budget)
-        pieces += serve_hot(lane, first, budget - pieces);
+    if (!pieces && !has_event(first)) /* what was ready included those that are hot */
+        pieces = serve_hot(lane, first, budget);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->passes,
                           atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1,
@@ -290,7 +306,8 @@ bool softrdma_lane_arm(struct ri_lane *base)
     bool armed;
 
     spinlock_lock(&lane->lock);
-    armed = !lane->ready;
+    armed = !lane->ready && !lane->gathered;
+    atomic_store_explicit(&lane->armed, armed, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
     return armed;
 }

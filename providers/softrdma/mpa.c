@@ -8,8 +8,6 @@
 
 #include "mpa.h"
 
-#include "base/crc32c.h"
-
 uint16_t mpa_terminate_value(enum mpa_result result)
 {
     switch (result) {
@@ -83,9 +81,7 @@ enum mpa_result mpa_scan(const void *buf, size_t len, struct mpa_fpdu *fpdu, siz
 
 bool mpa_crc_ok(const struct mpa_fpdu *fpdu)
 {
-    uint32_t covered = fpdu->size - MPA_CRC_LEN;
-
-    return crc32c(0, fpdu->start, covered) == mpa_get_crc(fpdu->start + covered);
+    return mpa_crc_right(fpdu->start, fpdu->size);
 }
 
 enum mpa_result mpa_check(const struct mpa_fpdu *fpdu, bool crc_on)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/be.h"
+#include "base/crc32c.h"
 
 #define MPA_HDR_LEN       2u
 #define MPA_CRC_LEN       4u
@@ -49,7 +50,7 @@ static inline uint32_t mpa_pad(uint32_t n)
 /* Octets of an FPDU without markers for a ULPDU of n octets, n <= 65535; a multiple of 4. */
 static inline uint32_t mpa_fpdu_len(uint32_t n)
 {
-    return MPA_HDR_LEN + n + mpa_pad(n) + MPA_CRC_LEN;
+    return ((MPA_HDR_LEN + n + 3u) & ~3u) + MPA_CRC_LEN; /* with PAD */
 }
 
 /*
@@ -117,7 +118,13 @@ enum mpa_result mpa_scan(const void *buf, size_t len, struct mpa_fpdu *fpdu, siz
 /* Checks stage 4 of a complete FPDU: CRC if in use, then ULPDU_Length >= 2. PAD is not tested. */
 enum mpa_result mpa_check(const struct mpa_fpdu *fpdu, bool crc_on);
 
-/* True if the CRC field of the FPDU is right. */
+/* Is the CRC field right of an FPDU of `size` octets, a multiple of 4 as all are? */
+static inline __attribute__((always_inline)) bool mpa_crc_right(const uint8_t *start, uint32_t size)
+{
+    return crc32c_fours(0, start, size - MPA_CRC_LEN) == mpa_get_crc(start + size - MPA_CRC_LEN);
+}
+
+/* The same of an FPDU that was found. */
 bool mpa_crc_ok(const struct mpa_fpdu *fpdu);
 
 /*

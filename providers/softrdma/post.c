@@ -14,6 +14,10 @@
     (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | \
      RI_WR_COALESCE)
 
+/* For the size of a batch: what an FPDU adds to short payload, and a request that is answered. */
+#define SHORT_OVERHEAD 28u
+#define REQUEST_OCTETS 56u
+
 static bool carries_octets(const struct ri_send_wr *wr)
 {
     for (uint32_t i = 0; i < wr->num_sge; i++)
@@ -78,7 +82,51 @@ static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr
     return RI_OK;
 }
 
-static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
+#define PLAIN_FLAGS (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_NOTIFY | RI_WR_COALESCE)
+
+/* A Send or a Write of one element, without fences. */
+static inline bool is_plain(const struct ri_send_wr *wr)
+{
+    return (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) && wr->num_sge == 1 &&
+           !(wr->flags & ~PLAIN_FLAGS);
+}
+
+/* As append_send(), of which nothing is left for these. */
+static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr *wr,
+                                          struct gather_post *post)
+{
+    uint32_t posted = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    uint32_t octets = wr->sg_list->length;
+    struct wqe *wqe = wq_slot(&qp->sq, posted);
+
+    if (posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire) >= qp->sq.depth)
+        return RI_ERR_QUEUE_FULL;
+    wqe->cookie = wr->cookie;
+    wqe->length = octets;
+    wqe->remote_addr = wr->rdma.remote_addr;
+    wqe->rkey = wr->rdma.rkey;
+    wqe->num_sge = 1;
+    wqe->vendor_error = 0;
+    wqe->status = RI_WC_SUCCESS;
+    wqe->flags = wr->flags;
+    wqe->opcode = (uint8_t)wr->opcode;
+    wqe->wc_flags = 0;
+    atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
+    wqe->sges[0] = wr->sg_list[0];
+    if (octets <= TX_COPY_OCTETS) {
+        wqe->flags |= WQE_SHORT;
+        post->small += octets + SHORT_OVERHEAD;
+    } else {
+        post->large += octets;
+        post->entries += 2;
+    }
+    wq_publish(&qp->sq);
+    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
+    return RI_OK;
+}
+
+static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
+                                  struct gather_post *post)
 {
     struct wqe *wqe;
     uint32_t limit;
@@ -96,34 +144,56 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr)
     status = take_operands(wqe, wr);
     if (status != RI_OK)
         return status;
+    if (wqe_is_answered(wqe)) {
+        post->small += REQUEST_OCTETS;
+    } else {
+        post->large += wqe->length;
+        post->entries += 2 * wqe->num_sge + 1;
+    }
     wq_publish(&qp->sq);
     TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
     return RI_OK;
+}
+
+/* In the order of the list; what was appended counts in *post. */
+static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad,
+                                 struct gather_post *post)
+{
+    /* here: see rest() in qp_modify.c */
+    enum ri_status status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
+
+    for (; wr; wr = wr->next) {
+        if (status == RI_OK)
+            status = is_plain(wr) ? append_plain(qp, wr, post) : append_send(qp, wr, post);
+        if (status != RI_OK) {
+            *bad = wr;
+            return status;
+        }
+        post->requests++;
+        post->asked = wr->flags & RI_WR_COALESCE;
+    }
+    return status;
 }
 
 enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
                                   struct ri_send_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
+    struct gather_post post = { .requests = 0 };
+    enum gather gather = GATHER_NOT;
     enum ri_status status;
-    bool hold = false;
 
     spinlock_lock(&qp->sq.posting);
-    /* here: see rest() in qp_modify.c */
-    status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
-    for (; wr && status == RI_OK; wr = status == RI_OK ? wr->next : wr) {
-        status = append_send(qp, wr);
-        hold = wr->flags & RI_WR_COALESCE;
-    }
+    status = append_all(qp, wr, bad, &post);
+    if (status == RI_OK)
+        gather = tx_gather(qp, &post);
     spinlock_unlock(&qp->sq.posting);
-    if (status != RI_OK)
-        *bad = wr;
-    if (hold)
-        tx_defer(qp); /* goes out with the next post, or when the lane runs */
-    else
-        tx_kick(qp);
-    if (!hold || qp_state(qp) != RI_QPS_RTS)
-        qp_settle(qp);
+    if (gather == GATHER_WAKE)
+        qp->rnic->host->wake(qp->rnic->host, qp->rnic->lane->base.context);
+    if (gather != GATHER_NOT)
+        return status;
+    tx_kick(qp);
+    qp_settle(qp);
     return status;
 }
 

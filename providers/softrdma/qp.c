@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: RDMAC states, completion of work, ends, create and destroy. Posts: post.c, transitions by modify: qp_modify.c.
+ * Queue pair: RDMAC states, ends, create and destroy. Posts: post.c, completion of work: cq.c, transitions by modify: qp_modify.c.
  *
  *   IDLE --- hand-over ---> RTS --- modify CLOSING ---> CLOSING --- both FINs or bound ---> ERROR
  *                            |--- local or remote error ---> TERMINATE (Terminate is sent) ---> ERROR
@@ -18,105 +18,17 @@
 #include "softrdma.h"
 #include "terminate.h"
 
-#include "base/trace.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-/* --- completion --- */
+/* --- flush --- */
 
-static const uint8_t wc_opcodes[] = {
-    [RI_WR_SEND] = RI_WC_SEND,
-    [RI_WR_RDMA_WRITE] = RI_WC_RDMA_WRITE,
-    [RI_WR_RDMA_READ] = RI_WC_RDMA_READ,
-    [RI_WR_RDMA_WRITE_IMMEDIATE] = RI_WC_RDMA_WRITE,
-    [RI_WR_ATOMIC_FETCH_ADD] = RI_WC_FETCH_ADD,
-    [RI_WR_ATOMIC_COMPARE_SWAP] = RI_WC_COMPARE_SWAP,
-    [RI_WR_SEND_IMMEDIATE] = RI_WC_SEND,
-    [RI_WR_SEND_INVALIDATE] = RI_WC_SEND,
-    [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
-    [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
-    [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
-};
-
-void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len)
-{
-    wqe->status = (uint16_t)status;
-    wqe->byte_len = byte_len;
-    atomic_store_explicit(&wqe->done, true, memory_order_release);
-}
-
-static bool complete(struct qp *qp, struct wq *wq, struct wqe *wqe, uint32_t index)
-{
-    struct ri_wc wc = {
-        .context = qp->base.context,
-        .cookie = wqe->cookie,
-        .byte_len = wqe->byte_len,
-        .status = wqe->status,
-        .opcode = wq->receive ? RI_WC_RECV : wc_opcodes[wqe->opcode],
-        .flags = (uint8_t)((wqe->wc_flags & ~WC_NAMES_STAG) |
-                           (wqe->flags & RI_WR_NOTIFY ? RI_WC_NOTIFY : 0)),
-        .vendor_error = wqe->vendor_error,
-    };
-
-    if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
-        wc.opcode = RI_WC_RECV_IMMEDIATE;
-        wc.immediate = (uint32_t)wqe->operand;
-        wc.immediate_high = (uint32_t)(wqe->operand >> 32);
-    } else if (wqe->wc_flags & (RI_WC_WITH_INVALIDATE | WC_NAMES_STAG)) {
-        wc.invalidated_stag = (uint32_t)wqe->operand;
-    }
-    if (!cq_push(wq->receive ? qp->recv_cq : qp->send_cq, qp, wq, &wc, index))
-        return false;
-    TRACE3(complete, qp->qpn, wc.cookie, wc.status); /* the slot may be in use again */
-    return true;
-}
-
-/* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
-static void overflow(struct qp *qp)
-{
-    static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
-                                       .terminate_value = TERMINATE_STREAM,
-                                       .detail = "its completion queue is full" };
-
-    qp_terminate(qp, &end, NULL);
-}
-
-void qp_retire(struct qp *qp, struct wq *wq)
-{
-    bool full = false;
-    uint32_t index;
-
-    /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
-    if (atomic_load_explicit(&wq->done, memory_order_relaxed) ==
-        atomic_load_explicit(&wq->posted, memory_order_relaxed))
-        return;
-
-    spinlock_lock(&wq->retire);
-    for (index = atomic_load_explicit(&wq->done, memory_order_relaxed);
-         index != atomic_load_explicit(&wq->posted, memory_order_acquire); index++) {
-        struct wqe *wqe = wq_slot(wq, index);
-
-        if (!atomic_load_explicit(&wqe->done, memory_order_acquire))
-            break;
-        full = (wq->receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS) &&
-               !complete(qp, wq, wqe, index);
-        if (full)
-            break;
-        atomic_store_explicit(&wq->done, index + 1, memory_order_release);
-    }
-    spinlock_unlock(&wq->retire);
-    if (full)
-        overflow(qp);
-}
-
-/* Under retire, so that none of the slots is retired, polled and filled anew meanwhile. */
+/* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
 
-    (void)qp;
-    spinlock_lock(&wq->retire);
+    spinlock_lock(&qp_cq(qp, wq)->lock);
     for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
         struct wqe *wqe = wq_slot(wq, index);
 
@@ -124,7 +36,7 @@ void qp_flush(struct qp *qp, struct wq *wq)
             wqe_finish(wqe, RI_WC_FLUSHED, 0);
     }
     atomic_store(&wq->next, posted);
-    spinlock_unlock(&wq->retire);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
 }
 
 /* --- what has to be told --- */
@@ -234,7 +146,7 @@ void qp_tell(struct qp *qp)
         srq_settle(qp->srq);
 }
 
-void qp_settle(struct qp *qp)
+void qp_settle_now(struct qp *qp)
 {
     if (atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) &&
         atomic_exchange(&qp->tx_wanted, false))
@@ -452,6 +364,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     struct rnic *rnic = qp->rnic;
     struct stream *stream = qp->stream;
 
+    tx_send_gathered(qp);
     spinlock_lock(&qp->state_lock);
     qp->destroyed = true;
     atomic_store(&qp->state, RI_QPS_ERROR);

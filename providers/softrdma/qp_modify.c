@@ -117,6 +117,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->expect_send_msn = qp->expect_read_msn = qp->expect_atomic_msn = 1;
     qp->message_open = false;
     qp->rtr_await = handover->rtr_await;
+    rx_choose_way(qp);
     if (qp->rtr_await) {
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
         host->timer_set(host, lane->base.context, &stream->timer);
@@ -266,8 +267,8 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
             return RI_ERR_INVALID_ARGUMENT;
         llp_tcp_prepare(modify->handover->fd, &qp->rnic->options);
         return qp_start(qp, modify->handover, &llp_tcp);
-    case RI_QPS_CLOSING: return to_closing(qp);
-    case RI_QPS_TERMINATE: return to_terminate(qp);
+    case RI_QPS_CLOSING: tx_send_gathered(qp); return to_closing(qp);
+    case RI_QPS_TERMINATE: tx_send_gathered(qp); return to_terminate(qp);
     case RI_QPS_ERROR: return to_error(qp);
     case RI_QPS_IDLE: return to_idle(qp);
     }

@@ -148,6 +148,7 @@ static void first_fpdu(struct qp *qp)
     if (qp->rtr_await)
         qp_note_established(qp);
     qp->rtr_await = false;
+    rx_choose_way(qp);
 }
 
 /* False: the stream has ended. */
@@ -191,48 +192,66 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
     return result;
 }
 
+/* One FPDU from the front, the general way. False: there is none, or the stream has ended, and then *size is `length`. */
+static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
+                                               size_t *size)
+{
+    enum mpa_result framing;
+    struct mpa_fpdu fpdu;
+    size_t need;
+
+    *size = 0;
+    if (qp->markers_receive) {
+        if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
+            return false;
+    } else {
+        if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
+            return false;
+        framing = mpa_check(&fpdu, qp->crc);
+    }
+    *size = length;
+    if (!on_fpdu(qp, &fpdu, framing))
+        return false;
+    *size = fpdu.size;
+    return true;
+}
+
 /* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
-static inline __attribute__((always_inline)) size_t parse(struct qp *qp, uint8_t *octets,
-                                                          size_t length, uint32_t *pieces)
+static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
 {
     while (length && qp_state(qp) == RI_QPS_RTS) {
-        enum mpa_result framing;
-        struct mpa_fpdu fpdu;
-        size_t need;
+        size_t size = rx_straight(qp, octets, length, pieces);
+        bool more = true;
 
-        if (__builtin_expect(qp->markers_receive, 0)) {
-            if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
-                return length;
-        } else {
-            if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
-                return length;
-            framing = mpa_check(&fpdu, qp->crc);
+        if (!size) {
+            more = take_one(qp, octets, length, &size);
+            *pieces += size != 0;
         }
-        ++*pieces;
-        if (!on_fpdu(qp, &fpdu, framing))
-            return 0;
-        octets += fpdu.size;
-        length -= fpdu.size;
+        octets += size;
+        length -= size;
+        if (!more)
+            return length;
     }
     return 0;
 }
 
 /* Requests whose outcome is known and that only wait to be retired do not count. */
-static bool unfinished_request(struct wq *wq)
+static bool unfinished_request(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load(&wq->posted), index;
     bool unfinished = false;
 
-    spinlock_lock(&wq->retire);
+    spinlock_lock(&qp_cq(qp, wq)->lock);
     for (index = atomic_load(&wq->done); index != posted && !unfinished; index++)
         unfinished = !atomic_load(&wq_slot(wq, index)->done);
-    spinlock_unlock(&wq->retire);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
     return unfinished;
 }
 
 static bool work_outstanding(struct qp *qp)
 {
-    return unfinished_request(&qp->sq) || atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
+    return unfinished_request(qp, &qp->sq) ||
+           atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
            atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
 }
 
@@ -281,7 +300,7 @@ static bool just_written(struct qp *qp, struct stream *stream)
 
 /* Nothing was read: not now, the end, or an error; or the send side found one, and what came before it has been read.
  * True: the stream has ended. */
-static bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
+static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
 {
     int error = atomic_load(&qp->tx_error);
 
@@ -317,26 +336,22 @@ static void adjust_gulp(struct stream *stream, uint32_t pieces)
         stream->gulp *= 2;
 }
 
-/* What lies in the ring, `before` octets of it from the rest. Returns the FPDUs. */
-static inline __attribute__((always_inline)) uint32_t take_in(struct qp *qp, struct stream *stream,
-                                                              size_t before, size_t length)
+/* What lies in the ring from octet `at` on, `before` octets of it from the rest. Returns the FPDUs. */
+static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
+                                                  size_t before, size_t at, size_t length)
 {
     uint8_t *ring = stream->lane->ring;
     uint32_t pieces = 0;
-    size_t left = parse(qp, ring, length, &pieces);
+    size_t left = parse(qp, ring + at, length - at, &pieces);
 
     if (before || left) {
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
-        if (!rest_keep(stream, ring + length - left, left, whole, pieces || !before))
+        if (!rest_keep(stream, ring + length - left, left, whole, pieces || at || !before))
             on_failure(qp, stream, ENOMEM);
         else if (whole && !pieces && before)
             atomic_fetch_or(&stream->attention, ATTEND_FILL);
     }
-    if (pieces > RX_PIECES || stream->gulp != RX_RING_OCTETS)
-        adjust_gulp(stream, pieces);
-    if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
-        lane_mark_ready(stream); /* to the end of what can be read */
     return pieces;
 }
 
@@ -379,9 +394,10 @@ static __attribute__((noinline)) bool receive_specially(struct qp *qp, struct st
     return true;
 }
 
-static uint32_t receive(struct qp *qp, struct stream *stream)
+static inline uint32_t receive(struct qp *qp, struct stream *stream)
 {
-    size_t before;
+    size_t before, at = 0;
+    uint32_t pieces = 0;
     ssize_t got;
     bool more;
 
@@ -394,13 +410,21 @@ static uint32_t receive(struct qp *qp, struct stream *stream)
     if (!more)
         return on_nothing(qp, stream, got);
     before = stream->rest_length;
-    if (before)
+    if (__builtin_expect(before != 0, 0))
         memcpy(stream->lane->ring, stream->rest, before);
-    return take_in(qp, stream, before, before + (size_t)got);
+    else
+        at = rx_straight(qp, stream->lane->ring, (size_t)got, &pieces);
+    if (before || at != (size_t)got)
+        pieces += take_in(qp, stream, before, at, before + (size_t)got);
+    if (pieces > RX_PIECES || stream->gulp != RX_RING_OCTETS)
+        adjust_gulp(stream, pieces);
+    if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
+        lane_mark_ready(stream); /* to the end of what can be read */
+    return pieces;
 }
 
 /* A local request of the consumer waits for it: nothing is being placed now. */
-static void make_quiet(struct qp *qp)
+static __attribute__((noinline)) void make_quiet(struct qp *qp)
 {
     invalidate_quiet(qp, atomic_load(&qp->unquiet));
     atomic_store(&qp->unquiet, NULL);
@@ -432,8 +456,10 @@ uint32_t rx_run(struct stream *stream)
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
         tx_kick(qp);
     if (pieces) {
-        qp_retire(qp, &qp->rq);
-        qp_retire(qp, &qp->sq);
+        if (wq_may_retire(&qp->rq))
+            qp_retire_receives(qp);
+        if (wq_may_retire(&qp->sq))
+            qp_retire_sends(qp);
     }
     qp_settle(qp);
     return pieces;

@@ -5,13 +5,17 @@
  *
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
- *   rx_atomic.c  Atomic Request and Response
+ *   rx_atomic.c  Atomic Request and Response   rx_straight.c  the common ones at a glance
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
 
 #include "rdmap.h"
 #include "softrdma.h"
+
+#include "base/trace.h"
+
+#include <string.h>
 
 struct fault {
     uint16_t value; /* Terminate to send */
@@ -28,6 +32,30 @@ static inline bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status 
     return false;
 }
 #define FAULT(value, event, detail) fail(fault, NULL, RI_WC_SUCCESS, value, event, detail)
+
+/*
+ * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the octets from the last
+ * 8-octet boundary to the end are stored last, each with release order (a fence would do; race detectors know none).
+ */
+static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
+{
+    uintptr_t end = (uintptr_t)to + octets, boundary = (end - 1) & ~(uintptr_t)7;
+    uint32_t head = boundary > (uintptr_t)to ? (uint32_t)(boundary - (uintptr_t)to) : 0;
+    uint64_t word;
+
+    memcpy(to, from, head);
+    if (octets - head == 8 && boundary >= (uintptr_t)to) {
+        memcpy(&word, from + head, sizeof(word));
+        __atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
+        return;
+    }
+    for (uint32_t i = head; i < octets; i++)
+        __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+}
+
+/* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order; returns their octets, and
+ * adds their number to *pieces. */
+size_t rx_straight(struct qp *qp, const uint8_t *octets, size_t length, uint32_t *pieces);
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);

@@ -10,8 +10,6 @@
 #include "rx.h"
 #include "terminate.h"
 
-#include <string.h>
-
 /* --- placement --- */
 
 /* Place into the elements of a receive, from octet `offset` of the message on. False: an element is not usable. */
@@ -25,7 +23,7 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
 
         part = part < octets ? part : octets;
         if (part) {
-            if (stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, sge->lkey, qp->recv_pd,
+            if (stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
                                   RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
                                   &memory) != STAG_OK)
                 return false;

@@ -9,32 +9,6 @@
 #include "rx.h"
 #include "terminate.h"
 
-#include "base/trace.h"
-
-#include <string.h>
-
-/* --- placement --- */
-
-/*
- * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the octets from the last
- * 8-octet boundary to the end are stored last, each with release order (a fence would do; race detectors know none).
- */
-static void place(uint8_t *to, const uint8_t *from, uint32_t octets)
-{
-    uintptr_t end = (uintptr_t)to + octets, boundary = (end - 1) & ~(uintptr_t)7;
-    uint32_t head = boundary > (uintptr_t)to ? (uint32_t)(boundary - (uintptr_t)to) : 0;
-    uint64_t word;
-
-    memcpy(to, from, head);
-    if (octets - head == 8 && boundary >= (uintptr_t)to) {
-        memcpy(&word, from + head, sizeof(word));
-        __atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
-        return;
-    }
-    for (uint32_t i = head; i < octets; i++)
-        __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-}
-
 /* --- RDMA Write, stage 7 --- */
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
@@ -58,7 +32,7 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
     if (result != STAG_OK)
         return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
                      "RDMA Write beyond what the STag allows");
-    place(memory, segment->payload, segment->payload_len);
+    rx_place(memory, segment->payload, segment->payload_len);
     TRACE3(place, qp->qpn, memory, segment->payload_len);
     if (segment->hdr.last)
         count_up(&qp->received_messages, 1);
@@ -146,7 +120,7 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
         if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
-        place(memory, segment->payload, octets);
+        rx_place(memory, segment->payload, octets);
         TRACE3(place, qp->qpn, memory, octets);
         read->received += octets;
     }

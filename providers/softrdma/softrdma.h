@@ -3,14 +3,14 @@
  * What the rooms of softrdma share: objects, locks, who may call whom.
  *
  *   provider  RNIC, PD, options        stag   regions, windows and the check of every access; mr mw invalidate: their life
- *   cq wq srq rings                    qp     states, completion of work; post; qp_modify: hand-over, transitions
+ *   cq wq srq rings, completion        qp     states; post; qp_modify: hand-over, transitions
  *   tx        work -> FPDUs -> socket  fpdu   the batch and what fills it; tx_control: start, stop, detach
  *   rx        socket -> FPDUs -> memory, completions
  *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
- * (one per work queue), retire (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
- * these and with none of them inside. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
+ * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
+ * these and with none of them inside. A CQ's guards the retirement of its work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
  * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. One exception: a pass of the
  * lane may wait for tx with one rx held (invalidate.c).
  * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
@@ -41,7 +41,12 @@
 #define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
-#define TX_ROUNDS        4u /* batches that one visitor writes; the rest is left to the lane */
+#define TX_GATHER_SMALL \
+    (48u * 1024u)                /* gathered requests leave: octets of small ones, headers too */
+#define TX_HITS          16u     /* polls: who finds something so often without arming polls */
+#define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
+#define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
+#define TX_ROUNDS        4u      /* batches that one visitor writes; the rest is left to the lane */
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
 #define ATOMIC_OCTETS    8u
 #define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
@@ -112,9 +117,18 @@ struct wqe {
     struct ri_sge sges[];
 };
 
+/* Mark a request's outcome. */
+static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len)
+{
+    wqe->status = (uint16_t)status;
+    wqe->byte_len = byte_len;
+    atomic_store_explicit(&wqe->done, true, memory_order_release);
+}
+
 /* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
+#define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
 static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
 {
     const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |
@@ -130,14 +144,13 @@ static inline bool wqe_is_answered(const struct wqe *wqe)
 /* posted >= next >= done >= freed, all modulo 2^32 differences. */
 struct wq {
     struct spinlock posting; /* posted, and the contents of free slots */
-    struct spinlock retire;  /* done, and pushing completions in order */
     uint32_t mask, depth, max_sge;
     size_t stride;
     uint8_t *slots; /* aligned to cache lines, inside allocation */
     void *allocation;
     atomic_uint posted; /* next index to post */
     atomic_uint next;   /* next to execute: sends under tx, receives under rx */
-    atomic_uint done;   /* next to retire */
+    atomic_uint done;   /* next to retire; under the lock of its CQ */
     atomic_uint freed;  /* slots below are free: their completions were polled */
     bool receive;
 };
@@ -209,9 +222,15 @@ enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr
 
 struct cq_entry {
     struct ri_wc wc;
-    struct qp *qp;
+    struct wq *wq;
     uint32_t index; /* of the request in its queue */
 };
+
+#define CQ_FIRED      1u
+#define CQ_OVERFLOWED 2u
+
+/* How the consumer learns of completions (tx_gather.c). */
+enum cq_consumer { CONSUMER_UNKNOWN, CONSUMER_POLLS, CONSUMER_WAITS, CONSUMER_ARMED };
 
 struct cq {
     struct ri_cq base;
@@ -223,22 +242,22 @@ struct cq {
     uint32_t notable;       /* of them notify-marked, solicited or in error; under lock */
     int armed;              /* enum ri_arm or -1; under lock */
     uint32_t armed_count;
-    atomic_bool fired, overflowed;
+    atomic_bool overflowed;
+    atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_settle has to tell of it */
     atomic_uint upcalls, users;
-    atomic_bool overflow_noted; /* cq_settle has to tell of it */
-    atomic_uint blocked;        /* queues that wait for room */
+    atomic_uchar consumer; /* enum cq_consumer */
+    atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
+    uint8_t hits;          /* polls that took something since it was armed; under lock */
+    atomic_uint blocked;   /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
     struct qp *blocked_head[2], *blocked_tail[2];
 };
 
-/* False: full; the QP is on the blocked list then and is retired again when room appears. */
-bool cq_push(struct cq *cq, struct qp *qp, struct wq *wq, const struct ri_wc *wc, uint32_t index);
 void cq_settle(struct cq *cq);
 /* Is there anything to settle? */
 static inline bool cq_has_news(const struct cq *cq)
 {
-    return atomic_load_explicit(&cq->fired, memory_order_relaxed) ||
-           atomic_load_explicit(&cq->overflow_noted, memory_order_relaxed);
+    return atomic_load_explicit(&cq->news, memory_order_relaxed) != 0;
 }
 void cq_purge(struct cq *cq, struct qp *qp);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
@@ -326,10 +345,16 @@ struct lane {
     uint32_t stream_count, closing_count;
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
-    uint64_t numbers;    /* given to streams */
-    atomic_uint version; /* of hot[] and ready: changed means copy again */
+    struct stream *latest; /* that was ready */
+    uint64_t numbers;      /* given to streams */
+    atomic_uint version;   /* of hot[] and ready: changed means copy again */
     struct stream *graves;
     struct qp *qp_graves;
+    /* tx_gather.c */
+    struct qp *gathered;        /* QPs that gather */
+    atomic_uint gathered_count; /* of them; written under the lock */
+    atomic_bool armed;          /* somebody may sleep; set under the lock */
+    atomic_uint looks;          /* changes when a consumer looks */
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
@@ -446,6 +471,18 @@ struct qp {
 
     struct wq sq, rq;
 
+    /* Gathering (tx_gather.c); under sq.posting */
+    bool gathering;                       /* what is posted waits to leave together */
+    bool gather_asked;                    /* the last post carried RI_WR_COALESCE */
+    bool streams;                         /* much had gathered when it left last */
+    uint32_t sent_at;                     /* lane->looks when a post left at once */
+    uint32_t gather_small;                /* octets of short requests that wait, headers too */
+    uint32_t gather_entries;              /* pieces of the others */
+    uint64_t gather_large;                /* octets of the others */
+    uint64_t gather_streak;               /* octets since it began */
+    struct qp *gather_prev, *gather_next; /* under lane->lock */
+    bool on_gathered;                     /* as well */
+
     /* tx: whoever holds tx_requests */
     atomic_uint tx_requests;
     struct tx_batch batch;
@@ -454,11 +491,14 @@ struct qp {
     bool markers_transmit;   /* the peer asked for markers */
     uint64_t full_operation; /* position of the first FPDU; markers count from there */
     uint32_t mulpdu;
+    uint32_t short_below; /* shorter payload of one element is built by tx_short.c */
     uint32_t send_msn, read_msn, atomic_msn;
     uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
-    uint64_t message_offset;     /* of the request at sq.next that is under way */
+    atomic_ullong retry_at;      /* the socket was full: time of the next attempt */
+    uint32_t retry_ns;
+    uint64_t message_offset; /* of the request at sq.next that is under way */
     bool message_begun;
     bool immediate_due;  /* of that request the Write is built, its Immediate Data is not */
     bool response_begun; /* of the Read at ird_out some octets are built, not all */
@@ -484,10 +524,10 @@ struct qp {
     _Atomic(struct stag_entry *) unquiet;
 
     /* rx: under stream->rx */
-    struct stag_hint rx_hint;
-    const struct ri_sge *message_sges; /* of the receive under way */
-    struct ri_sge srq_sges[MAX_SGE];   /* when it came from an SRQ */
-    bool markers_receive;              /* we asked for markers */
+    struct stag_hint rx_hint, recv_hint; /* what the peer names; elements of receives */
+    const struct ri_sge *message_sges;   /* of the receive under way */
+    struct ri_sge srq_sges[MAX_SGE];     /* when it came from an SRQ */
+    bool markers_receive;                /* we asked for markers */
     uint32_t rx_position; /* markers: of the first octet not parsed, counted from Full Operation */
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
     bool message_open; /* a Send is being received into the request at rq.next */
@@ -495,6 +535,7 @@ struct qp {
     uint32_t message_stag; /* to be invalidated by it */
     uint32_t message_received;
     bool rtr_await;
+    bool straight; /* FPDUs may go the straight way */
 
     atomic_ullong sent_messages, sent_octets, received_messages, received_octets;
 };
@@ -521,10 +562,24 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     return (enum ri_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
 }
-/* Push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
-void qp_retire(struct qp *qp, struct wq *wq);
-/* Mark a request's outcome. */
-void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len);
+static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
+{
+    return wq->receive ? qp->recv_cq : qp->send_cq;
+}
+/* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
+void qp_retire_sends(struct qp *qp);
+void qp_retire_receives(struct qp *qp);
+/* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
+static inline bool wq_may_retire(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->done, memory_order_relaxed) !=
+           atomic_load_explicit(&wq->posted, memory_order_relaxed);
+}
+static inline void qp_retire(struct qp *qp, struct wq *wq)
+{
+    if (wq_may_retire(wq))
+        wq->receive ? qp_retire_receives(qp) : qp_retire_sends(qp);
+}
 /*
  * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush. The first end wins:
  * false when there was one already. No lock of the QP but rx held.
@@ -564,7 +619,15 @@ void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over *
 bool qp_is_starting(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
 /* Tell what has been noted; run tx if it is wanted. No lock held. */
-void qp_settle(struct qp *qp);
+void qp_settle_now(struct qp *qp);
+static inline void qp_settle(struct qp *qp)
+{
+    if (__builtin_expect(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) ||
+                             cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
+                             atomic_load_explicit(&qp->news, memory_order_acquire),
+                         0))
+        qp_settle_now(qp);
+}
 /* The telling alone. No lock held. */
 void qp_tell(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
@@ -584,8 +647,66 @@ void tx_kick(struct qp *qp);
 /* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
-/* There is work, but it may wait for the next kick or pass. */
-void tx_defer(struct qp *qp);
+/* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
+ * sq.posting. */
+enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };
+struct gather_post {
+    uint32_t requests, small, entries;
+    uint64_t large;
+    bool asked; /* of the last */
+};
+enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
+static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
+{
+    uint32_t looks = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
+
+    if (qp->gathering | qp->gather_asked | qp->streams | post->asked | (qp->sent_at == looks))
+        return tx_gather_slowly(qp, post);
+    qp->sent_at = looks; /* alone: at once */
+    return GATHER_NOT;
+}
+/* Everything that gathers leaves. No lock held. */
+void tx_send_all_gathered(struct lane *lane);
+/* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
+void tx_send_gathered(struct qp *qp);
+/* A consumer looks for completions: what gathers leaves. No lock held. */
+static inline void tx_note_look(struct lane *lane)
+{
+    atomic_store_explicit(&lane->looks,
+                          atomic_load_explicit(&lane->looks, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (atomic_load_explicit(&lane->gathered_count, memory_order_relaxed))
+        tx_send_all_gathered(lane);
+}
+/* Something was taken; under the lock. */
+static inline void tx_note_taken(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS)
+        return;
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    if (consumer != CONSUMER_ARMED && ++cq->hits == TX_HITS)
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+}
+/* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
+static inline void tx_note_pass(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
+        return;
+    if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+    else
+        atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
+}
+/* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
+static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
+{
+    return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
+}
+bool tx_short(struct qp *qp, struct wqe *wqe);
 /* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */
@@ -667,6 +788,8 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);
 void tx_repeat_rtr(struct qp *qp);
 /* rx.c. Returns the pieces of work done, a bounded number of them. */
 uint32_t rx_run(struct stream *stream);
+/* rx_straight.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
+void rx_choose_way(struct qp *qp);
 
 /* rest.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`: than at the last call. */
 bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,

@@ -137,9 +137,9 @@ static enum ri_status deepen_qp(struct qp *qp, uint32_t depth)
     if (status != RI_OK)
         return status;
     qp_hold(qp);
-    spinlock_lock(&qp->rq.retire);
+    spinlock_lock(&qp->recv_cq->lock);
     wq_exchange(&qp->rq, &larger);
-    spinlock_unlock(&qp->rq.retire);
+    spinlock_unlock(&qp->recv_cq->lock);
     qp_unhold(qp);
     wq_close(&larger);
     return RI_OK;

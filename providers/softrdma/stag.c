@@ -211,21 +211,11 @@ struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
     return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
 }
 
-enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const void *scope,
-                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory)
+/* A place that does not exist yet may exist the next time. */
+void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag)
 {
-    if (!entry || atomic_load(&entry->stag) != stag)
-        return STAG_INVALID;
-    if (atomic_load_explicit(&entry->scope, memory_order_relaxed) != scope)
-        return STAG_PD;
-    if ((atomic_load_explicit(&entry->access, memory_order_relaxed) & access) != access)
-        return STAG_ACCESS;
-    if (checked_wraps(to, length))
-        return STAG_WRAP;
-    if (!checked_inside(to, length, entry->base, entry->length))
-        return STAG_BOUNDS;
-    *memory = entry->memory + (to - entry->base);
-    return STAG_OK;
+    hint->entry = stag_find(table, stag);
+    hint->stag = hint->entry ? stag : 0;
 }
 
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,

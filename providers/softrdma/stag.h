@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/checked.h"
 #include "base/spinlock.h"
 
 struct pd;
@@ -97,20 +98,34 @@ enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void 
 
 /* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is none yet), and the judgement. */
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
-enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag, const void *scope,
-                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory);
+static inline enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag,
+                                          const void *scope, uint32_t access, uint64_t to,
+                                          uint64_t length, uint8_t **memory)
+{
+    if (!entry || atomic_load(&entry->stag) != stag)
+        return STAG_INVALID;
+    if (atomic_load_explicit(&entry->scope, memory_order_relaxed) != scope)
+        return STAG_PD;
+    if ((atomic_load_explicit(&entry->access, memory_order_relaxed) & access) != access)
+        return STAG_ACCESS;
+    if (!checked_inside(to, length, entry->base, entry->length)) /* no entry passes 2^64 */
+        return checked_wraps(to, length) ? STAG_WRAP : STAG_BOUNDS;
+    *memory = entry->memory + (to - entry->base);
+    return STAG_OK;
+}
 
 /* Most look-ups are of the same STag as the one before: whoever makes them remembers its place. */
 struct stag_hint {
-    uint32_t stag;
+    uint32_t stag; /* 0: none */
     struct stag_entry *entry;
 };
+void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag);
 static inline enum stag_result stag_check_hinted(struct stag_table *table, struct stag_hint *hint,
                                                  uint32_t stag, const void *scope, uint32_t access,
                                                  uint64_t to, uint64_t length, uint8_t **memory)
 {
-    if (hint->stag != stag || !hint->entry)
-        *hint = (struct stag_hint){ stag, stag_find(table, stag) };
+    if (__builtin_expect(hint->stag != stag, 0))
+        stag_learn(table, hint, stag);
     return stag_judge(hint->entry, stag, scope, access, to, length, memory);
 }
 

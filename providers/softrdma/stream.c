@@ -161,6 +161,8 @@ static void delist(struct stream *stream)
             break;
         }
     }
+    if (lane->latest == stream)
+        lane->latest = NULL;
     stream->hot = false;
     stream->state = STREAM_CLOSED;
     atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);

@@ -231,33 +231,43 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
     }
 }
 
+enum step { STEP_STOP, STEP_AGAIN, STEP_BUILT };
+
+/* The next segment of any request, begun or not. */
+static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    if (!qp->message_begun) {
+        if (wqe_is_local(wqe))
+            return tx_local(qp, wqe, index) ? STEP_AGAIN : STEP_STOP;
+        if (!begin_message(qp, wqe, index))
+            return STEP_STOP;
+    }
+    if (__builtin_expect(qp->source_gone, 0)) {
+        tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+        return STEP_STOP;
+    }
+    if (!next_segment(qp, wqe, index))
+        return STEP_AGAIN;
+    qp->message_begun = false;
+    return STEP_BUILT;
+}
+
 /* What fits; or only the message that goes on. */
 static void build_requests(struct qp *qp, bool only_one)
 {
-    uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
-
     while (batch_room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
+        uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
         struct wqe *wqe = wq_slot(&qp->sq, index);
+        enum step step = STEP_BUILT;
 
-        if (!qp->message_begun) {
-            if (wqe_is_local(wqe)) {
-                if (!tx_local(qp, wqe, index++))
-                    return;
-                continue;
-            }
-            if (!begin_message(qp, wqe, index))
-                return;
-        }
-        if (__builtin_expect(qp->source_gone, 0)) {
-            tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+        if (qp->message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
+            step = step_of_message(qp, wqe, index);
+        if (step == STEP_STOP)
             return;
-        }
-        if (!next_segment(qp, wqe, index))
+        if (step == STEP_AGAIN)
             continue;
         wqe->end = qp->position;
-        qp->message_begun = false;
-        index++;
-        atomic_store_explicit(&qp->sq.next, index, memory_order_relaxed);
+        atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
         count_up(&qp->sent_messages, 1);
         count_up(&qp->sent_octets, wqe->length);
         if (only_one)
@@ -359,6 +369,16 @@ void tx_finish_accepted(struct qp *qp)
     finish_accepted(qp);
 }
 
+/* The socket is full: longer each time that it takes nothing. */
+static void leave_alone(struct qp *qp, bool took)
+{
+    qp->retry_ns = took ? TX_RETRY_NS : 2 * qp->retry_ns;
+    qp->retry_ns = qp->retry_ns < TX_RETRY_NS        ? TX_RETRY_NS
+                   : qp->retry_ns > TX_RETRY_MOST_NS ? TX_RETRY_MOST_NS
+                                                     : qp->retry_ns;
+    atomic_store_explicit(&qp->retry_at, clock_now() + qp->retry_ns, memory_order_relaxed);
+}
+
 /* True: the whole batch is in the socket. */
 static bool transmit(struct qp *qp)
 {
@@ -376,19 +396,35 @@ static bool transmit(struct qp *qp)
         return false;
     }
     if (sent > 0) {
-        batch_advance(batch, (size_t)sent);
+        if ((size_t)sent == wanted) {
+            batch->octets = 0;
+            batch->first = batch->count;
+        } else {
+            batch_advance(batch, (size_t)sent);
+        }
         qp->accepted += (uint64_t)sent;
         finish_accepted(qp);
     }
+    if (__builtin_expect(sent < 0 || (size_t)sent < wanted, 0))
+        leave_alone(qp, sent > 0);
     stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
     return sent > 0 && (size_t)sent == wanted;
 }
 
 /* --- inside --- */
 
+/* The socket was full a moment ago: a little room makes little writes. Passes and readiness come again. */
+static bool waits_for_room(struct qp *qp)
+{
+    return atomic_load_explicit(&qp->stream->want_output, memory_order_relaxed) &&
+           clock_now() < atomic_load_explicit(&qp->retry_at, memory_order_relaxed);
+}
+
 /* False: more is left, and can go now. */
 static bool write_batches(struct qp *qp)
 {
+    if (qp->batch.octets && waits_for_room(qp))
+        return true;
     for (uint32_t round = 0; qp->batch.octets || (anything_to_build(qp) && build(qp)); round++) {
         if (round == TX_ROUNDS)
             return false;
@@ -454,17 +490,5 @@ void tx_enter(struct qp *qp)
 
 void tx_leave(struct qp *qp)
 {
-    leave(qp);
-}
-
-/* Inside, because the stream stays only there. */
-void tx_defer(struct qp *qp)
-{
-    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
-        return;
-    if (qp_state(qp) != RI_QPS_RTS)
-        tx_work(qp);
-    else if (!atomic_exchange(&qp->tx_wanted, true))
-        lane_call(qp->stream);
     leave(qp);
 }

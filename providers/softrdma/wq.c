@@ -32,7 +32,6 @@ enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max
     slots = power_of_two(depth);
     memset(wq, 0, sizeof(*wq));
     spinlock_init(&wq->posting);
-    spinlock_init(&wq->retire);
     wq->mask = slots - 1;
     wq->depth = depth;
     wq->max_sge = max_sge;

@@ -82,6 +82,21 @@ START_TEST(lengths_and_alignments)
 }
 END_TEST
 
+START_TEST(fours)
+{
+    uint8_t octets[4 + 304];
+
+    for (size_t i = 0; i < sizeof(octets); i++)
+        octets[i] = (uint8_t)(i * 37 + (i >> 3));
+    for (size_t n = 0; n <= 300; n += 4)
+        for (size_t at = 0; at < 4; at++) {
+            ck_assert_uint_eq(crc32c_fours(0, octets + at, n), reference(0, octets + at, n));
+            ck_assert_uint_eq(crc32c_fours(0xE3069283u, octets + at, n),
+                              reference(0xE3069283u, octets + at, n));
+        }
+}
+END_TEST
+
 START_TEST(pieces_compose)
 {
     struct tc_rng rng = tc_rng(2);
@@ -125,6 +140,7 @@ int main(void)
     tcase_add_test(t, check_value);
     tcase_add_test(t, vectors);
     tcase_add_test(t, lengths_and_alignments);
+    tcase_add_test(t, fours);
     tcase_add_test(t, pieces_compose);
     tcase_add_test(t, copy_copies_and_sums);
     suite_add_tcase(s, t);

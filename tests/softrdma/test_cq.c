@@ -47,11 +47,13 @@ static const struct ri_host host = {
     .qp_event = on_qp_event,
 };
 static struct rnic rnic;
+static struct lane lane;
 
 static void setup(void)
 {
     memset(&rnic, 0, sizeof(rnic));
     rnic.host = &host;
+    rnic.lane = &lane;
     rnic.attr.max_cq = 100;
     rnic.attr.max_cqe = 1000;
 }

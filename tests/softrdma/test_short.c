@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Short messages are built in one step, others the general way: the octets are the same. And which posts gather, in which
+ * writes they leave, over a lower layer that notes each write.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include "providers/softrdma/softrdma.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define ROOM (1u << 20)
+
+static struct rig rig;
+static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct region region[2];
+
+/* ---- a lower layer that notes what is written ---- */
+
+static struct wire {
+    struct stream *stream;
+    uint8_t octets[ROOM];
+    size_t used;
+    uint32_t writes;
+} wires[2];
+static int far_ends[2];
+static size_t takes = SIZE_MAX; /* octets of one write */
+
+static struct wire *wire_of(struct stream *stream)
+{
+    struct wire *wire = wires;
+
+    if (wire->stream && wire->stream != stream)
+        wire++;
+    wire->stream = stream;
+    return wire;
+}
+
+static ssize_t note_send(struct stream *stream, const struct iovec *iov, int count)
+{
+    struct wire *wire = wire_of(stream);
+    size_t taken = 0;
+
+    wire->writes++;
+    for (int i = 0; i < count && taken < takes; i++) {
+        size_t part = iov[i].iov_len < takes - taken ? iov[i].iov_len : takes - taken;
+
+        ck_assert_uint_le(wire->used + part, ROOM);
+        memcpy(wire->octets + wire->used, iov[i].iov_base, part);
+        wire->used += part;
+        taken += part;
+    }
+    return (ssize_t)taken;
+}
+
+static ssize_t note_receive(struct stream *stream, void *buffer, size_t length)
+{
+    (void)buffer, (void)length;
+    return stream->state == STREAM_CLOSING ? 0 : -EAGAIN; /* the peer hangs up too */
+}
+
+static uint32_t note_emss(struct stream *stream)
+{
+    (void)stream;
+    return 1460;
+}
+
+static void note_finish(struct stream *stream)
+{
+    (void)stream;
+}
+
+static void note_close(struct stream *stream, bool reset)
+{
+    (void)reset;
+    close(stream->fd);
+}
+
+static const struct llp_ops note = { note_send, note_receive, note_emss, note_finish, note_close };
+
+static struct qp *qp_of(struct side *side)
+{
+    return container_of(side->qp, struct qp, base);
+}
+
+static void start(struct side *side, bool crc)
+{
+    struct ri_llp_handover handover = {
+        .size = sizeof(handover), .initiator = true, .mpa_revision = 2, .crc = crc
+    };
+    int fds[2], who = side != a;
+
+    side_open(&rig, side, &(struct shape){ .depth = 512, .cqe = 1024 });
+    rig_tcp(fds, 0);
+    handover.fd = fds[0];
+    far_ends[who] = fds[1];
+    ck_assert_int_eq(qp_start(qp_of(side), &handover, &note), RI_OK);
+    region[who] = region_new(side, 4096, RIG_ALL);
+    for (uint32_t i = 0; i < 4096; i++)
+        region[who].octets[i] = (uint8_t)(i * 7 + (i >> 8));
+    tx_kick(qp_of(side)); /* its first message is out */
+}
+
+static void finish(struct side *side)
+{
+    region_free(side, &region[side != a]);
+    close(far_ends[side != a]);
+}
+
+static void setup(void)
+{
+    memset(wires, 0, sizeof(wires));
+    takes = SIZE_MAX;
+    rig_open(&rig, NULL);
+}
+
+static void teardown(void)
+{
+    rig_close(&rig);
+}
+
+static void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, uint64_t cookie,
+                 uint32_t offset, uint32_t length)
+{
+    struct ri_sge sge = region_sge(&region[side != a], offset, length);
+
+    ck_assert_int_eq(
+        side_post(side, opcode, cookie, flags, &sge, 1, 0x1122334455667700 + offset, 0xa1b2c3d4),
+        RI_OK);
+}
+
+/* ---- both ways ---- */
+
+static void take_all(struct side *side, uint64_t from, uint64_t count, uint32_t length)
+{
+    for (uint64_t i = from; i < from + count; i++)
+        side_expect(side, side->send_cq, i, RI_WC_SUCCESS, length);
+}
+
+/* With CRC and without, all lengths around what is short, all offsets in a word, whole and in little writes. */
+START_TEST(S025_S033_same_octets_both_ways)
+{
+    static const struct {
+        enum ri_wr_opcode opcode;
+        uint16_t flags;
+    } kinds[] = { { RI_WR_SEND, 0 }, { RI_WR_SEND, RI_WR_SOLICITED }, { RI_WR_RDMA_WRITE, 0 } };
+    uint64_t cookie = 0;
+
+    start(a, _i & 1);
+    start(b, _i & 1);
+    takes = _i & 2 ? 61 : SIZE_MAX;
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        for (uint32_t length = 0; length <= TX_COPY_OCTETS + 2; length++, cookie++) {
+            for (int who = 0; who < 2; who++) {
+                struct side *side = &rig.side[who];
+
+                if (who)
+                    qp_of(side)->short_below = 0;
+                post(side, kinds[kind].opcode, kinds[kind].flags | RI_WR_SIGNALED, cookie,
+                     length % 9, length);
+                take_all(side, cookie, 1, length);
+            }
+            ck_assert_uint_eq(wires[0].used, wires[1].used);
+            ck_assert_msg(!memcmp(wires[0].octets, wires[1].octets, wires[0].used),
+                          "kind %u, %u octets", kind, length);
+            if (wires[0].used > ROOM / 2)
+                wires[0].used = wires[1].used = 0;
+        }
+    }
+    ck_assert_uint_eq(qp_of(a)->send_msn, qp_of(b)->send_msn);
+    finish(a);
+    finish(b);
+}
+END_TEST
+
+/* Many in one write, short and long mixed. */
+START_TEST(same_octets_in_batches)
+{
+    struct tc_rng rng = tc_rng(1);
+
+    start(a, true);
+    start(b, true);
+    for (uint32_t round = 0; round < 20; round++) {
+        uint32_t lengths[32];
+
+        for (uint32_t i = 0; i < 32; i++)
+            lengths[i] = (uint32_t)tc_below(&rng, tc_below(&rng, 4) ? 257 : 3000);
+        for (int who = 0; who < 2; who++) {
+            uint32_t before = wires[who].writes;
+
+            if (who)
+                qp_of(b)->short_below = 0;
+            for (uint32_t i = 0; i < 32; i++)
+                post(&rig.side[who], i & 1 ? RI_WR_SEND : RI_WR_RDMA_WRITE,
+                     RI_WR_SIGNALED | (i < 31 ? RI_WR_COALESCE : 0), i, 0, lengths[i]);
+            ck_assert_uint_eq(wires[who].writes, before + 1);
+            for (uint32_t i = 0; i < 32; i++)
+                side_expect(&rig.side[who], rig.side[who].send_cq, i, RI_WC_SUCCESS, lengths[i]);
+        }
+        ck_assert_uint_eq(wires[0].used, wires[1].used);
+        ck_assert(!memcmp(wires[0].octets, wires[1].octets, wires[0].used));
+    }
+    finish(a);
+    finish(b);
+}
+END_TEST
+
+/* What the short way refuses fails as ever, and nothing of it leaves. */
+START_TEST(short_request_of_foreign_memory)
+{
+    struct ri_sge sge;
+    size_t before;
+
+    start(a, true);
+    before = wires[0].used;
+    sge = region_sge(&region[0], 4096 - 8, 9);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, 0, &sge, 1, 0, 0), RI_OK);
+    side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
+    ck_assert_uint_le(wires[0].used, before + 2 + 18 + 4 + 4); /* a Terminate */
+    finish(a);
+}
+END_TEST
+
+/* ---- gathering ---- */
+
+static void pass(struct ri_cq *cq)
+{
+    fake_host_run(&rig.fake, cq);
+}
+
+static struct ri_wc take_one(void)
+{
+    struct ri_wc wc = { .cookie = UINT64_MAX };
+
+    rig.fake.user.poll(a->send_cq, 1, &wc);
+    return wc;
+}
+
+/* Two passes that find nothing. */
+static void become_poller(void)
+{
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &(struct ri_wc){ .cookie = 0 }), 0);
+        pass(a->send_cq);
+    }
+}
+
+static void expect_writes(uint32_t writes)
+{
+    ck_assert_uint_eq(wires[0].writes, writes);
+    wires[0].writes = 0;
+}
+
+static void open_a(void)
+{
+    start(a, true);
+    wires[0].writes = 0;
+}
+
+START_TEST(who_does_not_poll_gathers_nothing)
+{
+    open_a();
+    if (_i) { /* he did, and waits now */
+        become_poller();
+        ck_assert_int_eq(rig.fake.user.arm(_i == 1 ? a->send_cq : a->recv_cq, RI_ARM_NEXT, 0),
+                         RI_OK);
+    }
+    for (uint64_t i = 0; i < 5; i++)
+        post(a, RI_WR_SEND, RI_WR_SIGNALED, i, 0, 8);
+    expect_writes(5);
+    take_all(a, 0, 5, 8);
+    if (_i == 1) { /* the completion ended a wait; the first pass of the next one changes nothing */
+        ck_assert_int_eq(rig.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK);
+        post(a, RI_WR_SEND, RI_WR_SIGNALED, 5, 0, 8);
+        ck_assert_uint_eq(take_one().cookie, 5);
+        pass(a->send_cq);
+        wires[0].writes = 0;
+        post(a, RI_WR_SEND, RI_WR_SIGNALED, 6, 0, 8);
+        post(a, RI_WR_SEND, RI_WR_SIGNALED, 7, 0, 8);
+        expect_writes(2);
+    }
+    finish(a);
+}
+END_TEST
+
+/* The first leaves, others with the next look: a poll that takes the last completion, a pass, arming. */
+START_TEST(posts_behind_the_first_gather)
+{
+    enum { POLL, PASS, ARM, CLOSE };
+
+    open_a();
+    become_poller();
+    post(a, RI_WR_SEND, RI_WR_SIGNALED, 0, 0, 8);
+    expect_writes(1);
+    for (uint64_t i = 1; i < 5; i++)
+        post(a, RI_WR_SEND, RI_WR_SIGNALED, i, 0, 8);
+    expect_writes(0);
+    ck_assert(!rig.fake.user.lane_arm(rig.fake.lane)); /* nobody sleeps over it */
+    switch (_i) {
+    case POLL: ck_assert_uint_eq(take_one().cookie, 0); break;
+    case PASS: pass(NULL); break;
+    case ARM: ck_assert_int_eq(rig.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK); break;
+    default: side_modify(a, RI_QPS_CLOSING);
+    }
+    expect_writes(_i == CLOSE ? wires[0].writes : 1);
+    ck_assert(_i == CLOSE || rig.fake.user.lane_arm(rig.fake.lane));
+    take_all(a, _i == POLL, _i == POLL ? 4 : 5, 8);
+    finish(a);
+}
+END_TEST
+
+/* A lone post after each look never waits. */
+START_TEST(lone_posts_leave_at_once)
+{
+    open_a();
+    become_poller();
+    for (uint64_t i = 0; i < 40; i++) {
+        post(a, RI_WR_SEND, RI_WR_SIGNALED, i, 0, 8);
+        expect_writes(1);
+        ck_assert_uint_eq(take_one().cookie, i);
+    }
+    finish(a);
+}
+END_TEST
+
+static bool woken(void)
+{
+    eventfd_t count = 0;
+
+    eventfd_read(rig.fake.event, &count);
+    ck_assert_uint_le(count, 1);
+    return count;
+}
+
+/* Who sleeps for the lane is woken when something begins to gather, once; a consumer's pass tells that nobody does. */
+START_TEST(a_sleeper_is_woken_once)
+{
+    open_a();
+    become_poller();
+    woken();
+    for (int asked = 0; asked < 2; asked++) {
+        ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
+        for (uint64_t i = 0; i < 3; i++)
+            post(a, RI_WR_SEND, asked ? RI_WR_COALESCE : 0, i, 0, 8);
+        expect_writes(!asked);
+        ck_assert(woken());
+        ck_assert(!rig.fake.user.lane_arm(rig.fake.lane));
+        pass(a->send_cq);
+        expect_writes(1);
+        post(a, RI_WR_SEND, 0, 3, 0, 8);
+        post(a, RI_WR_SEND, 0, 4, 0, 8);
+        pass(a->send_cq);
+        ck_assert(!woken());
+        wires[0].writes = 0;
+    }
+    finish(a);
+}
+END_TEST
+
+/* A batch that is full leaves without a look; and a stream of posts gathers from its first one on. */
+START_TEST(full_batches_leave)
+{
+    uint32_t writes;
+
+    open_a();
+    become_poller();
+    for (uint64_t i = 0; i < 400; i++)
+        post(a, RI_WR_RDMA_WRITE, 0, i, 0, 256);
+    writes = wires[0].writes;
+    ck_assert_uint_ge(writes, 2);
+    ck_assert_uint_le(writes, 4);
+    post(a, RI_WR_RDMA_WRITE, RI_WR_SIGNALED, 400, 0, 256);
+    pass(a->send_cq);
+    ck_assert_uint_eq(take_one().cookie, 400);
+    wires[0].writes = 0;
+    post(a, RI_WR_RDMA_WRITE, 0, 401, 0, 256);
+    expect_writes(0);
+    pass(a->send_cq);
+    expect_writes(1);
+    finish(a);
+}
+END_TEST
+
+/* Destroyed with posts held: they leave. */
+START_TEST(destroy_sends_what_gathers)
+{
+    open_a();
+    become_poller();
+    post(a, RI_WR_SEND, 0, 0, 0, 8);
+    post(a, RI_WR_SEND, 0, 1, 0, 8);
+    expect_writes(1);
+    finish(a);
+    side_close(a);
+    ck_assert_uint_ge(wires[0].writes, 1);
+    pass(NULL);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("softrdma short messages");
+    TCase *both = tcase_create("both ways"), *gather = tcase_create("gathering");
+
+    tcase_add_checked_fixture(both, setup, teardown);
+    tcase_add_checked_fixture(gather, setup, teardown);
+    tcase_add_loop_test(both, S025_S033_same_octets_both_ways, 0, 4);
+    tcase_add_test(both, same_octets_in_batches);
+    tcase_add_test(both, short_request_of_foreign_memory);
+    suite_add_tcase(suite, both);
+    tcase_add_loop_test(gather, who_does_not_poll_gathers_nothing, 0, 3);
+    tcase_add_loop_test(gather, posts_behind_the_first_gather, 0, 4);
+    tcase_add_test(gather, lone_posts_leave_at_once);
+    tcase_add_test(gather, a_sleeper_is_woken_once);
+    tcase_add_test(gather, full_batches_leave);
+    tcase_add_test(gather, destroy_sends_what_gathers);
+    suite_add_tcase(suite, gather);
+    return suite;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}
