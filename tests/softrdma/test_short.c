@@ -146,7 +146,7 @@ static void take_all(struct side *side, uint64_t from, uint64_t count, uint32_t 
 }
 
 /* With CRC and without, all lengths around what is short, all offsets in a word, whole and in little writes. */
-START_TEST(S025_S033_same_octets_both_ways)
+START_TEST(same_octets_both_ways)
 {
     static const struct {
         enum ri_wr_opcode opcode;
@@ -411,7 +411,7 @@ static Suite *suite(void)
 
     tcase_add_checked_fixture(both, setup, teardown);
     tcase_add_checked_fixture(gather, setup, teardown);
-    tcase_add_loop_test(both, S025_S033_same_octets_both_ways, 0, 4);
+    tcase_add_loop_test(both, same_octets_both_ways, 0, 4);
     tcase_add_test(both, same_octets_in_batches);
     tcase_add_test(both, short_request_of_foreign_memory);
     suite_add_tcase(suite, both);
