@@ -331,10 +331,10 @@ void ual_lane_run(struct ual_lane *lane, struct ri_cq *first)
     run_drop(lane);
 }
 
-/* Under running. */
-static bool poll_looks(struct ual_lane *lane)
+/* Under running. weight: how many of the polls without a look this one stands for. */
+static bool poll_looks(struct ual_lane *lane, unsigned int weight)
 {
-    return ++lane->polls >= POLLS_PER_EPOLL ||
+    return (lane->polls += weight) >= POLLS_PER_EPOLL ||
            atomic_load_explicit(&lane->look_due, memory_order_relaxed) ||
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
 }
@@ -342,7 +342,9 @@ static bool poll_looks(struct ual_lane *lane)
 /* Under running, which it drops. */
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
-    uint32_t pieces = run_pass(lane, first, poll_looks(lane) ? LOOK : LOOK_NOT);
+    /* Who polls an EVD without a CQ waits for what epoll brings: requests, ends of connections. */
+    bool look = poll_looks(lane, first ? 1 : POLLS_PER_EPOLL / 8);
+    uint32_t pieces = run_pass(lane, first, look ? LOOK : LOOK_NOT);
 
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
@@ -722,7 +724,7 @@ static uint32_t look_once(struct ual_lane *lane)
 
     if (!run_try(lane))
         return 0;
-    if (poll_looks(lane))
+    if (poll_looks(lane, 1))
         look = look_of(lane, &lane->background);
     pieces = run_pass(lane, NULL, look);
     run_drop(lane);
