@@ -47,6 +47,7 @@
 #define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 #define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
 #define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
+#define TX_SPARES        4u            /* memory of batches that the lane keeps */
 #define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
@@ -310,7 +311,7 @@ struct stream {
     struct stream *ready_prev, *ready_next; /* to be served in the next pass */
     struct stream *grave_next;
     bool on_ready;
-    bool hot;
+    atomic_bool hot;                /* written under the lock */
     uint64_t number;                /* from 1; the list of all is in this order */
     uint64_t capture;               /* token */
     const struct llp_ops *captured; /* the lower layer under llp_capture */
@@ -336,6 +337,7 @@ struct lane {
     atomic_ulong runner; /* pthread_t, 0 outside a pass */
     atomic_uint passes;  /* odd inside a pass */
     uint8_t *ring;
+    _Atomic(struct tx_memory *) spares[TX_SPARES];
 };
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **lane);
@@ -396,14 +398,17 @@ struct inbound_read {
     uint64_t data, mask, compare, compare_mask; /* atomics */
 };
 
+struct tx_memory;
+
 struct tx_batch {
-    struct iovec *iov;     /* TX_IOV */
-    uint32_t count, first; /* entries, next to send */
-    size_t octets;         /* not yet sent */
+    struct tx_memory *memory; /* lent, see tx_memory.c; NULL: the next three are, too */
+    struct iovec *iov;        /* TX_IOV */
+    uint32_t count, first;    /* entries, next to send */
+    size_t octets;            /* not yet sent */
     uint8_t *arena;
     uint32_t arena_used;
     uint32_t count_most, arena_most; /* batch_bound */
-    uint8_t *bounce;                 /* Read Response payload; NULL when none can come */
+    uint8_t *bounce;                 /* Read Response payload; NULL: not needed yet */
     uint32_t bounce_used;
     uint8_t *own; /* octets of this batch that are in none of the above; freed with it */
 };
@@ -486,7 +491,7 @@ struct qp {
     /* rx: under stream->rx */
     struct stag_hint rx_hint;
     const struct ri_sge *message_sges; /* of the receive under way */
-    struct ri_sge srq_sges[MAX_SGE];   /* when it came from an SRQ */
+    struct ri_sge *srq_sges;           /* MAX_SGE, with an SRQ: when it came from there */
     bool markers_receive;              /* we asked for markers */
     uint32_t rx_position; /* markers: of the first octet not parsed, counted from Full Operation */
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
@@ -569,15 +574,28 @@ void qp_settle(struct qp *qp);
 void qp_tell(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 void qp_free(struct qp *qp);
+/* Rings for so many requests of the peer and of this side that wait for answers; what they hold stays. Held (qp_hold), or
+ * nobody else is at them. */
+enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
 /* The stream goes on without the QP. Inside tx. */
 void qp_let_go(struct qp *qp);
 /* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
 enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);
 
+/* tx_memory.c. Inside tx. Memory for a batch, and for the payload of Read Responses in it; false: none, the connection ends. */
+bool tx_borrow(struct qp *qp);
+bool tx_borrow_bounce(struct qp *qp);
+void tx_give_back(struct qp *qp); /* the batch is empty */
+void tx_close(struct qp *qp);     /* nobody knows the QP any more */
+void tx_free_spares(struct lane *lane);
+static inline bool tx_holds_idle_memory(const struct qp *qp)
+{
+    return qp->batch.memory && !qp->batch.octets &&
+           !(qp->stream && atomic_load_explicit(&qp->stream->hot, memory_order_relaxed));
+}
+
 /* tx.c, tx_control.c */
-enum ri_status tx_open(struct qp *qp, uint32_t ird); /* memory that `ird` needs, too */
-void tx_close(struct qp *qp);
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);

@@ -107,6 +107,9 @@ void tx_build_responses(struct qp *qp, bool only_one)
 {
     uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
 
+    if (!qp->batch.bounce && out != atomic_load_explicit(&qp->ird_in, memory_order_acquire) &&
+        !tx_borrow_bounce(qp))
+        return;
     while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
         struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
 
