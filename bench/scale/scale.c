@@ -61,7 +61,7 @@ struct command {
 
 struct report {
     uint16_t port;
-    uint64_t nanoseconds;
+    uint64_t nanoseconds, cpu;
     uint64_t heap, pages; /* octets */
     uint64_t p50, p99;    /* ns, half round trip */
 };
@@ -79,12 +79,17 @@ static it_ep_handle_t *endpoints;
 static uint32_t connected;
 static char memory[2][OCTETS];
 
-static uint64_t now(void)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec time;
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 static it_evd_handle_t new_evd(it_event_type_t stream, size_t room)
@@ -243,7 +248,8 @@ static void send_one(uint32_t which)
     MUST(it_post_send((it_handle_t)endpoints[which], &outbox, 1, which, IT_COMPLETION_FLAG));
 }
 
-static void await(it_evd_handle_t evd)
+/* Which Endpoint: of the server's own count, that is not always the client's. */
+static uint32_t await(it_evd_handle_t evd)
 {
     it_event_t event;
 
@@ -253,6 +259,7 @@ static void await(it_evd_handle_t evd)
         fprintf(stderr, "scale: %s\n", itx_dto_status_name(event.dto_cmpl.dto_status));
         exit(1);
     }
+    return (uint32_t)event.dto_cmpl.cookie;
 }
 
 static int in_order(const void *a, const void *b)
@@ -272,7 +279,7 @@ static void ping(bool first, uint32_t count, struct report *report)
 
         if (first)
             send_one(active);
-        await(receives);
+        active = await(receives);
         post_receive(active);
         if (!first)
             send_one(active);
@@ -308,7 +315,7 @@ static void pin(int cpu)
 
 static void obey(const struct command *command, bool first, struct report *report)
 {
-    uint64_t begun = now();
+    uint64_t begun = now(), cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 
     switch (command->order) {
     case ORDER_SERVE: serve(command->count); break;
@@ -318,6 +325,7 @@ static void obey(const struct command *command, bool first, struct report *repor
     case ORDER_END: MUST(it_ia_free(ia)); break;
     }
     report->nanoseconds = now() - begun;
+    report->cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 }
 
 static void run_process(int control, bool first, uint32_t most)
@@ -468,6 +476,7 @@ struct options {
 
 struct results {
     uint32_t endpoints, asked;
+    double cpu[2];            /* us for a connect, polling among it; server, client */
     double connects;          /* a second */
     double heap[2], pages[2]; /* octets of an Endpoint; server, client */
     double first_heap[2];     /* octets with FIRST Endpoints */
@@ -531,6 +540,8 @@ static void measure(const struct options *options, struct results *results)
     sockets = socket_pages();
     progress(options, "connecting");
     results->connects = rest * 1e9 / (double)both(&many, ORDER_SERVE, ORDER_CONNECT, rest, reports);
+    for (int i = 0; i < 2; i++)
+        results->cpu[i] = (double)reports[i].cpu / rest / 1e3;
     progress(options, "idle");
     results->slices = idle_slices(&many);
     results->sockets = ((double)socket_pages() - (double)sockets) / rest;
@@ -554,6 +565,8 @@ static void show(const struct results *r)
     printf("Endpoints in each process   %10u%s\n", r->endpoints,
            r->endpoints < r->asked ? " (as many as the descriptor limit allows)" : "");
     printf("connects/s                  %10.0f\n", r->connects);
+    printf("processor for a connect     %10.1f us (server) %16.1f (client)\n", r->cpu[0],
+           r->cpu[1]);
     printf("heap of an idle Endpoint    %10.0f octets (server) %10.0f (client)\n", r->heap[0],
            r->heap[1]);
     printf("pages of an idle Endpoint   %10.0f octets (server) %10.0f (client)\n", r->pages[0],
@@ -573,13 +586,15 @@ static void show(const struct results *r)
 static void show_json(const struct results *r)
 {
     printf("{\"endpoints\": %u, \"endpoints_asked\": %u, \"connects_per_second\": %.0f,\n"
+           " \"connect_cpu_us\": {\"server\": %.1f, \"client\": %.1f},\n"
            " \"heap_octets\": {\"server\": %.1f, \"client\": %.1f},\n"
            " \"page_octets\": {\"server\": %.1f, \"client\": %.1f},\n"
            " \"kernel_socket_octets\": %.1f, \"idle_time_slices\": %ld,\n"
            " \"half_round_trip_ns\": {\"one\": %.0f, \"many\": %.0f, \"ratio\": %.3f,"
            " \"p99_one\": %.0f, \"p99_many\": %.0f}}\n",
-           r->endpoints, r->asked, r->connects, r->heap[0], r->heap[1], r->pages[0], r->pages[1],
-           r->sockets, r->slices, r->one, r->many, r->ratio, r->p99_one, r->p99_many);
+           r->endpoints, r->asked, r->connects, r->cpu[0], r->cpu[1], r->heap[0], r->heap[1],
+           r->pages[0], r->pages[1], r->sockets, r->slices, r->one, r->many, r->ratio, r->p99_one,
+           r->p99_many);
 }
 
 static void usage(FILE *to)
