@@ -15,7 +15,7 @@ union address {
     uint64_t room[6];
 };
 
-static inline union address address_of(const struct sockaddr_storage *storage)
+static inline union address address_keep(const struct sockaddr_storage *storage)
 {
     union address address;
 

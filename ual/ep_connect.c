@@ -52,9 +52,9 @@ static void take_addresses(struct ual_ep_private *inside,
                            const struct ual_connection_event *details)
 {
     if (details->local.ss_family)
-        inside->local = address_of(&details->local);
+        inside->local = address_keep(&details->local);
     if (details->peer.ss_family)
-        inside->peer = address_of(&details->peer);
+        inside->peer = address_keep(&details->peer);
 }
 
 /* Under the lock: the transition inside, of which nobody hears yet. *stale: an identifier that died with it. */
