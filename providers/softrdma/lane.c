@@ -164,50 +164,36 @@ void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct
     }
 }
 
-/* An active stream takes the place of the hot one that came longest ago, which is returned. Under the lock. */
-static struct stream *make_hot(struct lane *lane, struct stream *stream)
+/* An active stream takes the place of the hot one that came longest ago. Under the lock. */
+static void make_hot(struct lane *lane, struct stream *stream)
 {
     uint32_t most = lane->rnic->options.hot < HOT_MAX ? lane->rnic->options.hot : HOT_MAX;
-    struct stream *displaced = NULL;
 
     if (stream->hot || !most || stream->state != STREAM_OPEN)
-        return NULL;
+        return;
     if (lane->hot_count < most) {
         lane->hot[lane->hot_count++] = stream;
     } else {
         uint32_t place = lane->hot_clock++ % most;
 
-        displaced = lane->hot[place];
-        atomic_store_explicit(&displaced->hot, false, memory_order_relaxed);
+        lane->hot[place]->hot = false;
         lane->hot[place] = stream;
     }
-    atomic_store_explicit(&stream->hot, true, memory_order_relaxed);
-    return displaced;
-}
-
-/* Its QP hands back what only hot ones keep. Inside a pass. */
-static void cool(struct stream *stream)
-{
-    struct qp *qp = atomic_load(&stream->qp);
-
-    if (qp)
-        tx_kick(qp);
+    stream->hot = true;
 }
 
 static struct stream *next_ready(struct lane *lane)
 {
-    struct stream *stream, *displaced = NULL;
+    struct stream *stream;
 
     spinlock_lock(&lane->lock);
     stream = lane->ready;
     if (stream) {
         DL_DELETE2(lane->ready, stream, ready_prev, ready_next);
         stream->on_ready = false;
-        displaced = make_hot(lane, stream);
+        make_hot(lane, stream);
     }
     spinlock_unlock(&lane->lock);
-    if (displaced)
-        cool(displaced);
     return stream;
 }
 

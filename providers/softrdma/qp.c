@@ -487,6 +487,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
         atomic_store(&stream->qp, NULL);
         spinlock_unlock(&stream->rx);
     }
+    tx_keep_no_memory(qp);
     lane_wait_pass(lane);
     cq_purge(qp->send_cq, qp);
     cq_purge(qp->recv_cq, qp);

@@ -48,6 +48,7 @@
 #define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
 #define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
 #define TX_SPARES        4u            /* memory of batches that the lane keeps */
+#define TX_KEEPERS       8u            /* QPs that keep theirs between batches */
 #define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
@@ -311,7 +312,7 @@ struct stream {
     struct stream *ready_prev, *ready_next; /* to be served in the next pass */
     struct stream *grave_next;
     bool on_ready;
-    atomic_bool hot;                /* written under the lock */
+    bool hot;
     uint64_t number;                /* from 1; the list of all is in this order */
     uint64_t capture;               /* token */
     const struct llp_ops *captured; /* the lower layer under llp_capture */
@@ -338,6 +339,8 @@ struct lane {
     atomic_uint passes;  /* odd inside a pass */
     uint8_t *ring;
     _Atomic(struct tx_memory *) spares[TX_SPARES];
+    struct qp *keepers[TX_KEEPERS]; /* see tx_memory.c; under the lock */
+    uint32_t keeper_clock;
 };
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **lane);
@@ -454,6 +457,8 @@ struct qp {
     /* tx: whoever holds tx_requests */
     atomic_uint tx_requests;
     struct tx_batch batch;
+    atomic_bool keeps_memory; /* of the batch, when it is empty; written under the lane's lock */
+    bool keeps_none;          /* any more; under the lane's lock */
     struct stag_hint tx_hint;
     bool crc;
     bool markers_transmit;   /* the peer asked for markers */
@@ -586,13 +591,14 @@ enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
 /* tx_memory.c. Inside tx. Memory for a batch, and for the payload of Read Responses in it; false: none, the connection ends. */
 bool tx_borrow(struct qp *qp);
 bool tx_borrow_bounce(struct qp *qp);
-void tx_give_back(struct qp *qp); /* the batch is empty */
-void tx_close(struct qp *qp);     /* nobody knows the QP any more */
+void tx_give_back(struct qp *qp);      /* the batch is empty */
+void tx_keep_no_memory(struct qp *qp); /* from here on; any thread */
+void tx_close(struct qp *qp);          /* nobody knows the QP any more */
 void tx_free_spares(struct lane *lane);
 static inline bool tx_holds_idle_memory(const struct qp *qp)
 {
     return qp->batch.memory && !qp->batch.octets &&
-           !(qp->stream && atomic_load_explicit(&qp->stream->hot, memory_order_relaxed));
+           !atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed);
 }
 
 /* tx.c, tx_control.c */

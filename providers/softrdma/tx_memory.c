@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket; afterwards those that
- * are hot (lane.c) keep it, and the others hand it back. So an idle QP has none, however many there are, and the few that
- * work do not pass it around. A few spare ones are kept in the lane, where who needs one takes it by one exchange.
+ * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket; the TX_KEEPERS that took
+ * theirs last keep it between batches. So all but a few idle QPs have none, and the few that work do not pass it around. Who
+ * needs memory takes a spare one of the lane, becomes a keeper, and has the one in whose place it comes hand back its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,6 +33,61 @@ static struct tx_memory *take_spare(struct lane *lane)
     return memory;
 }
 
+/* The QP in whose place this one comes, counted as in an upcall, so that destroy waits; or NULL. */
+static struct qp *become_keeper(struct lane *lane, struct qp *qp)
+{
+    struct qp *displaced = NULL;
+
+    spinlock_lock(&lane->lock);
+    if (!qp->keeps_none && !qp->keeps_memory) {
+        uint32_t place = lane->keeper_clock++ % TX_KEEPERS;
+
+        displaced = lane->keepers[place];
+        lane->keepers[place] = qp;
+        atomic_store_explicit(&qp->keeps_memory, true, memory_order_relaxed);
+    }
+    if (displaced) {
+        atomic_store_explicit(&displaced->keeps_memory, false, memory_order_relaxed);
+        atomic_fetch_add(&displaced->upcalls, 1);
+    }
+    spinlock_unlock(&lane->lock);
+    return displaced;
+}
+
+/*
+ * Another QP's, from inside tx of one: whoever is inside there looks again because of the raised counter, and gives it
+ * back; else we are inside, and leave the work of those who come meanwhile to the lane.
+ */
+static void reclaim(struct qp *qp)
+{
+    unsigned int alone = 1;
+
+    if (atomic_fetch_add(&qp->tx_requests, 1) == 0) {
+        if (qp->batch.memory && !qp->batch.octets)
+            tx_give_back(qp);
+        if (!atomic_compare_exchange_strong(&qp->tx_requests, &alone, 0)) {
+            atomic_store(&qp->tx_wanted, true);
+            if (qp->stream)
+                lane_call(qp->stream);
+            atomic_store(&qp->tx_requests, 0);
+        }
+    }
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
+void tx_keep_no_memory(struct qp *qp)
+{
+    struct lane *lane = qp->rnic->lane;
+
+    spinlock_lock(&lane->lock);
+    qp->keeps_none = true;
+    atomic_store_explicit(&qp->keeps_memory, false, memory_order_relaxed);
+    for (uint32_t i = 0; i < TX_KEEPERS; i++)
+        if (lane->keepers[i] == qp)
+            lane->keepers[i] = NULL;
+    spinlock_unlock(&lane->lock);
+}
+
 bool tx_borrow(struct qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
@@ -40,8 +95,12 @@ bool tx_borrow(struct qp *qp)
                                        .lost = true,
                                        .detail = "no memory for its output" };
     struct tx_batch *batch = &qp->batch;
+    struct lane *lane = qp->rnic->lane;
+    struct qp *displaced = become_keeper(lane, qp);
 
-    batch->memory = take_spare(qp->rnic->lane);
+    if (displaced)
+        reclaim(displaced);
+    batch->memory = take_spare(lane);
     if (!batch->memory) {
         batch->memory = malloc(sizeof(*batch->memory));
         if (!batch->memory) {
