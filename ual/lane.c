@@ -55,9 +55,9 @@
 #define EVENTS_PER_RUN  64
 #define RUN_BUDGET      256 /* pieces of provider work in one run */
 #define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
-#define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then, at most; */
-#define POLLS_OF_MANY   16  /* and where there are more */
-#define FAMILIAR        4 /* descriptors that the provider is taken to read directly: its option `hot` */
+#define FAMILIAR        4u /* of which so many are active (its option `hot`); where there are more, one */
+#define POLLS_PER_EPOLL 64 /* busy polls between looks at epoll and timers then, at most, */
+#define POLLS_OF_MANY   16 /* and where there are more */
 #define INTERVAL_FIRST  (50 * CLOCK_NS_PER_US)
 #define INTERVAL_LAST   (1 * CLOCK_NS_PER_MS)
 
@@ -170,20 +170,18 @@ static void drain_kick(struct ual_lane *lane)
  * much later. A descriptor that was none of them says that more are active than are read directly, and the next poll looks.
  * True: one of the few.
  */
-static bool note_ready(struct ual_lane *lane, const struct ri_watch *watch)
+static bool note_ready(struct ual_lane *lane, const struct ri_watch *watch, unsigned int few)
 {
-    for (uint32_t i = 0; i < FAMILIAR; i++)
-        if (lane->familiar[i] == watch->number)
+    for (uint32_t i = 1; i <= few; i++)
+        if (lane->familiar[(lane->next_familiar - i) % FAMILIAR] == watch->number)
             return true;
     lane->familiar[lane->next_familiar++ % FAMILIAR] = watch->number;
     return false;
 }
 
-static void plan_next_look(struct ual_lane *lane, bool all_familiar)
+static void plan_next_look(struct ual_lane *lane, bool many, bool all_familiar)
 {
-    unsigned int most = atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES
-                            ? POLLS_OF_MANY
-                            : POLLS_PER_EPOLL;
+    unsigned int most = many ? POLLS_OF_MANY : POLLS_PER_EPOLL;
     unsigned int later = lane->looks_after * 2;
 
     lane->looks_after = !all_familiar ? 1 : later < most ? later : most;
@@ -192,6 +190,7 @@ static void plan_next_look(struct ual_lane *lane, bool all_familiar)
 /* Under running. */
 static void dispatch_descriptors(struct ual_lane *lane, bool drain)
 {
+    bool many = atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
     bool all_familiar = true;
     struct epoll_event events[EVENTS_PER_RUN];
     long count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
@@ -207,13 +206,13 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
                 drain_kick(lane);
             continue;
         }
-        all_familiar &= note_ready(lane, watch);
+        all_familiar &= note_ready(lane, watch, many ? 1 : FAMILIAR);
         spinlock_lock(&watch->busy);
         if (!atomic_load_explicit(&watch->dead, memory_order_acquire))
             watch->ready(watch->arg, events[i].events);
         spinlock_unlock(&watch->busy);
     }
-    plan_next_look(lane, all_familiar);
+    plan_next_look(lane, many, all_familiar);
 }
 
 /* Under running. */

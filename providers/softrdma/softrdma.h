@@ -597,8 +597,8 @@ void tx_close(struct qp *qp);          /* nobody knows the QP any more */
 void tx_free_spares(struct lane *lane);
 static inline bool tx_holds_idle_memory(const struct qp *qp)
 {
-    return qp->batch.memory && !qp->batch.octets &&
-           !atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed);
+    return __builtin_expect(!atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed), 0) &&
+           qp->batch.memory && !qp->batch.octets;
 }
 
 /* tx.c, tx_control.c */

@@ -412,7 +412,7 @@ static void tx_work(struct qp *qp)
     if (state == RI_QPS_RTS)
         state = qp_state(qp);
     if (state == RI_QPS_RTS || state == RI_QPS_IDLE) {
-        if (__builtin_expect(tx_holds_idle_memory(qp), 0))
+        if (tx_holds_idle_memory(qp))
             tx_give_back(qp);
         qp_retire(qp, &qp->sq);
         return;
