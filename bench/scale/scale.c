@@ -544,7 +544,7 @@ static void measure(const struct options *options, struct results *results)
         results->cpu[i] = (double)reports[i].cpu / rest / 1e3;
     progress(options, "idle");
     results->slices = idle_slices(&many);
-    results->sockets = ((double)socket_pages() - (double)sockets) / rest;
+    results->sockets = socket_pages() > sockets ? (double)(socket_pages() - sockets) / rest : 0;
     both(&many, ORDER_MEMORY, ORDER_MEMORY, 0, after);
     for (int i = 0; i < 2; i++) {
         results->heap[i] = ((double)after[i].heap - (double)before[i].heap) / rest;
