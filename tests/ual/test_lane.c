@@ -512,6 +512,8 @@ struct guarded {
     int fds[2];
     struct ri_watch *watch;
     atomic_bool alive, inside;
+    pthread_t owner; /* whose runs `count` counts */
+    unsigned int count;
 };
 
 static atomic_uint readies;
@@ -614,6 +616,52 @@ START_TEST(rewatch_changes_what_is_awaited)
 }
 END_TEST
 
+static void count_own(void *arg, uint32_t events)
+{
+    struct guarded *guarded = arg;
+
+    (void)events;
+    if (pthread_equal(pthread_self(), guarded->owner))
+        guarded->count++;
+}
+
+/* How often `busy` is found ready in so many polls of this thread. */
+static unsigned int found_in_polls(const struct guarded *busy, unsigned int polls)
+{
+    unsigned int before = busy->count;
+
+    for (unsigned int i = 0; i < polls; i++)
+        ual_lane_poll(lf_lane, NULL);
+    return busy->count - before;
+}
+
+/* Of one that is active among many idle ones epoll is asked now and then, by every poll as soon as there are two. */
+START_TEST(one_busy_among_many_costs_few_looks)
+{
+    static struct guarded guarded[12];
+    unsigned int found;
+
+    for (size_t i = 0; i < 12; i++) {
+        guarded[i] = (struct guarded){ .alive = true, .owner = pthread_self() };
+        ck_assert_int_eq(pipe2(guarded[i].fds, O_CLOEXEC), 0);
+        ck_assert_int_eq(ual_lane_watch(lf_lane, guarded[i].fds[0], EPOLLIN, count_own, &guarded[i],
+                                        &guarded[i].watch),
+                         RI_OK);
+    }
+    ck_assert_int_eq(write(guarded[3].fds[1], "x", 1), 1);
+    found = found_in_polls(&guarded[3], 4000);
+    ck_assert_uint_ge(found, 100);
+    ck_assert_uint_le(found, 2000);
+    ck_assert_int_eq(write(guarded[9].fds[1], "x", 1), 1);
+    ck_assert_uint_ge(found_in_polls(&guarded[9], 4000), 2000);
+    for (size_t i = 0; i < 12; i++) {
+        ual_lane_unwatch(guarded[i].watch);
+        close(guarded[i].fds[0]);
+        close(guarded[i].fds[1]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("the lane runs when it has to");
@@ -649,5 +697,6 @@ int main(void)
     tcase_add_test(watches, watch_and_unwatch_during_dispatch);
     tcase_add_test(watches, unwatch_from_its_own_callback);
     tcase_add_test(watches, rewatch_changes_what_is_awaited);
+    tcase_add_test(watches, one_busy_among_many_costs_few_looks);
     return tc_main(suite);
 }
