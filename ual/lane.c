@@ -55,9 +55,7 @@
 #define EVENTS_PER_RUN  64
 #define RUN_BUDGET      256 /* pieces of provider work in one run */
 #define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
-#define FAMILIAR        4u /* of which so many are active (its option `hot`); where there are more, one */
-#define POLLS_PER_EPOLL 64 /* busy polls between looks at epoll and timers then, at most, */
-#define POLLS_OF_MANY   16 /* and where there are more */
+#define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
 #define INTERVAL_FIRST  (50 * CLOCK_NS_PER_US)
 #define INTERVAL_LAST   (1 * CLOCK_NS_PER_MS)
 
@@ -68,7 +66,6 @@ struct ri_watch {
     void *arg;
     struct spinlock busy; /* held while ready runs */
     atomic_bool dead;
-    uint32_t number; /* none of the last 2^32 had it */
     struct ri_watch *next_dead;
 };
 
@@ -80,11 +77,9 @@ struct ual_lane {
     atomic_int running;
     atomic_ulong runner; /* pthread_t inside the run, 0 none */
     atomic_uint runs;    /* runs by consumers */
-    /* of looks at epoll, under running: see note_ready */
-    unsigned int polls, looks_after; /* busy polls since the last one; until the next one */
-    uint32_t familiar[FAMILIAR], next_familiar;
+    unsigned int polls;  /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t provider_deadline;
-    atomic_uint watches, watch_numbers;
+    atomic_uint watches;
     atomic_bool
         look_due; /* others poll, but maybe seldom: the next poll looks at epoll and timers */
 
@@ -164,34 +159,9 @@ static void drain_kick(struct ual_lane *lane)
         ;
 }
 
-/*
- * How often a busy poll looks at epoll. What epoll reports the provider reads directly from then on, the last few of them: as
- * long as only those few are reported looks become rarer, twice each time, and others, that were idle, are seen that
- * much later. A descriptor that was none of them says that more are active than are read directly, and the next poll looks.
- * True: one of the few.
- */
-static bool note_ready(struct ual_lane *lane, const struct ri_watch *watch, unsigned int few)
-{
-    for (uint32_t i = 1; i <= few; i++)
-        if (lane->familiar[(lane->next_familiar - i) % FAMILIAR] == watch->number)
-            return true;
-    lane->familiar[lane->next_familiar++ % FAMILIAR] = watch->number;
-    return false;
-}
-
-static void plan_next_look(struct ual_lane *lane, bool many, bool all_familiar)
-{
-    unsigned int most = many ? POLLS_OF_MANY : POLLS_PER_EPOLL;
-    unsigned int later = lane->looks_after * 2;
-
-    lane->looks_after = !all_familiar ? 1 : later < most ? later : most;
-}
-
 /* Under running. */
 static void dispatch_descriptors(struct ual_lane *lane, bool drain)
 {
-    bool many = atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
-    bool all_familiar = true;
     struct epoll_event events[EVENTS_PER_RUN];
     long count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
 
@@ -206,13 +176,11 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
                 drain_kick(lane);
             continue;
         }
-        all_familiar &= note_ready(lane, watch, many ? 1 : FAMILIAR);
         spinlock_lock(&watch->busy);
         if (!atomic_load_explicit(&watch->dead, memory_order_acquire))
             watch->ready(watch->arg, events[i].events);
         spinlock_unlock(&watch->busy);
     }
-    plan_next_look(lane, many, all_familiar);
 }
 
 /* Under running. */
@@ -301,8 +269,9 @@ void ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
 
     if (!run_try(lane))
         return;
-    look = ++lane->polls >= lane->looks_after ||
-           atomic_load_explicit(&lane->look_due, memory_order_relaxed);
+    look = ++lane->polls >= POLLS_PER_EPOLL ||
+           atomic_load_explicit(&lane->look_due, memory_order_relaxed) ||
+           atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
     run_pass(lane, first, look ? LOOK : LOOK_NOT);
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
@@ -619,7 +588,6 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
     if (!watch)
         return RI_ERR_NO_RESOURCES;
     *watch = (struct ri_watch){ .lane = lane, .fd = fd, .ready = ready, .arg = arg };
-    watch->number = atomic_fetch_add_explicit(&lane->watch_numbers, 1, memory_order_relaxed) + 1;
     /* All this before the add: ready may come, and take the watch away, before this call returns. */
     *out = watch;
     atomic_fetch_add_explicit(&lane->watches, 1, memory_order_release);
@@ -674,8 +642,6 @@ void ual_lane_timer_set(void *lane_context, struct ri_timer *timer)
     spinlock_lock(&lane->timer_lock);
     timers_set(&lane->timers, timer);
     spinlock_unlock(&lane->timer_lock);
-    if (deadline <= clock_now()) /* for the next run: pollers do not look at timers each time */
-        atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
     /* The sleeper notes sleep_until before it reads the timers: it sees this one, or we see that it sleeps. */
     if (sleeps_beyond(lane, deadline))
         kick(lane);
@@ -759,7 +725,6 @@ enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t
         return UAL_ERR_NO_RESOURCES;
     lane->epoll_fd = lane->kick_fd = -1;
     lane->spin_ns = spin_ns;
-    lane->looks_after = 1;
     atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);
     status = open_descriptors(lane);
     if (status != UAL_OK)

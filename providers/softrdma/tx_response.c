@@ -107,14 +107,14 @@ void tx_build_responses(struct qp *qp, bool only_one)
 {
     uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
 
-    if (!qp->batch.bounce && out != atomic_load_explicit(&qp->ird_in, memory_order_acquire) &&
-        !tx_borrow_bounce(qp))
-        return;
     while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
         struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
 
         do {
             if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
+                return;
+            if (__builtin_expect(!qp->batch.bounce, 0) && read->size > TX_COPY_OCTETS &&
+                !tx_borrow_bounce(qp))
                 return;
             if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
                 return;
