@@ -109,12 +109,12 @@ static void ready(void *arg, uint32_t events)
 
 static struct kal_connection *of_timer(struct ri_timer *timer, size_t offset)
 {
-    return (struct kal_connection *)(void *)((char *)timer - offset);
+    return ((struct cm_startup *)(void *)((char *)timer - offset))->connection;
 }
 
 static void kicked(struct ri_timer *timer)
 {
-    struct kal_connection *c = of_timer(timer, offsetof(struct kal_connection, kick));
+    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, kick));
     struct cm_run run;
 
     if (!cm_enter(&c->guard, &run))
@@ -126,7 +126,7 @@ static void kicked(struct ri_timer *timer)
 
 static void expired(struct ri_timer *timer)
 {
-    struct kal_connection *c = of_timer(timer, offsetof(struct kal_connection, deadline));
+    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, deadline));
     struct cm_run run;
 
     if (!cm_enter(&c->guard, &run))
@@ -157,15 +157,21 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
 {
     struct kal_connection *c = calloc(1, sizeof *c);
 
-    if (!c)
+    if (c)
+        c->startup = calloc(1, sizeof *c->startup);
+    if (!c || !c->startup) {
+        free(c);
         return NULL;
+    }
+    c->stream.octets = c->startup->in;
     cm_guard_init(&c->guard);
     c->rnic = rnic;
     c->lane = lane;
     c->context = context;
     c->stream.fd = -1;
-    c->deadline.expired = expired;
-    c->kick.expired = kicked;
+    c->startup->connection = c;
+    c->startup->deadline.expired = expired;
+    c->startup->kick.expired = kicked;
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->connections, c);
     pthread_mutex_unlock(&rnic->cm->lock);
@@ -176,8 +182,19 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
 void cm_connection_free(struct kal_connection *connection)
 {
     free(connection->last_words);
+    free(connection->startup);
     cm_guard_end(&connection->guard);
     free(connection);
+}
+
+/* The stream is the provider's, its hand-over has cancelled the timers (one may be what runs), and nothing of the frames is
+ * looked at any more. */
+void cm_startup_end(struct kal_connection *connection)
+{
+    free(connection->startup);
+    connection->startup = NULL;
+    connection->stream.octets = NULL;
+    connection->stream.length = 0;
 }
 
 bool cm_count(struct kal_connection *connection)
@@ -220,9 +237,12 @@ void cm_detach(struct kal_connection *connection)
 enum kal_status cm_watch(struct kal_connection *connection, uint32_t events)
 {
     const struct kal_upper *upper = connection->rnic->upper;
+    uint32_t before = connection->watched;
 
+    connection->watched = events;
     if (connection->watch)
-        return kal_status_of_ri(upper->rewatch(connection->watch, events));
+        return before == events ? KAL_OK
+                                : kal_status_of_ri(upper->rewatch(connection->watch, events));
     return kal_status_of_ri(upper->watch(connection->lane, connection->stream.fd, events, ready,
                                          connection, &connection->watch));
 }
@@ -238,20 +258,22 @@ void cm_unwatch(struct kal_connection *connection)
 
 void cm_deadline(struct kal_connection *connection, uint64_t deadline)
 {
-    connection->deadline.deadline = deadline;
-    connection->rnic->upper->timer_set(connection->lane, &connection->deadline);
+    connection->startup->deadline.deadline = deadline;
+    connection->rnic->upper->timer_set(connection->lane, &connection->startup->deadline);
 }
 
 void cm_kick(struct kal_connection *connection)
 {
-    connection->kick.deadline = clock_now();
-    connection->rnic->upper->timer_set(connection->lane, &connection->kick);
+    connection->startup->kick.deadline = clock_now();
+    connection->rnic->upper->timer_set(connection->lane, &connection->startup->kick);
 }
 
 static void cancel_timers(struct kal_connection *c)
 {
-    c->rnic->upper->timer_cancel(c->lane, &c->deadline);
-    c->rnic->upper->timer_cancel(c->lane, &c->kick);
+    if (!c->startup)
+        return;
+    c->rnic->upper->timer_cancel(c->lane, &c->startup->deadline);
+    c->rnic->upper->timer_cancel(c->lane, &c->startup->kick);
 }
 
 /* A converted socket has another descriptor in the consumer's hands: closing ours would not end it. */
@@ -281,8 +303,8 @@ bool cm_emit(struct kal_connection *connection, struct ri_connection_event *even
     if (connection->guard.dead)
         return false;
     event->size = sizeof *event;
-    event->local = connection->stream.local;
-    event->peer = connection->stream.peer;
+    event->local = address_storage(&connection->stream.local);
+    event->peer = address_storage(&connection->stream.peer);
     pthread_mutex_unlock(&connection->guard.lock);
     upper->connection_event(context, event);
     pthread_mutex_lock(&connection->guard.lock);
@@ -300,7 +322,7 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
-        cm_address_text((const struct sockaddr *)&connection->stream.peer, address, sizeof address);
+        cm_address_text(&connection->stream.peer.any, address, sizeof address);
         kal_rnic_log(connection->rnic, RI_LOG_WARNING, "connection %s %s: %s",
                      connection->initiator ? "to" : "from", address, text);
     }
@@ -426,7 +448,8 @@ void cm_established(struct kal_connection *connection, const void *private_data,
     };
 
     connection->state = CM_ESTABLISHED;
-    cm_emit(connection, &event);
+    if (cm_emit(connection, &event))
+        cm_startup_end(connection);
 }
 
 /* ---- calls of kal.h that are common to both sides ---- */
@@ -534,8 +557,8 @@ enum kal_status kal_connection_info(struct kal_connection *connection,
         filled.ird = connection->agreed.ird;
         filled.ord = connection->agreed.ord;
         filled.depths_valid = connection->agreed.enhanced && !connection->local.own_depths;
-        filled.local = connection->stream.local;
-        filled.peer = connection->stream.peer;
+        filled.local = address_storage(&connection->stream.local);
+        filled.peer = address_storage(&connection->stream.peer);
         memcpy(info, &filled, info->size < sizeof filled ? info->size : sizeof filled);
         status = KAL_OK;
     }

@@ -7,6 +7,8 @@
 #include "capture.h"
 #include "mpa_startup.h"
 
+#include "base/address.h"
+
 #include <stdarg.h>
 
 enum cm_state {
@@ -70,8 +72,16 @@ struct cm_stream {
     int fd;                          /* -1 none */
     struct kal_capture_end *capture; /* NULL: not captured */
     uint32_t length;
-    struct sockaddr_storage local, peer;
-    uint8_t octets[MPA_STARTUP_FRAME_MAX];
+    union address local, peer;
+    uint8_t *octets; /* MPA_STARTUP_FRAME_MAX; with the connection's start-up */
+};
+
+/* What a connection needs until it is established, and an established one has not. */
+struct cm_startup {
+    struct kal_connection *connection;
+    struct ri_timer deadline, kick; /* kick: run the state in the lane soon */
+    uint8_t in[MPA_STARTUP_FRAME_MAX], out[MPA_STARTUP_FRAME_MAX];
+    union address source, destination; /* active only: for a second attempt */
 };
 
 struct kal_connection {
@@ -81,9 +91,9 @@ struct kal_connection {
     void *lane;    /* lane_context */
     void *context; /* ual's */
     struct cm_stream stream;
-    struct ri_watch *watch;         /* of stream.fd in the lane */
-    struct ri_timer deadline, kick; /* kick: run the state in the lane soon */
-    bool counted;                   /* KAL_ACCOUNT_CONNECTION taken */
+    struct ri_watch *watch; /* of stream.fd in the lane */
+    uint32_t watched;       /* for these events */
+    bool counted;           /* KAL_ACCOUNT_CONNECTION taken */
     bool conversion;
     bool initiator;
     bool handed; /* the stream is the provider's, or is being offered to it */
@@ -92,13 +102,12 @@ struct kal_connection {
     /* What we say, and what came out of it. */
     struct mpa_startup_local local;
     struct mpa_startup_agreed agreed;
-    uint8_t out[MPA_STARTUP_FRAME_MAX];
+    struct cm_startup *startup; /* NULL from ESTABLISHED on */
     size_t out_length, out_sent;
     uint8_t *last_words; /* conversion: what is left of the streaming message; malloc */
     size_t last_length, last_sent;
 
     /* Active only: for a second attempt. */
-    struct sockaddr_storage source, destination;
     uint64_t connect_by;
     int connect_error; /* connect(2) knew at once; told by the run */
     bool retried;
@@ -168,6 +177,7 @@ void cm_guard_end(struct cm_guard *guard);   /* before free */
 /* ---- cm.c: connection. "Lane": inside a run of the connection's lane. "Locked": guard.lock held ---- */
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context);
 void cm_connection_free(struct kal_connection *connection); /* after the last reference */
+void cm_startup_end(struct kal_connection *connection);     /* established; locked */
 void cm_connection_end(struct kal_connection *connection);  /* kal_connection_destroy, now */
 bool cm_count(struct kal_connection *connection); /* take the account, once; false: quota */
 void cm_uncount(struct kal_connection *connection);

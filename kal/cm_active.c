@@ -21,9 +21,9 @@
 
 static int bind_source(const struct kal_connection *c, int fd)
 {
-    const struct sockaddr *source = (const struct sockaddr *)&c->source;
-    const struct sockaddr_in *four = (const struct sockaddr_in *)&c->source;
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&c->source;
+    const struct sockaddr *source = &c->startup->source.any;
+    const struct sockaddr_in *four = &c->startup->source.four;
+    const struct sockaddr_in6 *six = &c->startup->source.six;
     int one = 1;
 
     if (!cm_address_length(source))
@@ -39,7 +39,7 @@ static int bind_source(const struct kal_connection *c, int fd)
 /* A socket on its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the run. */
 static int open_socket(struct kal_connection *c)
 {
-    const struct sockaddr *destination = (const struct sockaddr *)&c->destination;
+    const struct sockaddr *destination = &c->startup->destination.any;
     int fd, error = 0;
 
     fd = socket(destination->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
@@ -99,8 +99,8 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
 
     result = mpa_startup_request(&connection->local, private_data, length, &frame);
     if (!result)
-        result = mpa_startup_encode(&frame, MPA_STARTUP_REQUEST, connection->out,
-                                    sizeof connection->out, &connection->out_length);
+        result = mpa_startup_encode(&frame, MPA_STARTUP_REQUEST, connection->startup->out,
+                                    sizeof connection->startup->out, &connection->out_length);
     if (!result)
         return KAL_OK;
     kal_rnic_log(connection->rnic, RI_LOG_ERROR, "the MPA Request cannot be built: %s",
@@ -165,11 +165,9 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     status = cm_active_request(c, param->private_data, param->private_data_length);
     if (status)
         return status;
-    memcpy(&c->destination, param->destination, cm_address_length(param->destination));
-    memset(&c->source, 0, sizeof c->source);
-    if (param->source)
-        memcpy(&c->source, param->source, cm_address_length(param->source));
-    c->stream.peer = c->destination;
+    address_set(&c->startup->destination, param->destination);
+    address_set(&c->startup->source, param->source);
+    c->stream.peer = c->startup->destination;
     c->initiator = true;
     c->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
     if (!cm_count(c))
@@ -225,13 +223,13 @@ static void fall_back(struct kal_connection *c)
     size_t n;
     int error;
 
-    cm_address_text((const struct sockaddr *)&c->destination, text, sizeof text);
+    cm_address_text(&c->startup->destination.any, text, sizeof text);
     kal_rnic_log(
         c->rnic, RI_LOG_INFO,
         "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "
         "(mpa_revision=1 spares the first attempt, mpa_fallback=no forbids the second)",
         text);
-    mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     memcpy(private_data, sent.pd, sent.pd_len);
     c->local.rev = 1;
     c->local.peer_to_peer = false;
@@ -258,7 +256,7 @@ static void no_reply(struct kal_connection *c, int error)
         cm_fail_errno(c, "waiting for the MPA Reply", error);
         return;
     }
-    mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     if (!c->retried && !c->conversion &&
         mpa_startup_no_reply(&c->local, &sent) == MPA_STARTUP_FALLBACK)
         fall_back(c);
@@ -326,7 +324,7 @@ static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *
     struct mpa_startup_frame sent;
     size_t n;
 
-    mpa_startup_parse(c->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     mpa_startup_evaluate(&c->local, &sent, reply, &outcome);
     c->agreed = outcome.agreed;
     switch (outcome.action) {
@@ -370,7 +368,7 @@ static void read_reply(struct kal_connection *c)
 
 static void send_request(struct kal_connection *c)
 {
-    int done = cm_write(&c->stream, c->out, c->out_length, &c->out_sent);
+    int done = cm_write(&c->stream, c->startup->out, c->out_length, &c->out_sent);
 
     if (done < 0)
         no_reply(c, errno);

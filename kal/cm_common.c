@@ -143,12 +143,12 @@ void cm_address_text(const struct sockaddr *address, char *text, size_t size)
 }
 
 /* An IPv4 peer of a dual-stack listener is an IPv4 peer for policy and for ual. */
-static void unmap(struct sockaddr_storage *address)
+static void unmap(union address *address)
 {
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+    const struct sockaddr_in6 *six = &address->six;
     struct sockaddr_in four = { .sin_family = AF_INET };
 
-    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+    if (address->any.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
         return;
     four.sin_port = six->sin6_port;
     memcpy(&four.sin_addr, &six->sin6_addr.s6_addr[12], sizeof four.sin_addr);
@@ -160,19 +160,20 @@ void cm_addresses(struct cm_stream *stream)
 {
     socklen_t length = sizeof stream->local;
 
-    if (!getsockname(stream->fd, (struct sockaddr *)&stream->local, &length))
+    if (!getsockname(stream->fd, &stream->local.any, &length))
         unmap(&stream->local);
     length = sizeof stream->peer;
-    if (!getpeername(stream->fd, (struct sockaddr *)&stream->peer, &length))
+    if (!getpeername(stream->fd, &stream->peer.any, &length))
         unmap(&stream->peer);
 }
 
 void cm_capture(struct kal_connection *connection)
 {
-    struct cm_stream *stream = &connection->stream;
+    const struct sockaddr_storage local = address_storage(&connection->stream.local);
+    const struct sockaddr_storage peer = address_storage(&connection->stream.peer);
 
-    stream->capture = kal_capture_begin(connection->rnic, &stream->local, &stream->peer,
-                                        connection->initiator);
+    connection->stream.capture = kal_capture_begin(connection->rnic, &local, &peer,
+                                                   connection->initiator);
 }
 
 void cm_capture_end(struct cm_stream *stream)
@@ -256,7 +257,7 @@ ssize_t cm_read(struct cm_stream *stream)
 
     do
         got = recv(stream->fd, stream->octets + stream->length,
-                   sizeof stream->octets - stream->length, MSG_DONTWAIT);
+                   MPA_STARTUP_FRAME_MAX - stream->length, MSG_DONTWAIT);
     while (got < 0 && errno == EINTR);
     if (got > 0) {
         kal_capture_octets(stream->capture, RI_RECEIVE, stream->octets + stream->length,

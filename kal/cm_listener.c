@@ -83,13 +83,12 @@ static void pause_accept(struct kal_listener *l)
 /* Take the connection in, or close it. */
 static bool start_up(struct kal_listener *l, struct kal_connection *c)
 {
-    const struct sockaddr *local = (const struct sockaddr *)&c->stream.local;
-    const struct sockaddr *peer = (const struct sockaddr *)&c->stream.peer;
+    const struct sockaddr *local = &c->stream.local.any;
+    const struct sockaddr *peer = &c->stream.peer.any;
 
     cm_addresses(&c->stream);
     if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c))
         return false;
-    cm_socket_options(l->rnic, c->stream.fd);
     cm_capture(c);
     cm_hold(&l->guard);
     c->listener = l;
@@ -291,6 +290,7 @@ static enum kal_status listen_tcp(struct kal_listener *l, const struct sockaddr 
     l->fd = open_listener(l->rnic, address);
     if (l->fd < 0)
         return listen_error(l->rnic, address, errno);
+    cm_socket_options(l->rnic, l->fd); /* what is accepted has them, too */
     open_spare(l->rnic->cm);
     memset(bound, 0, sizeof *bound);
     getsockname(l->fd, (struct sockaddr *)bound, &length);
@@ -467,8 +467,8 @@ static void leave_lane(struct kal_connection *c)
     const struct kal_upper *upper = c->rnic->upper;
 
     cm_unwatch(c);
-    upper->timer_cancel(c->lane, &c->kick);
-    upper->timer_cancel(c->lane, &c->deadline);
+    upper->timer_cancel(c->lane, &c->startup->kick);
+    upper->timer_cancel(c->lane, &c->startup->deadline);
 }
 
 /*

@@ -71,7 +71,7 @@ static void note_bad(struct kal_connection *c, const char *what)
 
     if (!cm_meter(&c->listener->bad, more, sizeof more))
         return;
-    cm_address_text((const struct sockaddr *)&c->stream.peer, address, sizeof address);
+    cm_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
@@ -136,8 +136,8 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
 
     *request = (struct ri_connect_request){
         .size = sizeof *request,
-        .local = c->stream.local,
-        .peer = c->stream.peer,
+        .local = address_storage(&c->stream.local),
+        .peer = address_storage(&c->stream.peer),
     };
     if (c->ri) { /* as saved by cm_set_a.c */
         request->private_data = c->stream.octets;
@@ -224,7 +224,7 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
         give_up(c, RI_REASON_PARAMETERS, "its MPA revision is above option mpa_revision");
         return;
     }
-    c->rnic->upper->timer_cancel(c->lane, &c->deadline);
+    c->rnic->upper->timer_cancel(c->lane, &c->startup->deadline);
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
         give_up(c, RI_REASON_RESOURCES, "out of memory");
         return;
@@ -278,7 +278,7 @@ static void withdraw(struct kal_connection *c, const char *why)
 {
     char address[120];
 
-    cm_address_text((const struct sockaddr *)&c->stream.peer, address, sizeof address);
+    cm_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(c->rnic, RI_LOG_INFO, "request from %s withdrawn: %s", address, why);
     cm_close_stream(c);
     cm_listener_leave(c, true);
@@ -293,8 +293,9 @@ static void refuse(struct kal_connection *c)
     size_t sent = 0;
 
     if (!parse_request(c, &request) || mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
-        mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out, &c->out_length) ||
-        cm_write(&c->stream, c->out, c->out_length, &sent) != 1 || cm_send_end(&c->stream))
+        mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out, sizeof c->startup->out,
+                           &c->out_length) ||
+        cm_write(&c->stream, c->startup->out, c->out_length, &sent) != 1 || cm_send_end(&c->stream))
         return;
     cm_unwatch(c);
     cm_to_linger(c);
@@ -304,7 +305,7 @@ static void finish_accept(struct kal_connection *c)
 {
     struct ri_llp_handover handover = {
         .rtr_await = c->agreed.peer_to_peer,
-        .last_message = c->out,
+        .last_message = c->startup->out,
         .last_message_length = c->out_length,
     };
     const char *gone = peer_gone(c);
@@ -324,6 +325,7 @@ static void finish_accept(struct kal_connection *c)
                 kal_status_name(status));
     } else if (handover.rtr_await) {
         c->state = CM_ESTABLISHED; /* the provider says so by qp_event */
+        cm_startup_end(c);
     } else {
         cm_established(c, NULL, 0);
     }
@@ -394,8 +396,8 @@ enum kal_status cm_passive_reply(struct kal_connection *connection,
     result = mpa_startup_accept(&c->local, &request, param->private_data,
                                 param->private_data_length, &reply, &c->agreed);
     if (!result)
-        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out,
-                                    &c->out_length);
+        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
+                                    sizeof c->startup->out, &c->out_length);
     if (!result)
         return KAL_OK;
     kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s",
@@ -446,8 +448,8 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     want(c, &request, &nothing);
     result = mpa_startup_reject(&c->local, &request, private_data, private_data_length, &reply);
     if (!result)
-        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->out, sizeof c->out,
-                                    &c->out_length);
+        result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
+                                    sizeof c->startup->out, &c->out_length);
     if (result) {
         kal_rnic_log(c->rnic, RI_LOG_ERROR, "the rejecting MPA Reply cannot be built: %s",
                      mpa_startup_text(result));
@@ -456,7 +458,7 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     }
     /* An empty send buffer takes it whole; where it does not, the peer is gone. The FIN follows it, and the run
      * reads what the peer may have sent, for closing over unread input would reset the Reply away. */
-    cm_write(&c->stream, c->out, c->out_length, &sent);
+    cm_write(&c->stream, c->startup->out, c->out_length, &sent);
     cm_send_end(&c->stream);
     c->state = CM_REJECTING;
     cm_listener_leave(c, true);

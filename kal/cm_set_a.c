@@ -164,13 +164,13 @@ static void keep_request(struct kal_connection *c, const struct ri_connect_reque
 {
     uint16_t length = request->private_data_length;
 
-    if (length > sizeof c->stream.octets)
-        length = sizeof c->stream.octets;
+    if (length > sizeof c->startup->in)
+        length = sizeof c->startup->in;
     if (length)
         memcpy(c->stream.octets, request->private_data, length);
     c->stream.length = length;
-    c->stream.local = request->local;
-    c->stream.peer = request->peer;
+    c->stream.local = address_keep(&request->local);
+    c->stream.peer = address_keep(&request->peer);
     c->agreed.enhanced = request->depths_valid;
     c->agreed.peer_ird = request->ird;
     c->agreed.peer_ord = request->ord;
@@ -234,8 +234,8 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     if (!c || !cm_enter(&c->guard, &run))
         return;
     if (event->type == RI_CONNECTION_ESTABLISHED) {
-        c->stream.local = event->local;
-        c->stream.peer = event->peer;
+        c->stream.local = address_keep(&event->local);
+        c->stream.peer = address_keep(&event->peer);
         c->handed = true;
         c->agreed.ird = event->ird;
         c->agreed.ord = event->ord;

@@ -6,6 +6,7 @@
 #include "ep_fsm.h"
 #include "ual_private.h"
 
+#include "base/address.h"
 #include "base/spinlock.h"
 
 /*
@@ -23,8 +24,8 @@ struct ual_ep_private {
     struct ual_request *accepted; /* passive: what carried the connection here; control */
     struct ual_request *arrival;  /* lock: three-way, the identifier of the peer's accept */
     ual_handle accepted_id;       /* lock */
-    struct sockaddr_storage local, peer; /* lock */
-    struct ual_ep_private *prev, *next;  /* of the IA */
+    union address local, peer;    /* lock */
+    struct ual_ep_private *prev, *next; /* of the IA */
 };
 
 static inline struct ual_ep_private *ual_ep_inside(struct ual_ep *ep)
@@ -52,8 +53,8 @@ struct ual_request {
     struct ual_ep *ep;       /* arrival: constant. Request: who accepted it, NULL undecided */
     bool arrival, negotiate; /* constant */
     bool claimed, withdrawn;
-    struct sockaddr_storage local, peer; /* constant */
-    struct ual_request *prev, *next;     /* of the IA, undecided requests only */
+    union address local, peer;       /* constant */
+    struct ual_request *prev, *next; /* of the IA, undecided requests only */
 };
 
 /* NULL: unknown, used, claimed or withdrawn. */

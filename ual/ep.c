@@ -374,8 +374,8 @@ enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *loc
         inside->state == EP_DISCONNECTING) {
         status = UAL_ERR_INVALID_STATE;
     } else {
-        *local = inside->local;
-        *peer = inside->peer;
+        *local = address_storage(&inside->local);
+        *peer = address_storage(&inside->peer);
     }
     spinlock_unlock(&inside->lock);
     return status;

@@ -36,8 +36,8 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
         *c = *details;
     c->message = message;
     c->ep = ep->object.handle;
-    c->local = inside->local;
-    c->peer = inside->peer;
+    c->local = address_storage(&inside->local);
+    c->peer = address_storage(&inside->peer);
     if (message == UAL_ESTABLISHED)
         c->request = inside->accepted_id;
     else if (message == UAL_ACCEPT_ARRIVED && inside->arrival)
@@ -52,9 +52,9 @@ static void take_addresses(struct ual_ep_private *inside,
                            const struct ual_connection_event *details)
 {
     if (details->local.ss_family)
-        inside->local = details->local;
+        inside->local = address_keep(&details->local);
     if (details->peer.ss_family)
-        inside->peer = details->peer;
+        inside->peer = address_keep(&details->peer);
 }
 
 /* Under the lock: the transition inside, of which nobody hears yet. *stale: an identifier that died with it. */
@@ -182,15 +182,6 @@ static void set_connection(struct ual_ep *ep, struct kal_connection *connection)
     spinlock_unlock(&inside->lock);
 }
 
-static void set_addresses(struct sockaddr_storage *to, const struct sockaddr *from)
-{
-    memset(to, 0, sizeof(*to));
-    if (from)
-        memcpy(to, from,
-               from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                           : sizeof(struct sockaddr_in));
-}
-
 static uint16_t depth(uint32_t value)
 {
     return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX;
@@ -254,8 +245,8 @@ static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect
 
     spinlock_lock(&inside->lock);
     inside->accepted_id = 0;
-    set_addresses(&inside->local, connect->source);
-    set_addresses(&inside->peer, connect->destination);
+    address_set(&inside->local, connect->source);
+    address_set(&inside->peer, connect->destination);
     spinlock_unlock(&inside->lock);
     status = ual_status_of_kal(kal_connection_create(ia->rnic, ia->lane, ep, &connection));
     if (status != UAL_OK)

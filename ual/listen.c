@@ -274,8 +274,8 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
     }
     request->connection = connection;
     request->negotiate = listen->negotiate;
-    request->local = asked->local;
-    request->peer = asked->peer;
+    request->local = address_keep(&asked->local);
+    request->peer = address_keep(&asked->peer);
     *connection_context = request;
     fill_event(&event, listen, asked, request->object.handle);
     pthread_mutex_lock(&requests_lock);

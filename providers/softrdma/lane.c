@@ -83,6 +83,7 @@ void lane_destroy(struct lane *lane)
         spinlock_unlock(&stream->rx);
     }
     free_graves(lane);
+    tx_free_spares(lane);
     free(lane->ring);
     free(lane);
 }

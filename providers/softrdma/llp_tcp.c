@@ -125,6 +125,17 @@ static void set_option(int fd, int level, int name, uint32_t value)
     setsockopt(fd, level, name, &number, sizeof(number));
 }
 
+/* Where the host has set the same options during the start-up, this one, which no system has by itself, tells. */
+static bool is_prepared(int fd, const struct softrdma_options *options)
+{
+    unsigned int timeout = 0;
+    socklen_t length = sizeof(timeout);
+
+    return options->tcp_user_timeout_ms && !options->congestion[0] &&
+           !getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length) &&
+           timeout == options->tcp_user_timeout_ms;
+}
+
 /* Refused options are no reason to refuse the connection: each only improves it. */
 void llp_tcp_prepare(int fd, const struct softrdma_options *options)
 {
@@ -132,6 +143,8 @@ void llp_tcp_prepare(int fd, const struct softrdma_options *options)
 
     if (flags >= 0 && !(flags & FD_CLOEXEC))
         fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    if (is_prepared(fd, options))
+        return;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (options->tcp_user_timeout_ms)
         set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->tcp_user_timeout_ms);

@@ -265,19 +265,44 @@ static enum ri_status open_receive_queue(struct qp *qp, const struct ri_qp_attr 
     return wq_open(&qp->rq, true, most(attr->max_recv_wr, 1), most(attr->max_recv_sge, 1));
 }
 
+/* One more than asked for: the ready-to-receive Read of either side. */
+static bool enlarge(void **ring, uint32_t *size, uint32_t entries, size_t octets, uint32_t from,
+                    uint32_t to)
+{
+    uint32_t larger = power_of_two(entries + 1);
+    uint8_t *fresh;
+
+    if (larger <= *size)
+        return true;
+    fresh = calloc(larger, octets);
+    if (!fresh)
+        return false;
+    for (uint32_t at = from; at != to; at++)
+        memcpy(fresh + (at & (larger - 1)) * octets, (uint8_t *)*ring + (at & (*size - 1)) * octets,
+               octets);
+    free(*ring);
+    *ring = fresh;
+    *size = larger;
+    return true;
+}
+
+enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord)
+{
+    void *ird_ring = qp->ird_ring, *ord_ring = qp->ord_ring;
+    bool ird_fits = enlarge(&ird_ring, &qp->ird_size, ird, sizeof(*qp->ird_ring),
+                            atomic_load(&qp->ird_out), atomic_load(&qp->ird_in));
+    bool ord_fits = enlarge(&ord_ring, &qp->ord_size, ord, sizeof(*qp->ord_ring),
+                            atomic_load(&qp->ord_out), atomic_load(&qp->ord_in));
+
+    qp->ird_ring = ird_ring;
+    qp->ord_ring = ord_ring;
+    return ird_fits && ord_fits ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
 static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
 {
-    enum ri_status status;
-
-    /* One read beyond the depth: the ready-to-receive Read of either side. */
-    qp->ord_size = power_of_two(qp->rnic->attr.max_ord + 1);
-    qp->ird_size = power_of_two(qp->rnic->attr.max_ird + 1);
-    qp->ord_ring = calloc(qp->ord_size, sizeof(*qp->ord_ring));
-    qp->ird_ring = calloc(qp->ird_size, sizeof(*qp->ird_ring));
-    if (!qp->ord_ring || !qp->ird_ring)
-        return RI_ERR_NO_RESOURCES;
-    status = wq_open(&qp->sq, false, most(attr->max_send_wr, 1),
-                     most(most(attr->max_send_sge, attr->max_write_sge), 1));
+    enum ri_status status = wq_open(&qp->sq, false, most(attr->max_send_wr, 1),
+                                    most(most(attr->max_send_sge, attr->max_write_sge), 1));
     if (status == RI_OK)
         status = open_receive_queue(qp, attr); /* last: from here on the SRQ names the QP */
     return status;
@@ -290,6 +315,7 @@ void qp_free(struct qp *qp)
     tx_close(qp);
     free(qp->ord_ring);
     free(qp->ird_ring);
+    free(qp->srq_sges);
     free(qp);
 }
 
@@ -353,6 +379,12 @@ void qp_let_go(struct qp *qp)
     qp->stream = NULL;
 }
 
+static void await_upcalls(struct qp *qp)
+{
+    while (atomic_load(&qp->upcalls))
+        sched_yield();
+}
+
 /*
  * In this order: nothing new is told; no pass, timer or walk finds the QP (each was waited for, or counts in upcalls); no CQ
  * names it; nobody is inside tx. Nobody comes in any more: tx is never left.
@@ -374,11 +406,13 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
         atomic_store(&stream->qp, NULL);
         spinlock_unlock(&stream->rx);
     }
+    tx_keep_no_memory(qp);
     lane_wait_pass(lane);
     cq_purge(qp->send_cq, qp);
     cq_purge(qp->recv_cq, qp);
-    while (atomic_load(&qp->upcalls))
-        sched_yield();
+    await_upcalls(qp);
+    tx_forget_gathered(qp); /* they may have left work to the lane */
+    await_upcalls(qp);
     if (qp->srq)
         srq_detach(qp->srq, qp);
     tx_enter(qp);

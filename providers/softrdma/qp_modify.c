@@ -98,7 +98,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
 
     qp->ird = handover->ird;
     qp->ord = handover->ord;
-    status = tx_open(qp, qp->ird);
+    status = qp_open_reads(qp, qp->ird, qp->ord);
     if (status == RI_OK)
         status = stream_open(qp->rnic, qp, handover, llp, &stream);
     if (status != RI_OK)
@@ -321,7 +321,8 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
         return RI_ERR_LIMIT;
     qp_hold(qp);
     if (qp_state(qp) == RI_QPS_IDLE || qp_state(qp) == RI_QPS_RTS)
-        status = modify->mask & RI_QPM_IRD && modify->ird ? tx_open(qp, modify->ird) : RI_OK;
+        status = qp_open_reads(qp, modify->mask & RI_QPM_IRD ? modify->ird : 0,
+                               modify->mask & RI_QPM_ORD ? modify->ord : 0);
     if (status == RI_OK) {
         spinlock_lock(&qp->state_lock);
         set_attributes(qp, modify);

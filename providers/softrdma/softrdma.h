@@ -52,6 +52,8 @@
 #define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 #define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
 #define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
+#define TX_SPARES        4u            /* memory of batches that the lane keeps */
+#define TX_KEEPERS       8u            /* QPs that keep theirs between batches */
 #define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
@@ -361,6 +363,9 @@ struct lane {
     atomic_ulong runner; /* pthread_t, 0 outside a pass */
     atomic_uint passes;  /* odd inside a pass */
     uint8_t *ring;
+    _Atomic(struct tx_memory *) spares[TX_SPARES];
+    struct qp *keepers[TX_KEEPERS]; /* see tx_memory.c; under the lock */
+    uint32_t keeper_clock;
 };
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **lane);
@@ -421,14 +426,17 @@ struct inbound_read {
     uint64_t data, mask, compare, compare_mask; /* atomics */
 };
 
+struct tx_memory;
+
 struct tx_batch {
-    struct iovec *iov;     /* TX_IOV */
-    uint32_t count, first; /* entries, next to send */
-    size_t octets;         /* not yet sent */
+    struct tx_memory *memory; /* lent, see tx_memory.c; NULL: the next three are, too */
+    struct iovec *iov;        /* TX_IOV */
+    uint32_t count, first;    /* entries, next to send */
+    size_t octets;            /* not yet sent */
     uint8_t *arena;
     uint32_t arena_used;
     uint32_t count_most, arena_most; /* batch_bound */
-    uint8_t *bounce;                 /* Read Response payload; NULL when none can come */
+    uint8_t *bounce;                 /* Read Response payload; NULL: not needed yet */
     uint32_t bounce_used;
     uint8_t *own; /* octets of this batch that are in none of the above; freed with it */
 };
@@ -486,6 +494,8 @@ struct qp {
     /* tx: whoever holds tx_requests */
     atomic_uint tx_requests;
     struct tx_batch batch;
+    atomic_bool keeps_memory; /* of the batch, when it is empty; written under the lane's lock */
+    bool keeps_none;          /* any more; under the lane's lock */
     struct stag_hint tx_hint;
     bool crc;
     bool markers_transmit;   /* the peer asked for markers */
@@ -526,7 +536,7 @@ struct qp {
     /* rx: under stream->rx */
     struct stag_hint rx_hint, recv_hint; /* what the peer names; elements of receives */
     const struct ri_sge *message_sges;   /* of the receive under way */
-    struct ri_sge srq_sges[MAX_SGE];     /* when it came from an SRQ */
+    struct ri_sge *srq_sges;             /* MAX_SGE, with an SRQ: when it came from there */
     bool markers_receive;                /* we asked for markers */
     uint32_t rx_position; /* markers: of the first octet not parsed, counted from Full Operation */
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
@@ -632,15 +642,29 @@ static inline void qp_settle(struct qp *qp)
 void qp_tell(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 void qp_free(struct qp *qp);
+/* Rings for so many requests of the peer and of this side that wait for answers; what they hold stays. Held (qp_hold), or
+ * nobody else is at them. */
+enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
 /* The stream goes on without the QP. Inside tx. */
 void qp_let_go(struct qp *qp);
 /* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
 enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);
 
+/* tx_memory.c. Inside tx. Memory for a batch, and for the payload of Read Responses in it; false: none, the connection ends. */
+bool tx_borrow(struct qp *qp);
+bool tx_borrow_bounce(struct qp *qp);
+void tx_give_back(struct qp *qp);      /* the batch is empty */
+void tx_keep_no_memory(struct qp *qp); /* from here on; any thread */
+void tx_close(struct qp *qp);          /* nobody knows the QP any more */
+void tx_free_spares(struct lane *lane);
+static inline bool tx_holds_idle_memory(const struct qp *qp)
+{
+    return __builtin_expect(!atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed), 0) &&
+           qp->batch.memory && !qp->batch.octets;
+}
+
 /* tx.c, tx_control.c */
-enum ri_status tx_open(struct qp *qp, uint32_t ird); /* memory that `ird` needs, too */
-void tx_close(struct qp *qp);
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);
@@ -669,6 +693,10 @@ static inline enum gather tx_gather(struct qp *qp, const struct gather_post *pos
 void tx_send_all_gathered(struct lane *lane);
 /* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
 void tx_send_gathered(struct qp *qp);
+/* The lane's next pass runs tx of this QP. Not with its lock held. */
+void tx_leave_to_lane(struct qp *qp);
+/* The lane names it no more; what a pass has taken counts in upcalls. It gathers no more. */
+void tx_forget_gathered(struct qp *qp);
 /* A consumer looks for completions: what gathers leaves. No lock held. */
 static inline void tx_note_look(struct lane *lane)
 {

@@ -104,6 +104,9 @@ enum ri_status srq_attach(struct srq *srq, struct qp *qp)
 {
     enum ri_status status;
 
+    qp->srq_sges = malloc(MAX_SGE * sizeof(*qp->srq_sges));
+    if (!qp->srq_sges)
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_lock(&srq->qps_lock);
     status = wq_open(&qp->rq, true, srq->queue.depth, 0);
     if (status == RI_OK) {

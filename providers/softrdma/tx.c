@@ -331,6 +331,8 @@ static bool anything_to_build(const struct qp *qp)
 
 static bool build(struct qp *qp)
 {
+    if (__builtin_expect(!qp->batch.memory, 0) && !tx_borrow(qp))
+        return false;
     batch_reset(&qp->batch);
     if (qp->position >= qp->learn_at)
         fpdu_learn_mulpdu(qp);
@@ -446,6 +448,8 @@ static void tx_work(struct qp *qp)
     if (state == RI_QPS_RTS)
         state = qp_state(qp);
     if (state == RI_QPS_RTS || state == RI_QPS_IDLE) {
+        if (tx_holds_idle_memory(qp))
+            tx_give_back(qp);
         qp_retire(qp, &qp->sq);
         return;
     }
@@ -455,6 +459,8 @@ static void tx_work(struct qp *qp)
         qp_flush(qp, &qp->sq);
         qp_flush(qp, &qp->rq);
     }
+    if (tx_holds_idle_memory(qp))
+        tx_give_back(qp);
     qp_retire(qp, &qp->sq);
     qp_retire(qp, &qp->rq);
 }

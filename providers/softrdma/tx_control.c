@@ -18,29 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- open and close --- */
-
-enum ri_status tx_open(struct qp *qp, uint32_t ird)
-{
-    struct tx_batch *batch = &qp->batch;
-
-    if (!batch->iov)
-        batch->iov = malloc(TX_IOV * sizeof(*batch->iov));
-    if (!batch->arena)
-        batch->arena = malloc(TX_ARENA_OCTETS);
-    if (!batch->bounce && ird)
-        batch->bounce = malloc(TX_BOUNCE_OCTETS);
-    return batch->iov && batch->arena && (batch->bounce || !ird) ? RI_OK : RI_ERR_NO_RESOURCES;
-}
-
-void tx_close(struct qp *qp)
-{
-    free(qp->batch.iov);
-    free(qp->batch.arena);
-    free(qp->batch.bounce);
-    free(qp->batch.own);
-}
-
 /* --- start --- */
 
 static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handover *handover)
@@ -49,6 +26,8 @@ static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handov
 
     if (!length)
         return RI_OK;
+    if (!qp->batch.memory && !tx_borrow(qp))
+        return RI_ERR_NO_RESOURCES;
     qp->batch.own = malloc(length);
     if (!qp->batch.own)
         return RI_ERR_NO_RESOURCES;

@@ -130,6 +130,22 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
     return GATHER_NOT;
 }
 
+/* Like one that gathers: the next pass visits it, whether it has a stream or not. */
+void tx_leave_to_lane(struct qp *qp)
+{
+    const struct rnic *rnic = qp->rnic;
+
+    if (enlist(qp))
+        rnic->host->wake(rnic->host, rnic->lane->base.context);
+}
+
+void tx_forget_gathered(struct qp *qp)
+{
+    spinlock_lock(&qp->sq.posting);
+    end_gathering(qp);
+    spinlock_unlock(&qp->sq.posting);
+}
+
 /* --- leaving --- */
 
 /* The QP's destroy waits from here on. */

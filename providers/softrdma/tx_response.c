@@ -113,6 +113,9 @@ void tx_build_responses(struct qp *qp, bool only_one)
         do {
             if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
                 return;
+            if (__builtin_expect(!qp->batch.bounce, 0) && read->size > TX_COPY_OCTETS &&
+                !tx_borrow_bounce(qp))
+                return;
             if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
                 return;
             qp->response_begun = read->sent != read->size;

@@ -8,10 +8,13 @@
 
 #include "softrdma.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_ALIGNMENT 64u
+#define SLOT_ALIGNMENT 64u /* of large queues */
+#define SMALL_SLOTS    16u /* up to here what an idle QP takes counts for more */
 
 static uint32_t power_of_two(uint32_t at_least)
 {
@@ -24,12 +27,13 @@ static uint32_t power_of_two(uint32_t at_least)
 
 enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max_sge)
 {
+    size_t octets, alignment;
     uint32_t slots;
-    size_t octets;
 
     if (depth > MAX_WR || max_sge > MAX_SGE)
         return RI_ERR_LIMIT;
     slots = power_of_two(depth);
+    alignment = slots > SMALL_SLOTS ? SLOT_ALIGNMENT : alignof(max_align_t);
     memset(wq, 0, sizeof(*wq));
     spinlock_init(&wq->posting);
     wq->mask = slots - 1;
@@ -37,32 +41,35 @@ enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max
     wq->max_sge = max_sge;
     wq->receive = receive;
     wq->stride = sizeof(struct wqe) + max_sge * sizeof(struct ri_sge);
-    wq->stride = (wq->stride + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
+    wq->stride = (wq->stride + alignment - 1) & ~(alignment - 1);
     if (!checked_mul(wq->stride, (size_t)slots, &octets) ||
-        !checked_add(octets, (size_t)SLOT_ALIGNMENT, &octets))
+        !checked_add(octets, slots > SMALL_SLOTS ? alignment : 0, &octets))
         return RI_ERR_NO_RESOURCES;
     wq->allocation = calloc(1,
                             octets); /* not aligned_alloc: large queues get their pages when used */
     if (!wq->allocation)
         return RI_ERR_NO_RESOURCES;
-    wq->slots = (uint8_t *)(((uintptr_t)wq->allocation + SLOT_ALIGNMENT - 1) &
-                            ~(uintptr_t)(SLOT_ALIGNMENT - 1));
+    wq->slots = (uint8_t *)(((uintptr_t)wq->allocation + alignment - 1) &
+                            ~(uintptr_t)(alignment - 1));
     return RI_OK;
 }
 
 void wq_exchange(struct wq *wq, struct wq *larger)
 {
     uint32_t posted = atomic_load(&wq->posted);
-    struct wq old = { .slots = wq->slots, .allocation = wq->allocation };
+    struct wq old = { .slots = wq->slots, .allocation = wq->allocation, .stride = wq->stride };
+    size_t octets = wq->stride < larger->stride ? wq->stride : larger->stride; /* but for padding */
 
     for (uint32_t index = atomic_load(&wq->freed); index != posted; index++)
-        memcpy(wq_slot(larger, index), wq_slot(wq, index), wq->stride);
+        memcpy(wq_slot(larger, index), wq_slot(wq, index), octets);
     wq->slots = larger->slots;
     wq->allocation = larger->allocation;
+    wq->stride = larger->stride;
     wq->mask = larger->mask;
     wq->depth = larger->depth;
     larger->slots = old.slots;
     larger->allocation = old.allocation;
+    larger->stride = old.stride;
 }
 
 void wq_close(struct wq *wq)

@@ -91,7 +91,7 @@ START_TEST(c021_deadline_covers_the_second_attempt)
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
     hang_up();
     expect_request(F_C, 1, 0, 0, "hello");
-    ck_assert_uint_eq(c->connection->deadline.deadline, param.deadline);
+    ck_assert_uint_eq(c->connection->startup->deadline.deadline, param.deadline);
     expect_failure(RI_REASON_TIMEOUT);
     ck_assert_uint_ge(clock_now(), param.deadline);
 }

@@ -622,6 +622,8 @@ struct guarded {
     int fds[2];
     struct ri_watch *watch;
     atomic_bool alive, inside;
+    pthread_t owner; /* whose runs `count` counts */
+    unsigned int count;
 };
 
 static atomic_uint readies;
@@ -724,6 +726,48 @@ START_TEST(rewatch_changes_what_is_awaited)
 }
 END_TEST
 
+static void count_own(void *arg, uint32_t events)
+{
+    struct guarded *guarded = arg;
+
+    (void)events;
+    if (pthread_equal(pthread_self(), guarded->owner))
+        guarded->count++;
+}
+
+/* How often `busy` is found ready in so many polls of this thread. */
+static unsigned int found_in_polls(const struct guarded *busy, unsigned int polls)
+{
+    unsigned int before = busy->count;
+
+    for (unsigned int i = 0; i < polls; i++)
+        ual_lane_poll(lf_lane, NULL);
+    return busy->count - before;
+}
+
+/* Several that are active among many are seen by every poll. */
+START_TEST(busy_ones_among_many_are_seen)
+{
+    static struct guarded guarded[12];
+
+    for (size_t i = 0; i < 12; i++) {
+        guarded[i] = (struct guarded){ .alive = true, .owner = pthread_self() };
+        ck_assert_int_eq(pipe2(guarded[i].fds, O_CLOEXEC), 0);
+        ck_assert_int_eq(ual_lane_watch(lf_lane, guarded[i].fds[0], EPOLLIN, count_own, &guarded[i],
+                                        &guarded[i].watch),
+                         RI_OK);
+    }
+    ck_assert_int_eq(write(guarded[3].fds[1], "x", 1), 1);
+    ck_assert_int_eq(write(guarded[9].fds[1], "x", 1), 1);
+    ck_assert_uint_ge(found_in_polls(&guarded[9], 4000), 2000);
+    for (size_t i = 0; i < 12; i++) {
+        ual_lane_unwatch(guarded[i].watch);
+        close(guarded[i].fds[0]);
+        close(guarded[i].fds[1]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("the lane runs when it has to");
@@ -762,5 +806,6 @@ int main(void)
     tcase_add_test(watches, watch_and_unwatch_during_dispatch);
     tcase_add_test(watches, unwatch_from_its_own_callback);
     tcase_add_test(watches, rewatch_changes_what_is_awaited);
+    tcase_add_test(watches, busy_ones_among_many_are_seen);
     return tc_main(suite);
 }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket; the TX_KEEPERS that took
+ * theirs last keep it between batches. So all but a few idle QPs have none, and the few that work do not pass it around. Who
+ * needs memory takes a spare one of the lane, becomes a keeper, and has the one in whose place it comes hand back its own.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fpdu.h"
+
+struct tx_memory {
+    uint8_t *bounce; /* TX_BOUNCE_OCTETS; NULL: was not needed yet */
+    struct iovec iov[TX_IOV];
+    uint8_t arena[TX_ARENA_OCTETS];
+};
+
+static void free_memory(struct tx_memory *memory)
+{
+    if (memory)
+        free(memory->bounce);
+    free(memory);
+}
+
+static struct tx_memory *take_spare(struct lane *lane)
+{
+    struct tx_memory *memory = NULL;
+
+    for (uint32_t i = 0; i < TX_SPARES && !memory; i++)
+        if (atomic_load_explicit(&lane->spares[i], memory_order_relaxed))
+            memory = atomic_exchange_explicit(&lane->spares[i], NULL, memory_order_acquire);
+    return memory;
+}
+
+/* The QP in whose place this one comes, counted as in an upcall, so that destroy waits; or NULL. */
+static struct qp *become_keeper(struct lane *lane, struct qp *qp)
+{
+    struct qp *displaced = NULL;
+
+    spinlock_lock(&lane->lock);
+    if (!qp->keeps_none && !qp->keeps_memory) {
+        uint32_t place = lane->keeper_clock++ % TX_KEEPERS;
+
+        displaced = lane->keepers[place];
+        lane->keepers[place] = qp;
+        atomic_store_explicit(&qp->keeps_memory, true, memory_order_relaxed);
+    }
+    if (displaced) {
+        atomic_store_explicit(&displaced->keeps_memory, false, memory_order_relaxed);
+        atomic_fetch_add(&displaced->upcalls, 1);
+    }
+    spinlock_unlock(&lane->lock);
+    return displaced;
+}
+
+/*
+ * Another QP's, from inside tx of one: whoever is inside there looks again because of the raised counter, and gives it
+ * back; else we are inside. The work of those who come meanwhile is left to the lane: it may take rx, for which nobody
+ * waits inside tx of another QP.
+ */
+static void reclaim(struct qp *qp)
+{
+    unsigned int alone = 1;
+
+    if (atomic_fetch_add(&qp->tx_requests, 1) == 0) {
+        if (qp->batch.memory && !qp->batch.octets)
+            tx_give_back(qp);
+        if (!atomic_compare_exchange_strong(&qp->tx_requests, &alone, 0)) {
+            atomic_store(&qp->tx_requests, 0);
+            tx_leave_to_lane(qp);
+        }
+    }
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
+void tx_keep_no_memory(struct qp *qp)
+{
+    struct lane *lane = qp->rnic->lane;
+
+    spinlock_lock(&lane->lock);
+    qp->keeps_none = true;
+    atomic_store_explicit(&qp->keeps_memory, false, memory_order_relaxed);
+    for (uint32_t i = 0; i < TX_KEEPERS; i++)
+        if (lane->keepers[i] == qp)
+            lane->keepers[i] = NULL;
+    spinlock_unlock(&lane->lock);
+}
+
+bool tx_borrow(struct qp *qp)
+{
+    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .detail = "no memory for its output" };
+    struct tx_batch *batch = &qp->batch;
+    struct lane *lane = qp->rnic->lane;
+    struct qp *displaced = become_keeper(lane, qp);
+
+    if (displaced)
+        reclaim(displaced);
+    batch->memory = take_spare(lane);
+    if (!batch->memory) {
+        batch->memory = malloc(sizeof(*batch->memory));
+        if (!batch->memory) {
+            qp_end(qp, &end);
+            return false;
+        }
+        batch->memory->bounce = NULL;
+    }
+    batch->iov = batch->memory->iov;
+    batch->arena = batch->memory->arena;
+    batch->bounce = batch->memory->bounce;
+    return true;
+}
+
+bool tx_borrow_bounce(struct qp *qp)
+{
+    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .detail = "no memory for answers to its peer" };
+    struct tx_batch *batch = &qp->batch;
+
+    batch->bounce = batch->memory->bounce = malloc(TX_BOUNCE_OCTETS);
+    if (batch->bounce)
+        return true;
+    qp_end(qp, &end);
+    return false;
+}
+
+void tx_give_back(struct qp *qp)
+{
+    struct tx_batch *batch = &qp->batch;
+    struct lane *lane = qp->rnic->lane;
+    struct tx_memory *memory = batch->memory;
+
+    batch_reset(batch);
+    batch->memory = NULL;
+    batch->iov = NULL;
+    batch->arena = batch->bounce = NULL;
+    for (uint32_t i = 0; i < TX_SPARES; i++) {
+        struct tx_memory *none = NULL;
+
+        if (!atomic_load_explicit(&lane->spares[i], memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(&lane->spares[i], &none, memory,
+                                                    memory_order_release, memory_order_relaxed))
+            return;
+    }
+    free_memory(memory);
+}
+
+void tx_close(struct qp *qp)
+{
+    free_memory(qp->batch.memory);
+    free(qp->batch.own);
+}
+
+void tx_free_spares(struct lane *lane)
+{
+    for (uint32_t i = 0; i < TX_SPARES; i++)
+        free_memory(atomic_exchange(&lane->spares[i], NULL));
+}
