@@ -334,18 +334,43 @@ void cq_settle(struct cq *cq)
     atomic_fetch_sub(&cq->upcalls, 1);
 }
 
+/* How many completions of the queue wait to be polled, at most. Under the lock. */
+static uint32_t waiting_most(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->done, memory_order_relaxed) -
+           atomic_load_explicit(&wq->freed, memory_order_relaxed);
+}
+
+/* Behind the newest completion of the QP. The oldest come first, and no more than there are: where many QPs share a CQ and end
+ * together each would look through the completions of all. Under the lock. */
+static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t head)
+{
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed), end = head;
+    uint32_t left = (qp->send_cq == cq ? waiting_most(&qp->sq) : 0) +
+                    (qp->recv_cq == cq ? waiting_most(&qp->rq) : 0);
+
+    for (uint32_t at = head; at != tail && left; at++) {
+        const struct wq *wq = cq->ring[at & cq->mask].wq;
+
+        if (wq == &qp->sq || wq == &qp->rq) {
+            end = at + 1;
+            left--;
+        }
+    }
+    return end;
+}
+
 /* The others keep their order; the ring is closed up from the oldest on. What a retry in another thread still
  * pushes for the QP is refused: its queues stay marked as blocked. */
 void cq_purge(struct cq *cq, struct qp *qp)
 {
-    uint32_t head, tail, to;
+    uint32_t head, to;
     bool retry;
 
     spinlock_lock(&cq->lock);
     head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-    to = tail;
-    for (uint32_t from = tail; from != head;) {
+    to = end_of_own(cq, qp, head);
+    for (uint32_t from = to; from != head;) {
         struct cq_entry *entry = &cq->ring[--from & cq->mask];
 
         if (entry->wq == &qp->sq || entry->wq == &qp->rq) {
