@@ -51,7 +51,10 @@ static int check_special(const struct perf_options *options)
 static int check_together(const struct perf_options *options)
 {
     const struct perf_plan *plan = &options->plan;
+    int result = check_special(options);
 
+    if (result >= 0)
+        return result;
     if ((options->given & PERF_GIVEN_COUNT) && plan->duration_us)
         return tool_usage("-n and -D: give one of them");
     if (plan->kind == PERF_LAT && plan->bidirectional)
@@ -73,7 +76,7 @@ static int check_together(const struct perf_options *options)
     if (plan->endpoints && plan->threads > plan->endpoints)
         return tool_usage("--threads %u needs as many endpoints, not -q %u", plan->threads,
                           plan->endpoints);
-    return check_special(options);
+    return -1;
 }
 
 static int check_client(const struct perf_options *options)
