@@ -128,8 +128,8 @@ struct perf_worker {
     uint32_t control_posted, fins_acked, fins_seen; /* control: requests not complete yet */
     struct perf_ep *answered; /* lat: a message came on it that has to be, or is, the answer */
     uint32_t unfilled;        /* lat: Receives that messages on it took, not posted again yet */
-    bool noted;               /* lat, client: the server has stopped polling */
-    uint64_t arrival[2];      /* pair, server: when the last two messages came */
+    bool noted;          /* nap: the server has stopped polling; the client wants the next one */
+    uint64_t arrival[2]; /* pair, server: when the last two messages came */
     uint64_t sent, received;
     atomic_uint_fast64_t shown; /* for the progress bar */
     /* Chunks: times of so many messages that the clock costs nothing. */

@@ -320,8 +320,7 @@ static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t le
         worker->fins_acked++;
         return true;
     }
-    if (length == perf_control_length(size, PERF_NOTE) && plan->target == PERF_NAP &&
-        worker->client) {
+    if (length == perf_control_length(size, PERF_NOTE) && plan->target == PERF_NAP) {
         worker->noted = true;
         return true;
     }

@@ -155,7 +155,10 @@ static bool poll_for(struct perf_worker *worker, uint64_t nanoseconds)
     return perf_alive(worker, &limit);
 }
 
-/* The last call before the sleep finds the note sent; the sleep itself the library knows nothing of. */
+/*
+ * Naps until the client has finished. The last call before the sleep finds the note sent; the sleep
+ * itself the library knows nothing of. The client's note asks for the next one.
+ */
 static bool nap(struct perf_worker *worker)
 {
     uint64_t limit = 0;
@@ -163,16 +166,25 @@ static bool nap(struct perf_worker *worker)
     while (!worker->fins_seen) {
         if (!poll_for(worker, POLLING_NS))
             return false;
-        if (worker->fins_seen)
-            break;
+        worker->noted = false;
         if (!perf_post_control(worker, &worker->group->eps[0], PERF_NOTE))
             return false;
         while (worker->control_posted)
             if (!perf_look(worker) || !perf_alive(worker, &limit))
                 return false;
         poll(NULL, 0, NAP_MS);
+        while (!worker->noted && !worker->fins_seen)
+            if (!perf_step(worker))
+                return false;
     }
     return true;
+}
+
+/* Client: the Read is done, or the last one. */
+static bool ask_for_nap(struct perf_worker *worker, bool last)
+{
+    worker->noted = false;
+    return last || perf_post_control(worker, &worker->group->eps[0], PERF_NOTE);
 }
 
 /* ---- one round trip -------------------------------------------------------------------------- */
@@ -229,7 +241,8 @@ bool perf_lat_client(struct perf_worker *worker)
             return false;
         end = tool_now();
         take_time(worker, plan->pair ? time : end - start);
-        worker->noted = false; /* also one that came meanwhile: its nap may be over */
+        if (plan->target == PERF_NAP && !ask_for_nap(worker, last))
+            return false;
         if (i % 64 == 0)
             atomic_store_explicit(&worker->shown, i, memory_order_relaxed);
     }
