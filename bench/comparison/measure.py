@@ -2,6 +2,7 @@
 """How one cell is measured: command lines, configuration, and figures in units that all have in common."""
 import json
 import os
+import re
 import shutil
 
 from . import cells
@@ -112,6 +113,9 @@ class Measurer:
         server = self.programs.start(server_command, there, environment)
         try:
             port = server.port(SERVER_SECONDS)
+            ignored = [line for line in server.said() if "unknown option" in line]
+            if ignored:          # or the figure would be that of another configuration
+                raise Failed(re.sub(r"^.*unknown option", "ital has no option", ignored[0]))
             return self.programs.run(client_command(port), self.seconds_of(cell) + SLACK_SECONDS, here, environment)
         finally:
             self.programs.end(server)

@@ -73,9 +73,13 @@ class Program:
     def name(self):
         return os.path.basename(self.command[0])
 
+    def said(self):
+        """Lines of its standard error so far."""
+        # Not seek: the program writes at the same place of the file.
+        return os.pread(self.errors.fileno(), 1 << 20, 0).decode(errors="replace").strip().splitlines()
+
     def failed(self, what):
-        self.errors.seek(0)
-        said = self.errors.read().decode(errors="replace").strip().splitlines()
+        said = self.said()
         return Failed("%s %s%s" % (self.name(), what, ": " + said[-1][:200] if said else ""))
 
     def pump(self, seconds):

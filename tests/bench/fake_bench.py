@@ -3,7 +3,8 @@
 
 FakeBench(folder, script) fills the folder. script is {"probe": [[handoff_ns, lost], ...], KEY: [figure, ...]}: what the
 n-th call tells, the last one for all that follow. KEY is "PROGRAM PROVIDER OP MODE", of itperf with " nocrc" behind it
-where CRC is off, " pair", " away", " nap" or " threads" with those options; probe and scale are alone. A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure}.
+where CRC is off, " pair", " away", " nap" or " threads" with those options; probe and scale are alone. A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure};
+script["ignored"] is an option that itperf's server warns of.
 """
 import json
 import os
@@ -17,6 +18,10 @@ root, name, words = %r, os.path.basename(sys.argv[0]), sys.argv[1:]
 def option(key, default=""):
     return words[words.index(key) + 1] if key in words else default
 if "server" in words[:1] or (name == "itperf" and "--keep" in words):
+    with open(root + "/script") as file:
+        ignored = json.load(file).get("ignored")
+    if ignored and name == "itperf":
+        print('ital: warning: conf:3: unknown option "%%s" of provider softrdma is ignored' %% ignored, file=sys.stderr, flush=True)
     print("port 1" if name != "itperf" else "listening on port 1", flush=True)
     signal.pause()
 if name == "itperf":
