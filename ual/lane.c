@@ -9,7 +9,7 @@
  * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread serves those that
  * never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the background thread) sleeps in
  * epoll_wait with every descriptor of the lane in the set (level-triggered, so nothing unread is missed),
- * or the background thread sleeps with a deadline, 50 us doubling to 800 us while others run or come and go, and
+ * or the background thread sleeps with a deadline, 50 us doubling to 400 us while others run or come and go, and
  * finds a sleeper when a whole interval saw nobody: a consumer that waits on its word (made the sleeper), else itself.
  * So what comes after the last poll waits for two intervals at most. While one consumer sleeps through a whole interval the
  * background thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then, so an idle
@@ -83,7 +83,7 @@
 #define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
 #define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
 #define INTERVAL_FIRST  (50 * CLOCK_NS_PER_US)
-#define INTERVAL_LAST   (800 * CLOCK_NS_PER_US) /* the takeover may need two */
+#define INTERVAL_LAST   (400 * CLOCK_NS_PER_US) /* the takeover may need two */
 #define POLL_GAP        (20 * CLOCK_NS_PER_US)  /* polls that come closer than that are polling */
 #define POLLS_LEAST     4                       /* fewer tell nothing */
 #define DEAD_MOST       64 /* watches that wait to be freed while somebody sleeps in epoll */
