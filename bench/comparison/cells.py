@@ -43,6 +43,7 @@ class Cell:
     arguments: tuple = ()    # more of them for the client
     endpoints: int = 1
     threads: int = 1         # ital: on each side, each with a processor of its own
+    unpinned: bool = False   # ital: the target may use both processors; with one only its own thread must not spin
     seconds: float = 0       # measured at least so long: for a percentile of what takes long
 
 
@@ -159,13 +160,13 @@ CONTESTS = (
     Contest("CPU 1 MiB", (
         raw(**BULK), ital("write", op="write", **BULK), ital("write, CRC off", op="write", conf=CRC_OFF, **BULK))),
     Contest("target asleep", tuple(
-        ital("%s, target %s" % (op, text), op=op, mode=mode, arguments=("--target", target), window=64)
+        ital("%s, target %s" % (op, text), op=op, mode=mode, arguments=("--target", target), window=64, unpinned=True)
         for op, mode in (("read", "lat"), ("write", "rate")) for target, text in (("busy", "polls"), ("fd", "sleeps")))),
     Contest(PAIRS, (
         ital("second of two", arguments=("--pair",), **PAIR), ital("second of two, away", arguments=AWAY, **PAIR),
         ital("second of two, poll(2), away", arguments=AWAY, **{**PAIR, "completion": "fd"}))),
     Contest("first operation", (
-        ital("first read", op="read", arguments=("--target", "nap"), seconds=2),)),
+        ital("first read", op="read", arguments=("--target", "nap"), seconds=2, unpinned=True),)),
     Contest("two threads", (
         ital("one thread", op="write", **RATE), ital("two threads", op="write", endpoints=2, threads=2, **RATE),
         ital("two threads, lanes=2", op="write", endpoints=2, threads=2, conf=(("lanes", "2"),), **RATE))),

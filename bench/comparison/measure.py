@@ -110,7 +110,7 @@ class Measurer:
     def pair(self, server_command, client_command, environment=None, cell=cells.Cell("", "")):
         """Runs both, each on its processors; what the client printed."""
         here, there = self.places(cell.threads)
-        server = self.programs.start(server_command, there, environment)
+        server = self.programs.start(server_command, set(self.cpus) if cell.unpinned else there, environment)
         try:
             port = server.port(SERVER_SECONDS)
             ignored = [line for line in server.said() if "unknown option" in line]
