@@ -37,8 +37,13 @@ static const char help_text[] =
     "  -Q, --cq-mod N        bw: a completion for every N-th request\n"
     "                        (default: 1 from 8k up, else a quarter of -t, at most 100)\n"
     "  -o, --outs N          read: RDMA Reads in flight per endpoint (default: what there is)\n"
+    "      --ird-ord N       IRD and ORD of every endpoint (default: read as -o, else 0)\n"
     "      --idle TIME       lat: pause before each message; ms, us and s allowed (default s)\n"
     "      --write-send      write lat: each Write is followed by a Send that tells of it\n"
+    "      --pair            send lat: a lone Send, then two posted in a row, whose second one is\n"
+    "                        timed on its way; one host only, -s of 16 or more (default 64)\n"
+    "      --away TIME       --pair: the client does not call for so long after the posts; ms, us\n"
+    "                        and s allowed (default: it waits at once)\n"
     "      --poll-memory WAY   write lat: mixed (default) looks at memory and polls its events\n"
     "                        between looks, pure never calls the library in between\n"
     "      --perform_warm_up run each size once without measuring first\n"
@@ -46,7 +51,8 @@ static const char help_text[] =
     "  -e, --events          sleep until an event comes (default: poll)\n"
     "      --completion MODE   busy, event (as -e) or fd: sleep in poll(2) on the descriptor\n"
     "      --target MODE     of the server (default: as the client; with fd its program sleeps\n"
-    "                        outside of the library, as one does that is only written to)\n"
+    "                        outside of the library, as one does that is only written to);\n"
+    "                        nap, read lat: polls, then does not call, and is read from then\n"
     "Connection:\n"
     "  -d, --ib-dev, --interface NAME   interface (default: the first usable one, see itinfo)\n"
     "  -p, --port PORT       port (default 18515; server: 0 takes any free one and prints it)\n"
@@ -78,7 +84,10 @@ static const char help_text[] =
 enum long_only {
     OPT_ACTIVE = 256,
     OPT_THREADS,
+    OPT_IRD_ORD,
     OPT_IDLE,
+    OPT_PAIR,
+    OPT_AWAY,
     OPT_WRITE_SEND,
     OPT_POLL_MEMORY,
     OPT_WARM_UP,
@@ -109,7 +118,10 @@ static const struct option longs[] = {
     { "post_list", required_argument, NULL, 'l' },
     { "cq-mod", required_argument, NULL, 'Q' },
     { "outs", required_argument, NULL, 'o' },
+    { "ird-ord", required_argument, NULL, OPT_IRD_ORD },
     { "idle", required_argument, NULL, OPT_IDLE },
+    { "pair", no_argument, NULL, OPT_PAIR },
+    { "away", required_argument, NULL, OPT_AWAY },
     { "write-send", no_argument, NULL, OPT_WRITE_SEND },
     { "poll-memory", required_argument, NULL, OPT_POLL_MEMORY },
     { "perform_warm_up", no_argument, NULL, OPT_WARM_UP },
@@ -199,9 +211,9 @@ static bool parse_time(const char *text, uint64_t *microseconds)
     return false;
 }
 
-static bool parse_mode(const char *text, enum perf_mode *mode)
+static bool parse_mode(const char *text, enum perf_mode last, enum perf_mode *mode)
 {
-    for (int i = PERF_BUSY; i <= PERF_FD; i++) {
+    for (int i = PERF_BUSY; i <= (int)last; i++) {
         if (!strcmp(text, perf_mode_names[i])) {
             *mode = (enum perf_mode)i;
             return true;
@@ -232,6 +244,7 @@ static int take_number(struct perf_options *options, int letter, const char *tex
         { 'l', PERF_GIVEN_LIST, 1, PERF_DEPTH_MAX, &plan->list, "length of a list" },
         { 'Q', PERF_GIVEN_CQ_MOD, 1, PERF_DEPTH_MAX, &plan->cq_mod, "number of requests" },
         { 'o', PERF_GIVEN_READS, 1, PERF_DEPTH_MAX, &plan->reads, "number of reads" },
+        { OPT_IRD_ORD, PERF_GIVEN_IRD_ORD, 1, PERF_DEPTH_MAX, &plan->reads, "number of reads" },
     };
     uint64_t number;
 
@@ -270,6 +283,10 @@ static int take_value(struct perf_options *options, int letter, const char *text
         if (!parse_time(text, &options->idle_us))
             return tool_usage("'%s' is no pause: seconds, or with ms or us behind", text);
         return -1;
+    case OPT_AWAY:
+        if (!parse_time(text, &options->away_us))
+            return tool_usage("'%s' is no time: seconds, or with ms or us behind", text);
+        return -1;
     case OPT_POLL_MEMORY:
         if (strcmp(text, "pure") != 0 && strcmp(text, "mixed") != 0)
             return tool_usage("'%s' is no way to poll memory: pure or mixed", text);
@@ -278,8 +295,10 @@ static int take_value(struct perf_options *options, int letter, const char *text
         return -1;
     case OPT_COMPLETION:
     case OPT_TARGET:
-        if (!parse_mode(text, letter == OPT_TARGET ? &plan->target : &plan->mode))
-            return tool_usage("'%s' is no way to learn of completions: busy, event or fd", text);
+        if (!(letter == OPT_TARGET ? parse_mode(text, PERF_NAP, &plan->target)
+                                   : parse_mode(text, PERF_FD, &plan->mode)))
+            return tool_usage("'%s' is no way to learn of completions: busy, event or fd%s", text,
+                              letter == OPT_TARGET ? ", or nap" : "");
         options->given |= letter == OPT_TARGET ? PERF_GIVEN_TARGET : PERF_GIVEN_MODE;
         return -1;
     case 'p':
@@ -314,6 +333,10 @@ static bool take_flag(struct perf_options *options, int letter)
     case OPT_WRITE_SEND:
         options->plan.write_send = true;
         options->given |= PERF_GIVEN_WRITE_SEND;
+        return true;
+    case OPT_PAIR:
+        options->plan.pair = true;
+        options->given |= PERF_GIVEN_PAIR;
         return true;
     case OPT_WARM_UP: options->warm_up = true; return true;
     case OPT_KEEP: options->keep = true; return true;

@@ -28,7 +28,7 @@
 #include "tools/common/histogram.h"
 
 #define PERF_MAGIC         0x49545046u /* "ITPF" */
-#define PERF_VERSION       1u
+#define PERF_VERSION       2u
 #define PERF_PORT          18515 /* perftest's */
 #define PERF_MESSAGE       512u
 #define PERF_SIZE_MAX      (64u << 20)
@@ -40,12 +40,13 @@
 #define PERF_TEXT          256u
 #define PERF_CHUNKS        4u         /* that can be under way at a time */
 #define PERF_SAMPLES_MAX   (8u << 20) /* single times kept for -H and -U, of all threads */
+#define PERF_PAIR_LEAST    16u        /* bytes: the two times in an answer of --pair */
 
 /* PERF_ANY: a server that takes what comes. */
 enum perf_op { PERF_ANY_OP, PERF_SEND, PERF_WRITE, PERF_READ };
 enum perf_kind { PERF_ANY_KIND, PERF_LAT, PERF_BW };
-/* How a side learns of completions; NONE: not said. */
-enum perf_mode { PERF_MODE_NONE, PERF_BUSY, PERF_EVENT, PERF_FD };
+/* How a side learns of completions; NONE: not said. NAP, servers only: polls, then does not call. */
+enum perf_mode { PERF_MODE_NONE, PERF_BUSY, PERF_EVENT, PERF_FD, PERF_NAP };
 
 extern const char *const perf_op_names[], *const perf_kind_names[], *const perf_mode_names[];
 
@@ -62,10 +63,12 @@ struct perf_plan {
     uint32_t tx_depth, rx_depth;         /* data requests and Receives of an Endpoint */
     uint32_t list;                       /* requests posted in one run */
     uint32_t cq_mod;                     /* every n-th data request reports its completion */
-    uint32_t reads;                      /* RDMA Reads in flight per Endpoint */
+    uint32_t reads;                      /* IRD and ORD of an Endpoint; 0, not of read: none */
     bool bidirectional;
     bool write_send;  /* write lat: a Send tells of each Write */
     bool pure_memory; /* write lat: looks at memory only, never calls in */
+    bool pair;        /* send lat: two Sends in a row, the server tells when they arrived */
+    uint64_t clock;   /* pair: perf_clock() of the client */
 };
 
 /* One size; sent with RUN. */
@@ -86,7 +89,8 @@ struct perf_ep {
     uint32_t credits;      /* Sends that the peer has Receives for */
     uint32_t owed;         /* Receives refilled since the last CREDIT */
     bool fin_posted;
-    bool started; /* client: established */
+    bool started;    /* client: established */
+    uint8_t arrived; /* pair, server: messages of this round */
 };
 
 /* An Endpoint set that one thread uses: PZ, EVDs and memory of its own. */
@@ -122,7 +126,10 @@ struct perf_worker {
     uint64_t start, end;                            /* nanoseconds */
     uint64_t stop_at;                               /* with a duration */
     uint32_t control_posted, fins_acked, fins_seen; /* control: requests not complete yet */
-    struct perf_ep *answered; /* lat: a message came on it and has no new Receive yet */
+    struct perf_ep *answered; /* lat: a message came on it that has to be, or is, the answer */
+    uint32_t unfilled;        /* lat: Receives that messages on it took, not posted again yet */
+    bool noted;          /* nap: the server has stopped polling; the client wants the next one */
+    uint64_t arrival[2]; /* pair, server: when the last two messages came */
     uint64_t sent, received;
     atomic_uint_fast64_t shown; /* for the progress bar */
     /* Chunks: times of so many messages that the clock costs nothing. */
@@ -131,6 +138,7 @@ struct perf_worker {
     double peak;
     struct histogram chunks, in_chunks; /* nanoseconds per chunk */
     struct histogram times;             /* lat: round trips, nanoseconds */
+    struct histogram lone, gaps;        /* pair: perf_pair_round() */
     uint32_t *samples;                  /* lat, -H: the same one by one; NULL: not wanted */
     size_t samples_room, samples_count;
     bool good;
@@ -143,6 +151,7 @@ struct perf_session {
     bool client;
     uint64_t token;   /* of the data connections */
     uint64_t idle_us; /* lat, client: pause before each message */
+    uint64_t away_us; /* pair, client: does not call after the posts */
     bool samples, progress;
     struct perf_group *groups; /* plan.threads of them */
     struct perf_worker *workers;
@@ -197,7 +206,7 @@ void perf_groups_clear(struct perf_session *session, uint32_t size);
 bool perf_run_prepare(struct perf_session *session, const struct perf_run *run);
 /* All workers, to the end; false: failed, and it was said why. tally: of this side. */
 bool perf_run_go(struct perf_session *session, struct perf_tally *tally);
-/* Sums of the last run. */
+/* Sums of the last run: times and, of pair, two more: lone ones and gaps. */
 void perf_run_times(const struct perf_session *session, struct histogram *times);
 
 /* ---- itperf_engine.c, itperf_lat.c: the loops ------------------------------------------------ */
@@ -210,10 +219,24 @@ bool perf_alive(struct perf_worker *worker, uint64_t *limit);
 /* Says why, once for all workers (NULL: how the connection ended); false. */
 bool perf_lost(struct perf_worker *worker, const char *why);
 bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held);
+bool perf_post_control(struct perf_worker *worker, struct perf_ep *ep, enum perf_control control);
 bool perf_finish(struct perf_worker *worker); /* FIN where this side sends, then to the end */
 bool perf_stream(struct perf_worker *worker); /* bw, both sides */
 bool perf_lat_client(struct perf_worker *worker);
 bool perf_lat_server(struct perf_worker *worker);
+/* Posts the Receives that are missing; the peer is busy with the next message meanwhile. */
+bool perf_refill(struct perf_worker *worker);
+
+/* ---- itperf_pair.c: when the second of two Sends arrives -------------------------------------- */
+
+/* Names the clock of this host; 0: unknown. */
+uint64_t perf_clock(void);
+/* Server: a message came. */
+bool perf_pair_arrived(struct perf_worker *worker, struct perf_ep *ep);
+/* Server: lays the times of arrival where the answer is sent from. */
+void perf_pair_answer(const struct perf_worker *worker);
+/* Client: one lone Send, then two; *time: of the second, from the call that posts it to its arrival. */
+bool perf_pair_round(struct perf_worker *worker, struct perf_ep *ep, uint64_t *time);
 
 /* ---- itperf_wire.c: private data and control messages ---------------------------------------- */
 
@@ -296,7 +319,9 @@ enum perf_given {
     PERF_GIVEN_WRITE_SEND = 1 << 12,
     PERF_GIVEN_POLL = 1 << 13,
     PERF_GIVEN_MODE = 1 << 14,
-    PERF_GIVEN_TARGET = 1 << 15
+    PERF_GIVEN_TARGET = 1 << 15,
+    PERF_GIVEN_PAIR = 1 << 16,
+    PERF_GIVEN_IRD_ORD = 1 << 17
 };
 
 struct perf_options {
@@ -307,7 +332,7 @@ struct perf_options {
     uint16_t port;
     const char *interface;
     const char *json_file; /* NULL: none */
-    uint64_t idle_us, timeout_us;
+    uint64_t idle_us, away_us, timeout_us;
     bool server, keep, quiet;
     bool json, gbits, no_peak, cpu_util, plot, histogram, unsorted, warm_up;
 };
@@ -329,8 +354,9 @@ struct perf_result {
     uint64_t iterations; /* messages of one direction, or round trips */
     double seconds;
     double rate, rate_peak, rate_median;
-    struct histogram *times;            /* lat; round trips in nanoseconds */
-    const struct perf_session *session; /* single times, valid until the next run */
+    struct histogram *times;             /* lat; round trips in nanoseconds; three of them */
+    const struct histogram *lone, *gaps; /* pair: perf_pair_round(); of times */
+    const struct perf_session *session;  /* single times, valid until the next run */
     struct perf_tally here, there;
 };
 
@@ -339,7 +365,7 @@ struct perf_report {
     const struct adapter *adapter;
     const char *peer;
     double connect_seconds;
-    uint32_t reads; /* in flight, as agreed */
+    uint32_t reads; /* IRD and ORD, as agreed */
     struct perf_result results[PERF_SIZES];
     size_t count;
 };
@@ -352,10 +378,12 @@ bool perf_print_json(const struct perf_report *report);
 /* Sizes against half round trips or bandwidth, as wide as the terminal. */
 void perf_plot(const struct perf_report *report);
 
-/* Microseconds of half a round trip (read: of a whole one). share as in histogram_quantile. */
+/* Microseconds of half a round trip (read: a whole one, pair: one way). share as in histogram_quantile. */
 double perf_time(const struct perf_report *report, const struct perf_result *result, double share);
 double perf_time_mean(const struct perf_report *report, const struct perf_result *result);
 double perf_half(const struct perf_report *report); /* nanoseconds of a round trip to the unit */
+/* Microseconds by which the second of two Sends arrives later than a lone one does in the median. */
+double perf_late(const struct perf_report *report, const struct perf_result *result, double share);
 /* Messages per second to MiB/s, or Gb/s with --report_gbits. */
 double perf_bandwidth(const struct perf_report *report, const struct perf_result *result,
                       double rate);

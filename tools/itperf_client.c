@@ -16,6 +16,7 @@
 
 #define ANSWER_US   60000000u /* for READY and RESULT: the server lays memory ready, or sums up */
 #define WARM_ROUNDS 1000u
+#define WARM_NAPS   10u /* which are long */
 
 struct client {
     const struct perf_options *options;
@@ -97,8 +98,9 @@ static bool agree_on_reads(struct client *client)
     uint32_t possible = perf_reads_possible(&client->adapter, wanted);
 
     if (plan->reads && possible < wanted) {
-        tool_error("%u RDMA Reads in flight are more than %s has: take -o %u", wanted,
-                   client->adapter.name, possible);
+        tool_error("%u RDMA Reads in flight are more than %s has: take %s %u", wanted,
+                   client->adapter.name,
+                   client->options->given & PERF_GIVEN_IRD_ORD ? "--ird-ord" : "-o", possible);
         return false;
     }
     plan->reads = possible;
@@ -115,9 +117,12 @@ static bool set_up(struct client *client)
     session->client = true;
     session->plan = client->options->plan;
     session->idle_us = client->options->idle_us;
+    session->away_us = client->options->away_us;
     session->samples = client->options->histogram || client->options->unsorted;
     session->progress = !client->options->quiet && isatty(STDERR_FILENO) == 1;
-    if (session->plan.op == PERF_READ && !agree_on_reads(client))
+    if (session->plan.pair)
+        session->plan.clock = perf_clock();
+    if ((session->plan.op == PERF_READ || session->plan.reads) && !agree_on_reads(client))
         return false;
     client->report->reads = session->plan.reads;
     message.u.plan = session->plan;
@@ -181,18 +186,21 @@ static bool measure(struct client *client, uint32_t size, struct perf_result *re
     struct perf_run run = { .size = size,
                             .iterations = plan->duration_us ? 0 : plan->iterations,
                             .duration_us = plan->duration_us };
+    uint64_t rounds = plan->target == PERF_NAP ? WARM_NAPS : WARM_ROUNDS;
     struct perf_run warm = { .size = size,
-                             .iterations = plan->iterations && plan->iterations < WARM_ROUNDS
+                             .iterations = plan->iterations && plan->iterations < rounds
                                                ? plan->iterations
-                                               : WARM_ROUNDS };
+                                               : rounds };
 
     result->size = size;
     result->session = &client->session;
-    result->times = calloc(1, sizeof(*result->times));
+    result->times = calloc(3, sizeof(*result->times));
     if (!result->times) {
         tool_error("out of memory");
         return false;
     }
+    result->lone = &result->times[1];
+    result->gaps = &result->times[2];
     if (client->options->warm_up && !run_both(client, &warm, &result->here, &result->there))
         return false;
     if (!run_both(client, &run, &result->here, &result->there))

@@ -89,7 +89,7 @@ static bool next_event(struct perf_worker *worker, it_event_t *event)
             return failed_wait(worker, status);
         if (worker->mode == PERF_FD)
             poll(&item, 1, SLICE_US / 1000);
-        else if (worker->mode == PERF_BUSY && looks % LOOKS)
+        else if (worker->mode != PERF_EVENT && looks % LOOKS)
             continue;
         if (!perf_alive(worker, &limit))
             return false;
@@ -109,7 +109,7 @@ static bool post_failed(struct perf_worker *worker, it_status_t status, const ch
     return false;
 }
 
-static bool post_control(struct perf_worker *worker, struct perf_ep *ep, enum perf_control control)
+bool perf_post_control(struct perf_worker *worker, struct perf_ep *ep, enum perf_control control)
 {
     it_lmr_triplet_t part = region_part(&worker->group->source, 0,
                                         perf_control_length(worker->run.size, control));
@@ -202,7 +202,7 @@ static bool fill(struct perf_worker *worker, struct perf_ep *ep)
     if (ep->fin_posted)
         return true;
     ep->fin_posted = true;
-    return post_control(worker, ep, PERF_FIN);
+    return perf_post_control(worker, ep, PERF_FIN);
 }
 
 /* ---- acting on events ------------------------------------------------------------------------ */
@@ -280,10 +280,13 @@ static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
     const struct perf_plan *plan = &worker->session->plan;
 
     worker->received++;
+    if (plan->pair && !worker->client)
+        return perf_pair_arrived(worker, ep);
     if (plan->kind == PERF_LAT) {
         if (worker->answered)
             return perf_lost(worker, "two messages where one was due");
         worker->answered = ep; /* which posts the Receive when there is time */
+        worker->unfilled = 1;
         return true;
     }
     mark_received(worker);
@@ -292,7 +295,7 @@ static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
     if (++ep->owed < credit_step(plan))
         return true;
     ep->owed = 0;
-    return post_control(worker, ep, PERF_CREDIT);
+    return perf_post_control(worker, ep, PERF_CREDIT);
 }
 
 static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t length)
@@ -311,10 +314,14 @@ static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t le
     }
     if (length == perf_control_length(size, PERF_FIN)) {
         worker->fins_seen++;
-        return post_control(worker, ep, PERF_FINACK);
+        return perf_post_control(worker, ep, PERF_FINACK);
     }
     if (length == perf_control_length(size, PERF_FINACK)) {
         worker->fins_acked++;
+        return true;
+    }
+    if (length == perf_control_length(size, PERF_NOTE) && plan->target == PERF_NAP) {
+        worker->noted = true;
         return true;
     }
     return perf_lost(worker, "a message of unexpected length");
@@ -383,7 +390,7 @@ bool perf_finish(struct perf_worker *worker)
         if (ep->fin_posted)
             continue;
         ep->fin_posted = true;
-        if (!post_control(worker, ep, PERF_FIN))
+        if (!perf_post_control(worker, ep, PERF_FIN))
             return false;
     }
     while (!is_over(worker))

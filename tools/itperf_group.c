@@ -114,7 +114,7 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
         .requests = perf_requests(plan),
         .receives = perf_receives(plan),
         .send_length = group->inbox_place,
-        .reads = plan->op == PERF_READ ? plan->reads : 0,
+        .reads = plan->reads,
         .remote_write = plan->op == PERF_WRITE ||
                         (plan->op == PERF_READ &&
                          session->adapter->info->rdma_read_requires_remote_write),
@@ -123,7 +123,8 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
     it_status_t status = conn_endpoint(&group->base, &needs, &group->eps[index].handle);
 
     if (status != IT_SUCCESS) {
-        adapter_error(status, "cannot make endpoint %u of %u; take less with -q, -t, -r or -o",
+        adapter_error(status,
+                      "cannot make endpoint %u of %u; take less with -q, -t, -r, -o or --ird-ord",
                       index + 1, group->count);
         group->eps[index].handle = NULL;
         return false;

@@ -75,6 +75,10 @@ static json_t *test_info(const struct perf_report *report)
     set_text(info, "write_send", on_off(plan->write_send));
     set_text(info, "poll_memory", plan->pure_memory ? "pure" : "mixed");
     set_real(info, "idle_usec", (double)report->options->idle_us);
+    set_text(info, "pair", on_off(plan->pair));
+    if (plan->pair)
+        set_real(info, "away_usec", (double)report->options->away_us);
+    set_number(info, "ird_ord", report->reads);
     set_real(info, "connect_seconds", report->connect_seconds);
     set_text(info, "bw_unit", report->options->gbits ? "Gb/sec" : "MiB/sec");
     return info;
@@ -110,6 +114,26 @@ static void set_times(json_t *object, const struct perf_report *report,
              result->seconds > 0 ? (double)result->iterations / result->seconds : 0);
 }
 
+/* --pair: the ways of lone Sends, gaps between arrivals, and by how much the second one is late. */
+static void set_pair(json_t *object, const struct perf_report *report,
+                     const struct perf_result *result)
+{
+    static const struct {
+        const char *name;
+        double share;
+    } shares[] = { { "50", 0.5 }, { "99", 0.99 }, { "99.9", 0.999 } };
+    char key[32];
+
+    for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
+        snprintf(key, sizeof(key), "lone_percentile_%s", shares[i].name);
+        set_real(object, key, (double)histogram_quantile(result->lone, shares[i].share) / 1e3);
+        snprintf(key, sizeof(key), "gap_percentile_%s", shares[i].name);
+        set_real(object, key, (double)histogram_quantile(result->gaps, shares[i].share) / 1e3);
+        snprintf(key, sizeof(key), "late_percentile_%s", shares[i].name);
+        set_real(object, key, perf_late(report, result, shares[i].share));
+    }
+}
+
 static json_t *result_json(const struct perf_report *report, const struct perf_result *result)
 {
     const struct perf_options *options = report->options;
@@ -119,6 +143,8 @@ static json_t *result_json(const struct perf_report *report, const struct perf_r
     set_number(object, "n_iterations", result->iterations);
     if (options->plan.kind == PERF_LAT) {
         set_times(object, report, result);
+        if (options->plan.pair)
+            set_pair(object, report, result);
     } else {
         set_real(object, "BW_peak",
                  options->no_peak ? 0 : perf_bandwidth(report, result, result->rate_peak));

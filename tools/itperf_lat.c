@@ -6,7 +6,8 @@
  *       (its Receive) is done while the peer is at work.
  *   write: the last byte of the target counts 1 to 254; whoever sees the next number answers with
  *       it. 255 is the last message of a run. Endpoints take turns, on both sides the same.
- *   read: the completion of one RDMA Read after the other; the server's program takes no part.
+ *   read: the completion of one RDMA Read after the other; the server's program takes no part. With
+ *       --target nap it polls for a while, says so, stops calling, and the Read comes then.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,6 +15,7 @@
 #include "tools/itperf.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <time.h>
 
 #include "tools/common/tool.h"
@@ -21,6 +23,8 @@
 #define LAST_MARK  255u
 #define PURE_LOOKS (1u << 24) /* looks at memory, many milliseconds, before the library is asked */
 #define LOOKS      (1u << 16)
+#define POLLING_NS 1000000u /* --target nap: polls for so long, */
+#define NAP_MS     5        /* then sleeps */
 
 static void take_time(struct perf_worker *worker, uint64_t time)
 {
@@ -45,13 +49,15 @@ static bool idle(const struct perf_worker *worker)
     return true;
 }
 
-/* The Receive of the last message goes back; the peer is busy with the next one. */
-static bool refill(struct perf_worker *worker)
+bool perf_refill(struct perf_worker *worker)
 {
     struct perf_ep *ep = worker->answered;
 
     worker->answered = NULL;
-    return !ep || perf_post_receive(worker->group, (uint32_t)(ep - worker->group->eps));
+    for (; ep && worker->unfilled; worker->unfilled--)
+        if (!perf_post_receive(worker->group, (uint32_t)(ep - worker->group->eps)))
+            return false;
+    return true;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -128,11 +134,64 @@ static bool pong_marks(struct perf_worker *worker)
     }
 }
 
+/* ---- a target that stops polling ------------------------------------------------------------- */
+
+static bool await_note(struct perf_worker *worker)
+{
+    while (!worker->noted)
+        if (!perf_step(worker))
+            return false;
+    return true;
+}
+
+/* Polls; the library sees a consumer that does so. */
+static bool poll_for(struct perf_worker *worker, uint64_t nanoseconds)
+{
+    uint64_t end = tool_now() + nanoseconds, limit = 0;
+
+    while (tool_now() < end)
+        if (!perf_look(worker))
+            return false;
+    return perf_alive(worker, &limit);
+}
+
+/*
+ * Naps until the client has finished. The last call before the sleep finds the note sent; the sleep
+ * itself the library knows nothing of. The client's note asks for the next one.
+ */
+static bool nap(struct perf_worker *worker)
+{
+    uint64_t limit = 0;
+
+    while (!worker->fins_seen) {
+        if (!poll_for(worker, POLLING_NS))
+            return false;
+        worker->noted = false;
+        if (!perf_post_control(worker, &worker->group->eps[0], PERF_NOTE))
+            return false;
+        while (worker->control_posted)
+            if (!perf_look(worker) || !perf_alive(worker, &limit))
+                return false;
+        poll(NULL, 0, NAP_MS);
+        while (!worker->noted && !worker->fins_seen)
+            if (!perf_step(worker))
+                return false;
+    }
+    return true;
+}
+
+/* Client: the Read is done, or the last one. */
+static bool ask_for_nap(struct perf_worker *worker, bool last)
+{
+    worker->noted = false;
+    return last || perf_post_control(worker, &worker->group->eps[0], PERF_NOTE);
+}
+
 /* ---- one round trip -------------------------------------------------------------------------- */
 
 static bool message_round(struct perf_worker *worker, struct perf_ep *ep)
 {
-    if (!make_room(worker, ep) || !perf_post_data(worker, ep, false) || !refill(worker))
+    if (!make_room(worker, ep) || !perf_post_data(worker, ep, false) || !perf_refill(worker))
         return false;
     while (!worker->answered)
         if (!perf_step(worker))
@@ -167,22 +226,27 @@ static bool round_trip(struct perf_worker *worker, uint64_t turn, bool last)
 
 bool perf_lat_client(struct perf_worker *worker)
 {
-    uint64_t rounds = worker->run.iterations * worker->group->active, start, end = 0;
+    uint64_t rounds = worker->run.iterations * worker->group->active, start, time, end = 0;
+    const struct perf_plan *plan = &worker->session->plan;
+    uint32_t active = worker->group->active;
     bool last = false;
 
     for (uint64_t i = 0; !last; i++) {
         last = rounds ? i + 1 == rounds : end >= worker->stop_at;
-        if (!idle(worker))
+        if ((plan->target == PERF_NAP && !await_note(worker)) || !idle(worker))
             return false;
         start = tool_now();
-        if (!round_trip(worker, i, last))
+        if (plan->pair ? !perf_pair_round(worker, &worker->group->eps[i % active], &time)
+                       : !round_trip(worker, i, last))
             return false;
         end = tool_now();
-        take_time(worker, end - start);
+        take_time(worker, plan->pair ? time : end - start);
+        if (plan->target == PERF_NAP && !ask_for_nap(worker, last))
+            return false;
         if (i % 64 == 0)
             atomic_store_explicit(&worker->shown, i, memory_order_relaxed);
     }
-    return refill(worker) && perf_finish(worker);
+    return perf_refill(worker) && perf_finish(worker);
 }
 
 bool perf_lat_server(struct perf_worker *worker)
@@ -191,13 +255,19 @@ bool perf_lat_server(struct perf_worker *worker)
 
     if (plan->op == PERF_WRITE && !plan->write_send && !pong_marks(worker))
         return false;
+    if (plan->target == PERF_NAP && !nap(worker))
+        return false;
     /* The client's FIN is the end; before it every message is answered. */
     while (!worker->fins_seen) {
         if (!perf_step(worker))
             return false;
-        if (worker->answered &&
-            (!make_room(worker, worker->answered) ||
-             !perf_post_data(worker, worker->answered, false) || !refill(worker)))
+        if (!worker->answered)
+            continue;
+        if (!make_room(worker, worker->answered))
+            return false;
+        if (plan->pair)
+            perf_pair_answer(worker);
+        if (!perf_post_data(worker, worker->answered, false) || !perf_refill(worker))
             return false;
     }
     return perf_finish(worker);

@@ -19,11 +19,31 @@
 static int check_server(const struct perf_options *options)
 {
     if (options->json || options->json_file || options->plot || options->histogram ||
-        options->unsorted || options->idle_us || options->warm_up || options->gbits ||
-        options->no_peak || options->cpu_util)
+        options->unsorted || options->idle_us || options->away_us || options->warm_up ||
+        options->gbits || options->no_peak || options->cpu_util)
         return tool_usage("results are shown by the client: name the server's HOST there, or leave "
-                          "--json, --plot, -H, -U, -N, --report_gbits, --cpu_util, --idle and "
-                          "--perform_warm_up out here");
+                          "--json, --plot, -H, -U, -N, --report_gbits, --cpu_util, --idle, --away "
+                          "and --perform_warm_up out here");
+    return -1;
+}
+
+/* Tests of one operation and kind. Both sides; 0 is "any". */
+static int check_special(const struct perf_options *options)
+{
+    const struct perf_plan *plan = &options->plan;
+    enum perf_mode server = options->server && !plan->target ? plan->mode : plan->target;
+
+    if (plan->pair && ((plan->op && plan->op != PERF_SEND) || plan->kind == PERF_BW))
+        return tool_usage("--pair is for send lat");
+    if (plan->pair && server > PERF_BUSY)
+        return tool_usage("--pair takes times in the server, which has to poll for that: leave %s "
+                          "out%s",
+                          plan->target ? "--target" : "-e and --completion",
+                          options->server ? "" : "; -e is the client's");
+    if (plan->target == PERF_NAP && ((plan->op && plan->op != PERF_READ) || plan->kind == PERF_BW))
+        return tool_usage("--target nap is for read lat: elsewhere the server has to answer");
+    if ((options->given & PERF_GIVEN_IRD_ORD) && (options->given & PERF_GIVEN_READS))
+        return tool_usage("-o and --ird-ord set the same: give one of them");
     return -1;
 }
 
@@ -31,7 +51,10 @@ static int check_server(const struct perf_options *options)
 static int check_together(const struct perf_options *options)
 {
     const struct perf_plan *plan = &options->plan;
+    int result = check_special(options);
 
+    if (result >= 0)
+        return result;
     if ((options->given & PERF_GIVEN_COUNT) && plan->duration_us)
         return tool_usage("-n and -D: give one of them");
     if (plan->kind == PERF_LAT && plan->bidirectional)
@@ -66,6 +89,8 @@ static int check_client(const struct perf_options *options)
         return tool_usage("a client needs the server's port; 0 is for servers");
     if (plan->kind == PERF_BW && options->idle_us)
         return tool_usage("--idle is for lat: the first message after a pause");
+    if (options->away_us && !plan->pair)
+        return tool_usage("--away goes with --pair: for so long nothing is called after the posts");
     if (plan->kind == PERF_BW && (options->histogram || options->unsorted))
         return tool_usage("-H and -U are for lat: times of single messages");
     if (plan->kind == PERF_LAT && (options->gbits || options->no_peak))
@@ -87,7 +112,7 @@ static void default_depths(struct perf_options *options)
 
     if (!plan->tx_depth)
         plan->tx_depth = lat ? 16 : 128;
-    if (plan->write_send && plan->tx_depth < 2)
+    if ((plan->write_send || plan->pair) && plan->tx_depth < 2)
         plan->tx_depth = 2;
     if (!plan->rx_depth)
         plan->rx_depth = lat ? 16 : 512;
@@ -115,9 +140,14 @@ static void default_counts(struct perf_options *options)
         plan->active = plan->endpoints;
     if (!plan->mode)
         plan->mode = PERF_BUSY;
+    if (plan->pair)
+        plan->target = PERF_BUSY;
+    /* Long enough for the server to be asleep. */
+    if (plan->target == PERF_NAP && !options->idle_us)
+        options->idle_us = 100;
     if (!plan->sizes) {
         plan->sizes = 1;
-        options->size[0] = plan->kind == PERF_LAT ? 2 : 65536;
+        options->size[0] = plan->pair ? 64 : plan->kind == PERF_LAT ? 2 : 65536;
     }
     plan->size_least = plan->size_max = options->size[0];
     for (uint32_t i = 1; i < plan->sizes; i++) {
@@ -147,6 +177,9 @@ int perf_options_complete(struct perf_options *options)
     if (plan->active < plan->threads || plan->active > plan->endpoints)
         return tool_usage("--active %u: at least one for each of %u threads, at most all %u",
                           plan->active, plan->threads, plan->endpoints);
+    if (plan->pair && plan->size_least < PERF_PAIR_LEAST)
+        return tool_usage("--pair has two times in each answer: -s of %u or more, not %u",
+                          PERF_PAIR_LEAST, plan->size_least);
     if (plan->list > plan->tx_depth)
         return tool_usage("-l %u needs -t of at least that, not %u", plan->list, plan->tx_depth);
     if (plan->cq_mod > plan->tx_depth)
@@ -205,8 +238,8 @@ static void compare_modes(struct comparison *comparison, const struct perf_optio
 {
     enum perf_mode wanted = own->given & PERF_GIVEN_TARGET ? own->plan.target : own->plan.mode;
 
-    /* A server's own wish holds unless the client has one too. */
-    if (wanted && plan->target && wanted != plan->target)
+    /* A server's own wish holds unless the client has one too, or has to take part in it. */
+    if (wanted && (plan->target || wanted == PERF_NAP) && wanted != plan->target)
         differ(comparison, "--target %s there, %s here", perf_mode_names[wanted],
                perf_mode_names[plan->target]);
     if (wanted > PERF_BUSY && plan->op == PERF_WRITE && plan->kind == PERF_LAT && !plan->write_send)
@@ -233,10 +266,12 @@ bool perf_options_agree(const struct perf_options *own, const struct perf_plan *
         { PERF_GIVEN_LIST, "-l", mine->list, plan->list },
         { PERF_GIVEN_CQ_MOD, "-Q", mine->cq_mod, plan->cq_mod },
         { PERF_GIVEN_READS, "-o", mine->reads, plan->reads },
+        { PERF_GIVEN_IRD_ORD, "--ird-ord", mine->reads, plan->reads },
         { PERF_GIVEN_THREADS, "--threads", mine->threads, plan->threads },
         { PERF_GIVEN_ACTIVE, "--active", mine->active, plan->active },
         { PERF_GIVEN_WRITE_SEND, "--write-send", mine->write_send, plan->write_send },
         { PERF_GIVEN_POLL, "--poll-memory (1 is pure)", mine->pure_memory, plan->pure_memory },
+        { PERF_GIVEN_PAIR, "--pair", mine->pair, plan->pair },
     };
 
     text[0] = '\0';

@@ -60,7 +60,12 @@ static const struct column cpu_columns[] = {
 
 double perf_half(const struct perf_report *report)
 {
-    return report->options->plan.op == PERF_READ ? 1e3 : 2e3;
+    return report->options->plan.op == PERF_READ || report->options->plan.pair ? 1e3 : 2e3;
+}
+
+double perf_late(const struct perf_report *report, const struct perf_result *result, double share)
+{
+    return perf_time(report, result, share) - (double)histogram_quantile(result->lone, 0.5) / 1e3;
 }
 
 double perf_time(const struct perf_report *report, const struct perf_result *result, double share)
@@ -167,10 +172,10 @@ void perf_print_head(const struct perf_report *report)
 
     if (!options->quiet) {
         print_line();
-        printf(" %s %s%s over %s (%s) with %s\n", perf_op_names[plan->op],
+        printf(" %s %s%s%s over %s (%s) with %s\n", perf_op_names[plan->op],
                plan->bidirectional ? "bidirectional " : "", perf_kind_names[plan->kind],
-               report->adapter->name, adapter_transport(report->adapter->info->transport_type),
-               report->peer);
+               plan->pair ? " of the second of two" : "", report->adapter->name,
+               adapter_transport(report->adapter->info->transport_type), report->peer);
         printf(" %u endpoint%s in %.3f s (%.0f per second), %u active, %u thread%s, %s\n",
                plan->endpoints, plan->endpoints == 1 ? "" : "s", report->connect_seconds,
                report->connect_seconds > 0 ? plan->endpoints / report->connect_seconds : 0,
@@ -272,6 +277,21 @@ void perf_print_row(const struct perf_report *report, const struct perf_result *
 
 /* ---- what perftest has no columns for -------------------------------------------------------- */
 
+static void print_pair(const struct perf_report *report, const struct perf_result *result)
+{
+    const struct histogram *lone = result->lone, *gaps = result->gaps;
+
+    printf(
+        " a lone one[usec]: 50%% %.2f, 99%% %.2f, 99.9%% %.2f; between the arrivals of two: 50%% "
+        "%.2f, 99%% %.2f\n",
+        (double)histogram_quantile(lone, 0.5) / 1e3, (double)histogram_quantile(lone, 0.99) / 1e3,
+        (double)histogram_quantile(lone, 0.999) / 1e3, (double)histogram_quantile(gaps, 0.5) / 1e3,
+        (double)histogram_quantile(gaps, 0.99) / 1e3);
+    printf(" the second one is late by[usec]: 50%% %.2f, 99%% %.2f, 99.9%% %.2f\n",
+           perf_late(report, result, 0.5), perf_late(report, result, 0.99),
+           perf_late(report, result, 0.999));
+}
+
 static void print_details(const struct perf_report *report, const struct perf_result *result)
 {
     double here = perf_cpu_per_message(result, &result->here);
@@ -287,6 +307,8 @@ static void print_details(const struct perf_report *report, const struct perf_re
                perf_time(report, result, 0.5), perf_time(report, result, 0.9),
                perf_time(report, result, 0.99), perf_time(report, result, 0.999),
                perf_time(report, result, 1));
+    if (report->options->plan.pair)
+        print_pair(report, result);
     printf(" CPU time: %.1f ns/message here, %.1f there; %.4f ns/byte here, %.4f there\n", here,
            there, here / result->size, there / result->size);
 }

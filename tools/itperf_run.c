@@ -50,6 +50,7 @@ static void prepare_eps(struct perf_session *session, struct perf_worker *worker
         ep->outstanding = ep->since_signal = ep->owed = 0;
         ep->credits = session->plan.rx_depth;
         ep->fin_posted = false;
+        ep->arrived = 0;
     }
 }
 
@@ -230,7 +231,10 @@ bool perf_run_go(struct perf_session *session, struct perf_tally *tally)
 
 void perf_run_times(const struct perf_session *session, struct histogram *times)
 {
-    memset(times, 0, sizeof(*times));
-    for (uint32_t i = 0; i < session->plan.threads; i++)
-        histogram_merge(times, &session->workers[i].times);
+    memset(times, 0, 3 * sizeof(*times));
+    for (uint32_t i = 0; i < session->plan.threads; i++) {
+        histogram_merge(&times[0], &session->workers[i].times);
+        histogram_merge(&times[1], &session->workers[i].lone);
+        histogram_merge(&times[2], &session->workers[i].gaps);
+    }
 }

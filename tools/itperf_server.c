@@ -188,11 +188,14 @@ static bool agree(struct service *service, struct perf_channel *channel,
         session->plan.target = own->given & PERF_GIVEN_TARGET ? own->plan.target
                                : own->given & PERF_GIVEN_MODE ? own->plan.mode
                                                               : session->plan.mode;
-    if (session->plan.op == PERF_READ) {
+    if (session->plan.pair && session->plan.clock != perf_clock())
+        return say_no(channel, "--pair compares times of both sides: one host only");
+    if (session->plan.reads) {
         reads = perf_reads_possible(service->adapter, session->plan.reads);
         if (reads < session->plan.reads) {
-            snprintf(text, sizeof(text), "%u RDMA Reads in flight are too many there: take -o %u",
-                     session->plan.reads, reads);
+            snprintf(text, sizeof(text), "%u RDMA Reads in flight are too many there: take %s %u",
+                     session->plan.reads, session->plan.op == PERF_READ ? "-o" : "--ird-ord",
+                     reads);
             return say_no(channel, text);
         }
     }

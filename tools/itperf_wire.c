@@ -18,7 +18,7 @@
 
 const char *const perf_op_names[] = { "any", "send", "write", "read" };
 const char *const perf_kind_names[] = { "any", "lat", "bw" };
-const char *const perf_mode_names[] = { "any", "busy", "event", "fd" };
+const char *const perf_mode_names[] = { "any", "busy", "event", "fd", "nap" };
 
 /* ---- private data ---------------------------------------------------------------------------- */
 
@@ -79,6 +79,8 @@ static void put_plan(struct wire *wire, const struct perf_plan *plan)
     wire_put(wire, plan->bidirectional, 1);
     wire_put(wire, plan->write_send, 1);
     wire_put(wire, plan->pure_memory, 1);
+    wire_put(wire, plan->pair, 1);
+    wire_put(wire, plan->clock, 8);
 }
 
 /* A number of the peer's between the two, or wire->bad. */
@@ -96,7 +98,7 @@ static void get_plan(struct wire *wire, struct perf_plan *plan)
     plan->op = (enum perf_op)get_within(wire, 1, PERF_SEND, PERF_READ);
     plan->kind = (enum perf_kind)get_within(wire, 1, PERF_LAT, PERF_BW);
     plan->mode = (enum perf_mode)get_within(wire, 1, PERF_BUSY, PERF_FD);
-    plan->target = (enum perf_mode)get_within(wire, 1, PERF_MODE_NONE, PERF_FD);
+    plan->target = (enum perf_mode)get_within(wire, 1, PERF_MODE_NONE, PERF_NAP);
     plan->size_least = (uint32_t)get_within(wire, 4, 1, PERF_SIZE_MAX);
     plan->size_max = (uint32_t)get_within(wire, 4, plan->size_least, PERF_SIZE_MAX);
     plan->sizes = (uint32_t)get_within(wire, 4, 1, PERF_SIZES);
@@ -113,9 +115,15 @@ static void get_plan(struct wire *wire, struct perf_plan *plan)
     plan->bidirectional = get_within(wire, 1, 0, 1);
     plan->write_send = get_within(wire, 1, 0, 1);
     plan->pure_memory = get_within(wire, 1, 0, 1);
+    plan->pair = get_within(wire, 1, 0, 1);
+    plan->clock = wire_get(wire, 8);
     if ((plan->kind == PERF_LAT && plan->bidirectional) ||
         (plan->write_send && (plan->op != PERF_WRITE || plan->kind != PERF_LAT)) ||
-        (plan->write_send && plan->tx_depth < 2))
+        (plan->write_send && plan->tx_depth < 2) ||
+        (plan->target == PERF_NAP && (plan->op != PERF_READ || plan->kind != PERF_LAT)))
+        wire->bad = true;
+    if (plan->pair && (plan->op != PERF_SEND || plan->kind != PERF_LAT || plan->tx_depth < 2 ||
+                       plan->target != PERF_BUSY || plan->size_least < PERF_PAIR_LEAST))
         wire->bad = true;
 }
 

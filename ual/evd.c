@@ -160,11 +160,22 @@ static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *ev
     return UAL_ERR_EMPTY;
 }
 
+/* A consumer that streams finds completions without polling, for long: it is as little in need of the background thread. */
+static inline void note_take(struct ual_evd *evd)
+{
+    atomic_uint *takes = evd->notifier.takes;
+
+    atomic_store_explicit(takes, atomic_load_explicit(takes, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
 enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
 {
     if (take(evd, event)) {
         if (__builtin_expect(evd->notifier.fd >= 0, 0))
             notifier_took(&evd->notifier);
+        else
+            note_take(evd);
         return UAL_OK;
     }
     if (evd->notifier.fd >= 0)

@@ -9,7 +9,7 @@
  * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread serves those that
  * never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the background thread) sleeps in
  * epoll_wait with every descriptor of the lane in the set (level-triggered, so nothing unread is missed),
- * or the background thread sleeps with a deadline, 50 us doubling to 800 us while others run or come and go, and
+ * or the background thread sleeps with a deadline, 50 us doubling to 400 us while others run or come and go, and
  * finds a sleeper when a whole interval saw nobody: a consumer that waits on its word (made the sleeper), else itself.
  * So what comes after the last poll waits for two intervals at most. While one consumer sleeps through a whole interval the
  * background thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then, so an idle
@@ -21,6 +21,8 @@
  * and sleeps on its word like every waiter that is not the sleeper. Its CQ is armed, so whoever polls its event wakes it.
  * The background thread that wakes and sees a poll goes back to its deadline at once. Who polls leaves nothing behind for
  * a sleeper then; timers are looked at by every 64th poll, and by the next one after an interval has passed (look_due).
+ * Completions that are taken without a poll count as polls here (`takes`): a consumer that streams finds them for long, and
+ * what it has gathered would wake the sleeper with each batch.
  * A consumer that begins to wait takes the place if it is empty or the background thread's, polling or not: it may be the
  * one that polled until now.
  *
@@ -81,7 +83,7 @@
 #define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
 #define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
 #define INTERVAL_FIRST  (50 * CLOCK_NS_PER_US)
-#define INTERVAL_LAST   (800 * CLOCK_NS_PER_US) /* the takeover may need two */
+#define INTERVAL_LAST   (400 * CLOCK_NS_PER_US) /* the takeover may need two */
 #define POLL_GAP        (20 * CLOCK_NS_PER_US)  /* polls that come closer than that are polling */
 #define POLLS_LEAST     4                       /* fewer tell nothing */
 #define DEAD_MOST       64 /* watches that wait to be freed while somebody sleeps in epoll */
@@ -104,6 +106,7 @@ struct ual_lane {
     atomic_int running;
     atomic_ulong runner; /* pthread_t inside the run, 0 none */
     atomic_uint runs;    /* polls by consumers */
+    atomic_uint takes;   /* completions that were there without a poll; not exact */
     unsigned int polls;  /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
@@ -566,6 +569,13 @@ static uint32_t run_fetched(struct ual_lane *lane, const struct ual_waiter *wait
     return pieces;
 }
 
+/* Changes while consumers look for completions: those who poll, and those who find what is there. */
+static unsigned int consumers_looks(const struct ual_lane *lane)
+{
+    return atomic_load_explicit(&lane->runs, memory_order_relaxed) +
+           atomic_load_explicit(&lane->takes, memory_order_relaxed);
+}
+
 static bool was_kicked(const struct fetched *fetched)
 {
     for (long i = 0; i < fetched->count; i++)
@@ -575,11 +585,11 @@ static bool was_kicked(const struct fetched *fetched)
 }
 
 /* While this thread slept from `since` on, consumers polled, and closely. */
-static bool others_poll(struct ual_lane *lane, unsigned int runs, uint64_t since)
+static bool others_poll(struct ual_lane *lane, unsigned int looks, uint64_t since)
 {
-    unsigned int polls = atomic_load_explicit(&lane->runs, memory_order_relaxed) - runs;
+    int polls = (int)(consumers_looks(lane) - looks);
 
-    return polls >= POLLS_LEAST && clock_now() - since < polls * POLL_GAP;
+    return polls >= POLLS_LEAST && clock_now() - since < (unsigned int)polls * POLL_GAP;
 }
 
 static void wake_background(struct ual_lane *lane)
@@ -641,7 +651,7 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
                         uint64_t deadline)
 {
     unsigned int word = atomic_load(&waiter->word);
-    unsigned int runs = atomic_load_explicit(&lane->runs, memory_order_relaxed);
+    unsigned int looks = consumers_looks(lane);
     struct fetched fetched;
     uint64_t since;
 
@@ -655,7 +665,7 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
     since = clock_now();
     if (sleep_in_epoll(lane, waiter, deadline, &fetched) != 0)
         return EINTR;
-    if (fetched.count > 0 && others_poll(lane, runs, since)) {
+    if (fetched.count > 0 && others_poll(lane, looks, since)) {
         let_go(lane); /* what is readable is theirs, and so is what a kick told of */
         if (was_kicked(&fetched))
             drain_kick(lane);
@@ -704,6 +714,11 @@ void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter)
         futex_wake(&waiter->word, 1);
 }
 
+atomic_uint *ual_lane_takes(struct ual_lane *lane)
+{
+    return &lane->takes;
+}
+
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane)
 {
     return lane->spin_ns;
@@ -732,7 +747,7 @@ static uint32_t look_once(struct ual_lane *lane)
 }
 
 /* After it served somebody: look without sleeping for a while, because more may follow. */
-static void linger(struct ual_lane *lane, unsigned int runs)
+static void linger(struct ual_lane *lane, unsigned int looks)
 {
     uint64_t now = clock_now();
     uint64_t until = clock_after(now, spin_habit_time(&lane->linger_habit, lane->spin_ns));
@@ -741,7 +756,7 @@ static void linger(struct ual_lane *lane, unsigned int runs)
     if (!lane->spin_ns || !lane->may_linger || !spin_habit_try(&lane->linger_habit))
         return;
     while (now < until && !atomic_load(&lane->stop) && is_sleeper(lane, &lane->background) &&
-           atomic_load_explicit(&lane->runs, memory_order_relaxed) == runs) {
+           consumers_looks(lane) == looks) {
         bool found = look_once(lane);
 
         now = clock_now();
@@ -760,18 +775,18 @@ static void serve_in_epoll(struct ual_lane *lane)
 
     lane->may_linger = cpus_in_mask() >= 2;
     while (!atomic_load(&lane->stop) && is_sleeper(lane, &lane->background)) {
-        unsigned int runs = atomic_load_explicit(&lane->runs, memory_order_relaxed);
+        unsigned int looks = consumers_looks(lane);
 
         if (!arm_or_run(lane, &lane->background, NULL))
             continue;
         if (sleep_in_epoll(lane, &lane->background, CLOCK_NEVER, &fetched) != 0)
             continue;
-        if (atomic_load_explicit(&lane->runs, memory_order_relaxed) != runs) {
+        if (consumers_looks(lane) != looks) {
             let_go(lane);
             return; /* consumers poll: leave the bytes to them */
         }
         if (run_fetched(lane, &lane->background, NULL, &fetched))
-            linger(lane, runs);
+            linger(lane, looks);
     }
 }
 
@@ -817,7 +832,7 @@ static void *background(void *arg)
         futex_wait(&lane->background_word, 0, CLOCK_NEVER);
     while (!atomic_load(&lane->stop)) {
         unsigned int word = atomic_load(&lane->background_word);
-        unsigned int runs = atomic_load_explicit(&lane->runs, memory_order_relaxed);
+        unsigned int looks = consumers_looks(lane);
         unsigned int epoch;
 
         spinlock_lock(&lane->sleep_lock);
@@ -826,8 +841,7 @@ static void *background(void *arg)
         futex_wait(&lane->background_word, word, clock_now() + interval);
         if (atomic_load(&lane->stop))
             break;
-        switch (next_duty(lane, epoch,
-                          atomic_load_explicit(&lane->runs, memory_order_relaxed) != runs)) {
+        switch (next_duty(lane, epoch, consumers_looks(lane) != looks)) {
         case DUTY_WATCH:
             interval = interval * 2 < INTERVAL_LAST ? interval * 2 : INTERVAL_LAST;
             atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);

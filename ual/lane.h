@@ -66,6 +66,8 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
 void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Make a waiter of this lane look at its EVD again. The caller sees to it that the waiter stays. Any thread; leaf. */
 void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter);
+/* To be changed by who takes a completion without polling: he looks at the lane's work as one who polls does. */
+atomic_uint *ual_lane_takes(struct ual_lane *lane);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
 /* The set of the lane's descriptors: readable while there is something to run for. To be held in another set only. */
 int ual_lane_epoll_fd(const struct ual_lane *lane);

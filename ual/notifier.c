@@ -29,7 +29,13 @@ enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, 
 {
     struct epoll_event event = { .events = EPOLLIN };
 
-    *notifier = (struct notifier){ .lane = lane, .fd = -1, .event_fd = -1, .needed = NEEDED_FIRST };
+    *notifier = (struct notifier){
+        .lane = lane,
+        .takes = ual_lane_takes(lane),
+        .fd = -1,
+        .event_fd = -1,
+        .needed = NEEDED_FIRST,
+    };
     if (!with_fd)
         return UAL_OK;
     notifier->fd = epoll_create1(EPOLL_CLOEXEC);

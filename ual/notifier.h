@@ -22,6 +22,7 @@
 
 struct notifier {
     struct ual_lane *lane;
+    atomic_uint *takes; /* the lane's */
     struct spinlock lock;
     struct ual_waiter *waiters; /* those that may sleep; linked by evd_prev, evd_next */
     atomic_uint inside;         /* threads between enter and leave; futex for notifier_abort */

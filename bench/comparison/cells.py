@@ -8,7 +8,7 @@ import dataclasses
 
 KIB, MIB = 1 << 10, 1 << 20
 CRC_OFF = (("crc", "off"),)
-MANY = 10000
+MANY = 10000                 # endpoints in each of two processes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,7 @@ PEERS = {
     "libfabric tcp": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp")),
     "libfabric rxm": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp;ofi_rxm")),
     "ucx": Peer("bench/peers/ucx_peer", "libucx-dev"),
+    "scale": Peer("bench/scale/scale", "this tree: make bench"),  # ital again, with many endpoints
 }
 RIVALS = ("libfabric tcp", "libfabric rxm", "ucx")
 
@@ -41,6 +42,9 @@ class Cell:
     spin: int = None         # ital: option spin, microseconds; None: as it is
     arguments: tuple = ()    # more of them for the client
     endpoints: int = 1
+    threads: int = 1         # ital: on each side, each with a processor of its own
+    unpinned: bool = False   # ital: the target may use both processors; with one only its own thread must not spin
+    seconds: float = 0       # measured at least so long: for a percentile of what takes long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +132,8 @@ def bandwidth_contest(size, crc_off):
 
 BULK = {"mode": "bw", "size": MIB, "completion": "event"}
 RATE = {"mode": "rate", "size": 64, "window": 256}
-FEW = {"arguments": ("-t", "8", "-r", "8")}
+PAIR, PAIRS = {"completion": "event", "seconds": 1}, "second of two 64 B"
+AWAY = ("--pair", "--away", "100us")
 
 CONTESTS = (
     Contest("latency 64 B", (
@@ -155,10 +160,17 @@ CONTESTS = (
     Contest("CPU 1 MiB", (
         raw(**BULK), ital("write", op="write", **BULK), ital("write, CRC off", op="write", conf=CRC_OFF, **BULK))),
     Contest("target asleep", tuple(
-        ital("%s, target %s" % (op, text), op=op, mode=mode, arguments=("--target", target), window=64)
+        ital("%s, target %s" % (op, text), op=op, mode=mode, arguments=("--target", target), window=64, unpinned=True)
         for op, mode in (("read", "lat"), ("write", "rate")) for target, text in (("busy", "polls"), ("fd", "sleeps")))),
-    Contest("many endpoints", (
-        ital("one endpoint", **FEW), ital("many endpoints", endpoints=MANY, **FEW)), rounds=1),
+    Contest(PAIRS, (
+        ital("second of two", arguments=("--pair",), **PAIR), ital("second of two, away", arguments=AWAY, **PAIR),
+        ital("second of two, poll(2), away", arguments=AWAY, **{**PAIR, "completion": "fd"}))),
+    Contest("first operation", (
+        ital("first read", op="read", arguments=("--target", "nap"), seconds=2, unpinned=True),)),
+    Contest("two threads", (
+        ital("one thread", op="write", **RATE), ital("two threads", op="write", endpoints=2, threads=2, **RATE),
+        ital("two threads, lanes=2", op="write", endpoints=2, threads=2, conf=(("lanes", "2"),), **RATE))),
+    Contest("many endpoints", (Cell("many endpoints", "scale", endpoints=MANY),), rounds=1),
     *(latency_point(size) for size in LATENCY_SIZES if size not in (64, 64 * KIB)),
     *(bandwidth_point(size) for size in BANDWIDTH_SIZES if size not in (64, 64 * KIB, MIB)),
 )
@@ -208,7 +220,12 @@ ROWS = (
     Row("write-send-64", "Write followed by Send, then poll: half round trip, 64 B", (
         Bar("≤ 1.20 × raw TCP", SHORT, "ital write and send", 1.20, over=RAW),)),
     Row("two-posts", "two posts without a poll in between, event-driven: second one on the wire", (
-        unmeasured("≤ 10 µs at p99", 10, True, "itperf has no such test"),)),
+        Bar("≤ 10 µs at p99", PAIRS, "ital second of two", 10, metric="late_p99_us"),),
+        (("in the median", PAIRS, "ital second of two", "late_median_us", ""),
+         ("p99 of its whole way, from the post to the event", PAIRS, "ital second of two", "p99_us", ""),
+         ("p99 of a lone one's way", PAIRS, "ital second of two", "lone_p99_us", ""),
+         ("at p99, no call for 100 µs after the posts", PAIRS, "ital second of two, away", "late_p99_us", ""),
+         ("at p99, the same with poll(2)", PAIRS, "ital second of two, poll(2), away", "late_p99_us", ""))),
     Row("latency-64k", "half round trip, 64 KiB", (
         Bar("≤ 1.30 × raw TCP", LONG, "ital send", 1.30, over=RAW),
         Bar("below every peer", LONG, "ital send", 1, over=rivals("send")),
@@ -240,14 +257,17 @@ ROWS = (
             over=("ital read, target polls",)),
         Bar("Writes, window 64: ≤ 1.5 × polling", "target asleep", "ital write, target sleeps", 1.5,
             over=("ital write, target polls",), metric="us_per_message"),
-        unmeasured("first one after polling stopped: ≤ 2 ms at p99", 2000, True,
-                   "itperf's target cannot poll and then stop"))),
+        Bar("first one after polling stopped: ≤ 2 ms at p99", "first operation", "ital first read", 2000, metric="p99_us")),
+        (("the first one, median", "first operation", "ital first read", "median_us", ""),)),
     Row("endpoints-10000", "10,000 connected endpoints in each of two processes, queues of 8 + 8", (
-        Bar("≤ 4 KiB per idle endpoint", "many endpoints", "ital many endpoints", 4, metric="kib_per_endpoint"),
-        Bar("half round trip ≤ 1.2 × that with one", "many endpoints", "ital many endpoints", 1.2,
-            over=("ital one endpoint",)),
-        Bar("≥ 5,000 connects/s", "many endpoints", "ital many endpoints", 5000, False, metric="connects_per_s")),
-        (("endpoints", "many endpoints", "ital many endpoints", "endpoints", ""),)),
+        Bar("≤ 4 KiB per idle endpoint", "many endpoints", "many endpoints", 4, metric="kib_per_endpoint"),
+        Bar("half round trip ≤ 1.2 × that with one", "many endpoints", "many endpoints", 1.2, metric="times_that_of_one"),
+        Bar("≥ 5,000 connects/s", "many endpoints", "many endpoints", 5000, False, metric="connects_per_s")),
+        (("endpoints", "many endpoints", "many endpoints", "endpoints", ""),
+         ("KiB of it that the allocator has handed out", "many endpoints", "many endpoints", "heap_kib_per_endpoint", ""))),
+    Row("two-threads", "message rate of 64 B Writes, two threads with an endpoint each, over one thread's", (
+        Bar("lanes=2: ≥ 1.9 ×", "two threads", "ital two threads, lanes=2", 1.9, False, ("ital one thread",)),
+        Bar("one lane: ≥ 1.3 ×", "two threads", "ital two threads", 1.3, False, ("ital one thread",)))),
     Row("sites", "trace, counters, policy when not in use", (
         unmeasured("≤ 2 instructions per site", 2, True, "make bench-cost counts no site", "site"),)),
     Row("instructions", "instructions, null lower layer, callgrind", (

@@ -52,18 +52,10 @@ class Judge:
         figures = entry["figures"].get(key)
         if figures is None:
             return None
-        if metric == "kib_per_endpoint":
-            return self.per_endpoint(entry, figures)
         value = figures.get(metric)
+        if value is not None and metric.startswith("late_"):
+            return value         # a difference: 0 and less are figures, too
         return value if value and value > 0 else None
-
-    @staticmethod
-    def per_endpoint(entry, figures):
-        """Memory of the server beyond that of one with a single endpoint, for each further one."""
-        one = entry["figures"].get("ital one endpoint")
-        if not one or not one.get("memory_kib") or figures.get("endpoints", 1) < 2:
-            return None
-        return (figures["memory_kib"] - one["memory_kib"]) / (figures["endpoints"] - 1)
 
     def value(self, entry, key, metric, over=()):
         """The figure, divided by the best of those of the same round; None if either is missing."""

@@ -2,15 +2,16 @@
 """How one cell is measured: command lines, configuration, and figures in units that all have in common."""
 import json
 import os
+import re
 import shutil
-import resource
 
 from . import cells
+from .cells import KIB
 from .process import Failed
 
 PROBE = "bench/peers/probe"
-HEADROOM = 500               # descriptors left for everything but endpoints
 SERVER_SECONDS, SLACK_SECONDS, MANY_SECONDS = 10, 20, 120
+MANY_ROUNDS = 7              # within bench/scale: one endpoint and many in turn
 
 
 class Veth:
@@ -90,22 +91,37 @@ class Measurer:
             self.veth.make()
             prefix = [["ip", "netns", "exec", name] for name in self.veth.names]
             host = "192.0.2.2"
-        run = self.itperf if cell.peer == "ital" else self.peer
+        run = {"ital": self.itperf, "scale": self.scale}.get(cell.peer, self.peer)
         figures = run(cell, prefix, host)
         if figures.get("messages_per_s"):
             figures["us_per_message"] = 1e6 / figures["messages_per_s"]
             figures["mean_over_median"] = figures.get("mean_messages_per_s", 0) / figures["messages_per_s"]
         return {key: float("%.6g" % value) if isinstance(value, float) else value for key, value in figures.items()}
 
-    def pair(self, server_command, client_command, environment=None, slack=SLACK_SECONDS):
-        """Runs both, each on its processor; what the client printed, and the server's memory."""
-        server = self.programs.start(server_command, self.cpus[1], environment)
+    def places(self, threads):
+        """The processors of the client and of the server, as many for each as it has threads."""
+        if threads == 1:
+            return self.cpus
+        more = sorted(os.sched_getaffinity(0) - set(self.cpus))
+        if len(more) < 2 * (threads - 1):
+            raise Failed("needs %d processors: %d threads on each side" % (2 * threads, threads))
+        return (self.cpus[0], *more[:threads - 1]), (self.cpus[1], *more[threads - 1:2 * threads - 2])
+
+    def pair(self, server_command, client_command, environment=None, cell=cells.Cell("", "")):
+        """Runs both, each on its processors; what the client printed."""
+        here, there = self.places(cell.threads)
+        server = self.programs.start(server_command, set(self.cpus) if cell.unpinned else there, environment)
         try:
             port = server.port(SERVER_SECONDS)
-            text = self.programs.run(client_command(port), self.seconds + slack, self.cpus[0], environment)
-            return text, server.memory()
+            ignored = [line for line in server.said() if "unknown option" in line]
+            if ignored:          # or the figure would be that of another configuration
+                raise Failed(re.sub(r"^.*unknown option", "ital has no option", ignored[0]))
+            return self.programs.run(client_command(port), self.seconds_of(cell) + SLACK_SECONDS, here, environment)
         finally:
             self.programs.end(server)
+
+    def seconds_of(self, cell):
+        return max(self.seconds, cell.seconds)
 
     # ---- peers ----
 
@@ -120,7 +136,7 @@ class Measurer:
                                            "--seconds", self.seconds, "--json")]
 
         server = [*prefix[1], program, "server", "--port", "0"]
-        figures = last_object(self.pair(server, client)[0], cell.key)
+        figures = last_object(self.pair(server, client), cell.key)
         return {key: value for key, value in figures.items() if key == "library" or
                 (isinstance(value, (int, float)) and not isinstance(value, bool) and key not in ("size",))}
 
@@ -136,24 +152,15 @@ class Measurer:
         return {**os.environ, "ITAL_CONF": path,
                 "ITAL_PROVIDER_PATH": os.path.join(self.builddir, "providers/softrdma/.libs")}
 
-    def endpoints(self, cell):
-        """As many as asked for, or as the hard limit of descriptors leaves room for."""
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if cell.endpoints <= 64 or hard == resource.RLIM_INFINITY:
-            return cell.endpoints
-        return max(1, min(cell.endpoints, hard - HEADROOM))
-
     def itperf(self, cell, prefix, host):
         program, file = self.path(cells.PEERS["ital"].program), os.path.join(self.work, "itperf.json")
-        endpoints = self.endpoints(cell)
-        many = cell.endpoints == cells.MANY
-        words = [cell.op, "lat" if cell.mode == "lat" else "bw", "-s", cell.size, "-D", self.seconds,
+        words = [cell.op, "lat" if cell.mode == "lat" else "bw", "-s", cell.size, "-D", self.seconds_of(cell),
                  "--completion", cell.completion, "--perform_warm_up", *cell.arguments]
         if cell.mode != "lat":
             words += ["-t", cell.window]
             words += ["-r", cell.window * (16 if cell.mode == "rate" else 4)] if cell.op == "send" else []
-        words += ["-q", endpoints] if endpoints > 1 else []
-        words += ["--active", 1, "--timeout", MANY_SECONDS] if many else []
+        words += ["-q", cell.endpoints] if cell.endpoints > 1 else []
+        words += ["--threads", cell.threads] if cell.threads > 1 else []
 
         def client(port):
             return [str(word) for word in (*prefix[0], program, *words, "-d", "compare", "--quiet", "--out_json_file", file,
@@ -162,17 +169,27 @@ class Measurer:
         server = [*prefix[1], program, "-p", "0", "-d", "compare", "--keep"]
         if os.path.exists(file):
             os.unlink(file)
-        _, memory = self.pair(server, client, self.configuration(cell), MANY_SECONDS if many else SLACK_SECONDS)
+        self.pair(server, client, self.configuration(cell), cell)
         try:
             with open(file) as stream:
-                figures = itperf_figures(json.load(stream), cell)
+                return itperf_figures(json.load(stream), cell)
         except (OSError, ValueError, KeyError) as error:
             raise Failed("itperf left no figures: %s" % error) from error
-        figures["memory_kib"] = memory
-        if many:
-            figures["endpoints"] = endpoints
-            if figures.get("connect_seconds"):
-                figures["connects_per_s"] = endpoints / figures["connect_seconds"]
+
+    def scale(self, cell, prefix, host):
+        """bench/scale starts its processes itself, and takes one of the two processors for each."""
+        command = [self.path(cells.PEERS["scale"].program), "--endpoints", str(cell.endpoints), "--rounds", str(MANY_ROUNDS),
+                   "--json", "--quiet"]
+        text = self.programs.run(command, MANY_SECONDS, self.cpus, self.configuration(cell))
+        try:
+            found = json.loads(text)
+            figures = {"endpoints": found["endpoints"], "connects_per_s": found["connects_per_second"],
+                       "median_us": found["half_round_trip_ns"]["many"] / 1e3, "p99_us": found["half_round_trip_ns"]["p99_many"] / 1e3,
+                       "times_that_of_one": found["half_round_trip_ns"]["ratio"]}
+            for key, name in (("page_octets", "kib_per_endpoint"), ("heap_octets", "heap_kib_per_endpoint")):
+                figures[name] = max(found[key].values()) / KIB  # of server and client, the one that takes more
+        except (ValueError, KeyError, TypeError) as error:
+            raise Failed("bench/scale: figures are missing: %s" % error) from error
         return figures
 
 
@@ -191,7 +208,9 @@ def last_object(text, who):
 def itperf_figures(document, cell):
     """The figures of peers from itperf's JSON: bytes per second, microseconds, both sides' CPU time."""
     result, figures = document["results"], {}
-    for key, name in (("t_typical", "median_us"), ("percentile_99", "p99_us"), ("percentile_99.9", "p999_us")):
+    for key, name in (("t_typical", "median_us"), ("percentile_99", "p99_us"), ("percentile_99.9", "p999_us"),
+                      ("late_percentile_50", "late_median_us"), ("late_percentile_99", "late_p99_us"),
+                      ("gap_percentile_99", "gap_p99_us"), ("lone_percentile_99", "lone_p99_us")):
         if key in result:
             figures[name] = result[key]
     if "BW_average" in result:
@@ -199,6 +218,8 @@ def itperf_figures(document, cell):
         figures["mean_messages_per_s"] = result["MsgRate"] * 1e6
         figures["messages_per_s"] = (result.get("MsgRate_median") or result["MsgRate"]) * 1e6
     there_and_back = 2 if cell.mode == "lat" and cell.op != "read" else 1  # itperf counts round trips, peers messages
+    if "--pair" in cell.arguments:
+        there_and_back = 5       # three messages, two answers
     for key in ("ns_per_message", "ns_per_byte"):
         figures["cpu_" + key] = (result["cpu_here"][key] + result["cpu_there"][key]) / there_and_back
     figures["iters"] = result["n_iterations"]

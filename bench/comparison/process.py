@@ -29,7 +29,7 @@ class Programs:
         def prepare():
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should compare be killed, nothing stays behind
             if cpu is not None:
-                os.sched_setaffinity(0, {cpu})
+                os.sched_setaffinity(0, {cpu} if isinstance(cpu, int) else cpu)
             _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -73,9 +73,13 @@ class Program:
     def name(self):
         return os.path.basename(self.command[0])
 
+    def said(self):
+        """Lines of its standard error so far."""
+        # Not seek: the program writes at the same place of the file.
+        return os.pread(self.errors.fileno(), 1 << 20, 0).decode(errors="replace").strip().splitlines()
+
     def failed(self, what):
-        self.errors.seek(0)
-        said = self.errors.read().decode(errors="replace").strip().splitlines()
+        said = self.said()
         return Failed("%s %s%s" % (self.name(), what, ": " + said[-1][:200] if said else ""))
 
     def pump(self, seconds):
@@ -110,14 +114,6 @@ class Program:
         if status:
             raise self.failed("ended with status %d" % status)
         return self.text.decode(errors="replace")
-
-    def memory(self):
-        """Most memory that it has had so far, KiB; 0 once it has ended."""
-        try:
-            with open("/proc/%d/status" % self.child.pid) as file:
-                return int(re.search(r"VmHWM:\s*(\d+)", file.read()).group(1))
-        except (OSError, AttributeError):
-            return 0
 
     def end(self):
         if self.child.poll() is None:

@@ -71,7 +71,7 @@ def bar_table(document, groups):
             rows.append([figure, bar["bar"], *(cells if groups else cells[:1] or ["–"]), result_text(bar)])
             figure = ""
         for each in row["beside"]:
-            show = number if each["metric"] in ("ratio", "endpoints", "cpu_ns_per_message") else \
+            show = number if each["metric"] in ("ratio", "endpoints", "cpu_ns_per_message", "heap_kib_per_endpoint") else \
                 lambda value, metric=each["metric"]: with_unit(value, metric)
             cells = [spread(each["groups"][group], show) if group in each["groups"] else "–" for group in groups]
             rows.append(["", "beside it: " + each["text"], *cells, ""])

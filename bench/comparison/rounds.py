@@ -83,7 +83,8 @@ class Rounds:
                 if cell.peer not in self.missing and (contest.name, cell.key) not in self.given_up]
 
     def estimate(self, contest):
-        return self.cost.get(contest.name, len(self.cells(contest)) * (self.measurer.seconds + START_SECONDS))
+        return self.cost.get(contest.name, sum(max(self.measurer.seconds, cell.seconds) + START_SECONDS
+                                               for cell in self.cells(contest)))
 
     def remaining_seconds(self):
         return sum(max(0, self.missing_rounds(contest)) * self.estimate(contest) for contest in self.contests)

@@ -44,12 +44,17 @@ static inline void batch_reset(struct tx_batch *batch)
 }
 
 /* Room for one more segment of any shape? */
-static inline bool batch_room(const struct qp *qp)
+static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
 {
     const struct tx_batch *batch = &qp->batch;
 
-    return batch->octets < TX_BATCH_OCTETS && batch->count <= batch->count_most &&
+    return batch->octets < octets && batch->count <= batch->count_most &&
            batch->arena_used <= batch->arena_most;
+}
+
+static inline bool batch_room(const struct qp *qp)
+{
+    return batch_room_up_to(qp, TX_BATCH_OCTETS);
 }
 
 void batch_add(struct tx_batch *batch, void *octets, size_t length);

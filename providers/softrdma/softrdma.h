@@ -31,16 +31,18 @@
 #include "base/clock.h"
 #include "base/spinlock.h"
 
-#define MAX_SGE          32u
-#define MAX_WR           65536u
-#define MAX_CQE          (1u << 22)
-#define HOT_MAX          16u
-#define RX_RING_OCTETS   (256u * 1024u)
-#define TX_BATCH_OCTETS  (1024u * 1024u) /* aimed at in one system call */
-#define TX_IOV           1024u           /* UIO_MAXIOV */
-#define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
-#define TX_BOUNCE_OCTETS (512u * 1024u)  /* Read Response payload of one batch */
-#define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
+#define MAX_SGE         32u
+#define MAX_WR          65536u
+#define MAX_CQE         (1u << 22)
+#define HOT_MAX         16u
+#define RX_RING_OCTETS  (256u * 1024u)
+#define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call */
+#define TX_BATCH_TAIL \
+    (128u * 1024u) /* more, so that the end of a message does not take a call of its own */
+#define TX_IOV           1024u          /* UIO_MAXIOV */
+#define TX_ARENA_OCTETS  (64u * 1024u)  /* headers, trailers, small payload of one batch */
+#define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
+#define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
 #define TX_GATHER_SMALL \
     (48u * 1024u)                /* gathered requests leave: octets of small ones, headers too */
 #define TX_HITS          16u     /* polls: who finds something so often without arming polls */

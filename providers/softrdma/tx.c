@@ -252,10 +252,16 @@ static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     return STEP_BUILT;
 }
 
+static inline bool room(const struct qp *qp)
+{
+    return batch_room(qp) ||
+           (qp->message_begun && batch_room_up_to(qp, TX_BATCH_OCTETS + TX_BATCH_TAIL));
+}
+
 /* What fits; or only the message that goes on. */
 static void build_requests(struct qp *qp, bool only_one)
 {
-    while (batch_room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
+    while (room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
         uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
         struct wqe *wqe = wq_slot(&qp->sq, index);
         enum step step = STEP_BUILT;
