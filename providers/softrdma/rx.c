@@ -140,18 +140,13 @@ static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
     return true;
 }
 
-/* The first valid FPDU lets a responder speak (C-040, C-041). The deadline for it goes, or many idle connections would wake the
- * lane once more each; we are inside a run, so the host does not wait for a handler. */
+/* The first valid FPDU lets a responder speak (C-040, C-041). */
 static void first_fpdu(struct qp *qp)
 {
-    const struct ri_host *host = qp->rnic->host;
-
     atomic_store_explicit(&qp->holding, false, memory_order_release);
     atomic_store(&qp->tx_wanted, true);
-    if (qp->rtr_await) {
+    if (qp->rtr_await)
         qp_note_established(qp);
-        host->timer_cancel(host, qp->rnic->lane->base.context, &qp->stream->timer);
-    }
     qp->rtr_await = false;
     rx_choose_way(qp);
 }

@@ -35,8 +35,7 @@ static void first_message_overdue(struct qp *qp)
         qp_end(qp, &end);
 }
 
-/* The timer is never cancelled while rx is held (the host waits for us then), but inside a run: it may come late, and find
- * nothing to do. */
+/* The timer is never cancelled while rx is held (the host waits for us then): it may come late, and find nothing to do. */
 static void stream_expired(struct ri_timer *timer)
 {
     struct stream *stream = container_of(timer, struct stream, timer);
