@@ -813,10 +813,12 @@ struct ri_host {
  * 9. Operation tables
  */
 
-/* One device that `enumerate` found, usable or not. Strings are lent for the call of `found`. */
+/* One device that `enumerate` found, usable or not; or, without a name, why there is none. Strings are lent for the call of
+ * `found`. A name PROVIDER:DEVICE is also found by its second part in a configuration; open takes both. */
 struct ri_device {
     uint32_t size;
-    const char *name; /* what open takes */
+    const char
+        *name; /* what open takes; NULL: there is no device at all, `reason` and `advice` say why */
     enum ri_transport transport;
     bool usable;
     const char *reason; /* why not */

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Posts: a slot is filled, the request translated on the stack and given to the device. No allocation, one lock.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <endian.h>
+#include <errno.h>
+
+static_assert(sizeof(struct ri_sge) == sizeof(struct ibv_sge) &&
+                  offsetof(struct ri_sge, addr) == offsetof(struct ibv_sge, addr) &&
+                  offsetof(struct ri_sge, length) == offsetof(struct ibv_sge, length) &&
+                  offsetof(struct ri_sge, lkey) == offsetof(struct ibv_sge, lkey),
+              "elements pass as they are");
+static_assert(IBV_SEND_SIGNALED == RI_WR_SIGNALED << 1 && IBV_SEND_SOLICITED == RI_WR_SOLICITED
+                                                                                    << 1,
+              "flags that differ in place only");
+
+enum form { NONE, MESSAGE, INVALIDATING, TAGGED, ATOMIC, OTHER };
+
+static const struct {
+    uint8_t form, opcode, completion;
+} forms[] = {
+    [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND },
+    [RI_WR_SEND_IMMEDIATE] = { MESSAGE, IBV_WR_SEND_WITH_IMM, RI_WC_SEND },
+    [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND },
+    [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE },
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = { TAGGED, IBV_WR_RDMA_WRITE_WITH_IMM, RI_WC_RDMA_WRITE },
+    [RI_WR_RDMA_READ] = { TAGGED, IBV_WR_RDMA_READ, RI_WC_RDMA_READ },
+    [RI_WR_ATOMIC_FETCH_ADD] = { ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, RI_WC_FETCH_ADD },
+    [RI_WR_ATOMIC_COMPARE_SWAP] = { ATOMIC, IBV_WR_ATOMIC_CMP_AND_SWP, RI_WC_COMPARE_SWAP },
+    [RI_WR_BIND_WINDOW] = { OTHER, IBV_WR_BIND_MW, RI_WC_BIND_WINDOW },
+    [RI_WR_LOCAL_INVALIDATE] = { OTHER, IBV_WR_LOCAL_INV, RI_WC_LOCAL_INVALIDATE },
+};
+
+/* ---- slots ---- */
+
+/* Filled and counted before the device has the request: its completion may be polled before the post returns. */
+static inline struct slot *take_slot(struct wq *wq, uint64_t cookie, uint8_t opcode, uint8_t flags,
+                                     uint32_t length)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
+    struct slot *slot = &wq->slots[tail & wq->mask];
+
+    if (unlikely(tail - atomic_load_explicit(&wq->freed, memory_order_acquire) >= wq->size))
+        return NULL;
+    slot->cookie = cookie;
+    slot->index = tail;
+    slot->length = length;
+    slot->opcode = opcode;
+    slot->flags = flags;
+    atomic_store_explicit(&wq->tail, tail + 1, memory_order_release);
+    return slot;
+}
+
+/* The last one back. */
+static void drop_slot(struct wq *wq, const struct slot *slot)
+{
+    atomic_store_explicit(&wq->tail, slot->index, memory_order_relaxed);
+}
+
+/* It will not reach the device. */
+static void soften(struct wq *wq, struct cq *cq, struct slot *slot)
+{
+    spinlock_lock(&cq->lock);
+    slot->flags |= SLOT_SOFT;
+    wq_flush(wq, cq);
+    spinlock_unlock(&cq->lock);
+}
+
+static enum ri_status of_post(int error)
+{
+    switch (error) {
+    case ENOMEM: return RI_ERR_QUEUE_FULL;
+    case EINVAL: return RI_ERR_INVALID_ARGUMENT;
+    default: return RI_ERR_DEVICE;
+    }
+}
+
+/* ---- send queue ---- */
+
+static uint32_t sge_limit(const struct qp *qp, unsigned int opcode)
+{
+    switch (opcode) {
+    case RI_WR_RDMA_READ: return qp->max_read_sge;
+    case RI_WR_RDMA_WRITE:
+    case RI_WR_RDMA_WRITE_IMMEDIATE: return qp->max_write_sge;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP: return 1;
+    case RI_WR_BIND_WINDOW:
+    case RI_WR_LOCAL_INVALIDATE: return 0;
+    default: return qp->max_send_sge;
+    }
+}
+
+static inline unsigned int flags_of(const struct qp *qp, const struct ri_send_wr *wr,
+                                    uint32_t length)
+{
+    unsigned int flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1;
+
+    if (unlikely(wr->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE)))
+        flags |= IBV_SEND_FENCE;
+    /* Of a short message the octets travel in the request: the device need not fetch them. */
+    if ((wr->flags & RI_WR_INLINE) ||
+        (length <= qp->max_inline && length && wr->opcode <= RI_WR_RDMA_WRITE))
+        flags |= IBV_SEND_INLINE;
+    return flags;
+}
+
+static void __attribute__((noinline))
+describe_window(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
+{
+    const struct mw *mw = container_of(wr->bind.mw, struct mw, base);
+
+    *stag = (mw->ibv->rkey & ~UINT32_C(0xff)) | (wr->bind.new_key & 0xff);
+    raw->bind_mw.mw = mw->ibv;
+    raw->bind_mw.rkey = *stag;
+    raw->bind_mw.bind_info = (struct ibv_mw_bind_info){
+        .mr = container_of(wr->bind.mr, struct mr, base)->ibv,
+        .addr = wr->bind.addr,
+        .length = wr->bind.length,
+        .mw_access_flags = (unsigned int)rdmacore_access(wr->bind.access, false),
+    };
+}
+
+static inline void describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
+{
+    switch (forms[wr->opcode].form) {
+    case TAGGED:
+        raw->wr.rdma.remote_addr = wr->rdma.remote_addr;
+        raw->wr.rdma.rkey = wr->rdma.rkey; /* fall through */
+    case MESSAGE: raw->imm_data = htobe32(wr->immediate); break;
+    case INVALIDATING: raw->invalidate_rkey = wr->invalidate_stag; break;
+    case ATOMIC:
+        raw->wr.atomic.remote_addr = wr->atomic.remote_addr;
+        raw->wr.atomic.rkey = wr->atomic.rkey;
+        if (wr->opcode == RI_WR_ATOMIC_FETCH_ADD) {
+            raw->wr.atomic.compare_add = wr->atomic.swap_or_add;
+        } else {
+            raw->wr.atomic.compare_add = wr->atomic.compare;
+            raw->wr.atomic.swap = wr->atomic.swap_or_add;
+        }
+        break;
+    default:
+        if (wr->opcode == RI_WR_BIND_WINDOW) {
+            describe_window(wr, raw, stag);
+        } else {
+            *stag = wr->invalidate_stag;
+            raw->invalidate_rkey = *stag;
+        }
+        break;
+    }
+}
+
+/* A window of type 1 has a verb of its own, which takes the key after the one that it knows; unbinding is binding nothing. */
+static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw, uint8_t key)
+{
+    struct ibv_mw_bind bind = { .wr_id = raw->wr_id, .send_flags = raw->send_flags };
+    uint32_t before = mw->ibv->rkey;
+    int error;
+
+    if (raw->opcode == IBV_WR_BIND_MW)
+        bind.bind_info = raw->bind_mw.bind_info;
+    mw->ibv->rkey = (before & ~UINT32_C(0xff)) | (uint8_t)(key - 1);
+    error = rdmacore_errno(ibv_bind_mw(qp->ibv, mw->ibv, &bind));
+    if (error)
+        mw->ibv->rkey = before;
+    return error;
+}
+
+static int __attribute__((noinline))
+post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
+{
+    struct ibv_send_wr *bad;
+    struct mw *mw;
+    int error;
+
+    if (wr->opcode == RI_WR_LOCAL_INVALIDATE) {
+        mw = rdmacore_wide_window(qp->rnic, wr->invalidate_stag);
+        if (mw) /* far from the keys of the next binds, which the consumer counts up */
+            return bind_wide(qp, mw, raw, (uint8_t)(wr->invalidate_stag + 0x80));
+        return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
+    }
+    mw = container_of(wr->bind.mw, struct mw, base);
+    if (!mw->narrow)
+        return bind_wide(qp, mw, raw, (uint8_t)wr->bind.new_key);
+    error = rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
+    if (!error)
+        mw->ibv->rkey = raw->bind_mw.rkey;
+    return error;
+}
+
+static inline enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool soft)
+{
+    struct ibv_send_wr raw, *bad;
+    struct slot *slot;
+    uint32_t length = 0, stag = 0;
+    uint8_t form;
+    int error;
+
+    if (unlikely(wr->opcode >= sizeof(forms) / sizeof(forms[0])))
+        return RI_ERR_INVALID_ARGUMENT;
+    form = forms[wr->opcode].form;
+    if (unlikely(form == NONE))
+        return RI_ERR_NOT_SUPPORTED;
+    if (unlikely(wr->num_sge > sge_limit(qp, wr->opcode)))
+        return RI_ERR_INVALID_ARGUMENT;
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        length += wr->sg_list[i].length;
+    if (unlikely((wr->flags & RI_WR_INLINE) && length > qp->max_inline))
+        return RI_ERR_LIMIT;
+    slot = take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
+                     wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0, length);
+    if (unlikely(!slot))
+        return RI_ERR_QUEUE_FULL;
+    raw.wr_id = (uintptr_t)slot;
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = (int)wr->num_sge;
+    raw.opcode = (enum ibv_wr_opcode)forms[wr->opcode].opcode;
+    raw.send_flags = flags_of(qp, wr, length);
+    describe(wr, &raw, &stag);
+    if (unlikely(form == OTHER)) {
+        slot->stag = stag;
+        slot->flags |= SLOT_STAG;
+    }
+    if (unlikely(soft)) {
+        soften(&qp->sq, qp->send_cq, slot);
+        return RI_OK;
+    }
+    if (unlikely(form == OTHER))
+        error = post_window(qp, wr, &raw);
+    else
+        error = ibv_post_send(qp->ibv, &raw, &bad);
+    if (unlikely(error)) {
+        drop_slot(&qp->sq, slot);
+        return of_post(rdmacore_errno(error));
+    }
+    return RI_OK;
+}
+
+enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status = RI_OK;
+    bool soft;
+    int state;
+
+    spinlock_lock(&qp->sq.lock);
+    state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+    soft = state != RI_QPS_RTS;
+    if (unlikely(state == RI_QPS_IDLE))
+        status = RI_ERR_INVALID_STATE;
+    for (; wr && status == RI_OK; wr = wr->next) {
+        status = send_one(qp, wr, soft);
+        if (unlikely(status != RI_OK))
+            break;
+    }
+    spinlock_unlock(&qp->sq.lock);
+    if (unlikely(status != RI_OK))
+        *bad = wr;
+    if (unlikely(soft))
+        cq_tell(qp->send_cq);
+    return status;
+}
+
+/* ---- receives ---- */
+
+static inline enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bool soft)
+{
+    struct ibv_recv_wr raw, *bad;
+    struct slot *slot;
+    int error;
+
+    if (unlikely(wr->num_sge > qp->max_recv_sge))
+        return RI_ERR_INVALID_ARGUMENT;
+    slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0,
+                     0);
+    if (unlikely(!slot))
+        return RI_ERR_QUEUE_FULL;
+    if (unlikely(soft)) {
+        soften(&qp->rq, qp->recv_cq, slot);
+        return RI_OK;
+    }
+    raw.wr_id = (uintptr_t)slot;
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = (int)wr->num_sge;
+    error = ibv_post_recv(qp->ibv, &raw, &bad);
+    if (unlikely(error)) {
+        drop_slot(&qp->rq, slot);
+        return of_post(rdmacore_errno(error));
+    }
+    return RI_OK;
+}
+
+enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status = RI_OK;
+    bool soft;
+
+    if (unlikely(qp->srq != NULL)) {
+        *bad = wr;
+        return RI_ERR_INVALID_STATE;
+    }
+    spinlock_lock(&qp->rq.lock);
+    soft = atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS;
+    for (; wr; wr = wr->next) {
+        status = receive_one(qp, wr, soft);
+        if (unlikely(status != RI_OK))
+            break;
+    }
+    spinlock_unlock(&qp->rq.lock);
+    if (unlikely(status != RI_OK))
+        *bad = wr;
+    if (unlikely(soft))
+        cq_tell(qp->recv_cq);
+    return status;
+}
+
+static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
+{
+    struct ibv_recv_wr raw, *bad;
+    struct slot *slot;
+    int error;
+
+    if (unlikely(wr->num_sge > srq->max_sge))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (unlikely(srq->free == srq->size))
+        return RI_ERR_QUEUE_FULL;
+    slot = &srq->slots[srq->free];
+    slot->cookie = wr->cookie;
+    slot->flags = wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0;
+    slot->opcode = RI_WC_RECV;
+    slot->length = 0;
+    raw.wr_id = (uintptr_t)slot;
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = (int)wr->num_sge;
+    srq->free = slot->index;
+    error = ibv_post_srq_recv(srq->ibv, &raw, &bad);
+    if (unlikely(error)) {
+        srq->free = (uint32_t)(slot - srq->slots);
+        return of_post(rdmacore_errno(error));
+    }
+    return RI_OK;
+}
+
+enum ri_status rdmacore_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad)
+{
+    struct srq *srq = container_of(base, struct srq, base);
+    enum ri_status status = RI_OK;
+
+    spinlock_lock(&srq->lock);
+    for (; wr; wr = wr->next) {
+        status = shared_one(srq, wr);
+        if (unlikely(status != RI_OK))
+            break;
+    }
+    spinlock_unlock(&srq->lock);
+    if (unlikely(status != RI_OK))
+        *bad = wr;
+    return status;
+}
