@@ -49,7 +49,7 @@ static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_even
 static void established(struct rnic *rnic, struct qp *qp)
 {
     pthread_mutex_lock(&rnic->lock);
-    if (qp->connection)
+    if (qp->connection && qp->connection->id)
         rdmacore->notify(qp->connection->id, IBV_EVENT_COMM_EST);
     pthread_mutex_unlock(&rnic->lock);
 }
@@ -87,15 +87,19 @@ void rdmacore_async_ready(void *arg, uint32_t events)
 {
     struct rnic *rnic = arg;
     struct ibv_async_event event;
+    int cancel, error;
 
     (void)events;
     if (!rnic->lane.events)
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     while (!rdmacore->get_async_event(rnic->verbs, &event)) {
         dispatch(rnic, &event);
         rdmacore->ack_async_event(&event);
     }
-    if (errno == EAGAIN || errno == EINTR)
+    error = errno;
+    pthread_setcancelstate(cancel, NULL);
+    if (error == EAGAIN || error == EINTR)
         return;
     rnic->host->unwatch(rnic->host, rnic->lane.events);
     rnic->lane.events = NULL;

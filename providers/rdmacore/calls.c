@@ -101,6 +101,7 @@ const struct rdmacore_calls rdmacore_real = {
     .destroy_srq = ibv_destroy_srq,
     .create_qp = ibv_create_qp,
     .modify_qp = ibv_modify_qp,
+    .query_qp = ibv_query_qp,
     .destroy_qp = ibv_destroy_qp,
     .get_async_event = ibv_get_async_event,
     .ack_async_event = ibv_ack_async_event,

@@ -90,6 +90,10 @@ static bool attach(struct connection *c, struct qp *qp)
         atomic_store(&qp->ended, false);
     }
     pthread_mutex_unlock(&c->rnic->lock);
+    if (free) {
+        cq_watch_errors(qp->send_cq);
+        cq_watch_errors(qp->recv_cq);
+    }
     return free;
 }
 
@@ -101,7 +105,8 @@ enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 
     rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
     detach(c);
-    rdmacore->destroy_id(c->id);
+    if (c->id)
+        rdmacore->destroy_id(c->id);
     connection_free(c);
     return RI_OK;
 }
@@ -283,6 +288,15 @@ enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_conn
 
 /* ---- passive ---- */
 
+/* A request that its peer has withdrawn, of which the event is still to come, is refused by the kernel in several ways. */
+static enum ri_status of_decision(int error)
+{
+    enum ri_status status = rdmacore_status(error);
+
+    return status == RI_ERR_INVALID_ARGUMENT || status == RI_ERR_DEVICE ? RI_ERR_INVALID_STATE
+                                                                        : status;
+}
+
 static int answer(struct connection *c)
 {
     struct rdma_conn_param param = conn_param(c);
@@ -319,7 +333,7 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
                          strerror(error));
             c->state = CONNECTION_REQUEST;
             detach(c);
-            status = rdmacore_status(error);
+            status = of_decision(error);
         }
     }
     pthread_mutex_unlock(&c->lock);
@@ -339,7 +353,7 @@ enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_d
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_REQUEST || c->state == CONNECTION_ANSWERED) {
-        status = rdmacore_status(
+        status = of_decision(
             rdmacore_errno(rdmacore->reject(c->id, private_data, (uint8_t)length)));
         if (status == RI_OK)
             c->state = CONNECTION_ENDED;

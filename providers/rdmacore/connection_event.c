@@ -25,14 +25,15 @@ static void copy_address(struct sockaddr_storage *to, const struct sockaddr *fro
         memcpy(to, from, sizeof(struct sockaddr_in6));
 }
 
-static void tell(struct connection *c, struct ri_connection_event *event)
+static void take_addresses(const struct connection *c, struct ri_connection_event *event)
 {
-    const struct ri_host *host = c->rnic->host;
-
-    event->size = sizeof(*event);
     copy_address(&event->local, rdma_get_local_addr(c->id));
     copy_address(&event->peer, rdma_get_peer_addr(c->id));
-    host->connection_event(host, c->base.context, event);
+}
+
+static void tell(struct connection *c, const struct ri_connection_event *event)
+{
+    c->rnic->host->connection_event(c->rnic->host, c->base.context, event);
 }
 
 static const char *const reason_text[] = {
@@ -118,10 +119,22 @@ static void take_depths(struct connection *c, const struct rdma_conn_param *para
     out->depths_valid = true;
 }
 
-static void take_private_data(const struct rdma_conn_param *param, struct ri_connection_event *out)
+/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros nothing was sent. */
+static uint16_t length_of(const struct connection *c, const struct rdma_conn_param *param)
 {
-    out->private_data = param->private_data_len ? param->private_data : NULL;
-    out->private_data_length = param->private_data ? param->private_data_len : 0;
+    const uint8_t *octets = param->private_data;
+    uint16_t length = octets ? param->private_data_len : 0, any = 0;
+
+    for (uint16_t i = 0; i < length; i++)
+        any |= octets[i];
+    return any || c->rnic->iwarp ? length : 0;
+}
+
+static void take_private_data(const struct connection *c, const struct rdma_conn_param *param,
+                              struct ri_connection_event *out)
+{
+    out->private_data_length = length_of(c, param);
+    out->private_data = out->private_data_length ? param->private_data : NULL;
 }
 
 static void open_now(struct connection *c, struct ri_connection_event *out)
@@ -145,7 +158,7 @@ static bool answered(struct connection *c, const struct rdma_conn_param *param,
         return false;
     }
     take_depths(c, param, out);
-    take_private_data(param, out);
+    take_private_data(c, param, out);
     if (c->three_way) {
         c->state = CONNECTION_ANSWERED;
         out->type = RI_CONNECTION_ACCEPTED;
@@ -166,7 +179,7 @@ static bool established(struct connection *c, const struct rdma_conn_param *para
         return false;
     if (!c->passive) {
         take_depths(c, param, out);
-        take_private_data(param, out);
+        take_private_data(c, param, out);
     }
     qp_connected(c->qp);
     open_now(c, out);
@@ -181,7 +194,7 @@ static bool refused(struct connection *c, const struct rdma_cm_event *event,
     if (rdmacore_consumer_rejected(c->rnic, event->status)) {
         c->state = CONNECTION_ENDED;
         out->type = RI_CONNECTION_REJECTED;
-        take_private_data(&event->param.conn, out);
+        take_private_data(c, &event->param.conn, out);
     } else {
         failed(c, out, rdmacore_reject_reason(event->status), event->status);
     }
@@ -211,6 +224,20 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
     c->state = CONNECTION_ENDED;
     out->type = RI_CONNECTION_DISCONNECTED;
     return true;
+}
+
+/* A peer that found a request refused disconnects. Where the device has told nothing of that by an event of its own, the state
+ * of the QP, which we have not touched, still does. */
+static void look_for_cause(struct connection *c)
+{
+    struct qp *qp = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_OPEN && !c->rnic->iwarp)
+        qp = c->qp;
+    pthread_mutex_unlock(&c->lock);
+    if (qp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))
+        qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
 }
 
 static bool removed(struct connection *c, struct ri_connection_event *out)
@@ -250,10 +277,14 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
     bool news;
 
     /* What ended the connection is told on another descriptor: look there first. */
-    if (event->event == RDMA_CM_EVENT_DISCONNECTED)
+    if (event->event == RDMA_CM_EVENT_DISCONNECTED) {
         rdmacore_async_ready(rnic, 0);
+        look_for_cause(c);
+    }
     pthread_mutex_lock(&c->lock);
-    news = step(c, event, &out);
+    news = c->id && step(c, event, &out);
+    if (news)
+        take_addresses(c, &out);
     qp = c->state == CONNECTION_ENDED ? c->qp : NULL;
     pthread_mutex_unlock(&c->lock);
     if (qp) {
@@ -264,6 +295,18 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
     if (news)
         tell(c, &out);
+}
+
+/* The end of the identifier lets the peer know that nobody waits any more. Under lock, in the lane: no event of it is in
+ * anybody's hands. */
+static void give_up(struct connection *c)
+{
+    struct rdma_cm_id *id = c->id;
+
+    pthread_mutex_lock(&c->rnic->lock);
+    c->id = NULL;
+    pthread_mutex_unlock(&c->rnic->lock);
+    rdmacore->destroy_id(id);
 }
 
 /* The attempt's deadline, or, after confirm, the time to do it. */
@@ -281,9 +324,12 @@ void connection_expired(struct ri_timer *timer)
             failed_errno(c, &out, error);
         else
             open_now(c, &out);
+        take_addresses(c, &out);
         news = true;
     } else if (is_active(c)) {
         failed(c, &out, RI_REASON_TIMEOUT, -ETIMEDOUT);
+        take_addresses(c, &out);
+        give_up(c);
         news = true;
     }
     pthread_mutex_unlock(&c->lock);
@@ -320,8 +366,8 @@ static void on_request(struct rnic *rnic, struct listener *listener,
     copy_address(&request.local, rdma_get_local_addr(c->id));
     copy_address(&request.peer, rdma_get_peer_addr(c->id));
     request.port = c->id->port_num ? c->id->port_num - 1u : 0;
-    request.private_data = param->private_data_len ? param->private_data : NULL;
-    request.private_data_length = param->private_data_len;
+    request.private_data_length = length_of(c, param);
+    request.private_data = request.private_data_length ? param->private_data : NULL;
     request.ird = c->peer_ird;
     request.ord = c->peer_ord;
     request.depths_valid = true;
@@ -333,8 +379,10 @@ void connection_ready(void *arg, uint32_t events)
 {
     struct rnic *rnic = arg;
     struct rdma_cm_event *event;
+    int cancel;
 
     (void)events;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     while (!rdmacore->get_cm_event(rnic->cm, &event)) {
         struct listener *listener = listener_of(event->id->context);
 
@@ -346,4 +394,5 @@ void connection_ready(void *arg, uint32_t events)
             rdmacore_failed(rnic, "the device was removed");
         rdmacore->ack_cm_event(event);
     }
+    pthread_setcancelstate(cancel, NULL);
 }

@@ -2,6 +2,10 @@
  *
  * Completion queues: poll, arm, the completion channel. The slot of a request tells what its completion does not.
  *
+ * Watching for errors. A request that failed ends its connection, and the consumer is to hear of it also when it does not poll. The
+ * requester's side of InfiniBand has no asynchronous event for that, but arming for solicited completions fires for every
+ * completion in error: so a CQ that the consumer has not armed is armed in that way, and what fires is looked through.
+ *
  * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so that ibv_destroy_cq waits for
  * it. What comes into the stash instead of the device's CQ fires by cq_tell. In both cases the consumer arms and then polls
  * again, so that nothing which came between the two is missed.
@@ -67,7 +71,7 @@ static void purge(struct cq *cq, const struct qp *gone)
 
 /* ---- one completion; under the lock ---- */
 
-/* Receives of an SRQ. NULL: nobody's any more. */
+/* Of a receive of an SRQ the number tells the QP. NULL: nobody's any more. */
 static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *slot)
 {
     struct qp *qp;
@@ -92,77 +96,78 @@ static void receive_flags(const struct ibv_wc *raw, struct ri_wc *wc)
         wc->opcode = RI_WC_RECV_IMMEDIATE;
 }
 
-static void __attribute__((cold, noinline)) fail(const struct ibv_wc *raw, struct ri_wc *wc)
+static inline void fill(const struct slot *slot, const struct ibv_wc *raw, struct ri_wc *wc)
+{
+    uint8_t opcode = slot->opcode;
+
+    wc->cookie = slot->cookie;
+    wc->byte_len = opcode >= RI_WC_RECV ? raw->byte_len : slot->length;
+    wc->status = RI_WC_SUCCESS;
+    wc->opcode = opcode;
+    wc->flags = 0;
+    wc->invalidated_stag = 0;
+    wc->vendor_error = 0;
+    wc->immediate_high = 0;
+}
+
+static void fail(const struct ibv_wc *raw, struct ri_wc *wc)
 {
     wc->status = (uint16_t)rdmacore_wc_status(raw->status);
     wc->byte_len = 0;
     wc->vendor_error = raw->vendor_err;
 }
 
-/* The completion as ours. NULL: to be dropped. */
-static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
+/* Errors, receives of an SRQ, and what carries more than octets. NULL: to be dropped. */
+static struct qp *__attribute__((noinline))
+translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
     struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id;
+    bool good = raw->status == IBV_WC_SUCCESS;
     struct qp *qp = slot->qp;
-    bool receive = slot->opcode >= RI_WC_RECV;
-    uint8_t flags = slot->flags;
 
-    wc->cookie = slot->cookie;
-    wc->byte_len = receive ? raw->byte_len : slot->length;
-    wc->status = RI_WC_SUCCESS;
-    wc->opcode = slot->opcode;
-    wc->flags = flags & SLOT_NOTIFY ? RI_WC_NOTIFY : 0;
-    wc->invalidated_stag = flags & SLOT_STAG ? slot->stag : 0;
-    wc->vendor_error = 0;
-    wc->immediate_high = 0;
-    if (unlikely(!qp)) {
+    fill(slot, raw, wc);
+    if (slot->flags & SLOT_NOTIFY)
+        wc->flags |= RI_WC_NOTIFY;
+    if (slot->flags & SLOT_STAG)
+        wc->invalidated_stag = slot->stag;
+    if (good && slot->opcode >= RI_WC_RECV)
+        receive_flags(raw, wc);
+    if (!qp) {
         qp = owner(cq, raw, slot);
         if (!qp)
             return NULL;
     } else {
-        struct wq *wq = receive ? &qp->rq : &qp->sq;
+        struct wq *wq = slot->wq;
 
         /* A late one, of what a sweep has flushed already. */
-        if (unlikely(raw->status != IBV_WC_SUCCESS) &&
-            (int32_t)(slot->index - atomic_load_explicit(&wq->freed, memory_order_relaxed)) < 0)
+        if (!good && (int32_t)(slot->index - wq_freed(wq)) < 0)
             return NULL;
-        /* It covers all before it: unsignalled ones are free too. */
-        atomic_store_explicit(&wq->freed, slot->index + 1, memory_order_release);
-        if (unlikely(raw->status != IBV_WC_SUCCESS))
+        wq_free_up_to(wq, slot->index + 1);
+        if (!good)
             wq_flush(wq, cq);
     }
     wc->context = qp->base.context;
-    if (unlikely(raw->status != IBV_WC_SUCCESS))
+    if (!good)
         fail(raw, wc);
-    else if (receive && raw->wc_flags | (raw->opcode != IBV_WC_RECV))
-        receive_flags(raw, wc);
     return qp;
 }
 
-void cq_drain(struct cq *cq, const struct qp *gone)
+/* The completion as ours. NULL: to be dropped. */
+static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
-    struct ibv_wc raw[BATCH];
-    int got;
+    const struct slot *slot = (const struct slot *)(uintptr_t)raw->wr_id;
+    struct qp *qp = slot->qp;
 
-    spinlock_lock(&cq->lock);
-    if (gone)
-        purge(cq, gone);
-    do {
-        got = ibv_poll_cq(cq->ibv, BATCH, raw);
-        for (int i = 0; i < got; i++) {
-            struct ri_wc wc = { .context = NULL };
-            struct qp *qp = translate(cq, &raw[i], &wc);
-
-            if (qp && qp != gone)
-                cq_stash(cq, &wc, qp);
-        }
-    } while (got == BATCH);
-    if (gone) /* what the last ones made ready */
-        purge(cq, gone);
-    spinlock_unlock(&cq->lock);
+    if (unlikely(!qp || ((uint32_t)raw->status | raw->wc_flags | slot->flags)))
+        return translate_special(cq, raw, wc);
+    /* It covers all before it: unsignalled ones are free too. */
+    wq_free_up_to(slot->wq, slot->index + 1);
+    wc->context = qp->base.context;
+    fill(slot, raw, wc);
+    return qp;
 }
 
-/* ---- poll ---- */
+/* ---- failures ---- */
 
 /* A request that failed has ended its connection; told once the lock is dropped. */
 static void __attribute__((cold, noinline))
@@ -186,8 +191,37 @@ static void __attribute__((cold, noinline)) tell_failed(struct qp *failed)
     }
 }
 
-static uint32_t __attribute__((cold, noinline))
-take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, struct qp **failed)
+void cq_drain(struct cq *cq, const struct qp *gone)
+{
+    struct ibv_wc raw[BATCH];
+    struct qp *failed = NULL;
+    int got;
+
+    spinlock_lock(&cq->lock);
+    if (gone)
+        purge(cq, gone);
+    do {
+        got = ibv_poll_cq(cq->ibv, BATCH, raw);
+        for (int i = 0; i < got; i++) {
+            struct ri_wc wc = { .context = NULL };
+            struct qp *qp = translate(cq, &raw[i], &wc);
+
+            if (!qp || qp == gone)
+                continue;
+            cq_stash(cq, &wc, qp);
+            if (wc.status != RI_WC_SUCCESS)
+                note_failed(qp, &wc, &failed);
+        }
+    } while (got == BATCH);
+    if (gone) /* what the last ones made ready */
+        purge(cq, gone);
+    spinlock_unlock(&cq->lock);
+    tell_failed(failed);
+}
+
+/* ---- poll ---- */
+
+static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, struct qp **failed)
 {
     uint32_t taken = 0;
 
@@ -204,16 +238,13 @@ take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, struct qp **failed
     return taken;
 }
 
-uint32_t rdmacore_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+/* More than one, or with something in the stash. Takes the lock over. */
+static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t count, struct ri_wc *wc)
 {
-    struct cq *cq = cq_of(base);
     struct ibv_wc raw[BATCH];
     struct qp *failed = NULL;
-    uint32_t taken = 0;
+    uint32_t taken = take_stashed(cq, count, wc, &failed);
 
-    spinlock_lock(&cq->lock);
-    if (unlikely(cq->stash_head != cq->stash_tail))
-        taken = take_stashed(cq, count, wc, &failed);
     while (taken < count) {
         int want = count - taken < BATCH ? (int)(count - taken) : BATCH;
         int got = ibv_poll_cq(cq->ibv, want, raw);
@@ -231,12 +262,53 @@ uint32_t rdmacore_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
             break;
     }
     /* Errors may have made soft requests complete: not to be left for a wake-up that does not come. */
-    if (unlikely(taken < count && cq->stash_head != cq->stash_tail))
+    if (taken < count)
         taken += take_stashed(cq, count - taken, wc + taken, &failed);
     spinlock_unlock(&cq->lock);
-    if (unlikely(failed != NULL))
-        tell_failed(failed);
+    tell_failed(failed);
     return taken;
+}
+
+static uint32_t __attribute__((cold, noinline))
+poll_contended(struct cq *cq, uint32_t count, struct ri_wc *wc)
+{
+    spinlock_lock(&cq->lock);
+    return poll_many(cq, count, wc);
+}
+
+/* The one that was taken is an error, or to be dropped. Takes the lock over. */
+static uint32_t __attribute__((cold, noinline))
+poll_failed(struct cq *cq, struct qp *qp, struct ri_wc *wc)
+{
+    struct qp *failed = NULL;
+
+    if (!qp)
+        return poll_many(cq, 1, wc);
+    note_failed(qp, wc, &failed);
+    spinlock_unlock(&cq->lock);
+    tell_failed(failed);
+    return 1;
+}
+
+uint32_t rdmacore_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    struct cq *cq = cq_of(base);
+    struct ibv_wc raw;
+    struct qp *qp;
+
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
+        return poll_contended(cq, count, wc);
+    if (count != 1 || unlikely(cq->stash_head != cq->stash_tail))
+        return poll_many(cq, count, wc);
+    if (ibv_poll_cq(cq->ibv, 1, &raw) <= 0) {
+        spinlock_unlock(&cq->lock);
+        return 0;
+    }
+    qp = translate(cq, &raw, wc);
+    if (unlikely(!qp || wc->status != RI_WC_SUCCESS))
+        return poll_failed(cq, qp, wc);
+    spinlock_unlock(&cq->lock);
+    return 1;
 }
 
 /* ---- arm and fire ---- */
@@ -244,12 +316,23 @@ uint32_t rdmacore_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
 {
     struct cq *cq = cq_of(base);
+    int cancel, error;
 
     (void)count;
     if ((unsigned int)kind > RI_ARM_SOLICITED)
         return (unsigned int)kind > RI_ARM_NTH ? RI_ERR_INVALID_ARGUMENT : RI_ERR_NOT_SUPPORTED;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    error = ibv_req_notify_cq(cq->ibv, kind == RI_ARM_SOLICITED);
+    pthread_setcancelstate(cancel, NULL);
+    /* Last: what fires before this is of a completion that the caller, who looks after arming, finds. */
     atomic_store(&cq->armed, true);
-    return ibv_req_notify_cq(cq->ibv, kind == RI_ARM_SOLICITED) ? RI_ERR_DEVICE : RI_OK;
+    return error ? RI_ERR_DEVICE : RI_OK;
+}
+
+void cq_watch_errors(struct cq *cq)
+{
+    if (!cq->rnic->iwarp) /* else the end of the stream is told */
+        ibv_req_notify_cq(cq->ibv, 1);
 }
 
 void cq_tell(struct cq *cq)
@@ -266,21 +349,35 @@ void cq_tell(struct cq *cq)
     atomic_fetch_sub(&cq->upcalls, 1);
 }
 
+/* The watch is on again before the look: what fails after the look fires. */
+static void fired(struct cq *cq)
+{
+    const struct ri_host *host = cq->rnic->host;
+    bool wanted = atomic_exchange(&cq->armed, false);
+
+    cq_watch_errors(cq);
+    if (wanted)
+        host->cq_event(host, cq->base.context);
+    else
+        cq_drain(cq, NULL);
+}
+
 void rdmacore_cq_ready(void *arg, uint32_t events)
 {
     struct rnic *rnic = arg;
     struct ibv_cq *ibv;
     void *context;
+    int cancel, error;
 
     (void)events;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     while (!rdmacore->get_cq_event(rnic->channel, &ibv, &context)) {
-        struct cq *cq = context;
-
-        atomic_store(&cq->armed, false);
-        rnic->host->cq_event(rnic->host, cq->base.context);
+        fired(context);
         rdmacore->ack_cq_events(ibv, 1);
     }
-    if (errno == EAGAIN || errno == EINTR)
+    error = errno;
+    pthread_setcancelstate(cancel, NULL);
+    if (error == EAGAIN || error == EINTR)
         return;
     /* The device was taken away: the descriptor stays readable for ever. */
     rnic->host->unwatch(rnic->host, rnic->lane.completions);

@@ -111,6 +111,40 @@ static void report(const struct kind *kind, const struct ibv_device *device, ri_
 
 /* ---- why there is none ---- */
 
+/* Whether verbs' node of that name belongs to a device that the list lacks. */
+static bool belongs_to_missing(const char *node, struct ibv_device **list)
+{
+    char path[320], device[IBV_SYSFS_NAME_MAX] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s/ibdev", rdmacore->verbs_folder, node);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (!fgets(device, sizeof(device), file))
+        device[0] = 0;
+    fclose(file);
+    device[strcspn(device, "\n")] = 0;
+    for (; list && *list && strcmp((*list)->name, device); list++)
+        ;
+    return device[0] && !(list && *list);
+}
+
+/* rdma-core passes over a device whose node is missing or closed to us. */
+static bool node_is_why(struct ibv_device **list, struct finding *finding)
+{
+    DIR *folder = opendir(rdmacore->verbs_folder);
+    struct dirent *entry;
+    bool why = false;
+
+    while (folder && !why && (entry = readdir(folder)))
+        why = belongs_to_missing(entry->d_name, list) &&
+              !node_usable(entry->d_name, "ib_uverbs", finding);
+    if (folder)
+        closedir(folder);
+    return why;
+}
+
 /* Names of a folder's entries that the list of devices lacks, or (list NULL) all, as "a, b". How many. */
 static size_t entries(const char *path, struct ibv_device **list, char *names, size_t size)
 {
@@ -161,6 +195,8 @@ static void explain(const struct kind *kind, struct ibv_device **list, int error
             "modprobe ib_uverbs rdma_ucm, then the adapter's driver; in a container this is the "
             "host's affair. Without an adapter: %s",
             kind->how);
+    } else if (node_is_why(list, finding)) {
+        return;
     } else if (entries(rdmacore->class_folder, list, names, sizeof(names))) {
         SAY(finding->reason, "no device: the kernel has %s, but rdma-core has no driver for it",
             names);

@@ -35,10 +35,13 @@ static bool is_wildcard(const struct sockaddr *address)
 /* The IPv6 wildcard is for both families, as it is for sockets. */
 static bool stands_for(const struct sockaddr *wildcard, const struct sockaddr_storage *address)
 {
-    if (address->ss_family == AF_INET)
-        return true;
-    return wildcard->sa_family == AF_INET6 &&
-           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    return address->ss_family == AF_INET || wildcard->sa_family == AF_INET6;
+}
+
+static bool is_link_local(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
 static uint32_t choose(struct rnic *rnic, const struct ri_listen_param *param,
@@ -89,7 +92,7 @@ static int listen_on(struct listener *listener, struct sockaddr_storage *address
     return 0;
 }
 
-/* All on the port that the first one got. */
+/* All on the port that the first one got. Not every device can do with link-local addresses beside others. */
 static int listen_all(struct listener *listener, struct sockaddr_storage *addresses, uint32_t count,
                       uint32_t backlog)
 {
@@ -99,7 +102,7 @@ static int listen_all(struct listener *listener, struct sockaddr_storage *addres
         if (i)
             *port_of(&addresses[i]) = *port_of(&addresses[0]);
         error = listen_on(listener, &addresses[i], backlog);
-        if (error)
+        if (error && !(listener->count && is_link_local(&addresses[i])))
             return error;
     }
     return 0;

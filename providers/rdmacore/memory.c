@@ -10,7 +10,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct pd *pd_of(struct ri_pd *base)
 {
@@ -71,6 +72,19 @@ static bool rights_fit(uint32_t access)
            (!(access & RI_ACCESS_REMOTE_READ) || (access & RI_ACCESS_LOCAL_READ));
 }
 
+/* The kernel answers EFAULT for no memory there, and for memory that may not be written. */
+static bool is_mapped(void *addr, uint64_t length)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr & ~(page - 1);
+    uintptr_t end = (uintptr_t)addr + length;
+    unsigned char resident;
+
+    for (; at < end; at += page)
+        if (mincore((void *)at, page, &resident))
+            return false;
+    return true;
+}
+
 static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length, uint32_t access,
                             struct ibv_mr **out)
 {
@@ -93,8 +107,7 @@ static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length, uint32_t
                      "%llu octets cannot be registered: out of memory that may be locked; raise "
                      "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
                      (unsigned long long)length, (unsigned long long)(rdmacore->memlock() >> 10));
-    /* The kernel answers EFAULT for no memory there, and for memory that may not be written. */
-    return rdmacore_status(error);
+    return error == EFAULT && is_mapped(addr, length) ? RI_ERR_ACCESS : rdmacore_status(error);
 }
 
 static void keys_of(const struct ibv_mr *ibv, uint32_t access, struct ri_mr_keys *keys)

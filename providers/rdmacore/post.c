@@ -20,17 +20,20 @@ static_assert(IBV_SEND_SIGNALED == RI_WR_SIGNALED << 1 && IBV_SEND_SOLICITED == 
                                                                                     << 1,
               "flags that differ in place only");
 
+enum { PLAIN = 1, PLAIN_INLINE = PLAIN | IBV_SEND_INLINE };
+
 enum form { NONE, MESSAGE, INVALIDATING, TAGGED, ATOMIC, OTHER };
 
 static const struct {
     uint8_t form, opcode, completion;
+    uint8_t plain; /* may go the short way: PLAIN, with IBV_SEND_INLINE where that is possible */
 } forms[] = {
-    [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND },
+    [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND, PLAIN_INLINE },
     [RI_WR_SEND_IMMEDIATE] = { MESSAGE, IBV_WR_SEND_WITH_IMM, RI_WC_SEND },
-    [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND },
-    [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE },
+    [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND, PLAIN_INLINE },
+    [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE, PLAIN_INLINE },
     [RI_WR_RDMA_WRITE_IMMEDIATE] = { TAGGED, IBV_WR_RDMA_WRITE_WITH_IMM, RI_WC_RDMA_WRITE },
-    [RI_WR_RDMA_READ] = { TAGGED, IBV_WR_RDMA_READ, RI_WC_RDMA_READ },
+    [RI_WR_RDMA_READ] = { TAGGED, IBV_WR_RDMA_READ, RI_WC_RDMA_READ, PLAIN },
     [RI_WR_ATOMIC_FETCH_ADD] = { ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, RI_WC_FETCH_ADD },
     [RI_WR_ATOMIC_COMPARE_SWAP] = { ATOMIC, IBV_WR_ATOMIC_CMP_AND_SWP, RI_WC_COMPARE_SWAP },
     [RI_WR_BIND_WINDOW] = { OTHER, IBV_WR_BIND_MW, RI_WC_BIND_WINDOW },
@@ -44,23 +47,27 @@ static inline struct slot *take_slot(struct wq *wq, uint64_t cookie, uint8_t opc
                                      uint32_t length)
 {
     uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
-    struct slot *slot = &wq->slots[tail & wq->mask];
+    struct slot *slot = wq->next;
 
-    if (unlikely(tail - atomic_load_explicit(&wq->freed, memory_order_acquire) >= wq->size))
+    if (unlikely(tail == atomic_load_explicit(&wq->limit, memory_order_acquire)))
         return NULL;
     slot->cookie = cookie;
     slot->index = tail;
     slot->length = length;
     slot->opcode = opcode;
     slot->flags = flags;
+    wq->next = slot->link;
     atomic_store_explicit(&wq->tail, tail + 1, memory_order_release);
     return slot;
 }
 
 /* The last one back. */
-static void drop_slot(struct wq *wq, const struct slot *slot)
+static void drop_slot(struct wq *wq)
 {
-    atomic_store_explicit(&wq->tail, slot->index, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) - 1;
+
+    wq->next = &wq->slots[tail & wq->mask];
+    atomic_store_explicit(&wq->tail, tail, memory_order_relaxed);
 }
 
 /* It will not reach the device. */
@@ -83,32 +90,37 @@ static enum ri_status of_post(int error)
 
 /* ---- send queue ---- */
 
-static uint32_t sge_limit(const struct qp *qp, unsigned int opcode)
+void qp_limit_elements(struct qp *qp)
 {
-    switch (opcode) {
-    case RI_WR_RDMA_READ: return qp->max_read_sge;
-    case RI_WR_RDMA_WRITE:
-    case RI_WR_RDMA_WRITE_IMMEDIATE: return qp->max_write_sge;
-    case RI_WR_ATOMIC_FETCH_ADD:
-    case RI_WR_ATOMIC_COMPARE_SWAP: return 1;
-    case RI_WR_BIND_WINDOW:
-    case RI_WR_LOCAL_INVALIDATE: return 0;
-    default: return qp->max_send_sge;
+    static_assert(sizeof(qp->sge_limits) >= sizeof(forms) / sizeof(forms[0]), "one per opcode");
+
+    for (unsigned int opcode = 0; opcode < sizeof(forms) / sizeof(forms[0]); opcode++) {
+        uint32_t limit = forms[opcode].form == ATOMIC   ? 1
+                         : forms[opcode].form == OTHER  ? 0
+                         : opcode == RI_WR_RDMA_READ    ? qp->max_read_sge
+                         : forms[opcode].form == TAGGED ? qp->max_write_sge
+                                                        : qp->max_send_sge;
+
+        qp->sge_limits[opcode] = limit < UINT8_MAX ? (uint8_t)limit : UINT8_MAX;
     }
+    qp->recv_limit = qp->srq ? 0 : qp->max_recv_sge + 1;
 }
 
-static inline unsigned int flags_of(const struct qp *qp, const struct ri_send_wr *wr,
-                                    uint32_t length)
+/* Of a short message the octets travel in the request: the device need not fetch them. */
+static inline unsigned int inline_flag(const struct qp *qp, unsigned int plain, uint32_t length)
+{
+    return length - 1 < qp->max_inline ? plain & (unsigned int)IBV_SEND_INLINE : 0;
+}
+
+static unsigned int flags_of(const struct qp *qp, const struct ri_send_wr *wr, uint32_t length)
 {
     unsigned int flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1;
 
-    if (unlikely(wr->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE)))
+    if (wr->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE))
         flags |= IBV_SEND_FENCE;
-    /* Of a short message the octets travel in the request: the device need not fetch them. */
-    if ((wr->flags & RI_WR_INLINE) ||
-        (length <= qp->max_inline && length && wr->opcode <= RI_WR_RDMA_WRITE))
+    if (wr->flags & RI_WR_INLINE)
         flags |= IBV_SEND_INLINE;
-    return flags;
+    return flags | inline_flag(qp, forms[wr->opcode].plain, length);
 }
 
 static void __attribute__((noinline))
@@ -127,36 +139,32 @@ describe_window(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *
     };
 }
 
-static inline void describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
+/* What is neither a message nor a Write nor a Read. */
+static void __attribute__((noinline))
+describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
 {
-    switch (forms[wr->opcode].form) {
-    case TAGGED:
-        raw->wr.rdma.remote_addr = wr->rdma.remote_addr;
-        raw->wr.rdma.rkey = wr->rdma.rkey; /* fall through */
-    case MESSAGE: raw->imm_data = htobe32(wr->immediate); break;
-    case INVALIDATING: raw->invalidate_rkey = wr->invalidate_stag; break;
-    case ATOMIC:
+    switch (wr->opcode) {
+    case RI_WR_ATOMIC_FETCH_ADD:
         raw->wr.atomic.remote_addr = wr->atomic.remote_addr;
         raw->wr.atomic.rkey = wr->atomic.rkey;
-        if (wr->opcode == RI_WR_ATOMIC_FETCH_ADD) {
-            raw->wr.atomic.compare_add = wr->atomic.swap_or_add;
-        } else {
-            raw->wr.atomic.compare_add = wr->atomic.compare;
-            raw->wr.atomic.swap = wr->atomic.swap_or_add;
-        }
+        raw->wr.atomic.compare_add = wr->atomic.swap_or_add;
         break;
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        raw->wr.atomic.remote_addr = wr->atomic.remote_addr;
+        raw->wr.atomic.rkey = wr->atomic.rkey;
+        raw->wr.atomic.compare_add = wr->atomic.compare;
+        raw->wr.atomic.swap = wr->atomic.swap_or_add;
+        break;
+    case RI_WR_BIND_WINDOW: describe_window(wr, raw, stag); break;
     default:
-        if (wr->opcode == RI_WR_BIND_WINDOW) {
-            describe_window(wr, raw, stag);
-        } else {
-            *stag = wr->invalidate_stag;
-            raw->invalidate_rkey = *stag;
-        }
+        *stag = wr->invalidate_stag;
+        raw->invalidate_rkey = wr->invalidate_stag;
         break;
     }
 }
 
-/* A window of type 1 has a verb of its own, which takes the key after the one that it knows; unbinding is binding nothing. */
+/* A window of type 1 has a verb of its own, which takes the key after the one that it knows; unbinding is binding nothing, and
+ * uses a key up too. */
 static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw, uint8_t key)
 {
     struct ibv_mw_bind bind = { .wr_id = raw->wr_id, .send_flags = raw->send_flags };
@@ -181,8 +189,8 @@ post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
 
     if (wr->opcode == RI_WR_LOCAL_INVALIDATE) {
         mw = rdmacore_wide_window(qp->rnic, wr->invalidate_stag);
-        if (mw) /* far from the keys of the next binds, which the consumer counts up */
-            return bind_wide(qp, mw, raw, (uint8_t)(wr->invalidate_stag + 0x80));
+        if (mw)
+            return bind_wide(qp, mw, raw, (uint8_t)(mw->ibv->rkey + 1));
         return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
     }
     mw = container_of(wr->bind.mw, struct mw, base);
@@ -194,11 +202,42 @@ post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
     return error;
 }
 
-static inline enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool soft)
+/* Soft, a window, or an atomic. The slot is taken. 0, or an error number. */
+static int __attribute__((noinline))
+post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw, bool soft)
+{
+    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id;
+    struct ibv_send_wr *bad;
+    uint32_t stag = 0;
+
+    if (forms[wr->opcode].form >= ATOMIC)
+        describe_other(wr, raw, &stag);
+    if (forms[wr->opcode].form == OTHER) {
+        slot->stag = stag;
+        slot->flags |= SLOT_STAG;
+    }
+    if (soft) {
+        soften(&qp->sq, qp->send_cq, slot);
+        return 0;
+    }
+    return forms[wr->opcode].form == OTHER ? post_window(qp, wr, raw)
+                                           : ibv_post_send(qp->ibv, raw, &bad);
+}
+
+static uint32_t __attribute__((noinline)) sum_of(const struct ri_send_wr *wr)
+{
+    uint32_t length = 0;
+
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        length += wr->sg_list[i].length;
+    return length;
+}
+
+static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool soft)
 {
     struct ibv_send_wr raw, *bad;
     struct slot *slot;
-    uint32_t length = 0, stag = 0;
+    uint32_t length;
     uint8_t form;
     int error;
 
@@ -207,10 +246,9 @@ static inline enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr
     form = forms[wr->opcode].form;
     if (unlikely(form == NONE))
         return RI_ERR_NOT_SUPPORTED;
-    if (unlikely(wr->num_sge > sge_limit(qp, wr->opcode)))
+    if (unlikely(wr->num_sge > qp->sge_limits[wr->opcode]))
         return RI_ERR_INVALID_ARGUMENT;
-    for (uint32_t i = 0; i < wr->num_sge; i++)
-        length += wr->sg_list[i].length;
+    length = wr->num_sge == 1 ? wr->sg_list[0].length : sum_of(wr);
     if (unlikely((wr->flags & RI_WR_INLINE) && length > qp->max_inline))
         return RI_ERR_LIMIT;
     slot = take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
@@ -223,55 +261,121 @@ static inline enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr
     raw.num_sge = (int)wr->num_sge;
     raw.opcode = (enum ibv_wr_opcode)forms[wr->opcode].opcode;
     raw.send_flags = flags_of(qp, wr, length);
-    describe(wr, &raw, &stag);
-    if (unlikely(form == OTHER)) {
-        slot->stag = stag;
-        slot->flags |= SLOT_STAG;
+    raw.imm_data = form == INVALIDATING ? wr->invalidate_stag : htobe32(wr->immediate);
+    if (form == TAGGED) {
+        raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
+        raw.wr.rdma.rkey = wr->rdma.rkey;
     }
-    if (unlikely(soft)) {
-        soften(&qp->sq, qp->send_cq, slot);
-        return RI_OK;
-    }
-    if (unlikely(form == OTHER))
-        error = post_window(qp, wr, &raw);
+    if (unlikely(soft || form >= ATOMIC))
+        error = post_special(qp, wr, &raw, soft);
     else
         error = ibv_post_send(qp->ibv, &raw, &bad);
     if (unlikely(error)) {
-        drop_slot(&qp->sq, slot);
+        drop_slot(&qp->sq);
         return of_post(rdmacore_errno(error));
     }
     return RI_OK;
 }
 
-enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad)
+/* Any list in any state. Takes the lock over. */
+static enum ri_status __attribute__((noinline))
+send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
-    struct qp *qp = container_of(base, struct qp, base);
-    enum ri_status status = RI_OK;
-    bool soft;
-    int state;
+    int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+    enum ri_status status = state == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
+    bool soft = state != RI_QPS_RTS;
 
-    spinlock_lock(&qp->sq.lock);
-    state = atomic_load_explicit(&qp->state, memory_order_relaxed);
-    soft = state != RI_QPS_RTS;
-    if (unlikely(state == RI_QPS_IDLE))
-        status = RI_ERR_INVALID_STATE;
-    for (; wr && status == RI_OK; wr = wr->next) {
+    while (status == RI_OK && wr) {
         status = send_one(qp, wr, soft);
-        if (unlikely(status != RI_OK))
-            break;
+        if (status == RI_OK)
+            wr = wr->next;
     }
     spinlock_unlock(&qp->sq.lock);
-    if (unlikely(status != RI_OK))
+    if (status != RI_OK)
         *bad = wr;
-    if (unlikely(soft))
+    if (soft)
         cq_tell(qp->send_cq);
     return status;
 }
 
+/* The device has refused the last one. Takes the lock over. */
+static enum ri_status __attribute__((cold, noinline)) refused(struct wq *wq, int error)
+{
+    error = rdmacore_errno(error);
+    drop_slot(wq);
+    spinlock_unlock(&wq->lock);
+    return of_post(error);
+}
+
+static enum ri_status __attribute__((cold, noinline)) no_slot(struct wq *wq)
+{
+    spinlock_unlock(&wq->lock);
+    return RI_ERR_QUEUE_FULL;
+}
+
+/* Not on the short way: more than one element, and flags and opcodes that are seldom. 0, or what forms[] says. */
+static inline unsigned int plain_of(const struct ri_send_wr *wr, unsigned int opcode)
+{
+    const unsigned int usual = RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_COALESCE;
+
+    if (wr->num_sge != 1 || (wr->flags | usual) != usual || wr->next ||
+        opcode >= sizeof(forms) / sizeof(forms[0]))
+        return 0;
+    return forms[opcode].plain;
+}
+
+/* Not the short way's either. Both are tail calls there, so that it has nothing to keep over a call but the device's. */
+static enum ri_status __attribute__((cold, noinline))
+send_contended(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    spinlock_lock(&qp->sq.lock);
+    return send_list(qp, wr, bad);
+}
+
+/* The short way for one plain request. Its fields are read before anything is written, which may be anywhere for all that the
+ * compiler knows. */
+enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    struct ibv_send_wr raw, *raw_bad;
+    unsigned int opcode = wr->opcode, flags, plain;
+    struct slot *slot;
+    uint32_t length;
+    int error;
+
+    if (unlikely(!spinlock_try_blind(&qp->sq.lock)))
+        return send_contended(qp, wr, bad);
+    plain = plain_of(wr, opcode);
+    if (unlikely(!plain || atomic_load_explicit(&qp->state, memory_order_relaxed) != RI_QPS_RTS))
+        return send_list(qp, wr, bad);
+    length = wr->sg_list[0].length;
+    flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1 | inline_flag(qp, plain, length);
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = 1;
+    raw.opcode = (enum ibv_wr_opcode)forms[opcode].opcode;
+    raw.send_flags = flags;
+    raw.invalidate_rkey = wr->invalidate_stag;
+    if (opcode >= RI_WR_RDMA_WRITE) {
+        raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
+        raw.wr.rdma.rkey = wr->rdma.rkey;
+    }
+    slot = take_slot(&qp->sq, wr->cookie, forms[opcode].completion, 0, length);
+    *bad = wr; /* if need be: nothing but the QP is kept across the call */
+    if (unlikely(!slot))
+        return no_slot(&qp->sq);
+    raw.wr_id = (uintptr_t)slot;
+    error = ibv_post_send(qp->ibv, &raw, &raw_bad);
+    if (unlikely(error))
+        return refused(&qp->sq, error);
+    spinlock_unlock(&qp->sq.lock);
+    return RI_OK;
+}
+
 /* ---- receives ---- */
 
-static inline enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bool soft)
+static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bool soft)
 {
     struct ibv_recv_wr raw, *bad;
     struct slot *slot;
@@ -293,36 +397,65 @@ static inline enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr 
     raw.num_sge = (int)wr->num_sge;
     error = ibv_post_recv(qp->ibv, &raw, &bad);
     if (unlikely(error)) {
-        drop_slot(&qp->rq, slot);
+        drop_slot(&qp->rq);
         return of_post(rdmacore_errno(error));
     }
     return RI_OK;
+}
+
+/* Any list in any state. Takes the lock over. */
+static enum ri_status __attribute__((noinline))
+receive_list(struct qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
+{
+    bool soft = atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS;
+    enum ri_status status = qp->srq ? RI_ERR_INVALID_STATE : RI_OK;
+
+    while (status == RI_OK && wr) {
+        status = receive_one(qp, wr, soft);
+        if (status == RI_OK)
+            wr = wr->next;
+    }
+    spinlock_unlock(&qp->rq.lock);
+    if (status != RI_OK)
+        *bad = wr;
+    if (soft)
+        cq_tell(qp->recv_cq);
+    return status;
+}
+
+static enum ri_status __attribute__((cold, noinline))
+receive_contended(struct qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
+{
+    spinlock_lock(&qp->rq.lock);
+    return receive_list(qp, wr, bad);
 }
 
 enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
                                   struct ri_recv_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    enum ri_status status = RI_OK;
-    bool soft;
+    struct ibv_recv_wr raw, *raw_bad;
+    struct slot *slot;
+    int error;
 
-    if (unlikely(qp->srq != NULL)) {
-        *bad = wr;
-        return RI_ERR_INVALID_STATE;
-    }
-    spinlock_lock(&qp->rq.lock);
-    soft = atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS;
-    for (; wr; wr = wr->next) {
-        status = receive_one(qp, wr, soft);
-        if (unlikely(status != RI_OK))
-            break;
-    }
+    if (unlikely(!spinlock_try_blind(&qp->rq.lock)))
+        return receive_contended(qp, wr, bad);
+    if (unlikely(atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS ||
+                 wr->num_sge >= qp->recv_limit || wr->flags || wr->next))
+        return receive_list(qp, wr, bad);
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = (int)wr->num_sge;
+    slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, 0, 0);
+    *bad = wr;
+    if (unlikely(!slot))
+        return no_slot(&qp->rq);
+    raw.wr_id = (uintptr_t)slot;
+    error = ibv_post_recv(qp->ibv, &raw, &raw_bad);
+    if (unlikely(error))
+        return refused(&qp->rq, error);
     spinlock_unlock(&qp->rq.lock);
-    if (unlikely(status != RI_OK))
-        *bad = wr;
-    if (unlikely(soft))
-        cq_tell(qp->recv_cq);
-    return status;
+    return RI_OK;
 }
 
 static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)

@@ -74,6 +74,7 @@ static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
     qp->max_recv_sge = most(attr->max_recv_sge, 1);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);
+    qp_limit_elements(qp);
     qp->ird = attr->ird;
     qp->ord = attr->ord;
     qp->flags = attr->flags;

@@ -67,7 +67,7 @@ void qp_connected(struct qp *qp)
 
 static bool is_empty(const struct wq *wq)
 {
-    return atomic_load(&wq->tail) == atomic_load(&wq->freed);
+    return atomic_load(&wq->tail) == wq_freed(wq);
 }
 
 void qp_to_error(struct qp *qp)
@@ -96,6 +96,15 @@ static void flush_rest(struct qp *qp)
     cq_tell(qp->recv_cq);
 }
 
+bool qp_has_failed(struct qp *qp)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    return !rdmacore->query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR;
+}
+
 void qp_swept(struct ri_timer *timer)
 {
     struct qp *qp = container_of(timer, struct qp, sweep);
@@ -114,7 +123,7 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
     qp_to_error(qp);
     /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. */
     pthread_mutex_lock(&rnic->lock);
-    if (qp->connection && !rnic->iwarp)
+    if (qp->connection && qp->connection->id && !rnic->iwarp)
         rdmacore->disconnect(qp->connection->id);
     pthread_mutex_unlock(&rnic->lock);
     rnic->host->qp_event(rnic->host, qp->base.context, &event);

@@ -97,12 +97,16 @@ enum slot_flags { SLOT_NOTIFY = 1, SLOT_STAG = 2, SLOT_SOFT = 4 };
 
 /* What a completion has to tell of its request. */
 struct slot {
-    struct qp *qp;   /* constant; NULL: of an SRQ */
-    struct srq *srq; /* constant; NULL: of a QP */
+    struct qp *qp; /* constant; NULL: of an SRQ */
+    union {        /* constant */
+        struct wq *wq;
+        struct srq *srq;
+    };
+    struct slot *link; /* constant: the next one in the ring */
     uint64_t cookie;
     uint32_t index;  /* position in the ring, counted up for ever; SRQ: next free */
-    uint32_t length; /* octets asked */
     uint32_t stag;   /* with SLOT_STAG: what a bind or an invalidate is about */
+    uint32_t length; /* octets asked */
     uint8_t opcode;  /* enum ri_wc_opcode */
     uint8_t flags;
 };
@@ -112,7 +116,8 @@ struct wq {
     bool receive;
     uint32_t size, mask;
     atomic_uint tail;  /* next to post; under lock */
-    atomic_uint freed; /* all before it were polled; under the CQ's lock */
+    atomic_uint limit; /* tail's: all that came a size before it were polled; under the CQ's lock */
+    struct slot *next; /* slots[tail]; under lock */
     struct slot *slots;
 };
 
@@ -156,6 +161,8 @@ struct qp {
     atomic_int state; /* enum ri_qp_state; written under both wq locks */
     uint32_t max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags, number;
+    uint8_t sge_limits[16]; /* by enum ri_wr_opcode */
+    uint32_t recv_limit;    /* a receive on the short way has fewer elements; 0 with an SRQ */
     struct wq sq, rq;
     atomic_uint upcalls;
     atomic_bool ended;             /* the end of this connection was told */
@@ -183,7 +190,7 @@ enum connection_state {
 struct connection {
     struct ri_connection base;
     struct rnic *rnic;
-    struct rdma_cm_id *id; /* NULL: its creation failed, or gone */
+    struct rdma_cm_id *id; /* NULL: given up. Changes under lock and rnic.lock */
     pthread_mutex_t lock;
     enum connection_state state;
     struct qp *qp; /* rnic.lock */
@@ -257,6 +264,15 @@ struct mw *rdmacore_wide_window(struct rnic *rnic, uint32_t stag); /* NULL: it n
 /* ---- wq.c: rings of slots ---- */
 bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive);
 void wq_close(struct wq *wq);
+/* All before it were polled. Set under the CQ's lock. */
+static inline uint32_t wq_freed(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->limit, memory_order_relaxed) - wq->size;
+}
+static inline void wq_free_up_to(struct wq *wq, uint32_t freed)
+{
+    atomic_store_explicit(&wq->limit, freed + wq->size, memory_order_release);
+}
 /* Everything that is posted becomes soft, and what can complete does. The CQ's lock is not held. */
 void wq_abandon(struct wq *wq, struct cq *cq);
 /* Soft slots at the head of the ring complete. Under the CQ's lock. */
@@ -271,6 +287,8 @@ enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
 void rdmacore_cq_ready(void *arg, uint32_t events); /* the completion channel; arg: rnic */
 /* Take what the device has into the stash. With `gone`: without what belongs to that QP, nor is it kept in the stash. */
 void cq_drain(struct cq *cq, const struct qp *gone);
+void cq_watch_errors(
+    struct cq *cq); /* from here on a completion in error is noticed without a poll */
 void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp); /* under lock */
 void cq_tell(struct cq *cq); /* something came into the stash: fire if armed. No lock held */
 
@@ -284,13 +302,15 @@ enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info);
 int qp_access(const struct qp *qp);
 int qp_to_init(struct qp *qp, uint8_t port);
 void qp_set_state(struct qp *qp, enum ri_qp_state state);
-void qp_to_error(struct qp *qp);  /* and flush; from any state. No lock of a queue held */
-void qp_connected(struct qp *qp); /* requests reach the device from here on */
+void qp_to_error(struct qp *qp);   /* and flush; from any state. No lock of a queue held */
+bool qp_has_failed(struct qp *qp); /* asks the device */
+void qp_connected(struct qp *qp);  /* requests reach the device from here on */
 void qp_swept(struct ri_timer *timer);
 /* The connection has ended for this reason: told once, the peer's side is let go. No lock held. */
 void qp_end(struct qp *qp, enum ri_event_type type, const char *detail);
 
 /* ---- post.c ---- */
+void qp_limit_elements(struct qp *qp); /* sge_limits from the numbers of attributes */
 enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
                                   struct ri_send_wr **bad);
 enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,

@@ -19,12 +19,17 @@ bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive)
     wq->slots = calloc(slots, sizeof(*wq->slots));
     if (!wq->slots)
         return false;
-    for (uint32_t i = 0; i < slots; i++)
+    for (uint32_t i = 0; i < slots; i++) {
         wq->slots[i].qp = qp;
+        wq->slots[i].wq = wq;
+        wq->slots[i].link = &wq->slots[(i + 1) & (slots - 1)];
+    }
     spinlock_init(&wq->lock);
     wq->receive = receive;
     wq->size = size;
     wq->mask = slots - 1;
+    wq->next = wq->slots;
+    atomic_init(&wq->limit, size);
     return true;
 }
 
@@ -50,7 +55,7 @@ static void complete_flushed(struct cq *cq, const struct slot *slot)
 void wq_flush(struct wq *wq, struct cq *cq)
 {
     uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_acquire);
-    uint32_t freed = atomic_load_explicit(&wq->freed, memory_order_relaxed);
+    uint32_t freed = wq_freed(wq);
 
     for (; freed != tail; freed++) {
         const struct slot *slot = &wq->slots[freed & wq->mask];
@@ -59,7 +64,7 @@ void wq_flush(struct wq *wq, struct cq *cq)
             break;
         complete_flushed(cq, slot);
     }
-    atomic_store_explicit(&wq->freed, freed, memory_order_release);
+    wq_free_up_to(wq, freed);
 }
 
 void wq_abandon(struct wq *wq, struct cq *cq)
@@ -69,7 +74,7 @@ void wq_abandon(struct wq *wq, struct cq *cq)
     spinlock_lock(&wq->lock);
     spinlock_lock(&cq->lock);
     tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
-    for (uint32_t at = atomic_load_explicit(&wq->freed, memory_order_relaxed); at != tail; at++)
+    for (uint32_t at = wq_freed(wq); at != tail; at++)
         wq->slots[at & wq->mask].flags |= SLOT_SOFT;
     wq_flush(wq, cq);
     spinlock_unlock(&cq->lock);
