@@ -81,9 +81,13 @@ static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *sl
     return qp;
 }
 
-static void receive_flags(const struct ibv_wc *raw, struct ri_wc *wc)
+static void receive_flags(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
     if (raw->wc_flags & IBV_WC_WITH_INV) {
+        struct mw *mw = rdmacore_window(cq->rnic, raw->invalidated_rkey);
+
+        if (mw)
+            rdmacore_window_unbound(mw);
         wc->flags |= RI_WC_WITH_INVALIDATE;
         wc->invalidated_stag = raw->invalidated_rkey;
     } else if (raw->wc_flags & IBV_WC_WITH_IMM) {
@@ -131,7 +135,7 @@ translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
     if (slot->flags & SLOT_STAG)
         wc->invalidated_stag = slot->stag;
     if (good && slot->opcode >= RI_WC_RECV)
-        receive_flags(raw, wc);
+        receive_flags(cq, raw, wc);
     if (!qp) {
         qp = owner(cq, raw, slot);
         if (!qp)

@@ -227,7 +227,7 @@ enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open
     rnic->inline_octets = (uint32_t)option(open->host, "inline", 64);
     rnic->connect_timeout = option(open->host, "connect_timeout", 30000) * CLOCK_NS_PER_MS;
     pthread_mutex_init(&rnic->lock, NULL);
-    spinlock_init(&rnic->wide_lock);
+    spinlock_init(&rnic->windows_lock);
     rnic->verbs = open_context(kind, open->device, rnic->device);
     error = rnic->verbs ? 0 : errno;
     if (error)

@@ -191,30 +191,63 @@ enum ri_status rdmacore_mr_deregister(struct ri_mr *base)
 
 #define INDEX_OF(stag) ((stag) >> 8)
 
-struct mw *rdmacore_wide_window(struct rnic *rnic, uint32_t stag)
+struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag)
 {
     uint32_t index = INDEX_OF(stag);
     struct mw *mw;
 
-    spinlock_lock(&rnic->wide_lock);
-    HASH_FIND(hh, rnic->wide, &index, sizeof(index), mw);
-    spinlock_unlock(&rnic->wide_lock);
+    spinlock_lock(&rnic->windows_lock);
+    HASH_FIND(hh, rnic->table, &index, sizeof(index), mw);
+    spinlock_unlock(&rnic->windows_lock);
     return mw;
+}
+
+void rdmacore_window_bound(struct mw *mw, struct qp *qp)
+{
+    struct rnic *rnic = mw->pd->rnic;
+
+    spinlock_lock(&rnic->windows_lock);
+    mw->bound = qp;
+    spinlock_unlock(&rnic->windows_lock);
+}
+
+bool rdmacore_window_unbound(struct mw *mw)
+{
+    struct rnic *rnic = mw->pd->rnic;
+    bool bound;
+
+    spinlock_lock(&rnic->windows_lock);
+    bound = mw->bound != NULL;
+    mw->bound = NULL;
+    spinlock_unlock(&rnic->windows_lock);
+    return bound;
+}
+
+void rdmacore_windows_leave(struct qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+    struct mw *mw, *next;
+
+    spinlock_lock(&rnic->windows_lock);
+    HASH_ITER (hh, rnic->table, mw, next)
+        if (mw->bound == qp)
+            mw->bound = NULL;
+    spinlock_unlock(&rnic->windows_lock);
 }
 
 static void remember(struct rnic *rnic, struct mw *mw)
 {
     mw->index = INDEX_OF(mw->ibv->rkey);
-    spinlock_lock(&rnic->wide_lock);
-    HASH_ADD(hh, rnic->wide, index, sizeof(mw->index), mw);
-    spinlock_unlock(&rnic->wide_lock);
+    spinlock_lock(&rnic->windows_lock);
+    HASH_ADD(hh, rnic->table, index, sizeof(mw->index), mw);
+    spinlock_unlock(&rnic->windows_lock);
 }
 
 static void forget(struct rnic *rnic, struct mw *mw)
 {
-    spinlock_lock(&rnic->wide_lock);
-    HASH_DELETE(hh, rnic->wide, mw);
-    spinlock_unlock(&rnic->wide_lock);
+    spinlock_lock(&rnic->windows_lock);
+    HASH_DELETE(hh, rnic->table, mw);
+    spinlock_unlock(&rnic->windows_lock);
 }
 
 enum ri_status rdmacore_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
@@ -240,8 +273,7 @@ enum ri_status rdmacore_mw_allocate(struct ri_pd *base, bool narrow, void *conte
     mw->base.context = context;
     mw->pd = pd;
     mw->narrow = narrow;
-    if (!narrow)
-        remember(rnic, mw);
+    remember(rnic, mw);
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&rnic->mws, 1);
     *stag = mw->ibv->rkey;
@@ -257,8 +289,7 @@ enum ri_status rdmacore_mw_free(struct ri_mw *base)
 
     if (error && !atomic_load(&rnic->failed))
         return rdmacore_status(error);
-    if (!mw->narrow)
-        forget(rnic, mw);
+    forget(rnic, mw);
     atomic_fetch_sub(&mw->pd->users, 1);
     atomic_fetch_sub(&rnic->mws, 1);
     free(mw);

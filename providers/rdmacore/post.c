@@ -180,6 +180,22 @@ static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw
     return error;
 }
 
+/* A window that is bound to nothing cannot be invalidated. Drivers are known that do not look: they are given an STag that
+ * names nothing, and fail the request as it should be. */
+#define NO_STAG UINT32_C(0xffffff00)
+
+static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
+{
+    struct mw *mw = rdmacore_window(qp->rnic, wr->invalidate_stag);
+    struct ibv_send_wr *bad;
+
+    if (mw && !mw->narrow)
+        return bind_wide(qp, mw, raw, (uint8_t)(mw->ibv->rkey + 1));
+    if (mw && !rdmacore_window_unbound(mw))
+        raw->invalidate_rkey = NO_STAG;
+    return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
+}
+
 static int __attribute__((noinline))
 post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
 {
@@ -187,19 +203,17 @@ post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
     struct mw *mw;
     int error;
 
-    if (wr->opcode == RI_WR_LOCAL_INVALIDATE) {
-        mw = rdmacore_wide_window(qp->rnic, wr->invalidate_stag);
-        if (mw)
-            return bind_wide(qp, mw, raw, (uint8_t)(mw->ibv->rkey + 1));
-        return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
-    }
+    if (wr->opcode == RI_WR_LOCAL_INVALIDATE)
+        return invalidate(qp, wr, raw);
     mw = container_of(wr->bind.mw, struct mw, base);
     if (!mw->narrow)
         return bind_wide(qp, mw, raw, (uint8_t)wr->bind.new_key);
     error = rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
-    if (!error)
-        mw->ibv->rkey = raw->bind_mw.rkey;
-    return error;
+    if (error)
+        return error;
+    mw->ibv->rkey = raw->bind_mw.rkey;
+    rdmacore_window_bound(mw, qp);
+    return 0;
 }
 
 /* Soft, a window, or an atomic. The slot is taken. 0, or an error number. */

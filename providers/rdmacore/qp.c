@@ -190,6 +190,7 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
     error = rdmacore_errno(rdmacore->destroy_qp(qp->ibv));
     if (error && !atomic_load(&rnic->failed))
         return rdmacore_status(error);
+    rdmacore_windows_leave(qp);
     if (qp->srq) {
         spinlock_lock(&qp->recv_cq->lock);
         HASH_DELETE(hh, qp->recv_cq->by_number, qp);

@@ -64,9 +64,8 @@ struct rnic {
     atomic_uint pds, cqs, qps, mrs, mws, srqs, connections, listeners;
     atomic_bool failed;
     pthread_mutex_t lock;
-    struct spinlock wide_lock;
-    struct mw
-        *wide; /* windows of type 1, which are unbound in a way of their own. Under wide_lock */
+    struct spinlock windows_lock;
+    struct mw *table; /* of windows, by their STags. Under windows_lock */
 };
 
 struct pd {
@@ -91,6 +90,7 @@ struct mw {
     bool narrow;
     uint32_t index; /* STag without its key */
     UT_hash_handle hh;
+    struct qp *bound; /* narrow: on which QP. rnic.windows_lock */
 };
 
 enum slot_flags { SLOT_NOTIFY = 1, SLOT_STAG = 2, SLOT_SOFT = 4 };
@@ -258,8 +258,11 @@ enum ri_status rdmacore_mr_deregister(struct ri_mr *base);
 enum ri_status rdmacore_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
                                     struct ri_mw **out);
 enum ri_status rdmacore_mw_free(struct ri_mw *base);
-int rdmacore_access(uint32_t access, bool windows); /* enum ri_access as verbs have it */
-struct mw *rdmacore_wide_window(struct rnic *rnic, uint32_t stag); /* NULL: it names none */
+int rdmacore_access(uint32_t access, bool windows);           /* enum ri_access as verbs have it */
+struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag); /* NULL: it names none */
+void rdmacore_window_bound(struct mw *mw, struct qp *qp);
+bool rdmacore_window_unbound(struct mw *mw); /* false: it was not bound */
+void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bound to nothing */
 
 /* ---- wq.c: rings of slots ---- */
 bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive);

@@ -664,6 +664,14 @@ START_TEST(windows)
         ck_assert_uint_eq(wc.opcode, RI_WC_LOCAL_INVALIDATE);
         ck_assert_uint_eq(wc.invalidated_stag, bound);
     }
+    if (narrow) { /* bound to nothing: the device hears of no STag of ours */
+        ck_assert_int_eq(post(set.qp, &wr), RI_OK);
+        ck_assert_uint_ne(qp->sent[qp->sends - 1].invalidate_rkey, bound);
+        fake_sent(set.qp, set.cq, qp->sends - 1, IBV_WC_MW_BIND_ERR);
+        wc = next();
+        ck_assert_int_eq(wc.status, RI_WC_BIND);
+        ck_assert_uint_eq(wc.invalidated_stag, bound);
+    }
     ck_assert_int_eq(set.host.privileged.mw_free(mw), RI_OK);
     ck_assert_int_eq(set.host.privileged.mr_deregister(mr), RI_OK);
 }
