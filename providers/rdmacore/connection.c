@@ -198,6 +198,14 @@ static enum ri_status check_active(const struct connection *c, const struct ri_c
     return c->state == CONNECTION_IDLE ? RI_OK : RI_ERR_INVALID_STATE;
 }
 
+/* No lock held: the host may wait for what runs. */
+static void set_timer(struct connection *c)
+{
+    struct rnic *rnic = c->rnic;
+
+    rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
+}
+
 static enum ri_status start(struct connection *c, const struct ri_connect_param *param)
 {
     struct rnic *rnic = c->rnic;
@@ -212,10 +220,8 @@ static enum ri_status start(struct connection *c, const struct ri_connect_param 
     error = rdmacore_errno(rdmacore->resolve_addr(
         c->id, (struct sockaddr *)(uintptr_t)param->source,
         (struct sockaddr *)(uintptr_t)param->destination, milliseconds_left(c->deadline.deadline)));
-    if (!error) {
-        rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
+    if (!error)
         return RI_OK;
-    }
     c->state = CONNECTION_IDLE;
     rdmacore_log(rnic->host, RI_LOG_WARNING,
                  "no way to that address over an RDMA device: %s; check the address, and that the "
@@ -242,6 +248,8 @@ enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_bas
             detach(c);
     }
     pthread_mutex_unlock(&c->lock);
+    if (status == RI_OK) /* an attempt that is over by now is not looked for */
+        set_timer(c);
     return status;
 }
 
@@ -271,7 +279,6 @@ int connection_establish(struct connection *c)
 enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_connect_param *param)
 {
     struct connection *c = connection_of(base);
-    struct rnic *rnic = c->rnic;
     enum ri_status status = RI_ERR_INVALID_STATE;
 
     (void)param;
@@ -279,10 +286,11 @@ enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_conn
     if (c->state == CONNECTION_ANSWERED && c->qp) {
         c->state = CONNECTION_CONFIRMED;
         c->deadline.deadline = clock_now();
-        rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
         status = RI_OK;
     }
     pthread_mutex_unlock(&c->lock);
+    if (status == RI_OK)
+        set_timer(c);
     return status;
 }
 

@@ -88,6 +88,29 @@ static enum ri_status of_post(int error)
     }
 }
 
+/* ---- elements ---- */
+
+#define ELEMENTS 32
+
+/* The lkey of an empty element is not to be looked at; drivers do, or stumble over it: they get none. */
+static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room,
+                 struct ibv_sge **list)
+{
+    uint32_t empty = 0;
+    int kept = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        empty += !from[i].length;
+    *list = (struct ibv_sge *)(uintptr_t)from;
+    if (!empty || count > ELEMENTS)
+        return (int)count;
+    for (uint32_t i = 0; i < count; i++)
+        if (from[i].length)
+            room[kept++] = (struct ibv_sge){ from[i].addr, from[i].length, from[i].lkey };
+    *list = room;
+    return kept;
+}
+
 /* ---- send queue ---- */
 
 void qp_limit_elements(struct qp *qp)
@@ -103,7 +126,6 @@ void qp_limit_elements(struct qp *qp)
 
         qp->sge_limits[opcode] = limit < UINT8_MAX ? (uint8_t)limit : UINT8_MAX;
     }
-    qp->recv_limit = qp->srq ? 0 : qp->max_recv_sge + 1;
 }
 
 /* Of a short message the octets travel in the request: the device need not fetch them. */
@@ -173,10 +195,14 @@ static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw
 
     if (raw->opcode == IBV_WR_BIND_MW)
         bind.bind_info = raw->bind_mw.bind_info;
+    else
+        bind.bind_info.mr = mw->mr; /* length 0: not looked at, but some drivers read its key */
     mw->ibv->rkey = (before & ~UINT32_C(0xff)) | (uint8_t)(key - 1);
     error = rdmacore_errno(ibv_bind_mw(qp->ibv, mw->ibv, &bind));
     if (error)
         mw->ibv->rkey = before;
+    else
+        mw->mr = bind.bind_info.mr;
     return error;
 }
 
@@ -189,9 +215,9 @@ static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_sen
     struct mw *mw = rdmacore_window(qp->rnic, wr->invalidate_stag);
     struct ibv_send_wr *bad;
 
-    if (mw && !mw->narrow)
+    if (mw && !mw->narrow && mw->mr)
         return bind_wide(qp, mw, raw, (uint8_t)(mw->ibv->rkey + 1));
-    if (mw && !rdmacore_window_unbound(mw))
+    if (mw && (!mw->narrow || !rdmacore_window_unbound(mw)))
         raw->invalidate_rkey = NO_STAG;
     return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
 }
@@ -250,6 +276,7 @@ static uint32_t __attribute__((noinline)) sum_of(const struct ri_send_wr *wr)
 static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool soft)
 {
     struct ibv_send_wr raw, *bad;
+    struct ibv_sge sges[ELEMENTS];
     struct slot *slot;
     uint32_t length;
     uint8_t form;
@@ -271,8 +298,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
         return RI_ERR_QUEUE_FULL;
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
-    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
-    raw.num_sge = (int)wr->num_sge;
+    raw.num_sge = solid(wr->sg_list, wr->num_sge, sges, &raw.sg_list);
     raw.opcode = (enum ibv_wr_opcode)forms[wr->opcode].opcode;
     raw.send_flags = flags_of(qp, wr, length);
     raw.imm_data = form == INVALIDATING ? wr->invalidate_stag : htobe32(wr->immediate);
@@ -364,7 +390,11 @@ enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
     if (unlikely(!plain || atomic_load_explicit(&qp->state, memory_order_relaxed) != RI_QPS_RTS))
         return send_list(qp, wr, bad);
     length = wr->sg_list[0].length;
-    flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1 | inline_flag(qp, plain, length);
+    flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1;
+    if (length - 1 < qp->max_inline)
+        flags |= plain & (unsigned int)IBV_SEND_INLINE;
+    else if (unlikely(!length))
+        return send_list(qp, wr, bad);
     raw.next = NULL;
     raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
     raw.num_sge = 1;
@@ -392,6 +422,7 @@ enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
 static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bool soft)
 {
     struct ibv_recv_wr raw, *bad;
+    struct ibv_sge sges[ELEMENTS];
     struct slot *slot;
     int error;
 
@@ -407,8 +438,7 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
     }
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
-    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
-    raw.num_sge = (int)wr->num_sge;
+    raw.num_sge = solid(wr->sg_list, wr->num_sge, sges, &raw.sg_list);
     error = ibv_post_recv(qp->ibv, &raw, &bad);
     if (unlikely(error)) {
         drop_slot(&qp->rq);
@@ -454,12 +484,12 @@ enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 
     if (unlikely(!spinlock_try_blind(&qp->rq.lock)))
         return receive_contended(qp, wr, bad);
-    if (unlikely(atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS ||
-                 wr->num_sge >= qp->recv_limit || wr->flags || wr->next))
+    if (unlikely(atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS || qp->srq ||
+                 wr->num_sge != 1 || !wr->sg_list[0].length || wr->flags || wr->next))
         return receive_list(qp, wr, bad);
     raw.next = NULL;
     raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
-    raw.num_sge = (int)wr->num_sge;
+    raw.num_sge = 1;
     slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, 0, 0);
     *bad = wr;
     if (unlikely(!slot))
@@ -475,6 +505,7 @@ enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
 {
     struct ibv_recv_wr raw, *bad;
+    struct ibv_sge sges[ELEMENTS];
     struct slot *slot;
     int error;
 
@@ -489,8 +520,7 @@ static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
     slot->length = 0;
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
-    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
-    raw.num_sge = (int)wr->num_sge;
+    raw.num_sge = solid(wr->sg_list, wr->num_sge, sges, &raw.sg_list);
     srq->free = slot->index;
     error = ibv_post_srq_recv(srq->ibv, &raw, &bad);
     if (unlikely(error)) {

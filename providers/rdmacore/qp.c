@@ -35,9 +35,9 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
 }
 
 /* With as much inline data as the interface's option says; devices that have less get a second try without. */
-static int create_ibv(struct qp *qp, const struct ri_qp_attr *attr)
+int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
 {
-    uint32_t octets = most(attr->max_inline, qp->rnic->inline_octets);
+    uint32_t octets = most(qp->min_inline, qp->rnic->inline_octets);
     struct ibv_qp_init_attr init = {
         .qp_context = qp,
         .send_cq = qp->send_cq->ibv,
@@ -54,14 +54,14 @@ static int create_ibv(struct qp *qp, const struct ri_qp_attr *attr)
             .max_recv_sge = qp->srq ? 0 : qp->max_recv_sge,
             .max_inline_data = octets,
         };
-        qp->ibv = rdmacore->create_qp(qp->pd->ibv, &init);
-        if (qp->ibv) {
+        *out = rdmacore->create_qp(qp->pd->ibv, &init);
+        if (*out) {
             qp->max_inline = octets;
             return 0;
         }
-        if (!octets || octets == attr->max_inline)
+        if (octets == qp->min_inline)
             return errno;
-        octets = attr->max_inline;
+        octets = qp->min_inline;
     }
 }
 
@@ -74,6 +74,7 @@ static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
     qp->max_recv_sge = most(attr->max_recv_sge, 1);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);
+    qp->min_inline = attr->max_inline;
     qp_limit_elements(qp);
     qp->ird = attr->ird;
     qp->ord = attr->ord;
@@ -131,7 +132,7 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
         goto free_qp;
     if (!wq_open(&qp->rq, qp, most(attr->max_recv_wr, 1), true))
         goto close_sq;
-    error = create_ibv(qp, attr);
+    error = qp_create_ibv(qp, &qp->ibv);
     if (error)
         goto close_rq;
     qp->number = qp->ibv->qp_num;

@@ -131,18 +131,50 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
 
 /* ---- modify ---- */
 
+/* The number changes with the device's QP: receives of an SRQ are told by it. */
+static void exchange(struct qp *qp, struct ibv_qp *fresh)
+{
+    struct cq *cq = qp->recv_cq;
+
+    spinlock_lock(&qp->sq.lock);
+    spinlock_lock(&qp->rq.lock);
+    spinlock_lock(&cq->lock);
+    if (qp->srq)
+        HASH_DELETE(hh, cq->by_number, qp);
+    qp->ibv = fresh;
+    qp->number = fresh->qp_num;
+    if (qp->srq)
+        HASH_ADD(hh, cq->by_number, number, sizeof(qp->number), qp);
+    spinlock_unlock(&cq->lock);
+    spinlock_unlock(&qp->rq.lock);
+    spinlock_unlock(&qp->sq.lock);
+}
+
+/*
+ * A new QP of the device takes the place of the old one. Some drivers let no QP out of their error state, and a peer may still
+ * connect the old number with the old connection (IB's time wait). What the device has told of the old one is kept: its library
+ * may take completions out of the CQ with the QP.
+ */
 static enum ri_status rewind(struct qp *qp)
 {
     struct rnic *rnic = qp->rnic;
     int state = atomic_load(&qp->state), error;
+    struct ibv_qp *old = qp->ibv, *fresh;
 
     if (state != RI_QPS_ERROR && state != RI_QPS_IDLE)
         return RI_ERR_INVALID_STATE;
+    error = qp_create_ibv(qp, &fresh);
+    if (error)
+        return rdmacore_status(error);
     rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &qp->sweep);
-    error = to_state(qp, IBV_QPS_RESET);
+    qp_set_state(qp, RI_QPS_ERROR); /* what is posted meanwhile is flushed with the rest */
+    cq_drain(qp->send_cq, NULL);
+    cq_drain(qp->recv_cq, NULL);
+    exchange(qp, fresh);
+    rdmacore->destroy_qp(old);
+    rdmacore_windows_leave(qp);
     flush_rest(qp);
-    if (!error)
-        error = qp_to_init(qp, 1);
+    error = qp_to_init(qp, 1);
     if (error)
         return rdmacore_status(error);
     atomic_store(&qp->failing, false);

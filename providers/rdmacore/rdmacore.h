@@ -90,7 +90,8 @@ struct mw {
     bool narrow;
     uint32_t index; /* STag without its key */
     UT_hash_handle hh;
-    struct qp *bound; /* narrow: on which QP. rnic.windows_lock */
+    struct qp *bound;  /* narrow: on which QP. rnic.windows_lock */
+    struct ibv_mr *mr; /* wide: bound to it last; under the lock of the send queue that bound it */
 };
 
 enum slot_flags { SLOT_NOTIFY = 1, SLOT_STAG = 2, SLOT_SOFT = 4 };
@@ -159,10 +160,9 @@ struct qp {
     struct cq *send_cq, *recv_cq;
     struct srq *srq;
     atomic_int state; /* enum ri_qp_state; written under both wq locks */
-    uint32_t max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
+    uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags, number;
     uint8_t sge_limits[16]; /* by enum ri_wr_opcode */
-    uint32_t recv_limit;    /* a receive on the short way has fewer elements; 0 with an SRQ */
     struct wq sq, rq;
     atomic_uint upcalls;
     atomic_bool ended;             /* the end of this connection was told */
@@ -304,6 +304,7 @@ enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
 enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info);
 int qp_access(const struct qp *qp);
 int qp_to_init(struct qp *qp, uint8_t port);
+int qp_create_ibv(struct qp *qp, struct ibv_qp **out); /* an error number */
 void qp_set_state(struct qp *qp, enum ri_qp_state state);
 void qp_to_error(struct qp *qp);   /* and flush; from any state. No lock of a queue held */
 bool qp_has_failed(struct qp *qp); /* asks the device */
