@@ -40,8 +40,10 @@ static void cq_event(struct rnic *rnic, const struct ibv_cq *ibv)
 static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_event_type type)
 {
     struct ri_event event = { .size = sizeof(event), .type = type };
-    const struct srq *srq = ibv->srq_context;
+    struct srq *srq = ibv->srq_context;
 
+    if (type == RI_EVENT_SRQ_LOW_WATERMARK)
+        atomic_store(&srq->low_watermark, 0);
     rnic->host->srq_event(rnic->host, srq->base.context, &event);
 }
 

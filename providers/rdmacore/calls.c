@@ -97,7 +97,6 @@ const struct rdmacore_calls rdmacore_real = {
     .ack_cq_events = ibv_ack_cq_events,
     .create_srq = ibv_create_srq,
     .modify_srq = ibv_modify_srq,
-    .query_srq = ibv_query_srq,
     .destroy_srq = ibv_destroy_srq,
     .create_qp = ibv_create_qp,
     .modify_qp = ibv_modify_qp,

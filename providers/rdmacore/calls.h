@@ -45,7 +45,6 @@ struct rdmacore_calls {
 
     struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
     int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
-    int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
     int (*destroy_srq)(struct ibv_srq *srq);
 
     struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);

@@ -226,17 +226,25 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
     return true;
 }
 
-/* A peer that found a request refused disconnects. Where the device has told nothing of that by an event of its own, the state
- * of the QP, which we have not touched, still does. */
+/*
+ * An end may have a cause that the device has told in another place: by an event (read before this), by the completion of a request
+ * that failed, or, a peer's request that was refused, by nothing but the state of the QP, which on InfiniBand no orderly end changes.
+ */
 static void look_for_cause(struct connection *c)
 {
     struct qp *qp = NULL;
 
     pthread_mutex_lock(&c->lock);
-    if (c->state == CONNECTION_OPEN && !c->rnic->iwarp)
+    if (c->state == CONNECTION_OPEN)
         qp = c->qp;
     pthread_mutex_unlock(&c->lock);
-    if (qp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))
+    if (!qp || atomic_load(&qp->state) != RI_QPS_RTS)
+        return;
+    cq_drain(qp->send_cq, NULL);
+    cq_drain(qp->recv_cq, NULL);
+    cq_tell(qp->send_cq);
+    cq_tell(qp->recv_cq);
+    if (!c->rnic->iwarp && qp_has_failed(qp))
         qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
 }
 

@@ -111,6 +111,18 @@ static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room
     return kept;
 }
 
+/* Of a receive, not all drivers take no element at all: it has an empty one then. */
+static int solid_receive(const struct ri_recv_wr *wr, struct ibv_sge *room, struct ibv_sge **list)
+{
+    int kept = solid(wr->sg_list, wr->num_sge, room, list);
+
+    if (kept)
+        return kept;
+    room[0] = (struct ibv_sge){ .addr = 0 };
+    *list = room;
+    return 1;
+}
+
 /* ---- send queue ---- */
 
 void qp_limit_elements(struct qp *qp)
@@ -438,7 +450,7 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
     }
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
-    raw.num_sge = solid(wr->sg_list, wr->num_sge, sges, &raw.sg_list);
+    raw.num_sge = solid_receive(wr, sges, &raw.sg_list);
     error = ibv_post_recv(qp->ibv, &raw, &bad);
     if (unlikely(error)) {
         drop_slot(&qp->rq);
@@ -520,7 +532,7 @@ static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
     slot->length = 0;
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
-    raw.num_sge = solid(wr->sg_list, wr->num_sge, sges, &raw.sg_list);
+    raw.num_sge = solid_receive(wr, sges, &raw.sg_list);
     srq->free = slot->index;
     error = ibv_post_srq_recv(srq->ibv, &raw, &bad);
     if (unlikely(error)) {

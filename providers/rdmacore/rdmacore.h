@@ -145,6 +145,7 @@ struct srq {
     struct pd *pd;
     struct ibv_srq *ibv;
     uint32_t max_wr, max_sge;
+    atomic_uint low_watermark; /* armed; 0 not */
     atomic_uint users;
     struct spinlock lock;
     uint32_t free; /* slot; size: none. Under lock */

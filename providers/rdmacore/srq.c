@@ -83,6 +83,7 @@ enum ri_status rdmacore_srq_modify(struct ri_srq *base, uint32_t mask,
 {
     struct srq *srq = srq_of(base);
     struct ibv_srq_attr verbs = { .srq_limit = attr->low_watermark };
+    enum ri_status status;
 
     if (mask & 1) /* no resizing: slots in the device cannot move */
         return RI_ERR_NOT_SUPPORTED;
@@ -90,20 +91,20 @@ enum ri_status rdmacore_srq_modify(struct ri_srq *base, uint32_t mask,
         return RI_OK;
     if (attr->low_watermark > srq->max_wr)
         return RI_ERR_LIMIT;
-    return rdmacore_status(rdmacore_errno(rdmacore->modify_srq(srq->ibv, &verbs, IBV_SRQ_LIMIT)));
+    status = rdmacore_status(rdmacore_errno(rdmacore->modify_srq(srq->ibv, &verbs, IBV_SRQ_LIMIT)));
+    if (status == RI_OK)
+        atomic_store(&srq->low_watermark, attr->low_watermark);
+    return status;
 }
 
+/* Not all drivers have a query. */
 enum ri_status rdmacore_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
 {
     struct srq *srq = srq_of(base);
-    struct ibv_srq_attr verbs = { .max_wr = 0 };
-    int error = rdmacore_errno(rdmacore->query_srq(srq->ibv, &verbs));
 
-    if (error)
-        return rdmacore_status(error);
     attr->max_wr = srq->max_wr;
     attr->max_sge = srq->max_sge;
-    attr->low_watermark = verbs.srq_limit;
+    attr->low_watermark = atomic_load(&srq->low_watermark);
     attr->context = srq->base.context;
     return RI_OK;
 }

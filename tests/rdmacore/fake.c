@@ -486,12 +486,6 @@ static int call_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int m
     return 0;
 }
 
-static int call_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
-{
-    attr->srq_limit = ((struct fake_srq *)ibv)->limit;
-    return 0;
-}
-
 static int call_destroy_srq(struct ibv_srq *srq)
 {
     return gone(srq);
@@ -826,7 +820,6 @@ void fake_begin(void)
         .ack_cq_events = call_ack_cq_events,
         .create_srq = call_create_srq,
         .modify_srq = call_modify_srq,
-        .query_srq = call_query_srq,
         .destroy_srq = call_destroy_srq,
         .create_qp = call_create_qp,
         .modify_qp = call_modify_qp,
