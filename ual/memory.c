@@ -57,10 +57,8 @@ enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_ep *ep, u
     };
     enum ual_status status = ual_post_send(ep, &wr);
 
-    if (status == UAL_OK) {
+    if (status == UAL_OK)
         link->last.closing = true;
-        link->key++; /* of a wide window, the unbinding may take one */
-    }
     return status;
 }
 
