@@ -156,8 +156,8 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 static void fill_shared_queues(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 {
     info->srq_support = feature(attr, RI_FEATURE_SRQ);
-    info->hard_hi_watermark_support = info->srq_support;
-    info->soft_hi_watermark_support = info->srq_support;
+    info->hard_hi_watermark_support = feature(attr, RI_FEATURE_SRQ_WATERMARKS);
+    info->soft_hi_watermark_support = info->hard_hi_watermark_support;
     info->srq_resizable = feature(attr, RI_FEATURE_SRQ_RESIZE);
 }
 

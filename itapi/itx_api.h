@@ -74,7 +74,7 @@ struct itx_provider_report {
     const char *provider; /* name; NULL if the file did not get that far */
     const char *path;     /* file or folder tried; "(built in)" for one linked into the program */
     int usable;           /* 1 or 0 */
-    const char *reason;   /* why not, or what it offers */
+    const char *reason;   /* why not, why it has no device, or what it offers */
     const char *advice;   /* what to do about it; "" if nothing */
     uint32_t abi_major;   /* of the file's RNICPI; both 0 if unknown */
     uint32_t abi_minor;

@@ -148,8 +148,7 @@ static void tell_provider(const struct ual_provider *provider, void *arg)
         .provider = provider->name,
         .path = text_of(provider->path),
         .usable = provider->usable,
-        .reason = text_of(provider->usable && provider->description ? provider->description
-                                                                    : provider->reason),
+        .reason = text_of(provider->reason ? provider->reason : provider->description),
         .advice = text_of(provider->advice),
         .abi_major = provider->abi_major,
         .abi_minor = provider->abi_minor,

@@ -28,6 +28,8 @@ struct inquiry {
     struct kal_provider *provider;
     struct kal_interface *interface; /* NULL: every device becomes an interface */
     bool seen;
+    bool only_why;      /* devices are not looked at */
+    char *none, *to_do; /* why the provider has no device, and what to do; may be NULL */
 };
 
 static void assign(struct build *build, char **where, const char *format, ...)
@@ -181,19 +183,42 @@ static void add_default(struct inquiry *inquiry, const struct ri_device *device)
     take_device(build, interface, device);
 }
 
+/* A report without a name: there is no device. */
+static void take_absence(struct inquiry *inquiry, const struct ri_device *device)
+{
+    if (device->reason)
+        assign(inquiry->build, &inquiry->none, "%s", device->reason);
+    if (device->advice)
+        assign(inquiry->build, &inquiry->to_do, "%s", device->advice);
+}
+
+/* The full name, or, of a name PROVIDER:DEVICE, its second part. */
+static bool is_called(const struct kal_provider *provider, const char *full, const char *name)
+{
+    size_t length = strlen(provider->name);
+
+    return !strcmp(full, name) || (!strncmp(full, provider->name, length) && full[length] == ':' &&
+                                   !strcmp(full + length + 1, name));
+}
+
 static void on_device(void *arg, const struct ri_device *device)
 {
     struct inquiry *inquiry = arg;
     struct kal_interface *interface = inquiry->interface;
 
-    if (!device || device->size < offsetof(struct ri_device, advice) || !device->name ||
-        !*device->name)
+    if (!device || device->size < offsetof(struct ri_device, advice))
+        return;
+    if (!device->name || !*device->name) {
+        take_absence(inquiry, device);
+        return;
+    }
+    if (inquiry->only_why)
         return;
     if (!interface) {
         add_default(inquiry, device);
         return;
     }
-    if (interface->device ? strcmp(interface->device, device->name) != 0
+    if (interface->device ? !is_called(inquiry->provider, device->name, interface->device)
                           : inquiry->seen && (interface->usable || !device->usable))
         return; /* not ours; without a device the first usable one, else the first, tells */
     inquiry->seen = true;
@@ -219,11 +244,17 @@ static enum ri_status ask(struct inquiry *inquiry)
     return status;
 }
 
-static void unusable(struct build *build, struct kal_interface *interface, enum ri_status status)
+static void unusable(struct build *build, struct kal_interface *interface,
+                     const struct inquiry *inquiry, enum ri_status status)
 {
     if (interface->configured_wrong)
         return;
     interface->usable = false;
+    if (status == RI_OK && inquiry->none) {
+        assign(build, &interface->reason, "%s", inquiry->none);
+        assign(build, &interface->advice, "%s", inquiry->to_do ? inquiry->to_do : "");
+        return;
+    }
     if (status != RI_OK)
         assign(build, &interface->reason, "provider %s cannot list its devices (%s)",
                interface->provider_name, ri_status_name(status));
@@ -235,6 +266,31 @@ static void unusable(struct build *build, struct kal_interface *interface, enum 
     assign(build, &interface->advice, "%s",
            interface->device ? "correct device, or leave it out for the provider's default"
                              : "see what the provider needs");
+}
+
+static void forget_absence(struct inquiry *inquiry)
+{
+    free(inquiry->none);
+    free(inquiry->to_do);
+    inquiry->none = inquiry->to_do = NULL;
+}
+
+enum kal_status kal_provider_absence(struct kal *kal, struct kal_provider *provider, char **reason,
+                                     char **advice)
+{
+    struct build build = { .kal = kal };
+    struct inquiry inquiry = { .build = &build, .provider = provider, .only_why = true };
+
+    pthread_mutex_lock(&kal->registry.lock);
+    ask(&inquiry);
+    pthread_mutex_unlock(&kal->registry.lock);
+    if (build.no_memory) {
+        forget_absence(&inquiry);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    *reason = inquiry.none;
+    *advice = inquiry.to_do;
+    return KAL_OK;
 }
 
 /* ---- sections ---- */
@@ -331,7 +387,8 @@ static void add_section(struct build *build, const struct kal_interface_section 
         (struct inquiry){ .build = build, .provider = interface->provider, .interface = interface };
     status = ask(&inquiry);
     if (status != RI_OK || !inquiry.seen)
-        unusable(build, interface, status);
+        unusable(build, interface, &inquiry, status);
+    forget_absence(&inquiry);
 }
 
 /* ---- the list ---- */
@@ -350,6 +407,7 @@ static void build_all(struct build *build)
 
         if (provider->usable && ask(&inquiry) != RI_OK && !build->no_memory)
             kal_log(RI_LOG_WARNING, "provider %s cannot list its devices", provider->name);
+        forget_absence(&inquiry);
     }
 }
 

@@ -114,7 +114,7 @@ struct kal_provider_info {
     const char *name; /* NULL when it could not be read */
     const char *path; /* file, or "(preopened)" */
     bool usable;
-    const char *reason, *advice;
+    const char *reason, *advice; /* also of a usable one: why it has no device */
     const char *version, *description;
     uint16_t abi_major, abi_minor;
 };

@@ -505,17 +505,24 @@ void kal_registry_fork_child(void)
 enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
 {
     enum kal_status status = kal_registry_search(kal);
-    const struct kal_provider *provider;
+    struct kal_provider *provider;
 
     if (status != KAL_OK)
         return status;
     LL_FOREACH (kal->registry.providers, provider) {
-        struct kal_provider_info info = {
+        char *none = NULL, *to_do = NULL;
+        struct kal_provider_info info;
+
+        if (provider->usable)
+            status = kal_provider_absence(kal, provider, &none, &to_do);
+        if (status != KAL_OK)
+            return status;
+        info = (struct kal_provider_info){
             .name = provider->name,
             .path = provider->path,
             .usable = provider->usable,
-            .reason = provider->reason,
-            .advice = provider->advice,
+            .reason = none ? none : provider->reason,
+            .advice = to_do ? to_do : provider->advice,
             .version = provider->version,
             .description = provider->description,
             .abi_major = provider->abi_major,
@@ -523,6 +530,8 @@ enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg
         };
 
         fn(&info, arg);
+        free(none);
+        free(to_do);
     }
     return KAL_OK;
 }

@@ -50,6 +50,9 @@ enum kal_status kal_registry_search(struct kal *kal);
 /* Every interface there is now. The caller frees the list. KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list);
 void kal_interfaces_free(struct kal_interface *list);
+/* Asks a usable provider why it has no device: NULL where it has one, or does not say. The caller frees both. */
+enum kal_status kal_provider_absence(struct kal *kal, struct kal_provider *provider, char **reason,
+                                     char **advice);
 
 /* In the child of a fork. Async-signal-safe. */
 void kal_registry_fork_child(void);

@@ -119,6 +119,7 @@ enum ri_feature {
     RI_FEATURE_SHARED_MR = 1u << 27,
     RI_FEATURE_PRIVILEGED_QP = 1u << 28,  /* QPs that may use STag 0 and fast registration */
     RI_FEATURE_READ_MULTI_SGE = 1u << 29, /* a Read may scatter over max_read_sge > 1 elements */
+    RI_FEATURE_SRQ_WATERMARKS = 1u << 30, /* high watermarks of a QP with an SRQ */
 };
 
 /* Limits and features. Zero means "none" for counts of optional things. */
@@ -813,10 +814,12 @@ struct ri_host {
  * 9. Operation tables
  */
 
-/* One device that `enumerate` found, usable or not. Strings are lent for the call of `found`. */
+/* One device that `enumerate` found, usable or not; or, without a name, why there is none. Strings are lent for the call of
+ * `found`. A name PROVIDER:DEVICE is also found by its second part in a configuration; open takes both. */
 struct ri_device {
     uint32_t size;
-    const char *name; /* what open takes */
+    const char
+        *name; /* what open takes; NULL: there is no device at all, `reason` and `advice` say why */
     enum ri_transport transport;
     bool usable;
     const char *reason; /* why not */
@@ -921,7 +924,7 @@ struct ri_privileged_ops {
 
     /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. *stag is no key yet: a bind makes it (*stag & ~0xff) | (new_key &
      * 0xff), of which the caller knows when it posts. A narrow window must be invalidated before it is bound again, and is when
-     * its QP is destroyed; a wide one may be bound anew, and no peer may invalidate it. free: in any state; requests
+     * its QP is destroyed; a wide one may be bound anew, and no peer may invalidate it; its local invalidate uses up the next key. free: in any state; requests
      * still queued that name it fail. [kal | any | no] */
     enum ri_status (*mw_allocate)(struct ri_pd *pd, bool narrow, void *context, uint32_t *stag,
                                   struct ri_mw **mw);

@@ -161,6 +161,8 @@ enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_ep *ep, uint64_t coo
     spinlock_lock(&mw->link.lock);
     if (!mw->narrow || !linked(mw) || current(mw)->ep == ep->object.handle)
         status = ual_link_post_unlink(&mw->link, ep, cookie, wr_flags);
+    if (status == UAL_OK && !mw->narrow)
+        mw->link.key++; /* taken by the provider for the unbinding */
     spinlock_unlock(&mw->link.lock);
     return status;
 }

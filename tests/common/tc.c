@@ -522,3 +522,13 @@ size_t tc_heap(void)
     return info.uordblks + info.hblkhd;
 }
 #endif
+
+size_t tc_heap_cost(size_t octets)
+{
+    size_t before = tc_heap(), cost;
+    void *volatile block = malloc(octets);
+
+    cost = tc_heap() - before;
+    free(block);
+    return cost < octets ? octets : cost;
+}

@@ -89,5 +89,7 @@ int tc_fd_count(void);
 int tc_thread_count(void);
 /* Octets of heap in use; of the sanitizers' own heap in their builds, what sits in quarantine not counted. */
 size_t tc_heap(void);
+/* What one block of that length adds to it: ThreadSanitizer's heap rounds 65,000 up to 81,920. */
+size_t tc_heap_cost(size_t octets);
 
 #endif

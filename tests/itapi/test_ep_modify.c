@@ -140,6 +140,8 @@ START_TEST(shared_queue)
     node_open(&node, IFACE);
     if (!node.info->srq_support)
         tc_skip("the interface has no S-RQs");
+    if (!node.info->hard_hi_watermark_support)
+        tc_skip("the interface has no high watermarks");
     ok(it_srq_create(node.pz, 1, 8, &srq));
     ok(it_srq_create(node.pz, 1, 8, &other));
     attributes = node_attributes(&node);

@@ -43,6 +43,12 @@ static void open_passive(const char *name)
     there = buffer_make(&b, 4096, IT_PRIV_LOCAL);
 }
 
+static void needs_watermarks(const struct node *node)
+{
+    if (!node->info->hard_hi_watermark_support || !node->info->soft_hi_watermark_support)
+        tc_skip("the interface has no high watermarks");
+}
+
 static void connect_pair(int i, const it_ep_attributes_t *attributes)
 {
     it_net_addr_t address = node_address(&b, IT_IPV4);
@@ -51,6 +57,9 @@ static void connect_pair(int i, const it_ep_attributes_t *attributes)
     it_event_t asked;
 
     from[i] = node_make_ep(&a, &plain);
+    if (attributes->srv.rc.soft_hi_watermark ||
+        attributes->srv.rc.hard_hi_watermark != IT_HARD_HI_WATERMARK_DISABLE)
+        needs_watermarks(&b);
     ok(create_ep(attributes, &to[i]));
     ok(it_ep_connect(from[i], &path, NULL, &b.qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
     asked = expect(b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
@@ -225,6 +234,7 @@ START_TEST(endpoint_attributes)
     bad.srv.rc.hard_hi_watermark = 5;
     is(IT_ERR_INVALID_WATERMARK, create_ep(&bad, &ep));
     ck_assert_ptr_null(ep);
+    needs_watermarks(&b);
     good.srv.rc.soft_hi_watermark = 5;
     good.srv.rc.hard_hi_watermark = 6;
     ok(create_ep(&good, &ep));

@@ -46,7 +46,7 @@ ALLOWED = {
 EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
-    'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR,
+    'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR,
     'faults': EVERY_FLOOR, 'interop': {'tools'},
 }
 
@@ -74,6 +74,11 @@ LIBRARIES = [
     ('itapi/.libs/libitapi.so', r'itx?_\w+|ITAPI_2\.[1-9]', r'(?:kal|ri)_\w+|rnicpi_provider_\w+|vp_\w+'),
     ('providers/softrdma/.libs/vp_softrdma.so',
      r'rnicpi_provider_v1|vp_softrdma_LTX_rnicpi_provider_v1', r'(?:kal|ual|it|itx)_\w+'),
+]
+# Looked at where they are built.
+OPTIONAL_LIBRARIES = [
+    ('providers/rdmacore/.libs/vp_%s.so' % name,
+     r'rnicpi_provider_v1|vp_%s_LTX_rnicpi_provider_v1' % name, r'(?:kal|ual|it|itx)_\w+') for name in ('rnic', 'ib')
 ]
 
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -218,7 +223,8 @@ class Tree:
             yield line.split()[-1].split('@')[0]
 
     def rule_symbols(self):
-        for name, exported, forbidden in LIBRARIES:
+        there = [entry for entry in OPTIONAL_LIBRARIES if os.path.exists(os.path.join(self.build or '', entry[0]))]
+        for name, exported, forbidden in LIBRARIES + there:
             library = os.path.join(self.build or '', name)
             if not os.path.exists(library):
                 yield f'{name}:0: was not built'

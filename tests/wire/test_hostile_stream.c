@@ -327,7 +327,7 @@ START_TEST(stalled_inside_an_fpdu)
         round_trip();
     }
     ten_round_trips();
-    bounded(before, STALLED * (octets + 256) + SLACK);
+    bounded(before, STALLED * tc_heap_cost(octets + 256) + SLACK);
     for (uint32_t i = 0; i < STALLED; i++) {
         ck_assert_uint_eq(atomic_load(&all[i].side.events.count), 0);
         close(all[i].fd);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Asynchronous events of the device. An event is acknowledged after its upcall, so that the destroy calls of verbs wait for it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <errno.h>
+
+void rdmacore_failed(struct rnic *rnic, const char *detail)
+{
+    struct ri_event event = { .size = sizeof(event),
+                              .type = RI_EVENT_RNIC_FATAL,
+                              .detail = detail };
+
+    if (!atomic_exchange(&rnic->failed, true))
+        rnic->host->rnic_event(rnic->host, rnic->base.context, &event);
+}
+
+static void port_event(struct rnic *rnic, enum ri_event_type type, int port)
+{
+    struct ri_event event = { .size = sizeof(event), .type = type, .port = (uint32_t)port - 1 };
+
+    rnic->host->rnic_event(rnic->host, rnic->base.context, &event);
+}
+
+static void cq_event(struct rnic *rnic, const struct ibv_cq *ibv)
+{
+    struct ri_event event = { .size = sizeof(event),
+                              .type = RI_EVENT_CQ_ERROR,
+                              .detail = "the device reports an error or overrun of the CQ" };
+    const struct cq *cq = ibv->cq_context;
+
+    rnic->host->cq_error(rnic->host, cq->base.context, &event);
+}
+
+static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_event_type type)
+{
+    struct ri_event event = { .size = sizeof(event), .type = type };
+    struct srq *srq = ibv->srq_context;
+
+    if (type == RI_EVENT_SRQ_LOW_WATERMARK)
+        atomic_store(&srq->low_watermark, 0);
+    rnic->host->srq_event(rnic->host, srq->base.context, &event);
+}
+
+/* A message came before the last leg of the set-up: the connection manager is to know. */
+static void established(struct rnic *rnic, struct qp *qp)
+{
+    pthread_mutex_lock(&rnic->lock);
+    if (qp->connection && qp->connection->id)
+        rdmacore->notify(qp->connection->id, IBV_EVENT_COMM_EST);
+    pthread_mutex_unlock(&rnic->lock);
+}
+
+static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR: cq_event(rnic, event->element.cq); break;
+    case IBV_EVENT_QP_FATAL:
+        qp_end(event->element.qp->qp_context, RI_EVENT_QP_FATAL, "the device reports a QP error");
+        break;
+    case IBV_EVENT_QP_REQ_ERR:
+        qp_end(event->element.qp->qp_context, RI_EVENT_REMOTE_OPERATION,
+               "a request of the peer was not valid");
+        break;
+    case IBV_EVENT_QP_ACCESS_ERR: /* of which kind the device does not tell */
+        qp_end(event->element.qp->qp_context, RI_EVENT_WRITE_ACCESS,
+               "a request of the peer had no right to the memory");
+        break;
+    case IBV_EVENT_COMM_EST: established(rnic, event->element.qp->qp_context); break;
+    case IBV_EVENT_SRQ_ERR: srq_event(rnic, event->element.srq, RI_EVENT_SRQ_FATAL); break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        srq_event(rnic, event->element.srq, RI_EVENT_SRQ_LOW_WATERMARK);
+        break;
+    case IBV_EVENT_PORT_ACTIVE: port_event(rnic, RI_EVENT_PORT_UP, event->element.port_num); break;
+    case IBV_EVENT_PORT_ERR: port_event(rnic, RI_EVENT_PORT_DOWN, event->element.port_num); break;
+    case IBV_EVENT_DEVICE_FATAL:
+        rdmacore_failed(rnic, "its driver reports a fatal error, or it was removed");
+        break;
+    default: break; /* paths, tables of the port: the connection manager's affair */
+    }
+}
+
+void rdmacore_async_ready(void *arg, uint32_t events)
+{
+    struct rnic *rnic = arg;
+    struct ibv_async_event event;
+    int cancel, error;
+
+    (void)events;
+    if (!rnic->lane.events)
+        return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    while (!rdmacore->get_async_event(rnic->verbs, &event)) {
+        dispatch(rnic, &event);
+        rdmacore->ack_async_event(&event);
+    }
+    error = errno;
+    pthread_setcancelstate(cancel, NULL);
+    if (error == EAGAIN || error == EINTR)
+        return;
+    rnic->host->unwatch(rnic->host, rnic->lane.events);
+    rnic->lane.events = NULL;
+    rdmacore_failed(rnic, "the device was removed");
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connection verbs (set A) over librdmacm: the calls. What comes back is in connection_event.c.
+ *
+ * The identifier has no QP of librdmacm's: the QP is ours, on a context of ours, and its transitions are made here with the attributes
+ * that the connection manager gives. So on InfiniBand the peer's acceptance comes as an event of its own, before the third
+ * leg, which is what the three-way model needs; in the two-way model the third leg leaves at once. iWARP drivers move the QP
+ * themselves. Read depths: IRD is `responder_resources`, ORD is `initiator_depth`; what events carry is turned round for the reader.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRIES 7 /* of the transport; for a receiver that is not ready: without end */
+
+static struct connection *connection_of(struct ri_connection *base)
+{
+    return container_of(base, struct connection, base);
+}
+
+/* ---- life ---- */
+
+struct connection *connection_new(struct rnic *rnic)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->base.ops = rnic->base.ops;
+    c->rnic = rnic;
+    c->deadline.expired = connection_expired;
+    pthread_mutex_init(&c->lock, NULL);
+    atomic_fetch_add(&rnic->connections, 1);
+    return c;
+}
+
+void connection_free(struct connection *c)
+{
+    atomic_fetch_sub(&c->rnic->connections, 1);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+enum ri_status rdmacore_connection_create(struct ri_rnic *base, void *context,
+                                          struct ri_connection **out)
+{
+    struct connection *c = connection_new(rnic_of(base));
+    int error;
+
+    if (!c)
+        return RI_ERR_NO_RESOURCES;
+    c->base.context = context;
+    error = rdmacore_errno(rdmacore->create_id(c->rnic->cm, &c->id, c, RDMA_PS_TCP));
+    if (error) {
+        connection_free(c);
+        return rdmacore_status(error);
+    }
+    *out = &c->base;
+    return RI_OK;
+}
+
+static void detach(struct connection *c)
+{
+    pthread_mutex_lock(&c->rnic->lock);
+    if (c->qp)
+        c->qp->connection = NULL;
+    c->qp = NULL;
+    pthread_mutex_unlock(&c->rnic->lock);
+}
+
+static bool attach(struct connection *c, struct qp *qp)
+{
+    bool free;
+
+    pthread_mutex_lock(&c->rnic->lock);
+    free = !qp->connection;
+    if (free) {
+        qp->connection = c;
+        c->qp = qp;
+        atomic_store(&qp->failing, false);
+        atomic_store(&qp->ended, false);
+    }
+    pthread_mutex_unlock(&c->rnic->lock);
+    if (free) {
+        cq_watch_errors(qp->send_cq);
+        cq_watch_errors(qp->recv_cq);
+    }
+    return free;
+}
+
+/* The identifier's end waits for upcalls about it; an open connection is closed by it. */
+enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
+{
+    struct connection *c = connection_of(base);
+    struct rnic *rnic = c->rnic;
+
+    rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
+    detach(c);
+    if (c->id)
+        rdmacore->destroy_id(c->id);
+    connection_free(c);
+    return RI_OK;
+}
+
+/* ---- what both sides share ---- */
+
+bool connection_on_device(const struct connection *c)
+{
+    return c->id->verbs && !strcmp(c->id->verbs->device->name, c->rnic->device);
+}
+
+static struct rdma_conn_param conn_param(const struct connection *c)
+{
+    return (struct rdma_conn_param){
+        .private_data = c->private_length ? c->private_data : NULL,
+        .private_data_len = c->private_length,
+        .responder_resources = (uint8_t)c->ird,
+        .initiator_depth = (uint8_t)c->ord,
+        .flow_control = 1,
+        .retry_count = c->retry,
+        .rnr_retry_count = c->rnr_retry,
+        .srq = c->qp->srq != NULL,
+        .qp_num = c->qp->number,
+    };
+}
+
+static uint16_t depth(uint16_t asked, uint32_t limit)
+{
+    return asked < limit ? asked : (uint16_t)limit;
+}
+
+static void take_param(struct connection *c, const struct ri_connect_param *param)
+{
+    const struct ri_rnic_attr *attr = &c->rnic->attr;
+
+    c->ird = depth(param->ird, attr->max_ird);
+    c->ord = depth(param->ord, attr->max_ord);
+    c->retry = param->retry_count && param->retry_count < RETRIES ? param->retry_count : RETRIES;
+    c->rnr_retry = param->rnr_retry_count && param->rnr_retry_count < RETRIES
+                       ? param->rnr_retry_count
+                       : RETRIES;
+    c->private_length = (uint8_t)param->private_data_length;
+    if (c->private_length)
+        memcpy(c->private_data, param->private_data, c->private_length);
+}
+
+static int to_state(struct connection *c, enum ibv_qp_state state)
+{
+    struct ibv_qp_attr attr = { .qp_state = state };
+    int mask, error = rdmacore_errno(rdmacore->init_qp_attr(c->id, &attr, &mask));
+
+    if (error)
+        return error;
+    if (mask & IBV_QP_ACCESS_FLAGS)
+        attr.qp_access_flags = (unsigned int)qp_access(c->qp);
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+        attr.max_dest_rd_atomic = (uint8_t)c->ird;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        attr.max_rd_atomic = (uint8_t)c->ord;
+    return rdmacore_errno(rdmacore->modify_qp(c->qp->ibv, &attr, mask));
+}
+
+/* Ready to receive and to send. */
+static int open_qp(struct connection *c)
+{
+    int error = to_state(c, IBV_QPS_RTR);
+
+    return error ? error : to_state(c, IBV_QPS_RTS);
+}
+
+/* ---- active ---- */
+
+static int milliseconds_left(uint64_t deadline)
+{
+    uint64_t now = clock_now();
+    uint64_t left = deadline > now ? (deadline - now) / CLOCK_NS_PER_MS : 0;
+
+    return left < INT_MAX ? (int)left + 1 : INT_MAX;
+}
+
+static enum ri_status check_active(const struct connection *c, const struct ri_connect_param *param)
+{
+    if (!param->destination || (param->private_data_length && !param->private_data))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (param->private_data_length > c->rnic->attr.connect_private_data)
+        return RI_ERR_LIMIT;
+    if (param->three_way && c->rnic->iwarp)
+        return RI_ERR_NOT_SUPPORTED;
+    return c->state == CONNECTION_IDLE ? RI_OK : RI_ERR_INVALID_STATE;
+}
+
+/* No lock held: the host may wait for what runs. */
+static void set_timer(struct connection *c)
+{
+    struct rnic *rnic = c->rnic;
+
+    rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
+}
+
+static enum ri_status start(struct connection *c, const struct ri_connect_param *param)
+{
+    struct rnic *rnic = c->rnic;
+    int error;
+
+    take_param(c, param);
+    c->three_way = param->three_way;
+    c->deadline.deadline = param->deadline == RI_NO_DEADLINE
+                               ? clock_after(clock_now(), rnic->connect_timeout)
+                               : param->deadline;
+    c->state = CONNECTION_ADDRESS;
+    error = rdmacore_errno(rdmacore->resolve_addr(
+        c->id, (struct sockaddr *)(uintptr_t)param->source,
+        (struct sockaddr *)(uintptr_t)param->destination, milliseconds_left(c->deadline.deadline)));
+    if (!error)
+        return RI_OK;
+    c->state = CONNECTION_IDLE;
+    rdmacore_log(rnic->host, RI_LOG_WARNING,
+                 "no way to that address over an RDMA device: %s; check the address, and that the "
+                 "network interface of %s has one in its network",
+                 strerror(error), rnic->device);
+    return rdmacore_status(error);
+}
+
+enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_base,
+                                const struct ri_connect_param *param)
+{
+    struct connection *c = connection_of(base);
+    enum ri_status status;
+
+    if (!qp_base)
+        return RI_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&c->lock);
+    status = check_active(c, param);
+    if (status == RI_OK && !attach(c, container_of(qp_base, struct qp, base)))
+        status = RI_ERR_INVALID_STATE;
+    if (status == RI_OK) {
+        status = start(c, param);
+        if (status != RI_OK)
+            detach(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (status == RI_OK) /* an attempt that is over by now is not looked for */
+        set_timer(c);
+    return status;
+}
+
+int connection_request(struct connection *c)
+{
+    struct rdma_conn_param param = conn_param(c);
+    int error = qp_to_init(c->qp, c->id->port_num);
+
+    if (!error)
+        error = rdmacore_errno(rdmacore->connect(c->id, &param));
+    return error;
+}
+
+int connection_establish(struct connection *c)
+{
+    int error = open_qp(c);
+
+    if (!error)
+        error = rdmacore_errno(rdmacore->establish(c->id));
+    if (!error)
+        qp_connected(c->qp);
+    return error;
+}
+
+/* rdma_cm has no room for private data in the third leg: it is dropped. ESTABLISHED, or why not, is told by an event, which
+ * here is the deadline's timer running out at once. */
+enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_connect_param *param)
+{
+    struct connection *c = connection_of(base);
+    enum ri_status status = RI_ERR_INVALID_STATE;
+
+    (void)param;
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_ANSWERED && c->qp) {
+        c->state = CONNECTION_CONFIRMED;
+        c->deadline.deadline = clock_now();
+        status = RI_OK;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (status == RI_OK)
+        set_timer(c);
+    return status;
+}
+
+/* ---- passive ---- */
+
+/* A request that its peer has withdrawn, of which the event is still to come, is refused by the kernel in several ways. */
+static enum ri_status of_decision(int error)
+{
+    enum ri_status status = rdmacore_status(error);
+
+    return status == RI_ERR_INVALID_ARGUMENT || status == RI_ERR_DEVICE ? RI_ERR_INVALID_STATE
+                                                                        : status;
+}
+
+static int answer(struct connection *c)
+{
+    struct rdma_conn_param param = conn_param(c);
+    int error = qp_to_init(c->qp, c->id->port_num);
+
+    if (!error && !c->rnic->iwarp)
+        error = open_qp(c);
+    if (!error)
+        error = rdmacore_errno(rdmacore->accept(c->id, &param));
+    return error;
+}
+
+enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base,
+                               const struct ri_connect_param *param)
+{
+    struct connection *c = connection_of(base);
+    enum ri_status status = RI_OK;
+    int error;
+
+    if (!qp_base || (param->private_data_length && !param->private_data))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (param->private_data_length > c->rnic->attr.accept_private_data)
+        return RI_ERR_LIMIT;
+    pthread_mutex_lock(&c->lock);
+    if (c->state != CONNECTION_REQUEST || !attach(c, container_of(qp_base, struct qp, base)))
+        status = RI_ERR_INVALID_STATE;
+    if (status == RI_OK) {
+        take_param(c, param);
+        c->ord = depth(c->ord, c->peer_ird); /* more the peer could not serve */
+        c->state = CONNECTION_ACCEPTING;
+        error = answer(c);
+        if (error) {
+            rdmacore_log(c->rnic->host, RI_LOG_WARNING, "a request cannot be accepted: %s",
+                         strerror(error));
+            c->state = CONNECTION_REQUEST;
+            detach(c);
+            status = of_decision(error);
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+/* A request, or the peer's acceptance. */
+enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_data,
+                               uint16_t length)
+{
+    struct connection *c = connection_of(base);
+    enum ri_status status = RI_ERR_INVALID_STATE;
+
+    if (length && !private_data)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (length > c->rnic->attr.reject_private_data)
+        return RI_ERR_LIMIT;
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_REQUEST || c->state == CONNECTION_ANSWERED) {
+        status = of_decision(
+            rdmacore_errno(rdmacore->reject(c->id, private_data, (uint8_t)length)));
+        if (status == RI_OK)
+            c->state = CONNECTION_ENDED;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+/* rdma_cm carries no private data here. Work under way goes on until the peer has answered. */
+enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *private_data,
+                                   uint16_t length)
+{
+    struct connection *c = connection_of(base);
+    enum ri_status status = RI_ERR_INVALID_STATE;
+
+    (void)private_data, (void)length;
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_OPEN) {
+        status = rdmacore_status(rdmacore_errno(rdmacore->disconnect(c->id)));
+        if (status == RI_OK)
+            c->state = CONNECTION_CLOSING;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connection verbs (set A) over librdmacm: its events. All of this runs in the lane. An event is acknowledged after the upcall:
+ * the destruction of its identifier waits for that.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- telling ---- */
+
+static void copy_address(struct sockaddr_storage *to, const struct sockaddr *from)
+{
+    if (from->sa_family == AF_INET)
+        memcpy(to, from, sizeof(struct sockaddr_in));
+    else if (from->sa_family == AF_INET6)
+        memcpy(to, from, sizeof(struct sockaddr_in6));
+}
+
+static void take_addresses(const struct connection *c, struct ri_connection_event *event)
+{
+    copy_address(&event->local, rdma_get_local_addr(c->id));
+    copy_address(&event->peer, rdma_get_peer_addr(c->id));
+}
+
+static void tell(struct connection *c, const struct ri_connection_event *event)
+{
+    c->rnic->host->connection_event(c->rnic->host, c->base.context, event);
+}
+
+static const char *const reason_text[] = {
+    [RI_REASON_OTHER] = "no reason is given",
+    [RI_REASON_TIMEOUT] = "no answer in time; check that the peer's host is up and reachable",
+    [RI_REASON_UNREACHABLE] = "no path to that address; check the address and the fabric",
+    [RI_REASON_REFUSED] = "nobody listens there; start the server, or correct address and port",
+    [RI_REASON_STALE] = "the peer thinks that an old connection is still there; try again",
+    [RI_REASON_READ_DEPTH] = "the read depths do not fit",
+    [RI_REASON_RESOURCES] = "out of resources, here or at the peer",
+    [RI_REASON_PARAMETERS] = "the connection managers do not agree on the parameters",
+    [RI_REASON_PROTOCOL] = "the peer does not speak the protocol",
+    [RI_REASON_POLICY] = "not permitted",
+};
+
+/* Ended before it was one. Under lock. */
+static void failed(struct connection *c, struct ri_connection_event *out,
+                   enum ri_connection_reason reason, int status)
+{
+    c->state = CONNECTION_ENDED;
+    out->type = RI_CONNECTION_FAILED;
+    out->reason = reason;
+    rdmacore_log(c->rnic->host, RI_LOG_WARNING, "connection %s: %s (status %d)",
+                 c->passive ? "of a peer" : "to a peer", reason_text[reason], status);
+}
+
+static void failed_errno(struct connection *c, struct ri_connection_event *out, int error)
+{
+    failed(c, out, rdmacore_errno_reason(error), -error);
+}
+
+static bool is_active(const struct connection *c)
+{
+    return c->state >= CONNECTION_ADDRESS && c->state <= CONNECTION_CONFIRMED;
+}
+
+/* ---- the active side goes on. Under lock; true: there is something to tell ---- */
+
+static bool resolved_address(struct connection *c, struct ri_connection_event *out)
+{
+    uint64_t now = clock_now();
+    uint64_t left = c->deadline.deadline > now ? c->deadline.deadline - now : 0;
+    int error;
+
+    if (!connection_on_device(c)) {
+        rdmacore_log(c->rnic->host, RI_LOG_WARNING,
+                     "that address is reached over %s, not over %s; give a source address of this "
+                     "interface, or use the other one",
+                     c->id->verbs ? c->id->verbs->device->name : "another device", c->rnic->device);
+        failed(c, out, RI_REASON_UNREACHABLE, 0);
+        return true;
+    }
+    c->state = CONNECTION_ROUTE;
+    error = rdmacore_errno(rdmacore->resolve_route(c->id, (int)(left / CLOCK_NS_PER_MS) + 1));
+    if (error)
+        failed_errno(c, out, error);
+    return error != 0;
+}
+
+static bool resolved_route(struct connection *c, struct ri_connection_event *out)
+{
+    int error = c->qp ? 0 : EINVAL;
+
+    c->state = CONNECTION_CONNECTING;
+    if (!error)
+        error = connection_request(c);
+    if (error)
+        failed_errno(c, out, error);
+    return error != 0;
+}
+
+static void take_depths(struct connection *c, const struct rdma_conn_param *param,
+                        struct ri_connection_event *out)
+{
+    if (!c->passive) { /* what the peer can serve, and what it will ask at most */
+        if (param->initiator_depth < c->ord)
+            c->ord = param->initiator_depth;
+        if (param->responder_resources < c->ird)
+            c->ird = param->responder_resources;
+    }
+    out->ird = c->ird;
+    out->ord = c->ord;
+    out->depths_valid = true;
+}
+
+/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros nothing was sent. */
+static uint16_t length_of(const struct connection *c, const struct rdma_conn_param *param)
+{
+    const uint8_t *octets = param->private_data;
+    uint16_t length = octets ? param->private_data_len : 0, any = 0;
+
+    for (uint16_t i = 0; i < length; i++)
+        any |= octets[i];
+    return any || c->rnic->iwarp ? length : 0;
+}
+
+static void take_private_data(const struct connection *c, const struct rdma_conn_param *param,
+                              struct ri_connection_event *out)
+{
+    out->private_data_length = length_of(c, param);
+    out->private_data = out->private_data_length ? param->private_data : NULL;
+}
+
+static void open_now(struct connection *c, struct ri_connection_event *out)
+{
+    c->state = CONNECTION_OPEN;
+    c->qp->ird = c->ird;
+    c->qp->ord = c->ord;
+    out->type = RI_CONNECTION_ESTABLISHED;
+    out->ird = c->ird;
+    out->ord = c->ord;
+    out->depths_valid = true;
+}
+
+static bool answered(struct connection *c, const struct rdma_conn_param *param,
+                     struct ri_connection_event *out)
+{
+    int error;
+
+    if (c->state != CONNECTION_CONNECTING || !c->qp) { /* given up meanwhile */
+        rdmacore->reject(c->id, NULL, 0);
+        return false;
+    }
+    take_depths(c, param, out);
+    take_private_data(c, param, out);
+    if (c->three_way) {
+        c->state = CONNECTION_ANSWERED;
+        out->type = RI_CONNECTION_ACCEPTED;
+        return true;
+    }
+    error = connection_establish(c);
+    if (error)
+        failed_errno(c, out, error);
+    else
+        open_now(c, out);
+    return true;
+}
+
+static bool established(struct connection *c, const struct rdma_conn_param *param,
+                        struct ri_connection_event *out)
+{
+    if ((c->state != CONNECTION_CONNECTING && c->state != CONNECTION_ACCEPTING) || !c->qp)
+        return false;
+    if (!c->passive) {
+        take_depths(c, param, out);
+        take_private_data(c, param, out);
+    }
+    qp_connected(c->qp);
+    open_now(c, out);
+    return true;
+}
+
+static bool refused(struct connection *c, const struct rdma_cm_event *event,
+                    struct ri_connection_event *out)
+{
+    if (c->state == CONNECTION_ENDED || c->state >= CONNECTION_OPEN)
+        return false;
+    if (rdmacore_consumer_rejected(c->rnic, event->status)) {
+        c->state = CONNECTION_ENDED;
+        out->type = RI_CONNECTION_REJECTED;
+        take_private_data(c, &event->param.conn, out);
+    } else {
+        failed(c, out, rdmacore_reject_reason(event->status), event->status);
+    }
+    return true;
+}
+
+static bool could_not(struct connection *c, int status, bool silence,
+                      struct ri_connection_event *out)
+{
+    enum ri_connection_reason reason = silence
+                                           ? RI_REASON_TIMEOUT
+                                           : rdmacore_errno_reason(status < 0 ? -status : status);
+
+    if (c->state == CONNECTION_ENDED)
+        return false;
+    failed(c, out, reason, status);
+    return true;
+}
+
+/* The peer's disconnect, or the answer to ours. A peer's is answered, or it would ask again and again. */
+static bool disconnected(struct connection *c, struct ri_connection_event *out)
+{
+    if (c->state == CONNECTION_ENDED)
+        return false;
+    if (c->state == CONNECTION_OPEN && !c->rnic->iwarp)
+        rdmacore->disconnect(c->id);
+    c->state = CONNECTION_ENDED;
+    out->type = RI_CONNECTION_DISCONNECTED;
+    return true;
+}
+
+/*
+ * An end may have a cause that the device has told in another place: by an event (read before this), by the completion of a request
+ * that failed, or, a peer's request that was refused, by nothing but the state of the QP, which on InfiniBand no orderly end changes.
+ */
+static void look_for_cause(struct connection *c)
+{
+    struct qp *qp = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_OPEN)
+        qp = c->qp;
+    pthread_mutex_unlock(&c->lock);
+    if (!qp || atomic_load(&qp->state) != RI_QPS_RTS)
+        return;
+    cq_drain(qp->send_cq, NULL);
+    cq_drain(qp->recv_cq, NULL);
+    cq_tell(qp->send_cq);
+    cq_tell(qp->recv_cq);
+    if (!c->rnic->iwarp && qp_has_failed(qp))
+        qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
+}
+
+static bool removed(struct connection *c, struct ri_connection_event *out)
+{
+    if (c->state == CONNECTION_ENDED)
+        return false;
+    failed(c, out, RI_REASON_OTHER, -ENODEV);
+    return true;
+}
+
+static bool step(struct connection *c, const struct rdma_cm_event *event,
+                 struct ri_connection_event *out)
+{
+    switch (event->event) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        return c->state == CONNECTION_ADDRESS && resolved_address(c, out);
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        return c->state == CONNECTION_ROUTE && resolved_route(c, out);
+    case RDMA_CM_EVENT_CONNECT_RESPONSE: return answered(c, &event->param.conn, out);
+    case RDMA_CM_EVENT_ESTABLISHED: return established(c, &event->param.conn, out);
+    case RDMA_CM_EVENT_REJECTED: return refused(c, event, out);
+    case RDMA_CM_EVENT_UNREACHABLE: return could_not(c, event->status, true, out);
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR: return could_not(c, -EHOSTUNREACH, false, out);
+    case RDMA_CM_EVENT_CONNECT_ERROR: return could_not(c, event->status, false, out);
+    case RDMA_CM_EVENT_DISCONNECTED: return disconnected(c, out);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(c, out);
+    default: return false; /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
+    }
+}
+
+static void on_connection(struct connection *c, const struct rdma_cm_event *event)
+{
+    struct ri_connection_event out = { .size = sizeof(out) };
+    struct rnic *rnic = c->rnic;
+    struct qp *qp;
+    bool news;
+
+    /* What ended the connection is told on another descriptor: look there first. */
+    if (event->event == RDMA_CM_EVENT_DISCONNECTED) {
+        rdmacore_async_ready(rnic, 0);
+        look_for_cause(c);
+    }
+    pthread_mutex_lock(&c->lock);
+    news = c->id && step(c, event, &out);
+    if (news)
+        take_addresses(c, &out);
+    qp = c->state == CONNECTION_ENDED ? c->qp : NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (qp) {
+        atomic_store(&qp->ended, true);
+        qp_to_error(qp);
+    }
+    if (news && (c->state == CONNECTION_OPEN || c->state == CONNECTION_ENDED))
+        rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
+    if (news)
+        tell(c, &out);
+}
+
+/* The end of the identifier lets the peer know that nobody waits any more. Under lock, in the lane: no event of it is in
+ * anybody's hands. */
+static void give_up(struct connection *c)
+{
+    struct rdma_cm_id *id = c->id;
+
+    pthread_mutex_lock(&c->rnic->lock);
+    c->id = NULL;
+    pthread_mutex_unlock(&c->rnic->lock);
+    rdmacore->destroy_id(id);
+}
+
+/* The attempt's deadline, or, after confirm, the time to do it. */
+void connection_expired(struct ri_timer *timer)
+{
+    struct connection *c = container_of(timer, struct connection, deadline);
+    struct ri_connection_event out = { .size = sizeof(out) };
+    bool news = false;
+    int error;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_CONFIRMED) {
+        error = c->qp ? connection_establish(c) : EINVAL;
+        if (error)
+            failed_errno(c, &out, error);
+        else
+            open_now(c, &out);
+        take_addresses(c, &out);
+        news = true;
+    } else if (is_active(c)) {
+        failed(c, &out, RI_REASON_TIMEOUT, -ETIMEDOUT);
+        take_addresses(c, &out);
+        give_up(c);
+        news = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (news)
+        tell(c, &out);
+}
+
+/* ---- requests ---- */
+
+static void on_request(struct rnic *rnic, struct listener *listener,
+                       const struct rdma_cm_event *event)
+{
+    struct ri_connect_request request = { .size = sizeof(request) };
+    const struct rdma_conn_param *param = &event->param.conn;
+    struct connection *c = connection_new(rnic);
+
+    if (!c) {
+        rdmacore->reject(event->id, NULL, 0);
+        rdmacore->destroy_id(event->id);
+        return;
+    }
+    c->id = event->id;
+    c->id->context = c;
+    c->passive = true;
+    c->state = CONNECTION_REQUEST;
+    if (!connection_on_device(c)) { /* a wildcard address hears other devices too */
+        rdmacore->reject(c->id, NULL, 0);
+        rdmacore->destroy_id(c->id);
+        connection_free(c);
+        return;
+    }
+    c->peer_ord = param->responder_resources; /* turned round for us: back to what the peer said */
+    c->peer_ird = param->initiator_depth;
+    copy_address(&request.local, rdma_get_local_addr(c->id));
+    copy_address(&request.peer, rdma_get_peer_addr(c->id));
+    request.port = c->id->port_num ? c->id->port_num - 1u : 0;
+    request.private_data_length = length_of(c, param);
+    request.private_data = request.private_data_length ? param->private_data : NULL;
+    request.ird = c->peer_ird;
+    request.ord = c->peer_ord;
+    request.depths_valid = true;
+    rnic->host->connection_request(rnic->host, listener->base.context, &c->base, &request,
+                                   &c->base.context);
+}
+
+void connection_ready(void *arg, uint32_t events)
+{
+    struct rnic *rnic = arg;
+    struct rdma_cm_event *event;
+    int cancel;
+
+    (void)events;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    while (!rdmacore->get_cm_event(rnic->cm, &event)) {
+        struct listener *listener = listener_of(event->id->context);
+
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            on_request(rnic, listener_of(event->listen_id->context), event);
+        else if (!listener)
+            on_connection(event->id->context, event);
+        if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+            rdmacore_failed(rnic, "the device was removed");
+        rdmacore->ack_cm_event(event);
+    }
+    pthread_setcancelstate(cancel, NULL);
+}

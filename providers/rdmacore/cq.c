@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Completion queues: poll, arm, the completion channel. The slot of a request tells what its completion does not.
+ *
+ * Watching for errors. A request that failed ends its connection, and the consumer is to hear of it also when it does not poll. The
+ * requester's side of InfiniBand has no asynchronous event for that, but arming for solicited completions fires for every
+ * completion in error: so a CQ that the consumer has not armed is armed in that way, and what fires is looked through.
+ *
+ * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so that ibv_destroy_cq waits for
+ * it. What comes into the stash instead of the device's CQ fires by cq_tell. In both cases the consumer arms and then polls
+ * again, so that nothing which came between the two is missed.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH 16
+
+static struct cq *cq_of(struct ri_cq *base)
+{
+    return container_of(base, struct cq, base);
+}
+
+/* ---- the stash; under the lock ---- */
+
+static bool make_room(struct cq *cq)
+{
+    struct stashed *grown;
+    uint32_t room = cq->stash_room ? cq->stash_room * 2 : 64;
+
+    if (cq->stash_head) {
+        memmove(cq->stash, cq->stash + cq->stash_head,
+                (cq->stash_tail - cq->stash_head) * sizeof(*cq->stash));
+        cq->stash_tail -= cq->stash_head;
+        cq->stash_head = 0;
+        return true;
+    }
+    grown = realloc(cq->stash, room * sizeof(*grown));
+    if (!grown) {
+        rdmacore_log(cq->rnic->host, RI_LOG_ERROR,
+                     "out of memory: a completion of an ended queue pair is lost");
+        return false;
+    }
+    cq->stash = grown;
+    cq->stash_room = room;
+    return true;
+}
+
+void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp)
+{
+    if (cq->stash_tail == cq->stash_room && !make_room(cq))
+        return;
+    cq->stash[cq->stash_tail++] = (struct stashed){ .wc = *wc, .qp = qp };
+}
+
+static void purge(struct cq *cq, const struct qp *gone)
+{
+    uint32_t to = cq->stash_head;
+
+    for (uint32_t at = to; at != cq->stash_tail; at++)
+        if (cq->stash[at].qp != gone)
+            cq->stash[to++] = cq->stash[at];
+    cq->stash_tail = to;
+}
+
+/* ---- one completion; under the lock ---- */
+
+/* Of a receive of an SRQ the number tells the QP. NULL: nobody's any more. */
+static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *slot)
+{
+    struct qp *qp;
+
+    HASH_FIND(hh, cq->by_number, &raw->qp_num, sizeof(raw->qp_num), qp);
+    srq_put(slot->srq, slot);
+    return qp;
+}
+
+static void receive_flags(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
+{
+    if (raw->wc_flags & IBV_WC_WITH_INV) {
+        struct mw *mw = rdmacore_window(cq->rnic, raw->invalidated_rkey);
+
+        if (mw)
+            rdmacore_window_unbound(mw);
+        wc->flags |= RI_WC_WITH_INVALIDATE;
+        wc->invalidated_stag = raw->invalidated_rkey;
+    } else if (raw->wc_flags & IBV_WC_WITH_IMM) {
+        wc->flags |= RI_WC_WITH_IMMEDIATE;
+        wc->immediate = be32toh(raw->imm_data);
+    }
+    if (raw->wc_flags & IBV_WC_GRH)
+        wc->flags |= RI_WC_GRH;
+    if (raw->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        wc->opcode = RI_WC_RECV_IMMEDIATE;
+}
+
+static inline void fill(const struct slot *slot, const struct ibv_wc *raw, struct ri_wc *wc)
+{
+    uint8_t opcode = slot->opcode;
+
+    wc->cookie = slot->cookie;
+    wc->byte_len = opcode >= RI_WC_RECV ? raw->byte_len : slot->length;
+    wc->status = RI_WC_SUCCESS;
+    wc->opcode = opcode;
+    wc->flags = 0;
+    wc->invalidated_stag = 0;
+    wc->vendor_error = 0;
+    wc->immediate_high = 0;
+}
+
+static void fail(const struct ibv_wc *raw, struct ri_wc *wc)
+{
+    wc->status = (uint16_t)rdmacore_wc_status(raw->status);
+    wc->byte_len = 0;
+    wc->vendor_error = raw->vendor_err;
+}
+
+/* Errors, receives of an SRQ, and what carries more than octets. NULL: to be dropped. */
+static struct qp *__attribute__((noinline))
+translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
+{
+    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id;
+    bool good = raw->status == IBV_WC_SUCCESS;
+    struct qp *qp = slot->qp;
+
+    fill(slot, raw, wc);
+    if (slot->flags & SLOT_NOTIFY)
+        wc->flags |= RI_WC_NOTIFY;
+    if (slot->flags & SLOT_STAG)
+        wc->invalidated_stag = slot->stag;
+    if (good && slot->opcode >= RI_WC_RECV)
+        receive_flags(cq, raw, wc);
+    if (!qp) {
+        qp = owner(cq, raw, slot);
+        if (!qp)
+            return NULL;
+    } else {
+        struct wq *wq = slot->wq;
+
+        /* A late one, of what a sweep has flushed already. */
+        if (!good && (int32_t)(slot->index - wq_freed(wq)) < 0)
+            return NULL;
+        wq_free_up_to(wq, slot->index + 1);
+        if (!good)
+            wq_flush(wq, cq);
+    }
+    wc->context = qp->base.context;
+    if (!good)
+        fail(raw, wc);
+    return qp;
+}
+
+/* The completion as ours. NULL: to be dropped. */
+static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
+{
+    const struct slot *slot = (const struct slot *)(uintptr_t)raw->wr_id;
+    struct qp *qp = slot->qp;
+
+    if (unlikely(!qp || ((uint32_t)raw->status | raw->wc_flags | slot->flags)))
+        return translate_special(cq, raw, wc);
+    /* It covers all before it: unsignalled ones are free too. */
+    wq_free_up_to(slot->wq, slot->index + 1);
+    wc->context = qp->base.context;
+    fill(slot, raw, wc);
+    return qp;
+}
+
+/* ---- failures ---- */
+
+/* A request that failed has ended its connection; told once the lock is dropped. */
+static void __attribute__((cold, noinline))
+note_failed(struct qp *qp, const struct ri_wc *wc, struct qp **failed)
+{
+    if (wc->status == RI_WC_FLUSHED || atomic_exchange(&qp->failing, true))
+        return;
+    atomic_fetch_add(&qp->upcalls, 1);
+    qp->next_failed = *failed;
+    *failed = qp;
+}
+
+static void __attribute__((cold, noinline)) tell_failed(struct qp *failed)
+{
+    struct qp *next;
+
+    for (; failed; failed = next) {
+        next = failed->next_failed;
+        qp_end(failed, RI_EVENT_LOCAL_ERROR, "a work request failed; its completion tells");
+        atomic_fetch_sub(&failed->upcalls, 1);
+    }
+}
+
+void cq_drain(struct cq *cq, const struct qp *gone)
+{
+    struct ibv_wc raw[BATCH];
+    struct qp *failed = NULL;
+    int got;
+
+    spinlock_lock(&cq->lock);
+    if (gone)
+        purge(cq, gone);
+    do {
+        got = ibv_poll_cq(cq->ibv, BATCH, raw);
+        for (int i = 0; i < got; i++) {
+            struct ri_wc wc = { .context = NULL };
+            struct qp *qp = translate(cq, &raw[i], &wc);
+
+            if (!qp || qp == gone)
+                continue;
+            cq_stash(cq, &wc, qp);
+            if (wc.status != RI_WC_SUCCESS)
+                note_failed(qp, &wc, &failed);
+        }
+    } while (got == BATCH);
+    if (gone) /* what the last ones made ready */
+        purge(cq, gone);
+    spinlock_unlock(&cq->lock);
+    tell_failed(failed);
+}
+
+/* ---- poll ---- */
+
+static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, struct qp **failed)
+{
+    uint32_t taken = 0;
+
+    while (taken < count && cq->stash_head != cq->stash_tail) {
+        const struct stashed *at = &cq->stash[cq->stash_head++];
+
+        wc[taken] = at->wc;
+        if (at->wc.status != RI_WC_SUCCESS)
+            note_failed(at->qp, &at->wc, failed);
+        taken++;
+    }
+    if (cq->stash_head == cq->stash_tail)
+        cq->stash_head = cq->stash_tail = 0;
+    return taken;
+}
+
+/* More than one, or with something in the stash. Takes the lock over. */
+static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t count, struct ri_wc *wc)
+{
+    struct ibv_wc raw[BATCH];
+    struct qp *failed = NULL;
+    uint32_t taken = take_stashed(cq, count, wc, &failed);
+
+    while (taken < count) {
+        int want = count - taken < BATCH ? (int)(count - taken) : BATCH;
+        int got = ibv_poll_cq(cq->ibv, want, raw);
+
+        for (int i = 0; i < got; i++) {
+            struct qp *qp = translate(cq, &raw[i], &wc[taken]);
+
+            if (unlikely(!qp))
+                continue;
+            if (unlikely(wc[taken].status != RI_WC_SUCCESS))
+                note_failed(qp, &wc[taken], &failed);
+            taken++;
+        }
+        if (got < want)
+            break;
+    }
+    /* Errors may have made soft requests complete: not to be left for a wake-up that does not come. */
+    if (taken < count)
+        taken += take_stashed(cq, count - taken, wc + taken, &failed);
+    spinlock_unlock(&cq->lock);
+    tell_failed(failed);
+    return taken;
+}
+
+static uint32_t __attribute__((cold, noinline))
+poll_contended(struct cq *cq, uint32_t count, struct ri_wc *wc)
+{
+    spinlock_lock(&cq->lock);
+    return poll_many(cq, count, wc);
+}
+
+/* The one that was taken is an error, or to be dropped. Takes the lock over. */
+static uint32_t __attribute__((cold, noinline))
+poll_failed(struct cq *cq, struct qp *qp, struct ri_wc *wc)
+{
+    struct qp *failed = NULL;
+
+    if (!qp)
+        return poll_many(cq, 1, wc);
+    note_failed(qp, wc, &failed);
+    spinlock_unlock(&cq->lock);
+    tell_failed(failed);
+    return 1;
+}
+
+uint32_t rdmacore_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    struct cq *cq = cq_of(base);
+    struct ibv_wc raw;
+    struct qp *qp;
+
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
+        return poll_contended(cq, count, wc);
+    if (count != 1 || unlikely(cq->stash_head != cq->stash_tail))
+        return poll_many(cq, count, wc);
+    if (ibv_poll_cq(cq->ibv, 1, &raw) <= 0) {
+        spinlock_unlock(&cq->lock);
+        return 0;
+    }
+    qp = translate(cq, &raw, wc);
+    if (unlikely(!qp || wc->status != RI_WC_SUCCESS))
+        return poll_failed(cq, qp, wc);
+    spinlock_unlock(&cq->lock);
+    return 1;
+}
+
+/* ---- arm and fire ---- */
+
+enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
+{
+    struct cq *cq = cq_of(base);
+    int cancel, error;
+
+    (void)count;
+    if ((unsigned int)kind > RI_ARM_SOLICITED)
+        return (unsigned int)kind > RI_ARM_NTH ? RI_ERR_INVALID_ARGUMENT : RI_ERR_NOT_SUPPORTED;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    error = ibv_req_notify_cq(cq->ibv, kind == RI_ARM_SOLICITED);
+    pthread_setcancelstate(cancel, NULL);
+    /* Last: what fires before this is of a completion that the caller, who looks after arming, finds. */
+    atomic_store(&cq->armed, true);
+    return error ? RI_ERR_DEVICE : RI_OK;
+}
+
+void cq_watch_errors(struct cq *cq)
+{
+    if (!cq->rnic->iwarp) /* else the end of the stream is told */
+        ibv_req_notify_cq(cq->ibv, 1);
+}
+
+void cq_tell(struct cq *cq)
+{
+    const struct ri_host *host = cq->rnic->host;
+    bool any;
+
+    spinlock_lock(&cq->lock);
+    any = cq->stash_head != cq->stash_tail;
+    atomic_fetch_add(&cq->upcalls, 1);
+    spinlock_unlock(&cq->lock);
+    if (any && atomic_exchange(&cq->armed, false))
+        host->cq_event(host, cq->base.context);
+    atomic_fetch_sub(&cq->upcalls, 1);
+}
+
+/* The watch is on again before the look: what fails after the look fires. */
+static void fired(struct cq *cq)
+{
+    const struct ri_host *host = cq->rnic->host;
+    bool wanted = atomic_exchange(&cq->armed, false);
+
+    cq_watch_errors(cq);
+    if (wanted)
+        host->cq_event(host, cq->base.context);
+    else
+        cq_drain(cq, NULL);
+}
+
+void rdmacore_cq_ready(void *arg, uint32_t events)
+{
+    struct rnic *rnic = arg;
+    struct ibv_cq *ibv;
+    void *context;
+    int cancel, error;
+
+    (void)events;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    while (!rdmacore->get_cq_event(rnic->channel, &ibv, &context)) {
+        fired(context);
+        rdmacore->ack_cq_events(ibv, 1);
+    }
+    error = errno;
+    pthread_setcancelstate(cancel, NULL);
+    if (error == EAGAIN || error == EINTR)
+        return;
+    /* The device was taken away: the descriptor stays readable for ever. */
+    rnic->host->unwatch(rnic->host, rnic->lane.completions);
+    rnic->lane.completions = NULL;
+    rdmacore_failed(rnic, "its completion channel has failed");
+}
+
+/* ---- life ---- */
+
+enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out)
+{
+    struct rnic *rnic = rnic_of(base);
+    struct cq *cq;
+    int error;
+
+    if (!attr->depth)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (attr->depth > rnic->attr.max_cqe)
+        return RI_ERR_LIMIT;
+    cq = calloc(1, sizeof(*cq));
+    if (!cq)
+        return RI_ERR_NO_RESOURCES;
+    cq->base.ops = rnic->user;
+    cq->base.context = attr->context;
+    cq->rnic = rnic;
+    spinlock_init(&cq->lock);
+    cq->ibv = rdmacore->create_cq(rnic->verbs, (int)attr->depth, cq, rnic->channel, 0);
+    if (!cq->ibv) {
+        error = errno;
+        free(cq);
+        return rdmacore_status(error);
+    }
+    if (cq->ibv->cqe > 0 && (uint32_t)cq->ibv->cqe > attr->depth)
+        attr->depth = (uint32_t)cq->ibv->cqe;
+    atomic_fetch_add(&rnic->cqs, 1);
+    *out = &cq->base;
+    return RI_OK;
+}
+
+enum ri_status rdmacore_cq_destroy(struct ri_cq *base)
+{
+    struct cq *cq = cq_of(base);
+    struct rnic *rnic = cq->rnic;
+    int error;
+
+    if (atomic_load(&cq->users))
+        return RI_ERR_BUSY;
+    error = rdmacore_errno(rdmacore->destroy_cq(cq->ibv));
+    if (error && !atomic_load(&rnic->failed))
+        return rdmacore_status(error);
+    while (atomic_load(&cq->upcalls))
+        sched_yield();
+    atomic_fetch_sub(&rnic->cqs, 1);
+    free(cq->stash);
+    free(cq);
+    return RI_OK;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An open device: its context, its two channels and the connection manager's, its attributes.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+/* What rdma_cm leaves of the CM's messages to the consumer (IB: REQ 92 less its own 36, REP, REJ). On iWARP a length
+ * travels in an octet, of which drivers use up to 4 for the read depths. */
+#define IB_REQUEST_DATA 56u
+#define IB_REPLY_DATA   196u
+#define IB_REJECT_DATA  148u
+#define IWARP_DATA      248u
+#define DEPTH_MAX       255u /* rdma_conn_param has an octet for each */
+
+const struct ri_option rdmacore_options[] = {
+    { "connect_timeout", "time", "30000", "ms",
+      "an attempt to connect that took longer than this fails" },
+    { "inline", "size", "64", "octets",
+      "Sends and Writes up to this length are copied into the request, where the device can" },
+};
+
+static_assert(sizeof(rdmacore_options) / sizeof(rdmacore_options[0]) == RDMACORE_OPTIONS,
+              "one entry per option");
+
+static uint64_t option(const struct ri_host *host, const char *name, uint64_t otherwise)
+{
+    const char *text = host->option(host, name);
+    char *end;
+    uint64_t value;
+
+    if (!text || !*text)
+        return otherwise;
+    value = strtoull(text, &end, 10);
+    return *end ? otherwise : value;
+}
+
+/* ---- attributes ---- */
+
+static uint32_t count_of(int number)
+{
+    return number > 0 ? (uint32_t)number : 0;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *device)
+{
+    uint64_t found = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_SPIGOT_EVENTS;
+
+    if (rnic->iwarp)
+        found |= RI_FEATURE_READ_SINK_REMOTE_WRITE;
+    else
+        found |= RI_FEATURE_IMMEDIATE | RI_FEATURE_THREE_WAY | RI_FEATURE_ACCESS_MODIFY;
+    if (device->max_srq > 0 && device->max_srq_wr > 0)
+        found |= RI_FEATURE_SRQ;
+    if (device->atomic_cap != IBV_ATOMIC_NONE)
+        found |= RI_FEATURE_ATOMICS;
+    if (device->device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS)
+        found |= RI_FEATURE_SEND_INVALIDATE | RI_FEATURE_LOCAL_INVALIDATE;
+    if (device->max_mw > 0 && (device->device_cap_flags & IBV_DEVICE_MEM_WINDOW))
+        found |= RI_FEATURE_MW_WIDE;
+    if (device->max_mw > 0 && (device->device_cap_flags &
+                               (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)))
+        found |= RI_FEATURE_MW_NARROW;
+    if (device->max_sge_rd > 1)
+        found |= RI_FEATURE_READ_MULTI_SGE;
+    return found;
+}
+
+void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
+                         const struct ibv_port_attr *port)
+{
+    const struct ibv_device_attr *device = &ex->orig_attr;
+    struct ri_rnic_attr *attr = &rnic->attr;
+    uint32_t sge = count_of(device->max_sge), wr = count_of(device->max_qp_wr);
+    uint64_t message = port->max_msg_sz ? port->max_msg_sz : UINT32_MAX;
+
+    *attr = (struct ri_rnic_attr){
+        .size = sizeof(*attr),
+        .transport = rnic->kind->transport,
+        .features = features(rnic, device),
+        .max_mr_length = device->max_mr_size ? device->max_mr_size : UINT64_MAX,
+        .max_message = message,
+        .max_send = message,
+        .max_pd = count_of(device->max_pd),
+        .max_cq = count_of(device->max_cq),
+        .max_qp = count_of(device->max_qp),
+        .max_mr = count_of(device->max_mr),
+        .max_cqe = count_of(device->max_cqe),
+        .max_send_wr = wr,
+        .max_recv_wr = wr,
+        .max_send_sge = sge,
+        .max_recv_sge = sge,
+        .max_write_sge = sge,
+        .max_read_sge = least(count_of(device->max_sge_rd), sge),
+        .max_ird = least(count_of(device->max_qp_rd_atom), DEPTH_MAX),
+        .max_ord = least(count_of(device->max_qp_init_rd_atom), DEPTH_MAX),
+        .max_inline = rnic->inline_octets,
+        .ports = device->phys_port_cnt,
+        .lanes = 1,
+        .alignment_hint = 64,
+        .connect_private_data = rnic->iwarp ? IWARP_DATA : IB_REQUEST_DATA,
+        .accept_private_data = rnic->iwarp ? IWARP_DATA : IB_REPLY_DATA,
+        .reject_private_data = rnic->iwarp ? IWARP_DATA : IB_REJECT_DATA,
+        .vendor_id = device->vendor_id,
+        .vendor_part = device->vendor_part_id,
+        .hardware_version = device->hw_ver,
+    };
+    if (!attr->max_read_sge) /* drivers from before the member */
+        attr->max_read_sge = 1;
+    if (!attr->max_ord)
+        attr->max_ord = attr->max_ird;
+    if (attr->features & (RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE))
+        attr->max_mw = count_of(device->max_mw);
+    if (attr->features & RI_FEATURE_SRQ) {
+        attr->max_srq = count_of(device->max_srq);
+        attr->max_srq_wr = count_of(device->max_srq_wr);
+        attr->max_srq_sge = count_of(device->max_srq_sge);
+    }
+    rnic->windows = attr->max_mw != 0;
+    snprintf(attr->firmware, sizeof(attr->firmware), "%s", device->fw_ver);
+}
+
+enum ri_status rdmacore_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
+{
+    const struct rnic *rnic = rnic_of(base);
+    uint32_t size = attr->size;
+
+    if (size < sizeof(size))
+        return RI_ERR_INVALID_ARGUMENT;
+    memcpy(attr, &rnic->attr, size < sizeof(*attr) ? size : sizeof(*attr));
+    attr->size = size;
+    return RI_OK;
+}
+
+/* ---- open ---- */
+
+static struct ibv_context *open_context(const struct kind *kind, const char *name, char *found)
+{
+    struct ibv_device **list = rdmacore->get_device_list(NULL);
+    struct ibv_device *device = list ? rdmacore_find(kind, list, name) : NULL;
+    struct ibv_context *context = NULL;
+
+    if (device)
+        snprintf(found, IBV_SYSFS_NAME_MAX, "%s", device->name);
+    else
+        errno = ENXIO;
+    if (device)
+        context = rdmacore->open_device(device);
+    if (list)
+        rdmacore->free_device_list(list);
+    return context;
+}
+
+/* Upcalls come from runs of the lane, so nobody may ever block in these descriptors. */
+static bool no_blocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+static int look(struct rnic *rnic)
+{
+    struct ibv_device_attr_ex device;
+    struct ibv_port_attr port;
+    int error;
+
+    memset(&device, 0, sizeof(device));
+    memset(&port, 0, sizeof(port));
+    error = rdmacore_errno(rdmacore->query_device(rnic->verbs, &device));
+    if (!error)
+        error = rdmacore_errno(rdmacore->query_port(rnic->verbs, 1, &port));
+    if (!error)
+        rdmacore_attributes(rnic, &device, &port);
+    return error;
+}
+
+static int open_channels(struct rnic *rnic)
+{
+    int error;
+
+    rnic->channel = rdmacore->create_comp_channel(rnic->verbs);
+    if (!rnic->channel)
+        return errno;
+    rnic->cm = rdmacore->create_event_channel();
+    if (rnic->cm && no_blocking(rnic->channel->fd) && no_blocking(rnic->cm->fd) &&
+        no_blocking(rnic->verbs->async_fd))
+        return 0;
+    error = errno;
+    if (rnic->cm)
+        rdmacore->destroy_event_channel(rnic->cm);
+    rdmacore->destroy_comp_channel(rnic->channel);
+    return error;
+}
+
+enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open,
+                             struct ri_rnic **out)
+{
+    struct rnic *rnic = calloc(1, sizeof(*rnic));
+    int error;
+
+    if (!rnic)
+        return RI_ERR_NO_RESOURCES;
+    rnic->base.ops = open->privileged;
+    rnic->base.context = open->context;
+    rnic->host = open->host;
+    rnic->user = open->user;
+    rnic->kind = kind;
+    rnic->iwarp = kind->transport == RI_TRANSPORT_IWARP;
+    rnic->inline_octets = (uint32_t)option(open->host, "inline", 64);
+    rnic->connect_timeout = option(open->host, "connect_timeout", 30000) * CLOCK_NS_PER_MS;
+    pthread_mutex_init(&rnic->lock, NULL);
+    spinlock_init(&rnic->windows_lock);
+    rnic->verbs = open_context(kind, open->device, rnic->device);
+    error = rnic->verbs ? 0 : errno;
+    if (error)
+        goto free_rnic;
+    error = look(rnic);
+    if (!error)
+        error = open_channels(rnic);
+    if (error)
+        goto close_device;
+    *out = &rnic->base;
+    return RI_OK;
+
+close_device:
+    rdmacore->close_device(rnic->verbs);
+free_rnic:
+    rdmacore_log(open->host, RI_LOG_ERROR,
+                 "the device cannot be opened: %s; itinfo --why says what it needs",
+                 strerror(error));
+    pthread_mutex_destroy(&rnic->lock);
+    free(rnic);
+    return error == ENXIO ? RI_ERR_INVALID_ARGUMENT : rdmacore_status(error);
+}
+
+/* ---- the lane ---- */
+
+enum ri_status rdmacore_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                                  struct ri_lane **out)
+{
+    struct rnic *rnic = rnic_of(base);
+    const struct ri_host *host = rnic->host;
+    struct lane *lane = &rnic->lane;
+    enum ri_status status;
+
+    if (index != 0)
+        return RI_ERR_INVALID_ARGUMENT;
+    lane->base.ops = rnic->user;
+    lane->base.context = context;
+    status = host->watch(host, context, rnic->channel->fd, EPOLLIN, rdmacore_cq_ready, rnic,
+                         &lane->completions);
+    if (status == RI_OK)
+        status = host->watch(host, context, rnic->verbs->async_fd, EPOLLIN, rdmacore_async_ready,
+                             rnic, &lane->events);
+    if (status == RI_OK)
+        status = host->watch(host, context, rnic->cm->fd, EPOLLIN, connection_ready, rnic,
+                             &lane->connections);
+    if (status == RI_OK)
+        *out = &lane->base;
+    return status;
+}
+
+static void unwatch(struct rnic *rnic)
+{
+    struct ri_watch *watches[] = { rnic->lane.completions, rnic->lane.events,
+                                   rnic->lane.connections };
+
+    for (size_t i = 0; i < sizeof(watches) / sizeof(watches[0]); i++)
+        if (watches[i])
+            rnic->host->unwatch(rnic->host, watches[i]);
+}
+
+/* The device works by itself; what it has to say comes through the watched descriptors. */
+static uint32_t progress(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
+                         uint64_t *next_deadline)
+{
+    (void)lane, (void)first_cq, (void)budget;
+    *next_deadline = RI_NO_DEADLINE;
+    return 0;
+}
+
+static bool lane_arm(struct ri_lane *lane)
+{
+    (void)lane;
+    return true;
+}
+
+/* ---- close ---- */
+
+enum ri_status rdmacore_close(struct ri_rnic *base, bool force)
+{
+    struct rnic *rnic = rnic_of(base);
+
+    (void)force; /* connections end with their QPs: the kernel closes them in the background */
+    if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->connections) ||
+        atomic_load(&rnic->listeners))
+        return RI_ERR_BUSY;
+    unwatch(rnic);
+    rdmacore->destroy_event_channel(rnic->cm);
+    rdmacore->destroy_comp_channel(rnic->channel);
+    rdmacore->close_device(rnic->verbs);
+    pthread_mutex_destroy(&rnic->lock);
+    free(rnic);
+    return RI_OK;
+}
+
+enum ri_status rdmacore_counters(struct ri_rnic *base, const char **names, uint64_t *values,
+                                 size_t *count)
+{
+    static const char *const all[] = { "protection zones", "completion queues",
+                                       "queue pairs",      "regions",
+                                       "windows",          "shared receive queues",
+                                       "connections",      "listening points" };
+    struct rnic *rnic = rnic_of(base);
+    const uint64_t now[] = {
+        atomic_load(&rnic->pds),         atomic_load(&rnic->cqs),       atomic_load(&rnic->qps),
+        atomic_load(&rnic->mrs),         atomic_load(&rnic->mws),       atomic_load(&rnic->srqs),
+        atomic_load(&rnic->connections), atomic_load(&rnic->listeners),
+    };
+    const size_t total = sizeof(now) / sizeof(now[0]);
+
+    for (size_t i = 0; i < total && i < *count; i++) {
+        names[i] = all[i];
+        values[i] = now[i];
+    }
+    *count = total;
+    return RI_OK;
+}
+
+/* ---- tables ---- */
+
+const struct ri_user_ops rdmacore_user = {
+    .size = sizeof(rdmacore_user),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .post_send = rdmacore_post_send,
+    .post_recv = rdmacore_post_recv,
+    .post_srq_recv = rdmacore_post_srq_recv,
+    .poll = rdmacore_poll,
+    .arm = rdmacore_arm,
+    .progress = progress,
+    .lane_arm = lane_arm,
+};

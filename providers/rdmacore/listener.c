@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Listening points. A wildcard address stands for the addresses of the device's port, one identifier each: so that two devices
+ * of a host may listen on one port number, and requests over other devices are not heard. Without any address known the
+ * wildcard goes down as it is.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESSES 32u
+
+static in_port_t *port_of(struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)(void *)address)->sin6_port
+                                          : &((struct sockaddr_in *)(void *)address)->sin_port;
+}
+
+static bool is_wildcard(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == INADDR_ANY;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_UNSPECIFIED(
+               &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+/* The IPv6 wildcard is for both families, as it is for sockets. */
+static bool stands_for(const struct sockaddr *wildcard, const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET || wildcard->sa_family == AF_INET6;
+}
+
+static bool is_link_local(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+static uint32_t choose(struct rnic *rnic, const struct ri_listen_param *param,
+                       struct sockaddr_storage *chosen)
+{
+    struct ri_address *found = calloc(ADDRESSES, sizeof(*found));
+    struct ri_port_attr port = { .size = sizeof(port),
+                                 .port = param->port,
+                                 .addresses = found,
+                                 .address_capacity = found ? ADDRESSES : 0 };
+    struct sockaddr_storage asked = { .ss_family = AF_UNSPEC };
+    uint32_t count = 0;
+
+    memcpy(&asked, param->address,
+           param->address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                 : sizeof(struct sockaddr_in));
+    if (found && is_wildcard(param->address) && rdmacore_query_port(&rnic->base, &port) == RI_OK) {
+        for (uint32_t i = 0; i < port.address_count && i < ADDRESSES; i++) {
+            if (!stands_for(param->address, &found[i].sockaddr))
+                continue;
+            chosen[count] = found[i].sockaddr;
+            *port_of(&chosen[count++]) = *port_of(&asked);
+        }
+    }
+    free(found);
+    if (!count)
+        chosen[count++] = asked;
+    return count;
+}
+
+static int listen_on(struct listener *listener, struct sockaddr_storage *address, uint32_t backlog)
+{
+    struct rdma_cm_id *id;
+    int error = rdmacore_errno(
+        rdmacore->create_id(listener->rnic->cm, &id, listener_context(listener), RDMA_PS_TCP));
+
+    if (error)
+        return error;
+    error = rdmacore_errno(rdmacore->bind_addr(id, (struct sockaddr *)address));
+    if (!error)
+        error = rdmacore_errno(rdmacore->listen(id, (int)backlog));
+    if (error) {
+        rdmacore->destroy_id(id);
+        return error;
+    }
+    *port_of(address) = *port_of(&id->route.addr.src_storage);
+    listener->ids[listener->count++] = id;
+    return 0;
+}
+
+/* All on the port that the first one got. Not every device can do with link-local addresses beside others. */
+static int listen_all(struct listener *listener, struct sockaddr_storage *addresses, uint32_t count,
+                      uint32_t backlog)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int error;
+
+        if (i)
+            *port_of(&addresses[i]) = *port_of(&addresses[0]);
+        error = listen_on(listener, &addresses[i], backlog);
+        if (error && !(listener->count && is_link_local(&addresses[i])))
+            return error;
+    }
+    return 0;
+}
+
+enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_param *param,
+                               void *context, struct sockaddr_storage *bound,
+                               struct ri_listener **out)
+{
+    struct rnic *rnic = rnic_of(base);
+    struct sockaddr_storage addresses[ADDRESSES];
+    struct listener *listener;
+    uint32_t count;
+    int error;
+
+    if (param->datagram)
+        return RI_ERR_NOT_SUPPORTED;
+    if (!param->address ||
+        (param->address->sa_family != AF_INET && param->address->sa_family != AF_INET6) ||
+        param->port >= rnic->attr.ports)
+        return RI_ERR_INVALID_ARGUMENT;
+    count = choose(rnic, param, addresses);
+    listener = calloc(1, sizeof(*listener) + count * sizeof(listener->ids[0]));
+    if (!listener)
+        return RI_ERR_NO_RESOURCES;
+    listener->base.ops = rnic->base.ops;
+    listener->base.context = context;
+    listener->rnic = rnic;
+    atomic_fetch_add(&rnic->listeners, 1);
+    error = listen_all(listener, addresses, count, param->backlog);
+    if (error) {
+        rdmacore_listen_destroy(&listener->base);
+        return rdmacore_status(error);
+    }
+    memset(bound, 0, sizeof(*bound));
+    *bound = addresses[0];
+    if (is_wildcard(param->address)) {
+        memcpy(bound, param->address,
+               param->address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                     : sizeof(struct sockaddr_in));
+        *port_of(bound) = *port_of(&addresses[0]);
+    }
+    *out = &listener->base;
+    return RI_OK;
+}
+
+/* Waits for upcalls about it. */
+enum ri_status rdmacore_listen_destroy(struct ri_listener *base)
+{
+    struct listener *listener = container_of(base, struct listener, base);
+
+    for (uint32_t i = 0; i < listener->count; i++)
+        rdmacore->destroy_id(listener->ids[i]);
+    atomic_fetch_sub(&listener->rnic->listeners, 1);
+    free(listener);
+    return RI_OK;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Protection domains, regions, windows. The kernel pins what is registered and counts it against RLIMIT_MEMLOCK.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct pd *pd_of(struct ri_pd *base)
+{
+    return container_of(base, struct pd, base);
+}
+
+enum ri_status rdmacore_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
+{
+    struct rnic *rnic = rnic_of(base);
+    struct pd *pd = calloc(1, sizeof(*pd));
+    int error;
+
+    if (!pd)
+        return RI_ERR_NO_RESOURCES;
+    pd->base.ops = rnic->base.ops;
+    pd->base.context = context;
+    pd->rnic = rnic;
+    pd->ibv = rdmacore->alloc_pd(rnic->verbs);
+    if (!pd->ibv) {
+        error = errno;
+        free(pd);
+        return rdmacore_status(error);
+    }
+    atomic_fetch_add(&rnic->pds, 1);
+    *out = &pd->base;
+    return RI_OK;
+}
+
+enum ri_status rdmacore_pd_destroy(struct ri_pd *base)
+{
+    struct pd *pd = pd_of(base);
+
+    if (atomic_load(&pd->users))
+        return RI_ERR_BUSY;
+    rdmacore->dealloc_pd(
+        pd->ibv); /* fails where the device is gone: nothing is left to give back */
+    atomic_fetch_sub(&pd->rnic->pds, 1);
+    free(pd);
+    return RI_OK;
+}
+
+/* ---- regions ---- */
+
+int rdmacore_access(uint32_t access, bool windows)
+{
+    return (access & RI_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) |
+           (access & RI_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+           (access & RI_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
+           (access & RI_ACCESS_REMOTE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
+           (windows && (access & RI_ACCESS_BIND) ? IBV_ACCESS_MW_BIND : 0);
+}
+
+static bool rights_fit(uint32_t access)
+{
+    bool writes = access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC);
+
+    return (!writes || (access & RI_ACCESS_LOCAL_WRITE)) &&
+           (!(access & RI_ACCESS_REMOTE_READ) || (access & RI_ACCESS_LOCAL_READ));
+}
+
+/* The kernel answers EFAULT for no memory there, and for memory that may not be written. */
+static bool is_mapped(void *addr, uint64_t length)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr & ~(page - 1);
+    uintptr_t end = (uintptr_t)addr + length;
+    unsigned char resident;
+
+    for (; at < end; at += page)
+        if (mincore((void *)at, page, &resident))
+            return false;
+    return true;
+}
+
+static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length, uint32_t access,
+                            struct ibv_mr **out)
+{
+    struct rnic *rnic = pd->rnic;
+    struct ibv_mr *ibv;
+    int error;
+
+    if (!rights_fit(access))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (access & RI_ACCESS_ZERO_BASED)
+        return RI_ERR_NOT_SUPPORTED;
+    ibv = rdmacore->reg_mr(pd->ibv, addr, length, rdmacore_access(access, rnic->windows));
+    if (ibv) {
+        *out = ibv;
+        return RI_OK;
+    }
+    error = errno;
+    if (error == ENOMEM && rdmacore->memlock() != UINT64_MAX)
+        rdmacore_log(rnic->host, RI_LOG_ERROR,
+                     "%llu octets cannot be registered: out of memory that may be locked; raise "
+                     "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
+                     (unsigned long long)length, (unsigned long long)(rdmacore->memlock() >> 10));
+    return error == EFAULT && is_mapped(addr, length) ? RI_ERR_ACCESS : rdmacore_status(error);
+}
+
+static void keys_of(const struct ibv_mr *ibv, uint32_t access, struct ri_mr_keys *keys)
+{
+    bool remote = access &
+                  (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC);
+
+    keys->lkey = ibv->lkey;
+    keys->rkey = remote ? ibv->rkey : 0;
+}
+
+enum ri_status rdmacore_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys, struct ri_mr **out)
+{
+    struct pd *pd = pd_of(base);
+    enum ri_status status;
+    struct mr *mr;
+
+    if (!attr->addr)
+        return RI_ERR_NOT_SUPPORTED;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return RI_ERR_NO_RESOURCES;
+    status = enrol(pd, attr->addr, attr->length, attr->access, &mr->ibv);
+    if (status != RI_OK) {
+        free(mr);
+        return status;
+    }
+    mr->base.ops = pd->rnic->base.ops;
+    mr->base.context = attr->context;
+    mr->pd = pd;
+    mr->addr = attr->addr;
+    mr->length = attr->length;
+    atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_add(&pd->rnic->mrs, 1);
+    keys_of(mr->ibv, attr->access, keys);
+    *out = &mr->base;
+    return RI_OK;
+}
+
+/* ibv_rereg_mr is there for few devices; a new registration beside the old one, which then goes, for all. */
+enum ri_status rdmacore_mr_reregister(struct ri_mr *base, struct ri_pd *pd_base,
+                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+    struct pd *pd = pd_base ? pd_of(pd_base) : mr->pd;
+    struct ibv_mr *ibv;
+    enum ri_status status = enrol(pd, mr->addr, mr->length, attr->access, &ibv);
+    int error;
+
+    if (status != RI_OK)
+        return status;
+    error = rdmacore_errno(rdmacore->dereg_mr(mr->ibv));
+    if (error) { /* windows are bound to it */
+        rdmacore->dereg_mr(ibv);
+        return error == EINVAL ? RI_ERR_BUSY : rdmacore_status(error);
+    }
+    mr->ibv = ibv;
+    atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_sub(&mr->pd->users, 1);
+    mr->pd = pd;
+    keys_of(ibv, attr->access, keys);
+    return RI_OK;
+}
+
+enum ri_status rdmacore_mr_deregister(struct ri_mr *base)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+    struct rnic *rnic = mr->pd->rnic;
+    int error = rdmacore_errno(rdmacore->dereg_mr(mr->ibv));
+
+    if (error && !atomic_load(&rnic->failed))
+        return error == EINVAL ? RI_ERR_BUSY : rdmacore_status(error);
+    atomic_fetch_sub(&mr->pd->users, 1);
+    atomic_fetch_sub(&rnic->mrs, 1);
+    free(mr);
+    return RI_OK;
+}
+
+/* ---- windows: type 2 is narrow, type 1 wide ---- */
+
+#define INDEX_OF(stag) ((stag) >> 8)
+
+struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag)
+{
+    uint32_t index = INDEX_OF(stag);
+    struct mw *mw;
+
+    spinlock_lock(&rnic->windows_lock);
+    HASH_FIND(hh, rnic->table, &index, sizeof(index), mw);
+    spinlock_unlock(&rnic->windows_lock);
+    return mw;
+}
+
+void rdmacore_window_bound(struct mw *mw, struct qp *qp)
+{
+    struct rnic *rnic = mw->pd->rnic;
+
+    spinlock_lock(&rnic->windows_lock);
+    mw->bound = qp;
+    spinlock_unlock(&rnic->windows_lock);
+}
+
+bool rdmacore_window_unbound(struct mw *mw)
+{
+    struct rnic *rnic = mw->pd->rnic;
+    bool bound;
+
+    spinlock_lock(&rnic->windows_lock);
+    bound = mw->bound != NULL;
+    mw->bound = NULL;
+    spinlock_unlock(&rnic->windows_lock);
+    return bound;
+}
+
+void rdmacore_windows_leave(struct qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+    struct mw *mw, *next;
+
+    spinlock_lock(&rnic->windows_lock);
+    HASH_ITER (hh, rnic->table, mw, next)
+        if (mw->bound == qp)
+            mw->bound = NULL;
+    spinlock_unlock(&rnic->windows_lock);
+}
+
+static void remember(struct rnic *rnic, struct mw *mw)
+{
+    mw->index = INDEX_OF(mw->ibv->rkey);
+    spinlock_lock(&rnic->windows_lock);
+    HASH_ADD(hh, rnic->table, index, sizeof(mw->index), mw);
+    spinlock_unlock(&rnic->windows_lock);
+}
+
+static void forget(struct rnic *rnic, struct mw *mw)
+{
+    spinlock_lock(&rnic->windows_lock);
+    HASH_DELETE(hh, rnic->table, mw);
+    spinlock_unlock(&rnic->windows_lock);
+}
+
+enum ri_status rdmacore_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
+                                    struct ri_mw **out)
+{
+    struct pd *pd = pd_of(base);
+    struct rnic *rnic = pd->rnic;
+    struct mw *mw;
+    int error;
+
+    if (!(rnic->attr.features & (narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE)))
+        return RI_ERR_NOT_SUPPORTED;
+    mw = calloc(1, sizeof(*mw));
+    if (!mw)
+        return RI_ERR_NO_RESOURCES;
+    mw->ibv = rdmacore->alloc_mw(pd->ibv, narrow ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
+    if (!mw->ibv) {
+        error = errno;
+        free(mw);
+        return rdmacore_status(error);
+    }
+    mw->base.ops = rnic->base.ops;
+    mw->base.context = context;
+    mw->pd = pd;
+    mw->narrow = narrow;
+    remember(rnic, mw);
+    atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_add(&rnic->mws, 1);
+    *stag = mw->ibv->rkey;
+    *out = &mw->base;
+    return RI_OK;
+}
+
+enum ri_status rdmacore_mw_free(struct ri_mw *base)
+{
+    struct mw *mw = container_of(base, struct mw, base);
+    struct rnic *rnic = mw->pd->rnic;
+    int error = rdmacore_errno(rdmacore->dealloc_mw(mw->ibv));
+
+    if (error && !atomic_load(&rnic->failed))
+        return rdmacore_status(error);
+    forget(rnic, mw);
+    atomic_fetch_sub(&mw->pd->users, 1);
+    atomic_fetch_sub(&rnic->mws, 1);
+    free(mw);
+    return RI_OK;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Ports of a device: state, GID, and the IP addresses of the network interface that belongs to it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GIDS         64u /* looked at for the interface's index */
+#define IPOIB_OCTETS 20u /* hardware address of IP over InfiniBand: 4 octets, then the port's GID */
+
+static uint32_t mtu_octets(enum ibv_mtu mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+static uint8_t prefix_of(const struct sockaddr *mask)
+{
+    const uint8_t *octets;
+    size_t length;
+    uint8_t bits = 0;
+
+    if (!mask)
+        return 0;
+    if (mask->sa_family == AF_INET) {
+        octets = (const uint8_t *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr;
+        length = 4;
+    } else {
+        octets = (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr;
+        length = 16;
+    }
+    for (size_t i = 0; i < length; i++)
+        bits = (uint8_t)(bits + __builtin_popcount(octets[i]));
+    return bits;
+}
+
+/* ---- which network interface ---- */
+
+/* Does the hardware address make this GID? iWARP: a MAC address and zeros (RDMAC's EUI-48 form); InfiniBand: IPoIB. */
+static bool makes_gid(const struct sockaddr_ll *link, const uint8_t *gid, bool iwarp)
+{
+    /* The C library writes long addresses beyond the 8 octets that the structure shows. */
+    const uint8_t *octets = (const uint8_t *)link + offsetof(struct sockaddr_ll, sll_addr);
+
+    if (iwarp)
+        return link->sll_halen == 6 && !memcmp(octets, gid, 6);
+    return link->sll_halen == IPOIB_OCTETS && !memcmp(octets + 4, gid, 16);
+}
+
+/* By the GID table where it tells, else by hardware addresses. Empty: unknown. */
+static void network_interface(const struct rnic *rnic, uint8_t port, const uint8_t *gid,
+                              const struct ifaddrs *list, char *name)
+{
+    struct ibv_gid_entry entry;
+
+    name[0] = 0;
+    for (uint32_t i = 0; i < GIDS && !name[0]; i++) {
+        memset(&entry, 0, sizeof(entry));
+        if (!rdmacore->query_gid(rnic->verbs, port, i, &entry) && entry.ndev_ifindex &&
+            !if_indextoname(entry.ndev_ifindex, name))
+            name[0] = 0;
+    }
+    for (const struct ifaddrs *at = list; at && !name[0]; at = at->ifa_next)
+        if (at->ifa_addr && at->ifa_addr->sa_family == AF_PACKET &&
+            makes_gid((const struct sockaddr_ll *)(const void *)at->ifa_addr, gid, rnic->iwarp))
+            snprintf(name, IF_NAMESIZE, "%s", at->ifa_name);
+}
+
+static void add_addresses(const struct ifaddrs *list, const char *name, struct ri_port_attr *attr)
+{
+    attr->address_count = 0;
+    for (; list; list = list->ifa_next) {
+        struct ri_address *address = &attr->addresses[attr->address_count];
+        int family = list->ifa_addr ? list->ifa_addr->sa_family : AF_UNSPEC;
+
+        if ((family != AF_INET && family != AF_INET6) || strcmp(list->ifa_name, name))
+            continue;
+        if (attr->address_count++ >= attr->address_capacity)
+            continue;
+        memset(address, 0, sizeof(*address));
+        memcpy(&address->sockaddr, list->ifa_addr,
+               family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+        address->prefix_length = prefix_of(list->ifa_netmask);
+    }
+}
+
+enum ri_status rdmacore_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
+{
+    struct rnic *rnic = rnic_of(base);
+    uint8_t port = (uint8_t)(attr->port + 1);
+    char name[IF_NAMESIZE];
+    struct ibv_gid_entry gid;
+    struct ibv_port_attr state;
+    struct ifaddrs *list;
+    int error;
+
+    if (attr->port >= rnic->attr.ports)
+        return RI_ERR_INVALID_ARGUMENT;
+    memset(&state, 0, sizeof(state));
+    memset(&gid, 0, sizeof(gid));
+    error = rdmacore_errno(rdmacore->query_port(rnic->verbs, port, &state));
+    if (error)
+        return rdmacore_status(error);
+    rdmacore->query_gid(rnic->verbs, port, 0, &gid);
+    if (getifaddrs(&list))
+        return RI_ERR_NO_RESOURCES;
+    network_interface(rnic, port, gid.gid.raw, list, name);
+    add_addresses(list, name, attr);
+    freeifaddrs(list);
+    attr->online = state.state == IBV_PORT_ACTIVE;
+    attr->link_ethernet = state.link_layer == IBV_LINK_LAYER_ETHERNET;
+    attr->lid = state.lid;
+    memcpy(attr->gid, gid.gid.raw, sizeof(attr->gid));
+    attr->mtu = mtu_octets(state.active_mtu);
+    snprintf(attr->name, sizeof(attr->name), "%.15s%s%.40s/%u", name, name[0] ? " " : "",
+             rnic->device, port);
+    return RI_OK;
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Posts: a slot is filled, the request translated on the stack and given to the device. No allocation, one lock.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <endian.h>
+#include <errno.h>
+
+static_assert(sizeof(struct ri_sge) == sizeof(struct ibv_sge) &&
+                  offsetof(struct ri_sge, addr) == offsetof(struct ibv_sge, addr) &&
+                  offsetof(struct ri_sge, length) == offsetof(struct ibv_sge, length) &&
+                  offsetof(struct ri_sge, lkey) == offsetof(struct ibv_sge, lkey),
+              "elements pass as they are");
+static_assert(IBV_SEND_SIGNALED == RI_WR_SIGNALED << 1 && IBV_SEND_SOLICITED == RI_WR_SOLICITED
+                                                                                    << 1,
+              "flags that differ in place only");
+
+enum { PLAIN = 1, PLAIN_INLINE = PLAIN | IBV_SEND_INLINE };
+
+enum form { NONE, MESSAGE, INVALIDATING, TAGGED, ATOMIC, OTHER };
+
+static const struct {
+    uint8_t form, opcode, completion;
+    uint8_t plain; /* may go the short way: PLAIN, with IBV_SEND_INLINE where that is possible */
+} forms[] = {
+    [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND, PLAIN_INLINE },
+    [RI_WR_SEND_IMMEDIATE] = { MESSAGE, IBV_WR_SEND_WITH_IMM, RI_WC_SEND, 0 },
+    [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND, PLAIN_INLINE },
+    [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE, PLAIN_INLINE },
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = { TAGGED, IBV_WR_RDMA_WRITE_WITH_IMM, RI_WC_RDMA_WRITE, 0 },
+    [RI_WR_RDMA_READ] = { TAGGED, IBV_WR_RDMA_READ, RI_WC_RDMA_READ, PLAIN },
+    [RI_WR_ATOMIC_FETCH_ADD] = { ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, RI_WC_FETCH_ADD, 0 },
+    [RI_WR_ATOMIC_COMPARE_SWAP] = { ATOMIC, IBV_WR_ATOMIC_CMP_AND_SWP, RI_WC_COMPARE_SWAP, 0 },
+    [RI_WR_BIND_WINDOW] = { OTHER, IBV_WR_BIND_MW, RI_WC_BIND_WINDOW, 0 },
+    [RI_WR_LOCAL_INVALIDATE] = { OTHER, IBV_WR_LOCAL_INV, RI_WC_LOCAL_INVALIDATE, 0 },
+};
+
+/* ---- slots ---- */
+
+/* Filled and counted before the device has the request: its completion may be polled before the post returns. */
+static inline struct slot *take_slot(struct wq *wq, uint64_t cookie, uint8_t opcode, uint8_t flags,
+                                     uint32_t length)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
+    struct slot *slot = wq->next;
+
+    if (unlikely(tail == atomic_load_explicit(&wq->limit, memory_order_acquire)))
+        return NULL;
+    slot->cookie = cookie;
+    slot->index = tail;
+    slot->length = length;
+    slot->opcode = opcode;
+    slot->flags = flags;
+    wq->next = slot->link;
+    atomic_store_explicit(&wq->tail, tail + 1, memory_order_release);
+    return slot;
+}
+
+/* The last one back. */
+static void drop_slot(struct wq *wq)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) - 1;
+
+    wq->next = &wq->slots[tail & wq->mask];
+    atomic_store_explicit(&wq->tail, tail, memory_order_relaxed);
+}
+
+/* It will not reach the device. */
+static void soften(struct wq *wq, struct cq *cq, struct slot *slot)
+{
+    spinlock_lock(&cq->lock);
+    slot->flags |= SLOT_SOFT;
+    wq_flush(wq, cq);
+    spinlock_unlock(&cq->lock);
+}
+
+static enum ri_status of_post(int error)
+{
+    switch (error) {
+    case ENOMEM: return RI_ERR_QUEUE_FULL;
+    case EINVAL: return RI_ERR_INVALID_ARGUMENT;
+    default: return RI_ERR_DEVICE;
+    }
+}
+
+/* ---- elements ---- */
+
+#define ELEMENTS 32
+
+/* The lkey of an empty element is not to be looked at; drivers do, or stumble over it: they get none. */
+static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room,
+                 struct ibv_sge **list)
+{
+    uint32_t empty = 0;
+    int kept = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        empty += !from[i].length;
+    *list = (struct ibv_sge *)(uintptr_t)from;
+    if (!empty || count > ELEMENTS)
+        return (int)count;
+    for (uint32_t i = 0; i < count; i++)
+        if (from[i].length)
+            room[kept++] = (struct ibv_sge){ from[i].addr, from[i].length, from[i].lkey };
+    *list = room;
+    return kept;
+}
+
+/* Of a receive, not all drivers take no element at all: it has an empty one then. */
+static int solid_receive(const struct ri_recv_wr *wr, struct ibv_sge *room, struct ibv_sge **list)
+{
+    int kept = solid(wr->sg_list, wr->num_sge, room, list);
+
+    if (kept)
+        return kept;
+    room[0] = (struct ibv_sge){ .addr = 0 };
+    *list = room;
+    return 1;
+}
+
+/* ---- send queue ---- */
+
+void qp_limit_elements(struct qp *qp)
+{
+    static_assert(sizeof(qp->sge_limits) >= sizeof(forms) / sizeof(forms[0]), "one per opcode");
+
+    for (unsigned int opcode = 0; opcode < sizeof(forms) / sizeof(forms[0]); opcode++) {
+        uint32_t limit = forms[opcode].form == ATOMIC   ? 1
+                         : forms[opcode].form == OTHER  ? 0
+                         : opcode == RI_WR_RDMA_READ    ? qp->max_read_sge
+                         : forms[opcode].form == TAGGED ? qp->max_write_sge
+                                                        : qp->max_send_sge;
+
+        qp->sge_limits[opcode] = limit < UINT8_MAX ? (uint8_t)limit : UINT8_MAX;
+    }
+}
+
+/* Of a short message the octets travel in the request: the device need not fetch them. */
+static inline unsigned int inline_flag(const struct qp *qp, unsigned int plain, uint32_t length)
+{
+    return length - 1 < qp->max_inline ? plain & (unsigned int)IBV_SEND_INLINE : 0;
+}
+
+static unsigned int flags_of(const struct qp *qp, const struct ri_send_wr *wr, uint32_t length)
+{
+    unsigned int flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1;
+
+    if (wr->flags & (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE))
+        flags |= IBV_SEND_FENCE;
+    if (wr->flags & RI_WR_INLINE)
+        flags |= IBV_SEND_INLINE;
+    return flags | inline_flag(qp, forms[wr->opcode].plain, length);
+}
+
+static void __attribute__((noinline))
+describe_window(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
+{
+    const struct mw *mw = container_of(wr->bind.mw, struct mw, base);
+
+    *stag = (mw->ibv->rkey & ~UINT32_C(0xff)) | (wr->bind.new_key & 0xff);
+    raw->bind_mw.mw = mw->ibv;
+    raw->bind_mw.rkey = *stag;
+    raw->bind_mw.bind_info = (struct ibv_mw_bind_info){
+        .mr = container_of(wr->bind.mr, struct mr, base)->ibv,
+        .addr = wr->bind.addr,
+        .length = wr->bind.length,
+        .mw_access_flags = (unsigned int)rdmacore_access(wr->bind.access, false),
+    };
+}
+
+/* What is neither a message nor a Write nor a Read. */
+static void __attribute__((noinline))
+describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
+{
+    switch (wr->opcode) {
+    case RI_WR_ATOMIC_FETCH_ADD:
+        raw->wr.atomic.remote_addr = wr->atomic.remote_addr;
+        raw->wr.atomic.rkey = wr->atomic.rkey;
+        raw->wr.atomic.compare_add = wr->atomic.swap_or_add;
+        break;
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        raw->wr.atomic.remote_addr = wr->atomic.remote_addr;
+        raw->wr.atomic.rkey = wr->atomic.rkey;
+        raw->wr.atomic.compare_add = wr->atomic.compare;
+        raw->wr.atomic.swap = wr->atomic.swap_or_add;
+        break;
+    case RI_WR_BIND_WINDOW: describe_window(wr, raw, stag); break;
+    default:
+        *stag = wr->invalidate_stag;
+        raw->invalidate_rkey = wr->invalidate_stag;
+        break;
+    }
+}
+
+/* A window of type 1 has a verb of its own, which takes the key after the one that it knows; unbinding is binding nothing, and
+ * uses a key up too. */
+static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw, uint8_t key)
+{
+    struct ibv_mw_bind bind = { .wr_id = raw->wr_id, .send_flags = raw->send_flags };
+    uint32_t before = mw->ibv->rkey;
+    int error;
+
+    if (raw->opcode == IBV_WR_BIND_MW)
+        bind.bind_info = raw->bind_mw.bind_info;
+    else
+        bind.bind_info.mr = mw->mr; /* length 0: not looked at, but some drivers read its key */
+    mw->ibv->rkey = (before & ~UINT32_C(0xff)) | (uint8_t)(key - 1);
+    error = rdmacore_errno(ibv_bind_mw(qp->ibv, mw->ibv, &bind));
+    if (error)
+        mw->ibv->rkey = before;
+    else
+        mw->mr = bind.bind_info.mr;
+    return error;
+}
+
+/* A window that is bound to nothing cannot be invalidated. Drivers are known that do not look: they are given an STag that
+ * names nothing, and fail the request as it should be. */
+#define NO_STAG UINT32_C(0xffffff00)
+
+static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
+{
+    struct mw *mw = rdmacore_window(qp->rnic, wr->invalidate_stag);
+    struct ibv_send_wr *bad;
+
+    if (mw && !mw->narrow && mw->mr)
+        return bind_wide(qp, mw, raw, (uint8_t)(mw->ibv->rkey + 1));
+    if (mw && (!mw->narrow || !rdmacore_window_unbound(mw)))
+        raw->invalidate_rkey = NO_STAG;
+    return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
+}
+
+static int __attribute__((noinline))
+post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
+{
+    struct ibv_send_wr *bad;
+    struct mw *mw;
+    int error;
+
+    if (wr->opcode == RI_WR_LOCAL_INVALIDATE)
+        return invalidate(qp, wr, raw);
+    mw = container_of(wr->bind.mw, struct mw, base);
+    if (!mw->narrow)
+        return bind_wide(qp, mw, raw, (uint8_t)wr->bind.new_key);
+    error = rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
+    if (error)
+        return error;
+    mw->ibv->rkey = raw->bind_mw.rkey;
+    rdmacore_window_bound(mw, qp);
+    return 0;
+}
+
+/* Soft, a window, or an atomic. The slot is taken. 0, or an error number. */
+static int __attribute__((noinline))
+post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw, bool soft)
+{
+    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id;
+    struct ibv_send_wr *bad;
+    uint32_t stag = 0;
+
+    if (forms[wr->opcode].form >= ATOMIC)
+        describe_other(wr, raw, &stag);
+    if (forms[wr->opcode].form == OTHER) {
+        slot->stag = stag;
+        slot->flags |= SLOT_STAG;
+    }
+    if (soft) {
+        soften(&qp->sq, qp->send_cq, slot);
+        return 0;
+    }
+    return forms[wr->opcode].form == OTHER ? post_window(qp, wr, raw)
+                                           : ibv_post_send(qp->ibv, raw, &bad);
+}
+
+static uint32_t __attribute__((noinline)) sum_of(const struct ri_send_wr *wr)
+{
+    uint32_t length = 0;
+
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        length += wr->sg_list[i].length;
+    return length;
+}
+
+static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool soft)
+{
+    struct ibv_send_wr raw, *bad;
+    struct ibv_sge sges[ELEMENTS];
+    struct slot *slot;
+    uint32_t length;
+    uint8_t form;
+    int error;
+
+    if (unlikely(wr->opcode >= sizeof(forms) / sizeof(forms[0])))
+        return RI_ERR_INVALID_ARGUMENT;
+    form = forms[wr->opcode].form;
+    if (unlikely(form == NONE))
+        return RI_ERR_NOT_SUPPORTED;
+    if (unlikely(wr->num_sge > qp->sge_limits[wr->opcode]))
+        return RI_ERR_INVALID_ARGUMENT;
+    length = wr->num_sge == 1 ? wr->sg_list[0].length : sum_of(wr);
+    if (unlikely((wr->flags & RI_WR_INLINE) && length > qp->max_inline))
+        return RI_ERR_LIMIT;
+    slot = take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
+                     wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0, length);
+    if (unlikely(!slot))
+        return RI_ERR_QUEUE_FULL;
+    raw.wr_id = (uintptr_t)slot;
+    raw.next = NULL;
+    raw.num_sge = solid(wr->sg_list, wr->num_sge, sges, &raw.sg_list);
+    raw.opcode = (enum ibv_wr_opcode)forms[wr->opcode].opcode;
+    raw.send_flags = flags_of(qp, wr, length);
+    raw.imm_data = form == INVALIDATING ? wr->invalidate_stag : htobe32(wr->immediate);
+    if (form == TAGGED) {
+        raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
+        raw.wr.rdma.rkey = wr->rdma.rkey;
+    }
+    if (unlikely(soft || form >= ATOMIC))
+        error = post_special(qp, wr, &raw, soft);
+    else
+        error = ibv_post_send(qp->ibv, &raw, &bad);
+    if (unlikely(error)) {
+        drop_slot(&qp->sq);
+        return of_post(rdmacore_errno(error));
+    }
+    return RI_OK;
+}
+
+/* Any list in any state. Takes the lock over. */
+static enum ri_status __attribute__((noinline))
+send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+    enum ri_status status = state == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
+    bool soft = state != RI_QPS_RTS;
+
+    while (status == RI_OK && wr) {
+        status = send_one(qp, wr, soft);
+        if (status == RI_OK)
+            wr = wr->next;
+    }
+    spinlock_unlock(&qp->sq.lock);
+    if (status != RI_OK)
+        *bad = wr;
+    if (soft)
+        cq_tell(qp->send_cq);
+    return status;
+}
+
+/* The device has refused the last one. Takes the lock over. */
+static enum ri_status __attribute__((cold, noinline)) refused(struct wq *wq, int error)
+{
+    error = rdmacore_errno(error);
+    drop_slot(wq);
+    spinlock_unlock(&wq->lock);
+    return of_post(error);
+}
+
+static enum ri_status __attribute__((cold, noinline)) no_slot(struct wq *wq)
+{
+    spinlock_unlock(&wq->lock);
+    return RI_ERR_QUEUE_FULL;
+}
+
+/* Not on the short way: more than one element, and flags and opcodes that are seldom. 0, or what forms[] says. */
+static inline unsigned int plain_of(const struct ri_send_wr *wr, unsigned int opcode)
+{
+    const unsigned int usual = RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_COALESCE;
+
+    if (wr->num_sge != 1 || (wr->flags | usual) != usual || wr->next ||
+        opcode >= sizeof(forms) / sizeof(forms[0]))
+        return 0;
+    return forms[opcode].plain;
+}
+
+/* Not the short way's either. Both are tail calls there, so that it has nothing to keep over a call but the device's. */
+static enum ri_status __attribute__((cold, noinline))
+send_contended(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    spinlock_lock(&qp->sq.lock);
+    return send_list(qp, wr, bad);
+}
+
+/* The short way for one plain request. Its fields are read before anything is written, which may be anywhere for all that the
+ * compiler knows. */
+enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    struct ibv_send_wr raw, *raw_bad;
+    unsigned int opcode = wr->opcode, flags, plain;
+    struct slot *slot;
+    uint32_t length;
+    int error;
+
+    if (unlikely(!spinlock_try_blind(&qp->sq.lock)))
+        return send_contended(qp, wr, bad);
+    plain = plain_of(wr, opcode);
+    if (unlikely(!plain || atomic_load_explicit(&qp->state, memory_order_relaxed) != RI_QPS_RTS))
+        return send_list(qp, wr, bad);
+    length = wr->sg_list[0].length;
+    flags = (wr->flags & (RI_WR_SIGNALED | RI_WR_SOLICITED)) << 1;
+    if (length - 1 < qp->max_inline)
+        flags |= plain & (unsigned int)IBV_SEND_INLINE;
+    else if (unlikely(!length))
+        return send_list(qp, wr, bad);
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = 1;
+    raw.opcode = (enum ibv_wr_opcode)forms[opcode].opcode;
+    raw.send_flags = flags;
+    raw.invalidate_rkey = wr->invalidate_stag;
+    if (opcode >= RI_WR_RDMA_WRITE) {
+        raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
+        raw.wr.rdma.rkey = wr->rdma.rkey;
+    }
+    slot = take_slot(&qp->sq, wr->cookie, forms[opcode].completion, 0, length);
+    *bad = wr; /* if need be: nothing but the QP is kept across the call */
+    if (unlikely(!slot))
+        return no_slot(&qp->sq);
+    raw.wr_id = (uintptr_t)slot;
+    error = ibv_post_send(qp->ibv, &raw, &raw_bad);
+    if (unlikely(error))
+        return refused(&qp->sq, error);
+    spinlock_unlock(&qp->sq.lock);
+    return RI_OK;
+}
+
+/* ---- receives ---- */
+
+static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bool soft)
+{
+    struct ibv_recv_wr raw, *bad;
+    struct ibv_sge sges[ELEMENTS];
+    struct slot *slot;
+    int error;
+
+    if (unlikely(wr->num_sge > qp->max_recv_sge))
+        return RI_ERR_INVALID_ARGUMENT;
+    slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0,
+                     0);
+    if (unlikely(!slot))
+        return RI_ERR_QUEUE_FULL;
+    if (unlikely(soft)) {
+        soften(&qp->rq, qp->recv_cq, slot);
+        return RI_OK;
+    }
+    raw.wr_id = (uintptr_t)slot;
+    raw.next = NULL;
+    raw.num_sge = solid_receive(wr, sges, &raw.sg_list);
+    error = ibv_post_recv(qp->ibv, &raw, &bad);
+    if (unlikely(error)) {
+        drop_slot(&qp->rq);
+        return of_post(rdmacore_errno(error));
+    }
+    return RI_OK;
+}
+
+/* Any list in any state. Takes the lock over. */
+static enum ri_status __attribute__((noinline))
+receive_list(struct qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
+{
+    bool soft = atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS;
+    enum ri_status status = qp->srq ? RI_ERR_INVALID_STATE : RI_OK;
+
+    while (status == RI_OK && wr) {
+        status = receive_one(qp, wr, soft);
+        if (status == RI_OK)
+            wr = wr->next;
+    }
+    spinlock_unlock(&qp->rq.lock);
+    if (status != RI_OK)
+        *bad = wr;
+    if (soft)
+        cq_tell(qp->recv_cq);
+    return status;
+}
+
+static enum ri_status __attribute__((cold, noinline))
+receive_contended(struct qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
+{
+    spinlock_lock(&qp->rq.lock);
+    return receive_list(qp, wr, bad);
+}
+
+enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    struct ibv_recv_wr raw, *raw_bad;
+    struct slot *slot;
+    int error;
+
+    if (unlikely(!spinlock_try_blind(&qp->rq.lock)))
+        return receive_contended(qp, wr, bad);
+    if (unlikely(atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS || qp->srq ||
+                 wr->num_sge != 1 || !wr->sg_list[0].length || wr->flags || wr->next))
+        return receive_list(qp, wr, bad);
+    raw.next = NULL;
+    raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
+    raw.num_sge = 1;
+    slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, 0, 0);
+    *bad = wr;
+    if (unlikely(!slot))
+        return no_slot(&qp->rq);
+    raw.wr_id = (uintptr_t)slot;
+    error = ibv_post_recv(qp->ibv, &raw, &raw_bad);
+    if (unlikely(error))
+        return refused(&qp->rq, error);
+    spinlock_unlock(&qp->rq.lock);
+    return RI_OK;
+}
+
+static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
+{
+    struct ibv_recv_wr raw, *bad;
+    struct ibv_sge sges[ELEMENTS];
+    struct slot *slot;
+    int error;
+
+    if (unlikely(wr->num_sge > srq->max_sge))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (unlikely(srq->free == srq->size))
+        return RI_ERR_QUEUE_FULL;
+    slot = &srq->slots[srq->free];
+    slot->cookie = wr->cookie;
+    slot->flags = wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0;
+    slot->opcode = RI_WC_RECV;
+    slot->length = 0;
+    raw.wr_id = (uintptr_t)slot;
+    raw.next = NULL;
+    raw.num_sge = solid_receive(wr, sges, &raw.sg_list);
+    srq->free = slot->index;
+    error = ibv_post_srq_recv(srq->ibv, &raw, &bad);
+    if (unlikely(error)) {
+        srq->free = (uint32_t)(slot - srq->slots);
+        return of_post(rdmacore_errno(error));
+    }
+    return RI_OK;
+}
+
+enum ri_status rdmacore_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad)
+{
+    struct srq *srq = container_of(base, struct srq, base);
+    enum ri_status status = RI_OK;
+
+    spinlock_lock(&srq->lock);
+    for (; wr; wr = wr->next) {
+        status = shared_one(srq, wr);
+        if (unlikely(status != RI_OK))
+            break;
+    }
+    spinlock_unlock(&srq->lock);
+    if (unlikely(status != RI_OK))
+        *bad = wr;
+    return status;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queue pairs: create and destroy. A QP is in the device's INIT from the beginning, where receives can be posted.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static uint32_t most(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *attr)
+{
+    const struct ri_rnic_attr *limits = &rnic->attr;
+
+    if (attr->type != RI_QP_RC)
+        return RI_ERR_NOT_SUPPORTED;
+    if (!attr->send_cq || !attr->recv_cq)
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((attr->flags & RI_QP_PRIVILEGED) || attr->soft_high_watermark || attr->hard_high_watermark)
+        return RI_ERR_NOT_SUPPORTED;
+    if (attr->max_send_wr > limits->max_send_wr || attr->max_recv_wr > limits->max_recv_wr ||
+        attr->max_send_sge > limits->max_send_sge || attr->max_recv_sge > limits->max_recv_sge ||
+        attr->max_read_sge > limits->max_read_sge || attr->max_write_sge > limits->max_write_sge ||
+        attr->ird > limits->max_ird || attr->ord > limits->max_ord)
+        return RI_ERR_LIMIT;
+    return RI_OK;
+}
+
+/* With as much inline data as the interface's option says; devices that have less get a second try without. */
+int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
+{
+    uint32_t octets = most(qp->min_inline, qp->rnic->inline_octets);
+    struct ibv_qp_init_attr init = {
+        .qp_context = qp,
+        .send_cq = qp->send_cq->ibv,
+        .recv_cq = qp->recv_cq->ibv,
+        .srq = qp->srq ? qp->srq->ibv : NULL,
+        .qp_type = IBV_QPT_RC,
+    };
+
+    for (;;) {
+        init.cap = (struct ibv_qp_cap){
+            .max_send_wr = qp->sq.size,
+            .max_recv_wr = qp->srq ? 0 : qp->rq.size,
+            .max_send_sge = most(most(qp->max_send_sge, qp->max_write_sge), qp->max_read_sge),
+            .max_recv_sge = qp->srq ? 0 : qp->max_recv_sge,
+            .max_inline_data = octets,
+        };
+        *out = rdmacore->create_qp(qp->pd->ibv, &init);
+        if (*out) {
+            qp->max_inline = octets;
+            return 0;
+        }
+        if (octets == qp->min_inline)
+            return errno;
+        octets = qp->min_inline;
+    }
+}
+
+static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
+{
+    qp->send_cq = container_of(attr->send_cq, struct cq, base);
+    qp->recv_cq = container_of(attr->recv_cq, struct cq, base);
+    qp->srq = attr->srq ? container_of(attr->srq, struct srq, base) : NULL;
+    qp->max_send_sge = most(attr->max_send_sge, 1);
+    qp->max_recv_sge = most(attr->max_recv_sge, 1);
+    qp->max_read_sge = most(attr->max_read_sge, 1);
+    qp->max_write_sge = most(attr->max_write_sge, 1);
+    qp->min_inline = attr->max_inline;
+    qp_limit_elements(qp);
+    qp->ird = attr->ird;
+    qp->ord = attr->ord;
+    qp->flags = attr->flags;
+    qp->sweep.expired = qp_swept;
+    atomic_init(&qp->ended, true);
+    atomic_init(&qp->state, RI_QPS_IDLE);
+}
+
+static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
+{
+    attr->max_send_wr = qp->sq.size;
+    attr->max_recv_wr = qp->srq ? 0 : qp->rq.size;
+    attr->max_send_sge = qp->max_send_sge;
+    attr->max_recv_sge = qp->max_recv_sge;
+    attr->max_read_sge = qp->max_read_sge;
+    attr->max_write_sge = qp->max_write_sge;
+    attr->max_inline = qp->max_inline;
+}
+
+static void enter(struct qp *qp)
+{
+    atomic_fetch_add(&qp->pd->users, 1);
+    atomic_fetch_add(&qp->send_cq->users, 1);
+    atomic_fetch_add(&qp->recv_cq->users, 1);
+    if (qp->srq) {
+        atomic_fetch_add(&qp->srq->users, 1);
+        spinlock_lock(&qp->recv_cq->lock);
+        HASH_ADD(hh, qp->recv_cq->by_number, number, sizeof(qp->number), qp);
+        spinlock_unlock(&qp->recv_cq->lock);
+    }
+    atomic_fetch_add(&qp->rnic->qps, 1);
+}
+
+enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out)
+{
+    struct pd *pd = container_of(base, struct pd, base);
+    struct rnic *rnic = pd->rnic;
+    enum ri_status status = check(rnic, attr);
+    struct qp *qp;
+    int error;
+
+    if (status != RI_OK)
+        return status;
+    qp = calloc(1, sizeof(*qp));
+    if (!qp)
+        return RI_ERR_NO_RESOURCES;
+    qp->base.ops = rnic->user;
+    qp->base.context = attr->context;
+    qp->pd = pd;
+    qp->rnic = rnic;
+    take_attr(qp, attr);
+    error = ENOMEM;
+    if (!wq_open(&qp->sq, qp, most(attr->max_send_wr, 1), false))
+        goto free_qp;
+    if (!wq_open(&qp->rq, qp, most(attr->max_recv_wr, 1), true))
+        goto close_sq;
+    error = qp_create_ibv(qp, &qp->ibv);
+    if (error)
+        goto close_rq;
+    qp->number = qp->ibv->qp_num;
+    error = qp_to_init(qp, 1);
+    if (error)
+        goto destroy_ibv;
+    enter(qp);
+    give_attr(qp, attr);
+    *out = &qp->base;
+    return RI_OK;
+
+destroy_ibv:
+    rdmacore->destroy_qp(qp->ibv);
+close_rq:
+    wq_close(&qp->rq);
+close_sq:
+    wq_close(&qp->sq);
+free_qp:
+    free(qp);
+    if (error == ENOMEM && rdmacore->memlock() != UINT64_MAX)
+        rdmacore_log(rnic->host, RI_LOG_ERROR,
+                     "a queue pair cannot be created: out of memory that may be locked; raise "
+                     "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
+                     (unsigned long long)(rdmacore->memlock() >> 10));
+    return rdmacore_status(error);
+}
+
+static void detach(struct qp *qp)
+{
+    pthread_mutex_lock(&qp->rnic->lock);
+    if (qp->connection)
+        qp->connection->qp = NULL;
+    qp->connection = NULL;
+    pthread_mutex_unlock(&qp->rnic->lock);
+}
+
+static void leave(struct qp *qp)
+{
+    atomic_fetch_sub(&qp->rnic->qps, 1);
+    if (qp->srq)
+        atomic_fetch_sub(&qp->srq->users, 1);
+    atomic_fetch_sub(&qp->recv_cq->users, 1);
+    atomic_fetch_sub(&qp->send_cq->users, 1);
+    atomic_fetch_sub(&qp->pd->users, 1);
+}
+
+/* Software devices leave the QP's completions in the CQ: they are taken out here. */
+enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    struct rnic *rnic = qp->rnic;
+    int error;
+
+    detach(qp);
+    rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &qp->sweep);
+    error = rdmacore_errno(rdmacore->destroy_qp(qp->ibv));
+    if (error && !atomic_load(&rnic->failed))
+        return rdmacore_status(error);
+    rdmacore_windows_leave(qp);
+    if (qp->srq) {
+        spinlock_lock(&qp->recv_cq->lock);
+        HASH_DELETE(hh, qp->recv_cq->by_number, qp);
+        spinlock_unlock(&qp->recv_cq->lock);
+    }
+    cq_drain(qp->send_cq, qp);
+    cq_drain(qp->recv_cq, qp);
+    while (atomic_load(&qp->upcalls))
+        sched_yield();
+    cq_tell(qp->send_cq); /* what was drained of other QPs has lost its event */
+    cq_tell(qp->recv_cq);
+    leave(qp);
+    wq_close(&qp->rq);
+    wq_close(&qp->sq);
+    free(qp);
+    return RI_OK;
+}

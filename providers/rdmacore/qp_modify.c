@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queue pairs: transitions, and the end of a connection. RTS is reached through the connection verbs only.
+ *
+ *   ours      the device's
+ *   IDLE      INIT (iWARP: IDLE); RTR and RTS while a connection is set up
+ *   RTS       RTS
+ *   ERROR     ERR, or on its way there by itself
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacore.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SWEEP_AFTER (1000 * CLOCK_NS_PER_MS) /* a device has flushed all by then, or never will */
+
+int qp_access(const struct qp *qp)
+{
+    return (qp->flags & RI_QP_READ_ENABLE ? IBV_ACCESS_REMOTE_READ : 0) |
+           (qp->flags & RI_QP_WRITE_ENABLE ? IBV_ACCESS_REMOTE_WRITE : 0) |
+           (qp->flags & RI_QP_ATOMIC_ENABLE ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
+           (qp->rnic->windows && (qp->flags & RI_QP_BIND_ENABLE) ? IBV_ACCESS_MW_BIND : 0);
+}
+
+int qp_to_init(struct qp *qp, uint8_t port)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = port,
+        .qp_access_flags = (unsigned int)qp_access(qp),
+    };
+    int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+
+    if (!qp->rnic->iwarp)
+        mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, mask));
+}
+
+static int to_state(struct qp *qp, enum ibv_qp_state state)
+{
+    struct ibv_qp_attr attr = { .qp_state = state };
+
+    return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, IBV_QP_STATE));
+}
+
+/* Who posts sees one state or the other for all of its list. */
+void qp_set_state(struct qp *qp, enum ri_qp_state state)
+{
+    spinlock_lock(&qp->sq.lock);
+    spinlock_lock(&qp->rq.lock);
+    atomic_store_explicit(&qp->state, (int)state, memory_order_relaxed);
+    spinlock_unlock(&qp->rq.lock);
+    spinlock_unlock(&qp->sq.lock);
+}
+
+void qp_connected(struct qp *qp)
+{
+    if (atomic_load(&qp->state) == RI_QPS_IDLE)
+        qp_set_state(qp, RI_QPS_RTS);
+}
+
+static bool is_empty(const struct wq *wq)
+{
+    return atomic_load(&wq->tail) == wq_freed(wq);
+}
+
+void qp_to_error(struct qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+
+    if (atomic_load(&qp->state) == RI_QPS_ERROR)
+        return;
+    qp_set_state(qp, RI_QPS_ERROR);
+    to_state(qp, IBV_QPS_ERR); /* refused where the device is there already, or gone */
+    if (is_empty(&qp->sq) && is_empty(&qp->rq))
+        return;
+    qp->sweep.deadline = clock_after(clock_now(), SWEEP_AFTER);
+    rnic->host->timer_set(rnic->host, rnic->lane.base.context, &qp->sweep);
+}
+
+/* What the device has told of first, then the rest. */
+static void flush_rest(struct qp *qp)
+{
+    cq_drain(qp->send_cq, NULL);
+    if (qp->recv_cq != qp->send_cq)
+        cq_drain(qp->recv_cq, NULL);
+    wq_abandon(&qp->sq, qp->send_cq);
+    wq_abandon(&qp->rq, qp->recv_cq);
+    cq_tell(qp->send_cq);
+    cq_tell(qp->recv_cq);
+}
+
+bool qp_has_failed(struct qp *qp)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    return !rdmacore->query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR;
+}
+
+void qp_swept(struct ri_timer *timer)
+{
+    struct qp *qp = container_of(timer, struct qp, sweep);
+
+    if (atomic_load(&qp->state) == RI_QPS_ERROR && !(is_empty(&qp->sq) && is_empty(&qp->rq)))
+        flush_rest(qp);
+}
+
+void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
+{
+    struct rnic *rnic = qp->rnic;
+    struct ri_event event = { .size = sizeof(event), .type = type, .detail = detail };
+
+    if (atomic_exchange(&qp->ended, true))
+        return;
+    qp_to_error(qp);
+    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. */
+    pthread_mutex_lock(&rnic->lock);
+    if (qp->connection && qp->connection->id && !rnic->iwarp)
+        rdmacore->disconnect(qp->connection->id);
+    pthread_mutex_unlock(&rnic->lock);
+    rnic->host->qp_event(rnic->host, qp->base.context, &event);
+}
+
+/* ---- modify ---- */
+
+/* The number changes with the device's QP: receives of an SRQ are told by it. */
+static void exchange(struct qp *qp, struct ibv_qp *fresh)
+{
+    struct cq *cq = qp->recv_cq;
+
+    spinlock_lock(&qp->sq.lock);
+    spinlock_lock(&qp->rq.lock);
+    spinlock_lock(&cq->lock);
+    if (qp->srq)
+        HASH_DELETE(hh, cq->by_number, qp);
+    qp->ibv = fresh;
+    qp->number = fresh->qp_num;
+    if (qp->srq)
+        HASH_ADD(hh, cq->by_number, number, sizeof(qp->number), qp);
+    spinlock_unlock(&cq->lock);
+    spinlock_unlock(&qp->rq.lock);
+    spinlock_unlock(&qp->sq.lock);
+}
+
+/*
+ * A new QP of the device takes the place of the old one. Some drivers let no QP out of their error state, and a peer may still
+ * connect the old number with the old connection (IB's time wait). What the device has told of the old one is kept: its library
+ * may take completions out of the CQ with the QP.
+ */
+static enum ri_status rewind(struct qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+    int state = atomic_load(&qp->state), error;
+    struct ibv_qp *old = qp->ibv, *fresh;
+
+    if (state != RI_QPS_ERROR && state != RI_QPS_IDLE)
+        return RI_ERR_INVALID_STATE;
+    error = qp_create_ibv(qp, &fresh);
+    if (error)
+        return rdmacore_status(error);
+    rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &qp->sweep);
+    qp_set_state(qp, RI_QPS_ERROR); /* what is posted meanwhile is flushed with the rest */
+    cq_drain(qp->send_cq, NULL);
+    cq_drain(qp->recv_cq, NULL);
+    exchange(qp, fresh);
+    rdmacore->destroy_qp(old);
+    rdmacore_windows_leave(qp);
+    flush_rest(qp);
+    error = qp_to_init(qp, 1);
+    if (error)
+        return rdmacore_status(error);
+    atomic_store(&qp->failing, false);
+    qp_set_state(qp, RI_QPS_IDLE);
+    return RI_OK;
+}
+
+static enum ri_status to(struct qp *qp, const struct ri_qp_modify *modify)
+{
+    switch (modify->state) {
+    case RI_QPS_IDLE: return rewind(qp);
+    case RI_QPS_ERROR: qp_to_error(qp); return RI_OK;
+    default: return RI_ERR_NOT_SUPPORTED; /* CLOSING is disconnect's, RTS connect's and accept's */
+    }
+}
+
+static enum ri_status change_access(struct qp *qp, uint32_t flags)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+    uint32_t before = qp->flags;
+    int error = 0;
+
+    qp->flags = flags;
+    attr.qp_access_flags = (unsigned int)qp_access(qp);
+    if (atomic_load(&qp->state) == RI_QPS_RTS) {
+        if (qp->rnic->iwarp)
+            error = EOPNOTSUPP;
+        else
+            error = rdmacore_errno(
+                rdmacore->modify_qp(qp->ibv, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS));
+    } else if (atomic_load(&qp->state) == RI_QPS_IDLE) {
+        error = qp_to_init(qp, 1);
+    }
+    if (error)
+        qp->flags = before;
+    return rdmacore_status(error);
+}
+
+/* Read depths are what connect and accept will ask for. On a connection they cannot change in the device; to want
+ * less than it has is harmless. */
+static enum ri_status change_depths(struct qp *qp, const struct ri_qp_modify *modify)
+{
+    const struct ri_rnic_attr *limits = &qp->rnic->attr;
+    uint32_t ird = modify->mask & RI_QPM_IRD ? modify->ird : qp->ird;
+    uint32_t ord = modify->mask & RI_QPM_ORD ? modify->ord : qp->ord;
+
+    if (ird > limits->max_ird || ord > limits->max_ord)
+        return RI_ERR_LIMIT;
+    if (atomic_load(&qp->state) == RI_QPS_RTS && (ird != qp->ird || ord > qp->ord))
+        return RI_ERR_NOT_SUPPORTED;
+    qp->ird = ird;
+    qp->ord = ord;
+    return RI_OK;
+}
+
+enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
+{
+    const uint32_t known = RI_QPM_STATE | RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS;
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status = RI_OK;
+
+    if (modify->mask & ~known)
+        return RI_ERR_NOT_SUPPORTED;
+    if (modify->mask & (RI_QPM_IRD | RI_QPM_ORD))
+        status = change_depths(qp, modify);
+    if (status == RI_OK && (modify->mask & RI_QPM_FLAGS))
+        status = change_access(qp, modify->flags);
+    if (status == RI_OK && (modify->mask & RI_QPM_STATE))
+        status = to(qp, modify);
+    return status;
+}
+
+enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    struct ri_qp_info filled = {
+        .size = info->size,
+        .state = (enum ri_qp_state)atomic_load(&qp->state),
+        .qpn = qp->number,
+        .max_send_wr = qp->sq.size,
+        .max_recv_wr = qp->srq ? 0 : qp->rq.size,
+        .max_send_sge = qp->max_send_sge,
+        .max_recv_sge = qp->max_recv_sge,
+        .max_read_sge = qp->max_read_sge,
+        .max_write_sge = qp->max_write_sge,
+        .ird = qp->ird,
+        .ord = qp->ord,
+        .flags = qp->flags,
+    };
+
+    memcpy(info, &filled, info->size < sizeof(filled) ? info->size : sizeof(filled));
+    return RI_OK;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rdma-core of the tests' own: a table for `rdmacore` whose devices do what the test says. What is posted waits until the test
+ * completes it; events are there when the test puts them there. Beside it a host (tests/softrdma/fake_host.h) whose
+ * upcalls about connections are recorded.
+ */
+#ifndef ITAL_TESTS_RDMACORE_FAKE_H
+#define ITAL_TESTS_RDMACORE_FAKE_H
+
+#include "providers/rdmacore/rdmacore.h"
+
+#include "tests/softrdma/fake_host.h"
+
+#define FAKE_POSTS 256
+
+/* ---- where the kernel shows itself ---- */
+
+/* Start without any device and without the kernel's modules, in new empty folders. */
+void fake_begin(void);
+void fake_modules(void); /* ib_uverbs and rdma_ucm are loaded */
+/* The kernel has a device; listed: rdma-core, too. */
+void fake_device(const char *name, bool iwarp, bool listed);
+void fake_remove_node(const char *node);
+void fake_memlock(uint64_t octets);
+
+/* ---- one device and its objects ---- */
+
+struct fake_cq {
+    struct ibv_cq ibv;
+    struct ibv_wc ring[FAKE_POSTS];
+    unsigned int head, tail;
+    int armed; /* -1 not, 0 any, 1 solicited */
+    unsigned int events, acknowledged;
+};
+
+struct fake_qp {
+    struct ibv_qp ibv;
+    enum ibv_qp_state state;
+    struct ibv_qp_attr last; /* of modify */
+    int last_mask;
+    unsigned int modified[IBV_QPS_ERR + 1];
+    struct ibv_send_wr sent[FAKE_POSTS];
+    struct ibv_sge sge[FAKE_POSTS];
+    unsigned int sends;
+    uint64_t received[FAKE_POSTS]; /* wr_id */
+    unsigned int receives;
+    unsigned int binds;
+    struct ibv_mw_bind bind;
+};
+
+struct fake_srq {
+    struct ibv_srq ibv;
+    uint64_t received[FAKE_POSTS];
+    unsigned int receives;
+    uint32_t limit;
+};
+
+enum fake_call {
+    FAKE_NONE,
+    FAKE_CONNECT,
+    FAKE_ESTABLISH,
+    FAKE_ACCEPT,
+    FAKE_REJECT,
+    FAKE_DISCONNECT
+};
+
+struct fake_id {
+    struct rdma_cm_id id;
+    bool listening, destroyed;
+    struct rdma_conn_param param; /* of the last call that had one */
+    uint8_t private_data[256];
+    uint8_t private_length;
+    unsigned int calls[FAKE_DISCONNECT + 1];
+    struct fake_id *next;
+};
+
+struct fake_cq *fake_cq(struct ri_cq *cq);
+struct fake_qp *fake_qp(struct ri_qp *qp);
+struct fake_srq *fake_srq(struct ri_srq *srq);
+struct fake_id *fake_id(struct ri_connection *connection);
+struct fake_id *fake_ids(void); /* all, newest first */
+
+/* A completion; where its CQ is armed for it, the channel has an event. */
+void fake_complete(struct ri_cq *cq, const struct ibv_wc *wc);
+/* Of the n-th that was posted to the QP. */
+void fake_sent(struct ri_qp *qp, struct ri_cq *cq, unsigned int n, enum ibv_wc_status status);
+void fake_received(struct ri_qp *qp, struct ri_cq *cq, unsigned int n, enum ibv_wc_status status,
+                   uint32_t octets);
+void fake_async(enum ibv_event_type type,
+                void *element); /* ibv_qp, ibv_cq, ibv_srq; ports: a number */
+/* An event of the connection manager; conn may be NULL. request: event->id is a new identifier for that listener. */
+void fake_cm(struct fake_id *id, enum rdma_cm_event_type type, int status,
+             const struct rdma_conn_param *conn);
+struct fake_id *fake_cm_request(struct fake_id *listener, const struct rdma_conn_param *conn);
+void fake_cm_device(struct fake_id *id,
+                    const char *device); /* what the connection manager resolves to */
+unsigned int fake_unacknowledged(void);  /* events of any kind that were taken and not given back */
+void fake_fail_posts(int error);         /* the next posts answer this; 0: work again */
+void fake_lose_device(void);             /* its channels answer EIO from now on */
+int fake_objects(void);                  /* of rdma-core's that are alive, identifiers too */
+
+/* ---- host ---- */
+
+struct fake_connection {
+    unsigned int count;
+    struct ri_connection_event event[8];
+    uint8_t private_data[256];
+};
+extern struct fake_connection fake_news; /* events of all connections */
+extern struct ri_connection *fake_asked; /* by the last request */
+extern struct ri_connect_request fake_request;
+extern unsigned int fake_rnic_events;
+extern struct ri_event fake_rnic_event; /* the last one */
+
+struct fake_set {
+    struct fake_host host;
+    struct ri_pd *pd;
+    struct ri_cq *cq;
+    struct ri_qp *qp;
+    struct fake_record cq_record, qp_record, srq_record;
+};
+
+/* Device, PD, one CQ and one QP of 8 requests per queue; connected if so asked. */
+void fake_open(struct fake_set *set, bool connected);
+struct ri_qp *fake_make_qp(struct fake_set *set, struct ri_srq *srq, struct fake_record *record);
+void fake_connect_qp(struct ri_qp *qp);
+void fake_close(struct fake_set *set);
+void fake_run(struct fake_set *set); /* the lane, once, with whatever its descriptors have */
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which devices the providers over rdma-core find, and what they say where there is none. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fake.h"
+
+#include "tc.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct kind rnic_kind = { .provider = "rnic",
+                                       .transport = RI_TRANSPORT_IWARP,
+                                       .what = "iWARP device",
+                                       .others = "ib",
+                                       .how = "make one" };
+static const struct kind ib_kind = { .provider = "ib",
+                                     .transport = RI_TRANSPORT_INFINIBAND,
+                                     .what = "InfiniBand or RoCE device",
+                                     .others = "rnic",
+                                     .how = "make one" };
+
+struct found {
+    unsigned int devices, reports;
+    char name[64], reason[400], advice[400];
+    bool usable;
+};
+
+static void on_found(void *arg, const struct ri_device *device)
+{
+    struct found *found = arg;
+
+    found->reports++;
+    found->devices += device->name != NULL;
+    snprintf(found->name, sizeof(found->name), "%s", device->name ? device->name : "");
+    snprintf(found->reason, sizeof(found->reason), "%s", device->reason);
+    snprintf(found->advice, sizeof(found->advice), "%s", device->advice);
+    found->usable = device->usable;
+}
+
+static struct found look(const struct kind *kind)
+{
+    struct found found;
+
+    memset(&found, 0, sizeof(found));
+    ck_assert_int_eq(rdmacore_enumerate(kind, NULL, on_found, &found), RI_OK);
+    return found;
+}
+
+/* No device, one report, which says this and advises that. */
+static void none(const struct kind *kind, const char *reason, const char *advice)
+{
+    struct found found = look(kind);
+
+    ck_assert_uint_eq(found.devices, 0);
+    ck_assert_uint_eq(found.reports, 1);
+    ck_assert_msg(strstr(found.reason, reason) != NULL, "%s", found.reason);
+    ck_assert_msg(strstr(found.advice, advice) != NULL, "%s", found.advice);
+}
+
+/* One device, not usable. */
+static void hindered(const char *reason, const char *advice)
+{
+    struct found found = look(&ib_kind);
+
+    ck_assert_uint_eq(found.devices, 1);
+    ck_assert_str_eq(found.name, "ib:fake0");
+    ck_assert(!found.usable);
+    ck_assert_msg(strstr(found.reason, reason) != NULL, "%s", found.reason);
+    ck_assert_msg(strstr(found.advice, advice) != NULL, "%s", found.advice);
+}
+
+START_TEST(module_missing)
+{
+    fake_begin();
+    none(&rnic_kind, "ib_uverbs is not loaded", "modprobe ib_uverbs");
+    none(&ib_kind, "ib_uverbs is not loaded", "modprobe ib_uverbs");
+}
+END_TEST
+
+START_TEST(driver_missing)
+{
+    fake_begin();
+    fake_modules();
+    none(&rnic_kind, "no driver has made one", "load the adapter's driver");
+    none(&ib_kind, "no driver has made one", "load the adapter's driver");
+}
+END_TEST
+
+START_TEST(user_space_driver_missing)
+{
+    fake_begin();
+    fake_modules();
+    fake_device("odd0", false, false);
+    none(&ib_kind, "the kernel has odd0, but rdma-core has no driver", "ibverbs-providers");
+}
+END_TEST
+
+START_TEST(other_transport)
+{
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", true, true);
+    none(&ib_kind, "fake0 is no InfiniBand or RoCE device", "use provider rnic");
+    ck_assert_str_eq(look(&rnic_kind).name, "rnic:fake0");
+    ck_assert(look(&rnic_kind).usable);
+}
+END_TEST
+
+START_TEST(usable)
+{
+    struct found found;
+
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    found = look(&ib_kind);
+    ck_assert_uint_eq(found.reports, 1);
+    ck_assert_str_eq(found.name, "ib:fake0");
+    ck_assert(found.usable);
+    none(&rnic_kind, "fake0 is no iWARP device", "use provider ib");
+}
+END_TEST
+
+START_TEST(node_missing)
+{
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    fake_remove_node("uverbs0");
+    hindered("there is no device node", "modprobe ib_uverbs");
+}
+END_TEST
+
+/* rdma-core lists no device whose node is missing: then it is the provider that says so. */
+START_TEST(node_missing_and_not_listed)
+{
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, false);
+    fake_remove_node("uverbs0");
+    none(&ib_kind, "there is no device node", "modprobe ib_uverbs");
+}
+END_TEST
+
+START_TEST(connection_manager_missing)
+{
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    fake_remove_node("rdma_cm");
+    hindered("rdma_cm", "modprobe rdma_ucm");
+}
+END_TEST
+
+START_TEST(permission_missing)
+{
+    char path[300];
+
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    if (geteuid() != 0)
+        tc_skip("only root can become somebody else");
+    /* The folders may be looked into, the node is closed. */
+    snprintf(path, sizeof(path), "%s/..", rdmacore->node_folder);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    snprintf(path, sizeof(path), "%s/../..", rdmacore->node_folder);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    snprintf(path, sizeof(path), "%s/uverbs0", rdmacore->node_folder);
+    ck_assert_int_eq(chmod(path, 0600), 0);
+    ck_assert_int_eq(setuid(65534), 0);
+    hindered("no permission to use", "udev rule");
+}
+END_TEST
+
+START_TEST(memlock_too_low)
+{
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    fake_memlock(64 << 10);
+    hindered("only 64 KiB of memory may be locked", "ulimit -l");
+}
+END_TEST
+
+START_TEST(found_by_both_names)
+{
+    struct ibv_device **list;
+
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", true, true);
+    fake_device("fake1", false, true);
+    list = rdmacore->get_device_list(NULL);
+    ck_assert_ptr_eq(rdmacore_find(&ib_kind, list, "fake1"), list[1]);
+    ck_assert_ptr_eq(rdmacore_find(&ib_kind, list, "ib:fake1"), list[1]);
+    ck_assert_ptr_eq(rdmacore_find(&ib_kind, list, NULL), list[1]);
+    ck_assert_ptr_null(rdmacore_find(&ib_kind, list, "fake0"));
+    ck_assert_ptr_null(rdmacore_find(&ib_kind, list, "rnic:fake0"));
+    ck_assert_ptr_eq(rdmacore_find(&rnic_kind, list, "rnic:fake0"), list[0]);
+    rdmacore->free_device_list(list);
+}
+END_TEST
+
+START_TEST(attributes_of_the_device)
+{
+    const uint64_t expected = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_THREE_WAY | RI_FEATURE_SRQ |
+                              RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_MW_NARROW |
+                              RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
+                              RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_SPIGOT_EVENTS |
+                              RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_READ_MULTI_SGE;
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+    struct ri_address addresses[16];
+    struct ri_port_attr port = { .size = sizeof(port),
+                                 .addresses = addresses,
+                                 .address_capacity = 16 };
+    struct fake_set set;
+    bool loopback = false;
+
+    fake_open(&set, false);
+    ck_assert_int_eq(set.host.privileged.query(set.host.rnic, &attr), RI_OK);
+    ck_assert_int_eq(attr.transport, RI_TRANSPORT_INFINIBAND);
+    ck_assert_uint_eq(attr.features, expected);
+    ck_assert_uint_eq(attr.vendor_id, 0x1234);
+    ck_assert_uint_eq(attr.vendor_part, 7);
+    ck_assert_uint_eq(attr.hardware_version, 3);
+    ck_assert_str_eq(attr.firmware, "1.2.3");
+    ck_assert_uint_eq(attr.max_send_wr, 128);
+    ck_assert_uint_eq(attr.max_send_sge, 4);
+    ck_assert_uint_eq(attr.max_read_sge, 2);
+    ck_assert_uint_eq(attr.max_ird, 16);
+    ck_assert_uint_eq(attr.max_ord, 255); /* an octet in rdma_cm */
+    ck_assert_uint_eq(attr.max_send, 1u << 30);
+    ck_assert_uint_eq(attr.connect_private_data, 56);
+    ck_assert_uint_eq(attr.accept_private_data, 196);
+    ck_assert_uint_eq(attr.reject_private_data, 148);
+    ck_assert_int_eq(set.host.privileged.query_port(set.host.rnic, &port), RI_OK);
+    ck_assert(port.online && port.link_ethernet);
+    ck_assert_uint_eq(port.mtu, 1024);
+    ck_assert_uint_eq(port.gid[0], 0xfe);
+    for (uint32_t i = 0; i < port.address_count && i < 16; i++)
+        loopback |= addresses[i].sockaddr.ss_family == AF_INET && addresses[i].prefix_length == 8;
+    ck_assert(loopback);
+    port.port = 1;
+    ck_assert_int_eq(set.host.privileged.query_port(set.host.rnic, &port), RI_ERR_INVALID_ARGUMENT);
+    fake_close(&set);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rdmacore_discover");
+    TCase *devices = tcase_create("devices"), *missing = tcase_create("missing");
+
+    tcase_add_test(missing, module_missing);
+    tcase_add_test(missing, driver_missing);
+    tcase_add_test(missing, user_space_driver_missing);
+    tcase_add_test(missing, other_transport);
+    tcase_add_test(missing, node_missing);
+    tcase_add_test(missing, node_missing_and_not_listed);
+    tcase_add_test(missing, connection_manager_missing);
+    tcase_add_test(missing, permission_missing);
+    tcase_add_test(missing, memlock_too_low);
+    suite_add_tcase(suite, missing);
+    tcase_add_test(devices, usable);
+    tcase_add_test(devices, found_by_both_names);
+    tcase_add_test(devices, attributes_of_the_device);
+    suite_add_tcase(suite, devices);
+    return tc_main(suite);
+}
