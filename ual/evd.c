@@ -22,6 +22,7 @@
 #define LIST_SIZE_MAX   (1u << 20)
 #define SPINS_UNASKED   4u /* before a look at the affinity mask, which is a system call */
 #define RESERVED_PER_EP 2u /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
+#define TAKES_UNTOLD    8u /* with a descriptor, until the CQ is armed: more mean polling */
 
 struct node {
     struct node *prev, *next;
@@ -119,7 +120,8 @@ static size_t count_left(struct ual_evd *evd)
     return evd->cq->ops->cq_peek(evd->cq, &total, &notify) == RI_OK ? total : 0;
 }
 
-/* What the own run brought did not raise the descriptor: it has to where something is left, or what comes next must. */
+/* What the own run brought did not raise the descriptor: it has to where something is left, or what comes next must. Also
+ * where the CQ did not fire: who uses a descriptor does not poll, and what he posts is not held back for his next look. */
 static void arm_again(struct ual_evd *evd)
 {
     arm(evd);
@@ -132,17 +134,18 @@ static void arm_again(struct ual_evd *evd)
 static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool look)
 {
     struct ual_lane *lane = evd->notifier.lane;
-    bool mine = notifier_begin_taking(&evd->notifier), owed, taken;
+    bool mine = notifier_begin_taking(&evd->notifier);
 
     if (notifier_listens(&evd->notifier))
         ual_lane_poll_in_turn(lane, evd->cq, look);
     else
         ual_lane_poll(lane, evd->cq);
-    owed = mine && notifier_end_taking(&evd->notifier);
-    taken = take(evd, event);
-    if (taken && owed)
-        arm_again(evd);
-    return taken; /* if not: the caller arms */
+    if (mine)
+        notifier_end_taking(&evd->notifier);
+    if (!take(evd, event))
+        return false; /* the caller arms */
+    arm_again(evd);
+    return true;
 }
 
 /* See notifier.h for what the descriptor promises. */
@@ -169,11 +172,18 @@ static inline void note_take(struct ual_evd *evd)
                           memory_order_relaxed);
 }
 
+/* It was there. Who always finds what he comes for never arms, and would be taken for one who polls. */
+static void take_with_fd(struct ual_evd *evd)
+{
+    if (notifier_took(&evd->notifier) % TAKES_UNTOLD == 0)
+        arm(evd);
+}
+
 enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
 {
     if (take(evd, event)) {
         if (__builtin_expect(evd->notifier.fd >= 0, 0))
-            notifier_took(&evd->notifier);
+            take_with_fd(evd);
         else
             note_take(evd);
         return UAL_OK;

@@ -96,7 +96,7 @@ static void judge(struct notifier *notifier, bool taken)
 
 void notifier_found_nothing(struct notifier *notifier)
 {
-    bool taken = atomic_exchange_explicit(&notifier->taken, 0, memory_order_relaxed);
+    bool taken = atomic_exchange_explicit(&notifier->taken, 0, memory_order_relaxed) != 0;
 
     if (!atomic_load_explicit(&notifier->listening, memory_order_relaxed) &&
         !atomic_load_explicit(&notifier->handed, memory_order_relaxed))
@@ -111,20 +111,14 @@ bool notifier_begin_taking(struct notifier *notifier)
 {
     unsigned long nobody = 0;
 
-    if (!atomic_compare_exchange_strong_explicit(&notifier->taker, &nobody,
-                                                 (unsigned long)pthread_self(),
-                                                 memory_order_acquire, memory_order_relaxed))
-        return false;
-    notifier->owed = false;
-    return true;
+    return atomic_compare_exchange_strong_explicit(&notifier->taker, &nobody,
+                                                   (unsigned long)pthread_self(),
+                                                   memory_order_acquire, memory_order_relaxed);
 }
 
-bool notifier_end_taking(struct notifier *notifier)
+void notifier_end_taking(struct notifier *notifier)
 {
-    bool owed = notifier->owed;
-
     atomic_store_explicit(&notifier->taker, 0, memory_order_release);
-    return owed;
 }
 
 void notifier_raise_fd(struct notifier *notifier)
@@ -153,13 +147,9 @@ static void wake_one(struct notifier *notifier)
 
 void notifier_raise(struct notifier *notifier)
 {
-    if (notifier->fd >= 0) {
-        if (atomic_load_explicit(&notifier->taker, memory_order_relaxed) ==
-            (unsigned long)pthread_self())
-            notifier->owed = true;
-        else
-            notifier_raise_fd(notifier);
-    }
+    if (notifier->fd >= 0 && atomic_load_explicit(&notifier->taker, memory_order_relaxed) !=
+                                 (unsigned long)pthread_self())
+        notifier_raise_fd(notifier);
     spinlock_lock(&notifier->lock);
     wake_one(notifier);
     spinlock_unlock(&notifier->lock);

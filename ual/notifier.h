@@ -31,11 +31,10 @@ struct notifier {
     int event_fd; /* in it */
     atomic_bool fd_raised;
     atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
-    bool owed;                   /* the taker's: something came meanwhile */
     struct spinlock listen_lock; /* tried only; for what follows */
     atomic_bool listening;
     bool holds_lane;     /* listened once */
-    atomic_uint taken;   /* events since a dequeue found nothing */
+    atomic_uint taken;   /* events since a dequeue found nothing; not exact, but 0 */
     atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
     unsigned int needed; /* of those, to listen */
     unsigned int useful; /* wake-ups since it listens */
@@ -45,15 +44,20 @@ enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, 
 void notifier_close(struct notifier *notifier);
 /* An event came: raise the descriptor, wake one waiter that was not woken yet. Any thread. */
 void notifier_raise(struct notifier *notifier);
-/* Between begin and end the calling thread raises no descriptor by its own run; end: it would have. False: another thread
- * takes. */
+/* Between begin and end the calling thread raises no descriptor by its own run: it takes, and looks what is left. False:
+ * another thread takes. */
 bool notifier_begin_taking(struct notifier *notifier);
-bool notifier_end_taking(struct notifier *notifier);
-/* The consumer got an event; it found nothing; it is about to find nothing although the set listens and it got nothing
- * since the last time: traffic woke it, and a run that looks at all descriptors is due. */
-static inline void notifier_took(struct notifier *notifier)
+void notifier_end_taking(struct notifier *notifier);
+/* The consumer got an event, the returned one about since it found nothing; it found nothing; it is about to find nothing
+ * although the set listens and it got nothing since the last time: traffic woke it, and a run that looks at all descriptors
+ * is due. */
+static inline unsigned int notifier_took(struct notifier *notifier)
 {
-    atomic_store_explicit(&notifier->taken, 1, memory_order_relaxed);
+    unsigned int taken = atomic_load_explicit(&notifier->taken, memory_order_relaxed) + 1;
+
+    taken = taken ? taken : 1;
+    atomic_store_explicit(&notifier->taken, taken, memory_order_relaxed);
+    return taken;
 }
 void notifier_found_nothing(struct notifier *notifier);
 static inline bool notifier_listens(const struct notifier *notifier)

@@ -27,11 +27,12 @@ struct lf_cq {
     uint64_t cookies[DEPTH];
     uint32_t head, tail;
     bool armed;
+    unsigned int untold; /* polls that took something since it was armed */
 };
 
 struct ual_ia *lf_ia;
 struct ual_lane *lf_lane;
-atomic_uint lf_runs, lf_records, lf_lazy;
+atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
 atomic_bool lf_lane_fails;
 
@@ -98,6 +99,8 @@ static uint32_t poll_cq(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
     spinlock_lock(&cq->lock);
     for (; taken < count && cq->head != cq->tail; taken++)
         wc[taken] = (struct ri_wc){ .cookie = cq->cookies[cq->head++ % DEPTH] };
+    if (taken && ++cq->untold > atomic_load(&lf_untold))
+        atomic_store(&lf_untold, cq->untold);
     spinlock_unlock(&cq->lock);
     return taken;
 }
@@ -110,6 +113,7 @@ static enum ri_status arm_cq(struct ri_cq *ri, enum ri_arm kind, uint32_t count)
     (void)count;
     spinlock_lock(&cq->lock);
     cq->armed = true;
+    cq->untold = 0;
     spinlock_unlock(&cq->lock);
     return RI_OK;
 }

@@ -33,7 +33,8 @@ extern atomic_uint lf_runs;             /* calls of progress */
 extern atomic_uint lf_records;          /* read from pipes */
 extern _Atomic unsigned long lf_reader; /* pthread_t that read the last one */
 extern atomic_uint lf_lazy;             /* records per run, the rest is left behind; 0: all */
-extern atomic_bool lf_lane_fails;       /* kal_lane_open */
+extern atomic_uint lf_untold; /* most polls of a CQ that took something without its being armed */
+extern atomic_bool lf_lane_fails; /* kal_lane_open */
 
 void lf_open(uint64_t spin_ns);
 void lf_close(void);

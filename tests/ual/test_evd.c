@@ -351,6 +351,33 @@ START_TEST(own_runs_leave_the_descriptor_right)
 }
 END_TEST
 
+/* A consumer that comes when what it waits for is there, for long, never finds nothing. It does not poll for that, which
+ * providers are told by arming. _i: 0, others ran the lane; 1, its own runs bring it. */
+START_TEST(who_finds_all_by_a_descriptor_does_not_poll)
+{
+    struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+    struct ual_event event;
+
+    atomic_store(&lf_untold, 0);
+    lf_complete(evd, 0); /* fires: from here on nothing does until somebody arms */
+    ok(ual_evd_dequeue(evd, &event));
+    for (uint64_t i = 1; i < 100; i++) {
+        uint64_t limit = tc_deadline(10000);
+
+        if (_i)
+            lf_complete_in(evd, i, 1);
+        else
+            lf_complete(evd, i);
+        while (ual_evd_dequeue(evd, &event) != UAL_OK)
+            ck_assert(!tc_expired(limit));
+        ck_assert_uint_eq(event.wc.cookie, i);
+    }
+    ck_assert_uint_lt(atomic_load(&lf_untold), 16); /* softrdma: TX_HITS */
+    expect_empty(evd);
+    ck_assert(!readable(evd));
+}
+END_TEST
+
 START_TEST(a_waiter_that_leaves_raises_no_descriptor)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD);
@@ -626,6 +653,7 @@ int main(void)
     tcase_add_test(descriptor, traffic_for_others_does_not_go_on_waking);
     tcase_add_test(descriptor, a_stray_wake_does_not_stay_readable);
     tcase_add_test(descriptor, own_runs_leave_the_descriptor_right);
+    tcase_add_loop_test(descriptor, who_finds_all_by_a_descriptor_does_not_poll, 0, 2);
     tcase_add_test(descriptor, a_waiter_that_leaves_raises_no_descriptor);
     tcase_add_loop_test(descriptor, one_event_per_poll_gets_all, 0, 2);
     tcase_add_loop_test(waiters, one_event_returns_one_waiter, 0, 2);
