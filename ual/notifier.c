@@ -155,15 +155,16 @@ void notifier_raise(struct notifier *notifier)
     spinlock_unlock(&notifier->lock);
 }
 
-/* Read first: what is raised between the two is not written, but the caller looks after the second. */
+/* Read first: what is raised between the two is not written, but the caller looks after the second. Nothing to read: who
+ * raised is about to write, and a later one finds that; it must still stand as raised then. */
 void notifier_lower(struct notifier *notifier)
 {
     uint64_t count;
 
     if (notifier->fd < 0 || !atomic_load(&notifier->fd_raised))
         return;
-    syscall(SYS_read, notifier->event_fd, &count, sizeof(count));
-    atomic_store(&notifier->fd_raised, false);
+    if (syscall(SYS_read, notifier->event_fd, &count, sizeof(count)) == sizeof(count))
+        atomic_store(&notifier->fd_raised, false);
 }
 
 enum ual_status notifier_enter(struct notifier *notifier)

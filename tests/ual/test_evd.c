@@ -7,6 +7,7 @@
 #include "lane_fake.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -351,6 +352,55 @@ START_TEST(own_runs_leave_the_descriptor_right)
 }
 END_TEST
 
+/* On one processor, too, another thread gets on. */
+static void spin_politely(void)
+{
+    static _Thread_local unsigned int spins;
+
+    if (++spins % 1024 == 0)
+        sched_yield();
+}
+
+struct poster {
+    struct ual_evd *evd;
+    atomic_ulong wanted, posted;
+};
+
+static void *post_wanted(void *arg)
+{
+    struct poster *poster = arg;
+
+    for (unsigned long i = 1; i <= tc_count(5000); i++) {
+        while (atomic_load(&poster->wanted) < i)
+            spin_politely();
+        post(poster->evd, i);
+        atomic_store(&poster->posted, i);
+    }
+    return NULL;
+}
+
+/* The event is taken, and nothing more found, while its post has yet to raise the descriptor: later the next one lowers it. */
+START_TEST(who_is_faster_than_the_descriptor_lowers_it_later)
+{
+    struct poster poster = { .evd = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD) };
+    struct ual_event event;
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, post_wanted, &poster), 0);
+    for (unsigned long i = 1; i <= tc_count(5000); i++) {
+        atomic_store(&poster.wanted, i);
+        while (ual_evd_dequeue(poster.evd, &event) != UAL_OK)
+            spin_politely();
+        expect_empty(poster.evd);
+        while (atomic_load(&poster.posted) < i)
+            spin_politely();
+        expect_empty(poster.evd);
+        ck_assert_msg(!readable(poster.evd), "round %lu: readable, and stays so", i);
+    }
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 /* A consumer that comes when what it waits for is there, for long, never finds nothing. It does not poll for that, which
  * providers are told by arming. _i: 0, others ran the lane; 1, its own runs bring it. */
 START_TEST(who_finds_all_by_a_descriptor_does_not_poll)
@@ -653,6 +703,7 @@ int main(void)
     tcase_add_test(descriptor, traffic_for_others_does_not_go_on_waking);
     tcase_add_test(descriptor, a_stray_wake_does_not_stay_readable);
     tcase_add_test(descriptor, own_runs_leave_the_descriptor_right);
+    tcase_add_test(descriptor, who_is_faster_than_the_descriptor_lowers_it_later);
     tcase_add_loop_test(descriptor, who_finds_all_by_a_descriptor_does_not_poll, 0, 2);
     tcase_add_test(descriptor, a_waiter_that_leaves_raises_no_descriptor);
     tcase_add_loop_test(descriptor, one_event_per_poll_gets_all, 0, 2);
