@@ -86,6 +86,7 @@
 #define INTERVAL_LAST   (400 * CLOCK_NS_PER_US) /* the takeover may need two */
 #define POLL_GAP        (20 * CLOCK_NS_PER_US)  /* polls that come closer than that are polling */
 #define POLLS_LEAST     4                       /* fewer tell nothing */
+#define LISTENERS_MOST  4                       /* each may be in several sets of the consumer's */
 #define DEAD_MOST       64 /* watches that wait to be freed while somebody sleeps in epoll */
 
 struct ri_watch {
@@ -110,6 +111,7 @@ struct ual_lane {
     unsigned int polls;  /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
+    atomic_uint listeners; /* descriptors of EVDs that hold the set */
     atomic_bool
         look_due; /* others poll, but maybe seldom: the next poll looks at epoll and timers */
 
@@ -727,6 +729,19 @@ uint64_t ual_lane_spin_ns(const struct ual_lane *lane)
 int ual_lane_epoll_fd(const struct ual_lane *lane)
 {
     return lane->epoll_fd;
+}
+
+bool ual_lane_take_listener(struct ual_lane *lane)
+{
+    if (atomic_fetch_add(&lane->listeners, 1) < LISTENERS_MOST)
+        return true;
+    atomic_fetch_sub(&lane->listeners, 1);
+    return false;
+}
+
+void ual_lane_give_listener(struct ual_lane *lane)
+{
+    atomic_fetch_sub(&lane->listeners, 1);
 }
 
 /* --- the background thread --- */

@@ -71,5 +71,9 @@ atomic_uint *ual_lane_takes(struct ual_lane *lane);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
 /* The set of the lane's descriptors: readable while there is something to run for. To be held in another set only. */
 int ual_lane_epoll_fd(const struct ual_lane *lane);
+/* To be taken before the set is held, and given back after: the kernel lets few paths lead to a socket (100 by way of the
+ * holder and a set that it is in), or refuses a holder in the consumer's set. */
+bool ual_lane_take_listener(struct ual_lane *lane);
+void ual_lane_give_listener(struct ual_lane *lane);
 
 #endif

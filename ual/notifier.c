@@ -52,28 +52,39 @@ enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, 
     return UAL_OK;
 }
 
+static void listen_to_lane(struct notifier *notifier)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    if (!ual_lane_take_listener(notifier->lane))
+        return;
+    /* One that is nested too deeply already cannot: it stays as it is. */
+    if (epoll_ctl(notifier->fd, EPOLL_CTL_ADD, ual_lane_epoll_fd(notifier->lane), &event) < 0) {
+        ual_lane_give_listener(notifier->lane);
+        return;
+    }
+    atomic_store_explicit(&notifier->listening, true, memory_order_relaxed);
+    notifier->useful = 0;
+}
+
+static void stop_listening(struct notifier *notifier)
+{
+    epoll_ctl(notifier->fd, EPOLL_CTL_DEL, ual_lane_epoll_fd(notifier->lane), NULL);
+    ual_lane_give_listener(notifier->lane);
+    atomic_store_explicit(&notifier->listening, false, memory_order_relaxed);
+}
+
 void notifier_close(struct notifier *notifier)
 {
     spinlock_lock(&notifier->lock); /* the last one that left may be about to drop it */
     spinlock_unlock(&notifier->lock);
     if (notifier->fd < 0)
         return;
+    if (notifier_listens(notifier))
+        stop_listening(notifier);
     ual_fork_forget(notifier->fd);
     ual_fork_forget(notifier->event_fd);
     close_fds(notifier);
-}
-
-/* A set that is nested too deeply already cannot: it stays as it is. */
-static void listen_to_lane(struct notifier *notifier, bool on)
-{
-    struct epoll_event event = { .events = on ? EPOLLIN : 0 };
-
-    if (epoll_ctl(notifier->fd, notifier->holds_lane ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
-                  ual_lane_epoll_fd(notifier->lane), &event) < 0)
-        return;
-    notifier->holds_lane = true;
-    atomic_store_explicit(&notifier->listening, on, memory_order_relaxed);
-    notifier->useful = 0;
 }
 
 /* Under listen_lock. */
@@ -83,12 +94,12 @@ static void judge(struct notifier *notifier, bool taken)
 
     if (!listening) {
         if (atomic_load_explicit(&notifier->handed, memory_order_relaxed) >= notifier->needed)
-            listen_to_lane(notifier, true);
+            listen_to_lane(notifier);
     } else if (taken) {
         if (++notifier->useful >= USEFUL_LEAST)
             notifier->needed = NEEDED_FIRST;
     } else {
-        listen_to_lane(notifier, false);
+        stop_listening(notifier);
         atomic_store_explicit(&notifier->handed, 0, memory_order_relaxed);
         notifier->needed = notifier->needed < NEEDED_MOST ? 2 * notifier->needed : NEEDED_MOST;
     }

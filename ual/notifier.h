@@ -9,6 +9,7 @@
  * consumer itself, and its dequeue runs the lane. Then it may be readable with no event to come of it (for another EVD, or
  * for memory only). A consumer that wakes in vain is not served well by that: the set stops to listen, and starts again only
  * after twice as many events as before came through the background thread.
+ * At most a few of a lane listen at a time (lane.c).
  * Nothing depends on listening but speed: the background thread has its deadline (lane.c) whoever listens.
  */
 #ifndef ITAL_UAL_NOTIFIER_H
@@ -33,7 +34,6 @@ struct notifier {
     atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
     struct spinlock listen_lock; /* tried only; for what follows */
     atomic_bool listening;
-    bool holds_lane;     /* listened once */
     atomic_uint taken;   /* events since a dequeue found nothing; not exact, but 0 */
     atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
     unsigned int needed; /* of those, to listen */

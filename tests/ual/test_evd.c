@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define CROWD 6
@@ -290,6 +291,40 @@ START_TEST(traffic_for_others_does_not_go_on_waking)
     come_to_listen(evd, feed, false); /* again */
     lf_pipe_close(feed);
     lf_pipe_close(other_feed);
+}
+END_TEST
+
+/* More descriptors than the kernel allows paths from a socket by way of a set of the consumer's: each would listen, if it
+ * could, and the set would refuse one that listens. */
+START_TEST(many_descriptors_fit_in_a_set)
+{
+    enum { MANY = 110, ROUNDS = 40 };
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    struct lf_pipe *feeds[MANY];
+    struct ual_event event;
+
+    for (unsigned int i = 0; i < MANY; i++) {
+        struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+
+        feeds[i] = lf_pipe(evd);
+        for (unsigned int round = 0; round < ROUNDS; round++) {
+            uint64_t limit = tc_deadline(10000);
+
+            lf_send(feeds[i], round);
+            ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, limit), 0);
+            while (ual_evd_dequeue(evd, &event) != UAL_OK)
+                ck_assert(!tc_expired(limit));
+            expect_empty(evd);
+        }
+    }
+    for (unsigned int i = 0; i < MANY; i++) {
+        struct epoll_event wanted = { .events = EPOLLIN };
+
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, ual_evd_fd(feeds[i]->evd), &wanted), 0);
+    }
+    for (unsigned int i = 0; i < MANY; i++)
+        lf_pipe_close(feeds[i]);
+    close(set);
 }
 END_TEST
 
@@ -701,6 +736,7 @@ int main(void)
     tcase_add_test(descriptor, readable_by_traffic_that_nobody_waits_for);
     tcase_add_test(descriptor, a_polled_descriptor_is_woken_by_the_traffic);
     tcase_add_test(descriptor, traffic_for_others_does_not_go_on_waking);
+    tcase_add_test(descriptor, many_descriptors_fit_in_a_set);
     tcase_add_test(descriptor, a_stray_wake_does_not_stay_readable);
     tcase_add_test(descriptor, own_runs_leave_the_descriptor_right);
     tcase_add_test(descriptor, who_is_faster_than_the_descriptor_lowers_it_later);
