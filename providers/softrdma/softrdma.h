@@ -505,7 +505,8 @@ struct qp {
     uint32_t mulpdu;
     uint32_t short_below; /* shorter payload of one element is built by tx_short.c */
     uint32_t send_msn, read_msn, atomic_msn;
-    uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
+    atomic_uint
+        sq_sent; /* requests before it are all in the socket, and tx has let go of their slots */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
     atomic_ullong retry_at;      /* the socket was full: time of the next attempt */
