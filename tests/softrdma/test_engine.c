@@ -555,6 +555,39 @@ START_TEST(answered_before_the_send_returns)
 }
 END_TEST
 
+static ssize_t send_nothing(struct stream *stream, const struct iovec *iov, int count)
+{
+    (void)stream, (void)iov, (void)count;
+    return -EAGAIN;
+}
+
+/* A peer answers a Read that has not left: it is told when it has. */
+START_TEST(answered_before_it_was_sent)
+{
+    const struct shape shape = { .depth = 1 };
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+    struct ri_wc wc;
+
+    raw_open_speaking(&raw, &rig, a, &shape, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    hooked.send = send_nothing;
+    container_of(a->qp, struct qp, base)->stream->llp = &hooked;
+    side_read(a, 1, region_sge(&region, 0, 0), 0, 1);
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
+    passes(3);
+    ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+    container_of(a->qp, struct qp, base)->stream->llp = &llp_tcp;
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
+    ck_assert(next_frame());
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+    side_send(a, 2, region_sge(&region, 0, 8));
+    ck_assert(next_frame());
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
+    region_free(a, &region);
+}
+END_TEST
+
 /* One error per queue: the second of two that cross each other is flushed like the rest. */
 START_TEST(one_error_per_queue)
 {
@@ -820,6 +853,7 @@ int main(void)
     tcase_add_test(tc, destroy_after_the_peers_end);
     tcase_add_test(tc, C148_fin_answers_what_is_being_sent);
     tcase_add_test(tc, answered_before_the_send_returns);
+    tcase_add_test(tc, answered_before_it_was_sent);
     tcase_add_test(tc, one_error_per_queue);
     tcase_add_test(tc, overflow_ends_the_connection);
     tc = new_case(suite, "fairness");
