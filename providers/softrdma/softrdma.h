@@ -727,8 +727,9 @@ static inline void tx_note_pass(struct cq *cq)
 
     if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
         return;
-    if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
-        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+    if (atomic_load_explicit(&cq->dry, memory_order_relaxed)) /* unless it is being armed now */
+        atomic_compare_exchange_strong_explicit(&cq->consumer, &consumer, CONSUMER_POLLS,
+                                                memory_order_relaxed, memory_order_relaxed);
     else
         atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
 }
