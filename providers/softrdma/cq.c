@@ -254,7 +254,9 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
 static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
                                                                struct wq *wq, bool receive)
 {
-    const uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
+    /* Of sends those that tx still looks at may be done by their answers. */
+    const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent,
+                                                 memory_order_acquire);
     uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
     uint32_t room = cq->depth - count_of(cq);
 

@@ -36,6 +36,8 @@ void qp_flush(struct qp *qp, struct wq *wq)
             wqe_finish(wqe, RI_WC_FLUSHED, 0);
     }
     atomic_store(&wq->next, posted);
+    if (!wq->receive)
+        atomic_store(&qp->sq_sent, posted);
     spinlock_unlock(&qp_cq(qp, wq)->lock);
 }
 

@@ -505,7 +505,8 @@ struct qp {
     uint32_t mulpdu;
     uint32_t short_below; /* shorter payload of one element is built by tx_short.c */
     uint32_t send_msn, read_msn, atomic_msn;
-    uint32_t sq_sent; /* requests whose octets are all in the batch but not all in the socket */
+    atomic_uint
+        sq_sent; /* requests before it are all in the socket, and tx has let go of their slots */
     uint64_t position, accepted; /* octets built, octets taken by the socket */
     uint64_t learn_at;           /* position where the EMSS is asked for again */
     atomic_ullong retry_at;      /* the socket was full: time of the next attempt */
@@ -726,8 +727,9 @@ static inline void tx_note_pass(struct cq *cq)
 
     if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
         return;
-    if (atomic_load_explicit(&cq->dry, memory_order_relaxed))
-        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+    if (atomic_load_explicit(&cq->dry, memory_order_relaxed)) /* unless it is being armed now */
+        atomic_compare_exchange_strong_explicit(&cq->consumer, &consumer, CONSUMER_POLLS,
+                                                memory_order_relaxed, memory_order_relaxed);
     else
         atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
 }

@@ -170,7 +170,8 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     reads = reads_outstanding(qp);
     if ((wqe->flags & RI_WR_READ_FENCE) && reads)
         return false;
-    if ((wqe->flags & RI_WR_LOCAL_FENCE) && (reads || qp->sq_sent != index))
+    if ((wqe->flags & RI_WR_LOCAL_FENCE) &&
+        (reads || atomic_load_explicit(&qp->sq_sent, memory_order_relaxed) != index))
         return false;
     return !wqe_is_answered(wqe) || !qp->ord || reads < qp->ord;
 }
@@ -356,20 +357,23 @@ static bool build(struct qp *qp)
 
 /* --- the socket --- */
 
-/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for their responses. */
+/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for their responses. Those may be
+ * here already: none is retired, and no slot filled anew, before sq_sent has passed it. */
 static inline void finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
+    uint32_t sent = atomic_load_explicit(&qp->sq_sent, memory_order_relaxed);
 
-    while (qp->sq_sent != next) {
-        struct wqe *wqe = wq_slot(&qp->sq, qp->sq_sent);
+    while (sent != next) {
+        struct wqe *wqe = wq_slot(&qp->sq, sent);
 
         if (wqe->end > qp->accepted)
-            return;
+            break;
         if (!wqe_is_answered(wqe))
             wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
-        qp->sq_sent++;
+        sent++;
     }
+    atomic_store_explicit(&qp->sq_sent, sent, memory_order_release);
 }
 
 void tx_finish_accepted(struct qp *qp)

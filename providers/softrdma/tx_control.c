@@ -50,7 +50,7 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     qp->local_revoked = false;
     atomic_store(&qp->unquiet, NULL);
     atomic_store(&qp->tx_error, 0);
-    qp->sq_sent = atomic_load(&qp->sq.next);
+    atomic_store(&qp->sq_sent, atomic_load(&qp->sq.next));
     atomic_store(&qp->holding, !handover->initiator);
     qp->rtr_to_send = RI_RTR_NONE;
     if (handover->initiator)

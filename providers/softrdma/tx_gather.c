@@ -187,15 +187,11 @@ void tx_send_all_gathered(struct lane *lane)
     }
 }
 
+/* Gathering or not: who took it off the list may not have kicked yet, or it came back there before it was told to leave. */
 void tx_send_gathered(struct qp *qp)
 {
-    bool gathering;
-
     spinlock_lock(&qp->sq.posting);
-    gathering = qp->gathering;
-    if (gathering)
-        end_gathering(qp);
+    end_gathering(qp);
     spinlock_unlock(&qp->sq.posting);
-    if (gathering)
-        tx_kick(qp);
+    tx_kick(qp);
 }

@@ -108,8 +108,16 @@ static struct wqe *post(struct wq *wq, uint64_t cookie, uint16_t flags)
     return wqe;
 }
 
+/* tx has sent what is posted, and looks at none of it any more. */
+static void let_go(struct qp *qp, const struct wq *wq)
+{
+    if (!wq->receive)
+        atomic_store(&qp->sq_sent, atomic_load(&wq->posted));
+}
+
 static void finish(struct qp *qp, struct wq *wq, struct wqe *wqe, enum ri_wc_status status)
 {
+    let_go(qp, wq);
     wqe_finish(wqe, status, 0);
     qp_retire(qp, wq);
     qp_settle(qp);
@@ -522,6 +530,7 @@ static void fill(struct qp *qp, struct wq *wq, unsigned long *posted)
     }
     spinlock_unlock(&wq->posting);
     if (status == RI_OK) {
+        let_go(qp, wq);
         qp_retire(qp, wq);
         qp_settle(qp);
     } else {

@@ -501,6 +501,93 @@ START_TEST(C148_fin_answers_what_is_being_sent)
 }
 END_TEST
 
+static const struct region *hooked_region;
+static unsigned int sends;
+static bool read_told;
+
+/* Before the call that took the Read Request returns its response is here; if the Read is told by then its slot is filled
+ * anew. Before a request has left, the lane looks for what is complete. */
+static ssize_t send_and_be_overtaken(struct stream *stream, const struct iovec *iov, int count)
+{
+    const struct region *region = hooked_region;
+    struct ri_wc wc;
+    ssize_t sent;
+
+    if (sends++) {
+        raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+        passes(3);
+        ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+        return llp_tcp.send(stream, iov, count);
+    }
+    sent = llp_tcp.send(stream, iov, count);
+    ck_assert(next_frame());
+    raw_tagged(&raw, RDMAP_READ_RESP, true, region->keys.rkey, (uintptr_t)region->octets, "data",
+               4);
+    passes(3);
+    read_told = rig.fake.user.poll(a->send_cq, 1, &wc);
+    if (read_told)
+        side_send(a, 2, region_sge(region, 0, 8));
+    return sent;
+}
+
+/* Who is inside tx does not take a request for the one that was in its slot before. */
+START_TEST(answered_before_the_send_returns)
+{
+    const struct shape shape = { .depth = 1 };
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+
+    raw_open_speaking(&raw, &rig, a, &shape, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    hooked_region = &region;
+    hooked.send = send_and_be_overtaken;
+    container_of(a->qp, struct qp, base)->stream->llp = &hooked;
+    side_read(a, 1, region_sge(&region, 0, 4), 0, 1);
+    if (!read_told) {
+        side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4);
+        side_send(a, 2, region_sge(&region, 0, 8));
+    }
+    container_of(a->qp, struct qp, base)->stream->llp = &llp_tcp;
+    ck_assert(next_frame());
+    ck_assert_uint_eq(frame.segment.payload_len, 8);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
+    region_free(a, &region);
+}
+END_TEST
+
+static ssize_t send_nothing(struct stream *stream, const struct iovec *iov, int count)
+{
+    (void)stream, (void)iov, (void)count;
+    return -EAGAIN;
+}
+
+/* A peer answers a Read that has not left: it is told when it has. */
+START_TEST(answered_before_it_was_sent)
+{
+    const struct shape shape = { .depth = 1 };
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+    struct ri_wc wc;
+
+    raw_open_speaking(&raw, &rig, a, &shape, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    hooked.send = send_nothing;
+    container_of(a->qp, struct qp, base)->stream->llp = &hooked;
+    side_read(a, 1, region_sge(&region, 0, 0), 0, 1);
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
+    passes(3);
+    ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+    container_of(a->qp, struct qp, base)->stream->llp = &llp_tcp;
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
+    ck_assert(next_frame());
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+    side_send(a, 2, region_sge(&region, 0, 8));
+    ck_assert(next_frame());
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
+    region_free(a, &region);
+}
+END_TEST
+
 /* One error per queue: the second of two that cross each other is flushed like the rest. */
 START_TEST(one_error_per_queue)
 {
@@ -765,6 +852,8 @@ int main(void)
     tcase_add_loop_test(tc, closing_is_cut, 0, 3);
     tcase_add_test(tc, destroy_after_the_peers_end);
     tcase_add_test(tc, C148_fin_answers_what_is_being_sent);
+    tcase_add_test(tc, answered_before_the_send_returns);
+    tcase_add_test(tc, answered_before_it_was_sent);
     tcase_add_test(tc, one_error_per_queue);
     tcase_add_test(tc, overflow_ends_the_connection);
     tc = new_case(suite, "fairness");

@@ -431,6 +431,52 @@ START_TEST(destroy_sends_what_gathers)
 }
 END_TEST
 
+static void *run_pass(void *unused)
+{
+    (void)unused;
+    pass(NULL);
+    return NULL;
+}
+
+/* A pass has taken the QP off the list; before it goes on one list of posts ends and another begins. */
+START_TEST(destroy_after_a_pass_was_overtaken)
+{
+    struct lane *lane;
+    pthread_t passing;
+    struct qp *qp;
+
+    open_a();
+    qp = qp_of(a);
+    lane = qp->rnic->lane;
+    post(a, RI_WR_SEND, RI_WR_COALESCE, 0, 0, 8);
+    ck_assert_ptr_eq(lane->gathered, qp);
+    spinlock_lock(&qp->sq.posting);
+    pthread_create(&passing, NULL, run_pass, NULL);
+    ck_assert(tc_until(!atomic_load(&lane->gathered_count), RIG_TIMEOUT));
+    tx_gather_slowly(qp, &(struct gather_post){ .requests = 2 });
+    tx_gather_slowly(qp, &(struct gather_post){ .requests = 1, .small = 8, .asked = true });
+    spinlock_unlock(&qp->sq.posting);
+    pthread_join(passing, NULL);
+    finish(a);
+    side_close(a);
+    ck_assert_ptr_null(lane->gathered); /* nobody meets a QP that is gone */
+}
+END_TEST
+
+/* Another thread has taken it off the list and is about to send it. */
+START_TEST(close_while_another_sends_what_gathers)
+{
+    open_a();
+    post(a, RI_WR_SEND, RI_WR_COALESCE | RI_WR_SIGNALED, 0, 0, 8);
+    spinlock_lock(&qp_of(a)->sq.posting);
+    qp_of(a)->gathering = false;
+    spinlock_unlock(&qp_of(a)->sq.posting);
+    side_modify(a, RI_QPS_CLOSING);
+    side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 8);
+    finish(a);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("softrdma short messages");
@@ -449,6 +495,8 @@ static Suite *suite(void)
     tcase_add_test(gather, full_batches_leave);
     tcase_add_loop_test(gather, no_message_in_several_writes, 0, 2);
     tcase_add_test(gather, destroy_sends_what_gathers);
+    tcase_add_test(gather, destroy_after_a_pass_was_overtaken);
+    tcase_add_test(gather, close_while_another_sends_what_gathers);
     suite_add_tcase(suite, gather);
     return suite;
 }
