@@ -296,7 +296,10 @@ static void print_why(const struct findings *findings)
         print_reason(entry->reason, entry->advice);
     }
     if (!findings->provider_count)
-        printf("  none was found\n");
+        printf("  none was found\n"
+               "    what to do: install ital, or name the folder that holds vp_*.so, by ITAL_PROVIDER_PATH "
+               "or by provider_path\n"
+               "        in section [ital]; in a build tree that is providers/softrdma/.libs\n");
     printf("\nInterfaces:\n");
     for (size_t i = 0; i < findings->interface_count; i++) {
         const struct interface_entry *entry = &findings->interfaces[i];
