@@ -84,6 +84,18 @@ static unsigned int quota_up_to(const char *root, const char *path)
     }
 }
 
+/* "cpu" among words separated by commas; "cpuset" is another controller. */
+static bool names_cpu(const char *controllers)
+{
+    size_t length = strcspn(controllers, ",");
+
+    while ((length != 3 || strncmp(controllers, "cpu", 3)) && controllers[length]) {
+        controllers += length + 1;
+        length = strcspn(controllers, ",");
+    }
+    return length == 3 && !strncmp(controllers, "cpu", 3);
+}
+
 /* A line is "number:controllers:path"; of version 2 the controllers are empty. */
 unsigned int cpus_in_quota(const char *root, const char *groups)
 {
@@ -102,7 +114,7 @@ unsigned int cpus_in_quota(const char *root, const char *groups)
             continue;
         *path++ = '\0';
         path[strcspn(path, "\n")] = '\0';
-        if (*controllers && !strstr(controllers, "cpu"))
+        if (*controllers && !names_cpu(controllers))
             continue;
         snprintf(mount, sizeof(mount), "%s%s%s", root, *controllers ? "/" : "",
                  *controllers ? "cpu" : "");

@@ -69,6 +69,8 @@ START_TEST(version_one_is_read_too)
     ck_assert_uint_eq(cpus_in_quota(root, groups), CPUS_UNLIMITED);
     put("cpu/a/cpu.cfs_quota_us", "200000\n");
     ck_assert_uint_eq(cpus_in_quota(root, groups), 2);
+    put("groups", "6:cpuset:/a\n"); /* has no quota, and a path of its own */
+    ck_assert_uint_eq(cpus_in_quota(root, groups), CPUS_UNLIMITED);
 }
 END_TEST
 
