@@ -297,7 +297,8 @@ static void print_why(const struct findings *findings)
     }
     if (!findings->provider_count)
         printf("  none was found\n"
-               "    what to do: install ital, or name the folder that holds vp_*.so, by ITAL_PROVIDER_PATH "
+               "    what to do: install ital, or name the folder that holds vp_*.so, by "
+               "ITAL_PROVIDER_PATH "
                "or by provider_path\n"
                "        in section [ital]; in a build tree that is providers/softrdma/.libs\n");
     printf("\nInterfaces:\n");
