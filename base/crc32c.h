@@ -59,7 +59,8 @@ static inline __attribute__((always_inline)) uint32_t crc32c_fours(uint32_t crc,
             CRC32C_CASE_(2)
             CRC32C_CASE_(1)
 #undef CRC32C_CASE_
-        default: break;
+        case 0: break;
+        default: __builtin_unreachable();
         }
         if (n & 4) {
             uint32_t last;

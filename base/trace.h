@@ -4,7 +4,7 @@
 #ifndef ITAL_BASE_TRACE_H
 #define ITAL_BASE_TRACE_H
 
-#ifdef HAVE_SDT
+#if defined(HAVE_SDT) && !defined(ITAL_WITHOUT_TRACE) /* that: bench/instructions */
 #include <sys/sdt.h>
 #define TRACE2(name, a, b)    DTRACE_PROBE2(ital, name, a, b)
 #define TRACE3(name, a, b, c) DTRACE_PROBE3(ital, name, a, b, c)

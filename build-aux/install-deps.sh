@@ -8,7 +8,7 @@ build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libin
        libibverbs-dev librdmacm-dev"
 check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
-bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3"
+bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 
 wanted=
 for group in "$@"; do

@@ -211,6 +211,23 @@ static it_status_t destination_of(const it_net_addr_t *net_addr,
     return itapi_path_addresses(&path, 0, 0, &source, &has_source, destination);
 }
 
+static it_status_t path_to_gid(struct ual_ia *ia, size_t spigot_id, const it_ib_gid_t *gid,
+                               size_t *num_paths, size_t *total_paths, it_path_t *paths)
+{
+    it_path_t path;
+    bool found = false;
+    it_status_t status = itapi_path_to_gid(ia, spigot_id, gid, &path, &found);
+
+    if (status != IT_SUCCESS)
+        return status;
+    *total_paths = found ? 1 : 0;
+    if (*num_paths > *total_paths)
+        *num_paths = *total_paths;
+    if (*num_paths)
+        *paths = path;
+    return IT_SUCCESS;
+}
+
 it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
                             const it_net_addr_t *net_addr, size_t *num_paths, size_t *total_paths,
                             it_path_t *paths)
@@ -227,6 +244,8 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
         return IT_ERR_INVALID_SPIGOT;
     if (!net_addr || !num_paths || !total_paths || (*num_paths && !paths))
         return IT_ERR_FAULT;
+    if (net_addr->addr_type == IT_IB_GID && itapi_is_infiniband(ia))
+        return path_to_gid(ia, spigot_id, &net_addr->addr.gid, num_paths, total_paths, paths);
     status = destination_of(net_addr, &destination);
     if (status != IT_SUCCESS)
         return status;
@@ -254,9 +273,37 @@ static bool net_addr_valid(const it_net_addr_t *address)
     return false;
 }
 
+/* GIDs of RoCE: an IPv6 address, or an IPv4 one inside such. Source and destination may be one object. */
+static bool convert_ip(const it_net_addr_t *from, it_net_addr_type_t to, it_net_addr_t *out)
+{
+    struct sockaddr_storage address = { .ss_family = AF_INET6 };
+    it_ib_gid_t six;
+    struct in_addr four;
+
+    if (from->addr_type == IT_IPV4) {
+        address.ss_family = AF_INET;
+        as_in(&address)->sin_addr = from->addr.ipv4;
+    } else if (from->addr_type == IT_IPV6 || from->addr_type == IT_IB_GID) {
+        as_in6(&address)->sin6_addr = from->addr.ipv6; /* gid is the same member type */
+    } else {
+        return false;
+    }
+    six = itapi_gid_of(&address);
+    memcpy(&four, &six.s6_addr[12], sizeof(four));
+    out->addr_type = to;
+    switch (to) {
+    case IT_IPV4: out->addr.ipv4 = four; return IN6_IS_ADDR_V4MAPPED(&six);
+    case IT_IPV6: out->addr.ipv6 = six; return from->addr_type == IT_IB_GID;
+    case IT_IB_GID: out->addr.gid = six; return true;
+    default: return false;
+    }
+}
+
 it_status_t it_convert_net_addr(const it_net_addr_t *source_addr, it_net_addr_type_t addr_type,
                                 it_net_addr_t *destination_addr)
 {
+    it_net_addr_t converted;
+
     if (!source_addr || !destination_addr)
         return IT_ERR_FAULT;
     if (!net_addr_valid(source_addr))
@@ -265,15 +312,9 @@ it_status_t it_convert_net_addr(const it_net_addr_t *source_addr, it_net_addr_ty
         *destination_addr = *source_addr;
         return IT_SUCCESS;
     }
-    if (source_addr->addr_type == IT_IPV6 && addr_type == IT_IPV4 &&
-        IN6_IS_ADDR_V4MAPPED(&source_addr->addr.ipv6)) {
-        struct in_addr v4;
-
-        memcpy(&v4, &source_addr->addr.ipv6.s6_addr[12],
-               sizeof(v4)); /* the two may be one object */
-        destination_addr->addr_type = IT_IPV4;
-        destination_addr->addr.ipv4 = v4;
-        return IT_SUCCESS;
-    }
-    return IT_ERR_INVALID_CONVERSION;
+    memset(&converted, 0, sizeof(converted));
+    if (!convert_ip(source_addr, addr_type, &converted))
+        return IT_ERR_INVALID_CONVERSION;
+    *destination_addr = converted;
+    return IT_SUCCESS;
 }

@@ -6,30 +6,36 @@
 
 #include "itapi_private.h"
 
+#include <endian.h>
 #include <string.h>
 
 /* --- connection qualifiers --- */
 
-struct ports {
-    uint16_t local, remote; /* network order; 0 any */
-};
+/* IP over InfiniBand's connection manager: the service ID of a TCP port. */
+#define SERVICE_ID_TCP UINT64_C(0x0000000001060000)
 
-static bool read_qualifier(const it_conn_qual_t *qualifier, bool listening, struct ports *ports)
+bool itapi_read_qualifier(const struct ual_ia *ia, const it_conn_qual_t *qualifier, bool listening,
+                          struct itapi_service *service)
 {
+    *service = (struct itapi_service){ 0 };
     switch (qualifier->type) {
     case IT_IANA_PORT:
-        ports->local = listening ? qualifier->conn_qual.port : 0;
-        ports->remote = listening ? 0 : qualifier->conn_qual.port;
+        service->local_port = listening ? qualifier->conn_qual.port : 0;
+        service->remote_port = listening ? 0 : qualifier->conn_qual.port;
         return true;
     case IT_IANA_LR_PORT:
-        ports->local = qualifier->conn_qual.lr_port.local;
-        ports->remote = qualifier->conn_qual.lr_port.remote;
+        service->local_port = qualifier->conn_qual.lr_port.local;
+        service->remote_port = qualifier->conn_qual.lr_port.remote;
         return true;
+    case IT_IB_SERVICEID:
+        service->service_id = be64toh(qualifier->conn_qual.serviceid);
+        return itapi_is_infiniband(ia);
     default: return false;
     }
 }
 
-static it_conn_qual_t make_qualifier(it_conn_qual_type_t type, uint16_t local, uint16_t remote)
+static it_conn_qual_t make_qualifier(it_conn_qual_type_t type, uint16_t local, uint16_t remote,
+                                     uint64_t service_id)
 {
     it_conn_qual_t qualifier;
 
@@ -38,6 +44,9 @@ static it_conn_qual_t make_qualifier(it_conn_qual_type_t type, uint16_t local, u
     if (type == IT_IANA_LR_PORT) {
         qualifier.conn_qual.lr_port.local = local;
         qualifier.conn_qual.lr_port.remote = remote;
+    } else if (type == IT_IB_SERVICEID) {
+        qualifier.conn_qual.serviceid = htobe64(service_id ? service_id
+                                                           : SERVICE_ID_TCP | ntohs(local));
     } else {
         qualifier.conn_qual.port = local;
     }
@@ -52,7 +61,8 @@ it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_stora
     it_conn_qual_type_t type = object && object->note ? (it_conn_qual_type_t)object->note
                                                       : IT_IANA_PORT;
 
-    return make_qualifier(type, itapi_port_of(local), itapi_port_of(peer));
+    return make_qualifier(type, itapi_port_of(local), itapi_port_of(peer),
+                          object ? ual_listen_service_id((struct ual_listen *)object) : 0);
 }
 
 /* --- active side --- */
@@ -74,14 +84,16 @@ static it_status_t check_connect_flags(const struct ri_rnic_attr *attr, unsigned
     return IT_SUCCESS;
 }
 
-static uint64_t timeout_of(const it_path_t *path)
+uint64_t itapi_timeout_of(const it_path_t *path)
 {
     return path->timeout == 0 || path->timeout == IT_TIMEOUT_INFINITE ? UINT64_MAX : path->timeout;
 }
 
-static it_status_t connect_status(enum ual_status status, bool has_source)
+static it_status_t connect_status(enum ual_status status, bool has_source, uint64_t service_id)
 {
     switch (status) {
+    case UAL_ERR_NOT_SUPPORTED: /* a service ID that cannot be reached from here */
+        return service_id ? IT_ERR_INVALID_CONN_QUAL : itapi_status(status);
     case UAL_ERR_UNREACHABLE:
         return has_source ? IT_ERR_INVALID_SOURCE_PATH : IT_ERR_INVALID_NETADDR;
     case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NETADDR;
@@ -90,19 +102,35 @@ static it_status_t connect_status(enum ual_status status, bool has_source)
 }
 
 static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path,
-                                 const struct ports *ports, struct ual_connect *connect)
+                                 const struct itapi_service *service, struct ual_connect *connect)
 {
     struct sockaddr_storage source, destination;
     bool has_source;
-    it_status_t status = itapi_path_addresses(path, ports->local, ports->remote, &source,
-                                              &has_source, &destination);
+    it_status_t status = itapi_path_ends(ep->object.ia, path, service->local_port,
+                                         service->remote_port, &source, &has_source, &destination);
 
     if (status != IT_SUCCESS)
         return status;
     connect->source = has_source ? (const struct sockaddr *)&source : NULL;
     connect->destination = (const struct sockaddr *)&destination;
-    connect->timeout_us = timeout_of(path);
-    return connect_status(ual_ep_connect(ep, connect), has_source);
+    connect->service_id = service->service_id;
+    connect->timeout_us = itapi_timeout_of(path);
+    return connect_status(ual_ep_connect(ep, connect), has_source, service->service_id);
+}
+
+/* Every value that the members can hold is one of InfiniBand's encodings. Other transports have no attributes. */
+static void take_attributes(const struct ual_ia *ia, const it_conn_attributes_t *given,
+                            struct ual_connect *connect)
+{
+    if (!given || !itapi_is_infiniband(ia))
+        return;
+    connect->tuned = true;
+    connect->retry_count = given->ib.retry_count;
+    connect->rnr_retry_count = given->ib.rnr_retry_count;
+    connect->max_cm_retries = given->ib.max_cm_retries;
+    connect->local_ack_timeout = given->ib.local_ack_timeout;
+    connect->local_cm_timeout = given->ib.local_cm_timeout;
+    connect->remote_cm_timeout = given->ib.remote_cm_timeout;
 }
 
 it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
@@ -118,13 +146,12 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
         .private_data_length = (uint16_t)private_data_length,
     };
     const struct ri_rnic_attr *attr;
-    struct ports ports;
+    struct itapi_service service;
     it_status_t status;
     CANCEL_OFF();
 
-    (void)conn_attr; /* has members for InfiniBand only */
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (atomic_load(&ep->state) != UAL_EP_UNCONNECTED)
         return IT_ERR_INVALID_EP_STATE;
     attr = ual_ia_attr(ep->object.ia);
@@ -136,11 +163,13 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
         return status;
     if (!path || !connect_qual)
         return IT_ERR_FAULT;
-    if (!read_qualifier(connect_qual, false, &ports) || !ports.remote)
+    if (!itapi_read_qualifier(ep->object.ia, connect_qual, false, &service) ||
+        (!service.remote_port && !service.service_id))
         return IT_ERR_INVALID_CONN_QUAL;
     if (path->spigot_id >= attr->ports)
         return IT_ERR_INVALID_SPIGOT;
-    return start_connect(ep, path, &ports, &connect);
+    take_attributes(ep->object.ia, conn_attr, &connect);
+    return start_connect(ep, path, &service, &connect);
 }
 
 /* --- passive side, and the third leg --- */
@@ -154,7 +183,7 @@ it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est
     CANCEL_OFF();
 
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (ual_request_ia((ual_handle)cn_est_id) != ep->object.ia)
         return IT_ERR_INVALID_CN_EST_ID;
     status = itapi_check_private_data(private_data, private_data_length,
@@ -207,7 +236,7 @@ it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *priv
     CANCEL_OFF();
 
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     status = check_last_words(ual_ia_attr(ep->object.ia), private_data, &private_data_length);
     if (status != IT_SUCCESS)
         return status;
@@ -245,6 +274,16 @@ static enum ual_status listen_everywhere(struct ual_ia *ia, uint32_t spigot, str
                              listen);
 }
 
+static enum ual_status start_listen(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+                                    const struct itapi_service *service, bool negotiate,
+                                    struct sockaddr_storage *bound, struct ual_listen **listen)
+{
+    if (!service->service_id)
+        return listen_everywhere(ia, spigot, evd, service->local_port, negotiate, bound, listen);
+    memset(bound, 0, sizeof(*bound));
+    return ual_listen_create_service(ia, spigot, evd, service->service_id, negotiate, listen);
+}
+
 it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
                              it_evd_handle_t connect_evd, it_listen_flags_t flags,
                              it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
@@ -253,7 +292,7 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, connect_evd);
     struct sockaddr_storage bound;
     struct ual_listen *listen;
-    struct ports ports;
+    struct itapi_service service;
     enum ual_status created;
     it_status_t status;
     CANCEL_OFF();
@@ -269,15 +308,19 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
         return status;
     if (!conn_qual || !listen_handle)
         return IT_ERR_FAULT;
-    if (!read_qualifier(conn_qual, true, &ports))
+    if (!itapi_read_qualifier(ia, conn_qual, true, &service))
         return IT_ERR_INVALID_CONN_QUAL;
-    created = listen_everywhere(ia, (uint32_t)spigot_id, evd,
-                                flags & IT_LISTEN_CONN_QUAL_INPUT ? ports.local : 0,
-                                !(flags & IT_LISTEN_SUPPRESS_IRD_ORD), &bound, &listen);
+    if (!(flags & IT_LISTEN_CONN_QUAL_INPUT))
+        service = (struct itapi_service){ 0 };
+    else if (conn_qual->type == IT_IB_SERVICEID && !service.service_id)
+        return IT_ERR_INVALID_CONN_QUAL;
+    created = start_listen(ia, (uint32_t)spigot_id, evd, &service,
+                           !(flags & IT_LISTEN_SUPPRESS_IRD_ORD), &bound, &listen);
     if (created != UAL_OK)
-        return itapi_status(created);
+        return created == UAL_ERR_NOT_SUPPORTED && service.service_id ? IT_ERR_INVALID_CONN_QUAL
+                                                                      : itapi_status(created);
     ((struct ual_object *)listen)->note = conn_qual->type;
-    *conn_qual = make_qualifier(conn_qual->type, itapi_port_of(&bound), 0);
+    *conn_qual = make_qualifier(conn_qual->type, itapi_port_of(&bound), 0, service.service_id);
     *listen_handle = (it_listen_handle_t)ual_handle_of(listen);
     return IT_SUCCESS;
 }
@@ -320,6 +363,7 @@ it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_ma
         params->connect_evd = (it_evd_handle_t)evd;
     if (mask_has(mask, IT_LISTEN_PARAM_CONN_QUAL))
         params->connect_qual = make_qualifier((it_conn_qual_type_t)object->note,
-                                              itapi_port_of(&bound), 0);
+                                              itapi_port_of(&bound), 0,
+                                              ual_listen_service_id(listen));
     return IT_SUCCESS;
 }

@@ -15,8 +15,8 @@ static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIV
 
 /* --- creation --- */
 
-static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle,
-                             enum ual_stream stream, it_status_t invalid, struct ual_evd **evd)
+it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
+                            it_status_t invalid, struct ual_evd **evd)
 {
     *evd = LOOKUP(struct ual_evd, EVD, handle);
     if (!*evd || ((struct ual_object *)*evd)->ia != ia)
@@ -24,13 +24,7 @@ static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle,
     return ual_evd_stream(*evd) == stream ? IT_SUCCESS : IT_ERR_INVALID_EVD_TYPE;
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* What was asked for, at least one: or `beyond` when that is more than there is. */
-static it_status_t amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given)
+it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given)
 {
     if (asked > limit)
         return beyond;
@@ -61,8 +55,8 @@ static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attri
     };
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        it_status_t status = amount(sizes[i].asked, sizes[i].limit, sizes[i].beyond,
-                                    sizes[i].given);
+        it_status_t status = itapi_amount(sizes[i].asked, sizes[i].limit, sizes[i].beyond,
+                                          sizes[i].given);
 
         if (status != IT_SUCCESS)
             return status;
@@ -167,14 +161,14 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
-                       &request);
+    status = itapi_check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
+                             &request);
     if (status == IT_SUCCESS)
-        status = check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
-                           &receive);
+        status = itapi_check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
+                                 &receive);
     if (status == IT_SUCCESS)
-        status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
-                           IT_ERR_INVALID_CONN_EVD, &connect);
+        status = itapi_check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
+                                 IT_ERR_INVALID_CONN_EVD, &connect);
     if (status == IT_SUCCESS)
         status = check_flags(pz->ia, flags);
     if (status == IT_SUCCESS && (!ep_attr || !ep_handle))
@@ -191,7 +185,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
 it_status_t it_ep_free(it_ep_handle_t ep_handle)
 {
-    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     CANCEL_OFF();
 
     if (!ep)
@@ -201,7 +195,7 @@ it_status_t it_ep_free(it_ep_handle_t ep_handle)
 
 it_status_t it_ep_reset(it_ep_handle_t ep_handle)
 {
-    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     enum ual_status status;
     CANCEL_OFF();
 
@@ -285,12 +279,29 @@ static void query_attributes(struct ual_ep *ep, unsigned int mask, it_ep_attribu
         attr->max_recv_segments = smaller(ep->attr.max_recv_sge, SEGMENTS_MAX);
     if (mask_has(mask, IT_EP_PARAM_PRIV_OPS_ENABLE))
         attr->priv_ops_enable = flag(ep, RI_QP_PRIVILEGED);
-    query_rc(ep, mask, &attr->srv.rc); /* IT_EP_PARAM_EP_ID, EP_KEY: of UD EPs */
+}
+
+/* Members of UD EPs have bits of their own, and the other way round: nothing is written for them. */
+static void query_service(struct ual_ep *ep, unsigned int mask, it_ep_param_t *params)
+{
+    if (ual_ep_is_ud(ep)) {
+        itapi_query_ud(ep, mask, params);
+        return;
+    }
+    if (mask_has(mask, IT_EP_PARAM_STATE))
+        params->ep_state.rc = (it_ep_state_rc_t)atomic_load(&ep->state);
+    if (mask_has(mask, IT_EP_PARAM_SERV_TYPE))
+        params->service_type = IT_RC_SERVICE;
+    if (mask_has(mask, IT_EP_PARAM_SPIGOT | IT_EP_PARAM_PATH))
+        query_connection(ep, mask, params);
+    if (mask_has(mask, IT_EP_PARAM_CONN_SEVD))
+        params->connect_sevd = (it_evd_handle_t)ual_handle_of(ep->connect_evd);
+    query_rc(ep, mask, &params->attr.srv.rc);
 }
 
 it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep_param_t *params)
 {
-    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
 
     if (!ep)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
@@ -300,20 +311,13 @@ it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_EP_PARAM_IA))
         params->ia = (it_ia_handle_t)ual_handle_of(ep->object.ia);
-    if (mask_has(mask, IT_EP_PARAM_STATE))
-        params->ep_state.rc = (it_ep_state_rc_t)atomic_load(&ep->state);
-    if (mask_has(mask, IT_EP_PARAM_SERV_TYPE))
-        params->service_type = IT_RC_SERVICE;
-    if (mask_has(mask, IT_EP_PARAM_SPIGOT | IT_EP_PARAM_PATH))
-        query_connection(ep, mask, params);
     if (mask_has(mask, IT_EP_PARAM_PZ))
         params->pz = (it_pz_handle_t)ual_handle_of(ep->pz);
     if (mask_has(mask, IT_EP_PARAM_REQ_SEVD))
         params->request_sevd = (it_evd_handle_t)ual_handle_of(ep->request_evd);
     if (mask_has(mask, IT_EP_PARAM_RECV_SEVD))
         params->recv_sevd = (it_evd_handle_t)ual_handle_of(ep->receive_evd);
-    if (mask_has(mask, IT_EP_PARAM_CONN_SEVD))
-        params->connect_sevd = (it_evd_handle_t)ual_handle_of(ep->connect_evd);
     query_attributes(ep, mask, &params->attr);
+    query_service(ep, mask, params);
     return IT_SUCCESS;
 }

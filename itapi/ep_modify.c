@@ -177,7 +177,7 @@ static it_status_t take_srq(const struct ual_ep *ep, unsigned int mask,
 it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
                          const it_ep_attributes_t *ep_attr)
 {
-    struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
+    struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     struct ual_ep_attr attr = { 0 };
     uint32_t changes = 0, flags = 0;
     it_status_t status;
@@ -187,10 +187,12 @@ it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     if (!mask_ok((unsigned int)mask, MODIFIABLE | IT_EP_PARAM_EP_KEY))
         return IT_ERR_INVALID_MASK;
-    if (mask & IT_EP_PARAM_EP_KEY) /* of UD EPs */
+    if ((mask & IT_EP_PARAM_EP_KEY) && !ual_ep_is_ud(ep))
         return IT_ERR_INVALID_EP_TYPE;
     if (!ep_attr)
         return IT_ERR_FAULT;
+    if (ual_ep_is_ud(ep))
+        return itapi_modify_ud(ep, (unsigned int)mask, ep_attr);
     status = check_state(ep, (unsigned int)mask);
     if (status != IT_SUCCESS)
         return status;

@@ -12,7 +12,7 @@ static_assert(UAL_PRIVATE_DATA_MAX == IT_MAX_PRIV_DATA, "private data of events"
 
 /* --- completions [data] --- */
 
-#define WC_OPCODES (RI_WC_RECV_IMMEDIATE + 1)
+#define WC_OPCODES (RI_WC_RECV_IMMEDIATE + 1) /* without datagrams */
 
 static const uint8_t dto_events[WC_OPCODES] = {
     [RI_WC_SEND] = IT_DTO_SEND_CMPL_EVENT,
@@ -58,20 +58,48 @@ translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
         to->event_number = IT_RMR_LINK_CMPL_EVENT;
 }
 
-static void translate_completion(const struct ual_event *from, it_dto_cmpl_event_t *to)
+static inline void put_completion(const struct ual_event *from, unsigned int number,
+                                  it_dto_cmpl_event_t *to)
 {
     const struct ri_wc *wc = &from->wc;
     bool known = wc->status < sizeof(dto_statuses);
 
-    to->event_number = (it_event_type_t)(wc->opcode < WC_OPCODES ? dto_events[wc->opcode] : 0);
+    to->event_number = (it_event_type_t)number;
     to->evd = (it_evd_handle_t)from->evd;
     to->ep = (it_ep_handle_t)wc->context;
     to->cookie = wc->cookie;
     to->dto_status = (it_dto_status_t)(known ? dto_statuses[wc->status] : IT_DTO_ERR_TRANSPORT);
     to->transferred_length = wc->status == RI_WC_SUCCESS ? wc->byte_len : 0;
     to->unlinked_mr_handle = IT_NULL_HANDLE;
-    if (__builtin_expect(ual_memory_completion(wc), 0))
-        translate_memory(from, to);
+}
+
+/* Who sent it: a UD Receive tells more than other completions, with which its structure begins. */
+static void __attribute__((noinline))
+translate_datagram(const struct ual_event *from, it_event_t *to)
+{
+    const struct ual_ep *ep = LOOKUP(struct ual_ep, UD_EP, from->wc.context); /* may be gone */
+    it_all_dto_cmpl_event_t *all = &to->all_dto_cmpl;
+    bool good = from->wc.status == RI_WC_SUCCESS;
+
+    put_completion(from, IT_DTO_UD_RECV_CMPL_EVENT, &to->dto_cmpl);
+    all->flags = (it_dto_ud_flags_t)(good && (from->wc.flags & RI_WC_GRH) ? IT_UD_IB_GRH_PRESENT
+                                                                          : 0);
+    all->ud_ep_id = good ? from->wc.source.qpn : 0;
+    if (good)
+        itapi_path_to_sender(&from->wc, ep ? ep->attr.port : 0, &all->src_path);
+    else
+        memset(&all->src_path, 0, sizeof(all->src_path));
+}
+
+static void translate_completion(const struct ual_event *from, it_event_t *to)
+{
+    if (__builtin_expect(from->wc.opcode >= WC_OPCODES, 0)) {
+        translate_datagram(from, to);
+        return;
+    }
+    put_completion(from, dto_events[from->wc.opcode], &to->dto_cmpl);
+    if (__builtin_expect(ual_memory_completion(&from->wc), 0))
+        translate_memory(from, &to->dto_cmpl);
 }
 
 /* --- connection management --- */
@@ -83,6 +111,20 @@ static it_boolean_t put_private_data(const uint8_t *data, size_t length, unsigne
     memcpy(to, data, octets);
     memset(to + octets, 0, IT_MAX_PRIV_DATA - octets);
     return octets ? IT_TRUE : IT_FALSE;
+}
+
+static void translate_service_request(const struct ual_event *from, it_ud_svc_request_event_t *to)
+{
+    const struct ual_request_event *request = &from->request;
+
+    to->event_number = IT_CM_REQ_UD_SERVICE_REQUEST_EVENT;
+    to->evd = (it_evd_handle_t)from->evd;
+    to->private_data_present = put_private_data(request->private_data, request->private_data_length,
+                                                to->private_data);
+    to->ud_svc_req_id = request->request;
+    to->conn_qual = itapi_conn_qual_of(request->listen, &request->local, &request->peer);
+    itapi_net_addr_of(&request->peer, &to->source_addr);
+    to->spigot_id = request->port;
 }
 
 static void translate_request(const struct ual_event *from, it_conn_request_event_t *to)
@@ -148,6 +190,34 @@ static void translate_connection(const struct ual_event *from, it_connection_eve
     }
 }
 
+/* Without a way told, GIDs are the peer's address: that is RoCE. */
+static void put_path(const struct ual_connection_event *reply, it_path_t *path)
+{
+    struct ri_ah_attr way = { .global = 1, .hop_limit = 64 };
+    it_ib_gid_t gid = itapi_gid_of(&reply->peer);
+
+    memcpy(way.destination_gid, &gid, sizeof(way.destination_gid));
+    itapi_path_of_way(reply->service.path_known ? &reply->service.path : &way, path);
+}
+
+static void translate_service_reply(const struct ual_event *from, it_ud_svc_reply_event_t *to)
+{
+    const struct ual_connection_event *reply = &from->connection;
+    uint32_t status = reply->service.status;
+
+    to->event_number = IT_CM_MSG_UD_SERVICE_REPLY_EVENT;
+    to->evd = (it_evd_handle_t)from->evd;
+    to->private_data_present = put_private_data(reply->private_data, reply->private_data_length,
+                                                to->private_data);
+    to->ud_svc = (it_ud_svc_req_handle_t)reply->ep;
+    to->status = status <= RI_SERVICE_REDIRECTED ? (it_ud_svc_req_status_t)status
+                                                 : IT_UD_SVC_REQ_REJECTED;
+    to->ep_info.ud_ep_id = reply->service.qpn;
+    to->ep_info.ud_ep_key = reply->service.qkey;
+    if (status == RI_SERVICE_VALID || status == RI_SERVICE_REDIRECTED)
+        put_path(reply, &to->dst_path);
+}
+
 /* --- asynchronous events --- */
 
 /* What has no row ended an EP without a better word for it. */
@@ -202,12 +272,22 @@ static void translate_unaffiliated(const struct ual_event *from, it_unaffiliated
 void itapi_translate(const struct ual_event *from, it_event_t *to)
 {
     if (__builtin_expect(from->stream == UAL_STREAM_DTO, 1)) {
-        translate_completion(from, &to->dto_cmpl);
+        translate_completion(from, to);
         return;
     }
     switch (from->stream) {
-    case UAL_STREAM_REQUEST: translate_request(from, &to->conn_req); break;
-    case UAL_STREAM_CONNECTION: translate_connection(from, &to->conn); break;
+    case UAL_STREAM_REQUEST:
+        if (from->request.datagram)
+            translate_service_request(from, &to->ud_svc_request);
+        else
+            translate_request(from, &to->conn_req);
+        break;
+    case UAL_STREAM_CONNECTION:
+        if (from->connection.message == UAL_SERVICE_REPLY)
+            translate_service_reply(from, &to->ud_svc_reply);
+        else
+            translate_connection(from, &to->conn);
+        break;
     case UAL_STREAM_AFFILIATED: translate_affiliated(from, &to->aff_async); break;
     case UAL_STREAM_UNAFFILIATED: translate_unaffiliated(from, &to->unaff_async); break;
     case UAL_STREAM_SOFTWARE:

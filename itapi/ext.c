@@ -15,7 +15,7 @@ it_status_t itx_bind_ep_to_device(it_ep_handle_t ep_handle, it_cn_est_identifier
     struct ual_object *ep = LOOKUP(struct ual_object, EP, ep_handle);
 
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     return ual_request_ia((ual_handle)cn_id) == ep->ia ? IT_SUCCESS : IT_ERR_INVALID_CN_EST_ID;
 }
 
@@ -26,7 +26,7 @@ it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it_lmr_handle_t
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr);
 
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (!mr)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (mr->object.ia != ep->ia)
@@ -98,7 +98,7 @@ it_status_t itx_ep_connect_with_rmr(it_ep_handle_t ep_handle, const it_path_t *p
     it_status_t status;
 
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (!path || !lmr || !rmr_context || (private_data_length && !private_data))
         return IT_ERR_FAULT;
     status = itx_get_rmr_context_for_ep(ep_handle, lmr->lmr, &context);

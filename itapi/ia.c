@@ -185,14 +185,29 @@ static void fill_private_data(const struct ri_rnic_attr *attr, it_ia_info_t *inf
     info->accept_private_data_len = itapi_private_data_limit(attr->accept_private_data);
     info->reject_private_data_len = itapi_private_data_limit(attr->reject_private_data);
     info->disconnect_private_data_len = itapi_private_data_limit(attr->disconnect_private_data);
+    info->ud_req_private_data_len = itapi_private_data_limit(attr->service_request_private_data);
+    info->ud_rep_private_data_len = itapi_private_data_limit(attr->service_reply_private_data);
 }
 
-static it_boolean_t fill_addresses(const struct ri_port_attr *port, it_spigot_info_t *spigot)
+static void fill_gid(const struct ri_port_attr *port, it_spigot_info_t *spigot)
+{
+    it_net_addr_t *address = &spigot->net_addr[spigot->num_net_addr];
+
+    memcpy(&address->addr.gid, port->gid, sizeof(port->gid));
+    if (IN6_IS_ADDR_UNSPECIFIED(&address->addr.gid))
+        return;
+    address->addr_type = IT_IB_GID;
+    spigot->num_net_addr++;
+}
+
+/* The IP addresses of the port, and of InfiniBand its GID behind them. */
+static it_boolean_t fill_addresses(const struct ri_port_attr *port, bool infiniband,
+                                   it_spigot_info_t *spigot)
 {
     uint32_t count = port->address_count < port->address_capacity ? port->address_count
                                                                   : port->address_capacity;
 
-    spigot->net_addr = calloc(count ? count : 1, sizeof(*spigot->net_addr));
+    spigot->net_addr = calloc(count + 1, sizeof(*spigot->net_addr));
     if (!spigot->net_addr)
         return IT_FALSE;
     for (uint32_t i = 0; i < count; i++) {
@@ -200,6 +215,8 @@ static it_boolean_t fill_addresses(const struct ri_port_attr *port, it_spigot_in
                               &spigot->net_addr[spigot->num_net_addr]))
             spigot->num_net_addr++;
     }
+    if (infiniband)
+        fill_gid(port, spigot);
     return IT_TRUE;
 }
 
@@ -239,7 +256,7 @@ static it_status_t fill_spigot(struct ual_ia *ia, uint32_t number, it_spigot_inf
         spigot->spigot_online = port.online ? IT_TRUE : IT_FALSE;
         spigot->active_side_conn_qual = qualifiers;
         spigot->passive_side_conn_qual = qualifiers;
-        if (!fill_addresses(&port, spigot))
+        if (!fill_addresses(&port, itapi_is_infiniband(ia), spigot))
             status = IT_ERR_RESOURCES;
     }
     free(port.addresses);
@@ -283,7 +300,9 @@ it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
     sscanf(itx_version(), "%u.%u", &info->sw_major_version, &info->sw_minor_version);
     info->dto_alignment_hint = attr->alignment_hint;
     info->transport_type = transport_of(attr->transport);
-    info->supported_service_types = IT_RC_SERVICE;
+    info->supported_service_types =
+        (it_transport_service_type_t)(IT_RC_SERVICE |
+                                      (attr->features & RI_FEATURE_UD ? IT_UD_SERVICE : 0));
     info->affiliated_err_evd = (it_evd_handle_t)ual_ia_affiliated(ia);
     info->unaffiliated_err_evd = (it_evd_handle_t)ual_ia_unaffiliated(ia);
     fill_vendor(attr, info);

@@ -22,8 +22,10 @@
  *   Outputs   are written on IT_SUCCESS only, unless the call says otherwise.
  *   Errors    each call lists its own. Besides those, every call that takes a handle may return
  *             IT_ERR_IA_CATASTROPHE (the adapter is dead, or the process is a fork()ed child of the
- *             one that opened it; then only it_ia_free and the context calls work), and every call
- *             that takes a pointer to data IT_ERR_FAULT (NULL where something is needed).
+ *             one that opened it; then only it_ia_free and the context calls work. Of a dead adapter
+ *             objects can be freed one by one, too, and what is queued on an EVD can be dequeued;
+ *             whoever waits returns), and every call that takes a pointer to data IT_ERR_FAULT (NULL
+ *             where something is needed).
  *             IT_ERR_OP_NOT_SUPPORTED comes from calls that the IA or its transport does not have.
  *   Handles   opaque, of this process only. NULL, a freed handle or one of the wrong kind gives the
  *             call's IT_ERR_INVALID_<kind>. Freeing is refused with IT_ERR_<kind>_BUSY where
@@ -346,7 +348,9 @@ typedef struct {
 
 /*
  * The way from a Spigot to a peer, one structure per transport. The InfiniBand one holds the values
- * of a path record; flow_label, traffic_class and hop_limit count only when subnet_local is 0.
+ * of a path record; flow_label, traffic_class and hop_limit count only when subnet_local is 0. Over
+ * InfiniBand and RoCE a Path may also have the iWARP form, with IP addresses, as it_get_pathinfo gives
+ * it for an IP address: ip_vers IT_IP_VERS_IPV4 or IT_IP_VERS_IPV6 tells it.
  */
 typedef struct {
     uint16_t partition_key;
@@ -1558,8 +1562,10 @@ ITAPI_PUBLIC it_status_t it_ep_rc_create(
     const it_ep_attributes_t *ep_attr, it_ep_handle_t *ep_handle);
 
 /*
- * An unreliable datagram EP on a Spigot. Starts operational. May block. Errors: as it_ep_rc_create
- * where they apply; INVALID_SPIGOT, INVALID_EP_KEY.
+ * An unreliable datagram EP on a Spigot. Starts operational. Of srv.ud.ep_info the key is looked at:
+ * what datagrams for the EP must carry; 0: the IA's choice, which it_ep_query tells. May block.
+ * Errors: as it_ep_rc_create where they apply; INVALID_SPIGOT, INVALID_EP_KEY, OP_NOT_SUPPORTED
+ * (no IT_UD_SERVICE).
  */
 ITAPI_PUBLIC it_status_t it_ep_ud_create(it_pz_handle_t pz_handle,
                                          it_evd_handle_t request_sevd_handle,
@@ -1581,7 +1587,9 @@ ITAPI_PUBLIC it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_
 /*
  * Changes attributes of an UNCONNECTED EP. While connected: queue sizes if
  * ep_work_queues_resizable, *_enable if ep_rdma_enables_modifiable, ORD downwards (upwards if
- * rdma_read_ord_increasable), IRD if rdma_read_ird_modifiable, watermarks. May block.
+ * rdma_read_ord_increasable), IRD if rdma_read_ird_modifiable, watermarks. Of a UD EP: the key in
+ * every state; payload, fewer segments and, if ep_work_queues_resizable, queue sizes while it is
+ * operational. May block.
  * Errors: INVALID_MASK (also handles, state and other fixed members), INVALID_EP_STATE,
  * INVALID_EP_TYPE, EP_BUSY (work outstanding beyond the new value); else as it_ep_rc_create.
  */
@@ -1591,13 +1599,14 @@ ITAPI_PUBLIC it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask
 /*
  * Makes a NONOPERATIONAL EP usable again: RC UNCONNECTED, UD operational. Outstanding work is
  * flushed first. An UNCONNECTED EP stays so and loses its Receives. Errors: CANNOT_RESET
- * (connected, pending), EP_TIMEWAIT, RESOURCES.
+ * (connected, pending, operational), EP_TIMEWAIT, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_ep_reset(it_ep_handle_t ep_handle);
 
 /*
  * Begins to connect an UNCONNECTED RC EP along `path` to the service `connect_qual`; returns before
- * the outcome is known. conn_attr NULL: defaults. The private data (NULL with length 0: none)
+ * the outcome is known. conn_attr NULL: defaults; InfiniBand's connection manager takes of them what
+ * it has a say in. The private data (NULL with length 0: none)
  * reaches the peer's Consumer with its connection request. Outcome on the connect SEVD:
  * ESTABLISHED; ACCEPT_ARRIVAL in a three-way set-up; PEER_REJECT or NONPEER_REJECT, which leave the
  * EP NONOPERATIONAL. An error from the call leaves it UNCONNECTED. Post the Receives for the first
@@ -1657,7 +1666,9 @@ ITAPI_PUBLIC it_status_t it_ep_disconnect(it_ep_handle_t ep_handle,
 /*
  * Listens on a Spigot; requests go to connect_evd, an SEVD of IT_CM_REQ_EVENT_STREAM. With
  * IT_LISTEN_CONN_QUAL_INPUT *conn_qual says where. Without, its type says which kind, the IA
- * chooses a free value and returns it there.
+ * chooses a free value and returns it there. Requests beyond the SEVD's size wait, in order, until
+ * it is dequeued: with those undecided, as many as option backlog says, or the SEVD's size where
+ * that is more; further ones are dropped, and their peers get NONPEER_REJECT.
  * Errors: INVALID_SPIGOT, INVALID_CONN_EVD, INVALID_EVD_TYPE, INVALID_FLAGS, INVALID_CONN_QUAL,
  * CONN_QUAL_BUSY, NO_PERMISSION (privileged port, policy), RESOURCES.
  */
@@ -1740,7 +1751,8 @@ ITAPI_PUBLIC it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
                                                  it_dto_flags_t dto_flags,
                                                  it_rmr_context_t rmr_context);
 
-/* A datagram of max_ud_send_len bytes at most. Errors: also INVALID_AH, INVALID_EP_KEY. */
+/* A datagram of max_ud_send_len bytes at most. Errors: also INVALID_AH (also one of another PZ or
+ * Spigot than the EP's). Refused or lost on the way: nobody is told. */
 ITAPI_PUBLIC it_status_t it_post_sendto(it_ep_handle_t ep_handle,
                                         const it_lmr_triplet_t *local_segments, size_t num_segments,
                                         it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
@@ -1754,7 +1766,8 @@ ITAPI_PUBLIC it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t
                                       size_t num_segments, it_dto_cookie_t cookie,
                                       it_dto_flags_t dto_flags);
 
-/* A buffer for one datagram of a UD EP; its first 40 bytes are reserved for the GRH. */
+/* A buffer for one datagram of a UD EP; its first 40 bytes are reserved for the GRH. Errors: also
+ * INVALID_LENGTH (less than these, or more than these and the EP's payload). */
 ITAPI_PUBLIC it_status_t it_post_recvfrom(it_ep_handle_t ep_handle,
                                           const it_lmr_triplet_t *local_segments,
                                           size_t num_segments, it_dto_cookie_t cookie,
@@ -1804,7 +1817,8 @@ ITAPI_PUBLIC it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t
 /* -- 8.8 Addresses and address handles -------------------------------------------------------- */
 
 /*
- * Translates an address into another type; the same type is a copy. May block, asking the network.
+ * Translates an address into another type; the same type is a copy. GIDs are taken for those of RoCE,
+ * which are IP addresses. May block, asking the network.
  * Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation), INTERRUPT, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_convert_net_addr(const it_net_addr_t *source_addr,
@@ -1822,10 +1836,11 @@ ITAPI_PUBLIC it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot
 
 /*
  * The destination of datagrams. Without IT_AH_PATH_COMPLETE members missing in the Path are looked
- * up, so create may block. modify: IT_ADDR_PARAM_PATH.
- * Errors: create INVALID_FLAGS, INVALID_SOURCE_PATH, INVALID_SPIGOT, INTERRUPT, RESOURCES; modify
- * INVALID_MASK, INVALID_SOURCE_PATH, INVALID_SPIGOT, RESOURCES; query INVALID_MASK. Bad handle:
- * INVALID_AH.
+ * up, so create may block. Neither modify nor free while a request that uses the handle is
+ * outstanding. modify: IT_ADDR_PARAM_PATH, IT_ADDR_PARAM_PZ. query gives the Path as it was given.
+ * Errors: create INVALID_FLAGS, INVALID_SOURCE_PATH, INVALID_NETADDR, INVALID_SPIGOT, INTERRUPT,
+ * RESOURCES, OP_NOT_SUPPORTED; modify INVALID_MASK, INVALID_PZ, INVALID_SOURCE_PATH,
+ * INVALID_NETADDR, INVALID_SPIGOT, RESOURCES; query INVALID_MASK. Bad handle: INVALID_AH.
  */
 ITAPI_PUBLIC it_status_t it_address_handle_create(it_pz_handle_t pz_handle,
                                                   const it_path_t *destination_path,
@@ -1845,10 +1860,11 @@ ITAPI_PUBLIC it_status_t it_address_handle_query(it_addr_handle_t addr_handle,
  * A question to the service conn_qual at the end of the Path: "which UD EP serves me?". The answer
  * is IT_CM_MSG_UD_SERVICE_REPLY_EVENT on reply_evd, an SEVD of IT_CM_MSG_EVENT_STREAM. Path and
  * private data are copied. it_ud_service_request asks, and may be called again while no answer has
- * come; freeing gives a pending question up.
+ * come; freeing gives a pending question up. No answer within the Path's timeout is no event.
  * Errors: create INVALID_CONN_QUAL, INVALID_CONN_EVD, INVALID_EVD_TYPE, INVALID_SOURCE_PATH,
- * INVALID_SPIGOT, INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES; request RESOURCES; query
- * INVALID_MASK. Bad handle: INVALID_UD_SVC.
+ * INVALID_NETADDR, INVALID_SPIGOT, INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES,
+ * OP_NOT_SUPPORTED; request INVALID_CONN_QUAL (a service ID that cannot be asked from here),
+ * NO_PERMISSION, RESOURCES; query INVALID_MASK. Bad handle: INVALID_UD_SVC.
  */
 ITAPI_PUBLIC it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
                                                              it_evd_handle_t reply_evd,
@@ -1865,7 +1881,7 @@ ITAPI_PUBLIC it_status_t it_ud_service_request_handle_free(it_ud_svc_req_handle_
 /*
  * Answers IT_CM_REQ_UD_SERVICE_REQUEST_EVENT and uses up its id. ep_info counts with
  * IT_UD_SVC_EP_INFO_VALID only. Errors: INVALID_UD_SVC_REQ_ID, INVALID_UD_STATUS, INVALID_EP
- * (ep_info is of no EP here), INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES.
+ * (ep_info is of no EP here), INVALID_EP_KEY (cannot be told), INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
                                              it_ud_svc_req_status_t status,

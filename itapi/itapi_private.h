@@ -24,6 +24,9 @@
 /* A lookup failed: the call's own status, or IT_ERR_IA_CATASTROPHE in a forked child. */
 it_status_t itapi_bad_handle(it_status_t invalid);
 
+/* The same for a call on an RC EP: a UD EP has a status of its own. */
+it_status_t itapi_bad_ep(const void *handle);
+
 /* What a status of ual means where the call has no better word for it. */
 it_status_t itapi_status(enum ual_status status);
 
@@ -63,9 +66,41 @@ void itapi_path_of(struct ual_ia *ia, const struct sockaddr_storage *local,
 size_t itapi_spigot_of(struct ual_ia *ia, const struct sockaddr_storage *local);
 uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order */
 
-/* connect.c: kind of qualifier that a listen point was created with */
+/*
+ * ib_path.c: Paths of InfiniBand. They come in two forms, told apart by their first octets: with IP addresses (u.iwarp), for
+ * RoCE and for connections, and as path records (u.ib).
+ */
+static inline bool itapi_is_infiniband(const struct ual_ia *ia)
+{
+    return ual_ia_attr(ia)->transport == RI_TRANSPORT_INFINIBAND;
+}
+/* itapi_path_addresses of a Path of either form. */
+it_status_t itapi_path_ends(const struct ual_ia *ia, const it_path_t *path, uint16_t local_port,
+                            uint16_t remote_port, struct sockaddr_storage *source, bool *has_source,
+                            struct sockaddr_storage *destination);
+/* The way of datagrams along a Path. complete: nothing may be filled in. */
+it_status_t itapi_way_of(struct ual_ia *ia, const it_path_t *path, bool complete,
+                         struct ri_ah_attr *way);
+void itapi_path_of_way(const struct ri_ah_attr *way, it_path_t *path);
+/* ... to the sender of a datagram. [data] */
+void itapi_path_to_sender(const struct ri_wc *wc, size_t spigot, it_path_t *path);
+/* A Path to a GID from a port; false: none is known. */
+it_status_t itapi_path_to_gid(struct ual_ia *ia, size_t spigot, const it_ib_gid_t *gid,
+                              it_path_t *path, bool *found);
+/* RoCE: GIDs are IP addresses. */
+it_ib_gid_t itapi_gid_of(const struct sockaddr_storage *address);
+
+/* connect.c: connection qualifiers. Ports in network order, 0 any. */
+struct itapi_service {
+    uint16_t local_port, remote_port;
+    uint64_t service_id; /* host order; 0: by port */
+};
+bool itapi_read_qualifier(const struct ual_ia *ia, const it_conn_qual_t *qualifier, bool listening,
+                          struct itapi_service *service);
+/* The one that a listen point was created with. */
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer);
+uint64_t itapi_timeout_of(const it_path_t *path);
 
 /* post.c: flags of IT-API as those of a work request, and what a post's status is called. [data] */
 uint16_t itapi_request_flags(unsigned int flags);
@@ -128,6 +163,19 @@ it_status_t itapi_check_addr_mode(const struct ri_rnic_attr *attr, it_addr_mode_
 uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 #define LMR_FLAGS_MASK 0xffffu
 it_status_t itapi_check_lmr_flags(unsigned int flags);
+
+/* ep.c: a SEVD of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
+it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
+                            it_status_t invalid, struct ual_evd **evd);
+it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given);
+static inline uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ep_ud.c: it_ep_query and it_ep_modify of UD EPs, arguments checked but for the mask's members */
+void itapi_query_ud(const struct ual_ep *ep, unsigned int mask, it_ep_param_t *params);
+it_status_t itapi_modify_ud(struct ual_ep *ep, unsigned int mask, const it_ep_attributes_t *asked);
 
 /* ep.c: the marks of an EP with an S-RQ */
 it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr);

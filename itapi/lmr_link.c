@@ -129,7 +129,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
     if (!mr)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (!has_feature(ep->object.ia, RI_FEATURE_FAST_REGISTER))
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = check_post(mr, ep, (unsigned int)dto_flags, FLAGS_LINK);
@@ -169,7 +169,7 @@ it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
     if (!mr)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (!has_feature(ep->object.ia, RI_FEATURE_LOCAL_INVALIDATE))
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = check_post(mr, ep, (unsigned int)dto_flags, FLAGS_UNLINK);

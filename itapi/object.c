@@ -17,6 +17,7 @@ static const struct {
     [UAL_SRQ] = { true, IT_HANDLE_TYPE_SRQ },
     [UAL_EVD] = { true, IT_HANDLE_TYPE_EVD },
     [UAL_EP] = { true, IT_HANDLE_TYPE_EP },
+    [UAL_UD_EP] = { true, IT_HANDLE_TYPE_EP },
     [UAL_LISTEN] = { true, IT_HANDLE_TYPE_LISTEN },
     [UAL_AH] = { true, IT_HANDLE_TYPE_ADDR },
     [UAL_UD_REQUEST] = { true, IT_HANDLE_TYPE_UD_SVC_REQ },

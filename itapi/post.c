@@ -93,7 +93,7 @@ it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
 
     if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     return post_message(ep, local_segments, num_segments, cookie, dto_flags, RI_WR_SEND, 0);
 }
 
@@ -105,7 +105,7 @@ it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
 
     if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (unlikely(!has_feature(ep->object.ia, RI_FEATURE_SEND_INVALIDATE)))
         return IT_ERR_OP_NOT_SUPPORTED;
     return post_message(ep, local_segments, num_segments, cookie, dto_flags, RI_WR_SEND_INVALIDATE,
@@ -142,7 +142,8 @@ post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_
     it_status_t status;
 
     if (!srq)
-        return itapi_bad_handle(IT_ERR_INVALID_HANDLE);
+        return ual_lookup((ual_handle)handle, UAL_UD_EP) ? IT_ERR_INVALID_EP_TYPE
+                                                         : itapi_bad_handle(IT_ERR_INVALID_HANDLE);
     status = receive(segments, count, srq->max_sge, srq->pz, cookie, flags, sges, &wr, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
@@ -212,7 +213,7 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
     it_status_t status;
 
     if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_RDMA))
         return IT_ERR_INVALID_DTO_FLAGS;
     status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_write_sge), ep->pz,
@@ -274,7 +275,7 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
     it_status_t status;
 
     if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     status = check_read(ep, num_segments, dto_flags);
     if (unlikely(status != IT_SUCCESS))
         return status;
@@ -357,7 +358,7 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
     it_status_t status;
 
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (!has_feature(ep->object.ia, RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
         return IT_ERR_OP_NOT_SUPPORTED;
     status = check_read(ep, num_segments, dto_flags);
@@ -396,7 +397,7 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
     it_status_t status;
 
     if (unlikely(!ep))
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (unlikely(!has_feature(ep->object.ia, RI_FEATURE_ATOMICS)))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (unlikely(op != IT_FETCH_AND_ADD && op != IT_COMPARE_AND_SWAP))

@@ -157,7 +157,7 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
     if (!mr)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (mr->pz != ep->pz || ual_mw_pz(mw) != ep->pz)
         return IT_ERR_INVALID_PZ;
     if (dto_flags & ~(unsigned int)FLAGS_LINK)
@@ -204,7 +204,7 @@ it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
     if (!mw)
         return itapi_bad_handle(IT_ERR_INVALID_RMR);
     if (!ep)
-        return itapi_bad_handle(IT_ERR_INVALID_EP);
+        return itapi_bad_ep(ep_handle);
     if (ual_mw_pz(mw) != ep->pz)
         return IT_ERR_INVALID_PZ;
     if (!has_feature(ep->object.ia, RI_FEATURE_LOCAL_INVALIDATE))

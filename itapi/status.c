@@ -37,6 +37,12 @@ it_status_t itapi_status(enum ual_status status)
     return (unsigned int)status < UAL_STATUS_COUNT ? translation[status] : IT_ERR_ABORT;
 }
 
+it_status_t __attribute__((cold, noinline)) itapi_bad_ep(const void *handle)
+{
+    return ual_lookup((ual_handle)handle, UAL_UD_EP) ? IT_ERR_INVALID_EP_TYPE
+                                                     : itapi_bad_handle(IT_ERR_INVALID_EP);
+}
+
 it_status_t itapi_bad_handle(it_status_t invalid)
 {
     return ual_lookup_failed() == UAL_ERR_DEAD ? IT_ERR_IA_CATASTROPHE : invalid;

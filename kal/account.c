@@ -18,6 +18,7 @@ static const struct {
     [KAL_ACCOUNT_SRQ] = { "shared receive queues", "max_srq" },
     [KAL_ACCOUNT_MR] = { "memory regions", "max_mr" },
     [KAL_ACCOUNT_MW] = { "memory windows", "max_mw" },
+    [KAL_ACCOUNT_AH] = { "address handles", "max_ah" },
     [KAL_ACCOUNT_CONNECTION] = { "connections being set up", "max_connection" },
     [KAL_ACCOUNT_LISTENER] = { "listeners", "max_listener" },
     [KAL_ACCOUNT_PINNED] = { "octets of pinned memory", "max_pinned" },

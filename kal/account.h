@@ -15,6 +15,7 @@ enum kal_account_kind {
     KAL_ACCOUNT_SRQ,
     KAL_ACCOUNT_MR,
     KAL_ACCOUNT_MW,
+    KAL_ACCOUNT_AH,
     KAL_ACCOUNT_CONNECTION, /* being set up or undecided; established ones are their QP */
     KAL_ACCOUNT_LISTENER,
     KAL_ACCOUNT_PINNED, /* octets, whole pages, each page once */

@@ -13,6 +13,9 @@
  *   run of the listener       -            STARTING       kal's own: the Request comes in
  *   run: Request complete     STARTING     SHOWING        kal's own; upcall connection_request in the same run
  *   run: the upcall           SHOWING      PENDING        ual's from here on
+ *   run: others wait          SHOWING      HELD           kal's own; so is what kal_defer gives back inside the upcall
+ *   run: room, and its turn   HELD         PENDING        the upcall once more
+ *   run: peer closed or spoke HELD         ENDED          so does the deadline
  *   run: peer closed or spoke PENDING      ENDED          withdrawn: no event, accept answers INVALID_STATE
  *   kal_accept                PENDING      ACCEPTING      kick
  *   run                       ACCEPTING    ESTABLISHED    hand-over; the Reply is handover.last_message
@@ -20,6 +23,7 @@
  *   kal_reject                PENDING      REJECTING      the Reply has left, then FIN; kick. No event
  *   run                       REJECTING    ENDED          the socket goes to a linger (cm_linger.c)
  *   kal_migrate               PENDING      MOVING SHOWING on the other listener and its lane
+ *   kal_place                 PENDING      MOVING PENDING on the QP's lane
  *   kal_convert               IDLE         CONVERTING     no frames: hand-over in the next run
  *                                          CONNECTING     initiator, frames: already connected
  *                                          LAST_WORDS     responder, frames; then STARTING, ACCEPTING
@@ -76,6 +80,7 @@ static void run_state(struct kal_connection *c)
     case CM_CONVERTING: cm_convert_run(c); break;
     case CM_STARTING:
     case CM_SHOWING:
+    case CM_HELD:
     case CM_PENDING:
     case CM_ACCEPTING:
     case CM_REJECTING: cm_passive_run(c); break;
@@ -146,7 +151,8 @@ static void expired(struct ri_timer *timer)
     case CM_LAST_WORDS:
         cm_fail(c, RI_REASON_TIMEOUT, "the peer does not read the last streaming message");
         break;
-    case CM_STARTING: cm_passive_expired(c); break;
+    case CM_STARTING:
+    case CM_HELD: cm_passive_expired(c); break;
     default: break;
     }
     if (cm_leave(&c->guard, &run))

@@ -18,6 +18,7 @@ enum cm_state {
     CM_LAST_WORDS,  /* conversion, responder: the last streaming message leaves */
     CM_STARTING,    /* passive: the Request comes in; kal's own object, save in a conversion */
     CM_SHOWING,     /* passive: the Request is complete, its upcall is due; kal's own */
+    CM_HELD,        /* passive: complete, but ual has no room for it; kal's own */
     CM_PENDING,     /* passive: shown, undecided; ual's */
     CM_MOVING,      /* kal_migrate at work */
     CM_ACCEPTING,   /* accepted, the hand-over is due in the lane */
@@ -35,7 +36,7 @@ struct cm_options {
     bool crc;
     bool markers;     /* asked for in what the peer sends */
     uint8_t rtr;      /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
-    uint32_t backlog; /* per listener: undecided requests; half-open start-ups, at least so many */
+    uint32_t backlog; /* per listener, at least so many: undecided requests, half-open start-ups */
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
     uint32_t tcp_user_timeout; /* ms; 0: the system's */
@@ -80,6 +81,7 @@ struct cm_stream {
 struct cm_startup {
     struct kal_connection *connection;
     struct ri_timer deadline, kick; /* kick: run the state in the lane soon */
+    uint64_t held_until; /* CLOCK_MONOTONIC ns, from the first time it was held; 0: never */
     uint8_t in[MPA_STARTUP_FRAME_MAX], out[MPA_STARTUP_FRAME_MAX];
     union address source, destination; /* active only: for a second attempt */
 };
@@ -117,9 +119,12 @@ struct kal_connection {
     bool kept;  /* in listener->kept: kal's own; under the listener's lock, as are: */
     bool taken; /* kept, and somebody is ending it */
     bool fresh; /* kept since accept(2), not moved here: gives way when there are too many */
+    bool held;  /* kept, and waits for room */
     struct kal_connection *kept_prev, *kept_next;
 
     struct ri_connection *ri; /* CM_FOREIGN */
+    bool datagram;            /* with ri, passive: a service request */
+    uint32_t port;            /* with ri, passive: where it came in */
 
     /* Under cm->lock. */
     bool orphan; /* set A, refused inside the provider's upcall: to be destroyed by the next run */
@@ -136,16 +141,18 @@ struct kal_listener {
     void *context;
     int fd;
     struct ri_watch *watch;
-    struct ri_timer resume;                 /* out of descriptors: when to look again */
-    char name[80];                          /* bound address, for logs */
-    uint32_t backlog;                       /* undecided requests */
-    uint32_t half_open_max;                 /* start-ups whose Request is incomplete */
-    uint32_t half_open;                     /* connections in `kept`; guard.lock */
-    uint32_t undecided;                     /* guard.lock */
-    struct kal_connection *kept;            /* start-ups and requests not yet shown */
+    struct ri_timer resume;      /* out of descriptors: when to look again */
+    struct ri_timer room;        /* ual has room for what waits */
+    char name[80];               /* bound address, for logs */
+    uint32_t backlog;            /* undecided requests, those held included */
+    uint32_t half_open_max;      /* start-ups whose Request is incomplete */
+    uint32_t half_open, held;    /* connections in `kept`; guard.lock */
+    uint32_t undecided;          /* shown; guard.lock */
+    struct kal_connection *kept; /* start-ups and requests not shown; held ones in order */
     struct cm_meter bad, full, descriptors; /* in runs of the lane only */
-    struct ri_listener *ri;                 /* set A */
-    struct kal_listener *prev, *next;       /* cm->listeners, under cm->lock */
+    struct cm_meter late;
+    struct ri_listener *ri;           /* set A */
+    struct kal_listener *prev, *next; /* cm->listeners, under cm->lock */
 };
 
 struct cm_linger;
@@ -229,6 +236,7 @@ void cm_passive_expired(struct kal_connection *connection);
 bool cm_keep_take(
     struct kal_connection *connection); /* the right to end a kept one; false: is another's */
 void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
+void cm_passive_gone(struct kal_connection *connection); /* set A: its peer has. Lane, locked */
 void cm_listener_leave(struct kal_connection *connection,
                        bool undecided);               /* gives the reference back */
 void cm_to_linger(struct kal_connection *connection); /* unwatched stream; FIN has been sent */
@@ -243,6 +251,16 @@ void cm_convert_request(
 /* ---- cm_listener.c ---- */
 void cm_listener_free(struct kal_listener *listener); /* after the last reference */
 
+/* ---- cm_hold.c. All but cm_room_made with the listener's lock held ---- */
+enum cm_place { CM_PLACE_SHOW, CM_PLACE_WAIT, CM_PLACE_NONE, CM_PLACE_TAKEN };
+enum cm_place cm_place_for(const struct kal_listener *listener,
+                           const struct kal_connection *connection); /* that is complete */
+/* Behind, or in front of, those that wait. The connection's lock is held too. */
+void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first);
+void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection);
+void cm_show_next(struct kal_listener *listener); /* of those that wait, in the lane */
+void cm_room_made(struct ri_timer *timer);        /* ri_timer.expired of kal_listener.room */
+
 /* ---- cm_linger.c ---- */
 /* Takes descriptor and capture, watched by nobody: reads and drops until the peer's end, bounded, then closes. */
 void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream);
@@ -251,6 +269,8 @@ void cm_linger_end_all(struct kal_rnic *rnic);
 /* ---- cm_set_a.c: the same calls, by the provider's own connection manager ---- */
 enum kal_status cm_a_create(struct kal_connection *connection);
 void cm_a_destroy(struct kal_connection *connection);
+/* Refuse what kal does not show. */
+void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram);
 void cm_a_orphan(struct kal_connection *connection); /* locked */
 bool cm_a_adopt(struct kal_connection *connection);  /* the right to destroy an orphan */
 enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
@@ -266,5 +286,6 @@ enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *p
 enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
                             struct sockaddr_storage *bound);
 void cm_a_listen_destroy(struct kal_listener *listener);
+/* kal_service_request and kal_service_reply are there too. */
 
 #endif

@@ -4,7 +4,8 @@
  *
  * A listener bounds what strangers can make it hold (C-019). Of start-ups whose Request is incomplete there are
  * `half_open_max`; the oldest gives way to a further one: who means it sends the Request with its first octets, so
- * nobody keeps others out by holding places. Of undecided requests there are `backlog`; a further one is dropped.
+ * nobody keeps others out by holding places. Of undecided requests there are `backlog`, those for which ual has no room
+ * included (cm_hold.c); a further one is dropped.
  * Without descriptors it keeps its place: the spare descriptor is given up for a moment to accept and close what waits;
  * where even that fails it looks again a little later.
  *
@@ -124,11 +125,8 @@ static void make_room(struct kal_listener *l)
             if (oldest->fresh && !oldest->taken)
                 break;
     }
-    if (oldest) {
-        DL_DELETE2(l->kept, oldest, kept_prev, kept_next);
-        oldest->kept = oldest->fresh = false;
-        l->half_open--;
-    }
+    if (oldest)
+        cm_unkeep(l, oldest);
     pthread_mutex_unlock(&l->guard.lock);
     if (!oldest)
         return;
@@ -337,9 +335,10 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     l->context = context;
     l->fd = -1;
     l->resume.expired = resumed;
-    l->backlog = param->backlog ? param->backlog : rnic->cm->options.backlog;
-    l->half_open_max = l->backlog > rnic->cm->options.backlog ? l->backlog
-                                                              : rnic->cm->options.backlog;
+    l->room.expired = cm_room_made;
+    l->backlog = l->half_open_max = param->backlog > rnic->cm->options.backlog
+                                        ? param->backlog
+                                        : rnic->cm->options.backlog;
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
@@ -370,9 +369,7 @@ static void end_kept(struct kal_listener *l)
             pthread_cond_wait(&l->guard.left, &l->guard.lock);
             continue;
         }
-        DL_DELETE2(l->kept, c, kept_prev, kept_next);
-        c->kept = false;
-        l->half_open--;
+        cm_unkeep(l, c);
         pthread_mutex_unlock(&l->guard.lock);
         kal_connection_destroy(c);
         pthread_mutex_lock(&l->guard.lock);
@@ -389,6 +386,7 @@ void kal_listen_destroy(struct kal_listener *listener)
     if (l->watch)
         rnic->upper->unwatch(l->watch);
     rnic->upper->timer_cancel(l->lane, &l->resume);
+    rnic->upper->timer_cancel(l->lane, &l->room);
     if (l->fd >= 0) {
         /* A forked child may hold a copy of the descriptor: closing alone would keep the port. */
         shutdown(l->fd, SHUT_RDWR);
@@ -415,8 +413,8 @@ static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_lock(&l->guard.lock);
     if (l->guard.dead)
         status = KAL_ERR_INVALID_ARGUMENT;
-    else if (l->undecided + l->half_open >= (uint64_t)l->backlog + l->half_open_max ||
-             l->undecided >= l->backlog)
+    else if (l->undecided + l->held + l->half_open >= (uint64_t)l->backlog + l->half_open_max ||
+             l->undecided + l->held >= l->backlog)
         status = KAL_ERR_NO_RESOURCES;
     if (!status) {
         DL_APPEND2(l->kept, c, kept_prev, kept_next);
@@ -431,9 +429,7 @@ static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
 static void unreserve(struct kal_listener *l, struct kal_connection *c)
 {
     pthread_mutex_lock(&l->guard.lock);
-    DL_DELETE2(l->kept, c, kept_prev, kept_next);
-    c->kept = false;
-    l->half_open--;
+    cm_unkeep(l, c);
     l->guard.refs--; /* the caller's listener lives */
     pthread_mutex_unlock(&l->guard.lock);
 }
@@ -471,6 +467,13 @@ static void leave_lane(struct kal_connection *c)
     upper->timer_cancel(c->lane, &c->startup->deadline);
 }
 
+/* Without it only the withdrawal shows late, at accept. Locked. */
+static void watch_undecided(struct kal_connection *c)
+{
+    if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
+        kal_rnic_log(c->rnic, RI_LOG_ERROR, "out of memory: a request is no longer watched");
+}
+
 /*
  * The object itself moves: stream, watch and timers to the listener's lane, where a kick shows it. What is left behind
  * is the upcall that may be running about it in this thread (kal_migrate called from inside).
@@ -503,8 +506,7 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
     }
     if (status) {
         c->state = CM_PENDING;
-        if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
-            kal_rnic_log(c->rnic, RI_LOG_ERROR, "out of memory: a request is no longer watched");
+        watch_undecided(c);
         goto unlock;
     }
     cm_listener_leave(c, true);
@@ -513,11 +515,29 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
     c->lane = listener->lane;
     c->context = NULL;
     c->state = CM_SHOWING;
-    if (!c->ri)
-        cm_watch(c,
-                 EPOLLIN | EPOLLRDHUP); /* without it only the withdrawal shows late, at accept */
+    watch_undecided(c);
     cm_kick(c);
 unlock:
     pthread_mutex_unlock(&c->guard.lock);
     return status;
+}
+
+/* What happens while it moves shows in the new lane: readiness is level-triggered. */
+void kal_place(struct kal_connection *connection, void *lane_context)
+{
+    struct kal_connection *c = connection;
+
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->ri || c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
+        goto unlock;
+    c->state = CM_MOVING;
+    cm_wait_others(&c->guard);
+    pthread_mutex_unlock(&c->guard.lock);
+    leave_lane(c);
+    pthread_mutex_lock(&c->guard.lock);
+    c->lane = lane_context;
+    c->state = CM_PENDING;
+    watch_undecided(c);
+unlock:
+    pthread_mutex_unlock(&c->guard.lock);
 }

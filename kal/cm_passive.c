@@ -4,7 +4,8 @@
  *
  * A start-up belongs to its listener (listener->kept) until the upcall has shown it; from then on it is ual's: accept,
  * reject or migrate it, and in any case destroy the object in the end (a migrated one: the one that the new upcall
- * brings). An undecided request stays watched: a peer that leaves, or speaks before the Reply (C-010), withdraws it.
+ * brings), or give it back (cm_hold.c). An undecided request stays watched: a peer that leaves, or speaks before the
+ * Reply (C-010), withdraws it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -35,9 +36,8 @@ bool cm_keep_take(struct kal_connection *connection)
 void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection)
 {
     pthread_mutex_lock(&listener->guard.lock);
-    DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
-    connection->kept = connection->taken = false;
-    listener->half_open--;
+    cm_unkeep(listener, connection);
+    cm_show_next(listener);
     pthread_cond_broadcast(&listener->guard.left);
     pthread_mutex_unlock(&listener->guard.lock);
 }
@@ -91,12 +91,14 @@ static void discard(struct kal_connection *c, const char *why)
     if (why)
         note_bad(c, why);
     cm_hold(&listener->guard);
-    c->state = CM_ENDED;
     if (c->ri) {
         cm_listener_leave(c, false);
-        c->rnic->ops.reject(c->ri, NULL, 0);
+        if (c->state != CM_ENDED)
+            cm_a_refuse(c->rnic, c->ri, c->datagram);
+        c->state = CM_ENDED;
         cm_a_orphan(c);
     } else {
+        c->state = CM_ENDED;
         pthread_mutex_unlock(&c->guard.lock);
         kal_connection_destroy(c);
         pthread_mutex_lock(&c->guard.lock);
@@ -115,9 +117,28 @@ static void give_up(struct kal_connection *c, enum ri_connection_reason reason, 
         discard(c, why);
 }
 
+static void note_late(struct kal_connection *c)
+{
+    char more[80], address[120];
+
+    if (!cm_meter(&c->listener->late, more, sizeof more))
+        return;
+    cm_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_rnic_log(
+        c->rnic, RI_LOG_WARNING,
+        "listener %s: request from %s dropped: the program's event queue has been full for "
+        "longer than request_timeout; take requests sooner, or make the queue larger%s",
+        c->listener->name, address, more);
+}
+
 void cm_passive_expired(struct kal_connection *connection)
 {
-    give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
+    if (connection->state == CM_HELD) {
+        note_late(connection);
+        discard(connection, NULL);
+    } else {
+        give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
+    }
 }
 
 /* ---- the upcall ---- */
@@ -145,6 +166,8 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
         request->ird = c->agreed.peer_ird;
         request->ord = c->agreed.peer_ord;
         request->depths_valid = c->agreed.enhanced;
+        request->datagram = c->datagram;
+        request->port = c->port;
     } else if (parse_request(c, &frame)) {
         request->private_data = frame.pd;
         request->private_data_length = frame.pd_len;
@@ -157,23 +180,27 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
         request->private_data = NULL;
 }
 
-/* From ours to undecided. False: the listener is gone, or full (then it is dropped: C-019). */
+/* From ours to undecided. False: it has to wait, or the listener is gone, or full (then it is dropped: C-019). */
 static bool promote(struct kal_connection *c, struct cm_run *run)
 {
     struct kal_listener *listener = c->listener;
+    enum cm_place place;
     char more[80];
 
     if (!cm_enter(&listener->guard, run))
         return false;
-    if (listener->undecided < listener->backlog && !c->taken) {
-        DL_DELETE2(listener->kept, c, kept_prev, kept_next);
-        c->kept = c->fresh = false;
-        listener->half_open--;
+    place = cm_place_for(listener, c);
+    if (place == CM_PLACE_SHOW) {
+        cm_unkeep(listener, c);
         listener->undecided++;
         pthread_mutex_unlock(&listener->guard.lock);
         return true;
     }
+    if (place == CM_PLACE_WAIT)
+        cm_wait(listener, c, false);
     cm_leave(&listener->guard, run); /* not the last: we hold one */
+    if (place != CM_PLACE_NONE)
+        return false;
     if (cm_meter(&listener->full, more, sizeof more))
         kal_rnic_log(
             c->rnic, RI_LOG_WARNING,
@@ -198,11 +225,13 @@ static void show(struct kal_connection *c)
 
     if (!promote(c, &run))
         return;
-    c->state = CM_PENDING;
+    c->state = CM_PENDING; /* where the time of one that waited has no meaning */
     describe(c, &request);
     pthread_mutex_unlock(&c->guard.lock);
     c->rnic->upper->connection_request(listener->context, c, &request, &context);
     pthread_mutex_lock(&listener->guard.lock);
+    if (!c->held)
+        cm_show_next(listener);
     if (cm_leave(&listener->guard, &run))
         cm_listener_free(listener);
     pthread_mutex_lock(&c->guard.lock);
@@ -274,12 +303,17 @@ static const char *peer_gone(const struct kal_connection *c)
 
 /* ---- decision ---- */
 
-static void withdraw(struct kal_connection *c, const char *why)
+static void note_withdrawn(struct kal_connection *c, const char *why)
 {
     char address[120];
 
     cm_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(c->rnic, RI_LOG_INFO, "request from %s withdrawn: %s", address, why);
+}
+
+static void withdraw(struct kal_connection *c, const char *why)
+{
+    note_withdrawn(c, why);
     cm_close_stream(c);
     cm_listener_leave(c, true);
     cm_uncount(c);
@@ -331,6 +365,18 @@ static void finish_accept(struct kal_connection *c)
     }
 }
 
+static void run_held(struct kal_connection *c)
+{
+    const char *gone = c->ri ? NULL : peer_gone(c);
+
+    if (!gone) {
+        show(c);
+        return;
+    }
+    note_withdrawn(c, gone);
+    discard(c, NULL);
+}
+
 void cm_passive_run(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
@@ -345,6 +391,7 @@ void cm_passive_run(struct kal_connection *connection)
         else
             show(c);
         break;
+    case CM_HELD: run_held(c); break;
     case CM_PENDING:
         gone = c->ri ? NULL : peer_gone(c);
         if (gone)
@@ -358,6 +405,13 @@ void cm_passive_run(struct kal_connection *connection)
         break;
     default: break;
     }
+}
+
+void cm_passive_gone(struct kal_connection *connection)
+{
+    note_withdrawn(connection, "it went away before it was answered");
+    connection->state = CM_ENDED;
+    discard(connection, NULL);
 }
 
 /* What our side can, for the Reply. Without a slot for it we do not ask for a ready-to-receive Read. */

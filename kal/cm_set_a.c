@@ -37,6 +37,16 @@ void cm_a_destroy(struct kal_connection *connection)
     rnic->ops.connection_destroy(ri);
 }
 
+void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram)
+{
+    struct ri_service_reply reply = { .size = sizeof reply, .status = RI_SERVICE_REJECTED };
+
+    if (datagram)
+        rnic->ops.service_reply(ri, &reply);
+    else
+        rnic->ops.reject(ri, NULL, 0);
+}
+
 /* The object goes with the next run, for here the provider's upcall is running. */
 void cm_a_orphan(struct kal_connection *connection)
 {
@@ -130,6 +140,35 @@ enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *p
         rnic->ops.disconnect(connection->ri, private_data, private_data_length));
 }
 
+/* ---- datagram service ---- */
+
+enum kal_status kal_service_request(struct kal_connection *connection,
+                                    const struct ri_connect_param *param)
+{
+    struct kal_rnic *rnic = connection->rnic;
+
+    if (kal_rnic_policy(rnic, RI_POLICY_CONNECT, param->source, param->destination))
+        return KAL_ERR_PERMISSION;
+    if (!connection->ri)
+        return KAL_ERR_NOT_SUPPORTED;
+    if (!cm_count(connection)) /* given back with the connection */
+        return KAL_ERR_QUOTA;
+    return kal_status_of_ri(rnic->ops.service_request(connection->ri, param));
+}
+
+enum kal_status kal_service_reply(struct kal_connection *connection,
+                                  const struct ri_service_reply *reply)
+{
+    enum kal_status status;
+
+    if (!connection->ri || !connection->datagram)
+        return KAL_ERR_INVALID_ARGUMENT;
+    status = decide(connection);
+    if (status)
+        return status;
+    return decided(connection, connection->rnic->ops.service_reply(connection->ri, reply));
+}
+
 enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
                             struct sockaddr_storage *bound)
 {
@@ -142,8 +181,9 @@ enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_liste
     own.backlog = listener->backlog;
     status = rnic->ops.listen(rnic->ri, &own, listener, bound, &ri);
     if (status) {
-        kal_rnic_log(rnic, RI_LOG_WARNING, "the provider cannot listen: %s",
-                     ri_status_name(status));
+        /* NOT_SUPPORTED: connections or datagrams are not for this qualifier; ual asks for both */
+        kal_rnic_log(rnic, status == RI_ERR_NOT_SUPPORTED ? RI_LOG_DEBUG : RI_LOG_WARNING,
+                     "the provider cannot listen: %s", ri_status_name(status));
         return kal_status_of_ri(status);
     }
     cm_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
@@ -174,6 +214,8 @@ static void keep_request(struct kal_connection *c, const struct ri_connect_reque
     c->agreed.enhanced = request->depths_valid;
     c->agreed.peer_ird = request->ird;
     c->agreed.peer_ord = request->ord;
+    c->datagram = request->datagram;
+    c->port = request->port;
 }
 
 /* Into the listener's care. False: policy or quota refuse. */
@@ -208,7 +250,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
 
     *connection_context = c;
     if (!c || !cm_enter(&c->guard, &run)) {
-        rnic->ops.reject(connection, NULL, 0);
+        cm_a_refuse(rnic, connection, request->datagram);
         return;
     }
     c->ri = connection;
@@ -216,7 +258,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
         cm_passive_run(c);
     } else {
         c->state = CM_ENDED;
-        rnic->ops.reject(connection, NULL, 0);
+        cm_a_refuse(rnic, connection, request->datagram);
         cm_a_orphan(c);
     }
     if (cm_leave(&c->guard, &run))
@@ -242,7 +284,9 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
         c->agreed.enhanced = event->depths_valid;
     }
     context = c->context;
-    if (c->state != CM_ENDED) { /* else destroyed in an upcall before, and soon gone */
+    if (c->state == CM_SHOWING || c->state == CM_HELD) {
+        cm_passive_gone(c);
+    } else if (c->state != CM_ENDED) { /* else destroyed in an upcall before, and soon gone */
         pthread_mutex_unlock(&c->guard.lock);
         rnic->upper->connection_event(context, event);
         pthread_mutex_lock(&c->guard.lock);

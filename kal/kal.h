@@ -63,8 +63,8 @@ struct kal_upper {
     void (*qp_event)(void *qp_context, const struct ri_event *event);
     void (*srq_event)(void *srq_context, const struct ri_event *event);
     void (*rnic_event)(void *rnic_context, const struct ri_event *event);
-    /* A peer asks. The connection is the receiver's from here on: accept, reject, migrate or destroy it.
-     * *connection_context becomes the context of its events. */
+    /* A peer asks. The connection is the receiver's from here on: accept, reject, migrate or destroy it, or give it
+     * back by kal_defer. *connection_context becomes the context of its events. */
     void (*connection_request)(void *listener_context, struct kal_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);
     void (*connection_event)(void *connection_context, const struct ri_connection_event *event);
@@ -201,6 +201,12 @@ enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narr
                               uint32_t *stag, struct ri_mw **mw);
 enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw);
 
+enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                              const struct ri_ah_attr *attr, struct ri_ah **ah);
+enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
+                              const struct ri_ah_attr *attr);
+enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
+
 /* ------------------------------------------------------------------------------------------------
  * Connections. Set A for every RNIC. All calls are of kind Lane: they start work in the lane and return; the
  * result is a connection_event. An error return means that nothing was started and no event follows.
@@ -221,6 +227,9 @@ void kal_connection_destroy(struct kal_connection *connection);
 /* Active side. Policy is asked first. The deadline bounds TCP connect and MPA start-up together. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
+/* Before kal_accept: the rest of an undecided request's start-up is run by that lane, the QP's. Nothing to do where it is there already,
+ * is not undecided, or the provider manages connections. Waits for a run that is at it; not from an upcall. */
+void kal_place(struct kal_connection *connection, void *lane_context);
 /* Passive side, and the active side's third leg is kal_confirm. */
 enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
@@ -229,6 +238,13 @@ enum kal_status kal_confirm(struct kal_connection *connection,
 /* No event follows, and the connection still has to be destroyed; the refusal reaches the peer without it. */
 enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
                            uint16_t private_data_length);
+/* Datagram service, where the provider has it (RI_FEATURE_UD): service_request and service_reply of rnicpi.h. A request is
+ * asked of the policy as a connect is. The requester's connection gets SERVICE_REPLY or FAILED, once; the other side's, which
+ * came by connection_request with `datagram`, gets no event, and still has to be destroyed, which leaves the reply on its way. */
+enum kal_status kal_service_request(struct kal_connection *connection,
+                                    const struct ri_connect_param *param);
+enum kal_status kal_service_reply(struct kal_connection *connection,
+                                  const struct ri_service_reply *reply);
 /* Orderly close of an established connection; the end is told as above. */
 enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
                                const void *private_data, uint16_t private_data_length);
@@ -247,6 +263,16 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
                            const struct ri_listen_param *param, void *context,
                            struct sockaddr_storage *bound, struct kal_listener **listener);
 void kal_listen_destroy(struct kal_listener *listener);
+
+/*
+ * There is no room for a request now: kal takes it back, shows no other one before it, and calls connection_request for it
+ * again after kal_listen_room. Only inside that upcall, whose context is then ignored. Requests that wait count as undecided
+ * (option backlog); they end when their peer leaves, with the listener, or after request_timeout.
+ */
+void kal_defer(struct kal_connection *connection);
+/* There is room again. The requests that wait come up one after the other in the listener's lane. Any thread, one at a time for a
+ * listener; does not block. */
+void kal_listen_room(struct kal_listener *listener);
 
 /* Give an undecided request to another listener: its upcall comes again there, with a new connection; the old
  * one is gone on success. */

@@ -208,3 +208,26 @@ enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
 {
     return destroyed(rnic, KAL_ACCOUNT_MW, rnic->ops.mw_free(mw));
 }
+
+/* ---- address handles ---- */
+
+enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                              const struct ri_ah_attr *attr, struct ri_ah **ah)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_AH, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_AH, rnic->ops.ah_create(pd, attr, ah));
+}
+
+enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
+                              const struct ri_ah_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.ah_modify(ah, attr));
+}
+
+enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
+{
+    return destroyed(rnic, KAL_ACCOUNT_AH, rnic->ops.ah_destroy(ah));
+}

@@ -52,6 +52,7 @@ struct ri_option kal_quota_option(enum kal_account_kind kind)
         [KAL_ACCOUNT_SRQ] = "Shared receive queues that the process may have; 0: no limit.",
         [KAL_ACCOUNT_MR] = "Memory regions that the process may have; 0: no limit.",
         [KAL_ACCOUNT_MW] = "Memory windows that the process may have; 0: no limit.",
+        [KAL_ACCOUNT_AH] = "Address handles that the process may have; 0: no limit.",
         [KAL_ACCOUNT_CONNECTION] =
             "Connections that may be in set-up or undecided at once; 0: no limit.",
         [KAL_ACCOUNT_LISTENER] = "Listeners that the process may have; 0: no limit.",

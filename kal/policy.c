@@ -35,6 +35,8 @@ struct kal_policy {
     struct rule *rules;
 };
 
+bool kal_policy_used;
+
 struct kal_policy *kal_policy_create(void)
 {
     return calloc(1, sizeof(struct kal_policy));
@@ -231,10 +233,12 @@ enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, cons
         status = parse_rule(&words, rule) ? KAL_OK : KAL_ERR_CONFIGURATION;
     }
     free(copy);
-    if (status == KAL_OK)
+    if (status == KAL_OK) {
         LL_APPEND(policy->rules, rule);
-    else if (rule)
+        kal_policy_used = true;
+    } else if (rule) {
         rule_free(rule);
+    }
     return status;
 }
 

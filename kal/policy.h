@@ -11,6 +11,9 @@
 
 struct kal_policy;
 
+/* Has any policy of the process rules? Written when rules are added, before anybody asks; never taken back. */
+extern bool kal_policy_used;
+
 struct kal_policy *kal_policy_create(void);
 void kal_policy_destroy(struct kal_policy *policy);
 

@@ -46,8 +46,8 @@ void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t a
     kal_account_give(&rnic->kal->account, kind, amount);
 }
 
-enum ri_status kal_rnic_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
-                               const struct sockaddr *local, const struct sockaddr *peer)
+enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
+                                   const struct sockaddr *local, const struct sockaddr *peer)
 {
     static const char *const names[] = { [RI_POLICY_CONNECT] = "connecting",
                                          [RI_POLICY_LISTEN] = "listening",
@@ -96,8 +96,8 @@ static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
 static enum ri_status host_policy(const struct ri_host *host,
                                   const struct ri_policy_question *question)
 {
-    return kal_rnic_policy(kal_rnic_of_host(host), question->direction, question->local,
-                           question->peer);
+    return kal_rnic_ask_policy(kal_rnic_of_host(host), question->direction, question->local,
+                               question->peer);
 }
 
 static enum ri_status host_watch(const struct ri_host *host, void *lane_context, int fd,
@@ -360,10 +360,10 @@ free_rnic:
 
 static bool objects_remain(const struct kal_rnic *rnic)
 {
-    static const enum kal_account_kind kinds[] = { KAL_ACCOUNT_PD,         KAL_ACCOUNT_CQ,
-                                                   KAL_ACCOUNT_QP,         KAL_ACCOUNT_SRQ,
-                                                   KAL_ACCOUNT_MR,         KAL_ACCOUNT_MW,
-                                                   KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER };
+    static const enum kal_account_kind kinds[] = {
+        KAL_ACCOUNT_PD, KAL_ACCOUNT_CQ, KAL_ACCOUNT_QP,         KAL_ACCOUNT_SRQ,     KAL_ACCOUNT_MR,
+        KAL_ACCOUNT_MW, KAL_ACCOUNT_AH, KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER
+    };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kal_account_used(&rnic->objects, kinds[i]))

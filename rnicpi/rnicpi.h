@@ -146,7 +146,10 @@ struct ri_rnic_attr {
     uint32_t disconnect_private_data, service_request_private_data, service_reply_private_data;
     uint32_t vendor_id, vendor_part, hardware_version;
     char firmware[64]; /* NUL terminated, may be empty */
-    uint64_t reserved[8];
+    /* The only Q_Key that a service reply can tell, where the connection manager has no room for another; 0: any. */
+    uint32_t service_qkey;
+    uint32_t reserved0;
+    uint64_t reserved[7];
 };
 
 struct ri_address {
@@ -214,6 +217,12 @@ enum ri_wr_flags {
  * Immediate Data, RI_WR_SEND_IMMEDIATE an Immediate Data alone: with octets it is RI_ERR_NOT_SUPPORTED there, because
  * it would take two receives. Atomics take one element of 8 octets, where the value from before the operation is put
  * in host order; the peer judges the alignment of its word.
+ */
+
+/*
+ * Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED, INLINE, NOTIFY, COALESCE. The ah is of
+ * the QP's PD and lives until the request has completed. A receive has 40 octets more than the message, in front, over
+ * as many elements as they take: the global route header, if there was one (RI_WC_GRH).
  */
 
 /* Send queue work request. A list is linked by `next`; the provider reads it during the call only. */
@@ -291,6 +300,7 @@ enum ri_wc_opcode {
     RI_WC_FAST_REGISTER,
     RI_WC_RECV = 64,
     RI_WC_RECV_IMMEDIATE, /* of an RDMA Write with immediate; iWARP: of any Immediate Data */
+    RI_WC_RECV_DATAGRAM,  /* every receive of a UD QP, also a failed one */
 };
 
 /* RDMAC 8.1.x / ibv_wc_status by meaning. Exactly one non-flush error per queue and connection. */
@@ -324,7 +334,7 @@ enum ri_wc_flags {
 struct ri_wc {
     void *context;     /* of the QP */
     uint64_t cookie;   /* of the request */
-    uint32_t byte_len; /* octets transferred; receive: octets received */
+    uint32_t byte_len; /* octets transferred; receive: received, datagrams with the 40 in front */
     uint16_t status;   /* enum ri_wc_status */
     uint8_t opcode;    /* enum ri_wc_opcode */
     uint8_t flags;     /* OR of enum ri_wc_flags */
@@ -343,10 +353,10 @@ struct ri_wc {
         uint8_t sl;
         uint8_t path_bits;
         uint8_t reserved[2];
-    } source; /* UD receives only */
+    } source; /* of a RI_WC_RECV_DATAGRAM that succeeded; lid, sl, path_bits where ports have LIDs */
     uint32_t
         immediate_high; /* iWARP, with RI_WC_WITH_IMMEDIATE: the upper half of what the peer sent */
-    uint32_t reserved[4];
+    uint8_t source_gid[16]; /* with RI_WC_GRH: the sender's GID; of RoCE over IPv4 ::ffff:a.b.c.d */
 };
 
 static_assert(sizeof(struct ri_sge) == 16, "ri_sge is laid out like ibv_sge");
@@ -468,8 +478,8 @@ struct ri_qp_attr {
     /* SRQ buffers in use by this QP (taken, completion not polled); 0 none. More than soft: RI_EVENT_QP_SOFT_WATERMARK, once until
      * RI_QPM_WATERMARKS; a message beyond hard ends the connection with RI_EVENT_NO_RECEIVE */
     uint32_t soft_high_watermark, hard_high_watermark;
-    uint32_t port; /* UD */
-    uint32_t qkey; /* UD */
+    uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
+    uint32_t qkey; /* UD: what datagrams for this QP must carry */
     uint64_t reserved[4];
 };
 
@@ -609,22 +619,24 @@ struct ri_connect_param {
     uint32_t size;
     const struct sockaddr *source; /* NULL: any; port 0: any */
     const struct sockaddr *destination;
-    uint64_t service_id; /* InfiniBand; 0: derived from the destination port */
+    uint64_t service_id; /* InfiniBand, host order; 0: derived from the destination port */
     uint64_t deadline;   /* RI_NO_DEADLINE: the provider's own */
     const void *private_data;
     uint16_t private_data_length;
     uint16_t ird, ord;
     bool negotiate_depths; /* exchange IRD and ORD */
     bool three_way;        /* report the peer's accept and wait for `confirm` */
-    uint8_t retry_count, rnr_retry_count, max_cm_retries; /* InfiniBand */
+    /* InfiniBand, encoded as in its CM REQ; of no account unless `tuned` */
+    uint8_t retry_count, rnr_retry_count, max_cm_retries;
     uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
+    bool tuned; /* the consumer gave those six; a provider takes the ones it has a say in */
     uint64_t reserved[4];
 };
 
 struct ri_listen_param {
     uint32_t size;
     const struct sockaddr *address; /* wildcard allowed; port 0: the provider picks one */
-    uint64_t service_id;            /* InfiniBand */
+    uint64_t service_id;            /* InfiniBand, host order; 0: derived from the address's port */
     uint32_t port;
     uint32_t backlog; /* undecided requests kept at most */
     bool datagram;    /* service requests instead of connections */
@@ -667,6 +679,8 @@ enum ri_connection_reason {
     RI_REASON_POLICY,
 };
 
+struct ri_ah_attr;
+
 struct ri_connection_event {
     uint32_t size;
     enum ri_connection_event_type type;
@@ -678,28 +692,43 @@ struct ri_connection_event {
     uint32_t service_status;          /* service reply */
     uint32_t remote_qpn, remote_qkey; /* service reply */
     struct sockaddr_storage local, peer;
-    uint64_t reserved[4];
+    const struct ri_ah_attr *path; /* service reply: to the peer; NULL unknown; lent */
+    uint64_t reserved[3];
+};
+
+/* Status of a service reply; values of InfiniBand's SIDR REP. */
+enum ri_service_status {
+    RI_SERVICE_VALID = 0, /* QPN and Q_Key are there */
+    RI_SERVICE_NOT_SUPPORTED = 1,
+    RI_SERVICE_REJECTED = 2,
+    RI_SERVICE_NO_QP = 3,
+    RI_SERVICE_REDIRECTED = 4,
 };
 
 struct ri_service_reply {
     uint32_t size;
-    uint32_t status;
-    struct ri_qp *qp;
-    uint32_t qkey;
+    uint32_t status;  /* enum ri_service_status; what cannot be told goes as REJECTED */
+    struct ri_qp *qp; /* RI_SERVICE_VALID: the QP whose number is told, else NULL */
+    uint32_t qkey;    /* RI_SERVICE_VALID: its key; see ri_rnic_attr.service_qkey */
     const void *private_data;
     uint16_t private_data_length;
     uint64_t reserved[4];
 };
 
+/* Where datagrams go. Values as in InfiniBand's address vector. */
 struct ri_ah_attr {
     uint32_t size;
-    uint32_t port;
+    uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
     void *context;
-    uint8_t destination_gid[16];
-    uint16_t destination_lid;
-    uint8_t sl, hop_limit, traffic_class, path_bits, global;
+    uint8_t destination_gid[16]; /* with `global` */
+    uint16_t destination_lid;    /* 0 where ports have none */
+    uint8_t sl, hop_limit, traffic_class, path_bits;
+    uint8_t global; /* with a global route header: always on RoCE */
     uint32_t flow_label;
-    uint64_t reserved[4];
+    uint8_t source_gid[16]; /* with `global`: one of the port's; zeros: what fits the destination */
+    uint8_t static_rate;    /* 0: the port's */
+    uint8_t reserved0[7];
+    uint64_t reserved[1];
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -887,6 +916,8 @@ struct ri_privileged_ops {
     /*
      * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
      * modify: transitions of RDMAC 6.2; RI_ERR_INVALID_STATE otherwise. To RTS with RI_QPM_HANDOVER (set B).
+     * A UD QP goes to RTS without any of that, and knows IDLE, RTS and ERROR only: with its first error that is not a flush it goes
+     * to ERROR by itself and tells RI_EVENT_LOCAL_ERROR, where a completion says why, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
      * To CLOSING: orderly close: what was cut into segments goes out (a message may end early there), FIN, input is drained to the
      * peer's FIN, bounded by option close_timeout; RI_EVENT_LLP_CLOSED follows (INVALID_STATE unless RTS). With Reads
      * unanswered, and when the peer sends on meanwhile, it is a bad close: RST and RI_EVENT_LLP_RESET. To ERROR:
@@ -930,6 +961,10 @@ struct ri_privileged_ops {
                                   struct ri_mw **mw);
     enum ri_status (*mw_free)(struct ri_mw *mw);
 
+    /* Address handles. create, modify: UNREACHABLE: source_gid is not the port's, or no way there is known;
+     * INVALID_ARGUMENT, LIMIT, NO_RESOURCES. modify: the ri_ah stays the same; counts for requests posted later. The
+     * caller sees to it that no post that uses the handle runs beside modify and destroy, and that none is outstanding
+     * at destroy. [kal | any | may block] */
     enum ri_status (*ah_create)(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
     enum ri_status (*ah_modify)(struct ri_ah *ah, const struct ri_ah_attr *attr);
     enum ri_status (*ah_destroy)(struct ri_ah *ah);
@@ -961,6 +996,13 @@ struct ri_privileged_ops {
                              uint16_t private_data_length);
     enum ri_status (*disconnect)(struct ri_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
+    /*
+     * Datagram service (RI_FEATURE_UD). request: source, destination, service_id, deadline and private data count; once per
+     * connection; SERVICE_REPLY or FAILED follows. reply: the answer to a connection_request with `datagram`, instead of accept
+     * and reject; no event follows, and the reply reaches the peer although the caller destroys the connection at once.
+     * INVALID_ARGUMENT: a qkey that cannot be told. A listener hears connections or datagrams; for a service_id that is
+     * not of its kind listen answers NOT_SUPPORTED.
+     */
     enum ri_status (*service_request)(struct ri_connection *connection,
                                       const struct ri_connect_param *param);
     enum ri_status (*service_reply)(struct ri_connection *connection,
@@ -992,7 +1034,8 @@ struct ri_user_ops {
                                     struct ri_recv_wr **bad);
 
     /* Take up to `count` completions, oldest first; returns how many (0 none). Looks at the ring only: runs
-     * nothing. [ual | any | no] */
+     * nothing. count 0, wc NULL: the consumer looks while another thread runs the lane; what is held back for its next look may
+     * leave. [ual | any | no] */
     uint32_t (*poll)(struct ri_cq *cq, uint32_t count, struct ri_wc *wc);
 
     /* Ask for one cq_event. A completion that is already in the CQ does not fire it, except for

@@ -16,6 +16,7 @@
  */
 struct ual_ep_private {
     struct ual_ep ep; /* first: what the front end sees */
+    uint32_t lane;    /* where its QP and its connections are; constant */
     pthread_mutex_t control;
     struct spinlock lock;
     enum ep_fsm_state state;           /* lock */
@@ -31,6 +32,11 @@ struct ual_ep_private {
 static inline struct ual_ep_private *ual_ep_inside(struct ual_ep *ep)
 {
     return (struct ual_ep_private *)ep;
+}
+
+static inline struct ual_lane *ual_ep_lane(struct ual_ep *ep)
+{
+    return ep->object.ia->lanes[ual_ep_inside(ep)->lane];
 }
 
 /* Put the QP into a state. */
@@ -52,6 +58,7 @@ struct ual_request {
     struct kal_connection *connection; /* constant; NULL for an arrival: its endpoint's */
     struct ual_ep *ep;       /* arrival: constant. Request: who accepted it, NULL undecided */
     bool arrival, negotiate; /* constant */
+    bool datagram;           /* constant: ual_service_reply decides it, and nothing else */
     bool claimed, withdrawn;
     union address local, peer;       /* constant */
     struct ual_request *prev, *next; /* of the IA, undecided requests only */
@@ -76,6 +83,10 @@ void ual_request_forget_arrival(
     struct ual_request *request); /* the attempt is over; NULL: nothing */
 /* Tear-down: destroy all undecided requests of an IA. */
 void ual_request_destroy_all(struct ual_ia *ia);
+/* What a decision's status means: kal tells of a peer that withdrew by refusing the call. */
+enum ual_status ual_request_decided(enum kal_status status);
+/* ud.c: what became of a question. */
+void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connection_event *event);
 /* ri_timer.expired of ual_ia.reaper. */
 void ual_request_reap(struct ri_timer *timer);
 

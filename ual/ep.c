@@ -5,6 +5,7 @@
 #endif
 
 #include "connect.h"
+#include "lanes.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -21,12 +22,12 @@ static enum ual_status open_qp(struct ual_ep *ep)
     struct ual_ia *ia = ep->object.ia;
     struct ri_qp_attr attr = {
         .size = sizeof(attr),
-        .type = RI_QP_RC,
+        .type = ual_ep_is_ud(ep) ? RI_QP_UD : RI_QP_RC,
         .context = (void *)ep->object.handle, /* completions that were taken outlive the endpoint */
         .send_cq = ual_evd_cq(ep->request_evd),
         .recv_cq = ual_evd_cq(ep->receive_evd),
         .srq = ep->attr.srq ? ep->attr.srq->srq : NULL,
-        .lane = ual_lane_provider(ia->lane),
+        .lane = ual_lane_provider(ual_ep_lane(ep)),
         .max_send_wr = ep->attr.max_send_wr,
         .max_recv_wr = ep->attr.max_recv_wr,
         .max_send_sge = ep->attr.max_send_sge,
@@ -38,6 +39,8 @@ static enum ual_status open_qp(struct ual_ep *ep)
         .flags = ep->attr.flags,
         .soft_high_watermark = ep->attr.soft_high_watermark,
         .hard_high_watermark = ep->attr.hard_high_watermark,
+        .port = ep->attr.port,
+        .qkey = ep->attr.qkey,
     };
     enum ual_status status = ual_status_of_kal(kal_qp_create(ia->rnic, ep->pz->pd, &attr, &ep->qp));
 
@@ -57,10 +60,12 @@ static enum ual_status open_qp(struct ual_ep *ep)
 
 static void bind_users(struct ual_ep *ep)
 {
-    ual_evd_bind(ep->request_evd);
-    ual_evd_bind(ep->receive_evd);
+    uint32_t lane = ual_ep_inside(ep)->lane;
+
+    ual_evd_bind(ep->request_evd, lane);
+    ual_evd_bind(ep->receive_evd, lane);
     if (ep->connect_evd)
-        ual_evd_bind(ep->connect_evd);
+        ual_evd_bind(ep->connect_evd, lane);
     if (ep->attr.srq)
         atomic_fetch_add(&ep->attr.srq->users, 1);
     atomic_fetch_add(&ep->pz->users, 1);
@@ -68,10 +73,13 @@ static void bind_users(struct ual_ep *ep)
 
 static void unbind_users(struct ual_ep *ep)
 {
-    ual_evd_unbind(ep->request_evd);
-    ual_evd_unbind(ep->receive_evd);
+    uint32_t lane = ual_ep_inside(ep)->lane;
+
+    ual_evd_unbind(ep->request_evd, lane);
+    ual_evd_unbind(ep->receive_evd, lane);
     if (ep->connect_evd)
-        ual_evd_unbind(ep->connect_evd);
+        ual_evd_unbind(ep->connect_evd, lane);
+    ual_lanes_leave(ep->object.ia, lane);
     if (ep->attr.srq)
         atomic_fetch_sub(&ep->attr.srq->users, 1);
     atomic_fetch_sub(&ep->pz->users, 1);
@@ -83,7 +91,31 @@ static void free_memory(struct ual_ep_private *inside)
     free(inside);
 }
 
-enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
+static uint64_t payload_limit(const struct ual_ia *ia, enum ual_type type)
+{
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+
+    return type == UAL_UD_EP ? rnic->max_ud_send : rnic->max_send;
+}
+
+/* Datagrams need no peer: the QP runs at once. */
+static enum ual_status start_datagrams(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ri_qp_info info;
+    enum ual_status status = ual_ep_modify_qp(ep, RI_QPS_RTS);
+
+    if (status == UAL_OK)
+        status = ual_ep_query(ep, &info);
+    if (status != UAL_OK)
+        return status;
+    ep->qpn = info.qpn;
+    inside->state = EP_UD_OPERATIONAL;
+    atomic_store(&ep->state, (int)ep_fsm_public(inside->state));
+    return UAL_OK;
+}
+
+static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_evd *request_evd,
                               struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                               const struct ual_ep_attr *attr, struct ual_ep **out)
 {
@@ -98,7 +130,7 @@ enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
         (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, ia)) ||
         (attr->srq && attr->srq->pz != pz))
         return UAL_ERR_INVALID_ARGUMENT;
-    if (attr->max_payload > ual_ia_attr(ia)->max_send)
+    if (attr->max_payload > payload_limit(ia, type))
         return UAL_ERR_LIMIT;
     inside = calloc(1, sizeof(*inside));
     if (!inside)
@@ -113,23 +145,65 @@ enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
     ep->receive_evd = receive_evd;
     ep->connect_evd = connect_evd;
     ep->attr = *attr;
-    status = ual_handle_take(&ep->object, UAL_EP, ia);
+    status = ual_handle_take(&ep->object, type, ia);
     if (status != UAL_OK)
         goto free_ep;
+    inside->lane = ual_lanes_place(ia, ual_evd_feed(receive_evd), ual_evd_feed(request_evd));
     status = open_qp(ep);
     if (status != UAL_OK)
-        goto drop_handle;
+        goto leave_lane;
+    if (type == UAL_UD_EP)
+        status = start_datagrams(ep);
+    if (status != UAL_OK)
+        goto destroy_qp;
     bind_users(ep);
     pthread_mutex_lock(&ia->lock);
     DL_APPEND(ia->eps, inside);
     pthread_mutex_unlock(&ia->lock);
     *out = ep;
     return UAL_OK;
-drop_handle:
+destroy_qp:
+    kal_qp_destroy(ia->rnic, ep->qp);
+leave_lane:
+    ual_lanes_leave(ia, inside->lane);
     ual_handle_drop(&ep->object);
 free_ep:
     free_memory(inside);
     return status;
+}
+
+enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
+                              struct ual_evd *receive_evd, struct ual_evd *connect_evd,
+                              const struct ual_ep_attr *attr, struct ual_ep **ep)
+{
+    return create(UAL_EP, pz, request_evd, receive_evd, connect_evd, attr, ep);
+}
+
+static uint32_t qkey_of(const struct ual_ia *ia, uint32_t asked)
+{
+    return asked ? asked : ual_ia_attr(ia)->service_qkey;
+}
+
+enum ual_status ual_ep_create_ud(struct ual_pz *pz, struct ual_evd *request_evd,
+                                 struct ual_evd *receive_evd, const struct ual_ep_attr *attr,
+                                 struct ual_ep **ep)
+{
+    struct ual_ia *ia = pz->object.ia;
+    struct ual_ep_attr own = {
+        .max_send_wr = attr->max_send_wr,
+        .max_recv_wr = attr->max_recv_wr,
+        .max_send_sge = attr->max_send_sge,
+        .max_recv_sge = attr->max_recv_sge,
+        .max_payload = attr->max_payload,
+        .qkey = qkey_of(ia, attr->qkey),
+        .port = attr->port,
+    };
+
+    if (!(ual_ia_attr(ia)->features & RI_FEATURE_UD))
+        return UAL_ERR_NOT_SUPPORTED;
+    if (attr->port >= ual_ia_attr(ia)->ports)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return create(UAL_UD_EP, pz, request_evd, receive_evd, NULL, &own, ep);
 }
 
 static void purge_events(struct ual_ep *ep, ual_handle handle)
@@ -183,10 +257,10 @@ enum ual_status ual_ep_modify_qp(struct ual_ep *ep, enum ri_qp_state state)
     return ual_status_of_kal(kal_qp_modify(ep->object.ia->rnic, ep->qp, &modify));
 }
 
-/* To IDLE, by ERROR where the QP is still open; outstanding work completes flushed on the way. */
+/* To IDLE, by ERROR where the QP is still open; outstanding work completes flushed on the way. For datagrams it runs again. */
 static enum ual_status rewind_qp(struct ual_ep *ep)
 {
-    struct ual_lane *lane = ep->object.ia->lane;
+    struct ual_lane *lane = ual_ep_lane(ep);
     enum ual_status status;
 
     ual_ep_drop_connection(ep);
@@ -200,7 +274,7 @@ static enum ual_status rewind_qp(struct ual_ep *ep)
     /* An upcall about the old connection that a run has begun must not be taken for the next one's. */
     ual_lane_pause(lane);
     ual_lane_resume(lane);
-    return UAL_OK;
+    return ual_ep_is_ud(ep) ? ual_ep_modify_qp(ep, RI_QPS_RTS) : UAL_OK;
 }
 
 enum ual_status ual_ep_reset(struct ual_ep *ep)
@@ -234,6 +308,7 @@ static const struct {
     { UAL_EP_SEND_WR, RI_QPM_MAX_SEND_WR },
     { UAL_EP_RECV_WR, RI_QPM_MAX_RECV_WR },
     { WATERMARKS, RI_QPM_WATERMARKS },
+    { UAL_EP_QKEY, RI_QPM_QKEY },
 };
 
 /* What the endpoint will have. */
@@ -258,6 +333,8 @@ static struct ual_ep_attr merged(const struct ual_ep *ep, uint32_t mask,
         all.soft_high_watermark = attr->soft_high_watermark;
     if (mask & UAL_EP_HARD_WATERMARK)
         all.hard_high_watermark = attr->hard_high_watermark;
+    if (mask & UAL_EP_QKEY)
+        all.qkey = qkey_of(ep->object.ia, attr->qkey);
     return all;
 }
 
@@ -281,18 +358,33 @@ static bool possible_when_connected(struct ual_ep *ep, uint32_t mask,
             !raises_ord(ep, attr->ord));
 }
 
+#define UD_ALWAYS      UAL_EP_QKEY
+#define UD_OPERATIONAL (UAL_EP_PAYLOAD | UAL_EP_SEND_WR | UAL_EP_RECV_WR)
+
+static bool possible_now(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
+{
+    int state = atomic_load(&ep->state);
+
+    if (ual_ep_is_ud(ep))
+        return !(mask & ~(UD_ALWAYS | (state == UAL_EP_CONNECTED ? UD_OPERATIONAL : 0u)));
+    return !(mask & UAL_EP_QKEY) &&
+           (state == UAL_EP_UNCONNECTED ||
+            (state == UAL_EP_CONNECTED && possible_when_connected(ep, mask, attr)));
+}
+
 static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
                                     const struct ual_ep_attr *attr)
 {
     const struct ri_rnic_attr *rnic = ual_ia_attr(ep->object.ia);
-    int state = atomic_load(&ep->state);
 
-    if (state != UAL_EP_UNCONNECTED &&
-        (state != UAL_EP_CONNECTED || !possible_when_connected(ep, mask, attr)))
+    if (!possible_now(ep, mask, attr))
         return UAL_ERR_INVALID_STATE;
     if ((mask & (UAL_EP_SEND_WR | UAL_EP_RECV_WR)) && !(rnic->features & RI_FEATURE_QP_RESIZE))
         return UAL_ERR_NOT_SUPPORTED;
-    return (mask & UAL_EP_PAYLOAD) && attr->max_payload > rnic->max_send ? UAL_ERR_LIMIT : UAL_OK;
+    return (mask & UAL_EP_PAYLOAD) &&
+                   attr->max_payload > payload_limit(ep->object.ia, ep->object.type)
+               ? UAL_ERR_LIMIT
+               : UAL_OK;
 }
 
 static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
@@ -306,6 +398,7 @@ static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct 
         .max_recv_wr = attr->max_recv_wr,
         .soft_high_watermark = attr->soft_high_watermark,
         .hard_high_watermark = attr->hard_high_watermark,
+        .qkey = attr->qkey,
     };
 
     for (size_t i = 0; i < sizeof(modify_bits) / sizeof(modify_bits[0]); i++)
@@ -329,6 +422,7 @@ static void take_modified(struct ual_ep *ep, uint32_t mask, const struct ual_ep_
     ep->attr.flags = all->flags;
     ep->attr.soft_high_watermark = all->soft_high_watermark;
     ep->attr.hard_high_watermark = all->hard_high_watermark;
+    ep->attr.qkey = all->qkey;
 }
 
 enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr,
@@ -370,7 +464,7 @@ enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *loc
     enum ual_status status = UAL_OK;
 
     spinlock_lock(&inside->lock);
-    if (inside->state == EP_UNCONNECTED || inside->state == EP_NONOPERATIONAL ||
+    if (ual_ep_is_ud(ep) || inside->state == EP_UNCONNECTED || inside->state == EP_NONOPERATIONAL ||
         inside->state == EP_DISCONNECTING) {
         status = UAL_ERR_INVALID_STATE;
     } else {

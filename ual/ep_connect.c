@@ -196,6 +196,7 @@ static struct ri_connect_param connect_param(const struct ual_ep *ep,
         .size = sizeof(param),
         .source = connect->source,
         .destination = connect->destination,
+        .service_id = connect->service_id,
         .deadline = RI_NO_DEADLINE,
         .private_data = connect->private_data,
         .private_data_length = connect->private_data_length,
@@ -203,6 +204,13 @@ static struct ri_connect_param connect_param(const struct ual_ep *ep,
         .ord = depth(ep->attr.ord),
         .negotiate_depths = connect->negotiate_depths,
         .three_way = connect->three_way,
+        .retry_count = connect->retry_count,
+        .rnr_retry_count = connect->rnr_retry_count,
+        .max_cm_retries = connect->max_cm_retries,
+        .local_ack_timeout = connect->local_ack_timeout,
+        .local_cm_timeout = connect->local_cm_timeout,
+        .remote_cm_timeout = connect->remote_cm_timeout,
+        .tuned = connect->tuned,
     };
 
     if (connect->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
@@ -248,7 +256,7 @@ static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect
     address_set(&inside->local, connect->source);
     address_set(&inside->peer, connect->destination);
     spinlock_unlock(&inside->lock);
-    status = ual_status_of_kal(kal_connection_create(ia->rnic, ia->lane, ep, &connection));
+    status = ual_status_of_kal(kal_connection_create(ia->rnic, ual_ep_lane(ep), ep, &connection));
     if (status != UAL_OK)
         return not_started(ep, status);
     set_connection(ep, connection);
@@ -314,8 +322,7 @@ static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
     return UAL_OK;
 }
 
-/* kal tells of a peer that withdrew by refusing the call in this way. */
-static enum ual_status of_decision(enum kal_status status)
+enum ual_status ual_request_decided(enum kal_status status)
 {
     return status == KAL_ERR_INVALID_STATE ? UAL_ERR_INVALID_HANDLE : ual_status_of_kal(status);
 }
@@ -333,8 +340,10 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
     inside->connection = request->connection;
     spinlock_unlock(&inside->lock);
     status = UAL_ERR_INVALID_HANDLE;
-    if (ual_request_attach(request, ep))
-        status = of_decision(kal_accept(request->connection, ep->qp, param));
+    if (ual_request_attach(request, ep)) {
+        kal_place(request->connection, ual_ep_lane(ep));
+        status = ual_request_decided(kal_accept(request->connection, ep->qp, param));
+    }
     if (status != UAL_OK && ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL)) {
         take_connection(ep);
         ual_request_attach(request, NULL);
@@ -355,7 +364,7 @@ static enum ual_status accept_claimed(struct ual_ep *ep, struct ual_request *req
 
     if (request->arrival)
         return confirm(ep, request, &param);
-    if (request->object.ia != ep->object.ia)
+    if (request->object.ia != ep->object.ia || request->datagram)
         status = UAL_ERR_INVALID_HANDLE;
     else if (!ual_ep_feed(ep, EP_ACCEPT, NULL, NULL))
         status = UAL_ERR_INVALID_STATE;
@@ -415,6 +424,8 @@ static enum ual_status reject_claimed(struct ual_request *request, const void *p
 {
     enum ual_status status = ual_ia_alive(request->object.ia);
 
+    if (status == UAL_OK && request->datagram)
+        status = UAL_ERR_INVALID_HANDLE;
     if (status == UAL_OK && length > ual_ia_attr(request->object.ia)->reject_private_data)
         status = UAL_ERR_LIMIT;
     if (status != UAL_OK) {
@@ -423,7 +434,7 @@ static enum ual_status reject_claimed(struct ual_request *request, const void *p
     }
     if (request->arrival)
         return reject_arrival(request, private_data, length);
-    status = of_decision(kal_reject(request->connection, private_data, length));
+    status = ual_request_decided(kal_reject(request->connection, private_data, length));
     if (status == UAL_OK)
         ual_request_consume_rejected(request);
     else
@@ -545,10 +556,13 @@ static struct ual_ep *ep_of_context(void *connection_context)
 
 void ual_ep_connection_event(void *connection_context, const struct ri_connection_event *event)
 {
-    struct ual_ep *ep = ep_of_context(connection_context);
+    struct ual_object *object = connection_context;
+    struct ual_ep *ep = object->type == UAL_UD_REQUEST ? NULL : ep_of_context(connection_context);
     enum ep_stimulus stimulus = stimulus_of(event->type);
     struct ual_connection_event details;
 
+    if (object->type == UAL_UD_REQUEST)
+        ual_ud_request_event((struct ual_ud_request *)object, event);
     if (!ep || stimulus == EP_STIMULI)
         return;
     describe(&details, event);
@@ -627,7 +641,7 @@ static void established_by_peer(struct ual_ep *ep)
 
 void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
 {
-    struct ual_ep *ep = ual_lookup((ual_handle)qp_context, UAL_EP);
+    struct ual_ep *ep = ual_ep_of((ual_handle)qp_context);
     enum ending ending = ending_of(event->type);
     const struct ep_row *row = NULL;
 

@@ -82,6 +82,14 @@ static const struct ep_row table[EP_FSM_STATES][EP_STIMULI] = {
         ROW(BROKEN, NONOPERATIONAL, UAL_DISCONNECTED, EP_FLUSH),
         ROW(RESET, NONOPERATIONAL, UAL_DISCONNECTED, EP_REWIND), /* does not wait for the peer */
     },
+    /* Nobody is connected: nothing is told, and the provider has put the QP into ERROR when it speaks. */
+    [EP_UD_OPERATIONAL] = {
+        ROW(BROKEN, UD_NONOPERATIONAL, 0, 0),
+    },
+    [EP_UD_NONOPERATIONAL] = {
+        ROW(RESET, UD_NONOPERATIONAL, 0, EP_REWIND),
+        ROW(RESET_DONE, UD_OPERATIONAL, 0, 0),
+    },
 };
 
 const struct ep_row *ep_fsm_step(enum ep_fsm_state state, enum ep_stimulus stimulus)
@@ -96,14 +104,25 @@ const struct ep_row *ep_fsm_step(enum ep_fsm_state state, enum ep_stimulus stimu
 
 enum ual_ep_state ep_fsm_public(enum ep_fsm_state state)
 {
-    return state == EP_DISCONNECTING ? UAL_EP_NONOPERATIONAL : (enum ual_ep_state)state;
+    switch (state) {
+    case EP_DISCONNECTING:
+    case EP_UD_NONOPERATIONAL: return UAL_EP_NONOPERATIONAL;
+    case EP_UD_OPERATIONAL: return UAL_EP_CONNECTED;
+    default: return (enum ual_ep_state)state;
+    }
 }
 
 static const char *const state_names[EP_FSM_STATES] = {
-    [EP_UNCONNECTED] = "UNCONNECTED",   [EP_ACTIVE1] = "ACTIVE1",
-    [EP_ACTIVE2] = "ACTIVE2",           [EP_PASSIVE] = "PASSIVE",
-    [EP_CONNECTED] = "CONNECTED",       [EP_NONOPERATIONAL] = "NONOPERATIONAL",
-    [EP_WAIT_REQUEST] = "WAIT_REQUEST", [EP_DISCONNECTING] = "DISCONNECTING",
+    [EP_UNCONNECTED] = "UNCONNECTED",
+    [EP_ACTIVE1] = "ACTIVE1",
+    [EP_ACTIVE2] = "ACTIVE2",
+    [EP_PASSIVE] = "PASSIVE",
+    [EP_CONNECTED] = "CONNECTED",
+    [EP_NONOPERATIONAL] = "NONOPERATIONAL",
+    [EP_WAIT_REQUEST] = "WAIT_REQUEST",
+    [EP_DISCONNECTING] = "DISCONNECTING",
+    [EP_UD_OPERATIONAL] = "UD OPERATIONAL",
+    [EP_UD_NONOPERATIONAL] = "UD NONOPERATIONAL",
 };
 
 static const char *const stimulus_names[EP_STIMULI] = {

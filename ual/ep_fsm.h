@@ -8,7 +8,7 @@
 
 #include "ual.h"
 
-/* The states of enum ual_ep_state by the same numbers, and one that the consumer sees as NONOPERATIONAL. */
+/* The states of enum ual_ep_state by the same numbers, and those that the consumer sees as one of them. */
 enum ep_fsm_state {
     EP_UNCONNECTED = UAL_EP_UNCONNECTED,
     EP_ACTIVE1 = UAL_EP_ACTIVE1,
@@ -17,7 +17,9 @@ enum ep_fsm_state {
     EP_CONNECTED = UAL_EP_CONNECTED,
     EP_NONOPERATIONAL = UAL_EP_NONOPERATIONAL,
     EP_WAIT_REQUEST = UAL_EP_PASSIVE_WAIT_REQUEST,
-    EP_DISCONNECTING, /* our disconnect is under way: its end is still to be told */
+    EP_DISCONNECTING,     /* our disconnect is under way: its end is still to be told */
+    EP_UD_OPERATIONAL,    /* datagrams: seen as CONNECTED */
+    EP_UD_NONOPERATIONAL, /* seen as NONOPERATIONAL */
     EP_FSM_STATES
 };
 

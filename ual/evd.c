@@ -8,41 +8,17 @@
 #include <config.h>
 #endif
 
-#include "notifier.h"
+#include "evd_private.h"
 
 #include "base/clock.h"
-#include "base/cpus.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #define LIST_SIZE_MAX   (1u << 20)
-#define SPINS_UNASKED   4u /* before a look at the affinity mask, which is a system call */
 #define RESERVED_PER_EP 2u /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
 #define TAKES_UNTOLD    8u /* with a descriptor, until the CQ is armed: more mean polling */
-
-struct node {
-    struct node *prev, *next;
-    struct ual_event event; /* only as much of it as the stream has */
-};
-
-struct ual_evd {
-    struct ual_object object;
-    enum ual_stream stream;
-    uint32_t size;
-    atomic_uint bound;
-    atomic_bool overflowed; /* once */
-    struct spin_habit spin_habit;
-    struct notifier notifier;
-    struct ri_cq *cq;           /* DTO */
-    struct spinlock queue_lock; /* others */
-    struct node *queue;
-    atomic_uint queued;
-    struct ual_evd *prev, *next; /* of the IA */
-};
 
 static size_t event_bytes(enum ual_stream stream)
 {
@@ -60,8 +36,9 @@ static size_t event_bytes(enum ual_stream stream)
 
 /* --- looking --- */
 
-static bool take_listed(struct ual_evd *evd, struct ual_event *event)
+bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
 {
+    void (*room)(struct ual_evd * evd) = NULL;
     struct node *node;
 
     if (!atomic_load_explicit(&evd->queued, memory_order_acquire))
@@ -71,31 +48,17 @@ static bool take_listed(struct ual_evd *evd, struct ual_event *event)
     if (node) {
         DL_DELETE(evd->queue, node);
         atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
+        room = evd->refused ? evd->room : NULL;
+        evd->refused = false;
     }
     spinlock_unlock(&evd->queue_lock);
     if (!node)
         return false;
     memcpy(event, &node->event, event_bytes(evd->stream));
     free(node);
+    if (room)
+        room(evd);
     return true;
-}
-
-/* Take the oldest event without running anything. */
-static inline bool take(struct ual_evd *evd, struct ual_event *event)
-{
-    if (__builtin_expect(!evd->cq, 0))
-        return take_listed(evd, event);
-    if (!evd->cq->ops->poll(evd->cq, 1, &event->wc))
-        return false;
-    event->stream = UAL_STREAM_DTO;
-    event->evd = evd->object.handle;
-    return true;
-}
-
-static void arm(struct ual_evd *evd)
-{
-    if (evd->cq)
-        evd->cq->ops->arm(evd->cq, RI_ARM_NEXT, 0);
 }
 
 /* Nothing there: make the descriptor speak again, then look once more. Of what came meanwhile more may be left than
@@ -103,15 +66,15 @@ static void arm(struct ual_evd *evd)
 static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
 {
     notifier_lower(&evd->notifier);
-    arm(evd);
+    ual_evd_arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    if (!take(evd, event))
+    if (!ual_evd_take(evd, event))
         return false;
     notifier_raise_fd(&evd->notifier);
     return true;
 }
 
-static size_t count_left(struct ual_evd *evd)
+size_t ual_evd_count_left(struct ual_evd *evd)
 {
     uint32_t total = 0, notify;
 
@@ -124,28 +87,36 @@ static size_t count_left(struct ual_evd *evd)
  * where the CQ did not fire: who uses a descriptor does not poll, and what he posts is not held back for his next look. */
 static void arm_again(struct ual_evd *evd)
 {
-    arm(evd);
+    ual_evd_arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    if (count_left(evd))
+    if (ual_evd_count_left(evd))
         notifier_raise_fd(&evd->notifier);
 }
 
 /* A run whose events the caller takes at once, so that no system call tells of them. */
 static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool look)
 {
-    struct ual_lane *lane = evd->notifier.lane;
     bool mine = notifier_begin_taking(&evd->notifier);
 
-    if (notifier_listens(&evd->notifier))
-        ual_lane_poll_in_turn(lane, evd->cq, look);
-    else
-        ual_lane_poll(lane, evd->cq);
+    feed_poll_all(&evd->feed, evd->cq, notifier_listens(&evd->notifier), look);
     if (mine)
         notifier_end_taking(&evd->notifier);
-    if (!take(evd, event))
+    if (!ual_evd_take(evd, event))
         return false; /* the caller arms */
     arm_again(evd);
     return true;
+}
+
+enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event)
+{
+    if (__builtin_expect(ual_ia_alive(evd->object.ia) == UAL_OK, 1))
+        return UAL_ERR_EMPTY;
+    atomic_thread_fence(memory_order_acquire);
+    if (ual_evd_take(evd, event))
+        return UAL_OK;
+    if (evd->notifier.fd >= 0) /* who sleeps in it is to ask again, and to hear the same */
+        notifier_raise_fd(&evd->notifier);
+    return UAL_ERR_DEAD;
 }
 
 /* See notifier.h for what the descriptor promises. */
@@ -160,13 +131,13 @@ static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *ev
         return UAL_OK;
     }
     notifier_found_nothing(notifier);
-    return UAL_ERR_EMPTY;
+    return ual_evd_found_nothing(evd, event);
 }
 
 /* A consumer that streams finds completions without polling, for long: it is as little in need of the background thread. */
 static inline void note_take(struct ual_evd *evd)
 {
-    atomic_uint *takes = evd->notifier.takes;
+    atomic_uint *takes = atomic_load_explicit(&evd->feed.takes, memory_order_relaxed);
 
     atomic_store_explicit(takes, atomic_load_explicit(takes, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -176,12 +147,12 @@ static inline void note_take(struct ual_evd *evd)
 static void take_with_fd(struct ual_evd *evd)
 {
     if (notifier_took(&evd->notifier) % TAKES_UNTOLD == 0)
-        arm(evd);
+        ual_evd_arm(evd);
 }
 
 enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
 {
-    if (take(evd, event)) {
+    if (ual_evd_take(evd, event)) {
         if (__builtin_expect(evd->notifier.fd >= 0, 0))
             take_with_fd(evd);
         else
@@ -190,178 +161,8 @@ enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
     }
     if (evd->notifier.fd >= 0)
         return dequeue_with_fd(evd, event);
-    ual_lane_poll(evd->notifier.lane, evd->cq);
-    return take(evd, event) ? UAL_OK : UAL_ERR_EMPTY;
-}
-
-/* --- waiting --- */
-
-static bool passed(uint64_t deadline)
-{
-    return deadline != CLOCK_NEVER && clock_now() >= deadline;
-}
-
-/* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others makes it longer: they go
- * on, and nobody else serves them. */
-static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
-{
-    struct ual_lane *lane = evd->notifier.lane;
-    uint64_t spin_ns = ual_lane_spin_ns(lane), now, until;
-    unsigned int rounds = 0;
-    bool alone = false, useful = false;
-
-    if (!spin_ns || !spin_habit_try(&evd->spin_habit))
-        return false;
-    arm(evd); /* tells the provider that this consumer waits: what he posts next is not held back for his next look */
-    now = clock_now();
-    until = clock_after(now, spin_habit_time(&evd->spin_habit, spin_ns));
-    do {
-        uint32_t pieces = ual_lane_poll(lane, evd->cq);
-
-        if (take(evd, event)) {
-            spin_habit_note(&evd->spin_habit, true);
-            return true;
-        }
-        if (++rounds == SPINS_UNASKED)
-            alone = cpus_in_mask() < 2;
-        if (alone)
-            sched_yield(); /* the peer may need this very core */
-        now = clock_now();
-        if (pieces)
-            until = clock_after(now, spin_ns);
-        useful |= pieces != 0;
-    } while (now < until && now < deadline && !atomic_load(&evd->notifier.aborting));
-    spin_habit_note(&evd->spin_habit, useful);
-    return false;
-}
-
-/* Each round looks at the clock and at aborting: a lane that is busy for others never lets this thread sleep. */
-static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
-                                       uint64_t deadline, struct ual_event *event)
-{
-    struct ual_lane *lane = evd->notifier.lane;
-
-    for (;;) {
-        bool armed;
-        int rc = 0;
-
-        ual_lane_wait_reset(waiter);
-        arm(evd);
-        armed = ual_lane_wait_arm(lane, waiter, evd->cq);
-        if (take(evd, event))
-            return UAL_OK;
-        if (atomic_load(&evd->notifier.aborting)) /* after the reset: abort wakes once */
-            return UAL_ERR_ABORTED;
-        if (armed) {
-            rc = ual_lane_wait_sleep(lane, waiter, evd->cq, deadline);
-            if (take(evd, event))
-                return UAL_OK;
-            if (waiter->served && spin(evd, deadline, event)) /* others' work: more may follow */
-                return UAL_OK;
-        }
-        if (rc == EINTR)
-            return UAL_ERR_INTERRUPTED;
-        if (passed(deadline))
-            return UAL_ERR_TIMED_OUT;
-    }
-}
-
-static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
-{
-    struct ual_waiter waiter;
-    enum ual_status status;
-
-    ual_lane_wait_begin(evd->notifier.lane, &waiter);
-    notifier_add(&evd->notifier, &waiter);
-    status = sleep_for_event(evd, &waiter, deadline, event);
-    notifier_remove(&evd->notifier, &waiter, status == UAL_OK);
-    ual_lane_wait_end(evd->notifier.lane, &waiter);
-    return status;
-}
-
-/* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the wait goes on. */
-static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
-                                  size_t *more, bool *inside)
-{
-    enum ual_status status = UAL_ERR_EMPTY;
-
-    *inside = false;
-    if (take(evd, event))
-        status = UAL_OK;
-    else if (timeout_us == 0)
-        status = ual_evd_dequeue(evd, event);
-    if (status == UAL_OK) {
-        if (more)
-            *more = count_left(evd);
-        return UAL_OK;
-    }
-    if (timeout_us == 0)
-        return UAL_ERR_TIMED_OUT;
-    status = notifier_enter(&evd->notifier);
-    *inside = status == UAL_OK;
-    return status;
-}
-
-static enum ual_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
-                                     struct ual_event *event, size_t *more)
-{
-    enum ual_status status = UAL_OK;
-    uint64_t deadline = CLOCK_NEVER;
-
-    if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
-        deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
-    if (!spin(evd, deadline, event))
-        status = sleep_until(evd, deadline, event);
-    if (status == UAL_OK && more)
-        *more = count_left(evd);
-    notifier_leave(&evd->notifier); /* from here on the EVD may be gone */
-    return status;
-}
-
-enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
-                             size_t *more)
-{
-    bool inside;
-    enum ual_status status = begin_wait(evd, timeout_us, event, more, &inside);
-
-    return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
-}
-
-/*
- * Waits that begin: between finding the EVD by its handle and being counted inside it nothing else keeps the EVD alive. They
- * count themselves in the current one of two counters; who frees an EVD hides its handle, then twice makes the
- * other counter the current one and lets the old one run down. A wait that read the handle before is seen by one of
- * the two; new ones count elsewhere, so this ends.
- */
-static atomic_uint beginning[2];
-static atomic_uint current;
-static pthread_mutex_t flip_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void let_begun_waits_settle(void)
-{
-    pthread_mutex_lock(&flip_lock);
-    for (int i = 0; i < 2; i++) {
-        unsigned int old = atomic_fetch_add(&current, 1) & 1;
-
-        while (atomic_load(&beginning[old]))
-            sched_yield(); /* one look at the lane at most */
-    }
-    pthread_mutex_unlock(&flip_lock);
-}
-
-enum ual_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct ual_event *event,
-                                size_t *more)
-{
-    atomic_uint *counter = &beginning[atomic_load(&current) & 1];
-    enum ual_status status;
-    struct ual_evd *evd;
-    bool inside = false;
-
-    atomic_fetch_add(counter, 1);
-    evd = ual_lookup(handle, UAL_EVD);
-    status = evd ? begin_wait(evd, timeout_us, event, more, &inside) : ual_lookup_failed();
-    atomic_fetch_sub(counter, 1);
-    return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
+    ual_evd_poll_lanes(evd);
+    return ual_evd_take(evd, event) ? UAL_OK : ual_evd_found_nothing(evd, event);
 }
 
 /* --- arrival --- */
@@ -390,9 +191,10 @@ bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
         DL_APPEND(evd->queue, node);
         atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
     }
+    evd->refused |= !fits;
     spinlock_unlock(&evd->queue_lock);
     if (!fits) {
-        if (evd->stream != UAL_STREAM_SOFTWARE)
+        if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
             atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
         free(node);
         return false;
@@ -410,6 +212,13 @@ enum ual_status ual_evd_post(struct ual_evd *evd, void *data)
         return UAL_ERR_INVALID_ARGUMENT;
     event.software = data;
     return ual_evd_push(evd, &event) ? UAL_OK : UAL_ERR_FULL;
+}
+
+void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd))
+{
+    spinlock_lock(&evd->queue_lock);
+    evd->room = room;
+    spinlock_unlock(&evd->queue_lock);
 }
 
 static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
@@ -462,14 +271,22 @@ void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
 
 /* --- life --- */
 
-void ual_evd_bind(struct ual_evd *evd)
+void ual_evd_bind(struct ual_evd *evd, uint32_t lane)
 {
     atomic_fetch_add(&evd->bound, 1);
+    feed_add(&evd->feed, lane);
 }
 
-void ual_evd_unbind(struct ual_evd *evd)
+/* The EVD may be gone as soon as it is not bound. */
+void ual_evd_unbind(struct ual_evd *evd, uint32_t lane)
 {
+    feed_remove(&evd->feed, lane);
     atomic_fetch_sub(&evd->bound, 1);
+}
+
+const struct feed *ual_evd_feed(const struct ual_evd *evd)
+{
+    return &evd->feed;
 }
 
 bool ual_evd_bound(const struct ual_evd *evd)
@@ -501,6 +318,16 @@ enum ual_stream ual_evd_stream(const struct ual_evd *evd)
 uint32_t ual_evd_size(const struct ual_evd *evd)
 {
     return evd->size;
+}
+
+void ual_evd_all_dead(struct ual_ia *ia)
+{
+    struct ual_evd *evd;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_FOREACH (ia->evds, evd)
+        notifier_raise_for_all(&evd->notifier);
+    pthread_mutex_unlock(&ia->lock);
 }
 
 void ual_evd_abort(struct ual_evd *evd)
@@ -582,10 +409,13 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
         return UAL_ERR_NO_RESOURCES;
     evd->stream = attr->stream;
     evd->size = attr->size;
-    status = notifier_open(&evd->notifier, ia->lane, attr->flags & UAL_EVD_FD);
+    evd->object.ia = ia;
+    status = feed_open(&evd->feed, ia, attr->stream);
     if (status != UAL_OK)
         goto free_evd;
-    evd->object.ia = ia;
+    status = notifier_open(&evd->notifier, &evd->feed, attr->flags & UAL_EVD_FD);
+    if (status != UAL_OK)
+        goto close_feed;
     if (attr->stream == UAL_STREAM_DTO)
         status = open_cq(evd);
     if (status != UAL_OK)
@@ -597,7 +427,7 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
     if (status != UAL_OK)
         goto drop_handle;
     if (evd->notifier.fd >= 0)
-        arm(evd);
+        ual_evd_arm(evd);
     *out = evd;
     return UAL_OK;
 drop_handle:
@@ -607,6 +437,8 @@ destroy_cq:
         kal_cq_destroy(ia->rnic, evd->cq);
 close_notifier:
     notifier_close(&evd->notifier);
+close_feed:
+    feed_close(&evd->feed);
 free_evd:
     free(evd);
     return status;
@@ -622,7 +454,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     if (atomic_load(&evd->bound) || notifier_waited_on(&evd->notifier))
         return UAL_ERR_BUSY;
     ual_handle_hide(&evd->object);
-    let_begun_waits_settle();
+    ual_evd_settle_waits();
     notifier_abort(&evd->notifier);
     if (evd->cq)
         status = ual_status_of_kal(kal_cq_destroy(ia->rnic, evd->cq));
@@ -634,6 +466,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     ual_handle_drop(&evd->object);
     delist(evd);
     notifier_close(&evd->notifier);
+    feed_close(&evd->feed);
     DL_FOREACH_SAFE (evd->queue, node, next)
         free(node);
     free(evd);

@@ -5,7 +5,7 @@
 #endif
 
 #include "connect.h"
-#include "lane.h"
+#include "lanes.h"
 #include "memory.h"
 
 #include "base/clock.h"
@@ -59,20 +59,19 @@ enum ual_status ual_ia_open(const char *interface, struct ual_ia **out)
     if (status != UAL_OK)
         goto put_instance;
     spin_ns = option_number(kal_config_value(ia->kal, "spin"), 0) * CLOCK_NS_PER_US;
-    status = ual_lane_open(ia, ia->rnic, 0, spin_ns, &ia->lane);
+    status = ual_lanes_open(ia, spin_ns);
     if (status != UAL_OK)
         goto close_rnic;
     status = ual_handle_take(&ia->object, UAL_IA, ia);
     if (status != UAL_OK)
-        goto close_lane;
+        goto stop_lanes;
     *out = ia;
     return UAL_OK;
-close_lane:
-    ual_lane_stop(ia->lane);
+stop_lanes:
+    ual_lanes_stop(ia);
 close_rnic:
     kal_rnic_close(ia->rnic, true);
-    if (ia->lane)
-        ual_lane_close(ia->lane);
+    ual_lanes_close(ia);
 put_instance:
     ual_instance_put(ia->kal);
 free_ia:
@@ -94,7 +93,7 @@ static bool gone(const struct ual_ia *ia, enum ual_status status, const char *wh
 
 /*
  * Whatever the consumer left open, users before what they use: no new requests, then undecided ones, endpoints (open
- * connections go on closing in the background), windows, regions, shared receive queues, EVDs after their waiters left,
+ * connections go on closing in the background), UD requests, address handles, windows, regions, shared receive queues, EVDs after their waiters left,
  * zones.
  */
 static bool free_objects(struct ual_ia *ia)
@@ -105,6 +104,13 @@ static bool free_objects(struct ual_ia *ia)
     ual_request_destroy_all(ia);
     while (ia->eps)
         if (!gone(ia, ual_ep_free(&ia->eps->ep), "an endpoint"))
+            return false;
+    while (ia->ud_requests)
+        if (!gone(ia, ual_ud_request_free((struct ual_ud_request *)ia->ud_requests),
+                  "a UD request"))
+            return false;
+    while (ia->ahs)
+        if (!gone(ia, ual_ah_free(ia->ahs), "an address handle"))
             return false;
     while (ia->mws)
         if (!gone(ia, ual_mw_free(ia->mws), "a memory window"))
@@ -135,7 +141,7 @@ static uint64_t close_deadline(const struct ual_ia *ia)
     return clock_after(clock_now(), ns);
 }
 
-/* Run the lane, asleep in between, until the provider has closed its last connection or time is up. */
+/* Run the lanes, asleep in between, until the provider has closed its last connection or time is up. */
 static enum kal_status close_rnic(struct ual_ia *ia)
 {
     enum kal_status status = kal_rnic_close(ia->rnic, false);
@@ -145,15 +151,18 @@ static enum kal_status close_rnic(struct ual_ia *ia)
     if (status != KAL_ERR_AGAIN)
         return status;
     deadline = close_deadline(ia);
+    ual_lanes_join_begin(ia);
     ual_lane_wait_begin(ia->lane, &waiter);
     while (status == KAL_ERR_AGAIN && (now = clock_now()) < deadline) {
         retry = clock_after(now, CLOSE_RETRY);
         ual_lane_wait_reset(&waiter);
         if (ual_lane_wait_arm(ia->lane, &waiter, NULL))
             ual_lane_wait_sleep(ia->lane, &waiter, NULL, retry < deadline ? retry : deadline);
+        ual_lanes_run_others(ia); /* their timers */
         status = kal_rnic_close(ia->rnic, false);
     }
     ual_lane_wait_end(ia->lane, &waiter);
+    ual_lanes_join_end(ia);
     if (status != KAL_ERR_AGAIN)
         return status;
     kal_log(RI_LOG_WARNING,
@@ -170,12 +179,12 @@ enum ual_status ual_ia_close(struct ual_ia *ia)
     ual_handle_drop(&ia->object);
     if (!free_objects(ia))
         return UAL_ERR_BUSY;
-    ual_lane_stop(ia->lane);
+    ual_lanes_stop(ia);
     ual_lane_timer_cancel(ia->lane, &ia->reaper);
     status = ual_status_of_kal(close_rnic(ia));
     if (!gone(ia, status, "the device"))
         return status;
-    ual_lane_close(ia->lane);
+    ual_lanes_close(ia);
     ual_instance_put(ia->kal);
     free_ia(ia);
     return UAL_OK;
@@ -258,6 +267,7 @@ enum ual_status ual_counters(struct ual_object *object, const char **names, uint
     case UAL_IA:
         return ual_status_of_kal(kal_rnic_counters(object->ia->rnic, names, values, count));
     case UAL_EP:
+    case UAL_UD_EP:
         return ual_status_of_kal(
             kal_qp_counters(object->ia->rnic, ((struct ual_ep *)object)->qp, names, values, count));
     default: return UAL_ERR_NOT_SUPPORTED;
@@ -288,10 +298,12 @@ void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
     };
 
     if (event->type == RI_EVENT_RNIC_FATAL) {
-        if (!atomic_exchange(&ia->dead, true))
-            kal_log(RI_LOG_ERROR,
-                    "%s: the device has failed: %s; close the interface and open it again",
-                    ia->name, event->detail ? event->detail : "no details");
+        if (atomic_exchange(&ia->dead, true))
+            return;
+        kal_log(RI_LOG_ERROR,
+                "%s: the device has failed: %s; close the interface and open it again", ia->name,
+                event->detail ? event->detail : "no details");
+        ual_evd_all_dead(ia);
         return;
     }
     pthread_mutex_lock(&ia->lock);

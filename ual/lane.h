@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lane: the wait protocol, used by evd.c. See the block comment in lane.c. */
+ * Lane: the wait protocol, used by evd_wait.c. See the block comment in lane_wait.c. */
 #ifndef ITAL_UAL_LANE_H
 #define ITAL_UAL_LANE_H
 
@@ -42,7 +42,8 @@ static inline void spin_habit_note(struct spin_habit *habit, bool hit)
 
 /* A thread that waits, on its stack. */
 struct ual_waiter {
-    atomic_uint word; /* futex of those that are not the sleeper; the two bits below */
+    struct ual_lane *lane; /* where it sleeps; from wait_begin on */
+    atomic_uint word;      /* futex of those that are not the sleeper; the two bits below */
     pthread_t thread;
     uint64_t
         sleep_until; /* its epoll deadline while it sleeps there, else 0; under the sleep lock */
@@ -64,8 +65,12 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
                         uint64_t deadline);
 /* Leave for whatever reason: somebody else takes over the sleep if anybody waits. */
 void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
-/* Make a waiter of this lane look at its EVD again. The caller sees to it that the waiter stays. Any thread; leaf. */
-void ual_lane_wake_waiter(struct ual_lane *lane, struct ual_waiter *waiter);
+/* Make a waiter look at its EVD again. The caller sees to it that the waiter stays. Any thread; leaf. */
+void ual_lane_wake_waiter(struct ual_waiter *waiter);
+/* For a consumer that sleeps in another lane: somebody has to sleep in the epoll of this one, now. Any thread; leaf. */
+void ual_lane_entrust(struct ual_lane *lane);
+/* Does a consumer sleep in its epoll, as far as can be told without a lock? */
+bool ual_lane_has_waiter(const struct ual_lane *lane);
 /* To be changed by who takes a completion without polling: he looks at the lane's work as one who polls does. */
 atomic_uint *ual_lane_takes(struct ual_lane *lane);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);

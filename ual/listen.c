@@ -7,8 +7,10 @@
  * works once. A peer may withdraw while a thread of the consumer decides, so requests, unlike other objects, are not
  * safe to use just because the consumer does not free them: everything happens under one lock, of which a decision needs
  * only the moment to claim the request. A connection cannot be destroyed from inside an upcall about it, so a
- * request that is withdrawn, or for which the EVD has no room, is marked and destroyed by the reaper, a timer that the
- * lane runs right afterwards.
+ * request that is withdrawn is marked and destroyed by the reaper, a timer that the lane runs right afterwards.
+ *
+ * A request for which the EVD has no room goes back to kal, which shows it again when one was dequeued: a burst larger than the
+ * EVD is not lost.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,8 +27,9 @@
 struct ual_listen {
     struct ual_object object;
     struct ual_evd *evd;
-    struct kal_listener *listener;
+    struct kal_listener *listener, *datagrams; /* either may be NULL */
     struct sockaddr_storage bound;
+    uint64_t service_id; /* 0: by port */
     uint32_t port;
     bool negotiate;
     struct ual_listen *prev, *next; /* of the IA */
@@ -214,7 +217,7 @@ void ual_request_forget_arrival(struct ual_request *request)
         free(request);
 }
 
-struct ual_ia *ual_request_ia(ual_handle handle)
+static struct ual_ia *ia_of_request(ual_handle handle, bool datagram)
 {
     struct ual_request *request;
     struct ual_ia *ia;
@@ -223,9 +226,19 @@ struct ual_ia *ual_request_ia(ual_handle handle)
         return NULL;
     pthread_mutex_lock(&requests_lock);
     request = ual_lookup(handle, UAL_REQUEST);
-    ia = request ? request->object.ia : NULL;
+    ia = request && request->datagram == datagram ? request->object.ia : NULL;
     pthread_mutex_unlock(&requests_lock);
     return ia;
+}
+
+struct ual_ia *ual_request_ia(ual_handle handle)
+{
+    return ia_of_request(handle, false);
+}
+
+struct ual_ia *ual_service_request_ia(ual_handle handle)
+{
+    return ia_of_request(handle, true);
 }
 
 /* --- arrival of a request --- */
@@ -238,6 +251,7 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
     *event = (struct ual_event){ .stream = UAL_STREAM_REQUEST };
     r->request = request;
     r->listen = listen->object.handle;
+    r->datagram = asked->datagram;
     r->peer = asked->peer;
     r->local = asked->local;
     r->port = asked->port;
@@ -254,6 +268,26 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
     memcpy(r->private_data, asked->private_data, r->private_data_length);
 }
 
+/* False: the EVD is full, and nobody has seen the request. */
+static bool show(struct ual_listen *listen, struct ual_request *request,
+                 const struct ri_connect_request *asked)
+{
+    struct ual_ia *ia = listen->object.ia;
+    struct ual_event event;
+    bool shown;
+
+    fill_event(&event, listen, asked, request->object.handle);
+    pthread_mutex_lock(&requests_lock);
+    DL_APPEND(ia->requests, request);
+    shown = ual_evd_push(listen->evd, &event); /* the consumer may decide from here on */
+    if (!shown) {
+        DL_DELETE(ia->requests, request);
+        ual_handle_drop(&request->object);
+    }
+    pthread_mutex_unlock(&requests_lock);
+    return shown;
+}
+
 void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,
                                    const struct ri_connect_request *asked,
                                    void **connection_context)
@@ -261,8 +295,6 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
     struct ual_listen *listen = listener_context;
     struct ual_ia *ia = listen->object.ia;
     struct ual_request *request = calloc(1, sizeof(*request));
-    struct ual_event event;
-    bool shown;
 
     if (!request || ual_handle_take(&request->object, UAL_REQUEST, ia) != UAL_OK) {
         /* Nothing to remember it by: the one case where the connection has to go at once. */
@@ -274,22 +306,36 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
     }
     request->connection = connection;
     request->negotiate = listen->negotiate;
+    request->datagram = asked->datagram;
     request->local = address_keep(&asked->local);
     request->peer = address_keep(&asked->peer);
     *connection_context = request;
-    fill_event(&event, listen, asked, request->object.handle);
-    pthread_mutex_lock(&requests_lock);
-    DL_APPEND(ia->requests, request);
-    shown = ual_evd_push(listen->evd, &event); /* the consumer may decide from here on */
-    if (!shown)
-        withdraw(request);
-    pthread_mutex_unlock(&requests_lock);
-    if (!shown)
-        kal_log(
-            RI_LOG_WARNING,
-            "%s: a connection request is dropped, its peer sees a close: the listen point's EVD of "
-            "%u events is full; make it larger or answer requests sooner",
-            ia->name, ual_evd_size(listen->evd));
+    if (show(listen, request, asked))
+        return;
+    *connection_context = NULL;
+    kal_defer(connection);
+    free(request);
+}
+
+static void make_room(struct ual_listen *listen)
+{
+    if (listen->listener)
+        kal_listen_room(listen->listener);
+    if (listen->datagrams)
+        kal_listen_room(listen->datagrams);
+}
+
+/* Under the lock: a listen point leaves the list before its listeners go. */
+static void tell_of_room(struct ual_evd *evd)
+{
+    struct ual_ia *ia = ((struct ual_object *)evd)->ia;
+    struct ual_listen *listen;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_FOREACH (ia->listens, listen)
+        if (listen->evd == evd)
+            make_room(listen);
+    pthread_mutex_unlock(&ia->lock);
 }
 
 /* --- listen points --- */
@@ -303,23 +349,72 @@ static enum ual_status check_listen(const struct ual_ia *ia, uint32_t port, stru
     return ual_ia_alive(ia);
 }
 
-static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
+static enum ual_status listen_for(struct ual_listen *listen, const struct sockaddr *address,
+                                  bool datagram, struct sockaddr_storage *bound,
+                                  struct kal_listener **listener)
 {
     struct ual_ia *ia = listen->object.ia;
     struct ri_listen_param param = {
         .size = sizeof(param),
         .address = address,
+        .service_id = listen->service_id,
         .port = listen->port,
         .backlog = ual_evd_size(listen->evd),
+        .datagram = datagram,
     };
 
-    return ual_status_of_kal(
-        kal_listen(ia->rnic, ia->lane, &param, listen, &listen->bound, &listen->listener));
+    return ual_status_of_kal(kal_listen(ia->rnic, ia->lane, &param, listen, bound, listener));
 }
 
-enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
-                                  const struct sockaddr *address, bool negotiate_depths,
-                                  struct sockaddr_storage *bound, struct ual_listen **out)
+static union address on_port_of(const struct sockaddr *address,
+                                const struct sockaddr_storage *bound)
+{
+    const union address got = address_keep(bound);
+    union address where;
+
+    address_set(&where, address);
+    if (where.any.sa_family == AF_INET6)
+        where.six.sin6_port = got.any.sa_family == AF_INET6 ? got.six.sin6_port : got.four.sin_port;
+    else
+        where.four.sin_port = got.any.sa_family == AF_INET6 ? got.six.sin6_port : got.four.sin_port;
+    return where;
+}
+
+/* One number for both kinds, which have name spaces of their own. A service ID may be of one kind only. */
+static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
+{
+    struct ual_ia *ia = listen->object.ia;
+    bool both = ual_ia_attr(ia)->features & RI_FEATURE_UD;
+    enum ual_status status = listen_for(listen, address, false, &listen->bound, &listen->listener);
+    enum ual_status datagrams;
+    struct sockaddr_storage other;
+    union address where;
+
+    if (!both || (status != UAL_OK && status != UAL_ERR_NOT_SUPPORTED))
+        return status;
+    if (status == UAL_OK)
+        where = on_port_of(address, &listen->bound);
+    else
+        address_set(&where, address);
+    datagrams = listen_for(listen, &where.any, true, &other, &listen->datagrams);
+    if (datagrams == UAL_ERR_NOT_SUPPORTED)
+        return status;
+    if (datagrams == UAL_OK && status != UAL_OK)
+        listen->bound = other;
+    return datagrams;
+}
+
+static void stop_listen(struct ual_listen *listen)
+{
+    if (listen->listener)
+        kal_listen_destroy(listen->listener);
+    if (listen->datagrams)
+        kal_listen_destroy(listen->datagrams);
+}
+
+static enum ual_status create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+                              const struct sockaddr *address, uint64_t service_id,
+                              bool negotiate_depths, struct ual_listen **out)
 {
     enum ual_status status = check_listen(ia, port, evd, address);
     struct ual_listen *listen;
@@ -331,27 +426,56 @@ enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_e
         return UAL_ERR_NO_RESOURCES;
     listen->evd = evd;
     listen->port = port;
+    listen->service_id = service_id;
     listen->negotiate = negotiate_depths;
     status = ual_handle_take(&listen->object, UAL_LISTEN, ia);
     if (status != UAL_OK)
         goto free_listen;
-    ual_evd_bind(evd);
+    ual_evd_bind(evd, 0);
+    ual_evd_tell_of_room(evd, tell_of_room);
     status = start_listen(listen, address);
     if (status != UAL_OK)
         goto unbind;
     pthread_mutex_lock(&ia->lock);
     DL_APPEND(ia->listens, listen);
+    make_room(listen); /* made before it was in the list */
     pthread_mutex_unlock(&ia->lock);
-    if (bound)
-        *bound = listen->bound;
     *out = listen;
     return UAL_OK;
 unbind:
-    ual_evd_unbind(evd);
+    stop_listen(listen); /* one of the two may run */
+    ual_evd_unbind(evd, 0);
     ual_handle_drop(&listen->object);
 free_listen:
     free(listen);
     return status;
+}
+
+enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+                                  const struct sockaddr *address, bool negotiate_depths,
+                                  struct sockaddr_storage *bound, struct ual_listen **out)
+{
+    enum ual_status status = create(ia, port, evd, address, 0, negotiate_depths, out);
+
+    if (status == UAL_OK && bound)
+        *bound = (*out)->bound;
+    return status;
+}
+
+enum ual_status ual_listen_create_service(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+                                          uint64_t service_id, bool negotiate_depths,
+                                          struct ual_listen **out)
+{
+    struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+
+    if (!service_id)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return create(ia, port, evd, (const struct sockaddr *)&any, service_id, negotiate_depths, out);
+}
+
+uint64_t ual_listen_service_id(const struct ual_listen *listen)
+{
+    return listen->service_id;
 }
 
 /* Undecided requests, and their events, outlive the listen point. */
@@ -359,12 +483,12 @@ enum ual_status ual_listen_free(struct ual_listen *listen)
 {
     struct ual_ia *ia = listen->object.ia;
 
-    kal_listen_destroy(listen->listener);
-    ual_handle_drop(&listen->object);
     pthread_mutex_lock(&ia->lock);
     DL_DELETE(ia->listens, listen);
     pthread_mutex_unlock(&ia->lock);
-    ual_evd_unbind(listen->evd);
+    stop_listen(listen);
+    ual_handle_drop(&listen->object);
+    ual_evd_unbind(listen->evd, 0);
     free(listen);
     return UAL_OK;
 }

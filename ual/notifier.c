@@ -25,13 +25,12 @@ static void close_fds(struct notifier *notifier)
     notifier->fd = notifier->event_fd = -1;
 }
 
-enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, bool with_fd)
+enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd)
 {
     struct epoll_event event = { .events = EPOLLIN };
 
     *notifier = (struct notifier){
-        .lane = lane,
-        .takes = ual_lane_takes(lane),
+        .feed = feed,
         .fd = -1,
         .event_fd = -1,
         .needed = NEEDED_FIRST,
@@ -55,22 +54,24 @@ enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, 
 static void listen_to_lane(struct notifier *notifier)
 {
     struct epoll_event event = { .events = EPOLLIN };
+    struct ual_lane *lane = feed_first(notifier->feed);
 
-    if (!ual_lane_take_listener(notifier->lane))
+    if (!ual_lane_take_listener(lane))
         return;
     /* One that is nested too deeply already cannot: it stays as it is. */
-    if (epoll_ctl(notifier->fd, EPOLL_CTL_ADD, ual_lane_epoll_fd(notifier->lane), &event) < 0) {
-        ual_lane_give_listener(notifier->lane);
+    if (epoll_ctl(notifier->fd, EPOLL_CTL_ADD, ual_lane_epoll_fd(lane), &event) < 0) {
+        ual_lane_give_listener(lane);
         return;
     }
+    notifier->heard = lane;
     atomic_store_explicit(&notifier->listening, true, memory_order_relaxed);
     notifier->useful = 0;
 }
 
 static void stop_listening(struct notifier *notifier)
 {
-    epoll_ctl(notifier->fd, EPOLL_CTL_DEL, ual_lane_epoll_fd(notifier->lane), NULL);
-    ual_lane_give_listener(notifier->lane);
+    epoll_ctl(notifier->fd, EPOLL_CTL_DEL, ual_lane_epoll_fd(notifier->heard), NULL);
+    ual_lane_give_listener(notifier->heard);
     atomic_store_explicit(&notifier->listening, false, memory_order_relaxed);
 }
 
@@ -139,7 +140,7 @@ void notifier_raise_fd(struct notifier *notifier)
     if (atomic_exchange(&notifier->fd_raised, true))
         return;
     syscall(SYS_write, notifier->event_fd, &one, sizeof(one));
-    if (ual_lane_inside(notifier->lane))
+    if (ual_lane_inside(feed_first(notifier->feed)))
         atomic_fetch_add_explicit(&notifier->handed, 1, memory_order_relaxed);
 }
 
@@ -150,7 +151,7 @@ static void wake_one(struct notifier *notifier)
 
     for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next) {
         if (!(atomic_load(&waiter->word) & WAITER_LOOK)) {
-            ual_lane_wake_waiter(notifier->lane, waiter);
+            ual_lane_wake_waiter(waiter);
             return;
         }
     }
@@ -176,6 +177,23 @@ void notifier_lower(struct notifier *notifier)
         return;
     if (syscall(SYS_read, notifier->event_fd, &count, sizeof(count)) == sizeof(count))
         atomic_store(&notifier->fd_raised, false);
+}
+
+static void wake_all(struct notifier *notifier)
+{
+    struct ual_waiter *waiter;
+
+    for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next)
+        ual_lane_wake_waiter(waiter);
+}
+
+void notifier_raise_for_all(struct notifier *notifier)
+{
+    if (notifier->fd >= 0)
+        notifier_raise_fd(notifier);
+    spinlock_lock(&notifier->lock);
+    wake_all(notifier);
+    spinlock_unlock(&notifier->lock);
 }
 
 enum ual_status notifier_enter(struct notifier *notifier)
@@ -220,13 +238,11 @@ void notifier_leave(struct notifier *notifier)
 
 void notifier_abort(struct notifier *notifier)
 {
-    struct ual_waiter *waiter;
     unsigned int left;
 
     spinlock_lock(&notifier->lock);
     atomic_store(&notifier->aborting, true);
-    for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next)
-        ual_lane_wake_waiter(notifier->lane, waiter);
+    wake_all(notifier);
     spinlock_unlock(&notifier->lock);
     while ((left = atomic_load(&notifier->inside)) != 0)
         futex_wait(&notifier->inside, left, CLOCK_NEVER);

@@ -5,7 +5,7 @@
  * THE DESCRIPTOR is an epoll set that holds an eventfd. From a dequeue that found nothing on (which lowers it and arms the CQ)
  * it is readable when an event is queued, and stays so until the next such dequeue, or until a dequeue that ran the lane itself
  * took the last one. Without more, traffic reaches it by way of the background thread, which runs the lane and raises the
- * eventfd: two wake-ups. So where that happens the set LISTENS: it holds the lane's set too, the traffic wakes the
+ * eventfd: two wake-ups. So where that happens the set LISTENS: it holds the lane's set too (the first one's that feeds the EVD), the traffic wakes the
  * consumer itself, and its dequeue runs the lane. Then it may be readable with no event to come of it (for another EVD, or
  * for memory only). A consumer that wakes in vain is not served well by that: the set stops to listen, and starts again only
  * after twice as many events as before came through the background thread.
@@ -15,15 +15,15 @@
 #ifndef ITAL_UAL_NOTIFIER_H
 #define ITAL_UAL_NOTIFIER_H
 
-#include "lane.h"
+#include "lanes.h"
 
 #include "base/spinlock.h"
 
 #define NOTIFIER_WAITERS_MAX 64u /* threads that may wait on one EVD */
 
 struct notifier {
-    struct ual_lane *lane;
-    atomic_uint *takes; /* the lane's */
+    const struct feed *feed;
+    struct ual_lane *heard; /* while it listens: whose set; under listen_lock */
     struct spinlock lock;
     struct ual_waiter *waiters; /* those that may sleep; linked by evd_prev, evd_next */
     atomic_uint inside;         /* threads between enter and leave; futex for notifier_abort */
@@ -40,10 +40,12 @@ struct notifier {
     unsigned int useful; /* wake-ups since it listens */
 };
 
-enum ual_status notifier_open(struct notifier *notifier, struct ual_lane *lane, bool with_fd);
+enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd);
 void notifier_close(struct notifier *notifier);
 /* An event came: raise the descriptor, wake one waiter that was not woken yet. Any thread. */
 void notifier_raise(struct notifier *notifier);
+/* Nothing will come any more: raise the descriptor, make all waiters look. Any thread. */
+void notifier_raise_for_all(struct notifier *notifier);
 /* Between begin and end the calling thread raises no descriptor by its own run: it takes, and looks what is left. False:
  * another thread takes. */
 bool notifier_begin_taking(struct notifier *notifier);

@@ -70,10 +70,11 @@ enum ual_type {
     UAL_EVD,
     UAL_EP,
     UAL_LISTEN,
-    UAL_REQUEST, /* an undecided connection request */
+    UAL_REQUEST, /* an undecided connection request, or service request */
     UAL_AH,
-    UAL_UD_REQUEST,
-    UAL_TYPE_COUNT
+    UAL_UD_REQUEST, /* a question for a datagram endpoint, as the asking side has it */
+    UAL_UD_EP,      /* an endpoint for datagrams: no call for connections takes it */
+    UAL_TYPE_COUNT  /* at most 16: see ual_handle */
 };
 
 struct ual_ia;
@@ -291,6 +292,27 @@ UAL_PUBLIC enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask,
                                           const struct ri_srq_attr *attr);
 UAL_PUBLIC enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr);
 
+/*
+ * Address handles: where datagrams go. Of a post ah and pz are read without a lock: no post that uses the handle may run beside
+ * modify or free, and none be outstanding at free.
+ */
+#define UAL_KEPT 24u /* 64-bit words of the front end's own */
+struct ual_ah {
+    struct ual_object object;
+    struct ual_pz *pz;
+    struct ri_ah *ah;
+    struct ri_ah_attr attr;
+    uint64_t kept[UAL_KEPT];    /* the front end's own, not looked at */
+    struct ual_ah *prev, *next; /* of the IA */
+};
+/* UAL_ERR_NOT_SUPPORTED: no datagrams; INVALID_ARGUMENT; UNREACHABLE: the source is not of the port, or no way is known. */
+UAL_PUBLIC enum ual_status ual_ah_create(struct ual_pz *pz, const struct ri_ah_attr *attr,
+                                         struct ual_ah **ah);
+/* Another way and/or PZ (NULL: keep), for requests posted later; all or nothing. */
+UAL_PUBLIC enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pz *pz,
+                                         const struct ri_ah_attr *attr);
+UAL_PUBLIC enum ual_status ual_ah_free(struct ual_ah *ah);
+
 /* Counters of an object: pairs of static name and value. *count in: room, out: how many exist. */
 UAL_PUBLIC enum ual_status ual_counters(struct ual_object *object, const char **names,
                                         uint64_t *values, size_t *count);
@@ -317,8 +339,10 @@ enum ual_evd_flags {
 #define UAL_PRIVATE_DATA_MAX 256u /* octets that an event carries */
 
 struct ual_request_event {
-    ual_handle request; /* one-shot identifier for accept, reject, migrate */
+    ual_handle
+        request; /* one-shot identifier for accept, reject, migrate; datagram: for the reply */
     ual_handle listen;
+    bool datagram; /* a service request: ual_service_reply answers it */
     struct sockaddr_storage peer, local;
     uint32_t port;
     uint32_t ird, ord; /* the requester's own */
@@ -333,17 +357,24 @@ enum ual_connection_message {
     UAL_DISCONNECTED,
     UAL_PEER_REJECTED,
     UAL_NONPEER_REJECTED,
-    UAL_BROKEN
+    UAL_BROKEN,
+    UAL_SERVICE_REPLY
 };
 
 struct ual_connection_event {
     enum ual_connection_message message;
-    ual_handle ep;
+    ual_handle ep;      /* SERVICE_REPLY: the UD request */
     ual_handle request; /* identifier of the request or of the arrived accept; 0 none */
     enum ri_connection_reason reason; /* non-peer reject */
     uint32_t ird, ord;
     bool depths_valid;
     struct sockaddr_storage local, peer;
+    struct {             /* SERVICE_REPLY */
+        uint32_t status; /* enum ri_service_status, as the peer said */
+        uint32_t qpn, qkey;
+        bool path_known;
+        struct ri_ah_attr path; /* to the peer */
+    } service;
     uint16_t private_data_length;
     uint8_t private_data[UAL_PRIVATE_DATA_MAX];
 };
@@ -392,14 +423,14 @@ UAL_PUBLIC bool ual_evd_overflowed(const struct ual_evd *evd);
 UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
 
 /*
- * Oldest event or UAL_ERR_EMPTY. An empty EVD runs the lane once and looks again; a non-empty one runs
- * nothing. [data]
+ * Oldest event, UAL_ERR_EMPTY, or, empty for ever, UAL_ERR_DEAD. An empty EVD runs the lane once and looks again; a
+ * non-empty one runs nothing. [data]
  */
 UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
 
 /*
  * Wait for an event, at most timeout_us (UINT64_MAX: for ever; 0: one look) and return it. *more (may be NULL): events
- * left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT.
+ * left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD.
  */
 UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
                                         struct ual_event *event, size_t *more);
@@ -431,6 +462,9 @@ struct ual_ep_attr {
     _Atomic uint32_t flags;       /* enum ri_qp_flags */
     _Atomic uint64_t max_payload; /* octets of one Send; kept for the front end, which checks it */
     _Atomic uint32_t soft_high_watermark, hard_high_watermark; /* with an SRQ; 0 none */
+    _Atomic uint32_t
+        qkey;      /* UD; 0: the adapter's own, where it has one (ri_rnic_attr.service_qkey) */
+    uint32_t port; /* UD */
 };
 
 /* Read-only outside ual. state: enum ual_ep_state. */
@@ -441,14 +475,30 @@ struct ual_ep {
     struct ual_pz *pz;
     struct ual_evd *request_evd, *receive_evd, *connect_evd;
     struct ual_ep_attr attr; /* as given by the provider */
+    uint32_t qpn;            /* UD */
     struct ual_ep_private *private_part;
 };
+
+/* Endpoint of either service, or NULL. */
+static inline struct ual_ep *ual_ep_of(ual_handle handle)
+{
+    return ual_lookup(handle, (handle & 15) == UAL_UD_EP ? UAL_UD_EP : UAL_EP);
+}
+static inline bool ual_ep_is_ud(const struct ual_ep *ep)
+{
+    return ep->object.type == UAL_UD_EP;
+}
 
 /* The EVDs must be of streams DTO, DTO, CONNECTION (UAL_ERR_INVALID_ARGUMENT) and of the PZ's IA.
  * connect_evd may be NULL for a mechanism user. */
 UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
                                          struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                                          const struct ual_ep_attr *attr, struct ual_ep **ep);
+/* For datagrams: CONNECTED from the beginning, NONOPERATIONAL after an error, and never anything else. Of attr the sizes of
+ * both queues, their elements, max_payload, qkey and port count. UAL_ERR_NOT_SUPPORTED: none here; INVALID_ARGUMENT: port. */
+UAL_PUBLIC enum ual_status ual_ep_create_ud(struct ual_pz *pz, struct ual_evd *request_evd,
+                                            struct ual_evd *receive_evd,
+                                            const struct ual_ep_attr *attr, struct ual_ep **ep);
 enum ual_ep_mask {
     UAL_EP_PAYLOAD = 1u << 0,
     UAL_EP_ORD = 1u << 1,
@@ -458,15 +508,18 @@ enum ual_ep_mask {
     UAL_EP_RECV_WR = 1u << 5,
     UAL_EP_SOFT_WATERMARK = 1u << 6, /* arms it again */
     UAL_EP_HARD_WATERMARK = 1u << 7,
+    UAL_EP_QKEY = 1u << 8, /* UD */
 };
-/* Members of attr by mask, of its flags those of `flags`; all or none. Of an UNCONNECTED endpoint; of a CONNECTED one what
+/* Members of attr by mask, of its flags those of `flags`; all or none. For datagrams: the key always, payload and queue sizes
+ * unless NONOPERATIONAL, nothing else. Of an UNCONNECTED endpoint; of a CONNECTED one what
  * struct ri_rnic_attr.features allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT, BUSY (work
  * outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
 UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
                                          const struct ual_ep_attr *attr, uint32_t flags);
 /* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP are purged. */
 UAL_PUBLIC enum ual_status ual_ep_free(struct ual_ep *ep);
-/* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED; else UAL_ERR_INVALID_STATE. Outstanding work is flushed first. */
+/* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED, for datagrams NONOPERATIONAL to CONNECTED; else UAL_ERR_INVALID_STATE.
+ * Outstanding work is flushed first. */
 UAL_PUBLIC enum ual_status ual_ep_reset(struct ual_ep *ep);
 UAL_PUBLIC enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info);
 /* Addresses of the connection while connected or pending; UAL_ERR_INVALID_STATE otherwise. */
@@ -476,9 +529,14 @@ UAL_PUBLIC enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_s
 struct ual_connect {
     const struct sockaddr *source; /* NULL any */
     const struct sockaddr *destination;
+    uint64_t service_id; /* InfiniBand, host order, instead of the destination's port; 0 none */
     uint64_t timeout_us; /* UINT64_MAX: the configured one */
     bool negotiate_depths;
     bool three_way;
+    /* InfiniBand: these count; else the provider's own. As in struct ri_connect_param. */
+    bool tuned;
+    uint8_t retry_count, rnr_retry_count, max_cm_retries;
+    uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
     const void *private_data;
     uint16_t private_data_length;
 };
@@ -493,16 +551,53 @@ UAL_PUBLIC enum ual_status ual_reject(ual_handle request, const void *private_da
 UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data,
                                              uint16_t private_data_length);
 
+/* A listen point hears connection requests, and service requests where the IA has datagrams. */
 struct ual_listen;
 UAL_PUBLIC enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
                                              const struct sockaddr *address, bool negotiate_depths,
                                              struct sockaddr_storage *bound,
                                              struct ual_listen **listen);
+/* By an InfiniBand service ID, host order, not 0. UAL_ERR_NOT_SUPPORTED: nothing can listen on it here. */
+UAL_PUBLIC enum ual_status ual_listen_create_service(struct ual_ia *ia, uint32_t port,
+                                                     struct ual_evd *evd, uint64_t service_id,
+                                                     bool negotiate_depths,
+                                                     struct ual_listen **listen);
+UAL_PUBLIC uint64_t ual_listen_service_id(const struct ual_listen *listen); /* 0: by port */
 UAL_PUBLIC enum ual_status ual_listen_free(struct ual_listen *listen);
 UAL_PUBLIC void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,
                                  ual_handle *evd, uint32_t *port);
-/* IA of an undecided request (for limits of private data), or NULL. */
+/* IA of an undecided connection request, or service request (for limits of private data); NULL: none of that kind. */
 UAL_PUBLIC struct ual_ia *ual_request_ia(ual_handle request);
+UAL_PUBLIC struct ual_ia *ual_service_request_ia(ual_handle request);
+
+/*
+ * Datagram service: a question for an endpoint, its answer. Each send asks once; an answer that has not come is then abandoned. The
+ * answer is UAL_SERVICE_REPLY on the EVD; where none comes (time is up, nobody there) there is no event: send again.
+ */
+struct ual_ud_request {
+    struct ual_object object;
+    struct ual_evd *evd;
+    uint16_t private_data_length;
+    uint8_t private_data[UAL_PRIVATE_DATA_MAX];
+    uint64_t kept[UAL_KEPT]; /* the front end's own, not looked at */
+};
+/* Of `ask`: source, destination, service_id, timeout, private data, copied. UAL_ERR_INVALID_ARGUMENT: evd is not of stream
+ * CONNECTION; LIMIT: private data; NOT_SUPPORTED: no datagrams. */
+UAL_PUBLIC enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
+                                                 struct ual_ud_request **request);
+UAL_PUBLIC enum ual_status ual_ud_request_send(struct ual_ud_request *request);
+UAL_PUBLIC enum ual_status ual_ud_request_free(struct ual_ud_request *request);
+
+struct ual_service_reply {
+    uint32_t status;    /* enum ri_service_status */
+    uint32_t qpn, qkey; /* RI_SERVICE_VALID: of an endpoint of the same IA */
+    const void *private_data;
+    uint16_t private_data_length;
+};
+/* UAL_ERR_INVALID_HANDLE: the request is unknown, answered or withdrawn; INVALID_ARGUMENT: no endpoint has that QPN; ACCESS: the
+ * key cannot be told; LIMIT: private data. The request is used up on UAL_OK only. */
+UAL_PUBLIC enum ual_status ual_service_reply(ual_handle request,
+                                             const struct ual_service_reply *reply);
 
 /* ------------------------------------------------------------------------------------------------
  * 6. Posts [data]

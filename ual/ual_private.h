@@ -31,8 +31,9 @@ void ual_fork_track(int fd);
 void ual_fork_forget(int fd);
 
 /*
- * lane.c: progress. One lane per IA today. A run is one non-blocking pass; see the block comment in lane.c.
+ * lane.c: progress. A run is one non-blocking pass; see the block comment in lane.c. An IA has one lane or several: lanes.c.
  */
+#define UAL_LANES_MOST 64u /* of those that a provider has, the rest is not used */
 struct ual_lane;
 struct ual_waiter;
 enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index,
@@ -76,7 +77,12 @@ struct ual_ia {
     struct ual_object object;
     struct kal *kal;
     struct kal_rnic *rnic;
-    struct ual_lane *lane;
+    struct ual_lane *lanes[UAL_LANES_MOST]; /* lanes.c; lane_count of them, constant */
+    uint32_t lane_count;
+    struct ual_lane *lane; /* the first: listen points, timers */
+    struct spinlock place_lock;
+    uint32_t lane_eps[UAL_LANES_MOST];       /* endpoints on each; under place_lock */
+    struct ri_watch *joined[UAL_LANES_MOST]; /* while the IA closes */
     char *name;
     pthread_mutex_t lock; /* object lists and asynchronous EVDs; first in the lock order */
     atomic_bool dead;     /* catastrophic */
@@ -88,6 +94,8 @@ struct ual_ia {
     struct ual_evd *evds;
     struct ual_ep_private *eps;
     struct ual_listen *listens;
+    struct ual_ah *ahs;
+    struct ual_ud_record *ud_requests;
     struct ual_request *requests; /* undecided ones; under listen.c's lock */
     struct ri_timer reaper;       /* listen.c: destroys requests that their peers withdrew */
     bool reaper_set;              /* under listen.c's lock */
@@ -114,16 +122,21 @@ struct ual_srq_record {
 };
 
 /* evd.c. Users (bind/unbind) make ual_evd_free answer busy. */
-void ual_evd_bind(struct ual_evd *evd);
-void ual_evd_unbind(struct ual_evd *evd);
+void ual_evd_bind(struct ual_evd *evd, uint32_t lane); /* lane: the user's, by index */
+void ual_evd_unbind(struct ual_evd *evd, uint32_t lane);
+const struct feed *ual_evd_feed(const struct ual_evd *evd);
 struct ri_cq *ual_evd_cq(struct ual_evd *evd); /* UAL_STREAM_DTO */
 /* Queue a copy of an event of the EVD's stream; false: full, the event is lost (connection EVDs keep two places
  * in reserve for each bound EP, so their events are not). Wakes a waiter, descriptor. Any thread. */
 bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
+/* room(evd) runs, with no lock, in the thread that takes the first event after a push that found none. Not of the DTO stream. */
+void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));
 /* Drop queued connection messages of an EP, or request events of a listen point. */
 void ual_evd_purge(struct ual_evd *evd, ual_handle source);
 /* Make every waiter return UAL_ERR_ABORTED, and wait until none is left. */
 void ual_evd_abort(struct ual_evd *evd);
+/* The IA has just died: whoever waits or sleeps in a descriptor looks once more, and hears of it. */
+void ual_evd_all_dead(struct ual_ia *ia);
 void ual_evd_cq_fired(void *cq_context);                               /* kal_upper.cq_event */
 void ual_evd_cq_error(void *cq_context, const struct ri_event *event); /* kal_upper.cq_error */
 

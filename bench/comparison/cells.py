@@ -25,6 +25,7 @@ PEERS = {
     "libfabric rxm": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp;ofi_rxm")),
     "ucx": Peer("bench/peers/ucx_peer", "libucx-dev"),
     "scale": Peer("bench/scale/scale", "this tree: make bench"),  # ital again, with many endpoints
+    "threads": Peer("bench/scale/threads", "this tree: make bench"),  # and with two threads in one process
 }
 RIVALS = ("libfabric tcp", "libfabric rxm", "ucx")
 
@@ -170,6 +171,10 @@ CONTESTS = (
     Contest("two threads", (
         ital("one thread", op="write", **RATE), ital("two threads", op="write", endpoints=2, threads=2, **RATE),
         ital("two threads, lanes=2", op="write", endpoints=2, threads=2, conf=(("lanes", "2"),), **RATE))),
+    Contest("two threads, both ends", (
+        Cell("one lane", "threads"), Cell("lanes=2", "threads", conf=(("lanes", "2"),)),
+        Cell("one lane, one EVD", "threads", arguments=("--shared",)),
+        Cell("lanes=2, one EVD", "threads", conf=(("lanes", "2"),), arguments=("--shared",)))),
     Contest("many endpoints", (Cell("many endpoints", "scale", endpoints=MANY),), rounds=1),
     *(latency_point(size) for size in LATENCY_SIZES if size not in (64, 64 * KIB)),
     *(bandwidth_point(size) for size in BANDWIDTH_SIZES if size not in (64, 64 * KIB, MIB)),
@@ -265,7 +270,14 @@ ROWS = (
         Bar("≥ 5,000 connects/s", "many endpoints", "many endpoints", 5000, False, metric="connects_per_s")),
         (("endpoints", "many endpoints", "many endpoints", "endpoints", ""),
          ("KiB of it that the allocator has handed out", "many endpoints", "many endpoints", "heap_kib_per_endpoint", ""))),
-    Row("two-threads", "message rate of 64 B Writes, two threads with an endpoint each, over one thread's", (
+    Row("two-threads", "message rate of 64 B Writes, two threads with both ends of an endpoint pair each, over one thread's", (
+        Bar("lanes=2: ≥ 1.9 ×", "two threads, both ends", "lanes=2", 1.9, False, metric="times_that_of_one"),
+        Bar("one lane: ≥ 1.3 ×", "two threads, both ends", "one lane", 1.3, False, metric="times_that_of_one")),
+        tuple((text, "two threads, both ends", cell, metric, "") for text, cell, metric in (
+            ("one thread's rate, lanes=2", "lanes=2", "messages_per_s"), ("lanes=2, one EVD", "lanes=2, one EVD", "times_that_of_one"),
+            ("one lane, one EVD", "one lane, one EVD", "times_that_of_one"),
+            ("lanes=2, by processor time", "lanes=2", "times_by_cpu"), ("one lane, by processor time", "one lane", "times_by_cpu")))),
+    Row("two-threads-apart", "message rate of 64 B Writes, two threads with an endpoint each on each side, over one thread's", (
         Bar("lanes=2: ≥ 1.9 ×", "two threads", "ital two threads, lanes=2", 1.9, False, ("ital one thread",)),
         Bar("one lane: ≥ 1.3 ×", "two threads", "ital two threads", 1.3, False, ("ital one thread",)))),
     Row("sites", "trace, counters, policy when not in use", (

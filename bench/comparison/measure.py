@@ -12,6 +12,7 @@ from .process import Failed
 PROBE = "bench/peers/probe"
 SERVER_SECONDS, SLACK_SECONDS, MANY_SECONDS = 10, 20, 120
 MANY_ROUNDS = 7              # within bench/scale: one endpoint and many in turn
+THREAD_ROUNDS = 3            # within bench/scale/threads: one thread and two in turn
 
 
 class Veth:
@@ -91,7 +92,7 @@ class Measurer:
             self.veth.make()
             prefix = [["ip", "netns", "exec", name] for name in self.veth.names]
             host = "192.0.2.2"
-        run = {"ital": self.itperf, "scale": self.scale}.get(cell.peer, self.peer)
+        run = {"ital": self.itperf, "scale": self.scale, "threads": self.threads}.get(cell.peer, self.peer)
         figures = run(cell, prefix, host)
         if figures.get("messages_per_s"):
             figures["us_per_message"] = 1e6 / figures["messages_per_s"]
@@ -191,6 +192,17 @@ class Measurer:
         except (ValueError, KeyError, TypeError) as error:
             raise Failed("bench/scale: figures are missing: %s" % error) from error
         return figures
+
+    def threads(self, cell, prefix, host):
+        """bench/scale/threads: one process, whose threads take one of the two processors each; one thread and two in turn."""
+        command = [self.path(cells.PEERS["threads"].program), "--rounds", str(THREAD_ROUNDS), "--json", *cell.arguments,
+                   "--milliseconds", str(int(1000 * self.seconds_of(cell) / THREAD_ROUNDS) or 1)]
+        text = self.programs.run(command, self.seconds_of(cell) * 3 + SLACK_SECONDS, self.cpus, self.configuration(cell))
+        found = last_object(text, "bench/scale/threads")
+        try:
+            return {"messages_per_s": found["one_thread"], "times_that_of_one": found["ratio"], "times_by_cpu": found["ratio_by_cpu"]}
+        except KeyError as error:
+            raise Failed("bench/scale/threads: figures are missing: %s" % error) from error
 
 
 def last_object(text, who):

@@ -140,9 +140,9 @@ def markdown(document, plots):
     return "\n".join(lines) + "\n"
 
 
-def write_markdown(path, text):
+def write_markdown(path, text, head=HEAD):
     """Replaces what stands between the marks; the rest of the file stays."""
-    old = HEAD + BEGIN + "\n" + END + "\n"
+    old = head + BEGIN + "\n" + END + "\n"
     if os.path.exists(path):
         with open(path) as file:
             old = file.read()

@@ -2,7 +2,9 @@
  *
  * Instructions of softrdma alone, over a lower layer that does nothing: what a Send of 64 octets costs from post to the
  * call of the lower layer and its completion; what one costs from the pass that receives it to poll, and of that what
- * comes after the lower layer's answer. CRC is on.
+ * comes after the lower layer's answer; what a Read costs who asks and who answers. CRC is on.
+ * Built once more without tracepoints, and once without counters, each time with the files that the two ways go through, it
+ * tells what those cost that nobody uses: build-aux/run-callgrind divides the difference by the number of sites.
  * Run it by `make bench-cost`; without callgrind it only does its rounds.
  */
 #ifdef HAVE_CONFIG_H
@@ -29,9 +31,26 @@
 
 #include "base/crc32c.h"
 
+/* Sites on the way of a Send and of a receive. */
+#if defined(ITAL_WITHOUT_TRACE)
+#define SEND    "trace_site_send/softrdma_send_64/3" /* post, send, complete */
+#define RECEIVE "trace_site_receive/softrdma_receive_64/1"
+#elif defined(ITAL_WITHOUT_COUNTERS)
+#define SEND    "counter_site_send/softrdma_send_64/2" /* messages, octets */
+#define RECEIVE "counter_site_receive/softrdma_receive_64/2"
+#else
+#define SEND    "softrdma_send_64"
+#define RECEIVE "softrdma_receive_64"
+#define ALL     true
+#endif
+#ifndef ALL
+#define ALL false
+#endif
+
 #define ROUNDS    1000u
 #define WARM_UP   100u
 #define RECEIVES  (2 * ROUNDS + WARM_UP)
+#define READS     (ROUNDS + WARM_UP)
 #define OCTETS    64u
 #define ULPDU     (DDP_UNTAGGED_LEN + OCTETS)
 #define FPDU_ROOM 96u
@@ -110,7 +129,8 @@ static const struct ri_host host = {
 
 static uint8_t fpdus[RECEIVES][FPDU_ROOM];
 static uint32_t fpdu_octets, next_fpdu;
-static bool arrived, from_here; /* counted is what comes after the receive */
+static bool arrived;
+static volatile bool from_here; /* counted is what comes after the receive */
 static uint64_t sends;
 
 static ssize_t null_send(struct stream *stream, const struct iovec *iov, int count)
@@ -154,16 +174,21 @@ static void null_close(struct stream *stream, bool reset)
 
 static const struct llp_ops null = { null_send, null_receive, null_emss, null_finish, null_close };
 
-static void prepare_fpdus(void)
+static void seal(uint8_t *fpdu, uint32_t ulpdu)
+{
+    fpdu_octets = MPA_HDR_LEN + ulpdu;
+    mpa_put_len(fpdu, ulpdu);
+    fpdu_octets += mpa_put_trailer(fpdu + fpdu_octets, ulpdu, crc32c(0, fpdu, fpdu_octets), true);
+}
+
+static void prepare_sends(void)
 {
     for (uint32_t i = 0; i < RECEIVES; i++) {
         uint8_t *at = fpdus[i];
 
-        mpa_put_len(at, ULPDU);
         ddp_put_untagged(at + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, i + 1, 0);
         memset(at + MPA_HDR_LEN + DDP_UNTAGGED_LEN, (int)i, OCTETS);
-        fpdu_octets = MPA_HDR_LEN + ULPDU;
-        fpdu_octets += mpa_put_trailer(at + fpdu_octets, ULPDU, crc32c(0, at, fpdu_octets), true);
+        seal(at, ULPDU);
     }
 }
 
@@ -189,15 +214,20 @@ static void open_all(void)
     struct ri_mr_attr region = { .size = sizeof(region),
                                  .addr = memory,
                                  .length = sizeof(memory),
-                                 .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE };
+                                 .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE |
+                                           RI_ACCESS_REMOTE_READ };
     struct ri_qp_attr attr = { .size = sizeof(attr),
                                .type = RI_QP_RC,
                                .max_send_wr = 64,
                                .max_recv_wr = RECEIVES,
                                .max_send_sge = 4,
-                               .max_recv_sge = 4 };
+                               .max_recv_sge = 4,
+                               .max_read_sge = 1,
+                               .ird = 4,
+                               .ord = 4,
+                               .flags = RI_QP_READ_ENABLE };
     struct ri_llp_handover handover = {
-        .size = sizeof(handover), .fd = -1, .initiator = true, .crc = true
+        .size = sizeof(handover), .fd = -1, .initiator = true, .crc = true, .ird = 4, .ord = 4
     };
 
     ri_complete_privileged_ops(&ops, rnicpi_provider_v1.privileged);
@@ -262,6 +292,70 @@ static void receive_rounds(uint32_t rounds)
     }
 }
 
+/* ---- Reads ---- */
+
+static void prepare_responses(void)
+{
+    next_fpdu = 0;
+    for (uint32_t i = 0; i < READS; i++) {
+        uint8_t *at = fpdus[i];
+
+        ddp_put_tagged(at + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_READ_RESP), keys.lkey,
+                       (uintptr_t)memory);
+        memset(at + MPA_HDR_LEN + DDP_TAGGED_LEN, (int)i, OCTETS);
+        seal(at, DDP_TAGGED_LEN + OCTETS);
+    }
+}
+
+static void prepare_requests(void)
+{
+    const struct rdmap_read_req request = {
+        .sink_stag = 1, .size = OCTETS, .src_stag = keys.rkey, .src_to = (uintptr_t)memory
+    };
+
+    next_fpdu = 0;
+    for (uint32_t i = 0; i < READS; i++) {
+        uint8_t *at = fpdus[i];
+
+        ddp_put_untagged(at + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, i + 1,
+                         0);
+        rdmap_put_read_req(at + MPA_HDR_LEN + DDP_UNTAGGED_LEN, &request);
+        seal(at, DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
+    }
+}
+
+/* Post, the pass with the response, poll. */
+static void read_rounds(uint32_t rounds)
+{
+    struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
+    struct ri_send_wr *bad,
+        wr = { .sg_list = &sge, .num_sge = 1, .opcode = RI_WR_RDMA_READ, .flags = RI_WR_SIGNALED };
+    struct ri_wc wc = { 0 };
+    uint64_t deadline;
+
+    for (uint32_t i = 0; i < rounds; i++) {
+        user.post_send(qp, &wr, &bad);
+        arrived = true;
+        user.progress(lane, send_cq, 256, &deadline);
+        check(&wc, user.poll(send_cq, 1, &wc));
+    }
+}
+
+/* The pass with the request, in which the answer leaves. */
+static void answer_rounds(uint32_t rounds)
+{
+    uint64_t deadline, before = sends;
+
+    for (uint32_t i = 0; i < rounds; i++) {
+        arrived = true;
+        user.progress(lane, recv_cq, 256, &deadline);
+    }
+    if (sends != before + rounds) {
+        fprintf(stderr, "%llu answers\n", (unsigned long long)(sends - before));
+        exit(1);
+    }
+}
+
 static void post_receives(void)
 {
     struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
@@ -271,25 +365,42 @@ static void post_receives(void)
         MUST(user.post_recv(qp, &wr, &bad));
 }
 
-int main(void)
+static void other_ways(void)
 {
-    prepare_fpdus();
-    open_all();
-    post_receives();
-    send_rounds(WARM_UP);
-    CALLGRIND_ZERO_STATS;
-    send_rounds(ROUNDS);
-    CALLGRIND_DUMP_STATS_AT("softrdma_send_64:1000");
-    receive_rounds(WARM_UP);
-    CALLGRIND_ZERO_STATS;
-    receive_rounds(ROUNDS);
-    CALLGRIND_DUMP_STATS_AT("softrdma_receive_64:1000");
     from_here = true;
     CALLGRIND_TOGGLE_COLLECT;
     CALLGRIND_ZERO_STATS;
     receive_rounds(ROUNDS);
     CALLGRIND_TOGGLE_COLLECT;
     CALLGRIND_DUMP_STATS_AT("softrdma_recv_to_event_64:1000");
+    from_here = false;
+    prepare_responses();
+    read_rounds(WARM_UP);
+    CALLGRIND_ZERO_STATS;
+    read_rounds(ROUNDS);
+    CALLGRIND_DUMP_STATS_AT("softrdma_read_64:1000");
+    prepare_requests();
+    answer_rounds(WARM_UP);
+    CALLGRIND_ZERO_STATS;
+    answer_rounds(ROUNDS);
+    CALLGRIND_DUMP_STATS_AT("softrdma_answer_64:1000");
+}
+
+int main(void)
+{
+    prepare_sends();
+    open_all();
+    post_receives();
+    send_rounds(WARM_UP);
+    CALLGRIND_ZERO_STATS;
+    send_rounds(ROUNDS);
+    CALLGRIND_DUMP_STATS_AT(SEND ":1000");
+    receive_rounds(WARM_UP);
+    CALLGRIND_ZERO_STATS;
+    receive_rounds(ROUNDS);
+    CALLGRIND_DUMP_STATS_AT(RECEIVE ":1000");
+    if (ALL)
+        other_ways();
     CALLGRIND_ZERO_STATS;
     printf("%llu sends, %u receives\n", (unsigned long long)sends, next_fpdu);
     close_all();

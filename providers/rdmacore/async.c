@@ -9,15 +9,44 @@
 #include "rdmacore.h"
 
 #include <errno.h>
+#include <utlist.h>
+
+bool rdmacore_destroyed(const struct rnic *rnic, int error)
+{
+    return !error || error == EIO || error == ENODEV || atomic_load(&rnic->failed);
+}
+
+/* One that was not told yet; kept by its count of upcalls. NULL: all were. */
+static struct qp *next_to_lose(struct rnic *rnic)
+{
+    struct qp *qp;
+
+    pthread_mutex_lock(&rnic->lock);
+    DL_FOREACH (rnic->all, qp)
+        if (!qp->lost)
+            break;
+    if (qp) {
+        qp->lost = true;
+        atomic_fetch_add(&qp->upcalls, 1);
+    }
+    pthread_mutex_unlock(&rnic->lock);
+    return qp;
+}
 
 void rdmacore_failed(struct rnic *rnic, const char *detail)
 {
     struct ri_event event = { .size = sizeof(event),
                               .type = RI_EVENT_RNIC_FATAL,
                               .detail = detail };
+    struct qp *qp;
 
-    if (!atomic_exchange(&rnic->failed, true))
-        rnic->host->rnic_event(rnic->host, rnic->base.context, &event);
+    if (atomic_exchange(&rnic->failed, true))
+        return;
+    while ((qp = next_to_lose(rnic)) != NULL) {
+        qp_lost(qp, detail);
+        atomic_fetch_sub(&qp->upcalls, 1);
+    }
+    rnic->host->rnic_event(rnic->host, rnic->base.context, &event);
 }
 
 static void port_event(struct rnic *rnic, enum ri_event_type type, int port)
@@ -60,7 +89,8 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: cq_event(rnic, event->element.cq); break;
-    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_FATAL: /* a request that failed explains it, and nothing else need be told */
+        qp_look(event->element.qp->qp_context);
         qp_end(event->element.qp->qp_context, RI_EVENT_QP_FATAL, "the device reports a QP error");
         break;
     case IBV_EVENT_QP_REQ_ERR:

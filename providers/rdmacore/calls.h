@@ -39,6 +39,7 @@ struct rdmacore_calls {
     int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
     struct ibv_cq *(*create_cq)(struct ibv_context *context, int depth, void *cq_context,
                                 struct ibv_comp_channel *channel, int vector);
+    int (*resize_cq)(struct ibv_cq *cq, int depth);
     int (*destroy_cq)(struct ibv_cq *cq);
     int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
     void (*ack_cq_events)(struct ibv_cq *cq, unsigned int count);
@@ -46,6 +47,9 @@ struct rdmacore_calls {
     struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
     int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
     int (*destroy_srq)(struct ibv_srq *srq);
+
+    struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+    int (*destroy_ah)(struct ibv_ah *ah);
 
     struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
     int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);

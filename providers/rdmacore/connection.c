@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define RETRIES 7 /* of the transport; for a receiver that is not ready: without end */
+#define GRACE   (1000 * CLOCK_NS_PER_MS)
 
 static struct connection *connection_of(struct ri_connection *base)
 {
@@ -68,7 +69,7 @@ enum ri_status rdmacore_connection_create(struct ri_rnic *base, void *context,
     return RI_OK;
 }
 
-static void detach(struct connection *c)
+void connection_detach(struct connection *c)
 {
     pthread_mutex_lock(&c->rnic->lock);
     if (c->qp)
@@ -104,7 +105,7 @@ enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
     struct rnic *rnic = c->rnic;
 
     rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
-    detach(c);
+    connection_detach(c);
     if (c->id)
         rdmacore->destroy_id(c->id);
     connection_free(c);
@@ -113,9 +114,14 @@ enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 
 /* ---- what both sides share ---- */
 
-bool connection_on_device(const struct connection *c)
+static bool is_for_connections(const struct ri_qp *qp)
 {
-    return c->id->verbs && !strcmp(c->id->verbs->device->name, c->rnic->device);
+    return qp && !container_of(qp, struct qp, base)->datagram;
+}
+
+bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id)
+{
+    return id->verbs && !strcmp(id->verbs->device->name, rnic->device);
 }
 
 static struct rdma_conn_param conn_param(const struct connection *c)
@@ -144,13 +150,16 @@ static void take_param(struct connection *c, const struct ri_connect_param *para
 
     c->ird = depth(param->ird, attr->max_ird);
     c->ord = depth(param->ord, attr->max_ord);
-    c->retry = param->retry_count && param->retry_count < RETRIES ? param->retry_count : RETRIES;
-    c->rnr_retry = param->rnr_retry_count && param->rnr_retry_count < RETRIES
-                       ? param->rnr_retry_count
-                       : RETRIES;
+    c->retry = param->tuned && param->retry_count < RETRIES ? param->retry_count : RETRIES;
+    c->rnr_retry = param->tuned && param->rnr_retry_count < RETRIES ? param->rnr_retry_count
+                                                                    : RETRIES;
     c->private_length = (uint8_t)param->private_data_length;
     if (c->private_length)
         memcpy(c->private_data, param->private_data, c->private_length);
+    c->three_way = param->three_way;
+    c->deadline.deadline = param->deadline == RI_NO_DEADLINE
+                               ? clock_after(clock_now(), c->rnic->connect_timeout)
+                               : param->deadline;
 }
 
 static int to_state(struct connection *c, enum ibv_qp_state state)
@@ -169,6 +178,15 @@ static int to_state(struct connection *c, enum ibv_qp_state state)
     return rdmacore_errno(rdmacore->modify_qp(c->qp->ibv, &attr, mask));
 }
 
+/* A request that its peer has withdrawn, of which the event is still to come, is refused by the kernel in several ways. */
+enum ri_status connection_of_decision(int error)
+{
+    enum ri_status status = rdmacore_status(error);
+
+    return status == RI_ERR_INVALID_ARGUMENT || status == RI_ERR_DEVICE ? RI_ERR_INVALID_STATE
+                                                                        : status;
+}
+
 /* Ready to receive and to send. */
 static int open_qp(struct connection *c)
 {
@@ -179,9 +197,9 @@ static int open_qp(struct connection *c)
 
 /* ---- active ---- */
 
-static int milliseconds_left(uint64_t deadline)
+int connection_patience(const struct connection *c)
 {
-    uint64_t now = clock_now();
+    uint64_t now = clock_now(), deadline = clock_after(c->deadline.deadline, GRACE);
     uint64_t left = deadline > now ? (deadline - now) / CLOCK_NS_PER_MS : 0;
 
     return left < INT_MAX ? (int)left + 1 : INT_MAX;
@@ -195,31 +213,61 @@ static enum ri_status check_active(const struct connection *c, const struct ri_c
         return RI_ERR_LIMIT;
     if (param->three_way && c->rnic->iwarp)
         return RI_ERR_NOT_SUPPORTED;
-    return c->state == CONNECTION_IDLE ? RI_OK : RI_ERR_INVALID_STATE;
+    return c->state == CONNECTION_IDLE || c->state == CONNECTION_RESOLVED ? RI_OK
+                                                                          : RI_ERR_INVALID_STATE;
 }
 
 /* No lock held: the host may wait for what runs. */
-static void set_timer(struct connection *c)
+void connection_set_timer(struct connection *c)
 {
     struct rnic *rnic = c->rnic;
 
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
 }
 
-static enum ri_status start(struct connection *c, const struct ri_connect_param *param)
+/* An identifier is made for one port space: that of connections over IP, unless it turns out otherwise. */
+static int take_port_space(struct connection *c, enum rdma_port_space ps)
 {
-    struct rnic *rnic = c->rnic;
+    struct rdma_cm_id *old = c->id, *fresh;
     int error;
 
+    if (old->ps == ps)
+        return 0;
+    error = rdmacore_errno(rdmacore->create_id(c->rnic->cm, &fresh, c, ps));
+    if (error)
+        return error;
+    pthread_mutex_lock(&c->rnic->lock);
+    c->id = fresh;
+    pthread_mutex_unlock(&c->rnic->lock);
+    rdmacore->destroy_id(old);
+    return 0;
+}
+
+static int look_for_way(struct connection *c, struct service *service)
+{
+    struct sockaddr *source = service->source.ss_family == AF_UNSPEC
+                                  ? NULL
+                                  : (struct sockaddr *)&service->source;
+    int error = take_port_space(c, service->ps);
+
+    if (error)
+        return error;
+    return rdmacore_errno(rdmacore->resolve_addr(
+        c->id, source, (struct sockaddr *)&service->destination, connection_patience(c)));
+}
+
+enum ri_status connection_start(struct connection *c, const struct ri_connect_param *param)
+{
+    struct rnic *rnic = c->rnic;
+    struct service service;
+    enum ri_status status = service_of(rnic, param, c->datagram, &service);
+    int error;
+
+    if (status != RI_OK)
+        return status;
     take_param(c, param);
-    c->three_way = param->three_way;
-    c->deadline.deadline = param->deadline == RI_NO_DEADLINE
-                               ? clock_after(clock_now(), rnic->connect_timeout)
-                               : param->deadline;
     c->state = CONNECTION_ADDRESS;
-    error = rdmacore_errno(rdmacore->resolve_addr(
-        c->id, (struct sockaddr *)(uintptr_t)param->source,
-        (struct sockaddr *)(uintptr_t)param->destination, milliseconds_left(c->deadline.deadline)));
+    error = look_for_way(c, &service);
     if (!error)
         return RI_OK;
     c->state = CONNECTION_IDLE;
@@ -230,26 +278,38 @@ static enum ri_status start(struct connection *c, const struct ri_connect_param 
     return rdmacore_status(error);
 }
 
+/* After resolve. */
+static enum ri_status go_on(struct connection *c, const struct ri_connect_param *param)
+{
+    int error;
+
+    take_param(c, param);
+    error = connection_request(c);
+    if (!error)
+        c->state = CONNECTION_CONNECTING;
+    return connection_of_decision(error);
+}
+
 enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_base,
                                 const struct ri_connect_param *param)
 {
     struct connection *c = connection_of(base);
     enum ri_status status;
 
-    if (!qp_base)
+    if (!is_for_connections(qp_base))
         return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->lock);
     status = check_active(c, param);
     if (status == RI_OK && !attach(c, container_of(qp_base, struct qp, base)))
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
-        status = start(c, param);
+        status = c->state == CONNECTION_RESOLVED ? go_on(c, param) : connection_start(c, param);
         if (status != RI_OK)
-            detach(c);
+            connection_detach(c);
     }
     pthread_mutex_unlock(&c->lock);
     if (status == RI_OK) /* an attempt that is over by now is not looked for */
-        set_timer(c);
+        connection_set_timer(c);
     return status;
 }
 
@@ -290,20 +350,11 @@ enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_conn
     }
     pthread_mutex_unlock(&c->lock);
     if (status == RI_OK)
-        set_timer(c);
+        connection_set_timer(c);
     return status;
 }
 
 /* ---- passive ---- */
-
-/* A request that its peer has withdrawn, of which the event is still to come, is refused by the kernel in several ways. */
-static enum ri_status of_decision(int error)
-{
-    enum ri_status status = rdmacore_status(error);
-
-    return status == RI_ERR_INVALID_ARGUMENT || status == RI_ERR_DEVICE ? RI_ERR_INVALID_STATE
-                                                                        : status;
-}
 
 static int answer(struct connection *c)
 {
@@ -324,12 +375,13 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
     enum ri_status status = RI_OK;
     int error;
 
-    if (!qp_base || (param->private_data_length && !param->private_data))
+    if (!is_for_connections(qp_base) || (param->private_data_length && !param->private_data))
         return RI_ERR_INVALID_ARGUMENT;
     if (param->private_data_length > c->rnic->attr.accept_private_data)
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->lock);
-    if (c->state != CONNECTION_REQUEST || !attach(c, container_of(qp_base, struct qp, base)))
+    if (c->state != CONNECTION_REQUEST || c->datagram ||
+        !attach(c, container_of(qp_base, struct qp, base)))
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
         take_param(c, param);
@@ -340,8 +392,8 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
             rdmacore_log(c->rnic->host, RI_LOG_WARNING, "a request cannot be accepted: %s",
                          strerror(error));
             c->state = CONNECTION_REQUEST;
-            detach(c);
-            status = of_decision(error);
+            connection_detach(c);
+            status = connection_of_decision(error);
         }
     }
     pthread_mutex_unlock(&c->lock);
@@ -360,8 +412,8 @@ enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_d
     if (length > c->rnic->attr.reject_private_data)
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->lock);
-    if (c->state == CONNECTION_REQUEST || c->state == CONNECTION_ANSWERED) {
-        status = of_decision(
+    if ((c->state == CONNECTION_REQUEST || c->state == CONNECTION_ANSWERED) && !c->datagram) {
+        status = connection_of_decision(
             rdmacore_errno(rdmacore->reject(c->id, private_data, (uint8_t)length)));
         if (status == RI_OK)
             c->state = CONNECTION_ENDED;
@@ -370,7 +422,8 @@ enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_d
     return status;
 }
 
-/* rdma_cm carries no private data here. Work under way goes on until the peer has answered. */
+/* rdma_cm carries no private data here. Work under way goes on until the peer has answered, or close_timeout is over: the
+ * connection manager would try for a minute to reach a peer that is gone. */
 enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *private_data,
                                    uint16_t length)
 {
@@ -381,9 +434,13 @@ enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *priva
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_OPEN) {
         status = rdmacore_status(rdmacore_errno(rdmacore->disconnect(c->id)));
-        if (status == RI_OK)
+        if (status == RI_OK) {
             c->state = CONNECTION_CLOSING;
+            c->deadline.deadline = clock_after(clock_now(), c->rnic->close_timeout);
+        }
     }
     pthread_mutex_unlock(&c->lock);
+    if (status == RI_OK)
+        connection_set_timer(c);
     return status;
 }

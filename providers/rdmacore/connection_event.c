@@ -12,8 +12,16 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <infiniband/ib.h>
 #include <stdlib.h>
 #include <string.h>
+
+static_assert(offsetof(struct rdma_ud_param, private_data) ==
+                      offsetof(struct rdma_conn_param, private_data) &&
+                  offsetof(struct rdma_ud_param, private_data_len) ==
+                      offsetof(struct rdma_conn_param, private_data_len),
+              "private data of connections and datagrams are at the same place");
 
 /* ---- telling ---- */
 
@@ -23,6 +31,8 @@ static void copy_address(struct sockaddr_storage *to, const struct sockaddr *fro
         memcpy(to, from, sizeof(struct sockaddr_in));
     else if (from->sa_family == AF_INET6)
         memcpy(to, from, sizeof(struct sockaddr_in6));
+    else if (from->sa_family == AF_IB)
+        service_gid_address(from, to);
 }
 
 static void take_addresses(const struct connection *c, struct ri_connection_event *event)
@@ -74,11 +84,9 @@ static bool is_active(const struct connection *c)
 
 static bool resolved_address(struct connection *c, struct ri_connection_event *out)
 {
-    uint64_t now = clock_now();
-    uint64_t left = c->deadline.deadline > now ? c->deadline.deadline - now : 0;
     int error;
 
-    if (!connection_on_device(c)) {
+    if (!connection_on_device(c->rnic, c->id)) {
         rdmacore_log(c->rnic->host, RI_LOG_WARNING,
                      "that address is reached over %s, not over %s; give a source address of this "
                      "interface, or use the other one",
@@ -87,7 +95,7 @@ static bool resolved_address(struct connection *c, struct ri_connection_event *o
         return true;
     }
     c->state = CONNECTION_ROUTE;
-    error = rdmacore_errno(rdmacore->resolve_route(c->id, (int)(left / CLOCK_NS_PER_MS) + 1));
+    error = rdmacore_errno(rdmacore->resolve_route(c->id, connection_patience(c)));
     if (error)
         failed_errno(c, out, error);
     return error != 0;
@@ -95,11 +103,19 @@ static bool resolved_address(struct connection *c, struct ri_connection_event *o
 
 static bool resolved_route(struct connection *c, struct ri_connection_event *out)
 {
-    int error = c->qp ? 0 : EINVAL;
+    int error;
 
+    if (c->resolving) {
+        c->resolving = false;
+        c->state = CONNECTION_RESOLVED;
+        out->type = RI_CONNECTION_RESOLVED;
+        return true;
+    }
     c->state = CONNECTION_CONNECTING;
-    if (!error)
-        error = connection_request(c);
+    if (c->datagram)
+        error = service_ask(c);
+    else
+        error = c->qp ? connection_request(c) : EINVAL;
     if (error)
         failed_errno(c, out, error);
     return error != 0;
@@ -120,20 +136,21 @@ static void take_depths(struct connection *c, const struct rdma_conn_param *para
 }
 
 /* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros nothing was sent. */
-static uint16_t length_of(const struct connection *c, const struct rdma_conn_param *param)
+uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length)
 {
-    const uint8_t *octets = param->private_data;
-    uint16_t length = octets ? param->private_data_len : 0, any = 0;
+    const uint8_t *at = octets;
+    uint8_t any = 0;
 
-    for (uint16_t i = 0; i < length; i++)
-        any |= octets[i];
-    return any || c->rnic->iwarp ? length : 0;
+    for (uint16_t i = 0; at && i < length; i++)
+        any |= at[i];
+    return at && (any || c->rnic->iwarp) ? length : 0;
 }
 
 static void take_private_data(const struct connection *c, const struct rdma_conn_param *param,
                               struct ri_connection_event *out)
 {
-    out->private_data_length = length_of(c, param);
+    out->private_data_length = connection_data_length(c, param->private_data,
+                                                      param->private_data_len);
     out->private_data = out->private_data_length ? param->private_data : NULL;
 }
 
@@ -238,13 +255,13 @@ static void look_for_cause(struct connection *c)
     if (c->state == CONNECTION_OPEN)
         qp = c->qp;
     pthread_mutex_unlock(&c->lock);
-    if (!qp || atomic_load(&qp->state) != RI_QPS_RTS)
+    if (!qp)
         return;
-    cq_drain(qp->send_cq, NULL);
-    cq_drain(qp->recv_cq, NULL);
-    cq_tell(qp->send_cq);
-    cq_tell(qp->recv_cq);
-    if (!c->rnic->iwarp && qp_has_failed(qp))
+    if (atomic_load(&qp->state) == RI_QPS_RTS)
+        qp_look(qp); /* under the CQs' locks: who has polled a failure before has counted itself */
+    while (atomic_load(&qp->upcalls))
+        sched_yield(); /* that thread tells of it, and first */
+    if (!c->rnic->iwarp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))
         qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
 }
 
@@ -254,6 +271,14 @@ static bool removed(struct connection *c, struct ri_connection_event *out)
         return false;
     failed(c, out, RI_REASON_OTHER, -ENODEV);
     return true;
+}
+
+/* Of a service request: an answer, or why there is none. */
+static bool is_answer(const struct connection *c, const struct rdma_cm_event *event)
+{
+    return c->datagram && c->state == CONNECTION_CONNECTING &&
+           (event->event == RDMA_CM_EVENT_ESTABLISHED ||
+            (event->event == RDMA_CM_EVENT_UNREACHABLE && event->status > 0));
 }
 
 static bool step(struct connection *c, const struct rdma_cm_event *event,
@@ -277,10 +302,18 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
     }
 }
 
+/* Its connection is over, and that is told by the connection's event. */
+static void end_qp(struct qp *qp)
+{
+    atomic_store(&qp->ended, true);
+    qp_to_error(qp);
+}
+
 static void on_connection(struct connection *c, const struct rdma_cm_event *event)
 {
     struct ri_connection_event out = { .size = sizeof(out) };
     struct rnic *rnic = c->rnic;
+    struct ri_ah_attr path;
     struct qp *qp;
     bool news;
 
@@ -290,39 +323,47 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         look_for_cause(c);
     }
     pthread_mutex_lock(&c->lock);
-    news = c->id && step(c, event, &out);
+    news = c->id != NULL;
+    if (news && is_answer(c, event))
+        service_answered(c, event, &out, &path);
+    else
+        news = news && step(c, event, &out);
     if (news)
         take_addresses(c, &out);
+    if (news && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
+        out.path = &path;
     qp = c->state == CONNECTION_ENDED ? c->qp : NULL;
     pthread_mutex_unlock(&c->lock);
-    if (qp) {
-        atomic_store(&qp->ended, true);
-        qp_to_error(qp);
-    }
-    if (news && (c->state == CONNECTION_OPEN || c->state == CONNECTION_ENDED))
+    if (qp)
+        end_qp(qp);
+    if (news && (c->state == CONNECTION_RESOLVED || c->state >= CONNECTION_OPEN))
         rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
     if (news)
         tell(c, &out);
 }
 
-/* The end of the identifier lets the peer know that nobody waits any more. Under lock, in the lane: no event of it is in
- * anybody's hands. */
+/* The end of the identifier lets the peer know that nobody waits any more. In the lane: no event of it is in anybody's hands. Last of
+ * all and without a lock: iWARP drivers keep it until their own time-out. */
 static void give_up(struct connection *c)
 {
-    struct rdma_cm_id *id = c->id;
+    struct rdma_cm_id *id;
 
+    pthread_mutex_lock(&c->lock);
     pthread_mutex_lock(&c->rnic->lock);
+    id = c->id;
     c->id = NULL;
     pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->lock);
     rdmacore->destroy_id(id);
 }
 
-/* The attempt's deadline, or, after confirm, the time to do it. */
+/* The attempt's deadline, that of a disconnect, or, after confirm, the time to do it. */
 void connection_expired(struct ri_timer *timer)
 {
     struct connection *c = container_of(timer, struct connection, deadline);
     struct ri_connection_event out = { .size = sizeof(out) };
-    bool news = false;
+    struct qp *closed = NULL;
+    bool news = false, over = false;
     int error;
 
     pthread_mutex_lock(&c->lock);
@@ -337,12 +378,21 @@ void connection_expired(struct ri_timer *timer)
     } else if (is_active(c)) {
         failed(c, &out, RI_REASON_TIMEOUT, -ETIMEDOUT);
         take_addresses(c, &out);
-        give_up(c);
-        news = true;
+        news = over = true;
+    } else if (c->state == CONNECTION_CLOSING) {
+        c->state = CONNECTION_ENDED;
+        out.type = RI_CONNECTION_DISCONNECTED;
+        take_addresses(c, &out);
+        closed = c->qp;
+        news = over = true;
     }
     pthread_mutex_unlock(&c->lock);
+    if (closed)
+        end_qp(closed);
     if (news)
         tell(c, &out);
+    if (over)
+        give_up(c);
 }
 
 /* ---- requests ---- */
@@ -351,7 +401,7 @@ static void on_request(struct rnic *rnic, struct listener *listener,
                        const struct rdma_cm_event *event)
 {
     struct ri_connect_request request = { .size = sizeof(request) };
-    const struct rdma_conn_param *param = &event->param.conn;
+    const struct rdma_conn_param *param = &event->param.conn; /* begins as that of datagrams does */
     struct connection *c = connection_new(rnic);
 
     if (!c) {
@@ -363,22 +413,28 @@ static void on_request(struct rnic *rnic, struct listener *listener,
     c->id->context = c;
     c->passive = true;
     c->state = CONNECTION_REQUEST;
-    if (!connection_on_device(c)) { /* a wildcard address hears other devices too */
+    if (!connection_on_device(rnic, c->id)) { /* a wildcard address hears other devices too */
         rdmacore->reject(c->id, NULL, 0);
         rdmacore->destroy_id(c->id);
         connection_free(c);
         return;
     }
-    c->peer_ord = param->responder_resources; /* turned round for us: back to what the peer said */
-    c->peer_ird = param->initiator_depth;
+    c->datagram = c->id->ps == RDMA_PS_UDP;
+    if (!c->datagram) {
+        c->peer_ord =
+            param->responder_resources; /* turned round for us: back to what the peer said */
+        c->peer_ird = param->initiator_depth;
+    }
     copy_address(&request.local, rdma_get_local_addr(c->id));
     copy_address(&request.peer, rdma_get_peer_addr(c->id));
     request.port = c->id->port_num ? c->id->port_num - 1u : 0;
-    request.private_data_length = length_of(c, param);
+    request.datagram = c->datagram;
+    request.private_data_length = connection_data_length(c, param->private_data,
+                                                         param->private_data_len);
     request.private_data = request.private_data_length ? param->private_data : NULL;
     request.ird = c->peer_ird;
     request.ord = c->peer_ord;
-    request.depths_valid = true;
+    request.depths_valid = !c->datagram;
     rnic->host->connection_request(rnic->host, listener->base.context, &c->base, &request,
                                    &c->base.context);
 }
@@ -396,9 +452,10 @@ void connection_ready(void *arg, uint32_t events)
 
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
             on_request(rnic, listener_of(event->listen_id->context), event);
-        else if (!listener)
+        else if (!listener && event->id != rnic->guard)
             on_connection(event->id->context, event);
-        if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+        /* The manager may have led an attempt to another device, of which nothing else matters here. */
+        if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && connection_on_device(rnic, event->id))
             rdmacore_failed(rnic, "the device was removed");
         rdmacore->ack_cm_event(event);
     }

@@ -52,11 +52,11 @@ static bool make_room(struct cq *cq)
     return true;
 }
 
-void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp)
+void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq)
 {
     if (cq->stash_tail == cq->stash_room && !make_room(cq))
         return;
-    cq->stash[cq->stash_tail++] = (struct stashed){ .wc = *wc, .qp = qp };
+    cq->stash[cq->stash_tail++] = (struct stashed){ .wc = *wc, .qp = qp, .wq = wq };
 }
 
 static void purge(struct cq *cq, const struct qp *gone)
@@ -81,6 +81,23 @@ static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *sl
     return qp;
 }
 
+/* What came before the request that was to go behind it: see window.c. */
+static struct qp *filler_failed(struct qp *qp, const struct ibv_wc *raw)
+{
+    if (raw->status != IBV_WC_WR_FLUSH_ERR)
+        atomic_store(&qp->filler_status, (unsigned int)rdmacore_wc_status(raw->status));
+    return NULL;
+}
+
+/* What a bind or an invalidate is about; where it failed, what it took. */
+static void window_told(struct cq *cq, const struct slot *slot, bool good, struct ri_wc *wc)
+{
+    wc->invalidated_stag = slot->stag;
+    wc->byte_len = 0;
+    if (!good)
+        window_failed(cq->rnic, slot);
+}
+
 static void receive_flags(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
     if (raw->wc_flags & IBV_WC_WITH_INV) {
@@ -94,10 +111,15 @@ static void receive_flags(struct cq *cq, const struct ibv_wc *raw, struct ri_wc 
         wc->flags |= RI_WC_WITH_IMMEDIATE;
         wc->immediate = be32toh(raw->imm_data);
     }
-    if (raw->wc_flags & IBV_WC_GRH)
-        wc->flags |= RI_WC_GRH;
     if (raw->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         wc->opcode = RI_WC_RECV_IMMEDIATE;
+}
+
+static void datagram_received(const struct ibv_wc *raw, const struct slot *slot, struct ri_wc *wc)
+{
+    wc->opcode = RI_WC_RECV_DATAGRAM;
+    if (raw->status == IBV_WC_SUCCESS)
+        datagram_source(raw, slot->header, wc);
 }
 
 static inline void fill(const struct slot *slot, const struct ibv_wc *raw, struct ri_wc *wc)
@@ -114,27 +136,29 @@ static inline void fill(const struct slot *slot, const struct ibv_wc *raw, struc
     wc->immediate_high = 0;
 }
 
-static void fail(const struct ibv_wc *raw, struct ri_wc *wc)
+static void fail(struct qp *qp, const struct slot *slot, const struct ibv_wc *raw, struct ri_wc *wc)
 {
     wc->status = (uint16_t)rdmacore_wc_status(raw->status);
+    if (wc->status == RI_WC_FLUSHED && (slot->flags & SLOT_STAG) && atomic_load(&qp->filler_status))
+        wc->status = (uint16_t)atomic_exchange(&qp->filler_status, 0);
     wc->byte_len = 0;
     wc->vendor_error = raw->vendor_err;
 }
 
-/* Errors, receives of an SRQ, and what carries more than octets. NULL: to be dropped. */
+/* Errors, receives of an SRQ, datagrams, and what carries more than octets. NULL: to be dropped. */
 static struct qp *__attribute__((noinline))
 translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
-    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id;
+    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id, told = *slot;
     bool good = raw->status == IBV_WC_SUCCESS;
     struct qp *qp = slot->qp;
 
-    fill(slot, raw, wc);
-    if (slot->flags & SLOT_NOTIFY)
+    if (told.flags & SLOT_FILLER)
+        return filler_failed(qp, raw);
+    fill(&told, raw, wc);
+    if (told.flags & SLOT_NOTIFY)
         wc->flags |= RI_WC_NOTIFY;
-    if (slot->flags & SLOT_STAG)
-        wc->invalidated_stag = slot->stag;
-    if (good && slot->opcode >= RI_WC_RECV)
+    if (good && told.opcode >= RI_WC_RECV)
         receive_flags(cq, raw, wc);
     if (!qp) {
         qp = owner(cq, raw, slot);
@@ -144,15 +168,19 @@ translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
         struct wq *wq = slot->wq;
 
         /* A late one, of what a sweep has flushed already. */
-        if (!good && (int32_t)(slot->index - wq_freed(wq)) < 0)
+        if (!good && (int32_t)(told.index - wq_completed(wq)) < 0)
             return NULL;
-        wq_free_up_to(wq, slot->index + 1);
+        wq_free_up_to(wq, told.index + 1);
         if (!good)
             wq_flush(wq, cq);
     }
+    if (told.flags & SLOT_STAG)
+        window_told(cq, &told, good, wc);
+    if (qp->datagram && told.opcode >= RI_WC_RECV)
+        datagram_received(raw, &told, wc);
     wc->context = qp->base.context;
     if (!good)
-        fail(raw, wc);
+        fail(qp, &told, raw, wc);
     return qp;
 }
 
@@ -212,7 +240,7 @@ void cq_drain(struct cq *cq, const struct qp *gone)
 
             if (!qp || qp == gone)
                 continue;
-            cq_stash(cq, &wc, qp);
+            cq_stash(cq, &wc, qp, NULL);
             if (wc.status != RI_WC_SUCCESS)
                 note_failed(qp, &wc, &failed);
         }
@@ -233,6 +261,10 @@ static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, st
         const struct stashed *at = &cq->stash[cq->stash_head++];
 
         wc[taken] = at->wc;
+        if (at->wq) {
+            at->wq->pending--;
+            wq_free_up_to(at->wq, wq_freed(at->wq) + 1);
+        }
         if (at->wc.status != RI_WC_SUCCESS)
             note_failed(at->qp, &at->wc, failed);
         taken++;
@@ -421,6 +453,27 @@ enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     return RI_OK;
 }
 
+/* What a device has no room for any more it refuses as it does a depth of nonsense; those were refused before. */
+enum ri_status rdmacore_cq_resize(struct ri_cq *base, uint32_t *depth)
+{
+    struct cq *cq = cq_of(base);
+    const struct ri_rnic_attr *limits = &cq->rnic->attr;
+    int error;
+
+    if (!(limits->features & RI_FEATURE_CQ_RESIZE))
+        return RI_ERR_NOT_SUPPORTED;
+    if (!*depth)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (*depth > limits->max_cqe)
+        return RI_ERR_LIMIT;
+    error = rdmacore_errno(rdmacore->resize_cq(cq->ibv, (int)*depth));
+    if (error)
+        return error == EINVAL ? RI_ERR_BUSY : rdmacore_status(error);
+    if (cq->ibv->cqe > 0 && (uint32_t)cq->ibv->cqe > *depth)
+        *depth = (uint32_t)cq->ibv->cqe;
+    return RI_OK;
+}
+
 enum ri_status rdmacore_cq_destroy(struct ri_cq *base)
 {
     struct cq *cq = cq_of(base);
@@ -430,7 +483,7 @@ enum ri_status rdmacore_cq_destroy(struct ri_cq *base)
     if (atomic_load(&cq->users))
         return RI_ERR_BUSY;
     error = rdmacore_errno(rdmacore->destroy_cq(cq->ibv));
-    if (error && !atomic_load(&rnic->failed))
+    if (!rdmacore_destroyed(rnic, error))
         return rdmacore_status(error);
     while (atomic_load(&cq->upcalls))
         sched_yield();

@@ -9,6 +9,7 @@
 #include "rdmacore.h"
 
 #include "base/clock.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +23,17 @@
 #define IB_REQUEST_DATA 56u
 #define IB_REPLY_DATA   196u
 #define IB_REJECT_DATA  148u
+#define IB_SERVICE_DATA 180u /* SIDR REQ 216 less the same 36, SIDR REP */
+#define IB_ANSWER_DATA  136u
 #define IWARP_DATA      248u
+#define GUARD_ADDRESSES 8u
 #define DEPTH_MAX       255u /* rdma_conn_param has an octet for each */
 
 const struct ri_option rdmacore_options[] = {
     { "connect_timeout", "time", "30000", "ms",
       "an attempt to connect that took longer than this fails" },
+    { "close_timeout", "time", "10000", "ms",
+      "a disconnect that the peer has not answered for longer than this is over" },
     { "inline", "size", "64", "octets",
       "Sends and Writes up to this length are copied into the request, where the device can" },
 };
@@ -67,8 +73,13 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
         found |= RI_FEATURE_READ_SINK_REMOTE_WRITE;
     else
         found |= RI_FEATURE_IMMEDIATE | RI_FEATURE_THREE_WAY | RI_FEATURE_ACCESS_MODIFY;
-    if (device->max_srq > 0 && device->max_srq_wr > 0)
+    if (!rnic->iwarp && device->max_ah > 0)
+        found |= RI_FEATURE_UD;
+    if (device->max_srq > 0 && device->max_srq_wr > 0) {
         found |= RI_FEATURE_SRQ;
+        if (device->device_cap_flags & IBV_DEVICE_SRQ_RESIZE)
+            found |= RI_FEATURE_SRQ_RESIZE;
+    }
     if (device->atomic_cap != IBV_ATOMIC_NONE)
         found |= RI_FEATURE_ATOMICS;
     if (device->device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS)
@@ -133,20 +144,23 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         attr->max_srq_wr = count_of(device->max_srq_wr);
         attr->max_srq_sge = count_of(device->max_srq_sge);
     }
+    if (attr->features & RI_FEATURE_UD) {
+        attr->max_ah = count_of(device->max_ah);
+        attr->max_ud_send = port_mtu(port->active_mtu);
+        attr->service_request_private_data = IB_SERVICE_DATA;
+        attr->service_reply_private_data = IB_ANSWER_DATA;
+        attr->service_qkey = RDMA_UDP_QKEY; /* librdmacm has no room for another */
+    }
     rnic->windows = attr->max_mw != 0;
+    rnic->ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
     snprintf(attr->firmware, sizeof(attr->firmware), "%s", device->fw_ver);
 }
 
 enum ri_status rdmacore_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
 {
     const struct rnic *rnic = rnic_of(base);
-    uint32_t size = attr->size;
 
-    if (size < sizeof(size))
-        return RI_ERR_INVALID_ARGUMENT;
-    memcpy(attr, &rnic->attr, size < sizeof(*attr) ? size : sizeof(*attr));
-    attr->size = size;
-    return RI_OK;
+    return sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 /* ---- open ---- */
@@ -176,6 +190,29 @@ static bool no_blocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
+/* No attribute says whether CQs can be resized: one is tried. */
+static bool resizes_cqs(const struct rnic *rnic)
+{
+    struct ibv_cq *cq = rdmacore->create_cq(rnic->verbs, 1, NULL, NULL, 0);
+    bool can = cq && !rdmacore->resize_cq(cq, 2);
+
+    if (cq)
+        rdmacore->destroy_cq(cq);
+    return can;
+}
+
+/* A datagram has to fit a packet of any port. */
+static void look_at_other_ports(struct rnic *rnic)
+{
+    struct ibv_port_attr port;
+
+    for (uint32_t i = 2; i <= rnic->attr.ports; i++) {
+        memset(&port, 0, sizeof(port));
+        if (!rdmacore->query_port(rnic->verbs, (uint8_t)i, &port))
+            rnic->attr.max_ud_send = least(rnic->attr.max_ud_send, port_mtu(port.active_mtu));
+    }
+}
+
 static int look(struct rnic *rnic)
 {
     struct ibv_device_attr_ex device;
@@ -187,9 +224,13 @@ static int look(struct rnic *rnic)
     error = rdmacore_errno(rdmacore->query_device(rnic->verbs, &device));
     if (!error)
         error = rdmacore_errno(rdmacore->query_port(rnic->verbs, 1, &port));
-    if (!error)
-        rdmacore_attributes(rnic, &device, &port);
-    return error;
+    if (error)
+        return error;
+    rdmacore_attributes(rnic, &device, &port);
+    look_at_other_ports(rnic);
+    if (resizes_cqs(rnic))
+        rnic->attr.features |= RI_FEATURE_CQ_RESIZE;
+    return 0;
 }
 
 static int open_channels(struct rnic *rnic)
@@ -226,6 +267,7 @@ enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open
     rnic->iwarp = kind->transport == RI_TRANSPORT_IWARP;
     rnic->inline_octets = (uint32_t)option(open->host, "inline", 64);
     rnic->connect_timeout = option(open->host, "connect_timeout", 30000) * CLOCK_NS_PER_MS;
+    rnic->close_timeout = option(open->host, "close_timeout", 10000) * CLOCK_NS_PER_MS;
     pthread_mutex_init(&rnic->lock, NULL);
     spinlock_init(&rnic->windows_lock);
     rnic->verbs = open_context(kind, open->device, rnic->device);
@@ -253,6 +295,31 @@ free_rnic:
 
 /* ---- the lane ---- */
 
+/*
+ * The removal of a device is told to identifiers that belong to it; drivers that cannot do without their users tell nobody else, and
+ * their removal waits until all have closed the device. An identifier bound to an address of the device hears of it
+ * also where there is neither a connection nor a listener. Its context is NULL.
+ */
+static void open_guard(struct rnic *rnic)
+{
+    struct ri_address addresses[GUARD_ADDRESSES];
+    struct ri_port_attr port = { .size = sizeof(port),
+                                 .addresses = addresses,
+                                 .address_capacity = GUARD_ADDRESSES };
+    struct rdma_cm_id *id;
+
+    if (rdmacore_query_port(&rnic->base, &port) != RI_OK)
+        return;
+    for (uint32_t i = 0; i < port.address_count && i < GUARD_ADDRESSES && !rnic->guard; i++) {
+        if (rdmacore->create_id(rnic->cm, &id, NULL, RDMA_PS_TCP))
+            return;
+        if (rdmacore->bind_addr(id, (struct sockaddr *)&addresses[i].sockaddr))
+            rdmacore->destroy_id(id);
+        else
+            rnic->guard = id;
+    }
+}
+
 enum ri_status rdmacore_lane_open(struct ri_rnic *base, uint32_t index, void *context,
                                   struct ri_lane **out)
 {
@@ -273,9 +340,11 @@ enum ri_status rdmacore_lane_open(struct ri_rnic *base, uint32_t index, void *co
     if (status == RI_OK)
         status = host->watch(host, context, rnic->cm->fd, EPOLLIN, connection_ready, rnic,
                              &lane->connections);
-    if (status == RI_OK)
-        *out = &lane->base;
-    return status;
+    if (status != RI_OK)
+        return status;
+    open_guard(rnic);
+    *out = &lane->base;
+    return RI_OK;
 }
 
 static void unwatch(struct rnic *rnic)
@@ -314,6 +383,8 @@ enum ri_status rdmacore_close(struct ri_rnic *base, bool force)
         atomic_load(&rnic->listeners))
         return RI_ERR_BUSY;
     unwatch(rnic);
+    if (rnic->guard)
+        rdmacore->destroy_id(rnic->guard);
     rdmacore->destroy_event_channel(rnic->cm);
     rdmacore->destroy_comp_channel(rnic->channel);
     rdmacore->close_device(rnic->verbs);
@@ -325,15 +396,15 @@ enum ri_status rdmacore_close(struct ri_rnic *base, bool force)
 enum ri_status rdmacore_counters(struct ri_rnic *base, const char **names, uint64_t *values,
                                  size_t *count)
 {
-    static const char *const all[] = { "protection zones", "completion queues",
-                                       "queue pairs",      "regions",
-                                       "windows",          "shared receive queues",
-                                       "connections",      "listening points" };
+    static const char *const all[] = {
+        "protection zones",      "completion queues", "queue pairs", "regions",         "windows",
+        "shared receive queues", "address handles",   "connections", "listening points"
+    };
     struct rnic *rnic = rnic_of(base);
     const uint64_t now[] = {
-        atomic_load(&rnic->pds),         atomic_load(&rnic->cqs),       atomic_load(&rnic->qps),
-        atomic_load(&rnic->mrs),         atomic_load(&rnic->mws),       atomic_load(&rnic->srqs),
-        atomic_load(&rnic->connections), atomic_load(&rnic->listeners),
+        atomic_load(&rnic->pds), atomic_load(&rnic->cqs),         atomic_load(&rnic->qps),
+        atomic_load(&rnic->mrs), atomic_load(&rnic->mws),         atomic_load(&rnic->srqs),
+        atomic_load(&rnic->ahs), atomic_load(&rnic->connections), atomic_load(&rnic->listeners),
     };
     const size_t total = sizeof(now) / sizeof(now[0]);
 

@@ -17,12 +17,6 @@
 
 #define ADDRESSES 32u
 
-static in_port_t *port_of(struct sockaddr_storage *address)
-{
-    return address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)(void *)address)->sin6_port
-                                          : &((struct sockaddr_in *)(void *)address)->sin_port;
-}
-
 static bool is_wildcard(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET)
@@ -44,31 +38,28 @@ static bool is_link_local(const struct sockaddr_storage *address)
            IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-static uint32_t choose(struct rnic *rnic, const struct ri_listen_param *param,
+static uint32_t choose(struct rnic *rnic, uint32_t of_port, struct sockaddr_storage *asked,
                        struct sockaddr_storage *chosen)
 {
     struct ri_address *found = calloc(ADDRESSES, sizeof(*found));
     struct ri_port_attr port = { .size = sizeof(port),
-                                 .port = param->port,
+                                 .port = of_port,
                                  .addresses = found,
                                  .address_capacity = found ? ADDRESSES : 0 };
-    struct sockaddr_storage asked = { .ss_family = AF_UNSPEC };
+    const struct sockaddr *wildcard = (const struct sockaddr *)asked;
     uint32_t count = 0;
 
-    memcpy(&asked, param->address,
-           param->address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                 : sizeof(struct sockaddr_in));
-    if (found && is_wildcard(param->address) && rdmacore_query_port(&rnic->base, &port) == RI_OK) {
+    if (found && is_wildcard(wildcard) && rdmacore_query_port(&rnic->base, &port) == RI_OK) {
         for (uint32_t i = 0; i < port.address_count && i < ADDRESSES; i++) {
-            if (!stands_for(param->address, &found[i].sockaddr))
+            if (!stands_for(wildcard, &found[i].sockaddr))
                 continue;
             chosen[count] = found[i].sockaddr;
-            *port_of(&chosen[count++]) = *port_of(&asked);
+            *service_port(&chosen[count++]) = *service_port(asked);
         }
     }
     free(found);
     if (!count)
-        chosen[count++] = asked;
+        chosen[count++] = *asked;
     return count;
 }
 
@@ -76,7 +67,7 @@ static int listen_on(struct listener *listener, struct sockaddr_storage *address
 {
     struct rdma_cm_id *id;
     int error = rdmacore_errno(
-        rdmacore->create_id(listener->rnic->cm, &id, listener_context(listener), RDMA_PS_TCP));
+        rdmacore->create_id(listener->rnic->cm, &id, listener_context(listener), listener->ps));
 
     if (error)
         return error;
@@ -87,7 +78,8 @@ static int listen_on(struct listener *listener, struct sockaddr_storage *address
         rdmacore->destroy_id(id);
         return error;
     }
-    *port_of(address) = *port_of(&id->route.addr.src_storage);
+    if (service_port(address))
+        *service_port(address) = *service_port(&id->route.addr.src_storage);
     listener->ids[listener->count++] = id;
     return 0;
 }
@@ -100,7 +92,7 @@ static int listen_all(struct listener *listener, struct sockaddr_storage *addres
         int error;
 
         if (i)
-            *port_of(&addresses[i]) = *port_of(&addresses[0]);
+            *service_port(&addresses[i]) = *service_port(&addresses[0]);
         error = listen_on(listener, &addresses[i], backlog);
         if (error && !(listener->count && is_link_local(&addresses[i])))
             return error;
@@ -115,22 +107,26 @@ enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_para
     struct rnic *rnic = rnic_of(base);
     struct sockaddr_storage addresses[ADDRESSES];
     struct listener *listener;
+    struct service service;
+    enum ri_status status;
     uint32_t count;
     int error;
 
-    if (param->datagram)
+    if (param->datagram && !(rnic->attr.features & RI_FEATURE_UD))
         return RI_ERR_NOT_SUPPORTED;
-    if (!param->address ||
-        (param->address->sa_family != AF_INET && param->address->sa_family != AF_INET6) ||
-        param->port >= rnic->attr.ports)
+    if (param->port >= rnic->attr.ports)
         return RI_ERR_INVALID_ARGUMENT;
-    count = choose(rnic, param, addresses);
+    status = service_to_hear(rnic, param, &service);
+    if (status != RI_OK)
+        return status;
+    count = choose(rnic, param->port, &service.source, addresses);
     listener = calloc(1, sizeof(*listener) + count * sizeof(listener->ids[0]));
     if (!listener)
         return RI_ERR_NO_RESOURCES;
     listener->base.ops = rnic->base.ops;
     listener->base.context = context;
     listener->rnic = rnic;
+    listener->ps = service.ps;
     atomic_fetch_add(&rnic->listeners, 1);
     error = listen_all(listener, addresses, count, param->backlog);
     if (error) {
@@ -138,13 +134,11 @@ enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_para
         return rdmacore_status(error);
     }
     memset(bound, 0, sizeof(*bound));
-    *bound = addresses[0];
-    if (is_wildcard(param->address)) {
-        memcpy(bound, param->address,
-               param->address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                     : sizeof(struct sockaddr_in));
-        *port_of(bound) = *port_of(&addresses[0]);
-    }
+    memcpy(bound, param->address,
+           param->address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                 : sizeof(struct sockaddr_in));
+    if (service_port(&addresses[0]))
+        *service_port(bound) = *service_port(&addresses[0]);
     *out = &listener->base;
     return RI_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Protection domains, regions, windows. The kernel pins what is registered and counts it against RLIMIT_MEMLOCK.
+ * Protection domains and regions. The kernel pins what is registered and counts it against RLIMIT_MEMLOCK.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -179,119 +179,10 @@ enum ri_status rdmacore_mr_deregister(struct ri_mr *base)
     struct rnic *rnic = mr->pd->rnic;
     int error = rdmacore_errno(rdmacore->dereg_mr(mr->ibv));
 
-    if (error && !atomic_load(&rnic->failed))
+    if (!rdmacore_destroyed(rnic, error))
         return error == EINVAL ? RI_ERR_BUSY : rdmacore_status(error);
     atomic_fetch_sub(&mr->pd->users, 1);
     atomic_fetch_sub(&rnic->mrs, 1);
     free(mr);
-    return RI_OK;
-}
-
-/* ---- windows: type 2 is narrow, type 1 wide ---- */
-
-#define INDEX_OF(stag) ((stag) >> 8)
-
-struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag)
-{
-    uint32_t index = INDEX_OF(stag);
-    struct mw *mw;
-
-    spinlock_lock(&rnic->windows_lock);
-    HASH_FIND(hh, rnic->table, &index, sizeof(index), mw);
-    spinlock_unlock(&rnic->windows_lock);
-    return mw;
-}
-
-void rdmacore_window_bound(struct mw *mw, struct qp *qp)
-{
-    struct rnic *rnic = mw->pd->rnic;
-
-    spinlock_lock(&rnic->windows_lock);
-    mw->bound = qp;
-    spinlock_unlock(&rnic->windows_lock);
-}
-
-bool rdmacore_window_unbound(struct mw *mw)
-{
-    struct rnic *rnic = mw->pd->rnic;
-    bool bound;
-
-    spinlock_lock(&rnic->windows_lock);
-    bound = mw->bound != NULL;
-    mw->bound = NULL;
-    spinlock_unlock(&rnic->windows_lock);
-    return bound;
-}
-
-void rdmacore_windows_leave(struct qp *qp)
-{
-    struct rnic *rnic = qp->rnic;
-    struct mw *mw, *next;
-
-    spinlock_lock(&rnic->windows_lock);
-    HASH_ITER (hh, rnic->table, mw, next)
-        if (mw->bound == qp)
-            mw->bound = NULL;
-    spinlock_unlock(&rnic->windows_lock);
-}
-
-static void remember(struct rnic *rnic, struct mw *mw)
-{
-    mw->index = INDEX_OF(mw->ibv->rkey);
-    spinlock_lock(&rnic->windows_lock);
-    HASH_ADD(hh, rnic->table, index, sizeof(mw->index), mw);
-    spinlock_unlock(&rnic->windows_lock);
-}
-
-static void forget(struct rnic *rnic, struct mw *mw)
-{
-    spinlock_lock(&rnic->windows_lock);
-    HASH_DELETE(hh, rnic->table, mw);
-    spinlock_unlock(&rnic->windows_lock);
-}
-
-enum ri_status rdmacore_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
-                                    struct ri_mw **out)
-{
-    struct pd *pd = pd_of(base);
-    struct rnic *rnic = pd->rnic;
-    struct mw *mw;
-    int error;
-
-    if (!(rnic->attr.features & (narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE)))
-        return RI_ERR_NOT_SUPPORTED;
-    mw = calloc(1, sizeof(*mw));
-    if (!mw)
-        return RI_ERR_NO_RESOURCES;
-    mw->ibv = rdmacore->alloc_mw(pd->ibv, narrow ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
-    if (!mw->ibv) {
-        error = errno;
-        free(mw);
-        return rdmacore_status(error);
-    }
-    mw->base.ops = rnic->base.ops;
-    mw->base.context = context;
-    mw->pd = pd;
-    mw->narrow = narrow;
-    remember(rnic, mw);
-    atomic_fetch_add(&pd->users, 1);
-    atomic_fetch_add(&rnic->mws, 1);
-    *stag = mw->ibv->rkey;
-    *out = &mw->base;
-    return RI_OK;
-}
-
-enum ri_status rdmacore_mw_free(struct ri_mw *base)
-{
-    struct mw *mw = container_of(base, struct mw, base);
-    struct rnic *rnic = mw->pd->rnic;
-    int error = rdmacore_errno(rdmacore->dealloc_mw(mw->ibv));
-
-    if (error && !atomic_load(&rnic->failed))
-        return rdmacore_status(error);
-    forget(rnic, mw);
-    atomic_fetch_sub(&mw->pd->users, 1);
-    atomic_fetch_sub(&rnic->mws, 1);
-    free(mw);
     return RI_OK;
 }

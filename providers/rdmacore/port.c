@@ -15,10 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GIDS         64u /* looked at for the interface's index */
 #define IPOIB_OCTETS 20u /* hardware address of IP over InfiniBand: 4 octets, then the port's GID */
 
-static uint32_t mtu_octets(enum ibv_mtu mtu)
+uint32_t port_mtu(enum ibv_mtu mtu)
 {
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
@@ -63,7 +62,7 @@ static void network_interface(const struct rnic *rnic, uint8_t port, const uint8
     struct ibv_gid_entry entry;
 
     name[0] = 0;
-    for (uint32_t i = 0; i < GIDS && !name[0]; i++) {
+    for (uint32_t i = 0; i < RDMACORE_GIDS && !name[0]; i++) {
         memset(&entry, 0, sizeof(entry));
         if (!rdmacore->query_gid(rnic->verbs, port, i, &entry) && entry.ndev_ifindex &&
             !if_indextoname(entry.ndev_ifindex, name))
@@ -120,7 +119,7 @@ enum ri_status rdmacore_query_port(struct ri_rnic *base, struct ri_port_attr *at
     attr->link_ethernet = state.link_layer == IBV_LINK_LAYER_ETHERNET;
     attr->lid = state.lid;
     memcpy(attr->gid, gid.gid.raw, sizeof(attr->gid));
-    attr->mtu = mtu_octets(state.active_mtu);
+    attr->mtu = port_mtu(state.active_mtu);
     snprintf(attr->name, sizeof(attr->name), "%.15s%s%.40s/%u", name, name[0] ? " " : "",
              rnic->device, port);
     return RI_OK;

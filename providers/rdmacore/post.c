@@ -30,7 +30,8 @@ static const struct {
 } forms[] = {
     [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND, PLAIN_INLINE },
     [RI_WR_SEND_IMMEDIATE] = { MESSAGE, IBV_WR_SEND_WITH_IMM, RI_WC_SEND, 0 },
-    [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND, PLAIN_INLINE },
+    /* Nor inline: a driver is known that refuses that. */
+    [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND, 0 },
     [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE, PLAIN_INLINE },
     [RI_WR_RDMA_WRITE_IMMEDIATE] = { TAGGED, IBV_WR_RDMA_WRITE_WITH_IMM, RI_WC_RDMA_WRITE, 0 },
     [RI_WR_RDMA_READ] = { TAGGED, IBV_WR_RDMA_READ, RI_WC_RDMA_READ, PLAIN },
@@ -70,6 +71,15 @@ static void drop_slot(struct wq *wq)
     atomic_store_explicit(&wq->tail, tail, memory_order_relaxed);
 }
 
+/*
+ * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by write(2), and answers -1 if
+ * that fails, as it does while the stream ends. The request is in the queue then, and completes as those before it do.
+ */
+static bool is_queued(int rc)
+{
+    return rc == -1;
+}
+
 /* It will not reach the device. */
 static void soften(struct wq *wq, struct cq *cq, struct slot *slot)
 {
@@ -84,7 +94,7 @@ static enum ri_status of_post(int error)
     switch (error) {
     case ENOMEM: return RI_ERR_QUEUE_FULL;
     case EINVAL: return RI_ERR_INVALID_ARGUMENT;
-    default: return RI_ERR_DEVICE;
+    default: return rdmacore_status(error);
     }
 }
 
@@ -157,22 +167,6 @@ static unsigned int flags_of(const struct qp *qp, const struct ri_send_wr *wr, u
     return flags | inline_flag(qp, forms[wr->opcode].plain, length);
 }
 
-static void __attribute__((noinline))
-describe_window(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
-{
-    const struct mw *mw = container_of(wr->bind.mw, struct mw, base);
-
-    *stag = (mw->ibv->rkey & ~UINT32_C(0xff)) | (wr->bind.new_key & 0xff);
-    raw->bind_mw.mw = mw->ibv;
-    raw->bind_mw.rkey = *stag;
-    raw->bind_mw.bind_info = (struct ibv_mw_bind_info){
-        .mr = container_of(wr->bind.mr, struct mr, base)->ibv,
-        .addr = wr->bind.addr,
-        .length = wr->bind.length,
-        .mw_access_flags = (unsigned int)rdmacore_access(wr->bind.access, false),
-    };
-}
-
 /* What is neither a message nor a Write nor a Read. */
 static void __attribute__((noinline))
 describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
@@ -189,69 +183,12 @@ describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *s
         raw->wr.atomic.compare_add = wr->atomic.compare;
         raw->wr.atomic.swap = wr->atomic.swap_or_add;
         break;
-    case RI_WR_BIND_WINDOW: describe_window(wr, raw, stag); break;
+    case RI_WR_BIND_WINDOW: window_describe(wr, raw, stag); break;
     default:
         *stag = wr->invalidate_stag;
         raw->invalidate_rkey = wr->invalidate_stag;
         break;
     }
-}
-
-/* A window of type 1 has a verb of its own, which takes the key after the one that it knows; unbinding is binding nothing, and
- * uses a key up too. */
-static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw, uint8_t key)
-{
-    struct ibv_mw_bind bind = { .wr_id = raw->wr_id, .send_flags = raw->send_flags };
-    uint32_t before = mw->ibv->rkey;
-    int error;
-
-    if (raw->opcode == IBV_WR_BIND_MW)
-        bind.bind_info = raw->bind_mw.bind_info;
-    else
-        bind.bind_info.mr = mw->mr; /* length 0: not looked at, but some drivers read its key */
-    mw->ibv->rkey = (before & ~UINT32_C(0xff)) | (uint8_t)(key - 1);
-    error = rdmacore_errno(ibv_bind_mw(qp->ibv, mw->ibv, &bind));
-    if (error)
-        mw->ibv->rkey = before;
-    else
-        mw->mr = bind.bind_info.mr;
-    return error;
-}
-
-/* A window that is bound to nothing cannot be invalidated. Drivers are known that do not look: they are given an STag that
- * names nothing, and fail the request as it should be. */
-#define NO_STAG UINT32_C(0xffffff00)
-
-static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
-{
-    struct mw *mw = rdmacore_window(qp->rnic, wr->invalidate_stag);
-    struct ibv_send_wr *bad;
-
-    if (mw && !mw->narrow && mw->mr)
-        return bind_wide(qp, mw, raw, (uint8_t)(mw->ibv->rkey + 1));
-    if (mw && (!mw->narrow || !rdmacore_window_unbound(mw)))
-        raw->invalidate_rkey = NO_STAG;
-    return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
-}
-
-static int __attribute__((noinline))
-post_window(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
-{
-    struct ibv_send_wr *bad;
-    struct mw *mw;
-    int error;
-
-    if (wr->opcode == RI_WR_LOCAL_INVALIDATE)
-        return invalidate(qp, wr, raw);
-    mw = container_of(wr->bind.mw, struct mw, base);
-    if (!mw->narrow)
-        return bind_wide(qp, mw, raw, (uint8_t)wr->bind.new_key);
-    error = rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
-    if (error)
-        return error;
-    mw->ibv->rkey = raw->bind_mw.rkey;
-    rdmacore_window_bound(mw, qp);
-    return 0;
 }
 
 /* Soft, a window, or an atomic. The slot is taken. 0, or an error number. */
@@ -272,8 +209,24 @@ post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw
         soften(&qp->sq, qp->send_cq, slot);
         return 0;
     }
-    return forms[wr->opcode].form == OTHER ? post_window(qp, wr, raw)
+    return forms[wr->opcode].form == OTHER ? window_post(qp, wr, raw)
                                            : ibv_post_send(qp->ibv, raw, &bad);
+}
+
+/* Of a UD QP. Its only request is the Send of one datagram. */
+static enum ri_status check_datagram(const struct qp *qp, const struct ri_send_wr *wr,
+                                     uint32_t length)
+{
+    if (wr->opcode != RI_WR_SEND || !wr->ud.ah)
+        return RI_ERR_INVALID_ARGUMENT;
+    return length > qp->rnic->attr.max_ud_send ? RI_ERR_LIMIT : RI_OK;
+}
+
+static void address_datagram(const struct ri_send_wr *wr, struct ibv_send_wr *raw)
+{
+    raw->wr.ud.ah = container_of(wr->ud.ah, struct ah, base)->ibv;
+    raw->wr.ud.remote_qpn = wr->ud.remote_qpn;
+    raw->wr.ud.remote_qkey = wr->ud.remote_qkey;
 }
 
 static uint32_t __attribute__((noinline)) sum_of(const struct ri_send_wr *wr)
@@ -290,6 +243,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     struct ibv_send_wr raw, *bad;
     struct ibv_sge sges[ELEMENTS];
     struct slot *slot;
+    enum ri_status status = RI_OK;
     uint32_t length;
     uint8_t form;
     int error;
@@ -304,6 +258,10 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     length = wr->num_sge == 1 ? wr->sg_list[0].length : sum_of(wr);
     if (unlikely((wr->flags & RI_WR_INLINE) && length > qp->max_inline))
         return RI_ERR_LIMIT;
+    if (qp->datagram)
+        status = check_datagram(qp, wr, length);
+    if (status != RI_OK)
+        return status;
     slot = take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
                      wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0, length);
     if (unlikely(!slot))
@@ -317,12 +275,16 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     if (form == TAGGED) {
         raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
         raw.wr.rdma.rkey = wr->rdma.rkey;
+    } else if (form == INVALIDATING) {
+        raw.wr.rdma.rkey = wr->invalidate_stag; /* where one driver looks for it */
     }
+    if (qp->datagram)
+        address_datagram(wr, &raw);
     if (unlikely(soft || form >= ATOMIC))
         error = post_special(qp, wr, &raw, soft);
     else
         error = ibv_post_send(qp->ibv, &raw, &bad);
-    if (unlikely(error)) {
+    if (unlikely(error) && !is_queued(error)) {
         drop_slot(&qp->sq);
         return of_post(rdmacore_errno(error));
     }
@@ -334,8 +296,9 @@ static enum ri_status __attribute__((noinline))
 send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
-    enum ri_status status = state == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
-    bool soft = state != RI_QPS_RTS;
+    enum ri_status status = state == RI_QPS_IDLE || state == DATAGRAM_IDLE ? RI_ERR_INVALID_STATE
+                                                                           : RI_OK;
+    bool soft = state > RI_QPS_RTS;
 
     while (status == RI_OK && wr) {
         status = send_one(qp, wr, soft);
@@ -353,10 +316,13 @@ send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 /* The device has refused the last one. Takes the lock over. */
 static enum ri_status __attribute__((cold, noinline)) refused(struct wq *wq, int error)
 {
+    bool queued = !wq->receive && is_queued(error);
+
     error = rdmacore_errno(error);
-    drop_slot(wq);
+    if (!queued)
+        drop_slot(wq);
     spinlock_unlock(&wq->lock);
-    return of_post(error);
+    return queued ? RI_OK : of_post(error);
 }
 
 static enum ri_status __attribute__((cold, noinline)) no_slot(struct wq *wq)
@@ -412,7 +378,6 @@ enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
     raw.num_sge = 1;
     raw.opcode = (enum ibv_wr_opcode)forms[opcode].opcode;
     raw.send_flags = flags;
-    raw.invalidate_rkey = wr->invalidate_stag;
     if (opcode >= RI_WR_RDMA_WRITE) {
         raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
         raw.wr.rdma.rkey = wr->rdma.rkey;
@@ -440,10 +405,14 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
 
     if (unlikely(wr->num_sge > qp->max_recv_sge))
         return RI_ERR_INVALID_ARGUMENT;
-    slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0,
+    slot = take_slot(&qp->rq, wr->cookie, qp->datagram ? RI_WC_RECV_DATAGRAM : RI_WC_RECV,
+                     (uint8_t)((wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0) |
+                               (qp->datagram ? SLOT_DATAGRAM : 0)),
                      0);
     if (unlikely(!slot))
         return RI_ERR_QUEUE_FULL;
+    if (qp->datagram)
+        slot->header = datagram_header(wr);
     if (unlikely(soft)) {
         soften(&qp->rq, qp->recv_cq, slot);
         return RI_OK;
@@ -496,7 +465,9 @@ enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 
     if (unlikely(!spinlock_try_blind(&qp->rq.lock)))
         return receive_contended(qp, wr, bad);
-    if (unlikely(atomic_load_explicit(&qp->state, memory_order_relaxed) > RI_QPS_RTS || qp->srq ||
+    if (unlikely((unsigned int)atomic_load_explicit(&qp->state, memory_order_relaxed) >
+                     RI_QPS_RTS || /* the states of UD too */
+                 qp->srq ||
                  wr->num_sge != 1 || !wr->sg_list[0].length || wr->flags || wr->next))
         return receive_list(qp, wr, bad);
     raw.next = NULL;
@@ -523,20 +494,22 @@ static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
 
     if (unlikely(wr->num_sge > srq->max_sge))
         return RI_ERR_INVALID_ARGUMENT;
-    if (unlikely(srq->free == srq->size))
+    slot = srq->free;
+    if (unlikely(!slot || srq->posted >= srq->max_wr))
         return RI_ERR_QUEUE_FULL;
-    slot = &srq->slots[srq->free];
     slot->cookie = wr->cookie;
     slot->flags = wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0;
     slot->opcode = RI_WC_RECV;
-    slot->length = 0;
+    slot->header = datagram_header(wr); /* whose it will be is not known yet */
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
     raw.num_sge = solid_receive(wr, sges, &raw.sg_list);
-    srq->free = slot->index;
+    srq->free = slot->link;
+    srq->posted++;
     error = ibv_post_srq_recv(srq->ibv, &raw, &bad);
     if (unlikely(error)) {
-        srq->free = (uint32_t)(slot - srq->slots);
+        srq->free = slot;
+        srq->posted--;
         return of_post(rdmacore_errno(error));
     }
     return RI_OK;

@@ -9,20 +9,28 @@
 #include "rdmacore.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 static uint32_t most(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *attr)
 {
     const struct ri_rnic_attr *limits = &rnic->attr;
 
-    if (attr->type != RI_QP_RC)
+    if (attr->type == RI_QP_UD && !(limits->features & RI_FEATURE_UD))
         return RI_ERR_NOT_SUPPORTED;
-    if (!attr->send_cq || !attr->recv_cq)
+    if ((attr->type != RI_QP_RC && attr->type != RI_QP_UD) || !attr->send_cq || !attr->recv_cq ||
+        (attr->type == RI_QP_UD && attr->port >= limits->ports))
         return RI_ERR_INVALID_ARGUMENT;
     if ((attr->flags & RI_QP_PRIVILEGED) || attr->soft_high_watermark || attr->hard_high_watermark)
         return RI_ERR_NOT_SUPPORTED;
@@ -43,12 +51,13 @@ int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
         .send_cq = qp->send_cq->ibv,
         .recv_cq = qp->recv_cq->ibv,
         .srq = qp->srq ? qp->srq->ibv : NULL,
-        .qp_type = IBV_QPT_RC,
+        .qp_type = qp->datagram ? IBV_QPT_UD : IBV_QPT_RC,
     };
+    uint32_t room = qp->rnic->attr.features & RI_FEATURE_MW_WIDE ? WINDOW_FILLERS : 0;
 
     for (;;) {
         init.cap = (struct ibv_qp_cap){
-            .max_send_wr = qp->sq.size,
+            .max_send_wr = least(qp->sq.size + room, qp->rnic->attr.max_send_wr),
             .max_recv_wr = qp->srq ? 0 : qp->rq.size,
             .max_send_sge = most(most(qp->max_send_sge, qp->max_write_sge), qp->max_read_sge),
             .max_recv_sge = qp->srq ? 0 : qp->max_recv_sge,
@@ -79,9 +88,13 @@ static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
     qp->ird = attr->ird;
     qp->ord = attr->ord;
     qp->flags = attr->flags;
+    qp->datagram = attr->type == RI_QP_UD;
+    qp->port = (uint8_t)(qp->datagram ? attr->port + 1 : 1);
+    qp->qkey = attr->qkey;
+    qp->filler = (struct slot){ .qp = qp, .wq = &qp->sq, .flags = SLOT_FILLER };
     qp->sweep.expired = qp_swept;
     atomic_init(&qp->ended, true);
-    atomic_init(&qp->state, RI_QPS_IDLE);
+    atomic_init(&qp->state, qp->datagram ? DATAGRAM_IDLE : RI_QPS_IDLE);
 }
 
 static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
@@ -107,6 +120,9 @@ static void enter(struct qp *qp)
         spinlock_unlock(&qp->recv_cq->lock);
     }
     atomic_fetch_add(&qp->rnic->qps, 1);
+    pthread_mutex_lock(&qp->rnic->lock);
+    DL_APPEND(qp->rnic->all, qp);
+    pthread_mutex_unlock(&qp->rnic->lock);
 }
 
 enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out)
@@ -136,7 +152,7 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     if (error)
         goto close_rq;
     qp->number = qp->ibv->qp_num;
-    error = qp_to_init(qp, 1);
+    error = qp_to_init(qp, qp->port);
     if (error)
         goto destroy_ibv;
     enter(qp);
@@ -166,6 +182,34 @@ static void detach(struct qp *qp)
     if (qp->connection)
         qp->connection->qp = NULL;
     qp->connection = NULL;
+    DL_DELETE(qp->rnic->all, qp);
+    pthread_mutex_unlock(&qp->rnic->lock);
+}
+
+/* What looks at a CQ under its lock, and begins an upcall about the QP there, finds nothing to tell from here on; what has begun
+ * is over when this returns, so that neither the device's QP nor the timer is touched afterwards. */
+static void silence(struct qp *qp)
+{
+    struct cq *cqs[] = { qp->send_cq, qp->recv_cq };
+
+    atomic_store(&qp->ended, true);
+    atomic_store(&qp->failing, true);
+    for (size_t i = 0; i < 2; i++) {
+        spinlock_lock(&cqs[i]->lock);
+        spinlock_unlock(&cqs[i]->lock);
+    }
+    while (atomic_load(&qp->upcalls))
+        sched_yield();
+    qp->rnic->host->timer_cancel(qp->rnic->host, qp->rnic->lane.base.context, &qp->sweep);
+}
+
+/* The device keeps it. */
+static void bring_back(struct qp *qp, bool ended)
+{
+    atomic_store(&qp->ended, ended);
+    atomic_store(&qp->failing, false);
+    pthread_mutex_lock(&qp->rnic->lock);
+    DL_APPEND(qp->rnic->all, qp);
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
@@ -184,13 +228,16 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
 {
     struct qp *qp = container_of(base, struct qp, base);
     struct rnic *rnic = qp->rnic;
+    bool ended = atomic_load(&qp->ended);
     int error;
 
     detach(qp);
-    rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &qp->sweep);
+    silence(qp);
     error = rdmacore_errno(rdmacore->destroy_qp(qp->ibv));
-    if (error && !atomic_load(&rnic->failed))
+    if (!rdmacore_destroyed(rnic, error)) {
+        bring_back(qp, ended);
         return rdmacore_status(error);
+    }
     rdmacore_windows_leave(qp);
     if (qp->srq) {
         spinlock_lock(&qp->recv_cq->lock);
@@ -199,8 +246,6 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
     }
     cq_drain(qp->send_cq, qp);
     cq_drain(qp->recv_cq, qp);
-    while (atomic_load(&qp->upcalls))
-        sched_yield();
     cq_tell(qp->send_cq); /* what was drained of other QPs has lost its event */
     cq_tell(qp->recv_cq);
     leave(qp);

@@ -14,6 +14,7 @@
 #include "rdmacore.h"
 
 #include "base/clock.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,15 +35,16 @@ int qp_to_init(struct qp *qp, uint8_t port)
         .qp_state = IBV_QPS_INIT,
         .port_num = port,
         .qp_access_flags = (unsigned int)qp_access(qp),
+        .qkey = qp->qkey,
     };
-    int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+    int mask = IBV_QP_STATE | (int)(qp->datagram ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 
     if (!qp->rnic->iwarp)
         mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
     return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, mask));
 }
 
-static int to_state(struct qp *qp, enum ibv_qp_state state)
+int qp_to_state(struct qp *qp, enum ibv_qp_state state)
 {
     struct ibv_qp_attr attr = { .qp_state = state };
 
@@ -54,7 +56,10 @@ void qp_set_state(struct qp *qp, enum ri_qp_state state)
 {
     spinlock_lock(&qp->sq.lock);
     spinlock_lock(&qp->rq.lock);
-    atomic_store_explicit(&qp->state, (int)state, memory_order_relaxed);
+    if (qp->datagram && state <= RI_QPS_RTS)
+        atomic_store_explicit(&qp->state, (int)state + DATAGRAM_IDLE, memory_order_relaxed);
+    else
+        atomic_store_explicit(&qp->state, (int)state, memory_order_relaxed);
     spinlock_unlock(&qp->rq.lock);
     spinlock_unlock(&qp->sq.lock);
 }
@@ -65,9 +70,20 @@ void qp_connected(struct qp *qp)
         qp_set_state(qp, RI_QPS_RTS);
 }
 
-static bool is_empty(const struct wq *wq)
+/* Nothing is left to the device; what was flushed and is not polled yet does not count. */
+static bool is_empty(struct wq *wq, struct cq *cq)
 {
-    return atomic_load(&wq->tail) == wq_freed(wq);
+    bool empty;
+
+    spinlock_lock(&cq->lock);
+    empty = atomic_load(&wq->tail) == wq_completed(wq);
+    spinlock_unlock(&cq->lock);
+    return empty;
+}
+
+static bool is_idle(struct qp *qp)
+{
+    return is_empty(&qp->sq, qp->send_cq) && is_empty(&qp->rq, qp->recv_cq);
 }
 
 void qp_to_error(struct qp *qp)
@@ -77,8 +93,8 @@ void qp_to_error(struct qp *qp)
     if (atomic_load(&qp->state) == RI_QPS_ERROR)
         return;
     qp_set_state(qp, RI_QPS_ERROR);
-    to_state(qp, IBV_QPS_ERR); /* refused where the device is there already, or gone */
-    if (is_empty(&qp->sq) && is_empty(&qp->rq))
+    qp_to_state(qp, IBV_QPS_ERR); /* refused where the device is there already, or gone */
+    if (is_idle(qp))
         return;
     qp->sweep.deadline = clock_after(clock_now(), SWEEP_AFTER);
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &qp->sweep);
@@ -96,6 +112,15 @@ static void flush_rest(struct qp *qp)
     cq_tell(qp->recv_cq);
 }
 
+void qp_look(struct qp *qp)
+{
+    cq_drain(qp->send_cq, NULL);
+    if (qp->recv_cq != qp->send_cq)
+        cq_drain(qp->recv_cq, NULL);
+    cq_tell(qp->send_cq);
+    cq_tell(qp->recv_cq);
+}
+
 bool qp_has_failed(struct qp *qp)
 {
     struct ibv_qp_init_attr init;
@@ -109,8 +134,15 @@ void qp_swept(struct ri_timer *timer)
 {
     struct qp *qp = container_of(timer, struct qp, sweep);
 
-    if (atomic_load(&qp->state) == RI_QPS_ERROR && !(is_empty(&qp->sq) && is_empty(&qp->rq)))
+    if (atomic_load(&qp->state) == RI_QPS_ERROR && !is_idle(qp))
         flush_rest(qp);
+}
+
+void qp_lost(struct qp *qp, const char *detail)
+{
+    qp_end(qp, RI_EVENT_LLP_LOST, detail);
+    qp_to_error(qp);
+    flush_rest(qp);
 }
 
 void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
@@ -121,12 +153,13 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
     if (atomic_exchange(&qp->ended, true))
         return;
     qp_to_error(qp);
-    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. */
+    rnic->host->qp_event(rnic->host, qp->base.context, &event);
+    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. Not before our side does: the peer's answer is an
+     * orderly end, which another thread may tell as soon as it is there. */
     pthread_mutex_lock(&rnic->lock);
     if (qp->connection && qp->connection->id && !rnic->iwarp)
         rdmacore->disconnect(qp->connection->id);
     pthread_mutex_unlock(&rnic->lock);
-    rnic->host->qp_event(rnic->host, qp->base.context, &event);
 }
 
 /* ---- modify ---- */
@@ -158,26 +191,34 @@ static void exchange(struct qp *qp, struct ibv_qp *fresh)
 static enum ri_status rewind(struct qp *qp)
 {
     struct rnic *rnic = qp->rnic;
-    int state = atomic_load(&qp->state), error;
-    struct ibv_qp *old = qp->ibv, *fresh;
+    enum ri_qp_state state = qp_state(qp);
+    struct ibv_qp *old = qp->ibv, *fresh = NULL;
+    int error = 0;
 
     if (state != RI_QPS_ERROR && state != RI_QPS_IDLE)
         return RI_ERR_INVALID_STATE;
-    error = qp_create_ibv(qp, &fresh);
+    if (!qp->datagram) /* a UD QP keeps its number, which its peers know; the device forgets what it has */
+        error = qp_create_ibv(qp, &fresh);
     if (error)
         return rdmacore_status(error);
     rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &qp->sweep);
     qp_set_state(qp, RI_QPS_ERROR); /* what is posted meanwhile is flushed with the rest */
     cq_drain(qp->send_cq, NULL);
     cq_drain(qp->recv_cq, NULL);
-    exchange(qp, fresh);
-    rdmacore->destroy_qp(old);
-    rdmacore_windows_leave(qp);
+    if (fresh) {
+        exchange(qp, fresh);
+        rdmacore->destroy_qp(old);
+        rdmacore_windows_leave(qp);
+    } else {
+        error = qp_to_state(qp, IBV_QPS_RESET);
+    }
     flush_rest(qp);
-    error = qp_to_init(qp, 1);
+    if (!error)
+        error = qp_to_init(qp, qp->port);
     if (error)
         return rdmacore_status(error);
     atomic_store(&qp->failing, false);
+    atomic_store(&qp->filler_status, 0);
     qp_set_state(qp, RI_QPS_IDLE);
     return RI_OK;
 }
@@ -186,6 +227,7 @@ static enum ri_status to(struct qp *qp, const struct ri_qp_modify *modify)
 {
     switch (modify->state) {
     case RI_QPS_IDLE: return rewind(qp);
+    case RI_QPS_RTS: return qp->datagram ? datagram_start(qp) : RI_ERR_NOT_SUPPORTED;
     case RI_QPS_ERROR: qp_to_error(qp); return RI_OK;
     default: return RI_ERR_NOT_SUPPORTED; /* CLOSING is disconnect's, RTS connect's and accept's */
     }
@@ -197,6 +239,8 @@ static enum ri_status change_access(struct qp *qp, uint32_t flags)
     uint32_t before = qp->flags;
     int error = 0;
 
+    if (qp->datagram) /* nothing but datagrams comes in */
+        return flags ? RI_ERR_INVALID_ARGUMENT : RI_OK;
     qp->flags = flags;
     attr.qp_access_flags = (unsigned int)qp_access(qp);
     if (atomic_load(&qp->state) == RI_QPS_RTS) {
@@ -232,8 +276,9 @@ static enum ri_status change_depths(struct qp *qp, const struct ri_qp_modify *mo
 
 enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
 {
-    const uint32_t known = RI_QPM_STATE | RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS;
     struct qp *qp = container_of(base, struct qp, base);
+    const uint32_t known = RI_QPM_STATE | RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS |
+                           (uint32_t)(qp->datagram ? RI_QPM_QKEY : 0);
     enum ri_status status = RI_OK;
 
     if (modify->mask & ~known)
@@ -242,6 +287,8 @@ enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
         status = change_depths(qp, modify);
     if (status == RI_OK && (modify->mask & RI_QPM_FLAGS))
         status = change_access(qp, modify->flags);
+    if (status == RI_OK && (modify->mask & RI_QPM_QKEY))
+        status = datagram_set_qkey(qp, modify->qkey);
     if (status == RI_OK && (modify->mask & RI_QPM_STATE))
         status = to(qp, modify);
     return status;
@@ -250,9 +297,8 @@ enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
 enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    struct ri_qp_info filled = {
-        .size = info->size,
-        .state = (enum ri_qp_state)atomic_load(&qp->state),
+    const struct ri_qp_info filled = {
+        .state = qp_state(qp),
         .qpn = qp->number,
         .max_send_wr = qp->sq.size,
         .max_recv_wr = qp->srq ? 0 : qp->rq.size,
@@ -265,6 +311,5 @@ enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .flags = qp->flags,
     };
 
-    memcpy(info, &filled, info->size < sizeof(filled) ? info->size : sizeof(filled));
-    return RI_OK;
+    return sized_copy(info, &filled, sizeof(filled)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }

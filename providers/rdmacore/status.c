@@ -9,6 +9,7 @@
 #include "rdmacore.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 void rdmacore_log(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
 {
@@ -21,7 +22,7 @@ void rdmacore_log(const struct ri_host *host, enum ri_log_level level, const cha
 
 int rdmacore_errno(int rc)
 {
-    return rc < 0 ? errno : rc;
+    return rc == -1 ? errno : abs(rc); /* some drivers answer -EINVAL and the like */
 }
 
 enum ri_status rdmacore_status(int error)
@@ -54,6 +55,10 @@ enum ri_status rdmacore_status(int error)
         { EPROTONOSUPPORT, RI_ERR_NOT_SUPPORTED },
         { ENOTCONN, RI_ERR_INVALID_STATE },
         { EISCONN, RI_ERR_INVALID_STATE },
+        { EPIPE, RI_ERR_INVALID_STATE }, /* posted while the stream ends */
+        { ECONNRESET, RI_ERR_INVALID_STATE },
+        { ECONNABORTED, RI_ERR_INVALID_STATE },
+        { ESHUTDOWN, RI_ERR_INVALID_STATE },
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)

@@ -49,22 +49,21 @@ static void complete_flushed(struct cq *cq, const struct slot *slot)
         .invalidated_stag = slot->flags & SLOT_STAG ? slot->stag : 0,
     };
 
-    cq_stash(cq, &wc, slot->qp);
+    cq_stash(cq, &wc, slot->qp, slot->wq);
 }
 
 void wq_flush(struct wq *wq, struct cq *cq)
 {
     uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_acquire);
-    uint32_t freed = wq_freed(wq);
 
-    for (; freed != tail; freed++) {
-        const struct slot *slot = &wq->slots[freed & wq->mask];
+    for (uint32_t at = wq_completed(wq); at != tail; at++) {
+        const struct slot *slot = &wq->slots[at & wq->mask];
 
         if (!(slot->flags & SLOT_SOFT))
             break;
         complete_flushed(cq, slot);
+        wq->pending++;
     }
-    wq_free_up_to(wq, freed);
 }
 
 void wq_abandon(struct wq *wq, struct cq *cq)
@@ -74,8 +73,13 @@ void wq_abandon(struct wq *wq, struct cq *cq)
     spinlock_lock(&wq->lock);
     spinlock_lock(&cq->lock);
     tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
-    for (uint32_t at = wq_freed(wq); at != tail; at++)
-        wq->slots[at & wq->mask].flags |= SLOT_SOFT;
+    for (uint32_t at = wq_completed(wq); at != tail; at++) {
+        struct slot *slot = &wq->slots[at & wq->mask];
+
+        if (slot->flags & SLOT_STAG)
+            window_failed(slot->qp->rnic, slot);
+        slot->flags |= SLOT_SOFT;
+    }
     wq_flush(wq, cq);
     spinlock_unlock(&cq->lock);
     spinlock_unlock(&wq->lock);

@@ -15,17 +15,14 @@
 #include <config.h>
 #endif
 
-#include "softrdma.h"
+#include "cq.h"
 #include "terminate.h"
-
-#include "base/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SEND      0
-#define RECEIVE   1
-#define NOT_ARMED (-1)
+#define SEND    0
+#define RECEIVE 1
 
 static struct cq *cq_of(struct ri_cq *base)
 {
@@ -49,15 +46,9 @@ static inline bool notable(const struct ri_wc *wc)
 
 /* ---- the ring; under the lock ---- */
 
-static uint32_t count_of(const struct cq *cq)
-{
-    return atomic_load_explicit(&cq->tail, memory_order_relaxed) -
-           atomic_load_explicit(&cq->head, memory_order_relaxed);
-}
-
 static void fire(struct cq *cq)
 {
-    cq->armed = NOT_ARMED;
+    cq->armed = CQ_NOT_ARMED;
     atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
     atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
 }
@@ -70,7 +61,7 @@ static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
     case RI_ARM_NEXT: wanted = true; break;
     case RI_ARM_SOLICITED: wanted = solicited(wc); break;
     case RI_ARM_NOTIFY_MARKED: wanted = notable(wc); break;
-    case RI_ARM_NTH: wanted = count_of(cq) >= cq->armed_count; break;
+    case RI_ARM_NTH: wanted = cq_count(cq) >= cq->armed_count; break;
     default: break;
     }
     if (wanted)
@@ -133,7 +124,7 @@ static void retry_blocked(struct cq *cq)
         struct qp *qp = NULL;
 
         spinlock_lock(&cq->lock);
-        if (count_of(cq) < cq->depth) {
+        if (cq_count(cq) < cq->depth) {
             if (!cq->blocked_head[which])
                 which = !which;
             qp = cq->blocked_head[which];
@@ -178,10 +169,15 @@ static inline bool is_done(const struct wqe *wqe)
     return atomic_load_explicit(&wqe->done, memory_order_acquire);
 }
 
-/* Does the completion say no more than that it was done? */
+static inline enum ri_wc_opcode opcode_of(const struct wqe *wqe, bool receive)
+{
+    return receive ? RI_WC_RECV : wc_opcodes[wqe->opcode];
+}
+
+/* Does the completion say no more than that it was done, and its mark? */
 static inline bool is_plain(const struct wqe *wqe)
 {
-    return !(wqe->status | wqe->wc_flags | (wqe->flags & RI_WR_NOTIFY));
+    return !(wqe->status | wqe->wc_flags);
 }
 
 /* What those say besides that are not plain. */
@@ -189,35 +185,13 @@ static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
 {
     wc->status = wqe->status;
     wc->vendor_error = wqe->vendor_error;
-    wc->flags = wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
-    if (wqe->flags & RI_WR_NOTIFY)
-        wc->flags |= RI_WC_NOTIFY;
+    wc->flags |= wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
     if (wqe->wc_flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG))
         wc->immediate = (uint32_t)wqe->operand; /* or the STag */
     if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
         wc->opcode = RI_WC_RECV_IMMEDIATE;
         wc->immediate_high = (uint32_t)(wqe->operand >> 32);
     }
-}
-
-/* The next completion of the ring, as if it were plain. Under the lock, and there is room. */
-static inline __attribute__((always_inline)) struct ri_wc *push(struct cq *cq, const struct qp *qp,
-                                                                struct wq *wq,
-                                                                const struct wqe *wqe,
-                                                                uint32_t index, bool receive)
-{
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-    struct cq_entry *entry = &cq->ring[tail & cq->mask];
-
-    entry->wc = (struct ri_wc){ .context = qp->base.context,
-                                .cookie = wqe->cookie,
-                                .byte_len = wqe->byte_len,
-                                .opcode = receive ? RI_WC_RECV : wc_opcodes[wqe->opcode] };
-    entry->wq = wq;
-    entry->index = index;
-    atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-    TRACE3(complete, qp->qpn, wqe->cookie, wqe->status);
-    return &entry->wc;
 }
 
 /* From `index` on, whatever they are. Under the lock. False: the ring is full. */
@@ -235,13 +209,15 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
             break;
         if (!completes(wqe, wq->receive))
             continue;
-        room = !qp->blocked[which] && count_of(cq) < cq->depth;
+        room = !qp->blocked[which] && cq_count(cq) < cq->depth;
         if (!room) {
             if (!qp->blocked[which])
                 block(cq, qp, which);
             break;
         }
-        wc = push(cq, qp, wq, wqe, index, wq->receive);
+        wc = cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, wq->receive),
+                     wq->receive && qp->srq);
+        cq->notable -= notable(wc);
         describe_more(wc, wqe);
         cq->notable += notable(wc);
         fire_if_wanted(cq, wc);
@@ -258,9 +234,9 @@ static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, st
     const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent,
                                                  memory_order_acquire);
     uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
-    uint32_t room = cq->depth - count_of(cq);
+    uint32_t room = cq->depth - cq_count(cq);
 
-    if (cq->armed != NOT_ARMED || qp->blocked[receive ? RECEIVE : SEND])
+    if (cq->armed != CQ_NOT_ARMED || qp->blocked[receive ? RECEIVE : SEND])
         return retire(cq, qp, wq, index, posted);
     for (; index != posted; index++) {
         const struct wqe *wqe = wq_slot(wq, index);
@@ -271,7 +247,7 @@ static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, st
             continue;
         if (!is_plain(wqe) || !room--)
             return retire(cq, qp, wq, index, posted);
-        push(cq, qp, wq, wqe, index, receive);
+        cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, receive), receive && qp->srq);
     }
     atomic_store_explicit(&wq->done, index, memory_order_release);
     return true;
@@ -309,6 +285,39 @@ void qp_retire_receives(struct qp *qp)
     spinlock_unlock(&cq->lock);
     if (__builtin_expect(!room, 0))
         overflow(qp);
+}
+
+/* While they are plain, and nobody waits; what is not is left to qp_retire_receives(), to which false leads. */
+bool qp_retire_received(struct qp *qp)
+{
+    struct cq *cq = qp->recv_cq;
+    struct wq *rq = &qp->rq;
+    const struct wqe *wqe;
+    uint32_t index, posted, room;
+
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
+        return false;
+    posted = atomic_load_explicit(&rq->posted, memory_order_acquire);
+    index = atomic_load_explicit(&rq->done, memory_order_relaxed);
+    room = cq->depth - cq_count(cq);
+    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[RECEIVE]) || unlikely(qp->srq))
+        goto later;
+    for (; index != posted; index++, room--) {
+        wqe = wq_slot(rq, index);
+        if (!is_done(wqe))
+            break;
+        if (unlikely(!is_plain(wqe)) || unlikely(!room))
+            goto later;
+        cq_push(cq, qp, rq, wqe, index, wqe->byte_len, RI_WC_RECV, false);
+    }
+    atomic_store_explicit(&rq->done, index, memory_order_release);
+    spinlock_unlock(&cq->lock);
+    return true;
+
+later:
+    atomic_store_explicit(&rq->done, index, memory_order_release);
+    spinlock_unlock(&cq->lock);
+    return false;
 }
 
 /* ---- for the QP ---- */
@@ -389,7 +398,7 @@ void cq_purge(struct cq *cq, struct qp *qp)
             unblock(cq, qp, which);
             qp->blocked[which] = true;
         }
-    retry = atomic_load_explicit(&cq->blocked, memory_order_relaxed) && count_of(cq) < cq->depth;
+    retry = atomic_load_explicit(&cq->blocked, memory_order_relaxed) && cq_count(cq) < cq->depth;
     spinlock_unlock(&cq->lock);
     if (retry)
         retry_blocked(cq);
@@ -403,63 +412,102 @@ static inline void free_slots(const struct cq_entry *entry)
     struct wq *wq = entry->wq;
 
     atomic_store_explicit(&wq->freed, entry->index + 1, memory_order_release);
-    if (wq->receive) {
-        struct qp *qp = container_of(wq, struct qp, rq);
-
-        if (qp->srq)
-            srq_polled(qp->srq);
-    }
+    if (unlikely(entry->shared))
+        srq_polled(container_of(wq, struct qp, rq)->srq);
 }
 
+/* Under the lock, which it drops. */
 static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
-                                                           struct ri_wc *wc)
+                                                           struct ri_wc *wc, bool *emptied)
 {
-    uint32_t head, taken;
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    const uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    const uint32_t taken = tail - head < count ? tail - head : count;
+    const uint32_t end = head + taken;
 
-    spinlock_lock(&cq->lock);
-    head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    taken = count_of(cq);
-    if (taken > count)
-        taken = count;
-    for (uint32_t i = 0; i < taken; i++) {
-        const struct cq_entry *entry = &cq->ring[(head + i) & cq->mask];
+    *emptied = end == tail;
+    for (; head != end; head++, wc++) {
+        const struct cq_entry *entry = &cq->ring[head & cq->mask];
 
-        wc[i] = entry->wc;
-        if (notable(&entry->wc))
+        *wc = entry->wc;
+        if (__builtin_expect(cq->notable, 0) && notable(&entry->wc))
             cq->notable--;
         free_slots(entry);
     }
     if (taken) {
-        set_head(cq, head + taken);
+        atomic_store_explicit(&cq->head, end, memory_order_release);
+        if (*emptied) /* an overflow after that is a new one */
+            atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
         tx_note_taken(cq);
     }
     spinlock_unlock(&cq->lock);
     return taken;
 }
 
-static __attribute__((noinline)) uint32_t take_with_blocked(struct cq *cq, uint32_t count,
-                                                            struct ri_wc *wc)
+/* Another one holds the lock, or completions wait for room. */
+static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t count,
+                                                      struct ri_wc *wc)
 {
-    uint32_t taken = take(cq, count, wc);
+    bool emptied;
+    uint32_t taken;
 
-    retry_blocked(cq);
-    return taken + take(cq, count - taken, wc + taken);
+    spinlock_lock(&cq->lock);
+    taken = take(cq, count, wc, &emptied);
+    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
+        retry_blocked(cq);
+        spinlock_lock(&cq->lock);
+        taken += take(cq, count - taken, wc + taken, &emptied);
+    }
+    if (emptied)
+        tx_note_look_at(cq);
+    return taken;
+}
+
+/* lane: what feeds the CQ, NULL for several. Returns `taken`: so the caller needs no frame. */
+static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct lane *lane,
+                                                        uint32_t taken)
+{
+    if (lane)
+        tx_send_all_gathered(lane, cq);
+    else
+        lanes_note_look(cq->rnic);
+    return taken;
+}
+
+/* Another thread is the pass: what gathers does not wait for its end. */
+static __attribute__((noinline)) void look_without_pass(struct cq *cq)
+{
+    const struct lane *lane = atomic_load_explicit(&cq->home, memory_order_relaxed);
+
+    if (lane)
+        atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
+                              memory_order_relaxed);
+    tx_note_look_at(cq);
 }
 
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 {
     struct cq *cq = cq_of(base);
     uint32_t taken;
+    bool emptied;
 
     if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
-        return take_with_blocked(cq, count, wc);
+        return poll_slowly(cq, count, wc);
     if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
-        atomic_load_explicit(&cq->tail, memory_order_acquire))
+        atomic_load_explicit(&cq->tail, memory_order_acquire)) {
+        if (!count)
+            look_without_pass(cq);
         return 0;
-    taken = take(cq, count, wc);
-    if (atomic_load_explicit(&cq->head, memory_order_relaxed) ==
-        atomic_load_explicit(&cq->tail, memory_order_relaxed))
-        tx_note_look(cq->rnic->lane);
+    }
+    if (__builtin_expect(!spinlock_try_blind(&cq->lock), 0))
+        return poll_slowly(cq, count, wc);
+    taken = take(cq, count, wc, &emptied);
+    if (emptied) {
+        struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
+
+        if (__builtin_expect(!lane, 0) || tx_has_gathered(lane))
+            return send_gathered(cq, lane, taken);
+    }
     return taken;
 }
 
@@ -475,10 +523,10 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
     atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
     cq->hits = 0;
-    if (kind == RI_ARM_NTH && count_of(cq) >= count)
+    if (kind == RI_ARM_NTH && cq_count(cq) >= count)
         fire(cq);
     spinlock_unlock(&cq->lock);
-    tx_note_look(cq->rnic->lane); /* who waits holds nothing back */
+    tx_note_look_at(cq); /* who waits holds nothing back */
     cq_settle(cq);
     return RI_OK;
 }
@@ -488,10 +536,27 @@ enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *n
     struct cq *cq = cq_of(base);
 
     spinlock_lock(&cq->lock);
-    *total = count_of(cq);
+    *total = cq_count(cq);
     *notify = cq->notable;
     spinlock_unlock(&cq->lock);
     return RI_OK;
+}
+
+void cq_attach(struct cq *cq, struct lane *lane)
+{
+    spinlock_lock(&cq->lock);
+    if (!atomic_fetch_add(&cq->users, 1)) {
+        atomic_store_explicit(&cq->home, lane, memory_order_relaxed);
+        atomic_store_explicit(&cq->lane, lane, memory_order_relaxed);
+    } else if (atomic_load_explicit(&cq->lane, memory_order_relaxed) != lane) {
+        atomic_store_explicit(&cq->lane, NULL, memory_order_relaxed);
+    }
+    spinlock_unlock(&cq->lock);
+}
+
+void cq_detach(struct cq *cq)
+{
+    atomic_fetch_sub(&cq->users, 1);
 }
 
 enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out)
@@ -523,7 +588,7 @@ enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     spinlock_init(&cq->lock);
     cq->mask = slots - 1;
     cq->depth = attr->depth;
-    cq->armed = NOT_ARMED;
+    cq->armed = CQ_NOT_ARMED;
     *out = &cq->base;
     return RI_OK;
 

@@ -85,13 +85,25 @@ void fpdu_end(struct qp *qp, struct fpdu *fpdu)
         qp->position += mpa_fpdu_len(fpdu->ulpdu);
 }
 
+void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+{
+    uint32_t size = fpdu_seal(qp, fpdu->start, octets);
+
+    if (__builtin_expect(!qp->markers_transmit, 1)) {
+        fpdu_append(qp, size);
+        return;
+    }
+    batch_add(&qp->batch, fpdu->start, size);
+    qp->batch.arena_used += size;
+    mark(qp, fpdu);
+}
+
 void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
 {
     struct fpdu fpdu;
 
     memcpy(fpdu_begin(qp, &fpdu, octets), ulpdu, octets);
-    fpdu_head(qp, &fpdu, MPA_HDR_LEN + octets);
-    fpdu_end(qp, &fpdu);
+    fpdu_end_short(qp, &fpdu, MPA_HDR_LEN + octets);
 }
 
 void fpdu_learn_mulpdu(struct qp *qp)
@@ -152,10 +164,10 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
 
     if (octets <= TX_COPY_OCTETS) {
         payload_copy(qp, wqe, fpdu->start + head, octets);
-        fpdu_head(qp, fpdu, head + octets);
-    } else {
-        fpdu_head(qp, fpdu, head);
-        payload_reference(qp, wqe, fpdu, octets);
+        fpdu_end_short(qp, fpdu, head + octets);
+        return;
     }
+    fpdu_head(qp, fpdu, head);
+    payload_reference(qp, wqe, fpdu, octets);
     fpdu_end(qp, fpdu);
 }

@@ -19,6 +19,7 @@
 #include "base/crc32c.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SEGMENT_ARENA (MPA_HDR_LEN + DDP_HDR_MAX + TX_COPY_OCTETS + MPA_TRAILER_MAX)
 
@@ -89,6 +90,14 @@ static inline uint32_t fpdu_position(const struct qp *qp)
     return (uint32_t)(qp->position - qp->full_operation);
 }
 
+/* Payload of a segment at most, if it is not a lead. Large ones are cut smaller than they might be: each is summed, then copied. */
+static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
+{
+    uint32_t most = ddp_payload_max(qp->mulpdu, tagged);
+
+    return most < SEGMENT_MOST || qp->rnic->options.fpdu_max ? most : SEGMENT_MOST;
+}
+
 struct fpdu {
     uint8_t *start; /* in the arena, at ULPDU_Length */
     uint32_t ulpdu; /* octets */
@@ -112,8 +121,36 @@ static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
     qp->batch.arena_used += octets;
 }
 
+/* PAD and CRC of an FPDU whose first `octets`, from ULPDU_Length on, are at `fpdu`; returns the octets with them. */
+static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct qp *qp, uint8_t *fpdu,
+                                                                uint32_t octets)
+{
+    memset(fpdu + octets, 0, 4); /* the PAD, and more */
+    octets = (octets + 3u) & ~3u;
+    mpa_put_crc(fpdu + octets, qp->crc ? crc32c_fours(0, fpdu, octets) : 0);
+    return octets + MPA_CRC_LEN;
+}
+
+/* The next `octets` of the arena are a sealed FPDU: into the batch. Of a stream without markers. */
+static inline void fpdu_append(struct qp *qp, uint32_t octets)
+{
+    struct tx_batch *batch = &qp->batch;
+    uint8_t *fpdu = batch->arena + batch->arena_used;
+    struct iovec *last = batch->count ? &batch->iov[batch->count - 1] : NULL;
+
+    batch->octets += octets;
+    batch->arena_used += octets;
+    qp->position += octets;
+    if (last && (uint8_t *)last->iov_base + last->iov_len == fpdu)
+        last->iov_len += octets;
+    else
+        batch->iov[batch->count++] = (struct iovec){ fpdu, octets };
+}
+
 /* Behind the payload: PAD and CRC, and markers into all of it when the peer asked for them. */
 void fpdu_end(struct qp *qp, struct fpdu *fpdu);
+/* The same where all of it, `octets` from ULPDU_Length on, is in the arena and nothing yet in the batch. */
+void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
 /* An FPDU whose ULPDU is all in `ulpdu`. */
 void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
 /* The rest of an FPDU whose DDP header, `header` octets, is written: the next `octets` of the message under way. */

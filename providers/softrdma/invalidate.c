@@ -3,12 +3,13 @@
  * Invalidation: who may, and how the last access ends.
  *
  * An STag is revoked first: no new access finds it. Those under way end like this (X-006):
- *   - placement happens inside a pass of the lane, and passes do not overlap: whoever is the pass, and is not placing, knows
- *     that nobody is. So invalidate_quiet() belongs into a pass; requests of the consumer wait for one (tx_local.c);
+ *   - placement happens inside passes, and the passes of one lane do not overlap: whoever is the pass, and is not placing, knows
+ *     that his lane places nothing, and waits for the other lanes (lanes.c). So invalidate_quiet() belongs into a pass;
+ *     requests of the consumer wait for one (tx_local.c);
  *   - answers to the peer copy under `users`, which is waited for;
  *   - output of the PD's QPs that names a region's memory is copied (tx_detach_in_pass). That waits for whoever is inside
- *     tx of such a QP. It may be done with rx of one QP held: who is inside tx of another QP does not want that rx, and who is
- *     inside tx of the same QP wants it only when the connection ends, and has let go of the memory then (qp.stopped).
+ *     tx of such a QP, with rx of one QP held. Who is inside tx wants rx of its QP only when the connection ends, and has let
+ *     go of the memory then (qp.stopped): it is not waited for. So two passes, each with an rx, do not wait for each other.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -68,35 +69,27 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
 
 /* --- the end of the last access --- */
 
-struct leaving {
-    struct memory_range range;
-    const struct qp *self; /* its rx is held */
-};
-
-static void detach(struct qp *qp, void *arg)
+static void detach(struct qp *qp, void *range)
 {
-    const struct leaving *leaving = arg;
-
-    tx_detach_in_pass(qp, &leaving->range, qp == leaving->self);
+    tx_detach_in_pass(qp, range);
 }
 
 /* The lock is not held meanwhile; nothing but its state changes while the entry is REVOKED. */
 void invalidate_quiet(struct qp *qp, struct stag_entry *entry)
 {
-    struct leaving leaving = { .self = qp };
+    struct memory_range range = { NULL, 0 };
     const struct pd *pd = NULL;
     uint32_t use;
 
     spinlock_lock(&entry->lock);
     use = entry->use;
     if (entry->kind == STAG_REGION && entry->state == STAG_IS_REVOKED) {
-        leaving.range = (struct memory_range){ entry->memory, entry->length };
+        range = (struct memory_range){ entry->memory, entry->length };
         pd = entry->pd;
     }
     spinlock_unlock(&entry->lock);
     stag_wait_users(entry);
-    if (pd)
-        lane_visit_qps(qp->rnic->lane, pd, detach, &leaving);
+    lanes_leave_memory(qp->rnic, pd, detach, &range);
     spinlock_lock(&entry->lock);
     if (entry->use == use && entry->state == STAG_IS_REVOKED)
         entry->state = STAG_IS_INVALID;
@@ -119,9 +112,11 @@ enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, 
                                  uint64_t length, uint8_t **memory, struct stag_entry **entry)
 {
     struct stag_table *stags = &qp->rnic->stags;
-    enum stag_result result = stag_enter(stags, stag, qp->pd, access, to, length, memory, entry);
+    struct stag_hint *hint = &qp->answer_hint;
+    enum stag_result result = stag_enter_hinted(stags, hint, stag, qp->pd, access, to, length,
+                                                memory, entry);
 
     if (result == STAG_PD)
-        result = stag_enter(stags, stag, qp, access, to, length, memory, entry);
+        result = stag_enter_hinted(stags, hint, stag, qp, access, to, length, memory, entry);
     return result;
 }

@@ -4,7 +4,7 @@
  * open; what became readable is put on the ready list by stream_ready. Besides, the few streams that were
  * active last are `hot` and are read directly, without asking epoll. Where there are more streams than a few the host asks
  * epoll in every pass anyway: then only the latest one is, for the case that it is the only one that is busy. The lists belong to the lane's lock; a pass works on
- * its own copy of hot[] and copies again when `version` changed. Passes never overlap (the host sees to it).
+ * its own copy of hot[] and copies again when `version` changed. Passes of one lane never overlap (the host sees to it).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -13,16 +13,21 @@
 #include "softrdma.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #define FEW_STREAMS 6u
+#define LINE_OCTETS 128u /* two lines: processors fetch pairs */
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **out)
 {
-    struct lane *lane = calloc(1, sizeof(*lane));
+    /* lines of its own: two lanes share none */
+    struct lane *lane = aligned_alloc(LINE_OCTETS, (sizeof(*lane) + LINE_OCTETS - 1) / LINE_OCTETS *
+                                                       LINE_OCTETS);
 
     if (!lane)
         return RI_ERR_NO_RESOURCES;
+    memset(lane, 0, sizeof(*lane));
     lane->ring = malloc(RX_RING_OCTETS);
     if (!lane->ring) {
         free(lane);
@@ -39,10 +44,10 @@ enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *co
 {
     struct rnic *rnic = container_of(base, struct rnic, base);
 
-    if (index != 0)
+    if (index >= rnic->options.lanes)
         return RI_ERR_INVALID_ARGUMENT;
-    rnic->lane->base.context = context;
-    *out = &rnic->lane->base;
+    rnic->lanes[index]->base.context = context;
+    *out = &rnic->lanes[index]->base;
     return RI_OK;
 }
 
@@ -88,20 +93,25 @@ void lane_destroy(struct lane *lane)
     free(lane);
 }
 
-static bool inside(const struct lane *lane)
-{
-    return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
-           (unsigned long)pthread_self();
-}
-
 void lane_wait_pass(struct lane *lane)
 {
     unsigned int passes = atomic_load(&lane->passes);
 
-    if (!(passes & 1) || inside(lane))
+    if (!(passes & 1) || lane_inside(lane))
         return;
     while (atomic_load(&lane->passes) == passes)
         sched_yield();
+}
+
+void lane_mark_ready_locked(struct stream *stream)
+{
+    struct lane *lane = stream->lane;
+
+    if (stream->on_ready || stream->state == STREAM_CLOSED)
+        return;
+    stream->on_ready = true;
+    DL_APPEND2(lane->ready, stream, ready_prev, ready_next);
+    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
 }
 
 void lane_mark_ready(struct stream *stream)
@@ -109,11 +119,7 @@ void lane_mark_ready(struct stream *stream)
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
-    if (!stream->on_ready && stream->state != STREAM_CLOSED) {
-        stream->on_ready = true;
-        DL_APPEND2(lane->ready, stream, ready_prev, ready_next);
-        atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
-    }
+    lane_mark_ready_locked(stream);
     spinlock_unlock(&lane->lock);
 }
 
@@ -122,7 +128,7 @@ void lane_call(struct stream *stream)
     const struct lane *lane = stream->lane;
 
     lane_mark_ready(stream);
-    if (!inside(lane))
+    if (!lane_inside(lane))
         lane->rnic->host->wake(lane->rnic->host, lane->base.context);
 }
 
@@ -243,12 +249,11 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 
 /* The reader's own streams first; the others only when it has got nothing. Who uses up the budget is the last one in the next
  * pass. */
-static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
+static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
+                                                    uint32_t budget)
 {
     uint32_t pieces = 0, at = lane->served_first;
 
-    if (lane->served_count == 1)
-        return rx_run(lane->served[0]);
     for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
         for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
             struct stream *stream;
@@ -259,7 +264,7 @@ static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
             stream = lane->served[at++];
             qp = atomic_load_explicit(&stream->qp, memory_order_relaxed);
             feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
-            if (feeds == (own == 1))
+            if (feeds == (own == 1) && (feeds || !qp || !qp_is_left_to_consumer(qp, first)))
                 pieces += rx_run(stream);
         }
         if (has_event(first))
@@ -269,30 +274,41 @@ static uint32_t serve_hot(struct lane *lane, struct cq *first, uint32_t budget)
     return pieces;
 }
 
+/* Something has come onto a list, or went from it. */
+static __attribute__((noinline)) uint32_t serve_changed(struct lane *lane, uint32_t budget)
+{
+    uint32_t pieces;
+
+    free_graves(lane);
+    copy_hot(lane);
+    pieces = serve_ready(lane, budget);
+    copy_hot(lane);
+    return pieces;
+}
+
 uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint32_t budget,
                            uint64_t *next_deadline)
 {
     struct lane *lane = container_of(base, struct lane, base);
     struct cq *first = first_base ? container_of(first_base, struct cq, base) : NULL;
-    uint32_t pieces = 0;
+    uint32_t pieces = 0, pass;
 
     *next_deadline = RI_NO_DEADLINE;
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
-    atomic_store(&lane->passes, atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1);
+    pass = atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1;
+    atomic_store(&lane->passes, pass);
     if (first) {
         if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
             atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
-        tx_note_pass(first);
+        tx_note_pass(first, lane);
+        atomic_store_explicit(&first->seen, pass, memory_order_relaxed);
     }
-    tx_note_look(lane);
-    if (atomic_load_explicit(&lane->version, memory_order_acquire) != lane->served_version) {
-        free_graves(lane);
-        copy_hot(lane);
-        pieces = serve_ready(lane, budget);
-        copy_hot(lane);
-    }
+    tx_note_look(lane, first);
+    if (__builtin_expect(
+            atomic_load_explicit(&lane->version, memory_order_acquire) != lane->served_version, 0))
+        pieces = serve_changed(lane, budget);
     if (!pieces && !has_event(first)) /* what was ready included those that are hot */
-        pieces = serve_hot(lane, first, budget);
+        pieces = lane->served_count == 1 ? rx_run(lane->served[0]) : serve_hot(lane, first, budget);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->passes,
                           atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1,

@@ -115,8 +115,7 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
     stag_revoke(entry);
     if (entry->kind == STAG_REGION)
         range = (struct memory_range){ entry->memory, entry->length };
-    lane_wait_pass(rnic->lane);
-    lane_visit_qps(rnic->lane, entry->pd, tx_detach, &range);
+    lanes_leave_memory(rnic, entry->pd, tx_detach, &range);
     stag_release(&rnic->stags, entry);
 }
 

@@ -29,7 +29,8 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "request_timeout", "time", "5000", "ms",
       "How long an accepted TCP connection may take to send its MPA request, and then its "
       "ready-to-receive message." },
-    { "backlog", "int", "128", "", "Undecided connection requests of one listener." },
+    { "backlog", "int", "128", "",
+      "Undecided connection requests of one listener; its EVD's size where that is more." },
     { "v6only", "enum: auto|yes|no", "auto", "",
       "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
     { "pcap", "path", "", "",
@@ -38,9 +39,12 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "is replaced." },
     { "netdev", "string", "", "", "Only this network interface; empty: all of them." },
     { "fpdu", "enum: emss|max", "emss", "",
-      "Size of FPDUs: one per TCP segment, or as large as the protocol allows." },
+      "Size of FPDUs: none larger than a TCP segment, or as large as the protocol allows." },
     { "hot", "int", "4", "",
       "Busy connections that are read without asking epoll first, 0 to 16." },
+    { "lanes", "int", "1", "",
+      "Parts of the interface that threads run beside each other, 1 to 64; each endpoint is in one "
+      "of them, each has a background thread." },
     { "rtr_repeat", "time", "20", "ms",
       "Silence of the peer after which the active side sends a zero-length Write once more; 0: "
       "never." },
@@ -165,6 +169,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     uint64_t close_ms, request_ms, repeat_ms, stall_ms;
 
     if (!read_fpdu(rnic, &options->fpdu_max) || !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
+        !read_u32(rnic, "lanes", 1, LANES_MOST, &options->lanes) ||
         !read_number(rnic, "close_timeout", 1, day_ms, &close_ms) ||
         !read_number(rnic, "request_timeout", 1, day_ms, &request_ms) ||
         !read_number(rnic, "rtr_repeat", 0, day_ms, &repeat_ms) ||
@@ -178,6 +183,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
         !read_u32(rnic, "max_ord", 0, 16383, &attr->max_ord) ||
         !read_u32(rnic, "max_qp", 1, 1u << 24, &attr->max_qp))
         return RI_ERR_INVALID_ARGUMENT;
+    attr->lanes = options->lanes;
     options->close_timeout_ns = close_ms * CLOCK_NS_PER_MS;
     options->rtr_timeout_ns = request_ms * CLOCK_NS_PER_MS;
     options->rtr_repeat_ns = repeat_ms * CLOCK_NS_PER_MS;

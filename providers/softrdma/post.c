@@ -6,17 +6,11 @@
 #include <config.h>
 #endif
 
-#include "softrdma.h"
-
-#include "base/trace.h"
+#include "post.h"
 
 #define SEND_FLAGS                                                                            \
     (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | \
      RI_WR_COALESCE)
-
-/* For the size of a batch: what an FPDU adds to short payload, and a request that is answered. */
-#define SHORT_OVERHEAD 28u
-#define REQUEST_OCTETS 56u
 
 static bool carries_octets(const struct ri_send_wr *wr)
 {
@@ -82,46 +76,21 @@ static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr
     return RI_OK;
 }
 
-#define PLAIN_FLAGS (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_NOTIFY | RI_WR_COALESCE)
-
-/* A Send or a Write of one element, without fences. */
-static inline bool is_plain(const struct ri_send_wr *wr)
-{
-    return (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) && wr->num_sge == 1 &&
-           !(wr->flags & ~PLAIN_FLAGS);
-}
-
 /* As append_send(), of which nothing is left for these. */
 static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr *wr,
                                           struct gather_post *post)
 {
-    uint32_t posted = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
     uint32_t octets = wr->sg_list->length;
-    struct wqe *wqe = wq_slot(&qp->sq, posted);
 
-    if (posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire) >= qp->sq.depth)
+    if (!post_plain(qp, wr, octets, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed),
+                    octets <= TX_COPY_OCTETS ? WQE_SHORT : 0))
         return RI_ERR_QUEUE_FULL;
-    wqe->cookie = wr->cookie;
-    wqe->length = octets;
-    wqe->remote_addr = wr->rdma.remote_addr;
-    wqe->rkey = wr->rdma.rkey;
-    wqe->num_sge = 1;
-    wqe->vendor_error = 0;
-    wqe->status = RI_WC_SUCCESS;
-    wqe->flags = wr->flags;
-    wqe->opcode = (uint8_t)wr->opcode;
-    wqe->wc_flags = 0;
-    atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
-    wqe->sges[0] = wr->sg_list[0];
     if (octets <= TX_COPY_OCTETS) {
-        wqe->flags |= WQE_SHORT;
         post->small += octets + SHORT_OVERHEAD;
     } else {
         post->large += octets;
         post->entries += 2;
     }
-    wq_publish(&qp->sq);
-    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
     return RI_OK;
 }
 
@@ -164,7 +133,7 @@ static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri
 
     for (; wr; wr = wr->next) {
         if (status == RI_OK)
-            status = is_plain(wr) ? append_plain(qp, wr, post) : append_send(qp, wr, post);
+            status = post_is_plain(wr) ? append_plain(qp, wr, post) : append_send(qp, wr, post);
         if (status != RI_OK) {
             *bad = wr;
             return status;
@@ -175,10 +144,8 @@ static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri
     return status;
 }
 
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad)
+enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
-    struct qp *qp = container_of(base, struct qp, base);
     struct gather_post post = { .requests = 0 };
     enum gather gather = GATHER_NOT;
     enum ri_status status;
@@ -189,12 +156,24 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
         gather = tx_gather(qp, &post);
     spinlock_unlock(&qp->sq.posting);
     if (gather == GATHER_WAKE)
-        qp->rnic->host->wake(qp->rnic->host, qp->rnic->lane->base.context);
+        qp->rnic->host->wake(qp->rnic->host, qp->lane->base.context);
     if (gather != GATHER_NOT)
         return status;
     tx_kick(qp);
     qp_settle(qp);
     return status;
+}
+
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+
+    if (post_is_short(wr))
+        return tx_post_alone(qp, wr, bad);
+    if (post_is_lone_read(wr))
+        return tx_post_read(qp, wr, bad);
+    return post_list(qp, wr, bad);
 }
 
 enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,

@@ -8,6 +8,8 @@
 
 #include "provider.h"
 
+#include "base/sized.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +49,7 @@ static enum ri_status softrdma_enumerate(const struct ri_host *host, ri_found_fn
     return RI_OK;
 }
 
-/* Options fill max_ird, max_ord and max_qp. */
+/* Options fill max_ird, max_ord, max_qp and lanes. */
 static const struct ri_rnic_attr attributes = {
     .size = sizeof(struct ri_rnic_attr),
     .transport = RI_TRANSPORT_IWARP,
@@ -76,7 +78,6 @@ static const struct ri_rnic_attr attributes = {
     .max_read_sge = 1,
     .max_write_sge = MAX_SGE,
     .ports = 1,
-    .lanes = 1,
     .alignment_hint = 64,
     .connect_private_data = MPA_PRIVATE_DATA,
     .accept_private_data = MPA_PRIVATE_DATA,
@@ -107,7 +108,7 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
         status = RI_ERR_NO_RESOURCES;
         goto free_rnic;
     }
-    status = lane_create(rnic, &rnic->lane);
+    status = lanes_create(rnic);
     if (status != RI_OK)
         goto close_stags;
     *out = &rnic->base;
@@ -120,25 +121,17 @@ free_rnic:
     return status;
 }
 
-static uint32_t closing_count(struct lane *lane)
-{
-    uint32_t count;
-
-    spinlock_lock(&lane->lock);
-    count = lane->closing_count;
-    spinlock_unlock(&lane->lock);
-    return count;
-}
-
 static enum ri_status softrdma_close(struct ri_rnic *base, bool force)
 {
     struct rnic *rnic = rnic_of(base);
+    uint32_t streams, closing;
 
     if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps))
         return RI_ERR_BUSY;
-    if (closing_count(rnic->lane) && !force)
+    lanes_count(rnic, &streams, &closing);
+    if (closing && !force)
         return RI_ERR_AGAIN;
-    lane_destroy(rnic->lane); /* resets what is left */
+    lanes_destroy(rnic); /* resets what is left */
     stag_table_close(&rnic->stags);
     free(rnic);
     return RI_OK;
@@ -147,13 +140,8 @@ static enum ri_status softrdma_close(struct ri_rnic *base, bool force)
 static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
 {
     const struct rnic *rnic = rnic_of(base);
-    uint32_t size = attr->size;
 
-    if (size < sizeof(size))
-        return RI_ERR_INVALID_ARGUMENT;
-    memcpy(attr, &rnic->attr, size < sizeof(*attr) ? size : sizeof(*attr));
-    attr->size = size;
-    return RI_OK;
+    return sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 static enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
@@ -200,7 +188,7 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
                                        "connections",      "connections closing",
                                        "windows",          "shared receive queues" };
     struct rnic *rnic = rnic_of(base);
-    struct lane *lane = rnic->lane;
+    uint32_t streams, closing;
     uint64_t now[] = {
         atomic_load(&rnic->pds), atomic_load(&rnic->cqs), atomic_load(&rnic->qps), 0, 0, 0,
         atomic_load(&rnic->mws), atomic_load(&rnic->srqs)
@@ -210,10 +198,9 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
     spinlock_lock(&rnic->stags.lock);
     now[3] = rnic->stags.count;
     spinlock_unlock(&rnic->stags.lock);
-    spinlock_lock(&lane->lock);
-    now[4] = lane->stream_count;
-    now[5] = lane->closing_count;
-    spinlock_unlock(&lane->lock);
+    lanes_count(rnic, &streams, &closing);
+    now[4] = streams;
+    now[5] = closing;
     for (size_t i = 0; i < total && i < *count; i++) {
         names[i] = all[i];
         values[i] = now[i];

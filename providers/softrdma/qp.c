@@ -342,6 +342,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->base.ops = rnic->user;
     qp->base.context = attr->context;
     qp->rnic = rnic;
+    qp->lane = attr->lane ? container_of(attr->lane, struct lane, base) : rnic->lanes[0];
     qp->pd = pd;
     qp->send_cq = container_of(attr->send_cq, struct cq, base);
     qp->recv_cq = container_of(attr->recv_cq, struct cq, base);
@@ -356,8 +357,8 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     if (status != RI_OK)
         goto free_qp;
     atomic_fetch_add(&pd->users, 1);
-    atomic_fetch_add(&qp->send_cq->users, 1);
-    atomic_fetch_add(&qp->recv_cq->users, 1);
+    cq_attach(qp->send_cq, qp->lane);
+    cq_attach(qp->recv_cq, qp->lane);
     give_attr(qp, attr);
     *out = &qp->base;
     return RI_OK;
@@ -394,7 +395,7 @@ static void await_upcalls(struct qp *qp)
 enum ri_status softrdma_qp_destroy(struct ri_qp *base)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
     struct rnic *rnic = qp->rnic;
     struct stream *stream = qp->stream;
 
@@ -420,8 +421,8 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     tx_enter(qp);
     qp_let_go(qp);
     mw_unbind_qp(qp);
-    atomic_fetch_sub(&qp->send_cq->users, 1);
-    atomic_fetch_sub(&qp->recv_cq->users, 1);
+    cq_detach(qp->send_cq);
+    cq_detach(qp->recv_cq);
     atomic_fetch_sub(&qp->pd->users, 1);
     atomic_fetch_sub(&rnic->qps, 1);
     spinlock_lock(&lane->lock);

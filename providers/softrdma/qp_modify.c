@@ -33,8 +33,8 @@ static enum ri_status watch_stream(struct qp *qp, struct stream *stream, int fd)
 {
     const struct ri_host *host = qp->rnic->host;
 
-    return host->watch(host, qp->rnic->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready,
-                       stream, &stream->watch);
+    return host->watch(host, qp->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready, stream,
+                       &stream->watch);
 }
 
 static void keep_open(struct stream *stream, bool reset)
@@ -61,7 +61,7 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
     struct stream *stream;
     size_t length = 0;
     uint8_t *tail;
-    enum ri_status status = stream_open(qp->rnic, NULL, handover, llp, &stream);
+    enum ri_status status = stream_open(qp->lane, NULL, handover, llp, &stream);
 
     if (status != RI_OK)
         return status;
@@ -92,7 +92,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
                             const struct llp_ops *llp)
 {
     const struct ri_host *host = qp->rnic->host;
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
     struct stream *stream;
     enum ri_status status;
 
@@ -100,7 +100,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->ord = handover->ord;
     status = qp_open_reads(qp, qp->ird, qp->ord);
     if (status == RI_OK)
-        status = stream_open(qp->rnic, qp, handover, llp, &stream);
+        status = stream_open(qp->lane, qp, handover, llp, &stream);
     if (status != RI_OK)
         return status;
     qp->stream = stream;
@@ -221,7 +221,7 @@ static enum ri_status to_idle(struct qp *qp)
         RI_QPS_IDLE) /* receives were posted perhaps: they complete flushed, as anywhere */
         stop_idle(qp);
     tx_kick(qp);
-    lane_wait_pass(qp->rnic->lane);
+    lane_wait_pass(qp->lane);
     qp_tell(qp); /* of the connection that ends here, not later */
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_ERROR) {

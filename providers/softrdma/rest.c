@@ -47,18 +47,46 @@ static struct stream *oldest(struct lane *lane)
     return found;
 }
 
-/* Over the limit: one has to go. */
-static void evict(struct lane *lane)
+/* The lane whose stream that is. */
+static struct lane *lane_of_oldest(struct rnic *rnic)
 {
+    uint64_t least = UINT64_MAX;
+    struct lane *found = NULL;
+
+    for (uint32_t i = 0; i < rnic->options.lanes; i++) {
+        struct lane *lane = rnic->lanes[i];
+        const struct stream *stream;
+        uint64_t since;
+
+        spinlock_lock(&lane->lock);
+        stream = oldest(lane);
+        since = stream ? atomic_load_explicit(&stream->rest_since, memory_order_relaxed) : 0;
+        spinlock_unlock(&lane->lock);
+        if (since && since < least) {
+            least = since;
+            found = lane;
+        }
+    }
+    return found;
+}
+
+/* Over the limit: one has to go. It is on its lane's list while the lock is held, and lives. */
+static void evict(struct rnic *rnic)
+{
+    struct lane *lane = lane_of_oldest(rnic);
     struct stream *stream;
 
+    if (!lane)
+        return;
     spinlock_lock(&lane->lock);
     stream = oldest(lane);
-    if (stream)
+    if (stream) {
         atomic_fetch_or(&stream->attention, ATTEND_EVICT);
+        lane_mark_ready_locked(stream);
+    }
     spinlock_unlock(&lane->lock);
-    if (stream)
-        lane_call(stream); /* it lives: nobody but this pass buries, and not before the next one */
+    if (!lane_inside(lane))
+        rnic->host->wake(rnic->host, lane->base.context);
 }
 
 /* Twice as much as there is, so that octets are not moved for each that comes; no more than the FPDU. */
@@ -80,7 +108,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
     stream->rest = octets;
     charge(stream, room);
     if (atomic_load_explicit(&rnic->rest_octets, memory_order_relaxed) > rnic->options.rest_limit)
-        evict(stream->lane);
+        evict(rnic);
     return true;
 }
 

@@ -220,9 +220,14 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
 static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
 {
     while (length && qp_state(qp) == RI_QPS_RTS) {
-        size_t size = rx_straight(qp, octets, length, pieces);
+        struct rx_taken straight = { octets, 0 };
+        size_t size;
         bool more = true;
 
+        if (qp->straight)
+            straight = rx_straight(qp, octets, octets + length);
+        size = (size_t)(straight.end - octets);
+        *pieces += (uint32_t)straight.pieces;
         if (!size) {
             more = take_one(qp, octets, length, &size);
             *pieces += size != 0;
@@ -328,11 +333,11 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
 }
 
 /* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
-static void adjust_gulp(struct stream *stream, uint32_t pieces)
+static __attribute__((noinline)) void adjust_gulp(struct stream *stream, uint32_t pieces)
 {
     if (pieces > RX_PIECES && stream->gulp > GULP_LEAST)
         stream->gulp /= 2;
-    else if (pieces < RX_PIECES / 4 && stream->gulp < RX_RING_OCTETS)
+    else if (pieces < RX_PIECES / 4 && stream->gulp < GULP_MOST)
         stream->gulp *= 2;
 }
 
@@ -355,9 +360,9 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
     return pieces;
 }
 
-static ssize_t read_on(struct stream *stream, size_t before)
+static ssize_t read_on(struct stream *stream)
 {
-    size_t room = RX_RING_OCTETS - before;
+    size_t before = stream->rest_length, room = RX_RING_OCTETS - before;
 
     return stream->llp->receive(stream, stream->lane->ring + before,
                                 stream->gulp < room ? stream->gulp : room);
@@ -365,8 +370,7 @@ static ssize_t read_on(struct stream *stream, size_t before)
 
 /* Something is not as in every pass. True: go on with what is in the rest, and *got octets behind it in the ring; else *got
  * is for on_nothing(). */
-static __attribute__((noinline)) bool receive_specially(struct qp *qp, struct stream *stream,
-                                                        ssize_t *got)
+static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
 {
     unsigned int attention = atomic_load(&stream->attention);
 
@@ -385,7 +389,7 @@ static __attribute__((noinline)) bool receive_specially(struct qp *qp, struct st
             return false;
         *got = 0;
     } else {
-        *got = read_on(stream, stream->rest_length);
+        *got = read_on(stream);
         if (*got <= 0)
             return false;
     }
@@ -394,33 +398,52 @@ static __attribute__((noinline)) bool receive_specially(struct qp *qp, struct st
     return true;
 }
 
-static inline uint32_t receive(struct qp *qp, struct stream *stream)
+/* There is a rest, or something else to look at first. Returns the FPDUs. */
+static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
 {
-    size_t before, at = 0;
-    uint32_t pieces = 0;
+    size_t before;
     ssize_t got;
     bool more;
 
-    if (__builtin_expect(atomic_load_explicit(&stream->attention, memory_order_relaxed) != 0, 0)) {
+    if (atomic_load_explicit(&stream->attention, memory_order_relaxed)) {
         more = receive_specially(qp, stream, &got);
     } else {
-        got = read_on(stream, stream->rest_length);
+        got = read_on(stream);
         more = got > 0;
     }
     if (!more)
         return on_nothing(qp, stream, got);
     before = stream->rest_length;
-    if (__builtin_expect(before != 0, 0))
+    if (before)
         memcpy(stream->lane->ring, stream->rest, before);
-    else
-        at = rx_straight(qp, stream->lane->ring, (size_t)got, &pieces);
-    if (before || at != (size_t)got)
-        pieces += take_in(qp, stream, before, at, before + (size_t)got);
-    if (pieces > RX_PIECES || stream->gulp != RX_RING_OCTETS)
-        adjust_gulp(stream, pieces);
-    if (atomic_load_explicit(&qp->tx_error, memory_order_relaxed))
+    return take_in(qp, stream, before, 0, before + (size_t)got);
+}
+
+/* One read, and what is in it. Returns the FPDUs, with RX_TAKEN_READS unless there was nothing but plain Sends and Writes. */
+static inline uint64_t receive(struct qp *qp, struct stream *stream)
+{
+    const uint8_t *ring = stream->lane->ring;
+    struct rx_taken taken = { ring, RX_TAKEN_READS };
+    ssize_t got;
+
+    if (unlikely(stream->rest_length |
+                 atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
+        taken.pieces |= receive_behind_rest(qp, stream);
+    } else {
+        got = stream->llp->receive(stream, stream->lane->ring, stream->gulp);
+        if (got <= 0)
+            return on_nothing(qp, stream, got) | RX_TAKEN_READS;
+        if (likely(qp->straight))
+            taken = rx_straight(qp, ring, ring + got);
+        if (unlikely(taken.end != ring + got))
+            taken.pieces = (taken.pieces | RX_TAKEN_READS) +
+                           take_in(qp, stream, 0, (size_t)(taken.end - ring), (size_t)got);
+    }
+    if (unlikely((uint32_t)taken.pieces > RX_PIECES) || unlikely(stream->gulp != GULP_MOST))
+        adjust_gulp(stream, (uint32_t)taken.pieces);
+    if (unlikely(atomic_load_explicit(&qp->tx_error, memory_order_relaxed)))
         lane_mark_ready(stream); /* to the end of what can be read */
-    return pieces;
+    return taken.pieces;
 }
 
 /* A local request of the consumer waits for it: nothing is being placed now. */
@@ -431,36 +454,53 @@ static __attribute__((noinline)) void make_quiet(struct qp *qp)
     atomic_store(&qp->tx_wanted, true);
 }
 
+/* What the pass has left to do when rx is dropped. */
+static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
+{
+    if (received) {
+        qp_retire(qp, &qp->rq);
+        qp_retire(qp, &qp->sq);
+    }
+    qp_settle(qp);
+}
+
+/* Not a connection in operation. rx is held, and dropped. */
+static __attribute__((noinline)) uint32_t run_other(struct stream *stream)
+{
+    struct qp *qp = stream->qp;
+    bool ended = false;
+
+    if (stream->state == STREAM_CLOSING)
+        stream_continue_close(stream, &ended);
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return ended; /* whoever waits in close has to come again */
+    if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
+        tx_kick(qp);
+    follow_up(qp, ended);
+    return ended;
+}
+
 uint32_t rx_run(struct stream *stream)
 {
-    uint32_t pieces = 0;
+    uint64_t pieces;
     struct qp *qp;
-    bool ended;
 
-    if (!spinlock_try(&stream->rx)) {
+    if (unlikely(!spinlock_try_blind(&stream->rx))) {
         lane_mark_ready(stream); /* why it was ready may not be seen again */
         return 0;
     }
     qp = stream->qp;
-    if (stream->state == STREAM_CLOSING) {
-        stream_continue_close(stream, &ended);
-        pieces = ended; /* whoever waits in close has to come again */
-    } else if (stream->state == STREAM_OPEN && qp && qp_state(qp) == RI_QPS_RTS) {
-        if (__builtin_expect(atomic_load_explicit(&qp->unquiet, memory_order_relaxed) != NULL, 0))
-            make_quiet(qp);
-        pieces = receive(qp, stream);
-    }
+    if (unlikely(!qp) || unlikely(qp_state(qp) != RI_QPS_RTS)) /* RTS: the stream is OPEN */
+        return run_other(stream);
+    if (unlikely(atomic_load_explicit(&qp->unquiet, memory_order_relaxed) != NULL))
+        make_quiet(qp);
+    pieces = receive(qp, stream);
     spinlock_unlock(&stream->rx);
-    if (!qp)
-        return pieces;
-    if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
+    if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed)))
         tx_kick(qp);
-    if (pieces) {
-        if (wq_may_retire(&qp->rq))
-            qp_retire_receives(qp);
-        if (wq_may_retire(&qp->sq))
-            qp_retire_sends(qp);
-    }
-    qp_settle(qp);
-    return pieces;
+    if (pieces & RX_TAKEN_READS || unlikely(!qp_retire_received(qp)) ||
+        unlikely(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed)))
+        follow_up(qp, (uint32_t)pieces);
+    return (uint32_t)pieces;
 }

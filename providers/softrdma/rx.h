@@ -43,7 +43,7 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
     uint32_t head = boundary > (uintptr_t)to ? (uint32_t)(boundary - (uintptr_t)to) : 0;
     uint64_t word;
 
-    memcpy(to, from, head);
+    copy_short(to, from, head);
     if (octets - head == 8 && boundary >= (uintptr_t)to) {
         memcpy(&word, from + head, sizeof(word));
         __atomic_store_n((uint64_t *)(void *)(to + head), word, __ATOMIC_RELEASE);
@@ -53,9 +53,13 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
         __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
-/* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order; returns their octets, and
- * adds their number to *pieces. */
-size_t rx_straight(struct qp *qp, const uint8_t *octets, size_t length, uint32_t *pieces);
+/* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order. Where qp->straight only. */
+struct rx_taken {
+    const uint8_t *end; /* of what was taken */
+    uint64_t pieces;    /* FPDUs; RX_TAKEN_READS besides when some had to do with Reads */
+};
+#define RX_TAKEN_READS (UINT64_C(1) << 32)
+struct rx_taken rx_straight(struct qp *qp, const uint8_t *octets, const uint8_t *end);
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
@@ -65,12 +69,16 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 
-/* rx_request.c: has a request of the peer the right form and MSN, and are fewer than `depth` unanswered? And: it is to be
- * answered in its turn; its MSN is filled in. */
+/* rx_request.c: has a request of the peer the right form and MSN, and are fewer than `depth` unanswered? And: it, in
+ * `ulpdu`, is to be answered in its turn; its MSN is filled in. */
 bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
                         struct fault *fault);
-void rx_queue_request(struct qp *qp, const struct rdmap_segment *segment,
-                      const struct inbound_read *request);
+void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request);
+static inline uint32_t rx_requests_waiting(const struct qp *qp)
+{
+    return atomic_load_explicit(&qp->ird_in, memory_order_relaxed) -
+           atomic_load_explicit(&qp->ird_out, memory_order_acquire);
+}
 /* rx_tagged.c: may the answer to a request of ours be placed there? */
 enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
                                uint8_t **memory);

@@ -47,7 +47,7 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
         return FAULT(rdmap_terminate_value(result), RI_EVENT_BAD_OPCODE, rdmap_result_text(result));
     if (!check_target(qp, &request, fault))
         return false;
-    rx_queue_request(qp, segment,
+    rx_queue_request(qp, segment->payload - DDP_UNTAGGED_LEN,
                      &(struct inbound_read){ .atomic = true,
                                              .atomic_op = request.op,
                                              .sink_stag = request.id,

@@ -16,8 +16,7 @@
 bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
                         struct fault *fault)
 {
-    uint32_t waiting = atomic_load_explicit(&qp->ird_in, memory_order_relaxed) -
-                       atomic_load_explicit(&qp->ird_out, memory_order_acquire);
+    uint32_t waiting = rx_requests_waiting(qp);
     enum rdmap_result result = rdmap_check_payload(segment);
 
     if (result != RDMAP_OK)
@@ -32,15 +31,14 @@ bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment
     return true;
 }
 
-void rx_queue_request(struct qp *qp, const struct rdmap_segment *segment,
-                      const struct inbound_read *request)
+void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request)
 {
     uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
     struct inbound_read *place = &qp->ird_ring[in & (qp->ird_size - 1)];
 
     *place = *request;
     place->msn = qp->expect_read_msn++;
-    memcpy(place->header, segment->payload - DDP_UNTAGGED_LEN, sizeof(place->header));
+    memcpy(place->header, ulpdu, sizeof(place->header));
     atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
     atomic_store(&qp->tx_wanted, true);
 }
@@ -77,7 +75,7 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
         return FAULT(TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;
-    rx_queue_request(qp, segment,
+    rx_queue_request(qp, segment->payload - DDP_UNTAGGED_LEN,
                      &(struct inbound_read){ .sink_stag = request.sink_stag,
                                              .sink_to = request.sink_to,
                                              .source_stag = request.src_stag,

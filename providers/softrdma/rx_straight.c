@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, the straight way: the two kinds of FPDU of which a busy stream consists, judged at a glance.
+ * Receive, the straight way: the kinds of FPDU of which a busy stream consists, judged at a glance.
  *
  *   Send, Send with Solicited Event   the whole message in one segment, into the first element of an own receive
  *   RDMA Write                        any segment
+ *   RDMA Read Request                 of some octets
+ *   RDMA Read Response                any segment, into a region; not the last one where the sink is invalidated
  *
  * What is not plainly in order is left, untouched, to the general way (rx.c), which finds out what it is or what is
  * wrong with it: nothing is refused here, and nothing changes before the last look. So both ways do the same; whoever adds a
@@ -24,6 +26,9 @@
 #define SEND_SE              CONTROL(DDP_CTRL_L, RDMAP_SEND_SE)
 #define WRITE                CONTROL(DDP_CTRL_T, RDMAP_WRITE)
 #define WRITE_LAST           CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_WRITE)
+#define READ_REQUEST         CONTROL(DDP_CTRL_L, RDMAP_READ_REQ)
+#define RESPONSE             CONTROL(DDP_CTRL_T, RDMAP_READ_RESP)
+#define RESPONSE_LAST        CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_READ_RESP)
 
 /* Markers do not go this way, nor what comes before both sides may speak. */
 void rx_choose_way(struct qp *qp)
@@ -31,62 +36,139 @@ void rx_choose_way(struct qp *qp)
     qp->straight = !qp->srq && !qp->markers_receive && !qp->rtr_await && !atomic_load(&qp->holding);
 }
 
-/* Each looks at a segment, and says where its payload goes; then places it. */
-static inline __attribute__((always_inline)) bool judge_send(struct qp *qp, const uint8_t *ddp,
-                                                             uint32_t length, struct wqe *wqe,
-                                                             uint8_t **memory)
-{
-    const struct ri_sge *sge = wqe->sges;
+/*
+ * One function for each kind: judge a segment at `octets`, of `size` octets as an FPDU, and when it is in order place and
+ * count it.
+ */
 
-    return be_get32(ddp + 6) == DDP_QN_SEND && be_get32(ddp + 10) == qp->expect_send_msn &&
-           !be_get32(ddp + 14) && !qp->message_open && wq_pending(&qp->rq) && wqe->num_sge &&
-           length <= sge->length &&
-           stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
-                             RI_ACCESS_LOCAL_WRITE, sge->addr, length, memory) == STAG_OK;
+static inline __attribute__((always_inline)) bool crc_right(const struct qp *qp,
+                                                            const uint8_t *octets, uint32_t size)
+{
+    return !qp->crc || mpa_crc_right(octets, size);
 }
 
-static inline void place_send(struct qp *qp, const uint8_t *payload, uint32_t length,
-                              struct wqe *wqe, bool solicited, uint8_t *memory)
+static inline __attribute__((always_inline)) bool take_send(struct qp *qp, const uint8_t *octets,
+                                                            uint32_t size, uint32_t length,
+                                                            bool solicited)
 {
+    const uint8_t *ddp = octets + MPA_HDR_LEN;
+    const struct ri_sge *sge;
+    uint8_t *memory;
+    struct wqe *wqe;
+    uint32_t next;
+
+    if (be_get32(ddp + 6) != DDP_QN_SEND || be_get32(ddp + 10) != qp->expect_send_msn ||
+        be_get32(ddp + 14) || qp->message_open || !crc_right(qp, octets, size))
+        return false;
+    next = atomic_load_explicit(&qp->rq.next, memory_order_relaxed);
+    if (next == atomic_load_explicit(&qp->rq.posted, memory_order_acquire))
+        return false;
+    wqe = wq_slot(&qp->rq, next);
+    sge = wqe->sges;
+    if (!wqe->num_sge || length > sge->length ||
+        stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
+                          RI_ACCESS_LOCAL_WRITE, sge->addr, length, &memory) != STAG_OK)
+        return false;
+    copy_short(memory, ddp + DDP_UNTAGGED_LEN, length);
     if (solicited)
         wqe->wc_flags = RI_WC_SOLICITED;
     wqe->byte_len = length;
     qp->expect_send_msn++;
     count_up(&qp->received_messages, 1);
     count_up(&qp->received_octets, length);
-    atomic_store_explicit(&qp->rq.next,
-                          atomic_load_explicit(&qp->rq.next, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    memcpy(memory, payload, length);
+    atomic_store_explicit(&qp->rq.next, next + 1, memory_order_relaxed);
     atomic_store_explicit(&wqe->done, true, memory_order_release);
+    return true;
 }
 
-static inline __attribute__((always_inline)) bool judge_write(struct qp *qp, const uint8_t *ddp,
-                                                              uint32_t length, uint8_t **memory)
+static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *octets,
+                                                 uint32_t size, uint32_t length, bool last)
 {
-    return (qp->flags & RI_QP_WRITE_ENABLE) &&
-           qp_check_remote(qp, &qp->rx_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
-                           be_get64(ddp + 6), length, memory) == STAG_OK;
-}
+    const uint8_t *ddp = octets + MPA_HDR_LEN;
+    uint8_t *memory;
 
-static inline void place_write(struct qp *qp, const uint8_t *payload, uint32_t length, bool last,
-                               uint8_t *memory)
-{
-    rx_place(memory, payload, length);
+    if (!(qp->flags & RI_QP_WRITE_ENABLE) ||
+        qp_check_remote(qp, &qp->rx_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
+                        be_get64(ddp + 6), length, &memory) != STAG_OK ||
+        !crc_right(qp, octets, size))
+        return false;
+    rx_place(memory, ddp + DDP_TAGGED_LEN, length);
     TRACE3(place, qp->qpn, memory, length);
     if (last)
         count_up(&qp->received_messages, 1);
+    return true;
+}
+
+static bool take_request(struct qp *qp, const uint8_t *octets, uint32_t size, uint32_t ulpdu_len)
+{
+    const uint8_t *ddp = octets + MPA_HDR_LEN;
+    struct rdmap_read_req request;
+    uint8_t *memory;
+
+    if (ulpdu_len != DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
+        return false;
+    rdmap_get_read_req(ddp + DDP_UNTAGGED_LEN, &request);
+    if (be_get32(ddp + 6) != DDP_QN_READ || be_get32(ddp + 10) != qp->expect_read_msn ||
+        be_get32(ddp + 14) || rx_requests_waiting(qp) >= qp->ird ||
+        !(qp->flags & RI_QP_READ_ENABLE) || !request.size ||
+        qp_check_remote(qp, &qp->rx_hint, request.src_stag, RI_ACCESS_REMOTE_READ, request.src_to,
+                        request.size, &memory) != STAG_OK ||
+        !crc_right(qp, octets, size))
+        return false;
+    rx_queue_request(qp, ddp,
+                     &(struct inbound_read){ .sink_stag = request.sink_stag,
+                                             .sink_to = request.sink_to,
+                                             .source_stag = request.src_stag,
+                                             .source_to = request.src_to,
+                                             .size = request.size });
+    return true;
+}
+
+static bool take_response(struct qp *qp, const uint8_t *octets, uint32_t size, uint32_t length,
+                          bool last)
+{
+    const uint8_t *ddp = octets + MPA_HDR_LEN;
+    uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
+    struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint64_t to = be_get64(ddp + 6);
+    uint8_t *memory;
+
+    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire) || read->atomic ||
+        read->full || be_get32(ddp + 2) != read->sink_stag ||
+        to != read->sink_to + read->received || length > read->size - read->received ||
+        last != (length == read->size - read->received) || (last && read->invalidates) ||
+        stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd,
+                          RI_ACCESS_LOCAL_WRITE, to, length, &memory) != STAG_OK ||
+        !crc_right(qp, octets, size))
+        return false;
+    rx_place(memory, ddp + DDP_TAGGED_LEN, length);
+    TRACE3(place, qp->qpn, memory, length);
+    read->received += length;
+    if (last)
+        rx_finish_answered(qp, read);
+    return true;
+}
+
+/* What has to do with Reads: out of the way of the others. */
+static __attribute__((noinline)) bool take_read(struct qp *qp, const uint8_t *octets, uint32_t size,
+                                                uint32_t ulpdu_len, uint32_t control)
+{
+    switch (control) {
+    case READ_REQUEST: return take_request(qp, octets, size, ulpdu_len);
+    case RESPONSE:
+    case RESPONSE_LAST:
+        return take_response(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN,
+                             control == RESPONSE_LAST);
+    default: return false;
+    }
 }
 
 /* The FPDU at the front: its octets when it is done, 0 when it has to go the general way. */
 static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, const uint8_t *octets,
-                                                               size_t length)
+                                                               size_t length, uint64_t *pieces)
 {
-    const uint8_t *ddp = octets + MPA_HDR_LEN;
     uint32_t front, control, ulpdu_len, size;
-    struct wqe *wqe = wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
-    uint8_t *memory;
-    bool send;
+    bool taken;
 
     if (length < MPA_HDR_LEN + DDP_UNTAGGED_LEN + MPA_CRC_LEN)
         return 0;
@@ -96,36 +178,25 @@ static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, co
     control = front & 0xFFFF;
     if (size > length || ulpdu_len <= DDP_UNTAGGED_LEN)
         return 0;
-    send = control == SEND || control == SEND_SE;
-    if (!send && control != WRITE && control != WRITE_LAST)
-        return 0;
-    length = ulpdu_len - (send ? DDP_UNTAGGED_LEN : DDP_TAGGED_LEN);
-    if (!(send ? judge_send(qp, ddp, (uint32_t)length, wqe, &memory)
-               : judge_write(qp, ddp, (uint32_t)length, &memory)))
-        return 0;
-    if (qp->crc && !mpa_crc_right(octets, size))
-        return 0;
-    if (send)
-        place_send(qp, ddp + DDP_UNTAGGED_LEN, (uint32_t)length, wqe, control == SEND_SE, memory);
-    else
-        place_write(qp, ddp + DDP_TAGGED_LEN, (uint32_t)length, control == WRITE_LAST, memory);
-    return size;
+    if (control == SEND || control == SEND_SE)
+        taken = take_send(qp, octets, size, ulpdu_len - DDP_UNTAGGED_LEN, control == SEND_SE);
+    else if (control == WRITE || control == WRITE_LAST)
+        taken = take_write(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN, control == WRITE_LAST);
+    else if ((taken = take_read(qp, octets, size, ulpdu_len, control)))
+        *pieces |= RX_TAKEN_READS;
+    return taken ? size : 0;
 }
 
-size_t rx_straight(struct qp *qp, const uint8_t *octets, size_t length, uint32_t *pieces)
+struct rx_taken rx_straight(struct qp *qp, const uint8_t *octets, const uint8_t *end)
 {
-    size_t left = length;
+    uint64_t pieces = 0;
+    uint32_t size;
 
-    if (!qp->straight)
-        return 0;
-    do {
-        uint32_t size = take_one(qp, octets, left);
-
-        if (!size)
-            break;
+    while (octets != end && (size = take_one(qp, octets, (size_t)(end - octets), &pieces))) {
         octets += size;
-        left -= size;
-        ++*pieces;
-    } while (left && qp_state(qp) == RI_QPS_RTS);
-    return length - left;
+        pieces++;
+        if (unlikely(qp_state(qp) != RI_QPS_RTS))
+            break;
+    }
+    return (struct rx_taken){ octets, pieces };
 }

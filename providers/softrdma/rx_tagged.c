@@ -80,10 +80,10 @@ enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64
 /* C-103: before the completion can be seen. */
 static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, struct fault *fault)
 {
-    struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+    struct wqe *wqe = wq_slot(&qp->sq, read->index);
     enum invalidate_result result;
 
-    if (!wqe || wqe->opcode != RI_WR_RDMA_READ_INVALIDATE)
+    if (!read->invalidates)
         return true;
     if (!invalidate_now(qp, (uint32_t)wqe->operand, false, &result))
         return fail(fault, wqe, RI_WC_MM_OPERATION, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR,

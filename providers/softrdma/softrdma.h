@@ -6,7 +6,7 @@
  *   cq wq srq rings, completion        qp     states; post; qp_modify: hand-over, transitions
  *   tx        work -> FPDUs -> socket  fpdu   the batch and what fills it; tx_control: start, stop, detach
  *   rx        socket -> FPDUs -> memory, completions
- *   stream    connection's life and end, lane: who is served when; llp_tcp: the socket
+ *   stream    connection's life and end, lane: who is served when, lanes: what concerns all of them; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
  * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
@@ -23,6 +23,7 @@
 #define ITAL_SOFTRDMA_H
 
 #include <pthread.h>
+#include <string.h>
 
 #include "rnicpi.h"
 #include "stag.h"
@@ -31,10 +32,14 @@
 #include "base/clock.h"
 #include "base/spinlock.h"
 
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
 #define MAX_SGE         32u
 #define MAX_WR          65536u
 #define MAX_CQE         (1u << 22)
 #define HOT_MAX         16u
+#define LANES_MOST      64u
 #define RX_RING_OCTETS  (256u * 1024u)
 #define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call */
 #define TX_BATCH_TAIL \
@@ -44,7 +49,12 @@
 #define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
 #define TX_GATHER_SMALL \
-    (48u * 1024u)                /* gathered requests leave: octets of small ones, headers too */
+    (48u * 1024u) /* gathered requests leave: octets of small ones, headers too */
+#define SEGMENT_MOST \
+    (32u * 1024u) /* payload: what is summed is in the first cache when it is copied */
+#define LEAD_LEAST \
+    (16u * 1024u) /* payload of a TCP segment from which on lone messages have a lead ... */
+#define LEAD_SEGMENTS    4u /* ... of so many such segments at most: it is worth less in longer ones */
 #define TX_HITS          16u     /* polls: who finds something so often without arming polls */
 #define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
 #define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
@@ -53,14 +63,16 @@
 #define ATOMIC_OCTETS    8u
 #define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 #define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
-#define RX_PIECES        512u          /* FPDUs of one stream in one pass, about */
-#define TX_SPARES        4u            /* memory of batches that the lane keeps */
-#define TX_KEEPERS       8u            /* QPs that keep theirs between batches */
-#define REST_KEPT        4096u /* a larger buffer for a rest is given back when it is empty */
+/* Of one read: more is not in the cache any more when it is summed and placed. It fits one segment of a capture. */
+#define GULP_MOST  (65536u - 64u)
+#define RX_PIECES  512u  /* FPDUs of one stream in one pass, about */
+#define TX_SPARES  4u    /* memory of batches that the lane keeps */
+#define TX_KEEPERS 8u    /* QPs that keep theirs between batches */
+#define REST_KEPT  4096u /* a larger buffer for a rest is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
-    uint32_t hot;
+    uint32_t hot, lanes;
     uint64_t close_timeout_ns;
     uint64_t rtr_timeout_ns, rtr_repeat_ns;
     uint64_t stall_timeout_ns; /* 0: none */
@@ -86,7 +98,7 @@ struct rnic {
     struct ri_rnic_attr attr;
     struct softrdma_options options;
     struct stag_table stags;
-    struct lane *lane;
+    struct lane *lanes[LANES_MOST]; /* options.lanes of them */
     atomic_uint pds, cqs, qps, srqs, mws;
     atomic_uint next_qpn;
     atomic_ullong rest_octets; /* of all rests */
@@ -97,6 +109,7 @@ struct rnic {
 /* One request, as posted. The index runs freely; slot = index & mask. */
 struct wqe {
     uint64_t cookie;
+    uint64_t remote_addr;
     uint64_t length; /* octets of all elements */
     union {
         uint64_t compare; /* atomics, until they are built */
@@ -108,16 +121,15 @@ struct wqe {
     };
     /* atomics: to add or to swap in; immediate data: 8 octets as a number; else the STag that is invalidated or bound */
     uint64_t operand;
-    uint64_t remote_addr;
     uint32_t rkey;
-    uint32_t num_sge;
     uint32_t byte_len; /* for the completion */
+    uint32_t num_sge;
     uint32_t vendor_error;
     uint16_t status;  /* enum ri_wc_status */
-    uint16_t flags;   /* enum ri_wr_flags, WQE_ANSWERED */
-    uint8_t opcode;   /* enum ri_wr_opcode; receive queue: unused */
     uint8_t wc_flags; /* enum ri_wc_flags, WC_NAMES_STAG */
     atomic_bool done; /* outcome known: may be retired when everything before it is */
+    uint16_t flags;   /* enum ri_wr_flags, WQE_ANSWERED */
+    uint8_t opcode;   /* enum ri_wr_opcode; receive queue: unused */
     struct ri_sge sges[];
 };
 
@@ -176,7 +188,14 @@ static inline bool wq_pending(const struct wq *wq)
  * Under posting. */
 enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
                        struct wqe **wqe);
-void wq_publish(struct wq *wq);
+static inline void wq_publish_at(struct wq *wq, uint32_t index)
+{
+    atomic_store_explicit(&wq->posted, index + 1, memory_order_release);
+}
+static inline void wq_publish(struct wq *wq)
+{
+    wq_publish_at(wq, atomic_load_explicit(&wq->posted, memory_order_relaxed));
+}
 
 /* --- shared receive queues: srq.c --- */
 
@@ -228,6 +247,7 @@ struct cq_entry {
     struct ri_wc wc;
     struct wq *wq;
     uint32_t index; /* of the request in its queue */
+    bool shared;    /* it came from an SRQ */
 };
 
 #define CQ_FIRED      1u
@@ -239,6 +259,8 @@ enum cq_consumer { CONSUMER_UNKNOWN, CONSUMER_POLLS, CONSUMER_WAITS, CONSUMER_AR
 struct cq {
     struct ri_cq base;
     struct rnic *rnic;
+    _Atomic(struct lane *) lane; /* that of its QPs; NULL: there are several. Written under lock */
+    _Atomic(struct lane *) home; /* that of its first QP; likewise */
     struct spinlock lock;
     struct cq_entry *ring;
     uint32_t mask, depth;
@@ -251,6 +273,7 @@ struct cq {
     atomic_uint upcalls, users;
     atomic_uchar consumer; /* enum cq_consumer */
     atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
+    atomic_uint seen;      /* lane->passes when its consumer looked last */
     uint8_t hits;          /* polls that took something since it was armed; under lock */
     atomic_uint blocked;   /* queues that wait for room */
     /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
@@ -258,6 +281,9 @@ struct cq {
 };
 
 void cq_settle(struct cq *cq);
+/* A QP on this lane completes to it, or does no more. */
+void cq_attach(struct cq *cq, struct lane *lane);
+void cq_detach(struct cq *cq);
 /* Is there anything to settle? */
 static inline bool cq_has_news(const struct cq *cq)
 {
@@ -364,12 +390,17 @@ struct lane {
     uint32_t served_count, served_version, served_first, served_streams;
     atomic_ulong runner; /* pthread_t, 0 outside a pass */
     atomic_uint passes;  /* odd inside a pass */
+    atomic_uint quiets;  /* odd while the pass places nothing: it waits for other lanes (lanes.c) */
     uint8_t *ring;
     _Atomic(struct tx_memory *) spares[TX_SPARES];
     struct qp *keepers[TX_KEEPERS]; /* see tx_memory.c; under the lock */
     uint32_t keeper_clock;
 };
 
+static inline uint32_t lane_looks(const struct lane *lane)
+{
+    return atomic_load_explicit(&lane->looks, memory_order_relaxed);
+}
 enum ri_status lane_create(struct rnic *rnic, struct lane **lane);
 void lane_destroy(struct lane *lane);
 enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
@@ -379,15 +410,33 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t b
 bool softrdma_lane_arm(struct ri_lane *base);
 /* Have the stream served in the next pass. Any thread. */
 void lane_mark_ready(struct stream *stream);
+void lane_mark_ready_locked(struct stream *stream); /* under lane->lock */
 /* The same, and who sleeps for the lane is woken. */
 void lane_call(struct stream *stream);
 /* After it returned no pass that began before is still going on (unless the caller is inside it). */
 void lane_wait_pass(struct lane *lane);
-/* Call `visit` for each connected QP of the PD; it stays alive meanwhile. No lock held. */
+/* Call `visit` for each connected QP of the PD on this lane; it stays alive meanwhile. No lock held. */
 void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
                     void *arg);
+/* Is the calling thread the pass? */
+static inline bool lane_inside(const struct lane *lane)
+{
+    return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
+           (unsigned long)pthread_self();
+}
 
-enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp_handover *handover,
+/* lanes.c: all of an RNIC's. */
+enum ri_status lanes_create(struct rnic *rnic);
+void lanes_destroy(struct rnic *rnic);
+/* After what was revoked: wait until no pass of any lane places into it any more, then call `visit` for each connected QP of the PD
+ * (NULL: for none). The caller is in no pass, or in one and places nothing; with one rx at most, of a QP of that pass. */
+void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
+                        void (*visit)(struct qp *qp, void *arg), void *arg);
+void lanes_count(struct rnic *rnic, uint32_t *streams, uint32_t *closing);
+/* A consumer looks at a CQ that several lanes feed, or none yet. */
+void lanes_note_look(struct rnic *rnic);
+
+enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
                            const struct llp_ops *llp, struct stream **out);
 void stream_ready(void *arg, uint32_t events);
 /* From OPEN: what `tail` holds still goes out (ownership passes), then FIN. Under rx. */
@@ -408,6 +457,7 @@ struct outstanding_read {
     bool rtr;       /* our ready-to-receive message: nobody waits for it */
     bool atomic;    /* its Request Identifier is its MSN */
     bool full;      /* all octets have come, the last segment without L (C-100) */
+    bool invalidates;
     uint32_t sink_stag;
     uint64_t sink_to;
     uint32_t size, received;
@@ -446,6 +496,7 @@ struct tx_batch {
 struct qp {
     struct ri_qp base;
     struct rnic *rnic;
+    struct lane *lane; /* carries its connections */
     struct pd *pd;
     struct cq *send_cq, *recv_cq;
     struct srq *srq;                /* NULL: an own receive queue */
@@ -498,12 +549,14 @@ struct qp {
     struct tx_batch batch;
     atomic_bool keeps_memory; /* of the batch, when it is empty; written under the lane's lock */
     bool keeps_none;          /* any more; under the lane's lock */
-    struct stag_hint tx_hint;
+    struct stag_hint tx_hint, answer_hint; /* elements of sends; what answers read and write */
     bool crc;
     bool markers_transmit;   /* the peer asked for markers */
     uint64_t full_operation; /* position of the first FPDU; markers count from there */
     uint32_t mulpdu;
     uint32_t short_below; /* shorter payload of one element is built by tx_short.c */
+    uint32_t
+        alone_below; /* by tx_alone.c; 0 while the start-up is not over, and when output has ended */
     uint32_t send_msn, read_msn, atomic_msn;
     atomic_uint
         sq_sent; /* requests before it are all in the socket, and tx has let go of their slots */
@@ -519,6 +572,7 @@ struct qp {
     bool source_gone;    /* memory of the message under way was deregistered */
     uint32_t cursor_sge; /* of the payload of that request */
     uint32_t cursor_offset;
+    uint32_t lead;       /* octets of the first segment, which is written by itself; 0: none is */
     bool local_revoked;  /* the local request at sq.next has revoked its STag */
     uint8_t rtr_to_send; /* enum ri_rtr */
     atomic_bool stopped; /* output has ended and let go of the consumer's memory */
@@ -564,11 +618,39 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
 enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
                                   struct ri_recv_wr **bad);
 
-/* Counters have one writer each, tx or rx: a plain addition that others may read. */
+/* Up to 64 octets without a call, as most are. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, uint32_t octets)
+{
+    if (octets - 32 > 32) {
+        memcpy(to, from, octets);
+        return;
+    }
+    memcpy(to, from, 32);
+    memcpy(to + octets - 32, from + octets - 32, 32);
+}
+
+/* Counters have one writer each, tx or rx: a plain addition that others may read. By hand: compilers take three instructions. */
 static inline void count_up(atomic_ullong *counter, uint64_t by)
 {
+#if defined(ITAL_WITHOUT_COUNTERS) /* bench/instructions: what they cost */
+    (void)counter, (void)by;
+#elif defined(__x86_64__) && defined(__GNUC__)
+    __asm__("addq %1, %0" : "+m"(*counter) : "er"(by));
+#else
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
                           memory_order_relaxed);
+#endif
+}
+
+/* The same where it is enough that the number changes: of two at once one may be lost. */
+static inline void count_up_32(atomic_uint *counter)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    __asm__("addl $1, %0" : "+m"(*counter));
+#else
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+#endif
 }
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
@@ -582,6 +664,8 @@ static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
 /* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
 void qp_retire_sends(struct qp *qp);
 void qp_retire_receives(struct qp *qp);
+/* The same after plain Sends. False: there is something to settle. */
+bool qp_retire_received(struct qp *qp);
 /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
 static inline bool wq_may_retire(const struct wq *wq)
 {
@@ -671,6 +755,10 @@ static inline bool tx_holds_idle_memory(const struct qp *qp)
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
 void tx_kick(struct qp *qp);
+/* tx_kick() for who is inside already: works, and leaves. */
+void tx_go_on(struct qp *qp);
+/* What the lower layer said to the batch. True: all of it is in the socket. Inside. */
+bool tx_take_up(struct qp *qp, ssize_t sent);
 /* Be inside alone, waiting for whoever is there (a few batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
@@ -683,31 +771,47 @@ struct gather_post {
     bool asked; /* of the last */
 };
 enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
+/* May posts of this QP wait now, or wait already? By the looks of its lane. */
+static inline bool tx_may_gather(const struct qp *qp, uint32_t looks)
+{
+    return qp->gathering | qp->gather_asked | qp->streams | (qp->sent_at == looks);
+}
 static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
 {
-    uint32_t looks = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
+    uint32_t looks = lane_looks(qp->lane);
 
-    if (qp->gathering | qp->gather_asked | qp->streams | post->asked | (qp->sent_at == looks))
+    if (post->asked || tx_may_gather(qp, looks))
         return tx_gather_slowly(qp, post);
     qp->sent_at = looks; /* alone: at once */
     return GATHER_NOT;
 }
-/* Everything that gathers leaves. No lock held. */
-void tx_send_all_gathered(struct lane *lane);
+/* What gathers leaves. No lock held. first: the CQ that is looked at; what others look for is left to them then; NULL: everything. */
+void tx_send_all_gathered(struct lane *lane, const struct cq *first);
 /* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
 void tx_send_gathered(struct qp *qp);
 /* The lane's next pass runs tx of this QP. Not with its lock held. */
 void tx_leave_to_lane(struct qp *qp);
 /* The lane names it no more; what a pass has taken counts in upcalls. It gathers no more. */
 void tx_forget_gathered(struct qp *qp);
-/* A consumer looks for completions: what gathers leaves. No lock held. */
-static inline void tx_note_look(struct lane *lane)
+/* A consumer looks for completions. True: something gathers, which leaves now, with no lock held. */
+static inline bool tx_has_gathered(struct lane *lane)
 {
-    atomic_store_explicit(&lane->looks,
-                          atomic_load_explicit(&lane->looks, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    if (atomic_load_explicit(&lane->gathered_count, memory_order_relaxed))
-        tx_send_all_gathered(lane);
+    count_up_32(&lane->looks);
+    return atomic_load_explicit(&lane->gathered_count, memory_order_relaxed);
+}
+static inline void tx_note_look(struct lane *lane, const struct cq *first)
+{
+    if (tx_has_gathered(lane))
+        tx_send_all_gathered(lane, first);
+}
+static inline void tx_note_look_at(struct cq *cq)
+{
+    struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
+
+    if (__builtin_expect(lane != NULL, 1))
+        tx_note_look(lane, cq);
+    else
+        lanes_note_look(cq->rnic);
 }
 /* Something was taken; under the lock. */
 static inline void tx_note_taken(struct cq *cq)
@@ -721,17 +825,37 @@ static inline void tx_note_taken(struct cq *cq)
         atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
 }
 /* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
-static inline void tx_note_pass(struct cq *cq)
+static inline void tx_note_pass(struct cq *cq, const struct lane *lane)
 {
     unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
 
     if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
         return;
+    if (atomic_load_explicit(&cq->home, memory_order_relaxed) != lane)
+        return; /* one look is a pass of each of several lanes */
     if (atomic_load_explicit(&cq->dry, memory_order_relaxed)) /* unless it is being armed now */
         atomic_compare_exchange_strong_explicit(&cq->consumer, &consumer, CONSUMER_POLLS,
                                                 memory_order_relaxed, memory_order_relaxed);
     else
         atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
+}
+/*
+ * Where several threads poll CQs of one lane each does the work of its own connections: they share fewer lines, and what one has
+ * gathered is not sent in parts by the other's looks. A QP is left to its consumer while that one has looked within the last passes
+ * and waits for nothing. Inside a pass for `first`, or a look at it.
+ */
+#define LOOKED_LATELY 8u /* lane->passes: four passes */
+static inline bool qp_is_left_to_consumer(const struct qp *qp, const struct cq *first)
+{
+    const struct cq *send = qp->send_cq, *recv = qp->recv_cq;
+    uint32_t passes = atomic_load_explicit(&qp->lane->passes, memory_order_relaxed);
+    uint32_t since_send = passes - atomic_load_explicit(&send->seen, memory_order_relaxed);
+    uint32_t since_recv = passes - atomic_load_explicit(&recv->seen, memory_order_relaxed);
+
+    return first && first != send && first != recv &&
+           atomic_load_explicit(&send->consumer, memory_order_relaxed) <= CONSUMER_POLLS &&
+           atomic_load_explicit(&recv->consumer, memory_order_relaxed) <= CONSUMER_POLLS &&
+           (since_send < LOOKED_LATELY || since_recv < LOOKED_LATELY);
 }
 /* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
 static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
@@ -739,6 +863,10 @@ static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
     return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
 }
 bool tx_short(struct qp *qp, struct wqe *wqe);
+/* post_send of what post_is_short() and post_is_lone_read() say, tx_alone.c, and of any list, post.c. */
+enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 /* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */
@@ -754,9 +882,9 @@ uint8_t *tx_take_tail(struct qp *qp, size_t *length);
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
 /* tx_response.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
 uint16_t tx_protection_value(enum stag_result result);
-/* tx_detach inside a pass of the lane, which has to do what is left over. With the QP's rx held nobody is waited for who is
- * inside and wants rx: that is who ends the connection, and has copied all output (qp.stopped). */
-void tx_detach_in_pass(struct qp *qp, const struct memory_range *range, bool rx_held);
+/* tx_detach inside a pass, which has to do what is left over. Nobody is waited for who is inside and wants rx, which this pass or
+ * that of another lane may hold: that is who ends the connection, and has copied all output (qp.stopped). */
+void tx_detach_in_pass(struct qp *qp, const struct memory_range *range);
 
 /* tx_local.c: bind and local invalidate, in their turn. True: done, the queue goes on. Inside tx. */
 static inline bool wqe_is_local(const struct wqe *wqe)
@@ -770,7 +898,7 @@ void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
 void tx_finish_accepted(struct qp *qp);
 
 /* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP. As stag_check_hinted (rx) and
- * stag_enter. */
+ * stag_enter, inside tx. */
 static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
                                                uint32_t access, uint64_t to, uint64_t length,
                                                uint8_t **memory)

@@ -219,33 +219,18 @@ void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag)
 }
 
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
-                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
-                            struct stag_entry **out)
+                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory)
 {
-    struct stag_entry *entry = stag_find(table, stag);
-    enum stag_result result = stag_judge(entry, stag, scope, access, to, length, memory);
-
-    if (out && result == STAG_OK)
-        *out = entry;
-    return result;
+    return stag_judge(stag_find(table, stag), stag, scope, access, to, length, memory);
 }
 
-/* Counted before the test: who revokes stores 0 and then looks at users, so either it waits or the test fails; nothing
- * of an entry is read that somebody may be filling anew. */
 enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **out)
 {
-    struct stag_entry *entry = stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
-    enum stag_result result;
+    struct stag_hint hint = { .stag = 0 };
 
-    if (!entry)
-        return STAG_INVALID;
-    atomic_fetch_add(&entry->users, 1);
-    result = stag_check(table, stag, scope, access, to, length, memory, out);
-    if (result != STAG_OK)
-        stag_leave(entry);
-    return result;
+    return stag_enter_hinted(table, &hint, stag, scope, access, to, length, memory, out);
 }
 
 void stag_leave(struct stag_entry *entry)

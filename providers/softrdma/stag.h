@@ -93,8 +93,7 @@ struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name);
  * octet. What a peer names is judged by qp_check_remote() and qp_enter_remote(), which know both scopes.
  */
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
-                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
-                            struct stag_entry **entry);
+                            uint32_t access, uint64_t to, uint64_t length, uint8_t **memory);
 
 /* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is none yet), and the judgement. */
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
@@ -102,15 +101,18 @@ static inline enum stag_result stag_judge(struct stag_entry *entry, uint32_t sta
                                           const void *scope, uint32_t access, uint64_t to,
                                           uint64_t length, uint8_t **memory)
 {
+    uint64_t offset;
+
     if (!entry || atomic_load(&entry->stag) != stag)
         return STAG_INVALID;
     if (atomic_load_explicit(&entry->scope, memory_order_relaxed) != scope)
         return STAG_PD;
     if ((atomic_load_explicit(&entry->access, memory_order_relaxed) & access) != access)
         return STAG_ACCESS;
-    if (!checked_inside(to, length, entry->base, entry->length)) /* no entry passes 2^64 */
+    offset = to - entry->base; /* no entry passes 2^64, so what lies before it is too large */
+    if (offset > entry->length || length > entry->length - offset)
         return checked_wraps(to, length) ? STAG_WRAP : STAG_BOUNDS;
-    *memory = entry->memory + (to - entry->base);
+    *memory = entry->memory + offset;
     return STAG_OK;
 }
 
@@ -134,5 +136,27 @@ enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void 
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **entry);
 void stag_leave(struct stag_entry *entry);
+/* Counted before the test: who revokes stores 0 and then looks at users, so either it waits or the test fails; nothing
+ * of an entry is read that somebody may be filling anew. */
+static inline enum stag_result stag_enter_hinted(struct stag_table *table, struct stag_hint *hint,
+                                                 uint32_t stag, const void *scope, uint32_t access,
+                                                 uint64_t to, uint64_t length, uint8_t **memory,
+                                                 struct stag_entry **entry)
+{
+    enum stag_result result;
+
+    if (__builtin_expect(hint->stag != stag, 0))
+        stag_learn(table, hint, stag);
+    if (!hint->entry)
+        return STAG_INVALID;
+    atomic_fetch_add(&hint->entry->users, 1);
+    result = stag_judge(hint->entry, stag, scope, access, to, length, memory);
+    if (result != STAG_OK) {
+        stag_leave(hint->entry);
+        return result;
+    }
+    *entry = hint->entry;
+    return STAG_OK;
+}
 
 #endif

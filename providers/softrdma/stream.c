@@ -90,7 +90,7 @@ static void enlist(struct stream *stream)
     spinlock_unlock(&lane->lock);
 }
 
-enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp_handover *handover,
+enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
                            const struct llp_ops *llp, struct stream **out)
 {
     struct stream *stream = calloc(1, sizeof(*stream));
@@ -99,13 +99,13 @@ enum ri_status stream_open(struct rnic *rnic, struct qp *qp, const struct ri_llp
         return RI_ERR_NO_RESOURCES;
     stream->llp = llp;
     stream->fd = handover->fd;
-    stream->lane = rnic->lane;
+    stream->lane = lane;
     stream->qp = qp;
     stream->held = qp != NULL;
     llp_capture_insert(stream, handover->capture);
     stream->timer.expired = stream_expired;
     stream->stall.expired = rest_stalled;
-    stream->gulp = RX_RING_OCTETS;
+    stream->gulp = GULP_MOST;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);
         return RI_ERR_NO_RESOURCES;

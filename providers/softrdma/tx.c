@@ -11,7 +11,7 @@
  *
  * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read Responses and requests, which
  * take turns at being first. A message that was begun is finished before anything else is sent: some receivers take
- * no segments of another message in between. A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
+ * no segments of another message in between. One message is one write, but for a lead (lead_of). A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,10 +39,17 @@ static enum rdmap_opcode send_opcode(const struct wqe *wqe)
     return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND;
 }
 
+/* Payload of the next segment. */
+static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool tagged)
+{
+    uint32_t room = qp->lead ? qp->lead : fpdu_payload_max(qp, tagged);
+
+    return smaller(wqe->length - qp->message_offset, room);
+}
+
 static bool send_segment(struct qp *qp, const struct wqe *wqe)
 {
-    uint32_t room = ddp_payload_max(qp->mulpdu, false);
-    uint32_t octets = smaller(wqe->length - qp->message_offset, room);
+    uint32_t octets = segment_octets(qp, wqe, false);
     bool last = qp->message_offset + octets == wqe->length;
     uint32_t invalidated = wqe->opcode == RI_WR_SEND_INVALIDATE ? (uint32_t)wqe->operand : 0;
     struct fpdu fpdu;
@@ -58,8 +65,7 @@ static bool send_segment(struct qp *qp, const struct wqe *wqe)
 
 static bool write_segment(struct qp *qp, const struct wqe *wqe)
 {
-    uint32_t room = ddp_payload_max(qp->mulpdu, true);
-    uint32_t octets = smaller(wqe->length - qp->message_offset, room);
+    uint32_t octets = segment_octets(qp, wqe, true);
     bool last = qp->message_offset + octets == wqe->length;
     struct fpdu fpdu;
     uint8_t *header = fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets);
@@ -113,6 +119,7 @@ static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
         .sink_stag = request.sink_stag,
         .sink_to = request.sink_to,
         .size = request.size,
+        .invalidates = wqe->opcode == RI_WR_RDMA_READ_INVALIDATE,
     };
 
     send_read_request(qp, &record, &request);
@@ -197,6 +204,22 @@ void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
     qp_terminate(qp, &end, NULL);
 }
 
+/*
+ * A lone message that takes several TCP segments anyway leaves in two writes: its first FPDU, the lead, by itself. So the peer
+ * reads, sums and places that one while the rest is summed here and on its way, and there are no more TCP segments than in
+ * one write. Five eighths of a message of two segments keep both ends busy for about the same time.
+ */
+static uint32_t lead_of(const struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    uint32_t most = ddp_payload_max(qp->mulpdu, false);
+
+    if (wqe->length <= most || wqe->length > LEAD_SEGMENTS * (uint64_t)most || most < LEAD_LEAST ||
+        wqe_is_answered(wqe) || qp->batch.count ||
+        index + 1 != atomic_load_explicit(&qp->sq.posted, memory_order_acquire))
+        return 0;
+    return smaller(wqe->length / 8 * 5, most);
+}
+
 static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum ri_wc_status status;
@@ -211,6 +234,7 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     qp->message_begun = true;
     qp->message_offset = 0;
     qp->cursor_sge = qp->cursor_offset = 0;
+    qp->lead = lead_of(qp, wqe, index);
     return true;
 }
 
@@ -271,8 +295,12 @@ static void build_requests(struct qp *qp, bool only_one)
             step = step_of_message(qp, wqe, index);
         if (step == STEP_STOP)
             return;
-        if (step == STEP_AGAIN)
-            continue;
+        if (step == STEP_AGAIN) {
+            if (!qp->lead)
+                continue;
+            qp->lead = 0;
+            return;
+        }
         wqe->end = qp->position;
         atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
         count_up(&qp->sent_messages, 1);
@@ -345,10 +373,12 @@ static bool build(struct qp *qp)
         fpdu_learn_mulpdu(qp);
     if (qp->rtr_to_send)
         build_rtr(qp);
-    if (atomic_load_explicit(&qp->holding, memory_order_acquire))
+    qp->alone_below = qp->short_below;
+    if (atomic_load_explicit(&qp->holding, memory_order_acquire)) {
+        qp->alone_below = 0;
         tx_build_responses(qp, false);
-    else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
-             atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
+    } else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
+               atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
         build_messages(qp);
     else
         build_requests(qp, false);
@@ -391,19 +421,16 @@ static void leave_alone(struct qp *qp, bool took)
     atomic_store_explicit(&qp->retry_at, clock_now() + qp->retry_ns, memory_order_relaxed);
 }
 
-/* True: the whole batch is in the socket. */
-static bool transmit(struct qp *qp)
+bool tx_take_up(struct qp *qp, ssize_t sent)
 {
     struct tx_batch *batch = &qp->batch;
     struct stream *stream = qp->stream;
     size_t wanted = batch->octets;
-    ssize_t sent = stream->llp->send(stream, batch->iov + batch->first,
-                                     (int)(batch->count - batch->first));
 
-    TRACE3(send, qp->qpn, wanted, sent);
     if (sent < 0 && sent != -EAGAIN) {
         atomic_store(&qp->tx_error,
                      (int)-sent); /* the receive side ends it, after what can still be read */
+        qp->alone_below = 0;
         lane_call(stream);
         return false;
     }
@@ -421,6 +448,18 @@ static bool transmit(struct qp *qp)
         leave_alone(qp, sent > 0);
     stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
     return sent > 0 && (size_t)sent == wanted;
+}
+
+/* True: the whole batch is in the socket. */
+static bool transmit(struct qp *qp)
+{
+    const struct tx_batch *batch = &qp->batch;
+    struct stream *stream = qp->stream;
+    ssize_t sent = stream->llp->send(stream, batch->iov + batch->first,
+                                     (int)(batch->count - batch->first));
+
+    TRACE3(send, qp->qpn, batch->octets, sent);
+    return tx_take_up(qp, sent);
 }
 
 /* --- inside --- */
@@ -475,23 +514,20 @@ static void tx_work(struct qp *qp)
     qp_retire(qp, &qp->rq);
 }
 
-/* Take off what was seen; what came meanwhile is work. */
-static void leave(struct qp *qp)
+/* Takes off what was seen, when that is done; what came meanwhile is work. */
+void tx_go_on(struct qp *qp)
 {
-    unsigned int seen = 1, left;
+    unsigned int seen = atomic_load(&qp->tx_requests);
 
-    while ((left = atomic_fetch_sub(&qp->tx_requests, seen) - seen)) {
-        seen = left;
+    do
         tx_work(qp);
-    }
+    while ((seen = atomic_fetch_sub(&qp->tx_requests, seen) - seen));
 }
 
 void tx_kick(struct qp *qp)
 {
-    if (atomic_fetch_add(&qp->tx_requests, 1) != 0)
-        return;
-    tx_work(qp);
-    leave(qp);
+    if (atomic_fetch_add(&qp->tx_requests, 1) == 0)
+        tx_go_on(qp);
 }
 
 void tx_enter(struct qp *qp)
@@ -506,5 +542,6 @@ void tx_enter(struct qp *qp)
 
 void tx_leave(struct qp *qp)
 {
-    leave(qp);
+    if (atomic_fetch_sub(&qp->tx_requests, 1) != 1)
+        tx_go_on(qp);
 }

@@ -56,6 +56,7 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     if (handover->initiator)
         qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
     fpdu_learn_mulpdu(qp);
+    qp->alone_below = 0;
     return add_last_message(qp, handover);
 }
 
@@ -67,6 +68,7 @@ void tx_repeat_rtr(struct qp *qp)
     if (qp_state(qp) == RI_QPS_RTS && !qp->stopped && !qp->batch.octets && !qp->message_begun &&
         !qp->response_begun)
         qp->rtr_to_send = RI_RTR_WRITE;
+    qp->alone_below = 0;
     tx_leave(qp);
     tx_kick(qp);
 }
@@ -144,6 +146,7 @@ void tx_stop(struct qp *qp)
     size_t length = 0;
     uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
 
+    qp->alone_below = 0;
     atomic_store(&qp->stopped, true); /* before rx: who holds it may wait for this */
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)
@@ -238,12 +241,12 @@ void tx_detach(struct qp *qp, void *range)
 }
 
 /* Left without doing the work of those that came meanwhile: it may end the connection, which takes rx. */
-void tx_detach_in_pass(struct qp *qp, const struct memory_range *range, bool rx_held)
+void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
 {
     unsigned int nobody = 0;
 
     while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
-        if (rx_held && atomic_load(&qp->stopped))
+        if (atomic_load(&qp->stopped))
             return;
         nobody = 0;
         sched_yield();

@@ -6,7 +6,8 @@
  * waits. What is posted behind it, before the consumer looks again, gathers in the queue if the consumer polls; and
  * where RI_WR_COALESCE asks for it, whoever the consumer is. It leaves, in one write for as much as a batch takes,
  *   - when a batch is full (TX_GATHER_SMALL octets of short requests, TX_BATCH_OCTETS of large ones, or its entries),
- *   - when the consumer looks and finds its CQ empty, takes the last completion there, or arms it; with any pass of the lane,
+ *   - when the consumer looks and finds its CQ empty, takes the last completion there, or arms it; with any pass of the lane
+ *     but those for other CQs while this one's consumer looks as often (qp_is_left_to_consumer),
  *   - at the end of a list: several requests in one post, or RI_WR_COALESCE on all but the last,
  *   - when the consumer closes or destroys the QP.
  * A consumer that polls in streams (what it had gathered at its last look was long) gathers from its first post on.
@@ -66,7 +67,7 @@ static bool count(struct qp *qp, const struct gather_post *post)
 /* Off the list, if it is there. Under posting. */
 static void end_gathering(struct qp *qp)
 {
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
 
     spinlock_lock(&lane->lock);
     if (qp->on_gathered) {
@@ -82,7 +83,7 @@ static void end_gathering(struct qp *qp)
 /* On the list. True: somebody may sleep, and has to be woken. */
 static bool enlist(struct qp *qp)
 {
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
     bool armed;
 
     spinlock_lock(&lane->lock);
@@ -111,7 +112,7 @@ static enum gather begin(struct qp *qp, const struct gather_post *post)
 
 enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
 {
-    uint32_t looks = atomic_load_explicit(&qp->rnic->lane->looks, memory_order_relaxed);
+    uint32_t looks = lane_looks(qp->lane);
     bool list_ends = !post->asked && (qp->gather_asked || post->requests > 1);
 
     qp->gather_asked = post->asked;
@@ -133,10 +134,10 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
 /* Like one that gathers: the next pass visits it, whether it has a stream or not. */
 void tx_leave_to_lane(struct qp *qp)
 {
-    const struct rnic *rnic = qp->rnic;
+    const struct ri_host *host = qp->rnic->host;
 
     if (enlist(qp))
-        rnic->host->wake(rnic->host, rnic->lane->base.context);
+        host->wake(host, qp->lane->base.context);
 }
 
 void tx_forget_gathered(struct qp *qp)
@@ -149,12 +150,13 @@ void tx_forget_gathered(struct qp *qp)
 /* --- leaving --- */
 
 /* The QP's destroy waits from here on. */
-static struct qp *take_gathered(struct lane *lane)
+static struct qp *take_gathered(struct lane *lane, const struct cq *first)
 {
     struct qp *qp;
 
     spinlock_lock(&lane->lock);
-    qp = lane->gathered;
+    for (qp = lane->gathered; qp && qp_is_left_to_consumer(qp, first); qp = qp->gather_next)
+        ;
     if (qp) {
         qp->on_gathered = false;
         DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
@@ -176,12 +178,12 @@ static void leave_together(struct qp *qp)
 }
 
 /* As many as there are now: others may gather meanwhile. */
-void tx_send_all_gathered(struct lane *lane)
+void tx_send_all_gathered(struct lane *lane, const struct cq *first)
 {
     uint32_t count = atomic_load_explicit(&lane->gathered_count, memory_order_relaxed);
     struct qp *qp;
 
-    while (count-- && (qp = take_gathered(lane))) {
+    while (count-- && (qp = take_gathered(lane, first))) {
         leave_together(qp);
         atomic_fetch_sub(&qp->upcalls, 1);
     }

@@ -64,7 +64,7 @@ static void reclaim(struct qp *qp)
     unsigned int alone = 1;
 
     if (atomic_fetch_add(&qp->tx_requests, 1) == 0) {
-        if (qp->batch.memory && !qp->batch.octets)
+        if (tx_holds_idle_memory(qp)) /* it may be a keeper anew */
             tx_give_back(qp);
         if (!atomic_compare_exchange_strong(&qp->tx_requests, &alone, 0)) {
             atomic_store(&qp->tx_requests, 0);
@@ -76,7 +76,7 @@ static void reclaim(struct qp *qp)
 
 void tx_keep_no_memory(struct qp *qp)
 {
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
 
     spinlock_lock(&lane->lock);
     qp->keeps_none = true;
@@ -94,7 +94,7 @@ bool tx_borrow(struct qp *qp)
                                        .lost = true,
                                        .detail = "no memory for its output" };
     struct tx_batch *batch = &qp->batch;
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
     struct qp *displaced = become_keeper(lane, qp);
 
     if (displaced)
@@ -132,7 +132,7 @@ bool tx_borrow_bounce(struct qp *qp)
 void tx_give_back(struct qp *qp)
 {
     struct tx_batch *batch = &qp->batch;
-    struct lane *lane = qp->rnic->lane;
+    struct lane *lane = qp->lane;
     struct tx_memory *memory = batch->memory;
 
     batch_reset(batch);

@@ -63,24 +63,24 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
     if (octets <= TX_COPY_OCTETS) {
         if (octets) /* none: there may be no source */
             memcpy(fpdu->start + head, source, octets);
-        fpdu_head(qp, fpdu, head + octets);
-    } else {
-        fpdu_head(qp, fpdu, head);
-        to = qp->batch.bounce + qp->batch.bounce_used;
-        if (qp->crc)
-            fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
-        else
-            memcpy(to, source, octets);
-        batch_add(&qp->batch, to, octets);
-        qp->batch.bounce_used += octets;
+        fpdu_end_short(qp, fpdu, head + octets);
+        return;
     }
+    fpdu_head(qp, fpdu, head);
+    to = qp->batch.bounce + qp->batch.bounce_used;
+    if (qp->crc)
+        fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
+    else
+        memcpy(to, source, octets);
+    batch_add(&qp->batch, to, octets);
+    qp->batch.bounce_used += octets;
     fpdu_end(qp, fpdu);
 }
 
 /* One segment; the source is looked up again for each. False: the stream has ended. */
 static bool response_segment(struct qp *qp, struct inbound_read *read)
 {
-    uint32_t octets = smaller(read->size - read->sent, ddp_payload_max(qp->mulpdu, true));
+    uint32_t octets = smaller(read->size - read->sent, fpdu_payload_max(qp, true));
     struct stag_entry *entry = NULL;
     enum stag_result result = STAG_OK;
     uint8_t *source = NULL;

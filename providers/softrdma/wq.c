@@ -109,10 +109,3 @@ enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sg
     *out = wqe;
     return RI_OK;
 }
-
-void wq_publish(struct wq *wq)
-{
-    uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
-
-    atomic_store_explicit(&wq->posted, posted + 1, memory_order_release);
-}

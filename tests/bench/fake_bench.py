@@ -3,7 +3,7 @@
 
 FakeBench(folder, script) fills the folder. script is {"probe": [[handoff_ns, lost], ...], KEY: [figure, ...]}: what the
 n-th call tells, the last one for all that follow. KEY is "PROGRAM PROVIDER OP MODE", of itperf with " nocrc" behind it
-where CRC is off, " pair", " away", " nap" or " threads" with those options; probe and scale are alone. A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure};
+where CRC is off, " pair", " away", " nap" or " threads" with those options; probe and scale are alone; threads with " lanes" and " shared". A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure};
 script["ignored"] is an option that itperf's server warns of.
 """
 import json
@@ -11,7 +11,8 @@ import os
 import stat
 import sys
 
-PROGRAMS = ("bench/peers/probe", "bench/peers/raw_tcp", "bench/peers/fabric_peer", "tools/itperf", "bench/scale/scale")
+PROGRAMS = ("bench/peers/probe", "bench/peers/raw_tcp", "bench/peers/fabric_peer", "tools/itperf", "bench/scale/scale",
+            "bench/scale/threads")
 FAKE = """#!%s -IS
 import json, os, signal, sys
 root, name, words = %r, os.path.basename(sys.argv[0]), sys.argv[1:]
@@ -29,6 +30,9 @@ if name == "itperf":
     with open(os.environ["ITAL_CONF"]) as file:
         key += " nocrc" if "crc = off" in file.read() else ""
     key += "".join(" " + word for word in ("pair", "away", "nap", "threads") if word in words or "--" + word in words)
+elif name == "threads":
+    with open(os.environ["ITAL_CONF"]) as file:
+        key = name + (" lanes" if "lanes = 2" in file.read() else "") + (" shared" if "--shared" in words else "")
 else:
     key = name if name in ("probe", "scale") else "%%s %%s %%s %%s" %% (name, option("--provider"), option("--op"), option("--mode"))
 with open(root + "/calls", "a+") as calls:
@@ -47,6 +51,8 @@ if figure == "block":
     signal.pause()
 if name == "probe":
     print(json.dumps({"cpus": [0, 1], "handoff_ns": figure[0], "lost": [figure[1], 0]}))
+elif name == "threads":
+    print(json.dumps({"one_thread": 1e6, "two_threads": 1e6 * figure, "ratio": figure, "ratio_by_cpu": figure + 0.1}))
 elif name == "scale":
     both = {"server": figure * 512, "client": figure * 1024}
     print(json.dumps({"endpoints": int(option("--endpoints")) - 1, "connects_per_second": 1000 * figure, "page_octets": both, "heap_octets": both,

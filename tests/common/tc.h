@@ -25,6 +25,17 @@ int tc_run(Suite **suites);
 #define tc_skip(...) ck_abort_msg("TC-SKIP: " __VA_ARGS__)
 
 /*
+ * Tests whose names stand in the environment's TC_KEEP_OUT, with commas between, are reported as skipped and not run: for a
+ * machine that one of them would stop.  tc_admit gives the test itself or one that skips in its place.
+ */
+const TTest *tc_admit(const TTest *test);
+#undef tcase_add_test
+#define tcase_add_test(tc, test) _tcase_add_test((tc), tc_admit(test), 0, 0, 0, 1)
+#undef tcase_add_loop_test
+#define tcase_add_loop_test(tc, test, begin, end) \
+    _tcase_add_test((tc), tc_admit(test), 0, 0, (begin), (end))
+
+/*
  * Time.  Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is stretched
  * by TEST_TIMEOUT_SCALE (sanitizers, valgrind).  A deadline is there to end a test that fails: no
  * test is to depend on one for passing.

@@ -85,6 +85,31 @@ START_TEST(runner_tells_results_apart)
 }
 END_TEST
 
+/* Each name counts as a whole; of the tests of a loop all are kept out. */
+START_TEST(kept_out_tests_are_skipped)
+{
+    static char text[65536];
+    FILE *p = popen("TC_KEEP_OUT=inner,inner_crash,inner_fail,inner_early exec /proc/$PPID/exe "
+                    "inner 2>/dev/null",
+                    "re");
+    size_t n;
+
+    ck_assert_ptr_nonnull(p);
+    n = fread(text, 1, sizeof(text) - 1, p);
+    text[n] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(p)), 1);
+    ck_assert_ptr_nonnull(strstr(text, "\nok 1 - inner: case: inner_pass\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nok 2 - inner: case: inner_fail # SKIP kept out by TC_KEEP_OUT\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nok 3 - inner: case: inner_fail[1] # SKIP kept out by TC_KEEP_OUT\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nok 5 - inner: case: inner_crash # SKIP kept out by TC_KEEP_OUT\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nnot ok 6 - inner: case: inner_early_exit\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n1..6\n"));
+}
+END_TEST
+
 START_TEST(deadline_ends_wait)
 {
     int fds[2];
@@ -173,6 +198,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "inner"))
         return inner();
     tcase_add_test(t, runner_tells_results_apart);
+    tcase_add_test(t, kept_out_tests_are_skipped);
     tcase_add_test(t, deadline_ends_wait);
     tcase_add_test(t, seed_repeats);
     tcase_add_test(t, tempdirs_are_new_and_empty);

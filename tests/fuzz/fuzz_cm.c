@@ -28,7 +28,7 @@ struct held {
     uint64_t said; /* digest of private data */
 };
 
-enum in_upcall { KEEP, ACCEPT, REJECT, DESTROY, MIGRATE };
+enum in_upcall { KEEP, ACCEPT, REJECT, DESTROY, MIGRATE, DEFER };
 
 static struct held held[HELD];
 static struct kal_listener *listeners[2];
@@ -88,6 +88,10 @@ static void decide(struct held *h, enum in_upcall what)
     case MIGRATE: /* the object lives on, but is not ours */
         if (listeners[1] && kal_migrate(h->c, listeners[1]) == KAL_OK)
             h->c = NULL;
+        break;
+    case DEFER: /* kal's again; inside the upcall of a request only */
+        kal_defer(h->c);
+        h->c = NULL;
         break;
     case KEEP: break;
     }
@@ -229,7 +233,7 @@ static void options(const uint8_t *o)
         options->rtr = MPA_STARTUP_RTR_READ;
     options->keepalive = o[0] & 64;
     options->backlog = 3;
-    in_request = (enum in_upcall)((o[1] & 7) % 5);
+    in_request = (enum in_upcall)((o[1] & 7) % 6);
     in_event = o[1] & 8 ? DESTROY : KEEP;
     how = o[1];
 }
@@ -365,7 +369,11 @@ static void step_of_world(uint8_t step, struct reader *reader)
     case 21: listen_on(which); break;
     case 22: seam.qps[what & 3].answer = what & 4 ? RI_ERR_NO_RESOURCES : RI_OK; break;
     case 23: kal_cm_qp_destroy(&seam.rnic, &seam.qps[what & 3].base); break;
-    case 24: in_request = (enum in_upcall)(what % 5); break;
+    case 24: in_request = (enum in_upcall)(what % 6); break;
+    case 26:
+        if (listeners[which])
+            kal_listen_room(listeners[which]);
+        break;
     default: in_event = what & 1 ? DESTROY : KEEP; break;
     }
 }
@@ -443,7 +451,7 @@ static void run_one(const uint8_t *data, size_t size, size_t piece, struct outco
     asked = 0;
     seam_open();
     options(data + 1);
-    in_request = in_request == MIGRATE ? KEEP : in_request;
+    in_request = in_request == MIGRATE || in_request == DEFER ? KEEP : in_request;
     in_event = KEEP;
     if (active) {
         how = 0;

@@ -13,6 +13,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 BOOT_SECONDS = 120
 GUEST = "10.0.2.15"
+TROUBLE = re.compile(r"BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|general protection")
+CALLED = re.compile(r"(?:\[[ 0-9.]+\] )? +([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")  # a line of the call trace that is not a guess
 HOST = "10.0.2.2"  # the host's 127.0.0.1, seen from the machine
 
 
@@ -129,15 +131,24 @@ class Machine:
                 return free
         raise Broken("QEMU forwards no port")
 
-    def trouble(self):
-        """What the kernel complained about since the last call: BUG, Oops, hung tasks; "" if nothing."""
+    def complaints(self):
+        """What the kernel complained about since the last call: BUG, Oops, hung tasks; a line each, with who called whom."""
         with open(self.console, errors="replace") as file:
             file.seek(self.noticed)
             text = file.read()
             self.noticed = file.tell()
-        found = re.findall(r"^.*(?:BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|general protection).*$", text,
-                           re.MULTILINE)
-        return "; ".join(line.strip() for line in found[:3])
+        found = []
+        for block in re.split(r"-+\[ cut here \]-+", text):
+            lines = block.splitlines()
+            heads = [number for number, line in enumerate(lines) if TROUBLE.search(line)]
+            for number, after in zip(heads, heads[1:] + [len(lines)]):
+                called = [match[1] for match in map(CALLED.match, lines[number + 1:after]) if match]
+                found.append(lines[number].strip() + (" in " + " < ".join(called[:12]) if called else ""))
+        return found
+
+    def trouble(self):
+        """The same in short; "" if nothing."""
+        return "; ".join(line.split(" in ")[0] for line in self.complaints()[:3])
 
     def end(self):
         """Switches it off in order; its captured traffic is complete then."""

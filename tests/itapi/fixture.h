@@ -80,7 +80,7 @@ void pair_connected(struct pair *pair, const char *name); /* both, over IPv4 or 
 typedef void (*shape_fn)(const struct node *node, it_ep_attributes_t *attributes);
 void pair_connected_as(struct pair *pair, const char *name, shape_fn shape);
 void pair_close(struct pair *pair);
-/* Both sides hear that the connection is broken. */
+/* Both sides hear that the connection is broken; without iWARP's Terminate one of them may hear of an end only. */
 void pair_broken(struct pair *pair);
 /* Connect up to the request event, which is returned. */
 it_event_t pair_ask(struct pair *pair, it_net_addr_type_t family, const void *data, size_t length);

@@ -127,7 +127,8 @@ START_TEST(open_and_close_leave_nothing)
         node_close(&node);
     }
     ck_assert_int_eq(tc_fd_count(), fds);
-    ck_assert_int_eq(tc_thread_count(), threads);
+    ck_assert(
+        tc_until(tc_thread_count() == threads, PATIENCE)); /* joined is not gone from /proc yet */
 }
 END_TEST
 
@@ -353,7 +354,7 @@ START_TEST(conversions)
     ck_assert_int_eq(mapped.addr_type, IT_IPV4);
     ck_assert_mem_eq(&mapped.addr.ipv4, &four.addr.ipv4, 4);
     is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&six, IT_IPV4, &out));
-    is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&four, IT_IB_GID, &out));
+    is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&four, IT_VIA_HOSTADDR, &out));
     bad.addr.via.len = IT_MAX_VIA_ADDR_LEN + 1;
     is(IT_ERR_INVALID_NETADDR, it_convert_net_addr(&bad, IT_VIA_HOSTADDR, &out));
     bad.addr_type = (it_net_addr_type_t)0;

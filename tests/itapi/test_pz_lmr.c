@@ -109,7 +109,9 @@ START_TEST(lengths_and_addresses)
     is(IT_ERR_INVALID_LENGTH, make(&node, (void *)-4096, 8192, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_FAULT, make(&node, NULL, 4096, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_FAULT, make(&node, memory, 4096, IT_PRIV_LOCAL, 0, NULL));
-    hole = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Far from where the system puts what other threads map, which would fill the hole. */
+    hole = mmap((void *)UINT64_C(0x100000000000), 3 * page, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(hole + page, page);
     is(IT_ERR_ADDRESS, make(&node, hole, (it_length_t)(3 * page), IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_ADDRESS, make(&node, hole + page, 1, IT_PRIV_LOCAL, 0, &lmr));

@@ -206,8 +206,12 @@ struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t ba
                                      .address = (struct sockaddr *)&where,
                                      .backlog = backlog };
     struct kal_listener *listener;
+    uint32_t option = fake.rnic.cm->options.backlog;
 
+    if (backlog) /* exactly so many: the option would raise it */
+        fake.rnic.cm->options.backlog = backlog;
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, context, bound, &listener), KAL_OK);
+    fake.rnic.cm->options.backlog = option;
     ck_assert_uint_ne(port_of(bound), 0);
     return listener;
 }

@@ -61,6 +61,7 @@ struct fake {
     unsigned a_calls[8];
     enum ri_status a_answer;
     const struct ri_connect_param *a_param;
+    struct ri_service_reply a_reply; /* the last; pointers are stale */
     void *a_listener_context;
     uint32_t a_backlog;
     unsigned a_destroyed;

@@ -133,6 +133,24 @@ static enum ri_status vp_disconnect(struct ri_connection *connection, const void
     return fake.a_answer;
 }
 
+static enum ri_status vp_service_request(struct ri_connection *connection,
+                                         const struct ri_connect_param *param)
+{
+    (void)connection;
+    fake.a_calls[5]++;
+    fake.a_param = param;
+    return fake.a_answer;
+}
+
+static enum ri_status vp_service_reply(struct ri_connection *connection,
+                                       const struct ri_service_reply *reply)
+{
+    (void)connection;
+    fake.a_calls[6]++;
+    fake.a_reply = *reply;
+    return fake.a_answer;
+}
+
 static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_param *param,
                                 void *context, struct sockaddr_storage *bound,
                                 struct ri_listener **listener)
@@ -164,6 +182,8 @@ void fake_provider_ops(struct ri_privileged_ops *ops)
     ops->reject = vp_reject;
     ops->confirm = vp_confirm;
     ops->disconnect = vp_disconnect;
+    ops->service_request = vp_service_request;
+    ops->service_reply = vp_service_reply;
     ops->listen = vp_listen;
     ops->listen_destroy = vp_listen_destroy;
 }

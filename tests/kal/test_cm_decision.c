@@ -177,6 +177,34 @@ START_TEST(peer_leaves_between_accept_and_run)
 }
 END_TEST
 
+/* The rest of the start-up is another lane's: its run hands over, and it sees the peer go. */
+START_TEST(placed_on_the_lane_of_the_qp)
+{
+    struct fake_request *r = usual();
+    struct kal_connection *c = r->context->connection;
+    unsigned before = fake_lane_watches(fake.lane);
+    struct fake_qp *qp = fake_qp_new();
+    uint64_t end = tc_deadline(10000);
+
+    kal_place(c, fake.lane2);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), before - 1);
+    ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
+    kal_place(c, fake.lane2); /* it is there */
+    ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
+    if (_i == 0) {
+        ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
+        kal_place(c, fake.lane); /* too late: nothing happens */
+        for (; !qp->hand_overs; fake_lane_run(fake.lane2))
+            ck_assert(!tc_expired(end));
+    } else {
+        hang_up();
+        for (; listener->undecided; fake_lane_run(fake.lane2))
+            ck_assert(!tc_expired(end));
+        ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
+    }
+}
+END_TEST
+
 START_TEST(request_withdrawn)
 {
     struct fake_request *r = usual();
@@ -453,6 +481,7 @@ static Suite *suite(void)
     tcase_add_test(t, c020_queue_pair_does_not_take_it);
     tcase_add_test(t, peer_leaves_between_accept_and_run);
     tcase_add_loop_test(t, request_withdrawn, 0, 2);
+    tcase_add_loop_test(t, placed_on_the_lane_of_the_qp, 0, 2);
     tcase_add_test(t, request_abandoned);
     tcase_add_test(t, abandoned_right_after_accept);
     tcase_add_test(t, destroy_inside_the_upcall);

@@ -280,15 +280,29 @@ static struct ri_connect_request a_request(void)
 }
 
 /* As the provider would bring it up. */
-static struct ri_connection *a_bring(void)
+static struct ri_connection *bring(struct ri_connect_request request)
 {
     struct ri_connection *ri = calloc(1, sizeof *ri);
-    struct ri_connect_request request = a_request();
     void *context = NULL;
 
     kal_cm_host_request(&fake.rnic.host, fake.a_listener_context, ri, &request, &context);
     ri->context = context;
     return ri;
+}
+
+static struct ri_connection *a_bring(void)
+{
+    return bring(a_request());
+}
+
+/* A datagram service request. */
+static struct ri_connection *a_bring_question(void)
+{
+    struct ri_connect_request request = a_request();
+
+    request.datagram = true;
+    request.port = 3;
+    return bring(request);
 }
 
 START_TEST(set_a_active)
@@ -395,6 +409,86 @@ START_TEST(set_a_passive)
 }
 END_TEST
 
+START_TEST(set_a_question)
+{
+    struct sockaddr_storage at = address_of("10.0.0.2", 8);
+    struct ri_connect_param param = connect_param(&at);
+    struct ri_connection_event event = { .size = sizeof event,
+                                         .type = RI_CONNECTION_SERVICE_REPLY };
+    struct fake_connection *c;
+
+    fake_reopen(NULL, SET_A);
+    c = fake_connection_new();
+    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_OK);
+    ck_assert_uint_eq(fake.a_calls[5], 1);
+    ck_assert_ptr_eq(fake.a_param, &param);
+    kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
+    ck_assert_int_eq(c->last.type, RI_CONNECTION_SERVICE_REPLY);
+    fake.a_answer = RI_ERR_NOT_SUPPORTED;
+    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_ERR_NOT_SUPPORTED);
+    fake_policy("deny connect to 10.0.0.0/8");
+    fake.a_answer = RI_OK;
+    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_ERR_PERMISSION);
+    ck_assert_uint_eq(fake.a_calls[5], 2);
+}
+END_TEST
+
+/* The same calls where kal manages connections: there are no datagrams. */
+START_TEST(set_b_question)
+{
+    struct sockaddr_storage at = address_of("10.0.0.2", 8);
+    struct ri_connect_param param = connect_param(&at);
+    struct ri_service_reply reply = { .size = sizeof reply };
+    struct fake_connection *c = fake_connection_new();
+
+    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_service_reply(c->connection, &reply), KAL_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(set_a_answer)
+{
+    struct ri_service_reply reply = { .size = sizeof reply, .qkey = 6 };
+    struct sockaddr_storage bound;
+    struct kal_listener *listener;
+    struct kal_connection *shown;
+    int mark;
+
+    fake_reopen(NULL, SET_A);
+    listener = fake_listen("10.0.0.1", 7, 2, &mark, &bound);
+    a_bring_question();
+    ck_assert_uint_eq(fake.request_count, 1);
+    ck_assert(fake.requests[0].request.datagram);
+    ck_assert_uint_eq(fake.requests[0].request.port, 3);
+    ck_assert_mem_eq(fake.requests[0].private_data, "hello", 5);
+    shown = fake.requests[0].context->connection;
+    fake.a_answer = RI_ERR_NO_RESOURCES;
+    ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_NO_RESOURCES);
+    fake.a_answer = RI_OK; /* it is undecided still */
+    ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_OK);
+    ck_assert_uint_eq(fake.a_reply.qkey, 6);
+    ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_INVALID_STATE);
+    fake_destroy(fake.requests[0].context);
+
+    /* A connection request is not answered so; what is over the bound, or not allowed, is refused in its own way. */
+    a_bring();
+    ck_assert_int_eq(kal_service_reply(fake.requests[1].context->connection, &reply),
+                     KAL_ERR_INVALID_ARGUMENT);
+    a_bring_question();
+    a_bring_question();
+    ck_assert_uint_eq(fake.request_count, 3);
+    ck_assert_uint_eq(fake.a_calls[6], 3);
+    ck_assert_uint_eq(fake.a_reply.status, RI_SERVICE_REJECTED);
+    fake_policy("deny request");
+    a_bring_question();
+    ck_assert_uint_eq(fake.a_calls[6], 4);
+    ck_assert_uint_eq(fake.a_calls[2], 0);
+    fake_destroy(fake.requests[1].context);
+    fake_destroy(fake.requests[2].context);
+    kal_listen_destroy(listener);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, life");
@@ -410,6 +504,9 @@ static Suite *suite(void)
     tcase_add_test(t, fork_child_closes_the_spare);
     tcase_add_test(t, set_a_active);
     tcase_add_test(t, set_a_passive);
+    tcase_add_test(t, set_a_question);
+    tcase_add_test(t, set_b_question);
+    tcase_add_test(t, set_a_answer);
     suite_add_tcase(s, t);
     return s;
 }

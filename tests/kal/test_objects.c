@@ -122,6 +122,18 @@ static enum kal_status end_mw(void *any)
     return kal_mw_destroy(rnic, any);
 }
 
+static enum kal_status make_ah(void **out)
+{
+    struct ri_ah_attr attr = { .size = sizeof attr, .context = &context };
+
+    return kal_ah_create(rnic, pd, &attr, (struct ri_ah **)out);
+}
+
+static enum kal_status end_ah(void *any)
+{
+    return kal_ah_destroy(rnic, any);
+}
+
 static const struct {
     enum kal_account_kind kind;
     const char *quota, *fail;
@@ -134,6 +146,7 @@ static const struct {
     { KAL_ACCOUNT_SRQ, "[quota]\nmax_srq = 2\n", "srqfail", make_srq, end_srq },
     { KAL_ACCOUNT_MR, "[quota]\nmax_mr = 2\n", "mrfail", make_mr, end_mr },
     { KAL_ACCOUNT_MW, "[quota]\nmax_mw = 2\n", "mwfail", make_mw, end_mw },
+    { KAL_ACCOUNT_AH, "[quota]\nmax_ah = 2\n", "ahfail", make_ah, end_ah },
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 

@@ -37,7 +37,7 @@ struct object {
 };
 
 /* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, ports2,
- * netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, busy (destroys refuse), closeagain
+ * netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys refuse), closeagain
  * (once). */
 static bool has(const char *word)
 {
@@ -314,6 +314,17 @@ static enum ri_status test_mw_free(struct ri_mw *mw)
     return gone(mw);
 }
 
+static enum ri_status test_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr,
+                                     struct ri_ah **ah)
+{
+    return make(rnic_of(pd), pd->ops, attr->context, "ahfail", (void **)ah);
+}
+
+static enum ri_status test_ah_destroy(struct ri_ah *ah)
+{
+    return gone(ah);
+}
+
 static enum ri_status test_rnic_counters(struct ri_rnic *base, const char **names, uint64_t *values,
                                          size_t *count)
 {
@@ -357,6 +368,8 @@ static const struct {
 #ifndef VP_SHORT
                      .mw_allocate = test_mw_allocate,
                      .mw_free = test_mw_free,
+                     .ah_create = test_ah_create,
+                     .ah_destroy = test_ah_destroy,
                      .rnic_counters = test_rnic_counters,
 #endif
                  } };

@@ -22,6 +22,10 @@ void fake_modules(void); /* ib_uverbs and rdma_ucm are loaded */
 void fake_device(const char *name, bool iwarp, bool listed);
 void fake_remove_node(const char *node);
 void fake_memlock(uint64_t octets);
+void fake_two_ports(void);  /* devices have another port, with packets half as long */
+void fake_infiniband(void); /* devices have links of InfiniBand, not Ethernet */
+/* An entry of the port's GID table; text as an IPv6 address. The first is there from the beginning. */
+void fake_gid(unsigned int index, const char *text, enum ibv_gid_type type);
 
 /* ---- one device and its objects ---- */
 
@@ -45,14 +49,23 @@ struct fake_qp {
     uint64_t received[FAKE_POSTS]; /* wr_id */
     unsigned int receives;
     unsigned int binds;
-    struct ibv_mw_bind bind;
+    struct ibv_mw_bind bind; /* the last one */
+    struct fake_bind {
+        struct ibv_mw_bind bind;
+        uint32_t before; /* the key that the device was said to have */
+    } bound[FAKE_POSTS];
+};
+
+struct fake_ah {
+    struct ibv_ah ibv;
+    struct ibv_ah_attr attr;
 };
 
 struct fake_srq {
     struct ibv_srq ibv;
     uint64_t received[FAKE_POSTS];
     unsigned int receives;
-    uint32_t limit;
+    uint32_t limit, max_wr;
 };
 
 enum fake_call {
@@ -66,17 +79,19 @@ enum fake_call {
 
 struct fake_id {
     struct rdma_cm_id id;
-    bool listening, destroyed;
-    struct rdma_conn_param param; /* of the last call that had one */
+    bool listening, destroyed, sourced; /* by resolve_addr, with a source */
+    struct rdma_conn_param param;       /* of the last call that had one */
     uint8_t private_data[256];
     uint8_t private_length;
     unsigned int calls[FAKE_DISCONNECT + 1];
+    int patience; /* of the last resolution, milliseconds */
     struct fake_id *next;
 };
 
 struct fake_cq *fake_cq(struct ri_cq *cq);
 struct fake_qp *fake_qp(struct ri_qp *qp);
 struct fake_srq *fake_srq(struct ri_srq *srq);
+struct fake_ah *fake_ah(struct ri_ah *ah);
 struct fake_id *fake_id(struct ri_connection *connection);
 struct fake_id *fake_ids(void); /* all, newest first */
 
@@ -91,13 +106,25 @@ void fake_async(enum ibv_event_type type,
 /* An event of the connection manager; conn may be NULL. request: event->id is a new identifier for that listener. */
 void fake_cm(struct fake_id *id, enum rdma_cm_event_type type, int status,
              const struct rdma_conn_param *conn);
+/* The same for what is about datagrams. */
+void fake_cm_datagram(struct fake_id *id, enum rdma_cm_event_type type, int status,
+                      const struct rdma_ud_param *ud);
 struct fake_id *fake_cm_request(struct fake_id *listener, const struct rdma_conn_param *conn);
 void fake_cm_device(struct fake_id *id,
                     const char *device); /* what the connection manager resolves to */
 unsigned int fake_unacknowledged(void);  /* events of any kind that were taken and not given back */
-void fake_fail_posts(int error);         /* the next posts answer this; 0: work again */
-void fake_lose_device(void);             /* its channels answer EIO from now on */
-int fake_objects(void);                  /* of rdma-core's that are alive, identifiers too */
+void fake_fail_posts(
+    int error); /* the next posts answer this; 0: work again; -1: Sends are queued all the same */
+/* Of the calls that make or change something, the n-th from now (1 the next) fails once; 0: none. */
+void fake_fail_call(unsigned int n, int error);
+bool fake_call_failed(void); /* it was reached */
+void fake_lose_device(void); /* its channels answer EIO from now on */
+/* Calls that destroy answer this; 0: they work. Objects of a device that is gone (EIO, ENODEV) go all the same. */
+void fake_fail_destroys(int error);
+extern unsigned int
+    fake_forgotten; /* how often librdmacm was made to look which devices are left */
+extern void (*fake_on_modify)(struct ibv_qp *qp); /* called before a QP is modified, unless NULL */
+int fake_objects(void); /* of rdma-core's that are alive, identifiers too */
 
 /* ---- host ---- */
 

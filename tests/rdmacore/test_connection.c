@@ -256,6 +256,41 @@ START_TEST(deadline)
 }
 END_TEST
 
+/* A QP of datagrams has no connection. */
+START_TEST(wrong_queue_pair)
+{
+    struct ri_qp_attr attr = {
+        .size = sizeof(attr), .type = RI_QP_UD, .send_cq = set.cq, .recv_cq = set.cq
+    };
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .destination = (const struct sockaddr *)&there };
+    struct ri_qp *ud;
+
+    ck_assert_int_eq(ops()->qp_create(set.pd, &attr, &ud), RI_OK);
+    ck_assert_int_eq(ops()->connect(connection, ud, &param), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ops()->accept(connection, ud, &param), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ops()->qp_destroy(ud), RI_OK);
+}
+END_TEST
+
+/* The consumer's own counts, of which 0 is one; without them as often as it goes. */
+START_TEST(counts_of_retries)
+{
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .destination = (const struct sockaddr *)&there,
+                                      .deadline = RI_NO_DEADLINE,
+                                      .rnr_retry_count = 3,
+                                      .tuned = _i };
+
+    ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_OK);
+    fake_cm_device(id, "fake0");
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    ck_assert_uint_eq(id->param.retry_count, _i ? 0 : 7);
+    ck_assert_uint_eq(id->param.rnr_retry_count, _i ? 3 : 7);
+}
+END_TEST
+
 START_TEST(wrong_arguments)
 {
     struct ri_connect_param param = { .size = sizeof(param),
@@ -325,13 +360,26 @@ START_TEST(broken_before_disconnected)
 }
 END_TEST
 
-/* A request that fails lets the peer know, once. */
+static void (*record_qp_event)(const struct ri_host *host, void *context,
+                               const struct ri_event *event);
+
+/* The peer's answer to a disconnect would be told as an orderly end: nothing may be on its way by now. */
+static void before_disconnect(const struct ri_host *host, void *context,
+                              const struct ri_event *event)
+{
+    ck_assert_uint_eq(id->calls[FAKE_DISCONNECT], 0);
+    record_qp_event(host, context, event);
+}
+
+/* A request that fails lets the consumer know, then the peer, once. */
 START_TEST(broken_by_a_request)
 {
     struct ri_send_wr wr = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED }, *bad;
     struct ri_wc wc;
 
     establish();
+    record_qp_event = set.host.host.qp_event;
+    set.host.host.qp_event = before_disconnect;
     ck_assert_int_eq(set.host.user.post_send(set.qp, &wr, &bad), RI_OK);
     fake_sent(set.qp, set.cq, 0, IBV_WC_RETRY_EXC_ERR);
     ck_assert_uint_eq(set.host.user.poll(set.cq, 1, &wc), 1);
@@ -484,6 +532,8 @@ int main(void)
     tcase_add_test(active, wrong_device);
     tcase_add_test(active, deadline);
     tcase_add_test(active, wrong_arguments);
+    tcase_add_test(active, wrong_queue_pair);
+    tcase_add_loop_test(active, counts_of_retries, 0, 2);
     suite_add_tcase(suite, active);
     tcase_add_checked_fixture(ends, setup, teardown);
     tcase_add_test(ends, disconnected_by_peer);

@@ -213,7 +213,8 @@ START_TEST(attributes_of_the_device)
                               RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_MW_NARROW |
                               RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
                               RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_SPIGOT_EVENTS |
-                              RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_READ_MULTI_SGE;
+                              RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_UD |
+                              RI_FEATURE_CQ_RESIZE | RI_FEATURE_SRQ_RESIZE;
     struct ri_rnic_attr attr = { .size = sizeof(attr) };
     struct ri_address addresses[16];
     struct ri_port_attr port = { .size = sizeof(port),
@@ -239,6 +240,11 @@ START_TEST(attributes_of_the_device)
     ck_assert_uint_eq(attr.connect_private_data, 56);
     ck_assert_uint_eq(attr.accept_private_data, 196);
     ck_assert_uint_eq(attr.reject_private_data, 148);
+    ck_assert_uint_eq(attr.max_ah, 50);
+    ck_assert_uint_eq(attr.max_ud_send, 1024);
+    ck_assert_uint_eq(attr.service_request_private_data, 180);
+    ck_assert_uint_eq(attr.service_reply_private_data, 136);
+    ck_assert_uint_eq(attr.service_qkey, RDMA_UDP_QKEY);
     ck_assert_int_eq(set.host.privileged.query_port(set.host.rnic, &port), RI_OK);
     ck_assert(port.online && port.link_ethernet);
     ck_assert_uint_eq(port.mtu, 1024);

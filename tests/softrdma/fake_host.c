@@ -39,6 +39,8 @@ static const char *host_option(const struct ri_host *host, const char *name)
             return own[1];
     if (!strcmp(name, "rtr_repeat"))
         return "0"; /* what a test expects does not depend on its speed */
+    if (!strcmp(name, "lanes") && getenv("ITAL_TEST_LANES"))
+        return getenv("ITAL_TEST_LANES");
     for (uint32_t i = 0; i < rnicpi_provider_v1.option_count; i++)
         if (!strcmp(rnicpi_provider_v1.options[i].name, name))
             return rnicpi_provider_v1.options[i].value;
@@ -251,6 +253,20 @@ static void host_srq_event(const struct ri_host *host, void *context, const stru
 
 /* ---- life ---- */
 
+static enum ri_status open_lanes(struct fake_host *fake)
+{
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+    enum ri_status status = fake->privileged.query(fake->rnic, &attr);
+
+    for (uint32_t i = 0; status == RI_OK && i < attr.lanes; i++) {
+        ck_assert_uint_lt(i, FAKE_LANES);
+        status = fake->privileged.lane_open(fake->rnic, i, fake, &fake->lanes[i]);
+        fake->lane_count++;
+    }
+    fake->lane = fake->lanes[0];
+    return status;
+}
+
 enum ri_status fake_host_open(struct fake_host *fake, const char *const *options)
 {
     struct ri_open open = { .size = sizeof(open), .host = &fake->host, .context = fake };
@@ -294,9 +310,7 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
     open.privileged = &fake->privileged;
     open.user = &fake->user;
     status = fake->privileged.open(&open, &fake->rnic);
-    if (status == RI_OK)
-        status = fake->privileged.lane_open(fake->rnic, 0, fake, &fake->lane);
-    return status;
+    return status == RI_OK ? open_lanes(fake) : status;
 }
 
 void fake_host_close(struct fake_host *fake, bool force)
@@ -367,17 +381,28 @@ static void dispatch(struct fake_host *fake, int timeout_ms)
 
 uint32_t fake_host_run(struct fake_host *fake, struct ri_cq *first)
 {
-    uint64_t next;
+    uint32_t pieces = 0;
 
     bury(fake);
     atomic_fetch_add(&fake->runs, 1);
-    return fake->user.progress(fake->lane, first, 256, &next);
+    for (uint32_t i = 0; i < fake->lane_count && !(i && fake->apart); i++)
+        pieces += fake_host_run_lane(fake, i, first);
+    return pieces;
+}
+
+uint32_t fake_host_run_lane(struct fake_host *fake, uint32_t lane, struct ri_cq *first)
+{
+    uint64_t next;
+
+    return fake->user.progress(fake->lanes[lane], first, 256, &next);
 }
 
 void fake_host_sleep(struct fake_host *fake, uint32_t pieces, int timeout_ms)
 {
-    bool armed = !pieces && fake->user.lane_arm(fake->lane);
+    bool armed = !pieces;
 
+    for (uint32_t i = 0; armed && i < fake->lane_count && !(i && fake->apart); i++)
+        armed = fake->user.lane_arm(fake->lanes[i]);
     if (armed)
         atomic_fetch_add(&fake->sleeps, 1);
     dispatch(fake, armed ? shorten(fake, timeout_ms) : 0);

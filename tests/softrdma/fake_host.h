@@ -31,7 +31,11 @@ struct fake_host {
     struct ri_privileged_ops privileged;
     struct ri_user_ops user;
     struct ri_rnic *rnic;
-    struct ri_lane *lane;
+    struct ri_lane *lane; /* the first */
+#define FAKE_LANES 4
+    struct ri_lane *lanes[FAKE_LANES]; /* option lanes, or ITAL_TEST_LANES */
+    uint32_t lane_count;
+    bool apart;              /* the others are run by threads of their own */
     int epoll, event;        /* event: written by wake */
     pthread_mutex_t lock;    /* watches, timers */
     pthread_mutex_t running; /* held while a callback runs; recursive: it may take off itself */
@@ -49,8 +53,9 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
 void fake_host_close(struct fake_host *fake, bool force);
 void fake_host_free(struct fake_host *fake);
 
-/* One pass over the lane. */
+/* One pass over each lane (`apart`: the first); over that one. */
 uint32_t fake_host_run(struct fake_host *fake, struct ri_cq *first);
+uint32_t fake_host_run_lane(struct fake_host *fake, uint32_t lane, struct ri_cq *first);
 /* What epoll and the timers have to report; sleeps up to timeout_ms if the lane is armed and the last pass was idle. */
 void fake_host_sleep(struct fake_host *fake, uint32_t pieces, int timeout_ms);
 /* A descriptor of the test's that shall wake sleepers too. */

@@ -56,10 +56,33 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
+struct other_lane {
+    struct rig *rig;
+    uint32_t index;
+};
+
+static void *run_other(void *arg)
+{
+    struct other_lane lane = *(struct other_lane *)arg;
+
+    free(arg);
+    while (!atomic_load(&lane.rig->lane_stops))
+        if (!fake_host_run_lane(&lane.rig->fake, lane.index, NULL))
+            sched_yield();
+    return NULL;
+}
+
 void rig_lane_start(struct rig *rig)
 {
+    rig->fake.apart = true;
     atomic_store(&rig->lane_stops, false);
     ck_assert_int_eq(pthread_create(&rig->lane, NULL, run_lane, rig), 0);
+    for (uint32_t i = 1; i < rig->fake.lane_count; i++) {
+        struct other_lane *lane = malloc(sizeof(*lane));
+
+        *lane = (struct other_lane){ rig, i };
+        ck_assert_int_eq(pthread_create(&rig->others[i], NULL, run_other, lane), 0);
+    }
 }
 
 void rig_lane_stop(struct rig *rig)
@@ -67,6 +90,9 @@ void rig_lane_stop(struct rig *rig)
     atomic_store(&rig->lane_stops, true);
     fake_host_wake(&rig->fake);
     ck_assert_int_eq(pthread_join(rig->lane, NULL), 0);
+    for (uint32_t i = 1; i < rig->fake.lane_count; i++)
+        ck_assert_int_eq(pthread_join(rig->others[i], NULL), 0);
+    rig->fake.apart = false;
 }
 
 static struct ri_cq *new_cq(struct rig *rig, uint32_t depth, struct fake_record *record)
@@ -99,7 +125,7 @@ void side_open(struct rig *rig, struct side *side, const struct shape *shape)
     side->recv_cq = new_cq(rig, either(shape->cqe, 256), &side->recv_events);
     attr.send_cq = side->send_cq;
     attr.recv_cq = side->recv_cq;
-    attr.lane = rig->fake.lane;
+    attr.lane = rig->fake.lanes[rig->placed++ % rig->fake.lane_count];
     attr.max_send_wr = attr.max_recv_wr = either(shape->depth, 64);
     attr.max_send_sge = attr.max_recv_sge = attr.max_write_sge = either(shape->sge, 8);
     attr.max_read_sge = 1;

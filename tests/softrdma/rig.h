@@ -28,7 +28,9 @@ struct side {
 struct rig {
     struct fake_host fake;
     struct side side[2];
-    pthread_t lane; /* of rig_lane_start */
+    uint32_t placed;              /* QPs: they take turns at the lanes */
+    pthread_t lane;               /* of rig_lane_start */
+    pthread_t others[FAKE_LANES]; /* likewise */
     atomic_bool lane_stops;
 };
 
@@ -51,7 +53,8 @@ struct shape {
 
 void rig_open(struct rig *rig, const char *const *options);
 void rig_close(struct rig *rig); /* in order; both sides are closed first */
-/* A thread that runs the lane and sleeps as soon as the lane lets it: a wake-up that is lost hangs the test. */
+/* A thread that runs the lane and sleeps as soon as the lane lets it: a wake-up that is lost hangs the test. With several lanes
+ * further threads that run the others, without a pause. */
 void rig_lane_start(struct rig *rig);
 void rig_lane_stop(struct rig *rig);
 void side_open(struct rig *rig, struct side *side, const struct shape *shape);

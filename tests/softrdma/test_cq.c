@@ -53,7 +53,8 @@ static void setup(void)
 {
     memset(&rnic, 0, sizeof(rnic));
     rnic.host = &host;
-    rnic.lane = &lane;
+    rnic.lanes[0] = &lane;
+    rnic.options.lanes = 1;
     rnic.attr.max_cq = 100;
     rnic.attr.max_cqe = 1000;
 }
@@ -73,6 +74,7 @@ static void new_qp(struct qp *qp, struct cq *send, struct cq *receive, uint32_t 
     memset(qp, 0, sizeof(*qp));
     qp->base.context = qp;
     qp->rnic = &rnic;
+    qp->lane = &lane;
     qp->send_cq = send;
     qp->recv_cq = receive;
     ck_assert_int_eq(wq_open(&qp->sq, false, depth, 1), RI_OK);

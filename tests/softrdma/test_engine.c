@@ -801,7 +801,7 @@ static void visit_none(struct qp *qp, void *arg)
 static void visit_and_walk(struct qp *qp, void *visits)
 {
     if (++*(uint32_t *)visits < 10)
-        lane_visit_qps(qp->rnic->lane, qp->pd, visit_none, NULL);
+        lane_visit_qps(qp->lane, qp->pd, visit_none, NULL);
 }
 
 START_TEST(walks_do_not_meet)
@@ -811,7 +811,7 @@ START_TEST(walks_do_not_meet)
 
     rig_connect(&rig, NULL, NULL);
     qp = container_of(a->qp, struct qp, base);
-    lane_visit_qps(qp->rnic->lane, qp->pd, visit_and_walk, &visits);
+    lane_visit_qps(qp->lane, qp->pd, visit_and_walk, &visits);
     ck_assert_uint_eq(visits, 1);
 }
 END_TEST

@@ -234,7 +234,7 @@ static bool is_revoked(void)
     struct qp *qp = container_of(a->qp, struct qp, base);
 
     return stag_check(&qp->rnic->stags, lent.keys.rkey, qp->pd, RI_ACCESS_REMOTE_READ,
-                      (uintptr_t)lent.octets, 1, &memory, NULL) != STAG_OK;
+                      (uintptr_t)lent.octets, 1, &memory) != STAG_OK;
 }
 
 /* The lower layer takes its time: the peer's invalidation is under way when the consumer ends the connection. */

@@ -65,6 +65,11 @@ static const struct {
     { "hot", "-1", false },
     { "hot", "", false },
     { "hot", "4x", false },
+    { "lanes", "1", true },
+    { "lanes", "4", true }, /* FAKE_LANES */
+    { "lanes", "0", false },
+    { "lanes", "65", false },
+    { "lanes", "two", false },
     { "fpdu", "max", true },
     { "fpdu", "MAX", true },
     { "fpdu", "mtu", false },
@@ -147,6 +152,28 @@ START_TEST(attributes)
     ck_assert_int_eq(fake.privileged.query(fake.rnic, (struct ri_rnic_attr *)(void *)shorter),
                      RI_OK);
     ck_assert_uint_eq(shorter[3], 0xabababab);
+}
+END_TEST
+
+START_TEST(lanes)
+{
+    static const char *const options[] = { "lanes", "3", NULL };
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+    struct fake_host several;
+    struct ri_lane *lane;
+
+    ck_assert_int_eq(fake_host_open(&several, options), RI_OK); /* opens them */
+    ck_assert_int_eq(several.privileged.query(several.rnic, &attr), RI_OK);
+    ck_assert_uint_eq(attr.lanes, 3);
+    ck_assert_uint_eq(several.lane_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_ptr_eq(several.lanes[i]->context, &several);
+        ck_assert_ptr_ne(several.lanes[i], several.lanes[(i + 1) % 3]);
+    }
+    ck_assert_int_eq(several.privileged.lane_open(several.rnic, 3, &several, &lane),
+                     RI_ERR_INVALID_ARGUMENT);
+    fake_host_close(&several, false);
+    fake_host_free(&several);
 }
 END_TEST
 
@@ -393,6 +420,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, devices);
     tcase_add_test(tc, attributes);
+    tcase_add_test(tc, lanes);
     tcase_add_test(tc, port);
     tcase_add_test(tc, protection_domains);
     tcase_add_loop_test(tc, access_rules, 0, COUNT(access_cases));

@@ -7,8 +7,10 @@
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "noted.h"
 
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/mpa.h"
 #include "providers/softrdma/softrdma.h"
 
 #include <errno.h>
@@ -17,75 +19,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ROOM (2u << 20)
-
 static struct rig rig;
 static struct side *const a = &rig.side[0], *const b = &rig.side[1];
 static struct region region[2];
-
-/* ---- a lower layer that notes what is written ---- */
-
-static struct wire {
-    struct stream *stream;
-    uint8_t octets[ROOM];
-    size_t used;
-    uint32_t writes;
-} wires[2];
 static int far_ends[2];
-static size_t takes = SIZE_MAX; /* octets of one write */
-static uint32_t emss;
-
-static struct wire *wire_of(struct stream *stream)
-{
-    struct wire *wire = wires;
-
-    if (wire->stream && wire->stream != stream)
-        wire++;
-    wire->stream = stream;
-    return wire;
-}
-
-static ssize_t note_send(struct stream *stream, const struct iovec *iov, int count)
-{
-    struct wire *wire = wire_of(stream);
-    size_t taken = 0;
-
-    wire->writes++;
-    for (int i = 0; i < count && taken < takes; i++) {
-        size_t part = iov[i].iov_len < takes - taken ? iov[i].iov_len : takes - taken;
-
-        ck_assert_uint_le(wire->used + part, ROOM);
-        memcpy(wire->octets + wire->used, iov[i].iov_base, part);
-        wire->used += part;
-        taken += part;
-    }
-    return (ssize_t)taken;
-}
-
-static ssize_t note_receive(struct stream *stream, void *buffer, size_t length)
-{
-    (void)buffer, (void)length;
-    return stream->state == STREAM_CLOSING ? 0 : -EAGAIN; /* the peer hangs up too */
-}
-
-static uint32_t note_emss(struct stream *stream)
-{
-    (void)stream;
-    return emss;
-}
-
-static void note_finish(struct stream *stream)
-{
-    (void)stream;
-}
-
-static void note_close(struct stream *stream, bool reset)
-{
-    (void)reset;
-    close(stream->fd);
-}
-
-static const struct llp_ops note = { note_send, note_receive, note_emss, note_finish, note_close };
 
 static struct qp *qp_of(struct side *side)
 {
@@ -103,7 +40,7 @@ static void start(struct side *side, bool crc)
     rig_tcp(fds, 0);
     handover.fd = fds[0];
     far_ends[who] = fds[1];
-    ck_assert_int_eq(qp_start(qp_of(side), &handover, &note), RI_OK);
+    ck_assert_int_eq(qp_start(qp_of(side), &handover, &noted), RI_OK);
     region[who] = region_new(side, 4096, RIG_ALL);
     for (uint32_t i = 0; i < 4096; i++)
         region[who].octets[i] = (uint8_t)(i * 7 + (i >> 8));
@@ -119,8 +56,8 @@ static void finish(struct side *side)
 static void setup(void)
 {
     memset(wires, 0, sizeof(wires));
-    takes = SIZE_MAX;
-    emss = 1460;
+    noted_takes = SIZE_MAX;
+    noted_emss = 1460;
     rig_open(&rig, NULL);
 }
 
@@ -141,6 +78,12 @@ static void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, ui
 
 /* ---- both ways ---- */
 
+/* Until the EMSS is looked at again: nothing of this side takes a short way. */
+static void general_only(struct side *side)
+{
+    qp_of(side)->short_below = qp_of(side)->alone_below = 0;
+}
+
 static void take_all(struct side *side, uint64_t from, uint64_t count, uint32_t length)
 {
     for (uint64_t i = from; i < from + count; i++)
@@ -158,14 +101,14 @@ START_TEST(same_octets_both_ways)
 
     start(a, _i & 1);
     start(b, _i & 1);
-    takes = _i & 2 ? 61 : SIZE_MAX;
+    noted_takes = _i & 2 ? 61 : SIZE_MAX;
     for (uint32_t kind = 0; kind < 3; kind++) {
         for (uint32_t length = 0; length <= TX_COPY_OCTETS + 2; length++, cookie++) {
             for (int who = 0; who < 2; who++) {
                 struct side *side = &rig.side[who];
 
                 if (who)
-                    qp_of(side)->short_below = 0;
+                    general_only(side);
                 post(side, kinds[kind].opcode, kinds[kind].flags | RI_WR_SIGNALED, cookie,
                      length % 9, length);
                 take_all(side, cookie, 1, length);
@@ -173,7 +116,7 @@ START_TEST(same_octets_both_ways)
             ck_assert_uint_eq(wires[0].used, wires[1].used);
             ck_assert_msg(!memcmp(wires[0].octets, wires[1].octets, wires[0].used),
                           "kind %u, %u octets", kind, length);
-            if (wires[0].used > ROOM / 2)
+            if (wires[0].used > NOTED_ROOM / 2)
                 wires[0].used = wires[1].used = 0;
         }
     }
@@ -199,7 +142,7 @@ START_TEST(same_octets_in_batches)
             uint32_t before = wires[who].writes;
 
             if (who)
-                qp_of(b)->short_below = 0;
+                general_only(b);
             for (uint32_t i = 0; i < 32; i++)
                 post(&rig.side[who], i & 1 ? RI_WR_SEND : RI_WR_RDMA_WRITE,
                      RI_WR_SIGNALED | (i < 31 ? RI_WR_COALESCE : 0), i, 0, lengths[i]);
@@ -398,7 +341,7 @@ START_TEST(no_message_in_several_writes)
     struct region large;
     struct ri_sge sge;
 
-    emss = 65483;
+    noted_emss = 65483;
     open_a();
     large = region_new(a, LARGE, RIG_ALL);
     sge = region_sge(&large, 0, LARGE);
@@ -411,6 +354,74 @@ START_TEST(no_message_in_several_writes)
             RI_OK);
     expect_writes(1);
     take_all(a, 1, COUNT, LARGE);
+    region_free(a, &large);
+    finish(a);
+}
+END_TEST
+
+/* ---- leads ---- */
+
+/* All that was written is one message, from the region's first octet on, in whole FPDUs with a right CRC. Octets of the first. */
+static size_t expect_message(const struct region *from, uint32_t length, bool tagged, uint64_t to)
+{
+    const uint32_t header = ddp_hdr_len(tagged);
+    size_t at = 0, first = 0, need;
+    struct mpa_fpdu fpdu;
+    struct ddp_hdr hdr;
+    uint32_t offset = 0;
+
+    for (; at < wires[0].used; at += fpdu.size) {
+        ck_assert_int_eq(mpa_scan(wires[0].octets + at, wires[0].used - at, &fpdu, &need), MPA_OK);
+        ck_assert_int_eq(mpa_check(&fpdu, true), MPA_OK);
+        ck_assert_int_eq(ddp_get(fpdu.ulpdu, fpdu.ulpdu_len, &hdr), DDP_OK);
+        ck_assert(hdr.tagged == tagged && (tagged ? hdr.to == to + offset : hdr.mo == offset));
+        ck_assert(!memcmp(fpdu.ulpdu + header, from->octets + offset, fpdu.ulpdu_len - header));
+        offset += fpdu.ulpdu_len - header;
+        ck_assert(hdr.last == (offset == length));
+        ck_assert_uint_le(fpdu.size, noted_emss);
+        ck_assert(!at || fpdu.ulpdu_len - header <= SEGMENT_MOST);
+        first = first ? first : fpdu.size;
+    }
+    ck_assert_uint_eq(offset, length);
+    return first;
+}
+
+/* A lone message longer than a large TCP segment leaves in two writes, the first one FPDU; others, and those of several, in one. */
+START_TEST(lone_long_messages_have_a_lead)
+{
+    enum { SEGMENT = 64768 - DDP_UNTAGGED_LEN, MOST = LEAD_SEGMENTS * SEGMENT };
+    static const struct {
+        uint32_t emss, length, lead;
+    } cases[] = {
+        { 65483, 65536, 40960 },    { 65483, SEGMENT, 0 },    { 65483, SEGMENT + 1, 40465 },
+        { 65483, 110000, SEGMENT }, { 65483, MOST, SEGMENT }, { 65483, MOST + 1, 0 },
+        { 8948, 65536, 0 },
+    };
+    struct region large;
+    struct ri_sge sge;
+
+    noted_emss = cases[_i / 2].emss;
+    open_a();
+    large = region_new(a, MOST + 1, RIG_ALL);
+    for (uint32_t i = 0; i < MOST + 1; i++)
+        large.octets[i] = (uint8_t)(i * 7 + (i >> 8));
+    sge = region_sge(&large, 0, cases[_i / 2].length);
+    for (uint32_t posts = 1; posts <= 2; posts++) {
+        uint32_t lead = posts == 1 ? cases[_i / 2].lead : 0;
+        size_t first = 0;
+
+        wires[0].used = 0;
+        for (uint32_t i = 1; i <= posts; i++)
+            side_post(a, _i & 1 ? RI_WR_RDMA_WRITE : RI_WR_SEND, i,
+                      RI_WR_SIGNALED | (i < posts ? RI_WR_COALESCE : 0), &sge, 1, 4096, 5);
+        if (posts == 1)
+            first = expect_message(&large, sge.length, _i & 1, 4096);
+        if (lead)
+            ck_assert_uint_eq(first, mpa_fpdu_len(ddp_hdr_len(_i & 1) + lead));
+        ck_assert(!lead || first == wires[0].first);
+        expect_writes(lead ? 2 : 1);
+        take_all(a, 1, posts, sge.length);
+    }
     region_free(a, &large);
     finish(a);
 }
@@ -447,7 +458,7 @@ START_TEST(destroy_after_a_pass_was_overtaken)
 
     open_a();
     qp = qp_of(a);
-    lane = qp->rnic->lane;
+    lane = qp->lane;
     post(a, RI_WR_SEND, RI_WR_COALESCE, 0, 0, 8);
     ck_assert_ptr_eq(lane->gathered, qp);
     spinlock_lock(&qp->sq.posting);
@@ -493,6 +504,7 @@ static Suite *suite(void)
     tcase_add_test(gather, lone_posts_leave_at_once);
     tcase_add_test(gather, a_sleeper_is_woken_once);
     tcase_add_test(gather, full_batches_leave);
+    tcase_add_loop_test(gather, lone_long_messages_have_a_lead, 0, 14);
     tcase_add_loop_test(gather, no_message_in_several_writes, 0, 2);
     tcase_add_test(gather, destroy_sends_what_gathers);
     tcase_add_test(gather, destroy_after_a_pass_was_overtaken);

@@ -35,6 +35,14 @@ struct seen {
     uint8_t target[TARGET];
     uint16_t terminate;
     uint64_t counters[16];
+    uint32_t sent_completions; /* Reads */
+    struct ri_wc sent[DEPTH];
+    struct answer { /* FPDUs that it sent */
+        enum rdmap_opcode opcode;
+        bool last;
+        uint32_t octets;
+        uint8_t payload[512]; /* of Read Responses */
+    } answers[DEPTH];
 };
 
 /* One connection, and what is sent over it. */
@@ -45,6 +53,7 @@ struct scene {
     uint8_t wire[300000];
     size_t length;
     uint32_t msn;
+    uint32_t answers; /* FPDUs that come back, a Terminate aside */
 };
 
 static struct scene scene;
@@ -114,7 +123,48 @@ static void put_write_here(uint32_t offset, uint32_t length, bool last)
     put_write(scene.target.keys.rkey, (uintptr_t)scene.target.octets + offset, length, last);
 }
 
+static void put_request(uint32_t msn, uint32_t offset, uint32_t length, uint32_t stag)
+{
+    const struct rdmap_read_req request = { .sink_stag = 0x5151,
+                                            .sink_to = 0x61616161,
+                                            .size = length,
+                                            .src_stag = stag,
+                                            .src_to = (uintptr_t)scene.target.octets + offset };
+    uint8_t *ulpdu = frame_begin(DDP_VERSION | DDP_CTRL_L, rdmap_ctrl(RDMAP_READ_REQ));
+
+    be_put32(ulpdu + 2, 0);
+    be_put32(ulpdu + 6, DDP_QN_READ);
+    be_put32(ulpdu + 10, msn);
+    be_put32(ulpdu + 14, 0);
+    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &request);
+    frame_end(DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
+}
+
+/* Into the first octets of the memory of receives. */
+static void put_response(uint32_t stag, uint32_t offset, uint32_t length, bool last)
+{
+    uint8_t *ulpdu = frame_begin((uint8_t)(DDP_CTRL_T | DDP_VERSION | (last ? DDP_CTRL_L : 0)),
+                                 rdmap_ctrl(RDMAP_READ_RESP));
+
+    be_put32(ulpdu + 2, stag);
+    be_put64(ulpdu + 6, (uintptr_t)scene.memory.octets + offset);
+    fill(ulpdu + DDP_TAGGED_LEN, length, offset + length);
+    frame_end(DDP_TAGGED_LEN + length);
+}
+
 /* ---- a scene, the one way and the other ---- */
+
+static void take_answers(struct answer *answers)
+{
+    for (uint32_t i = 0; i < scene.answers; i++) {
+        ck_assert(next_frame());
+        answers[i].opcode = frame.segment.opcode;
+        answers[i].last = frame.segment.hdr.last;
+        answers[i].octets = frame.segment.payload_len;
+        if (frame.segment.opcode == RDMAP_READ_RESP)
+            memcpy(answers[i].payload, frame.segment.payload, frame.segment.payload_len);
+    }
+}
 
 static void post_receives(uint32_t first)
 {
@@ -128,7 +178,9 @@ static void look(struct seen *what)
     const char *names[16];
     size_t count = 16;
 
-    memset(what, 0, sizeof(*what));
+    what->sent_completions = rig.fake.user.poll(a->send_cq, DEPTH, what->sent);
+    for (uint32_t i = 0; i < what->sent_completions; i++)
+        what->sent[i].context = NULL;
     what->completions = rig.fake.user.poll(a->recv_cq, DEPTH, what->wc);
     for (uint32_t i = 0; i < what->completions; i++)
         what->wc[i].context = NULL;
@@ -146,6 +198,8 @@ static void run(void (*frames)(void), int terminate, size_t cut)
     for (scene.way = STRAIGHT; scene.way < WAYS; scene.way++) {
         scene.length = 0;
         scene.msn = 1;
+        scene.answers = 0;
+        memset(&seen[scene.way], 0, sizeof(seen[0]));
         open_raw(&scene.shape, &plain);
         scene.memory = region_new(a, DEPTH * RECEIVE, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE);
         scene.target = region_new(a, TARGET, RIG_ALL);
@@ -153,9 +207,10 @@ static void run(void (*frames)(void), int terminate, size_t cut)
         frames();
         for (size_t at = 0; at < scene.length; at += cut) {
             raw_octets(&raw, scene.wire + at, scene.length - at < cut ? scene.length - at : cut);
-            if (cut < scene.length && terminate == GOES_ON)
+            if (cut < scene.length && terminate == GOES_ON && !scene.answers)
                 ck_assert(raw_silent(&raw));
         }
+        take_answers(seen[scene.way].answers);
         if (terminate != GOES_ON) {
             ck_assert(next_frame());
             ck_assert_int_eq(frame.segment.opcode, RDMAP_TERMINATE);
@@ -211,6 +266,20 @@ START_TEST(C070_sends)
 }
 END_TEST
 
+static void solicited(void)
+{
+    post_receives(0);
+    put_untagged(RDMAP_SEND_SE, true, DDP_QN_SEND, scene.msn++, 0, 64);
+}
+
+START_TEST(solicited_alone)
+{
+    run(solicited, GOES_ON, SIZE_MAX);
+    expect(1, 1);
+    ck_assert_uint_eq(seen[STRAIGHT].wc[0].flags, RI_WC_SOLICITED);
+}
+END_TEST
+
 static void writes(void)
 {
     post_receives(0);
@@ -252,6 +321,60 @@ START_TEST(elements)
 {
     run(scattered, GOES_ON, SIZE_MAX);
     expect(4, 4);
+}
+END_TEST
+
+static void requests(void)
+{
+    static const uint32_t lengths[] = { 64, 300, 1, 0, 257, 8 };
+
+    fill(scene.target.octets, TARGET, 7);
+    for (uint32_t i = 0; i < 6; i++)
+        put_request(i + 1, i * 50, lengths[i], scene.target.keys.rkey);
+    scene.answers = 6;
+}
+
+START_TEST(requests_answered)
+{
+    static const size_t cuts[] = { 10, SIZE_MAX };
+
+    run(requests, GOES_ON, cuts[_i]);
+    for (uint32_t i = 0; i < 6; i++)
+        ck_assert_int_eq(seen[STRAIGHT].answers[i].opcode, RDMAP_READ_RESP);
+    ck_assert_uint_eq(seen[STRAIGHT].answers[1].octets, 300);
+    ck_assert_mem_eq(seen[STRAIGHT].answers[1].payload, seen[STRAIGHT].target + 50, 300);
+}
+END_TEST
+
+static uint32_t sink(void)
+{
+    return scene.memory.keys.lkey;
+}
+
+/* Two Reads of side a: of 300 octets, and of 64 behind them. */
+static void post_reads(void)
+{
+    side_read(a, 1, region_sge(&scene.memory, 0, 300), 0x1000, 0x77);
+    side_read(a, 2, region_sge(&scene.memory, 300, 64), 0x2000, 0x77);
+    scene.answers = 2; /* the requests */
+}
+
+static void responses(void)
+{
+    post_reads();
+    put_response(sink(), 0, 200, false);
+    put_response(sink(), 200, 100, true);
+    put_response(sink(), 300, 64, true);
+}
+
+START_TEST(responses_placed)
+{
+    static const size_t cuts[] = { 5, SIZE_MAX };
+
+    run(responses, GOES_ON, cuts[_i]);
+    ck_assert_uint_eq(seen[STRAIGHT].sent_completions, 2);
+    ck_assert_uint_eq(seen[STRAIGHT].sent[0].byte_len, 300);
+    ck_assert_uint_eq(seen[STRAIGHT].sent[1].status, RI_WC_SUCCESS);
 }
 END_TEST
 
@@ -363,27 +486,131 @@ static void write_crc(void)
     scene.wire[scene.length - 30] ^= 0x80;
 }
 
+static void request_gap(void)
+{
+    put_request(2, 0, 64, scene.target.keys.rkey);
+}
+
+static void request_beyond(void)
+{
+    put_request(1, TARGET - 63, 64, scene.target.keys.rkey);
+}
+
+static void request_unknown(void)
+{
+    put_request(1, 0, 64, scene.target.keys.rkey ^ 1);
+}
+
+/* One more than IRD. */
+static void request_too_many(void)
+{
+    for (uint32_t i = 1; i <= 9; i++)
+        put_request(i, 0, 64, scene.target.keys.rkey);
+}
+
+static void request_crc(void)
+{
+    put_request(1, 0, 64, scene.target.keys.rkey);
+    scene.wire[scene.length - 1] ^= 1;
+}
+
+static void response_unasked(void)
+{
+    put_response(sink(), 0, 64, true);
+}
+
+static void response_elsewhere(void)
+{
+    post_reads();
+    put_response(sink() ^ 0x100, 0, 300, true);
+}
+
+static void response_too_long(void)
+{
+    post_reads();
+    put_response(sink(), 0, 200, false);
+    put_response(sink(), 200, 101, true);
+}
+
+static void response_runs_on(void)
+{
+    post_reads();
+    put_response(sink(), 0, 200, false);
+    put_response(sink(), 200, 101, false);
+}
+
+static void response_too_short(void)
+{
+    post_reads();
+    put_response(sink(), 0, 200, true);
+}
+
+static void response_skips(void)
+{
+    post_reads();
+    put_response(sink(), 0, 200, false);
+    put_response(sink(), 201, 100, true);
+}
+
+static void response_goes_on(void)
+{
+    post_reads();
+    put_response(sink(), 0, 300, false);
+    put_response(sink(), 300, 64, false);
+}
+
+static void response_crc(void)
+{
+    post_reads();
+    put_response(sink(), 0, 300, true);
+    scene.wire[scene.length - 20] ^= 4;
+}
+
 static const struct {
     void (*frames)(void);
     uint16_t terminate;
-    bool no_write;
+    bool no_write, no_read;
 } ends[] = {
-    { send_again, TERMINATE_U_MSN, false },      { send_gap, TERMINATE_U_MSN, false },
-    { send_unwanted, TERMINATE_U_NOBUF, false }, { send_too_long, TERMINATE_U_LONG, false },
-    { send_offset, TERMINATE_U_MO, false },      { send_inside, TERMINATE_U_MO, false },
-    { send_changes, TERMINATE_OPCODE, false },   { send_queue, 0x1201, false },
-    { send_read_only, TERMINATE_LOCAL, false },  { send_crc, 0x2002, false },
-    { write_unknown, TERMINATE_T_STAG, false },  { write_read_only, TERMINATE_T_STREAM, false },
-    { write_beyond, TERMINATE_T_BOUNDS, false }, { write_before, TERMINATE_T_BOUNDS, false },
-    { write_wraps, TERMINATE_T_WRAP, false },    { write_crc, 0x2002, false },
-    { writes, TERMINATE_T_STREAM, true },
+    { send_again, TERMINATE_U_MSN, false, false },
+    { send_gap, TERMINATE_U_MSN, false, false },
+    { send_unwanted, TERMINATE_U_NOBUF, false, false },
+    { send_too_long, TERMINATE_U_LONG, false, false },
+    { send_offset, TERMINATE_U_MO, false, false },
+    { send_inside, TERMINATE_U_MO, false, false },
+    { send_changes, TERMINATE_OPCODE, false, false },
+    { send_queue, 0x1201, false, false },
+    { send_read_only, TERMINATE_LOCAL, false, false },
+    { send_crc, 0x2002, false, false },
+    { write_unknown, TERMINATE_T_STAG, false, false },
+    { write_read_only, TERMINATE_T_STREAM, false, false },
+    { write_beyond, TERMINATE_T_BOUNDS, false, false },
+    { write_before, TERMINATE_T_BOUNDS, false, false },
+    { write_wraps, TERMINATE_T_WRAP, false, false },
+    { write_crc, 0x2002, false, false },
+    { writes, TERMINATE_T_STREAM, true, false },
+    { request_gap, TERMINATE_U_MSN, false, false },
+    { request_beyond, TERMINATE_R_BOUNDS, false, false },
+    { request_unknown, TERMINATE_R_STAG, false, false },
+    { request_too_many, TERMINATE_U_MSN, false, false },
+    { request_crc, 0x2002, false, false },
+    { request_gap, TERMINATE_U_MSN, false, true },
+    { request_beyond, TERMINATE_U_QN, false, true },
+    { response_unasked, TERMINATE_OPCODE, false, false },
+    { response_elsewhere, TERMINATE_T_STAG, false, false },
+    { response_too_long, TERMINATE_T_BOUNDS, false, false },
+    { response_runs_on, TERMINATE_T_BOUNDS, false, false },
+    { response_too_short, TERMINATE_STREAM, false, false },
+    { response_skips, TERMINATE_T_BOUNDS, false, false },
+    { response_goes_on, TERMINATE_T_BOUNDS, false, false },
+    { response_crc, 0x2002, false, false },
 };
 
 START_TEST(C050_C070_C071_C072_C076_C077_C082_C088_C090_refused)
 {
     scene.shape.no_write = ends[_i].no_write;
+    scene.shape.no_read = ends[_i].no_read;
     run(ends[_i].frames, ends[_i].terminate, SIZE_MAX);
-    scene.shape.no_write = false;
+    scene.shape.no_write = scene.shape.no_read = false;
 }
 END_TEST
 
@@ -394,7 +621,10 @@ static Suite *straight_suite(void)
 
     tcase_add_loop_test(tc, C070_sends, 0, 4);
     tcase_add_loop_test(tc, C081_writes, 0, 3);
+    tcase_add_test(tc, solicited_alone);
     tcase_add_test(tc, elements);
+    tcase_add_loop_test(tc, requests_answered, 0, 2);
+    tcase_add_loop_test(tc, responses_placed, 0, 2);
     tc = new_case(suite, "refused");
     tcase_add_loop_test(tc, C050_C070_C071_C072_C076_C077_C082_C088_C090_refused, 0, COUNT(ends));
     return suite;

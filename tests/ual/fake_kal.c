@@ -36,7 +36,7 @@ void *fk_lane;
 struct kal_rnic fk_rnic;
 
 static enum kal_status failures[FK_CALLS];
-static struct news *queue;
+static struct news *queue, *waiting;
 static bool delivering, held;
 
 void fk_reset(void)
@@ -218,9 +218,42 @@ static void deliver_request(struct news *news)
                                  &connection->context);
     pthread_mutex_lock(&fk_lock);
     connection->upcall = false;
+    if (connection->deferred) { /* nobody else knows of it */
+        struct news *copy = malloc(sizeof(*copy));
+
+        *copy = *news;
+        DL_APPEND(waiting, copy);
+        fk.waiting++;
+        fk.connections--;
+        fk.connection = NULL;
+        free(connection);
+    }
     news->listener->upcall = false;
     pthread_cond_broadcast(&fk_changed);
     pthread_mutex_unlock(&fk_lock);
+}
+
+void kal_defer(struct kal_connection *connection)
+{
+    if (!connection->upcall || !pthread_equal(connection->thread, pthread_self()))
+        fk_violation("a request is deferred outside its upcall");
+    connection->deferred = true;
+}
+
+void kal_listen_room(struct kal_listener *listener)
+{
+    struct news *news, *next;
+
+    pthread_mutex_lock(&fk_lock);
+    DL_FOREACH_SAFE (waiting, news, next) {
+        if (news->listener != listener)
+            continue;
+        DL_DELETE(waiting, news);
+        DL_APPEND(queue, news);
+        fk.waiting--;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    fk_upper->wake(fk_lane);
 }
 
 static void deliver(struct news *news)
@@ -317,5 +350,12 @@ void fk_forget(const void *object, const bool *upcall)
     }
     while (*upcall)
         pthread_cond_wait(&fk_changed, &fk_lock);
+    DL_FOREACH_SAFE (waiting, news, next) {
+        if ((void *)news->listener != object)
+            continue;
+        DL_DELETE(waiting, news);
+        free(news);
+        fk.waiting--;
+    }
     pthread_cond_broadcast(&fk_changed);
 }

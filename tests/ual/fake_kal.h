@@ -17,6 +17,7 @@ enum fk_call {
     FK_QP_CREATE,
     FK_QP_DESTROY,
     FK_QP_IDLE, /* kal_qp_modify to IDLE */
+    FK_QP_RTS,  /* the same to RTS, of a UD QP */
     FK_QP_ATTRIBUTES,
     FK_REGION_CREATE,
     FK_REGION_MODIFY,
@@ -33,6 +34,10 @@ enum fk_call {
     FK_REJECT,
     FK_DISCONNECT,
     FK_LISTEN,
+    FK_AH_CREATE,
+    FK_AH_MODIFY,
+    FK_SERVICE_REQUEST,
+    FK_SERVICE_REPLY,
     FK_CALLS
 };
 
@@ -57,6 +62,7 @@ struct kal_connection {
     void *lane;
     struct fk_qp *qp;
     bool undecided, withdrawn, upcall, rejected;
+    bool deferred;                 /* inside its request's upcall */
     pthread_t thread;              /* of the upcall */
     struct ri_connect_param param; /* of the last connect, accept or confirm; pointers are stale */
     uint16_t private_data_length;
@@ -75,7 +81,8 @@ extern struct fk {
     unsigned int close_again;  /* how often kal_rnic_close answers AGAIN without force */
     unsigned int closes, forced;
     unsigned int kals, rnics, pds, cqs, qps, regions, connections, listeners; /* alive */
-    unsigned int mws, srqs;
+    unsigned int mws, srqs, ahs;
+    unsigned int waiting; /* requests given back by kal_defer; shown again by kal_listen_room */
     unsigned int disconnects, confirms, rejects, aborts; /* aborts: modify of an open QP to ERROR */
     unsigned int violations;                             /* of kal.h's rules, each printed */
     struct fk_qp *qp;                                    /* the last that was made */
@@ -87,9 +94,14 @@ extern struct fk {
         next_status;          /* of the next completion of a send request; then success again */
     enum ri_status next_post; /* refusal of the next send request */
     uint32_t next_stag;       /* of the next window or region, when not 0 */
+    struct ri_ah_attr ah;     /* of the last create or modify */
+    unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
+    struct ri_service_reply service_reply; /* the last; pointers are stale */
+    enum kal_status listen_kind[2]; /* what a listen for connections, for datagrams answers */
     struct kal_connection *connection;
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
+    uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */
     void (*during_accept)(void); /* run inside kal_accept, before it does anything */
 } fk;
 

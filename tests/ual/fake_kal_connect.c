@@ -8,6 +8,7 @@
 
 #include "tc.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,11 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
+void kal_place(struct kal_connection *connection, void *lane_context)
+{
+    connection->lane = lane_context; /* there is one */
+}
+
 enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
 {
     enum kal_status status;
@@ -145,18 +151,27 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_li
                            void *context, struct sockaddr_storage *bound,
                            struct kal_listener **listener)
 {
-    enum kal_status status = fk_make(&fk.listeners, FK_LISTEN);
+    enum kal_status status = fk.listen_kind[param->datagram];
 
     (void)rnic;
     (void)lane;
+    if (!status)
+        status = fk_make(&fk.listeners, FK_LISTEN);
     if (status)
         return status;
     *listener = calloc(1, sizeof(**listener));
     (*listener)->context = context;
+    (*listener)->param = *param;
     fk.listen_param = *param;
+    if (param->datagram)
+        fk.datagram_port = ntohs(((const struct sockaddr_in *)param->address)->sin_port);
     fk.listener = *listener;
     memset(bound, 0, sizeof(*bound));
-    bound->ss_family = param->address->sa_family;
+    memcpy(bound, param->address,
+           param->address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                 : sizeof(struct sockaddr_in));
+    if (!((struct sockaddr_in *)bound)->sin_port) /* in the same place in both families */
+        ((struct sockaddr_in *)bound)->sin_port = htons(4711);
     return KAL_OK;
 }
 
@@ -167,4 +182,37 @@ void kal_listen_destroy(struct kal_listener *listener)
     fk.listeners--;
     pthread_mutex_unlock(&fk_lock);
     free(listener);
+}
+
+/* --- datagram service --- */
+
+enum kal_status kal_service_request(struct kal_connection *connection,
+                                    const struct ri_connect_param *param)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_SERVICE_REQUEST);
+    fk.questions += !status;
+    connection->param = *param;
+    connection->private_data_length = param->private_data_length;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_service_reply(struct kal_connection *connection,
+                                  const struct ri_service_reply *reply)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = connection->withdrawn || !connection->undecided ? KAL_ERR_INVALID_STATE
+                                                             : fk_planned(FK_SERVICE_REPLY);
+    if (!status) {
+        connection->undecided = false;
+        fk.replies++;
+        fk.service_reply = *reply;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    return status;
 }

@@ -123,7 +123,7 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     fk.closes++;
     fk.forced += force;
     if (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections || fk.listeners || fk.mws ||
-        fk.srqs)
+        fk.srqs || fk.ahs)
         return KAL_ERR_BUSY;
     if (!force && fk.close_again) {
         fk.close_again--;
@@ -289,6 +289,21 @@ static enum kal_status to_idle(struct fk_qp *qp)
     return KAL_OK;
 }
 
+/* Without a hand-over: datagrams. */
+static enum kal_status to_rts(struct fk_qp *qp)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_QP_RTS);
+    if (!status && (qp->state != RI_QPS_IDLE || qp->attr.type != RI_QP_UD))
+        status = KAL_ERR_INVALID_STATE;
+    if (!status)
+        qp->state = RI_QPS_RTS;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
 enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
                               const struct ri_qp_modify *modify)
 {
@@ -309,6 +324,8 @@ enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
         return KAL_ERR_INVALID_ARGUMENT;
     if (modify->state == RI_QPS_IDLE)
         return to_idle(qp);
+    if (modify->state == RI_QPS_RTS)
+        return to_rts(qp);
     if (modify->state != RI_QPS_ERROR)
         return KAL_ERR_INVALID_STATE;
     pthread_mutex_lock(&fk_lock);
@@ -493,4 +510,42 @@ enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *reg
         free(region);
     }
     return status;
+}
+
+/* An address handle is known by its PD. */
+enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                              const struct ri_ah_attr *attr, struct ri_ah **ah)
+{
+    enum kal_status status = fk_make(&fk.ahs, FK_AH_CREATE);
+
+    (void)rnic;
+    if (status)
+        return status;
+    *ah = calloc(1, sizeof(**ah));
+    **ah = (struct ri_ah){ .ops = (void *)pd, .context = attr->context };
+    fk.ah = *attr;
+    return KAL_OK;
+}
+
+enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
+                              const struct ri_ah_attr *attr)
+{
+    enum kal_status status;
+
+    (void)rnic;
+    (void)ah;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_AH_MODIFY);
+    if (!status)
+        fk.ah = *attr;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
+{
+    (void)rnic;
+    fk_gone(&fk.ahs);
+    free(ah);
+    return KAL_OK;
 }

@@ -36,9 +36,12 @@ atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
 atomic_bool lf_lane_fails;
 
-static struct ri_lane the_lane;
+static struct fake_lane {
+    struct ri_lane ri;
+    struct lf_pipe *ready; /* under ready_lock */
+} lanes[LF_LANES_MOST];
+static uint32_t lane_count;
 static struct spinlock ready_lock;
-static struct lf_pipe *ready_pipes;
 static struct spinlock later_lock;
 static struct ual_evd *later_evd;
 static uint64_t later_cookie, later;
@@ -139,8 +142,8 @@ static void ready(void *arg, uint32_t events)
     spinlock_lock(&ready_lock);
     if (!pipe->ready) {
         pipe->ready = true;
-        pipe->next_ready = ready_pipes;
-        ready_pipes = pipe;
+        pipe->next_ready = lanes[pipe->lane].ready;
+        lanes[pipe->lane].ready = pipe;
     }
     spinlock_unlock(&ready_lock);
 }
@@ -152,7 +155,7 @@ static bool serve(struct lf_pipe *pipe)
 
     if (read(pipe->fds[0], &cookie, sizeof(cookie)) != sizeof(cookie)) {
         spinlock_lock(&ready_lock);
-        for (struct lf_pipe **link = &ready_pipes; *link; link = &(*link)->next_ready) {
+        for (struct lf_pipe **link = &lanes[pipe->lane].ready; *link; link = &(*link)->next_ready) {
             if (*link == pipe) {
                 *link = pipe->next_ready;
                 break;
@@ -168,12 +171,12 @@ static bool serve(struct lf_pipe *pipe)
     return true;
 }
 
-static struct lf_pipe *first_ready(void)
+static struct lf_pipe *first_ready(struct ri_lane *lane)
 {
     struct lf_pipe *pipe;
 
     spinlock_lock(&ready_lock);
-    pipe = ready_pipes;
+    pipe = ((struct fake_lane *)lane)->ready;
     spinlock_unlock(&ready_lock);
     return pipe;
 }
@@ -202,11 +205,10 @@ static uint32_t progress(struct ri_lane *lane, struct ri_cq *first, uint32_t bud
     unsigned int done = 0;
     struct lf_pipe *pipe;
 
-    (void)lane;
     (void)first;
     atomic_fetch_add(&lf_runs, 1);
-    *next_deadline = serve_later();
-    while (done < most && (pipe = first_ready()))
+    *next_deadline = lane == &lanes[0].ri ? serve_later() : RI_NO_DEADLINE;
+    while (done < most && (pipe = first_ready(lane)))
         done += serve(pipe);
     return done;
 }
@@ -215,11 +217,10 @@ static bool lane_arm(struct ri_lane *lane)
 {
     bool left;
 
-    (void)lane;
     spinlock_lock(&later_lock);
-    left = later_evd && later_runs;
+    left = lane == &lanes[0].ri && later_evd && later_runs;
     spinlock_unlock(&later_lock);
-    return !left && !first_ready();
+    return !left && !first_ready(lane);
 }
 
 static const struct ri_user_ops user_ops = {
@@ -238,11 +239,10 @@ enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *conte
                               struct ri_lane **lane)
 {
     (void)rnic;
-    (void)index;
     if (atomic_load(&lf_lane_fails))
         return KAL_ERR_NO_RESOURCES;
-    the_lane = (struct ri_lane){ .ops = &user_ops, .context = context };
-    *lane = &the_lane;
+    lanes[index].ri = (struct ri_lane){ .ops = &user_ops, .context = context };
+    *lane = &lanes[index].ri;
     return KAL_OK;
 }
 
@@ -281,18 +281,26 @@ void kal_log(enum ri_log_level level, const char *format, ...)
 
 const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia)
 {
-    static const struct ri_rnic_attr attr = { .size = sizeof(attr), .max_cqe = DEPTH };
+    static struct ri_rnic_attr attr = { .size = sizeof(attr), .max_cqe = DEPTH };
 
     (void)ia;
+    attr.lanes = lane_count;
     return &attr;
 }
 
 void lf_open(uint64_t spin_ns)
 {
+    lf_open_lanes(1, spin_ns);
+}
+
+void lf_open_lanes(uint32_t count, uint64_t spin_ns)
+{
+    ck_assert_uint_le(count, LF_LANES_MOST);
+    lane_count = count;
     lf_ia = calloc(1, sizeof(*lf_ia));
     pthread_mutex_init(&lf_ia->lock, NULL);
-    ok(ual_lane_open(lf_ia, NULL, 0, spin_ns, &lf_lane));
-    lf_ia->lane = lf_lane;
+    ok(ual_lanes_open(lf_ia, spin_ns));
+    lf_lane = lf_ia->lane;
 }
 
 void lf_close(void)
@@ -301,8 +309,8 @@ void lf_close(void)
         ual_evd_abort(lf_ia->evds);
         ok(ual_evd_free(lf_ia->evds));
     }
-    ual_lane_stop(lf_lane);
-    ual_lane_close(lf_lane);
+    ual_lanes_stop(lf_ia);
+    ual_lanes_close(lf_ia);
     pthread_mutex_destroy(&lf_ia->lock);
     free(lf_ia);
 }
@@ -318,23 +326,36 @@ struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags)
 
 struct lf_pipe *lf_pipe(struct ual_evd *evd)
 {
+    return lf_pipe_on(evd, 0);
+}
+
+struct lf_pipe *lf_pipe_on(struct ual_evd *evd, uint32_t lane)
+{
     struct lf_pipe *made = calloc(1, sizeof(*made));
 
     ck_assert_int_eq(pipe2(made->fds, O_CLOEXEC | O_NONBLOCK), 0);
     ck_assert_int_gt(fcntl(made->fds[1], F_SETPIPE_SZ, 4096), 0); /* less than a CQ takes */
     made->evd = evd;
-    ck_assert_int_eq(ual_lane_watch(lf_lane, made->fds[0], EPOLLIN, ready, made, &made->watch),
-                     RI_OK);
+    made->lane = lane;
+    if (lane_count > 1)
+        ual_evd_bind(evd, lane);
+    ck_assert_int_eq(
+        ual_lane_watch(lf_ia->lanes[lane], made->fds[0], EPOLLIN, ready, made, &made->watch),
+        RI_OK);
     return made;
 }
 
 void lf_pipe_close(struct lf_pipe *pipe)
 {
+    struct ual_lane *lane = lf_ia->lanes[pipe->lane];
+
     ual_lane_unwatch(pipe->watch);
-    ual_lane_pause(lf_lane);
+    ual_lane_pause(lane);
     while (pipe->ready && serve(pipe))
         ;
-    ual_lane_resume(lf_lane);
+    ual_lane_resume(lane);
+    if (lane_count > 1)
+        ual_evd_unbind(pipe->evd, pipe->lane);
     close(pipe->fds[0]);
     close(pipe->fds[1]);
     free(pipe);

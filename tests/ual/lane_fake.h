@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the tests of progress and events stand on: ual's real lanes, EVDs and handles over one provider lane that turns
+ * What the tests of progress and events stand on: ual's real lanes, EVDs and handles over provider lanes that turn
  * records read from pipes into completions. No kal, no objects beyond. */
 #ifndef ITAL_TESTS_LANE_FAKE_H
 #define ITAL_TESTS_LANE_FAKE_H
@@ -7,6 +7,7 @@
 #include "tc.h"
 
 #include "ual/lane.h"
+#include "ual/lanes.h"
 #include "ual/ual_private.h"
 
 #include "base/clock.h"
@@ -21,6 +22,7 @@
 struct lf_pipe {
     int fds[2];
     struct ual_evd *evd;
+    uint32_t lane;
     struct ri_watch *watch;
     bool ready;
     struct lf_pipe *next_ready;
@@ -36,10 +38,15 @@ extern atomic_uint lf_lazy;             /* records per run, the rest is left beh
 extern atomic_uint lf_untold; /* most polls of a CQ that took something without its being armed */
 extern atomic_bool lf_lane_fails; /* kal_lane_open */
 
-void lf_open(uint64_t spin_ns);
+void lf_open(uint64_t spin_ns); /* with one lane */
+#define LF_LANES_MOST 4u
+void lf_open_lanes(uint32_t count, uint64_t spin_ns);
 void lf_close(void);
 struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags);
-struct lf_pipe *lf_pipe(struct ual_evd *evd);
+struct lf_pipe *lf_pipe(
+    struct ual_evd
+        *evd); /* on the first lane. With several it is a user of the EVD there, until closed */
+struct lf_pipe *lf_pipe_on(struct ual_evd *evd, uint32_t lane);
 void lf_pipe_close(struct lf_pipe *pipe);
 void lf_send(struct lf_pipe *pipe, uint64_t cookie);
 /* A thread that sends on the pipe and takes what comes out of its EVD, without a pause. One at a time. */

@@ -321,24 +321,76 @@ START_TEST(withdrawn)
 }
 END_TEST
 
+/* Requests for which the EVD has no room wait below, and come up as it is dequeued: nothing is lost, nothing overflows. */
 START_TEST(full_request_evd)
 {
-    struct ri_connect_request request = { .size = sizeof(request) };
+    static const char names[] = "0123456789";
     struct ual_event event;
 
     for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 6; i++)
-            fk_request(fk.listener, &request);
-        ck_assert(tc_until((fk_settle(), fk_connections()) == 4, 10000));
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 10; i++)
+            fk_request(fk.listener,
+                       &(struct ri_connect_request){ .size = sizeof(struct ri_connect_request),
+                                                     .private_data = names + i,
+                                                     .private_data_length = 1 });
+        fk_settle();
+        ck_assert_uint_eq(fk.waiting, 6); /* no identifier, no connection of ours */
+        ck_assert_uint_eq(fk_connections(), 4);
+        ck_assert(!ual_evd_overflowed(request_evd));
+        for (int i = 0; i < 10; i++) {
             event = next_event(request_evd);
-            ck_assert_uint_eq(event.request.private_data_length, 0);
+            fk_settle();
+            ck_assert_uint_eq(event.request.private_data[0], names[i]);
+            ck_assert_uint_eq(fk.waiting, i < 6 ? 5 - i : 0);
             ok(ual_reject(event.request.request, NULL, 0));
         }
         expect_nothing(request_evd);
         ck_assert_uint_eq(fk_connections(), 0);
     }
     ask();
+}
+END_TEST
+
+/* Undecided requests take no room: what was dequeued may stay undecided. */
+START_TEST(undecided_requests_take_no_room)
+{
+    struct ri_connect_request request = { .size = sizeof(request) };
+    struct ual_event events[9];
+
+    for (int i = 0; i < 9; i++) {
+        fk_request(fk.listener, &request);
+        fk_settle();
+        events[i] = next_event(request_evd);
+    }
+    ck_assert_uint_eq(fk.waiting, 0);
+    ck_assert_uint_eq(fk_connections(), 9);
+    for (int i = 0; i < 9; i++)
+        ok(ual_reject(events[i].request.request, NULL, 0));
+}
+END_TEST
+
+/* Of two listen points on one EVD the one that waits is told, also when it is the younger. */
+START_TEST(full_request_evd_of_two)
+{
+    struct ri_connect_request request = { .size = sizeof(request) };
+    struct sockaddr_in here = { .sin_family = AF_INET };
+    struct ual_listen *younger;
+    struct ual_event event;
+
+    for (int i = 0; i < 4; i++)
+        fk_request(fk.listener, &request);
+    fk_settle();
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&here, true, NULL, &younger));
+    fk_request(fk.listener, &request); /* that of the second */
+    fk_settle();
+    ck_assert_uint_eq(fk.waiting, 1);
+    for (int i = 0; i < 5; i++) {
+        event = next_event(request_evd);
+        fk_settle();
+        ck_assert_uint_eq(event.request.listen == ual_handle_of(younger), i == 4);
+        ok(ual_reject(event.request.request, NULL, 0));
+    }
+    ok(ual_listen_free(younger));
 }
 END_TEST
 
@@ -454,6 +506,8 @@ int main(void)
     tcase_add_test(set_up, requests_survive_failures);
     tcase_add_loop_test(set_up, withdrawn, 0, 3);
     tcase_add_test(set_up, full_request_evd);
+    tcase_add_test(set_up, undecided_requests_take_no_room);
+    tcase_add_test(set_up, full_request_evd_of_two);
     tcase_add_test(set_up, full_connection_evd);
     tcase_add_test(set_up, suppressed_depths);
     tcase_add_test(set_up, three_way);

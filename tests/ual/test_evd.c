@@ -138,7 +138,7 @@ START_TEST(bound_endpoints_have_places_in_reserve)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_CONNECTION, 1, 0);
 
-    ual_evd_bind(evd);
+    ual_evd_bind(evd, 0);
     ck_assert(ual_evd_bound(evd));
     fails(ual_evd_free(evd), UAL_ERR_BUSY);
     for (int i = 0; i < 3; i++)
@@ -146,7 +146,7 @@ START_TEST(bound_endpoints_have_places_in_reserve)
     ck_assert(!ual_evd_overflowed(evd));
     ck_assert(!message(evd, 1, UAL_ESTABLISHED));
     ck_assert(ual_evd_overflowed(evd));
-    ual_evd_unbind(evd);
+    ual_evd_unbind(evd, 0);
     ok(ual_evd_free(evd));
 }
 END_TEST
@@ -653,6 +653,38 @@ END_TEST
 
 /* --- the end --- */
 
+/* Who waits, in a call or by a descriptor, for what a dead device will never bring hears of it; what is there is still taken. */
+START_TEST(death_releases_all)
+{
+    enum ual_stream stream = _i ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE;
+    struct ual_evd *evds[] = { lf_evd(stream, 64, 0), lf_evd(stream, 64, UAL_EVD_FD),
+                               lf_evd(UAL_STREAM_SOFTWARE, 64, UAL_EVD_FD) };
+    struct lf_waiter waiters[2][CROWD];
+    struct ual_event event;
+
+    expect_empty(evds[2]);
+    ck_assert(!readable(evds[2]));
+    for (int e = 0; e < 2; e++)
+        for (int i = 0; i < CROWD; i++)
+            lf_wait_start(&waiters[e][i], evds[e], FOR_EVER);
+    atomic_store(&lf_ia->dead, true);
+    ual_evd_all_dead(lf_ia);
+    for (int e = 0; e < 2; e++)
+        for (int i = 0; i < CROWD; i++)
+            lf_wait_join(&waiters[e][i], UAL_ERR_DEAD);
+    for (int look = 0; look < 2; look++) { /* it speaks until it is freed */
+        ck_assert(readable(evds[2]));
+        fails(ual_evd_dequeue(evds[2], &event), UAL_ERR_DEAD);
+    }
+    post(evds[2], 7);
+    ok(ual_evd_dequeue(evds[2], &event));
+    for (int e = 0; e < 3; e++) {
+        fails(ual_evd_wait(evds[e], 0, &event, NULL), UAL_ERR_DEAD);
+        fails(ual_evd_wait(evds[e], FOR_EVER, &event, NULL), UAL_ERR_DEAD);
+    }
+}
+END_TEST
+
 START_TEST(abort_returns_when_nobody_is_inside)
 {
     lf_close();
@@ -748,6 +780,7 @@ int main(void)
     tcase_add_loop_test(waiters, a_crowd_loses_nothing, 0, 2);
     tcase_add_test(waiters, at_most_64_wait);
     tcase_add_loop_test(end, abort_returns_when_nobody_is_inside, 0, 2);
+    tcase_add_loop_test(end, death_releases_all, 0, 2);
     tcase_add_test(end, abort_on_a_busy_lane);
     return tc_main(suite);
 }

@@ -315,6 +315,7 @@ START_TEST(dead_device)
     struct sockaddr_in any = address(0);
     struct ual_listen *listen = NULL;
     struct ual_pz *zone = NULL;
+    struct ual_event event;
     struct ri_qp_info info;
 
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
@@ -324,6 +325,7 @@ START_TEST(dead_device)
     fails(ual_ep_reset(ep), UAL_ERR_DEAD);
     fails(ual_ep_query(ep, &info), UAL_ERR_DEAD);
     fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_DEAD);
+    fails(ual_evd_wait(request_evd, UINT64_MAX, &event, NULL), UAL_ERR_DEAD);
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
           UAL_ERR_DEAD);
     ok(ual_ep_free(ep)); /* freeing works */

@@ -18,7 +18,8 @@
 
 static struct side {
     struct ual_evd *evd;
-    struct lf_pipe *feed; /* NULL: completions by post */
+    struct lf_pipe *feeds[2]; /* on lanes of their own; none: completions by post */
+    unsigned int lanes;
     unsigned long cycles;
     unsigned int consumers;
     atomic_ulong sent, taken;
@@ -57,8 +58,8 @@ static void *produce(void *arg)
         }
         spend(&rng);
         atomic_fetch_add(&side->sent, 1);
-        if (side->feed)
-            lf_send(side->feed, i);
+        if (side->feeds[0])
+            lf_send(side->feeds[tc_below(&rng, side->lanes)], i);
         else
             lf_complete(side->evd, i);
     }
@@ -92,7 +93,7 @@ static void *consume(void *arg)
             status = ual_evd_wait(side->evd, timeout, &event, NULL);
         }
         if (status == UAL_OK) {
-            if (side->consumers == 1)
+            if (side->consumers == 1 && side->lanes == 1)
                 ck_assert_uint_eq(event.wc.cookie, atomic_load(&side->taken));
             atomic_fetch_add(&side->taken, 1);
         } else if (status != UAL_ERR_EMPTY && status != UAL_ERR_TIMED_OUT &&
@@ -114,7 +115,7 @@ static void disturb(pthread_t *threads, size_t count, atomic_bool *until, struct
 {
     while (!atomic_load(until)) {
         pthread_kill(threads[tc_below(rng, count)], SIGUSR1);
-        ual_lane_wake(lf_lane);
+        ual_lane_wake(lf_ia->lanes[tc_below(rng, lf_ia->lane_count)]);
         lf_pass((unsigned int)tc_below(rng, 2000));
     }
 }
@@ -134,8 +135,8 @@ static void *disturb_thread(void *arg)
     return NULL;
 }
 
-/* consumers of each side; sides 0 and 1 are fed through the lane, 2 by posts. */
-static void stress(const unsigned int consumers[3], bool signals, uint64_t spin_ns,
+/* consumers of each side; sides 0 and 1 are fed through all lanes, 2 by posts. */
+static void stress(uint32_t lanes, const unsigned int consumers[3], bool signals, uint64_t spin_ns,
                    unsigned int lazy)
 {
     pthread_t producers[3], threads[3 * CONSUMERS_MAX], disturber_thread;
@@ -145,16 +146,19 @@ static void stress(const unsigned int consumers[3], bool signals, uint64_t spin_
     unsigned long cycles = 0;
 
     sigaction(SIGUSR1, &action, NULL);
-    lf_open(spin_ns);
+    lf_open_lanes(lanes, spin_ns);
     atomic_store(&lf_lazy, lazy);
     for (int s = 0; s < 3; s++) {
         struct side *side = &sides[s];
 
         if (!consumers[s])
             continue;
-        *side = (struct side){ .consumers = consumers[s], .cycles = tc_count(CYCLES) / 4 };
+        *side = (struct side){ .consumers = consumers[s],
+                               .lanes = lanes,
+                               .cycles = tc_count(CYCLES) / 4 };
         side->evd = lf_evd(UAL_STREAM_DTO, 4096, 0);
-        side->feed = s < 2 ? lf_pipe(side->evd) : NULL;
+        for (uint32_t lane = 0; s < 2 && lane < lanes; lane++)
+            side->feeds[lane] = lf_pipe_on(side->evd, lane);
         cycles += side->cycles;
         for (unsigned int i = 0; i < consumers[s]; i++)
             pthread_create(&threads[disturber.count++], NULL, consume, side);
@@ -185,32 +189,51 @@ static void stress(const unsigned int consumers[3], bool signals, uint64_t spin_
     fprintf(stderr, "# %lu cycles in %.1f s, %u runs\n", cycles, (double)(clock_now() - from) / 1e9,
             atomic_load(&lf_runs));
     for (int s = 0; s < 2; s++)
-        if (consumers[s])
-            lf_pipe_close(sides[s].feed);
+        for (uint32_t lane = 0; consumers[s] && lane < lanes; lane++)
+            lf_pipe_close(sides[s].feeds[lane]);
     lf_close();
 }
 
 START_TEST(one_consumer)
 {
-    stress((const unsigned int[]){ 1, 0, 0 }, true, 0, 0);
+    stress(1, (const unsigned int[]){ 1, 0, 0 }, true, 0, 0);
 }
 END_TEST
 
 START_TEST(three_evds)
 {
-    stress((const unsigned int[]){ 1, 1, 1 }, true, 0, 1);
+    stress(1, (const unsigned int[]){ 1, 1, 1 }, true, 0, 1);
 }
 END_TEST
 
 START_TEST(several_waiters_per_evd)
 {
-    stress((const unsigned int[]){ 3, 2, 2 }, true, 0, 0);
+    stress(1, (const unsigned int[]){ 3, 2, 2 }, true, 0, 0);
 }
 END_TEST
 
 START_TEST(waiters_that_spin)
 {
-    stress((const unsigned int[]){ 2, 0, 1 }, false, 20000, 1);
+    stress(1, (const unsigned int[]){ 2, 0, 1 }, false, 20000, 1);
+}
+END_TEST
+
+/* Each EVD is fed by two lanes. */
+START_TEST(one_consumer_two_lanes)
+{
+    stress(2, (const unsigned int[]){ 1, 0, 0 }, true, 0, 0);
+}
+END_TEST
+
+START_TEST(three_evds_two_lanes)
+{
+    stress(2, (const unsigned int[]){ 1, 1, 1 }, true, 0, 1);
+}
+END_TEST
+
+START_TEST(several_waiters_per_evd_two_lanes)
+{
+    stress(2, (const unsigned int[]){ 3, 2, 2 }, true, 0, 0);
 }
 END_TEST
 
@@ -254,6 +277,9 @@ int main(void)
     tcase_add_test(tc, three_evds);
     tcase_add_test(tc, several_waiters_per_evd);
     tcase_add_test(tc, waiters_that_spin);
+    tcase_add_test(tc, one_consumer_two_lanes);
+    tcase_add_test(tc, three_evds_two_lanes);
+    tcase_add_test(tc, several_waiters_per_evd_two_lanes);
     tcase_add_test(tc, nobody_calls_in);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

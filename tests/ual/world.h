@@ -76,7 +76,7 @@ static inline void close_world(void)
     ck_assert_uint_eq(fk.violations, 0);
     ck_assert_uint_eq(fk.kals, 0);
     ck_assert_uint_eq(fk.rnics, 0);
-    ck_assert_uint_eq(fk.pds + fk.cqs + fk.qps + fk.regions + fk.mws + fk.srqs, 0);
+    ck_assert_uint_eq(fk.pds + fk.cqs + fk.qps + fk.regions + fk.mws + fk.srqs + fk.ahs, 0);
     ck_assert_uint_eq(fk.connections + fk.listeners, 0);
 }
 

@@ -467,11 +467,11 @@ END_TEST
 
 START_TEST(C019_undecided_requests_are_bounded)
 {
-    enum { BACKLOG = 16 }; /* the size of the EVD */
+    enum { BACKLOG = 20 }; /* more than the EVD takes: that is for those not looked at */
     it_cn_est_identifier_t first = 0;
     int fds[BACKLOG];
 
-    scene_passive(&scene, "");
+    scene_passive(&scene, "backlog = 20\n");
     for (int i = 0; i < BACKLOG; i++) {
         ask(&scene, sample());
         fds[i] = scene.fd;
@@ -483,6 +483,34 @@ START_TEST(C019_undecided_requests_are_bounded)
     expect_untouched(&scene);
     for (int i = 0; i < BACKLOG; i++)
         close(fds[i]);
+    scene_close(&scene);
+}
+END_TEST
+
+/* More than the EVD takes at once, before the consumer looks at the first: they wait, and all are answered in order. */
+START_TEST(C019_a_burst_larger_than_the_evd)
+{
+    enum { BURST = 60 };
+    int fds[BURST];
+    it_evd_param_t params;
+
+    scene_passive(&scene, "");
+    for (int i = 0; i < BURST; i++) {
+        fds[i] = dial(PORT);
+        say(fds[i], enhanced(REQUEST, F_C, 4, 4, ""));
+        until_read(fds[i]);
+    }
+    for (int i = 0; i < BURST; i++) {
+        expect_asked(&scene);
+        ok(it_reject(scene.asked.conn_req.cn_est_id, NULL, 0));
+        hear_frame(fds[i], REPLY);
+        hear_fin(fds[i]);
+        close(fds[i]);
+    }
+    ok(it_evd_query(scene.node.asked, IT_EVD_PARAM_OVERFLOWED, &params));
+    ck_assert_int_eq(params.evd_overflowed, IT_FALSE);
+    expect_no_event(scene.node.asked);
+    expect_untouched(&scene);
     scene_close(&scene);
 }
 END_TEST
@@ -550,6 +578,7 @@ int main(void)
     suite_add_tcase(suite, answers);
     tcase_add_test(bounds, C019_half_open_start_ups_are_bounded);
     tcase_add_test(bounds, C019_undecided_requests_are_bounded);
+    tcase_add_test(bounds, C019_a_burst_larger_than_the_evd);
     suite_add_tcase(suite, bounds);
     return tc_main(suite);
 }

@@ -60,6 +60,24 @@ enum kind { SEND, SEND_SE, WRITE, RESPONSE, KINDS };
 
 static const uint8_t ops[] = { OP_SEND, OP_SEND_SE, OP_WRITE, OP_RESPONSE };
 
+#define FREELY 16000u /* payload of a TCP segment from which on the sender may cut smaller */
+
+/* The next segment of a message of which `left` octets are to come: it fills the MULPDU, or is the sender's choice. Its octets. */
+static uint32_t segment(uint8_t op, uint32_t left, uint32_t room)
+{
+    uint32_t part = left < room ? left : room;
+
+    if (room < FREELY) {
+        wire_expect(part == left, op, part);
+        return part;
+    }
+    ck_assert_msg(wire_next(), "the stream ended, opcode %u was expected", op);
+    part = world.seen.payload_length;
+    ck_assert_msg(part <= room && part <= left && (part || !left), "%u octets of %u", part, left);
+    ck_assert(world.seen.op == op && world.seen.last == (part == left));
+    return part;
+}
+
 /* Its segments one after another: S-033 to S-035, S-037 to S-041, S-050, S-056. */
 static void message(enum kind kind, uint32_t msn, uint32_t stag, uint64_t to, const uint8_t *data,
                     uint32_t length)
@@ -69,8 +87,7 @@ static void message(enum kind kind, uint32_t msn, uint32_t stag, uint64_t to, co
     uint32_t at = 0, part;
 
     do {
-        part = length - at < room ? length - at : room;
-        wire_expect(at + part == length, ops[kind], part);
+        part = segment(ops[kind], length - at, room);
         ck_assert_uint_le(seen->length, mulpdu());
         if (kind < WRITE) {
             ck_assert_uint_eq(seen->msn, msn);

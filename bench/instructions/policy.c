@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What it costs to ask the policy where it has no rules: a function that asks, and one that does not.
+ * Run it by `make bench-cost`; without callgrind it only does its rounds.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include <stdio.h>
+
+#ifdef HAVE_VALGRIND_CALLGRIND_H
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_ZERO_STATS          ((void)0)
+#define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
+#endif
+
+#include "kal/kal_private.h"
+
+#define ROUNDS 1000
+
+static struct kal_rnic rnic;
+
+static volatile int connects;
+
+static void connect_to(void)
+{
+    connects++;
+}
+
+static void (*volatile go_on)(void) = connect_to;
+
+/* Who asks calls others too, as those do who connect. */
+static __attribute__((noinline)) int asks(void)
+{
+    go_on();
+    if (kal_rnic_policy(&rnic, RI_POLICY_CONNECT, NULL, NULL) != RI_OK)
+        return -1;
+    go_on();
+    return 0;
+}
+
+static __attribute__((noinline)) int asks_not(void)
+{
+    go_on();
+    go_on();
+    return 0;
+}
+
+int main(void)
+{
+    int result = 0;
+
+    CALLGRIND_ZERO_STATS;
+    for (int i = 0; i < ROUNDS; i++)
+        result += asks();
+    CALLGRIND_DUMP_STATS_AT("policy_asked:1000");
+    CALLGRIND_ZERO_STATS;
+    for (int i = 0; i < ROUNDS; i++)
+        result += asks_not();
+    CALLGRIND_DUMP_STATS_AT("policy_site/policy_asked/1:1000");
+    CALLGRIND_ZERO_STATS;
+    printf("%d connects, %d refused\n", connects, -result);
+    return 0;
+}

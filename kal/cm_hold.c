@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: complete requests that wait, because ual has no room for them.
+ *
+ * ual gives a request back (kal_defer) inside the upcall that shows it. From then on requests come up in the order in which they
+ * were complete: a new one goes behind those that wait without being shown. kal_listen_room sets a timer in the listener's
+ * lane; its run kicks the first one, whose run shows it, and so on until one is given back again, or none is left. Whatever
+ * takes one of them away kicks the next: so no kick that was meant for all gets lost with the one that had it.
+ *
+ * No wake-up is lost between the refusal and the hold either: room that is made meanwhile sets the timer, and a lane runs
+ * its timers after the upcall, not beside it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <stddef.h>
+#include <utlist.h>
+
+static struct kal_connection *first_held(const struct kal_listener *l)
+{
+    struct kal_connection *c;
+
+    DL_FOREACH2 (l->kept, c, kept_next)
+        if (c->held && !c->taken)
+            break;
+    return c;
+}
+
+enum cm_place cm_place_for(const struct kal_listener *listener,
+                           const struct kal_connection *connection)
+{
+    if (connection->taken)
+        return CM_PLACE_TAKEN;
+    if (connection->held)
+        return first_held(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_WAIT;
+    if (listener->undecided + listener->held >= listener->backlog)
+        return CM_PLACE_NONE;
+    return listener->held ? CM_PLACE_WAIT : CM_PLACE_SHOW;
+}
+
+void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
+{
+    DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
+    if (connection->held)
+        listener->held--;
+    else
+        listener->half_open--;
+    connection->kept = connection->taken = connection->fresh = connection->held = false;
+}
+
+void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first)
+{
+    struct kal_connection *c = connection;
+
+    if (c->held)
+        return; /* it has its place */
+    if (c->kept)
+        cm_unkeep(listener, c);
+    if (first)
+        DL_PREPEND2(listener->kept, c, kept_prev, kept_next);
+    else
+        DL_APPEND2(listener->kept, c, kept_prev, kept_next);
+    c->kept = c->held = true;
+    listener->held++;
+    c->state = CM_HELD;
+    if (!c->startup->held_until)
+        c->startup->held_until = clock_after(clock_now(), c->rnic->cm->options.request_timeout);
+    cm_deadline(c, c->startup->held_until);
+}
+
+void kal_defer(struct kal_connection *connection)
+{
+    struct kal_listener *listener;
+
+    pthread_mutex_lock(&connection->guard.lock);
+    listener = connection->listener;
+    pthread_mutex_lock(&listener->guard.lock);
+    listener->undecided--;
+    cm_wait(listener, connection, true);
+    pthread_mutex_unlock(&listener->guard.lock);
+    pthread_mutex_unlock(&connection->guard.lock);
+}
+
+/* The lane is the listener's, where no run of the connection can be beside us; cm_kick but for the connection's lock. */
+void cm_show_next(struct kal_listener *listener)
+{
+    struct kal_connection *c = listener->guard.dead ? NULL : first_held(listener);
+
+    if (c)
+        cm_kick(c);
+}
+
+void cm_room_made(struct ri_timer *timer)
+{
+    struct kal_listener *l = (struct kal_listener *)(void *)((char *)timer -
+                                                             offsetof(struct kal_listener, room));
+    struct cm_run run;
+
+    if (!cm_enter(&l->guard, &run))
+        return;
+    cm_show_next(l);
+    if (cm_leave(&l->guard, &run))
+        cm_listener_free(l);
+}
+
+void kal_listen_room(struct kal_listener *listener)
+{
+    listener->room.deadline = clock_now();
+    listener->rnic->upper->timer_set(listener->lane, &listener->room);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Plain requests, which need neither checks nor operands: how they get into their slots (post.c, tx_alone.c).
+ */
+#ifndef ITAL_SOFTRDMA_POST_H
+#define ITAL_SOFTRDMA_POST_H
+
+#include "softrdma.h"
+
+#include "base/trace.h"
+
+/* For the size of a batch: what an FPDU adds to short payload, and a request that is answered. */
+#define SHORT_OVERHEAD 28u
+#define REQUEST_OCTETS 56u
+
+#define PLAIN_FLAGS (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_NOTIFY | RI_WR_COALESCE)
+
+/* A Send or a Write of one element, without fences. */
+static inline bool post_is_plain(const struct ri_send_wr *wr)
+{
+    return (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) && wr->num_sge == 1 &&
+           !(wr->flags & ~PLAIN_FLAGS);
+}
+
+/* One of these alone, of some octets, and not gathering. */
+static inline bool post_is_short(const struct ri_send_wr *wr)
+{
+    return !wr->next && (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) &&
+           wr->num_sge == 1 && !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_NOTIFY)) &&
+           wr->sg_list->length - 1 < TX_COPY_OCTETS;
+}
+
+/* A Read alone, of some octets, into one element, without fences. */
+static inline bool post_is_lone_read(const struct ri_send_wr *wr)
+{
+    return wr->opcode == RI_WR_RDMA_READ && !wr->next && wr->num_sge == 1 &&
+           !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_NOTIFY)) && wr->sg_list->length;
+}
+
+/* The slot at `index`, the next one, filled and published; NULL: the queue is full. `octets` is the length of the element, `mark`
+ * one of WQE_ANSWERED and WQE_SHORT, or 0. Under posting. */
+static inline __attribute__((always_inline)) struct wqe *post_plain(struct qp *qp,
+                                                                    const struct ri_send_wr *wr,
+                                                                    uint32_t octets, uint32_t index,
+                                                                    uint16_t mark)
+{
+    struct wqe *wqe = wq_slot(&qp->sq, index);
+
+    if (index - atomic_load_explicit(&qp->sq.freed, memory_order_acquire) >= qp->sq.depth)
+        return NULL;
+    wqe->cookie = wr->cookie;
+    wqe->length = octets;
+    wqe->remote_addr = wr->rdma.remote_addr;
+    wqe->rkey = wr->rdma.rkey;
+    wqe->num_sge = 1;
+    wqe->vendor_error = 0;
+    wqe->status = RI_WC_SUCCESS;
+    wqe->wc_flags = 0;
+    wqe->flags = wr->flags | mark;
+    wqe->opcode = (uint8_t)wr->opcode;
+    wqe->sges[0] = *wr->sg_list;
+    atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
+    wq_publish_at(&qp->sq, index);
+    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
+    return wqe;
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, the lone post: one short Send or Write, or a Read, on a connection that has nothing else to send goes from the work request to
+ * the socket, and its completion, unless an answer makes it, into the CQ, in one function: what post.c, tx_gather.c, tx.c, tx_short.c and cq.c do for
+ * any, without what they find out for others. Nothing is refused here. What is not plainly in order is left to them before
+ * anything has changed, or, where it turns out later (the socket is full, the CQ is armed), from there on.
+ * tests/softrdma/test_short.c compares both ways.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cq.h"
+#include "post.h"
+#include "tx_short.h"
+
+/* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */
+static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets)
+{
+    return likely(octets < qp->alone_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
+           likely(atomic_load_explicit(&qp->sq.next, memory_order_relaxed) == index) &&
+           likely(!qp->batch.octets) && likely(qp->position < qp->learn_at) &&
+           likely(atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed)) &&
+           likely(atomic_load_explicit(&qp->ird_in, memory_order_relaxed) ==
+                  atomic_load_explicit(&qp->ird_out, memory_order_relaxed));
+}
+
+/* The socket did not take all of it: as any batch that is under way. */
+static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu, ssize_t sent)
+{
+    batch_reset(&qp->batch);
+    batch_add(&qp->batch, qp->batch.arena, fpdu);
+    qp->batch.arena_used = fpdu;
+    tx_take_up(qp, sent);
+}
+
+/* The completion, if it is the next one of its queue and nobody is to be told; else the request is marked as done. */
+static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint32_t octets)
+{
+    struct cq *cq = qp->send_cq;
+
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
+        goto mark;
+    if (unlikely(atomic_load_explicit(&qp->sq.done, memory_order_relaxed) != index) ||
+        unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[0]) ||
+        unlikely(cq_count(cq) >= cq->depth))
+        goto unlock;
+    if (wqe->flags & RI_WR_SIGNALED)
+        cq_push(cq, qp, &qp->sq, wqe, index, octets,
+                wqe->opcode == RI_WR_SEND ? RI_WC_SEND : RI_WC_RDMA_WRITE, false);
+    atomic_store_explicit(&qp->sq.done, index + 1, memory_order_release);
+    spinlock_unlock(&cq->lock);
+    return true;
+
+unlock:
+    spinlock_unlock(&cq->lock);
+mark:
+    wqe_finish(wqe, RI_WC_SUCCESS, octets);
+    return false;
+}
+
+/* False: something is left for the general way. Inside tx. */
+static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
+{
+    uint8_t *memory;
+    uint32_t fpdu;
+    struct iovec iov;
+    ssize_t sent;
+
+    if (!is_quiet(qp, index, (uint32_t)octets) ||
+        unlikely(!short_find(qp, wqe, (uint32_t)octets, &memory)))
+        return false;
+    fpdu = short_put_fpdu(qp, qp->batch.arena, wqe, memory, (uint32_t)octets);
+    qp->position += fpdu;
+    wqe->end = qp->position;
+    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+    count_up(&qp->sent_messages, 1);
+    count_up(&qp->sent_octets, octets);
+    iov = (struct iovec){ qp->batch.arena, fpdu };
+    sent = qp->stream->llp->send(qp->stream, &iov, 1);
+    TRACE3(send, qp->qpn, fpdu, sent);
+    if (unlikely(sent != (ssize_t)fpdu)) {
+        take_up(qp, fpdu, sent);
+        return false;
+    }
+    qp->accepted += fpdu;
+    atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
+    return complete(qp, wqe, index, (uint32_t)octets);
+}
+
+/* Into the queue. NULL: what is posted now gathers, or is refused, or another one posts. */
+static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
+                                                                 const struct ri_send_wr *wr,
+                                                                 uint32_t octets, uint32_t *index,
+                                                                 uint16_t mark)
+{
+    const uint32_t looks = lane_looks(qp->lane);
+    struct wqe *wqe = NULL;
+
+    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
+        return NULL;
+    *index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    if (likely(qp_state(qp) != RI_QPS_IDLE) && likely(!tx_may_gather(qp, looks)))
+        wqe = post_plain(qp, wr, octets, *index, mark);
+    if (likely(wqe != NULL))
+        qp->sent_at = looks;
+    spinlock_unlock(&qp->sq.posting);
+    return wqe;
+}
+
+enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    const uint64_t octets = wr->sg_list->length;
+    struct wqe *wqe;
+    uint32_t index;
+
+    if (octets - 1 >= TX_COPY_OCTETS)
+        __builtin_unreachable(); /* see post_is_short() */
+    wqe = enqueue(qp, wr, (uint32_t)octets, &index, WQE_SHORT);
+    if (unlikely(!wqe))
+        return post_list(qp, wr, bad);
+    if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
+        if (likely(send_alone(qp, wqe, index, octets)) &&
+            likely(atomic_fetch_sub(&qp->tx_requests, 1) == 1))
+            return RI_OK;
+        tx_go_on(qp);
+    }
+    qp_settle(qp);
+    return RI_OK;
+}
+
+/* --- a Read: its request --- */
+
+static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe, uint32_t msn)
+{
+    const struct rdmap_read_req request = { .sink_stag = wqe->sges[0].lkey,
+                                            .sink_to = wqe->sges[0].addr,
+                                            .size = (uint32_t)wqe->length,
+                                            .src_stag = wqe->rkey,
+                                            .src_to = wqe->remote_addr };
+    const uint32_t ulpdu = DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
+
+    be_put32(fpdu, short_first_word(ulpdu, DDP_CTRL_L | DDP_VERSION, RDMAP_READ_REQ));
+    be_put64(fpdu + 4, DDP_QN_READ);
+    be_put64(fpdu + 12, (uint64_t)msn << 32);
+    rdmap_put_read_req(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, &request);
+    return fpdu_seal(qp, fpdu, MPA_HDR_LEN + ulpdu);
+}
+
+/* A place of ORD is free, and the sink is a region that may be written to. */
+static inline bool may_read(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t reads = atomic_load_explicit(&qp->ord_in, memory_order_relaxed) -
+                     atomic_load_explicit(&qp->ord_out, memory_order_acquire);
+    uint8_t *memory;
+
+    return likely(reads < qp->ord) &&
+           likely(stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, wqe->sges[0].lkey, qp->pd,
+                                    RI_ACCESS_LOCAL_WRITE, wqe->sges[0].addr, wqe->length,
+                                    &memory) == STAG_OK);
+}
+
+/* As send_alone(), but the answer completes it. */
+static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    const struct outstanding_read record = { .index = index,
+                                             .sink_stag = wqe->sges[0].lkey,
+                                             .sink_to = wqe->sges[0].addr,
+                                             .size = (uint32_t)wqe->length };
+    uint32_t fpdu;
+    struct iovec iov;
+    ssize_t sent;
+
+    if (!is_quiet(qp, index, 0) || !may_read(qp, wqe))
+        return false;
+    fpdu = put_request(qp->batch.arena, qp, wqe, tx_note_outstanding(qp, &record));
+    qp->position += fpdu;
+    wqe->end = qp->position;
+    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+    count_up(&qp->sent_messages, 1);
+    count_up(&qp->sent_octets, wqe->length);
+    iov = (struct iovec){ qp->batch.arena, fpdu };
+    sent = qp->stream->llp->send(qp->stream, &iov, 1);
+    TRACE3(send, qp->qpn, fpdu, sent);
+    if (unlikely(sent != (ssize_t)fpdu)) {
+        take_up(qp, fpdu, sent);
+        return false;
+    }
+    qp->accepted += fpdu;
+    atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
+    return true;
+}
+
+enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    struct wqe *wqe = NULL;
+    uint32_t index;
+
+    if (likely(qp->max_read_sge))
+        wqe = enqueue(qp, wr, wr->sg_list->length, &index, WQE_ANSWERED);
+    if (unlikely(!wqe))
+        return post_list(qp, wr, bad);
+    if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
+        if (unlikely(!read_alone(qp, wqe, index)) ||
+            unlikely(atomic_fetch_sub(&qp->tx_requests, 1) != 1))
+            tx_go_on(qp);
+        else if (likely(!atomic_load(&wqe->done)))
+            return RI_OK; /* who finishes it behind that finds sq_sent: there is a fence on both sides */
+        qp_retire(qp, &qp->sq);
+    }
+    qp_settle(qp);
+    return RI_OK;
+}

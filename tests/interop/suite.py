@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs of tests/itapi over an interface of the machine, and what is known to differ there.
+
+Every test of every program gets a verdict. A test that fails differs as expected only if differences.py has it, for this
+interface, with the very words in which it fails; one that is listed there and passes, or does not run, is a failure too, so
+that the list says what is so today.
+"""
+import collections
+import os
+import re
+import subprocess
+
+PASSED, SKIPPED, DIFFERS, FAILED, KEPT_OUT = "passed", "skipped", "differs", "failed", "kept out"
+PROGRAM_SECONDS, SUITE_SECONDS = 400, 900
+AT_A_TIME = 3  # programs
+KEPT_OUT_TEXT = "kept out by TC_KEEP_OUT"
+
+# A test's verdict; why: reason of a difference, a skip or a test that was kept out; says: what the failed test said.
+Result = collections.namedtuple("Result", "program test verdict why says seconds")
+
+
+def parse(text):
+    """The tests in a program's TAP, in order: name, "ok", "skip" or "not ok", what was said, seconds."""
+    tests, seconds = [], {}
+    for line in text.splitlines():
+        timed = re.match(r"# time ([0-9.]+) (.*)$", line)
+        found = re.match(r"(ok|not ok) \d+ - [^:]+(?:: [^:]+)*: ([\w\[\]]+)(?: # SKIP (.*))?$", line)
+        if timed:
+            seconds[timed[2].rsplit(": ", 1)[-1]] = float(timed[1])
+        elif found:
+            skip = found[3] is not None
+            tests.append([found[2], "skip" if skip else found[1], found[3] if skip else "", 0.0])
+        elif tests and tests[-1][1] == "not ok" and line.startswith("#   "):
+            tests[-1][2] += line[4:] + "\n"
+    for test in tests:
+        test[3] = seconds.get(test[0], 0.0)
+    return tests
+
+
+def whole(text, tests):
+    """Whether the program came to its end."""
+    return bool(tests) and re.search(r"^1\.\.%d$" % len(tests), text, re.MULTILINE) is not None
+
+
+def judge(program, tests, expected, kept):
+    """The results of one program, and what is wrong with the lists: (results, complaints)."""
+    results, met, out = [], set(), set()
+    for name, outcome, says, seconds in tests:
+        entry = next((entry for entry in expected if re.fullmatch(entry.test, name)), None)
+        base = name.split("[")[0]
+        if outcome == "skip" and says == KEPT_OUT_TEXT:
+            out.add(base)
+            verdict, why = KEPT_OUT, kept.get(base, "kept out by whoever started this")
+        elif outcome == "skip":
+            verdict, why = SKIPPED, says
+        elif outcome == "ok":
+            verdict, why = PASSED, ""
+            if entry and entry.always:
+                verdict, why = FAILED, "expected to differ (%s), but passed: take it off the list" % entry.why
+        elif entry and re.search(entry.says, says):
+            verdict, why = DIFFERS, entry.why
+        else:
+            verdict, why = FAILED, "differs in other words than the list has (%s)" % entry.says if entry else ""
+        if entry:
+            met.add(entry)
+        results.append(Result(program, name, verdict, why, says, seconds))
+    wrong = ["the list names a test that %s has not: %s" % (program, entry.test) for entry in expected if entry not in met]
+    wrong += ["no test of %s is called %s: it cannot be kept out" % (program, name) for name in kept if name not in out]
+    return results, wrong
+
+
+def counts(results):
+    """How many of each verdict."""
+    found = collections.Counter(result.verdict for result in results)
+    return {verdict: found[verdict] for verdict in (PASSED, SKIPPED, DIFFERS, FAILED, KEPT_OUT)}
+
+
+def in_words(counted):
+    return ", ".join("%d %s" % (number, verdict) for verdict, number in counted.items() if number)
+
+
+def known_trouble(lines, known):
+    """What the kernel said, by the list of what is known: (reasons with their number, what is not known)."""
+    reasons, unknown = collections.Counter(), []
+    for line in lines:
+        reason = next((reason for pattern, reason in known if re.search(pattern, line)), None)
+        if reason:
+            reasons[reason] += 1
+        else:
+            unknown.append(line)
+    return reasons, unknown
+
+
+class Suite:
+    """The programs over one interface; prints TAP through `tap`, one line a test."""
+
+    def __init__(self, interface, differences, tap):
+        self.interface, self.differences, self.tap = interface, differences, tap
+        self.results, self.warnings, self.seconds = [], collections.Counter(), {}
+
+    def script(self, program):
+        """What runs one program. The suite's time-outs are for tests that fail, but an emulated processor is slow."""
+        kept = self.differences.KEEP_OUT.get((self.interface, program), {})
+        return "read -r begin _ </proc/uptime; ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_KEEP_OUT=%s " \
+            "timeout -s KILL %d %s >%s.out 2>&1; code=$?; read -r end _ </proc/uptime; echo $code $begin $end >%s.end" % (
+                self.interface, self.differences.TIMEOUT_SCALE, ",".join(kept), PROGRAM_SECONDS, program, program, program)
+
+    def run(self, vm, programs):
+        """All of them, several at a time: most of their time is spent waiting. Those that take longest begin."""
+        first = [program for program in self.differences.LONG if program in programs]
+        order = first + [program for program in programs if program not in first]
+        vm.command("rm -rf /tmp/suite; mkdir /tmp/suite")
+        for program in order:
+            vm.command("echo '%s' >/tmp/suite/%s.sh" % (self.script(program), program))
+        vm.command("cd /tmp/suite && printf '%%s\\n' %s | xargs -P %d -I {} sh {}.sh; cd /" % (
+            " ".join(order), AT_A_TIME), SUITE_SECONDS)
+        for program in programs:
+            self.judge(program, vm.command("cat /tmp/suite/%s.end" % program)[1].split(),
+                       vm.command("cat /tmp/suite/%s.out" % program)[1])
+        print("# %s, the suite: %s" % (self.interface, in_words(counts(self.results))))
+        reasons, unknown = known_trouble(vm.complaints(), self.differences.KERNEL.get(self.interface, []))
+        self.warnings += reasons
+        self.tap.ok(not unknown, "%s: the kernel complains of nothing new" % self.interface, "\n".join(unknown))
+
+    def judge(self, program, end, text):
+        kept = self.differences.KEEP_OUT.get((self.interface, program), {})
+        expected = [entry for entry in self.differences.EXPECTED.get(self.interface, []) if entry.program == program]
+        status, begin, finish = map(float, end or (-1, 0, 0))
+        self.seconds[program] = finish - begin
+        tests = parse(text)
+        results, wrong = judge(program, tests, expected, kept)
+        self.results += results
+        self.report(program, results)
+        if not whole(text, tests) or status not in (0, 1):
+            wrong.append("the program did not come to its end: status %d\n%s" % (status, text[-2000:]))
+        for line in wrong:
+            self.tap.ok(False, "%s: tests/itapi/%s" % (self.interface, program), line)
+
+    def report(self, program, results):
+        for result in results:
+            name = "%s: %s: %s" % (self.interface, program, result.test)
+            if result.verdict in (SKIPPED, KEPT_OUT):
+                self.tap.skip(name, result.why)
+            elif result.verdict == DIFFERS:
+                self.tap.ok(True, "%s: differs as expected: %s" % (name, result.why))
+            else:
+                self.tap.ok(result.verdict != FAILED, name, (result.why + "\n" + result.says).strip())
+        print("# %s: %s: %s, %.0f s" % (self.interface, program, in_words(counts(results)), self.seconds[program]))
+
+    def summary(self):
+        """All of it, for --json."""
+        programs = {}
+        for program, seconds in self.seconds.items():
+            mine = [result for result in self.results if result.program == program]
+            programs[program] = {**counts(mine), "seconds": round(seconds, 1)}
+        listed = [{"program": result.program, "test": result.test, "verdict": result.verdict, "why": result.why, "says": result.says}
+                  for result in self.results if result.verdict in (DIFFERS, FAILED, KEPT_OUT)]
+        return {"programs": programs, "not passed": listed, "kernel warnings": dict(self.warnings)}
+
+
+class Host:
+    """This host in the place of a machine: for the interface that needs no device."""
+
+    def __init__(self, builddir):
+        self.path = builddir + "/tests/itapi"
+
+    def command(self, line, seconds=60):
+        got = subprocess.run(["sh", "-c", line], timeout=seconds, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                             errors="replace", env={**os.environ, "PATH": self.path + ":" + os.environ["PATH"]})
+        return got.returncode, got.stdout
+
+    def complaints(self):
+        return []

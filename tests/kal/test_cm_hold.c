@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: complete requests for which the upper floor has no room. They wait, in order and bounded, and come up when
+ * there is. */
+#include "cm_passive.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned room, refused;
+static char order[FAKE_REQUESTS + 1]; /* first octets of what was taken */
+static int peers[8];
+
+/* The upper floor: takes a request for which it has room. */
+static void take(struct fake_request *r)
+{
+    size_t taken = strlen(order);
+
+    if (room) {
+        room--;
+        order[taken] = (char)r->private_data[0];
+        return;
+    }
+    refused++;
+    kal_defer(r->context->connection);
+    r->context->connection = NULL;
+}
+
+static void setup_full(void)
+{
+    setup();
+    room = refused = 0;
+    memset(order, 0, sizeof order);
+    memset(peers, -1, sizeof peers);
+    fake.on_request = take;
+}
+
+static void hang_up_all(void)
+{
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++)
+        if (peers[i] >= 0)
+            close(peers[i]);
+    teardown();
+}
+
+static unsigned waiting(void)
+{
+    return listener->held;
+}
+
+/* Peer i asks, with one letter, and has been looked at. */
+static void ask(int i, const char *letter)
+{
+    unsigned seen = listener->undecided + waiting();
+
+    dial();
+    peers[i] = peer;
+    peer = -1;
+    uint8_t octets[600];
+    peer_send(peers[i], octets, frame_request(octets, F_C | F_S, 2, 0x8004, 0xC008, letter, 1));
+    fake_until(listener->undecided + waiting() == seen + 1, 10000);
+}
+
+static void make_room(unsigned more)
+{
+    room = more;
+    kal_listen_room(listener);
+}
+
+static void passes(void)
+{
+    for (int i = 0; i < 8; i++)
+        fake_lane_run(fake.lane);
+}
+
+START_TEST(they_come_up_in_order)
+{
+    room = 1;
+    ask(0, "a");
+    ask(1, "b");
+    ask(2, "c");
+    ask(3, "d");
+    passes();
+    ck_assert_str_eq(order, "a");
+    ck_assert_uint_eq(refused, 1); /* the others have not even been shown */
+    ck_assert_uint_eq(listener->undecided, 1);
+    ck_assert_uint_eq(waiting(), 3);
+    ck_assert_uint_eq(listener->half_open, 0);
+    make_room(1);
+    fake_until(refused == 2, 10000);
+    passes();
+    ck_assert_str_eq(order, "ab");
+    ck_assert_uint_eq(refused, 2);
+    ck_assert_uint_eq(waiting(), 2);
+    make_room(5);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "abcd");
+    ck_assert_uint_eq(room, 3);
+    for (int i = 0; i < 4; i++)
+        ck_assert(peer_quiet(peers[i]));
+    ask(4, "e"); /* as ever */
+    ck_assert_str_eq(order, "abcde");
+}
+END_TEST
+
+START_TEST(one_that_waited_is_accepted)
+{
+    struct fake_request *r;
+
+    ask(0, "a");
+    make_room(1);
+    fake_until(listener->undecided == 1, 10000);
+    r = &fake.requests[1];
+    ck_assert_uint_eq(r->request.private_data_length, 1);
+    ck_assert_uint_eq(r->request.ird, 4);
+    ck_assert_ptr_eq(r->context->connection->context, r->context);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), "yes", 8, 8), KAL_OK);
+    peer = peers[0];
+    peers[0] = -1;
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "yes");
+    ck_assert_uint_eq(listener->undecided, 0);
+}
+END_TEST
+
+START_TEST(a_later_one_does_not_overtake)
+{
+    ask(0, "a");
+    room = 2; /* which nobody has told yet */
+    ask(1, "b");
+    passes();
+    ck_assert_str_eq(order, "");
+    ck_assert_uint_eq(waiting(), 2);
+    kal_listen_room(listener);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "ab");
+}
+END_TEST
+
+START_TEST(a_moved_one_goes_behind)
+{
+    struct sockaddr_storage bound;
+    struct kal_listener *other = fake_listen("127.0.0.1", 0, 0, &label2, &bound);
+    struct fake_request *r;
+
+    room = 1;
+    ask(0, "a");
+    r = &fake.requests[0];
+    ask(1, "b");
+    ck_assert_int_eq(kal_migrate(r->context->connection, listener), KAL_OK);
+    r->context->connection = NULL;
+    fake_until(waiting() == 2, 10000);
+    make_room(2);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "aba");
+    kal_listen_destroy(other);
+}
+END_TEST
+
+/* By an end, a reset, or a word too early; the one behind has its turn. */
+START_TEST(the_peer_leaves)
+{
+    int fd;
+
+    ask(0, "a");
+    ask(1, "b");
+    fd = listener->kept->stream.fd;
+    if (_i == 1)
+        abort_on_close(peers[0]);
+    if (_i == 2) {
+        peer_send(peers[0], "x", 1);
+    } else {
+        close(peers[0]);
+        peers[0] = -1;
+    }
+    ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0); /* not looked at yet */
+    make_room(1);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "b");
+    ck_assert_uint_eq(listener->undecided, 1);
+    if (_i == 2)
+        ck_assert_int_eq(peer_end(peers[0]), 'R');
+    ck_assert_uint_eq(fake_lane_watches(fake.lane), 2); /* the listener and b */
+    ck_assert_uint_eq(fake.request_count, 2);           /* a refused, b taken */
+}
+END_TEST
+
+/* However often it was looked at meanwhile. */
+START_TEST(nobody_waits_for_ever)
+{
+    uint64_t end = tc_deadline(10000);
+
+    with((const char *[]){ "request_timeout", "100", NULL });
+    ask(0, "a");
+    while (waiting()) {
+        ck_assert_msg(!tc_expired(end), "it waits although its time is over");
+        kal_listen_room(listener);
+        fake_pump(-1, 0, end);
+    }
+    ck_assert_int_eq(peer_end(peers[0]), 'F');
+    ck_assert_uint_gt(refused, 1);
+    ck_assert_uint_eq(fake_log_count("event queue has been full"), 1);
+    ck_assert_uint_eq(listener->undecided, 0);
+    room = 1;
+    ask(1, "b");
+    ck_assert_str_eq(order, "b");
+}
+END_TEST
+
+/* A start-up that began later, and stays incomplete, tells when that time would have been over. */
+START_TEST(time_stops_when_it_is_shown)
+{
+    int clock;
+
+    with((const char *[]){ "request_timeout", "100", NULL });
+    ask(0, "a");
+    make_room(1);
+    fake_until(!waiting(), 10000);
+    clock = peer_connect(&at);
+    ck_assert_int_eq(peer_end(clock), 'F');
+    close(clock);
+    passes();
+    ck_assert(peer_quiet(peers[0]));
+    ck_assert_uint_eq(listener->undecided, 1);
+}
+END_TEST
+
+START_TEST(c019_they_are_bounded)
+{
+    with((const char *[]){ "backlog", "3", NULL });
+    room = 1;
+    ask(0, "a");
+    ask(1, "b");
+    ask(2, "c");
+    dial();
+    send_request(F_C | F_S, 2, 4, 4, "d");
+    ck_assert_int_ne(peer_end(peer), 'D');
+    ck_assert_uint_eq(fake_log_count("3 requests are undecided"), 1);
+    hang_up();
+    make_room(1);
+    fake_until(refused == 2, 10000); /* b is taken, c is not: three still */
+    dial();
+    send_request(F_C | F_S, 2, 4, 4, "e");
+    ck_assert_int_ne(peer_end(peer), 'D');
+    hang_up();
+    fake_destroy(fake.requests[0].context); /* a is decided */
+    ask(3, "f");
+    make_room(2);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "abcf");
+}
+END_TEST
+
+/* Start-ups that are incomplete give way to each other, not those that wait. */
+START_TEST(they_do_not_give_way)
+{
+    int half[3];
+
+    with((const char *[]){ "backlog", "2", NULL });
+    ask(0, "a");
+    ask(1, "b");
+    for (int i = 0; i < 3; i++) {
+        half[i] = peer_connect(&at);
+        fake_until(listener->half_open == (i < 2 ? (unsigned)i + 1 : 2), 10000);
+    }
+    ck_assert_int_eq(peer_end(half[0]), 'F');
+    for (int i = 0; i < 3; i++)
+        close(half[i]);
+    ck_assert_uint_eq(waiting(), 2);
+    make_room(2);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "ab");
+}
+END_TEST
+
+START_TEST(they_go_with_the_listener)
+{
+    room = 1;
+    ask(0, "a");
+    ask(1, "b");
+    ask(2, "c");
+    if (_i)
+        make_room(1); /* the run that would show it comes too late */
+    kal_listen_destroy(listener);
+    listener = NULL;
+    ck_assert_int_eq(peer_end(peers[1]), 'F');
+    ck_assert_int_eq(peer_end(peers[2]), 'F');
+    ck_assert(peer_quiet(peers[0]));
+    ck_assert_str_eq(order, "a");
+}
+END_TEST
+
+/* ---- set A ---- */
+
+static void *a_bring(const char *letter)
+{
+    struct ri_connect_request asked = {
+        .size = sizeof asked,
+        .local = address_of("10.0.0.1", 7),
+        .peer = address_of("10.0.0.2", 8),
+        .private_data = letter,
+        .private_data_length = 1,
+        .ird = 3,
+        .ord = 4,
+        .depths_valid = true,
+    };
+    struct ri_connection *ri = calloc(1, sizeof *ri);
+
+    kal_cm_host_request(&fake.rnic.host, fake.a_listener_context, ri, &asked, &ri->context);
+    return ri->context;
+}
+
+START_TEST(set_a_waits_too)
+{
+    struct ri_connection_event gone = { .size = sizeof gone, .type = RI_CONNECTION_FAILED };
+    void *first;
+
+    kal_listen_destroy(listener);
+    fake_reopen(NULL, RI_FEATURE_CONNECTION_SET_A);
+    listener = fake_listen("10.0.0.1", 7, 0, &label, &at);
+    first = a_bring("a");
+    a_bring("b");
+    a_bring("c");
+    ck_assert_uint_eq(waiting(), 3);
+    kal_cm_host_event(&fake.rnic.host, first, &gone);         /* told nobody */
+    fake_until(fake.a_destroyed == 1 && refused == 2, 10000); /* b's turn, in vain */
+    ck_assert_uint_eq(fake.a_calls[2], 0);                    /* who has left is not refused */
+    make_room(1);
+    fake_until(refused == 3, 10000);
+    ck_assert_str_eq(order, "b");
+    ck_assert_uint_eq(waiting(), 1);
+    kal_listen_destroy(listener);
+    listener = NULL;
+    ck_assert_uint_eq(fake.a_destroyed, 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("requests that wait for room");
+    TCase *tc = tcase_create("hold");
+
+    tcase_add_checked_fixture(tc, setup_full, hang_up_all);
+    tcase_add_test(tc, they_come_up_in_order);
+    tcase_add_test(tc, one_that_waited_is_accepted);
+    tcase_add_test(tc, a_later_one_does_not_overtake);
+    tcase_add_test(tc, a_moved_one_goes_behind);
+    tcase_add_loop_test(tc, the_peer_leaves, 0, 3);
+    tcase_add_test(tc, nobody_waits_for_ever);
+    tcase_add_test(tc, time_stops_when_it_is_shown);
+    tcase_add_test(tc, c019_they_are_bounded);
+    tcase_add_test(tc, they_do_not_give_way);
+    tcase_add_loop_test(tc, they_go_with_the_listener, 0, 2);
+    tcase_add_test(tc, set_a_waits_too);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

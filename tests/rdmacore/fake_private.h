@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the rooms of the tests' rdma-core share: fake.c (host, table), fake_device.c, fake_verbs.c, fake_cm.c. */
+#ifndef ITAL_TESTS_RDMACORE_FAKE_PRIVATE_H
+#define ITAL_TESTS_RDMACORE_FAKE_PRIVATE_H
+
+#include "fake.h"
+
+#define FAKE_QUEUED 64 /* events that wait, of each kind */
+
+extern struct ibv_context fake_context;      /* of the one open device */
+extern struct ibv_comp_channel fake_channel; /* its completion channel */
+extern unsigned int fake_unacknowledged_events;
+extern bool fake_device_lost;
+
+/* An object of rdma-core's, counted until it is gone. */
+void *fake_made(size_t size);
+int fake_gone(void *object);
+void fake_count(int more); /* objects that are not allocated */
+int fake_nothing(int fd);  /* no event: -1 and errno */
+int fake_refused(void);    /* fake_fail_call: an error number, also in errno; else 0 */
+struct fake_id *fake_of(struct rdma_cm_id *id);
+void fake_forget_ids(void);
+
+/* Each fills its part of the table. */
+void fake_device_calls(struct rdmacore_calls *calls);
+void fake_verbs_calls(struct rdmacore_calls *calls);
+void fake_cm_calls(struct rdmacore_calls *calls);
+
+#endif

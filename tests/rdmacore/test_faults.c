@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults: a device that fails, is taken away, or of which objects are destroyed meanwhile; peers that do not answer. What is
+ * told, that outstanding work is flushed, that everything can be freed.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fake.h"
+
+#include "base/clock.h"
+#include "tc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+
+#define SENDS    3u
+#define RECEIVES 2u
+
+static struct fake_set set;
+static struct ri_connection *connection;
+static struct fake_id *id;
+
+static const struct ri_privileged_ops *ops(void)
+{
+    return &set.host.privileged;
+}
+
+static void setup(void)
+{
+    fake_open(&set, false);
+    ck_assert_int_eq(ops()->connection_create(set.host.rnic, &set, &connection), RI_OK);
+    id = fake_id(connection);
+}
+
+static void teardown(void)
+{
+    fake_fail_destroys(0);
+    if (connection)
+        ck_assert_int_eq(ops()->connection_destroy(connection), RI_OK);
+    fake_close(&set);
+}
+
+static void tell(enum rdma_cm_event_type type, int status)
+{
+    fake_cm(id, type, status, NULL);
+    fake_run(&set);
+    ck_assert_uint_eq(fake_unacknowledged(), 0);
+}
+
+static void begin_connecting(uint64_t deadline)
+{
+    static const struct sockaddr_in there = { .sin_family = AF_INET, .sin_port = 0x1234 };
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .destination = (const struct sockaddr *)&there,
+                                      .deadline = deadline };
+
+    ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_OK);
+    fake_cm_device(id, "fake0");
+}
+
+static void establish(void)
+{
+    begin_connecting(RI_NO_DEADLINE);
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    tell(RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_int_eq(fake_news.event[0].type, RI_CONNECTION_ESTABLISHED);
+}
+
+static void post_work(void)
+{
+    struct ri_send_wr send = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED }, *bad_send;
+    struct ri_recv_wr receive = { .cookie = 1 }, *bad_receive;
+
+    for (unsigned int i = 0; i < SENDS; i++)
+        ck_assert_int_eq(set.host.user.post_send(set.qp, &send, &bad_send), RI_OK);
+    for (unsigned int i = 0; i < RECEIVES; i++)
+        ck_assert_int_eq(set.host.user.post_recv(set.qp, &receive, &bad_receive), RI_OK);
+}
+
+static unsigned int flushed(void)
+{
+    struct ri_wc wc;
+    unsigned int count = 0;
+
+    while (set.host.user.poll(set.cq, 1, &wc)) {
+        ck_assert_int_eq(wc.status, RI_WC_FLUSHED);
+        count++;
+    }
+    return count;
+}
+
+/* ---- the device ---- */
+
+static unsigned int flushed_before_told;
+
+static void count_when_told(const struct ri_host *host, void *rnic_context,
+                            const struct ri_event *event)
+{
+    (void)host, (void)rnic_context;
+    ck_assert_int_eq(event->type, RI_EVENT_RNIC_FATAL);
+    fake_rnic_events++;
+    flushed_before_told = flushed();
+}
+
+enum way { FATAL, CHANNELS, REMOVAL, WAYS };
+
+static void lose(enum way way)
+{
+    if (way == FATAL)
+        fake_async(IBV_EVENT_DEVICE_FATAL, NULL);
+    else if (way == CHANNELS)
+        fake_lose_device();
+    else
+        fake_cm(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+    for (int i = 0; i < 3; i++) /* what ended stays ended */
+        fake_run(&set);
+}
+
+/* In whatever way the device goes: the connection has ended, its work is flushed, without any timer, before the host hears that
+ * nothing will come any more; and who sleeps on the CQ is woken. */
+START_TEST(device_lost_with_work_outstanding)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+
+    establish();
+    set.host.host.rnic_event = count_when_told;
+    post_work();
+    ck_assert_int_eq(set.host.user.arm(set.cq, RI_ARM_NEXT, 0), RI_OK);
+    lose((enum way)_i);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    ck_assert_uint_eq(flushed_before_told, SENDS + RECEIVES);
+    ck_assert_uint_eq(flushed(), 0);
+    if (_i == REMOVAL) {
+        ck_assert_uint_eq(fake_news.count, 2);
+        ck_assert_int_eq(fake_news.event[1].type, RI_CONNECTION_FAILED);
+        ck_assert_uint_eq(atomic_load(&set.qp_record.count), 0);
+    } else {
+        ck_assert_uint_eq(atomic_load(&set.qp_record.count), 1);
+        ck_assert_int_eq(set.qp_record.type[0], RI_EVENT_LLP_LOST);
+    }
+    ck_assert_uint_eq(atomic_load(&set.cq_record.count), 1);
+    ck_assert_int_eq(ops()->qp_query(set.qp, &info), RI_OK);
+    ck_assert_int_eq(info.state, RI_QPS_ERROR);
+    post_work(); /* later work is flushed, too */
+    ck_assert_uint_eq(flushed(), SENDS + RECEIVES);
+}
+END_TEST
+
+/* A QP that is not connected has nothing to tell; its receives are given back all the same. */
+START_TEST(device_lost_under_an_idle_qp)
+{
+    struct ri_recv_wr receive = { .cookie = 1 }, *bad;
+
+    ck_assert_int_eq(set.host.user.post_recv(set.qp, &receive, &bad), RI_OK);
+    lose((enum way)_i);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    ck_assert_uint_eq(atomic_load(&set.qp_record.count), 0);
+    ck_assert_uint_eq(flushed(), 1);
+}
+END_TEST
+
+/* Every QP, not only the one whose connection was told. */
+START_TEST(device_lost_under_many)
+{
+    struct fake_record others[3] = { 0 };
+    struct ri_qp *qps[3];
+
+    establish();
+    for (int i = 0; i < 3; i++) {
+        qps[i] = fake_make_qp(&set, NULL, &others[i]);
+        fake_connect_qp(qps[i]);
+    }
+    lose((enum way)_i);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(atomic_load(&others[i].count), 1);
+        ck_assert_int_eq(others[i].type[0], RI_EVENT_LLP_LOST);
+        ck_assert_int_eq(ops()->qp_destroy(qps[i]), RI_OK);
+    }
+}
+END_TEST
+
+/* Objects can be freed whether or not the events that tell of the removal were read before. */
+START_TEST(device_lost_before_its_events_are_read)
+{
+    static char memory[64];
+    struct ri_mr_attr region = { .size = sizeof(region), .addr = memory, .length = 64 };
+    struct ri_srq_attr queue = { .size = sizeof(queue), .max_wr = 4, .max_sge = 1 };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+    struct ri_srq *srq;
+    struct ri_mw *mw;
+    uint32_t stag;
+
+    establish();
+    post_work();
+    ck_assert_int_eq(ops()->mr_register(set.pd, &region, &keys, &mr), RI_OK);
+    ck_assert_int_eq(ops()->srq_create(set.pd, &queue, &srq), RI_OK);
+    ck_assert_int_eq(ops()->mw_allocate(set.pd, true, NULL, &stag, &mw), RI_OK);
+    fake_fail_destroys(_i ? ENODEV : EIO);
+    ck_assert_int_eq(ops()->qp_destroy(set.qp), RI_OK);
+    set.qp = NULL;
+    ck_assert_int_eq(ops()->mw_free(mw), RI_OK);
+    ck_assert_int_eq(ops()->mr_deregister(mr), RI_OK);
+    ck_assert_int_eq(ops()->srq_destroy(srq), RI_OK);
+    ck_assert_uint_eq(flushed(), 0); /* nothing of a QP that is gone */
+    tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+}
+END_TEST
+
+/* What the device refuses to destroy is still there, with its events. */
+START_TEST(refused_destruction)
+{
+    establish();
+    fake_fail_destroys(EBUSY);
+    ck_assert_int_eq(ops()->qp_destroy(set.qp), RI_ERR_BUSY);
+    fake_fail_destroys(0);
+    fake_async(IBV_EVENT_QP_FATAL, &fake_qp(set.qp)->ibv);
+    fake_run(&set);
+    ck_assert_uint_eq(atomic_load(&set.qp_record.count), 1);
+    ck_assert_int_eq(set.qp_record.type[0], RI_EVENT_QP_FATAL);
+    lose(FATAL);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+}
+END_TEST
+
+static void listen_on(struct ri_listener **listener)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct ri_listen_param param = { .size = sizeof(param),
+                                     .address = (const struct sockaddr *)&in,
+                                     .backlog = 4 };
+    struct sockaddr_storage bound;
+
+    ck_assert_int_eq(ops()->listen(set.host.rnic, &param, &set, &bound, listener), RI_OK);
+}
+
+/* Neither connection nor listener: the removal is heard all the same. */
+START_TEST(removal_told_to_nobody_else)
+{
+    struct fake_id *at = fake_ids();
+
+    ck_assert_int_eq(ops()->connection_destroy(connection), RI_OK);
+    connection = NULL;
+    while (at && (at->destroyed || at->id.context))
+        at = at->next;
+    ck_assert_ptr_nonnull(at);
+    fake_cm(at, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+    fake_run(&set);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_RNIC_FATAL);
+}
+END_TEST
+
+START_TEST(removal_told_to_a_listener)
+{
+    struct ri_listener *listener;
+
+    listen_on(&listener);
+    fake_cm(fake_ids(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+    fake_run(&set);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_RNIC_FATAL);
+    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
+}
+END_TEST
+
+/* A request that nobody has decided yet. */
+START_TEST(removal_told_to_a_request)
+{
+    static const struct rdma_conn_param asked = { .responder_resources = 1, .initiator_depth = 1 };
+    struct ri_connect_param param = { .size = sizeof(param) };
+    struct ri_listener *listener;
+
+    listen_on(&listener);
+    ck_assert_int_eq(ops()->connection_destroy(connection), RI_OK);
+    id = fake_cm_request(fake_ids(), &asked);
+    fake_run(&set);
+    connection = fake_asked;
+    tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_int_eq(fake_news.event[0].type, RI_CONNECTION_FAILED);
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    ck_assert_int_eq(ops()->accept(connection, set.qp, &param), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
+}
+END_TEST
+
+/* rdma_cm has led the attempt to another device, and that one is removed. */
+START_TEST(removal_of_another_device)
+{
+    begin_connecting(RI_NO_DEADLINE);
+    fake_cm_device(id, "other0");
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    ck_assert_uint_eq(fake_news.count, 1);
+    tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+    ck_assert_uint_eq(fake_rnic_events, 0);
+    ck_assert_uint_eq(fake_news.count, 1);
+}
+END_TEST
+
+/* ---- events that are nobody's affair ---- */
+
+START_TEST(no_event_of_ours)
+{
+    static const enum ibv_event_type types[] = { IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG,
+                                                 IBV_EVENT_PATH_MIG_ERR,
+                                                 IBV_EVENT_QP_LAST_WQE_REACHED,
+                                                 IBV_EVENT_COMM_EST };
+    static const enum ibv_event_type ports[] = { IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE,
+                                                 IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER,
+                                                 IBV_EVENT_GID_CHANGE };
+
+    establish();
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        fake_async(types[i], &fake_qp(set.qp)->ibv);
+    for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++)
+        fake_async(ports[i], NULL);
+    tell(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    tell(RDMA_CM_EVENT_ADDR_CHANGE, 0);
+    ck_assert_uint_eq(fake_unacknowledged(), 0);
+    ck_assert_uint_eq(atomic_load(&set.qp_record.count), 0);
+    ck_assert_uint_eq(fake_rnic_events, 0);
+    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS);
+}
+END_TEST
+
+/* The time wait of an ended connection runs out while its QP is used by the next one. */
+START_TEST(late_events_of_an_ended_connection)
+{
+    establish();
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0);
+    ck_assert_uint_eq(fake_news.count, 2);
+    tell(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0);
+    tell(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    tell(RDMA_CM_EVENT_REJECTED, 4);
+    ck_assert_uint_eq(fake_news.count, 2);
+}
+END_TEST
+
+/* The device tells of a QP error that the completion of a request explains; which of the two is seen first does not matter. */
+START_TEST(fatal_event_explained_by_a_request)
+{
+    struct ri_wc wc;
+
+    establish();
+    post_work();
+    fake_sent(set.qp, set.cq, 0, IBV_WC_LOC_QP_OP_ERR);
+    fake_async(IBV_EVENT_QP_FATAL, &fake_qp(set.qp)->ibv);
+    fake_run(&set);
+    ck_assert_uint_eq(atomic_load(&set.qp_record.count), 1);
+    ck_assert_int_eq(set.qp_record.type[0], RI_EVENT_LOCAL_ERROR);
+    ck_assert_uint_eq(set.host.user.poll(set.cq, 1, &wc), 1);
+    ck_assert_int_eq(wc.status, RI_WC_LOCAL_QP);
+}
+END_TEST
+
+/* ---- peers that do not answer ---- */
+
+static bool told_before_given_up;
+
+static void look_when_told(const struct ri_host *host, void *connection_context,
+                           const struct ri_connection_event *event)
+{
+    (void)host, (void)connection_context;
+    told_before_given_up = !id->destroyed;
+    fake_news.event[fake_news.count++] = *event;
+}
+
+/* Its own time-outs come later than the attempt's deadline, so that one of the two always tells. */
+START_TEST(patience_exceeds_the_deadline)
+{
+    begin_connecting(clock_after(clock_now(), 5000 * CLOCK_NS_PER_MS));
+    ck_assert_int_gt(id->patience, 5500);
+    ck_assert_int_lt(id->patience, 6500);
+    id->patience = 0;
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    ck_assert_int_gt(id->patience,
+                     5000); /* less than half a second has passed, or this machine is asleep */
+    set.host.host.connection_event = look_when_told;
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_int_eq(fake_news.event[0].reason, RI_REASON_TIMEOUT);
+    ck_assert(told_before_given_up); /* which may take a driver's while */
+    ck_assert(id->destroyed);
+}
+END_TEST
+
+/* A disconnect ends also when the peer never answers it; work that is left is flushed. */
+START_TEST(disconnect_without_an_answer)
+{
+    establish();
+    post_work();
+    ck_assert_int_eq(ops()->disconnect(connection, NULL, 0), RI_OK);
+    ck_assert_uint_eq(fake_news.count, 1);
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_int_eq(fake_news.event[1].type, RI_CONNECTION_DISCONNECTED);
+    ck_assert(id->destroyed);
+    ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_ERR);
+    fake_host_expire_timers(&set.host); /* the fake device never flushes */
+    fake_run(&set);
+    ck_assert_uint_eq(flushed(), SENDS + RECEIVES);
+    ck_assert_uint_eq(fake_news.count, 2);
+}
+END_TEST
+
+/* The answer in time: nothing comes of the deadline. */
+START_TEST(disconnect_answered)
+{
+    establish();
+    ck_assert_int_eq(ops()->disconnect(connection, NULL, 0), RI_OK);
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0);
+    ck_assert_uint_eq(fake_news.count, 2);
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert(!id->destroyed);
+}
+END_TEST
+
+/* ---- destroyed meanwhile ---- */
+
+static struct {
+    pthread_t thread;
+    atomic_bool begun;
+    bool started;
+    int objects;
+} destroyer;
+
+static void *destroy(void *arg)
+{
+    atomic_store(&destroyer.begun, true);
+    ck_assert_int_eq(ops()->qp_destroy(arg), RI_OK);
+    return NULL;
+}
+
+/* In the upcall of a failed request's poll: another thread destroys the QP. It has to wait for what is done here with it. */
+static void destroy_meanwhile(struct ibv_qp *ibv)
+{
+    uint64_t until = tc_deadline(50);
+
+    (void)ibv;
+    if (destroyer.started)
+        return;
+    destroyer.started = true;
+    destroyer.objects = fake_objects();
+    ck_assert_int_eq(pthread_create(&destroyer.thread, NULL, destroy, set.qp), 0);
+    while (!atomic_load(&destroyer.begun) || !tc_expired(until))
+        sched_yield();
+    ck_assert_msg(fake_objects() == destroyer.objects, "a QP that is being modified was destroyed");
+}
+
+START_TEST(destroyed_while_its_failure_is_handled)
+{
+    struct ri_send_wr wr = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED }, *bad;
+    struct ri_wc wc;
+
+    establish();
+    ck_assert_int_eq(set.host.user.post_send(set.qp, &wr, &bad), RI_OK);
+    fake_sent(set.qp, set.cq, 0, IBV_WC_RETRY_EXC_ERR);
+    fake_on_modify = destroy_meanwhile;
+    ck_assert_uint_eq(set.host.user.poll(set.cq, 1, &wc), 1);
+    ck_assert(destroyer.started);
+    ck_assert_int_eq(pthread_join(destroyer.thread, NULL), 0);
+    fake_on_modify = NULL;
+    set.qp = NULL;
+    fake_host_expire_timers(&set.host); /* no timer is left behind */
+    fake_run(&set);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rdmacore_faults");
+    TCase *device = tcase_create("device"), *peer = tcase_create("peer");
+
+    tcase_add_checked_fixture(device, setup, teardown);
+    tcase_add_loop_test(device, device_lost_with_work_outstanding, 0, WAYS);
+    tcase_add_loop_test(device, device_lost_under_an_idle_qp, 0, REMOVAL);
+    tcase_add_loop_test(device, device_lost_under_many, 0, WAYS);
+    tcase_add_loop_test(device, device_lost_before_its_events_are_read, 0, 2);
+    tcase_add_test(device, refused_destruction);
+    tcase_add_test(device, removal_told_to_nobody_else);
+    tcase_add_test(device, removal_told_to_a_listener);
+    tcase_add_test(device, removal_told_to_a_request);
+    tcase_add_test(device, removal_of_another_device);
+    tcase_add_test(device, no_event_of_ours);
+    tcase_add_test(device, fatal_event_explained_by_a_request);
+    tcase_add_test(device, destroyed_while_its_failure_is_handled);
+    suite_add_tcase(suite, device);
+    tcase_add_checked_fixture(peer, setup, teardown);
+    tcase_add_test(peer, late_events_of_an_ended_connection);
+    tcase_add_test(peer, patience_exceeds_the_deadline);
+    tcase_add_test(peer, disconnect_without_an_answer);
+    tcase_add_test(peer, disconnect_answered);
+    suite_add_tcase(suite, peer);
+    return tc_main(suite);
+}

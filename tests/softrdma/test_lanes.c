@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An RNIC of several lanes: what they share, and how memory that goes away waits for all of them. The other suites run with
+ * two lanes, too: lanes.tap. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include <string.h>
+
+#include "providers/softrdma/softrdma.h"
+
+static const char *const two_lanes[] = { "lanes", "2", NULL };
+static struct rig rig;
+
+static struct rnic *rnic(void)
+{
+    return container_of(rig.fake.rnic, struct rnic, base);
+}
+
+static struct lane *lane_of(const struct side *side)
+{
+    return container_of(side->qp, struct qp, base)->lane;
+}
+
+static void setup(void)
+{
+    rig_open(&rig, two_lanes);
+}
+
+static void teardown(void)
+{
+    rig_close(&rig);
+}
+
+/* Both sides of a connection on one lane. */
+struct link {
+    struct side side[2];
+    struct region region[2];
+};
+
+static void link_open(struct link *link, uint32_t lane)
+{
+    int fds[2];
+
+    rig_tcp(fds, 0);
+    for (int i = 0; i < 2; i++) {
+        rig.placed = lane;
+        side_open(&rig, &link->side[i], NULL);
+        link->region[i] = region_new(&link->side[i], 4096, RIG_ALL);
+        side_start(&link->side[i], fds[i], i == 0, NULL);
+    }
+}
+
+static void link_close(struct link *link)
+{
+    for (int i = 0; i < 2; i++) {
+        region_free(&link->side[i], &link->region[i]);
+        side_close(&link->side[i]);
+    }
+}
+
+/* A Send, a Write and a Read. */
+static void link_use(struct link *link, uint8_t octet)
+{
+    struct side *from = &link->side[0], *to = &link->side[1];
+    const struct region *far = &link->region[1];
+
+    memset(link->region[0].octets, octet, 100);
+    side_receive(to, 7, region_sge(far, 1000, 100));
+    side_write(from, 1, region_sge(&link->region[0], 0, 100), (uintptr_t)far->octets,
+               far->keys.rkey);
+    side_send(from, 2, region_sge(&link->region[0], 0, 100));
+    side_expect(from, from->send_cq, 1, RI_WC_SUCCESS, 100);
+    side_expect(from, from->send_cq, 2, RI_WC_SUCCESS, 100);
+    side_expect(to, to->recv_cq, 7, RI_WC_SUCCESS, 100);
+    ck_assert_mem_eq(far->octets, link->region[0].octets, 100);
+    ck_assert_mem_eq(far->octets + 1000, link->region[0].octets, 100);
+    side_read(from, 3, region_sge(&link->region[0], 2000, 100), (uintptr_t)far->octets,
+              far->keys.rkey);
+    side_expect(from, from->send_cq, 3, RI_WC_SUCCESS, 100);
+    ck_assert_mem_eq(link->region[0].octets + 2000, far->octets, 100);
+}
+
+/* ---- what is shared ---- */
+
+static void hold(struct link *link, void (*by)(struct spinlock *lock))
+{
+    by(&rnic()->lanes[0]->lock);
+    for (int i = 0; i < 2; i++) {
+        struct qp *qp = container_of(link->side[i].qp, struct qp, base);
+
+        by(&qp->stream->rx);
+        by(&qp->state_lock);
+        by(&qp->sq.posting);
+        by(&qp->rq.posting);
+        by(&qp->send_cq->lock);
+        by(&qp->recv_cq->lock);
+    }
+    by(&rnic()->stags.lock);
+}
+
+static void take(struct spinlock *lock)
+{
+    spinlock_lock(lock);
+}
+
+static void drop(struct spinlock *lock)
+{
+    spinlock_unlock(lock);
+}
+
+/* All of one connection and its lane, and the table of STags: the data path of the other lane asks for none of it. */
+START_TEST(no_lock_is_shared)
+{
+    struct link held, used;
+
+    link_open(&held, 0);
+    link_open(&used, 1);
+    ck_assert_ptr_ne(lane_of(&held.side[0]), lane_of(&used.side[0]));
+    link_use(&held, 1);
+    link_use(&used, 2);
+    fake_host_sleep(&rig.fake, 1, 0);
+    rig.fake.lanes[0] = rig.fake.lanes[1]; /* the other one is not run meanwhile */
+    hold(&held, take);
+    for (uint8_t i = 0; i < 20; i++)
+        link_use(&used, i);
+    hold(&held, drop);
+    rig.fake.lanes[0] = rig.fake.lane;
+    link_use(&held, 3);
+    link_close(&used);
+    link_close(&held);
+}
+END_TEST
+
+START_TEST(a_cq_knows_its_lane)
+{
+    struct link first, second;
+    struct cq *cq;
+
+    link_open(&first, 1);
+    cq = container_of(first.side[0].send_cq, struct cq, base);
+    ck_assert_ptr_eq(atomic_load(&cq->lane), rnic()->lanes[1]);
+    cq_attach(cq, rnic()->lanes[1]);
+    ck_assert_ptr_eq(atomic_load(&cq->lane), rnic()->lanes[1]);
+    cq_attach(cq, rnic()->lanes[0]);
+    ck_assert_ptr_null(atomic_load(&cq->lane)); /* there are several */
+    ck_assert_ptr_eq(atomic_load(&cq->home), rnic()->lanes[1]);
+    cq_detach(cq);
+    cq_attach(cq, rnic()->lanes[1]);
+    ck_assert_ptr_null(atomic_load(&cq->lane)); /* of one that is still there perhaps */
+    cq_detach(cq);
+    cq_detach(cq);
+    link_open(&second, 0);
+    link_use(&first, 1);
+    link_use(&second, 2);
+    link_close(&first);
+    link_close(&second);
+}
+END_TEST
+
+/* What gathers leaves when its consumer looks at a CQ that several lanes feed. */
+START_TEST(a_look_is_seen_by_every_lane)
+{
+    unsigned int before[2];
+    struct link link;
+    struct cq *cq;
+
+    link_open(&link, 0);
+    cq = container_of(link.side[0].send_cq, struct cq, base);
+    cq_attach(cq, rnic()->lanes[1]);
+    for (int i = 0; i < 2; i++)
+        before[i] = atomic_load(&rnic()->lanes[i]->looks);
+    ck_assert_int_eq(rig.fake.user.arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
+    for (int i = 0; i < 2; i++)
+        ck_assert_uint_ne(atomic_load(&rnic()->lanes[i]->looks), before[i]);
+    cq_detach(cq);
+    link_close(&link);
+}
+END_TEST
+
+/* ---- several consumers of one lane ---- */
+
+static unsigned int gathering(void)
+{
+    return atomic_load(&rnic()->lanes[0]->gathered_count);
+}
+
+/* Its consumer polls, and has two requests posted since his last look: the second one gathers. */
+static void gather_one(struct link *link)
+{
+    struct side *from = &link->side[0];
+
+    for (int i = 0; i < 3; i++)
+        fake_host_run_lane(&rig.fake, 0, from->send_cq);
+    for (int i = 0; i < 3; i++)
+        fake_host_run_lane(&rig.fake, 0, from->recv_cq);
+    for (uint64_t i = 1; i <= 2; i++) {
+        struct ri_sge sge = region_sge(&link->region[0], 0, 100);
+
+        ck_assert_int_eq(side_post(from, RI_WR_RDMA_WRITE, i, i == 2 ? RI_WR_SIGNALED : 0, &sge, 1,
+                                   (uintptr_t)link->region[1].octets, link->region[1].keys.rkey),
+                         RI_OK);
+    }
+    ck_assert_uint_eq(gathering(), 1);
+}
+
+static void gathered_has_left(struct link *link)
+{
+    ck_assert_uint_eq(gathering(), 0);
+    side_expect(&link->side[0], link->side[0].send_cq, 2, RI_WC_SUCCESS, 100);
+}
+
+/* The looks of another consumer do not send it in parts; but they do not leave it for ever either. */
+START_TEST(what_gathers_is_left_to_who_polls_for_it)
+{
+    struct link link, other;
+
+    link_open(&link, 0);
+    link_open(&other, 0);
+    link_use(&link, 1);
+    link_use(&other, 2);
+    gather_one(&link);
+    fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
+    ck_assert_uint_eq(gathering(), 1);
+    if (_i == 0)
+        fake_host_run_lane(&rig.fake, 0, link.side[0].send_cq);
+    else if (_i == 1)
+        fake_host_run_lane(&rig.fake, 0, NULL);
+    else if (_i == 2) /* another thread is the pass */
+        ck_assert_uint_eq(rig.fake.user.poll(link.side[0].send_cq, 0, NULL), 0);
+    else
+        for (int i = 0; i < 4; i++)
+            fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
+    gathered_has_left(&link);
+    link_close(&link);
+    link_close(&other);
+}
+END_TEST
+
+/* So are his connections: who polls another CQ of the lane reads them only when he has not looked for some passes. */
+START_TEST(what_arrives_is_left_to_who_polls_for_it)
+{
+    struct link link, other;
+    struct side *to = &link.side[1];
+    uint64_t end = tc_deadline(RIG_TIMEOUT);
+    unsigned int passes = 0;
+    struct ri_wc wc;
+
+    link_open(&link, 0);
+    link_open(&other, 0);
+    link_use(&link, 1);
+    link_use(&other, 2);
+    side_receive(to, 7, region_sge(&link.region[1], 0, 100));
+    for (int i = 0; i < 20; i++) { /* no octets are under way, nobody is ready */
+        fake_host_run(&rig.fake, NULL);
+        fake_host_sleep(&rig.fake, 1, 0);
+    }
+    for (int i = 0; i < 3; i++)
+        fake_host_run_lane(&rig.fake, 0, to->send_cq);
+    for (int i = 0; i < 3; i++)
+        fake_host_run_lane(&rig.fake, 0, to->recv_cq);
+    side_send(&link.side[0], 1, region_sge(&link.region[0], 0, 100));
+    for (; !rig.fake.user.poll(to->recv_cq, 1, &wc); passes++) {
+        fake_host_run_lane(&rig.fake, 0, _i ? to->recv_cq : other.side[0].recv_cq);
+        ck_assert(!tc_expired(end));
+    }
+    ck_assert_uint_eq(wc.cookie, 7);
+    if (_i == 0)
+        ck_assert_uint_ge(passes, 4);
+    side_expect(&link.side[0], link.side[0].send_cq, 1, RI_WC_SUCCESS, 100);
+    link_close(&link);
+    link_close(&other);
+}
+END_TEST
+
+/* ---- memory that goes away ---- */
+
+static void nobody(struct qp *qp, void *arg)
+{
+    (void)qp;
+    (void)arg;
+}
+
+static atomic_bool left;
+
+static void *leave_memory(void *arg)
+{
+    (void)arg;
+    lanes_leave_memory(rnic(), NULL, nobody, NULL);
+    atomic_store(&left, true);
+    return NULL;
+}
+
+static void pass_begins(struct lane *lane)
+{
+    atomic_store(&lane->runner, (unsigned long)pthread_self());
+    atomic_fetch_add(&lane->passes, 1);
+}
+
+static void pass_ends(struct lane *lane)
+{
+    atomic_store(&lane->runner, 0);
+    atomic_fetch_add(&lane->passes, 1);
+}
+
+START_TEST(passes_of_every_lane_are_waited_for)
+{
+    struct lane *lane = rnic()->lanes[_i];
+    pthread_t thread;
+
+    atomic_store(&left, false);
+    pass_begins(lane);
+    ck_assert_int_eq(pthread_create(&thread, NULL, leave_memory, NULL), 0);
+    ck_assert(!tc_until(atomic_load(&left), 100));
+    pass_ends(lane);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(atomic_load(&left));
+}
+END_TEST
+
+START_TEST(a_pass_that_places_nothing_is_not_waited_for)
+{
+    struct lane *lane = rnic()->lanes[1];
+    pthread_t thread;
+
+    atomic_store(&left, false);
+    pass_begins(lane);
+    if (_i == 0)
+        atomic_fetch_add(&lane->quiets, 1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, leave_memory, NULL), 0);
+    if (_i == 1) { /* it has been quiet meanwhile */
+        ck_assert(!tc_until(atomic_load(&left), 100));
+        atomic_fetch_add(&lane->quiets, 2);
+    }
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    pass_ends(lane);
+    atomic_store(&lane->quiets, 0);
+}
+END_TEST
+
+static void *passes_that_invalidate(void *arg)
+{
+    struct lane *lane = arg;
+
+    for (unsigned long i = 0; i < tc_count(20000); i++) {
+        pass_begins(lane);
+        lanes_leave_memory(rnic(), NULL, nobody, NULL);
+        pass_ends(lane);
+    }
+    return NULL;
+}
+
+START_TEST(two_passes_do_not_wait_for_each_other)
+{
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            pthread_create(&threads[i], NULL, passes_that_invalidate, rnic()->lanes[i]), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+END_TEST
+
+/* Who ends a connection wants rx, which the pass of its lane may hold while it waits for this one. */
+START_TEST(who_ends_a_connection_is_not_waited_for)
+{
+    struct memory_range range = { NULL, 0 };
+    struct link link;
+    struct qp *qp;
+
+    link_open(&link, 1);
+    link_use(&link, 1);
+    qp = container_of(link.side[0].qp, struct qp, base);
+    tx_enter(qp);
+    atomic_store(&qp->stopped, true);
+    tx_detach_in_pass(qp, &range); /* returns */
+    atomic_store(&qp->stopped, false);
+    tx_leave(qp);
+    link_use(&link, 2);
+    link_close(&link);
+}
+END_TEST
+
+START_TEST(deregistration_visits_every_lane)
+{
+    struct link links[2];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        link_open(&links[i], i);
+        link_use(&links[i], 1);
+    }
+    rig_lane_start(&rig);
+    for (unsigned long round = 0; round < tc_count(200); round++) {
+        struct region region = region_new(&links[round % 2].side[1], 4096, RIG_ALL);
+
+        region_free(&links[round % 2].side[1], &region);
+    }
+    rig_lane_stop(&rig);
+    for (uint32_t i = 0; i < 2; i++)
+        link_close(&links[i]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma lanes");
+    TCase *tc = tcase_create("shared");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, no_lock_is_shared);
+    tcase_add_test(tc, a_cq_knows_its_lane);
+    tcase_add_test(tc, a_look_is_seen_by_every_lane);
+    tcase_add_loop_test(tc, what_gathers_is_left_to_who_polls_for_it, 0, 4);
+    tcase_add_loop_test(tc, what_arrives_is_left_to_who_polls_for_it, 0, 2);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("memory");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, passes_of_every_lane_are_waited_for, 0, 2);
+    tcase_add_loop_test(tc, a_pass_that_places_nothing_is_not_waited_for, 0, 2);
+    tcase_add_test(tc, two_passes_do_not_wait_for_each_other);
+    tcase_add_test(tc, who_ends_a_connection_is_not_waited_for);
+    tcase_add_test(tc, deregistration_visits_every_lane);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

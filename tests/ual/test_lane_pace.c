@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How long the background thread leaves the lane to its consumers. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include "ual/lane_pace.h"
+
+#define LOOKS_PER_US 3
+
+/* An interval in which consumers looked evenly until `end` of it. */
+static uint64_t step(struct pace *pace, uint64_t interval, uint64_t end)
+{
+    return pace_next(pace, interval, (uint32_t)(end * LOOKS_PER_US / CLOCK_NS_PER_US), interval);
+}
+
+/* The pace after the longest interval was seen twice. */
+static struct pace grown(void)
+{
+    struct pace pace = { 0 };
+    uint64_t interval = PACE_FIRST;
+
+    for (int i = 0; i < 10; i++)
+        interval = step(&pace, interval, interval);
+    ck_assert_uint_eq(interval, PACE_LAST);
+    return pace;
+}
+
+START_TEST(intervals_double_up_to_the_last)
+{
+    struct pace pace = { 0 };
+    uint64_t interval = PACE_FIRST, longer;
+
+    while (interval < PACE_LAST) {
+        longer = step(&pace, interval, interval);
+        ck_assert(longer == interval * 2 || longer == PACE_LAST);
+        interval = longer;
+    }
+    ck_assert_uint_eq(step(&pace, interval, interval), PACE_LAST);
+}
+END_TEST
+
+START_TEST(an_end_within_an_interval_is_missed_after_one_and_a_half)
+{
+    uint64_t worst = 0;
+
+    for (uint64_t end = 1; end < PACE_LAST; end += PACE_LAST / 64) {
+        struct pace pace = grown();
+        uint64_t next = step(&pace, PACE_LAST, end); /* the next one sees nobody */
+
+        if (PACE_LAST - end + next > worst)
+            worst = PACE_LAST - end + next;
+    }
+    ck_assert_uint_le(worst, PACE_LAST * 3 / 2 + PACE_FIRST);
+}
+END_TEST
+
+START_TEST(slower_consumers_cost_one_short_interval)
+{
+    struct pace pace = grown();
+    uint64_t interval = step(&pace, PACE_LAST, PACE_LAST / 4);
+
+    ck_assert_uint_eq(interval, PACE_FIRST);
+    interval = step(&pace, interval, interval / 4);
+    ck_assert_uint_eq(interval, PACE_LAST);
+    ck_assert_uint_eq(step(&pace, interval, interval / 4), PACE_LAST);
+}
+END_TEST
+
+START_TEST(an_interval_that_took_long_is_no_slower_one)
+{
+    struct pace pace = grown();
+
+    /* The thread came late, the consumers looked all the time. */
+    ck_assert_uint_eq(pace_next(&pace, PACE_LAST,
+                                (uint32_t)(10 * PACE_LAST * LOOKS_PER_US / CLOCK_NS_PER_US),
+                                10 * PACE_LAST),
+                      PACE_LAST);
+}
+END_TEST
+
+START_TEST(nothing_known_and_no_time_at_all)
+{
+    struct pace pace = { 0 };
+
+    ck_assert_uint_eq(pace_next(&pace, PACE_FIRST, 0, 0), PACE_FIRST * 2);
+    ck_assert_uint_eq(pace_next(&pace, PACE_LAST, UINT32_MAX, 0), PACE_LAST);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("the background thread's intervals");
+    TCase *tc = tcase_create("pace");
+
+    tcase_add_test(tc, intervals_double_up_to_the_last);
+    tcase_add_test(tc, an_end_within_an_interval_is_missed_after_one_and_a_half);
+    tcase_add_test(tc, slower_consumers_cost_one_short_interval);
+    tcase_add_test(tc, an_interval_that_took_long_is_no_slower_one);
+    tcase_add_test(tc, nothing_known_and_no_time_at_all);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * An IA of several lanes: where endpoints go, who runs which lane, that nobody sleeps over what another lane brings. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lane_fake.h"
+
+#include "ual/lane_private.h"
+
+#include <poll.h>
+
+#define LANES 2u
+
+static struct ual_evd *evd;
+static struct lf_pipe *feeds[LANES]; /* both of evd */
+
+static void setup(void)
+{
+    lf_open_lanes(LANES, 0);
+    evd = lf_evd(UAL_STREAM_DTO, 64, 0);
+    for (uint32_t i = 0; i < LANES; i++)
+        feeds[i] = lf_pipe_on(evd, i);
+}
+
+static void teardown(void)
+{
+    for (uint32_t i = 0; i < LANES; i++)
+        lf_pipe_close(feeds[i]);
+    lf_close();
+}
+
+/* --- places --- */
+
+static uint32_t place(struct ual_evd *of)
+{
+    uint32_t lane = ual_lanes_place(lf_ia, ual_evd_feed(of), ual_evd_feed(of));
+
+    ual_evd_bind(of, lane);
+    return lane;
+}
+
+static void leave(struct ual_evd *of, uint32_t lane)
+{
+    ual_evd_unbind(of, lane);
+    ual_lanes_leave(lf_ia, lane);
+}
+
+START_TEST(few_endpoints_of_an_evd_stay_together)
+{
+    struct ual_evd *one, *two;
+
+    lf_open_lanes(LANES, 0);
+    one = lf_evd(UAL_STREAM_DTO, 64, 0);
+    two = lf_evd(UAL_STREAM_DTO, 64, 0);
+    ck_assert_uint_eq(place(one), 0);
+    ck_assert_uint_eq(place(one), 0);
+    ck_assert_uint_eq(place(two), 1);
+    ck_assert_uint_eq(place(two), 1);
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(one)), lf_ia->lanes[0]);
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_ia->lanes[1]);
+    for (int i = 0; i < 2; i++) {
+        leave(one, 0);
+        leave(two, 1);
+    }
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_ia->lanes[0]); /* as one without users */
+    ck_assert_uint_eq(lf_ia->lane_eps[0] + lf_ia->lane_eps[1], 0);
+    lf_close();
+}
+END_TEST
+
+START_TEST(many_endpoints_of_an_evd_spread)
+{
+    uint32_t lanes[64];
+
+    lf_open_lanes(4, 0);
+    evd = lf_evd(UAL_STREAM_DTO, 64, 0);
+    for (uint32_t i = 0; i < 64; i++)
+        lanes[i] = place(evd);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_uint_ge(lf_ia->lane_eps[i], 8);
+    ck_assert_ptr_null(feed_only(ual_evd_feed(evd)));
+    for (uint32_t i = 0; i < 64; i++)
+        leave(evd, lanes[i]);
+    lf_close();
+}
+END_TEST
+
+/* --- who runs --- */
+
+/* Busy polls, so that no background thread is in the way. */
+static uint64_t poll_for(struct ual_evd *of)
+{
+    uint64_t end = tc_deadline(10000);
+    struct ual_event event;
+
+    while (ual_evd_dequeue(of, &event) != UAL_OK)
+        ck_assert(!tc_expired(end));
+    return event.wc.cookie;
+}
+
+START_TEST(who_polls_runs_every_lane_that_feeds)
+{
+    struct ual_event event;
+    unsigned int own = 0;
+
+    for (uint64_t i = 0; i < 100; i++) {
+        for (int polls = 0; polls < 200; polls++)
+            fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+        lf_send(feeds[i % LANES], i);
+        ck_assert_uint_eq(poll_for(evd), i);
+        own += i % LANES == 1 && atomic_load(&lf_reader) == (unsigned long)pthread_self();
+    }
+    ck_assert_uint_ge(own, 10); /* of 50 */
+}
+END_TEST
+
+/* --- who sleeps --- */
+
+static bool consumer_sleeps_in(uint32_t lane)
+{
+    return ual_lane_has_waiter(lf_ia->lanes[lane]);
+}
+
+START_TEST(any_lane_wakes_who_waits)
+{
+    struct lf_waiter waiter;
+
+    for (uint64_t i = 0; i < 40; i++) {
+        lf_wait_start(&waiter, evd, FOR_EVER);
+        ck_assert(tc_until(consumer_sleeps_in(0), 10000));
+        lf_send(feeds[i % LANES], i);
+        lf_wait_join(&waiter, UAL_OK);
+        ck_assert_uint_eq(waiter.cookie, i);
+    }
+}
+END_TEST
+
+/* Not after the intervals in which the background thread looks whether others run. */
+START_TEST(the_other_lane_is_entrusted_at_once)
+{
+    struct ual_lane *other = lf_ia->lanes[1];
+    struct ual_event event;
+
+    for (int round = 0; round < 50; round++) {
+        uint64_t end = tc_deadline(10000);
+
+        do { /* up to where its background thread leaves what comes to the one that polls */
+            lf_send(feeds[1], 1);
+            ck_assert_uint_eq(poll_for(evd), 1);
+            ck_assert(!tc_expired(end));
+        } while (atomic_load(&other->sleeper));
+        fails(ual_evd_wait(evd, 20, &event, NULL), UAL_ERR_TIMED_OUT);
+        ck_assert_ptr_nonnull(atomic_load(&other->sleeper));
+        ck_assert(!consumer_sleeps_in(1));
+    }
+}
+END_TEST
+
+START_TEST(who_waits_together_sleeps_in_different_lanes)
+{
+    struct lf_waiter waiters[2];
+
+    for (uint64_t round = 0; round < 20; round++) {
+        lf_wait_start(&waiters[0], evd, FOR_EVER);
+        lf_wait_start(&waiters[1], evd, FOR_EVER);
+        ck_assert(tc_until(consumer_sleeps_in(0) && consumer_sleeps_in(1), 10000));
+        lf_send(feeds[round % LANES], 2 * round);
+        lf_send(feeds[round % LANES], 2 * round + 1);
+        lf_wait_join(&waiters[0], UAL_OK);
+        lf_wait_join(&waiters[1], UAL_OK);
+        ck_assert_uint_eq(waiters[0].cookie + waiters[1].cookie, 4 * round + 1);
+    }
+}
+END_TEST
+
+START_TEST(abort_reaches_who_sleeps_in_any_lane)
+{
+    struct lf_waiter waiters[3];
+
+    for (int i = 0; i < 3; i++)
+        lf_wait_start(&waiters[i], evd, FOR_EVER);
+    ual_evd_abort(evd);
+    for (int i = 0; i < 3; i++)
+        lf_wait_join(&waiters[i], UAL_ERR_ABORTED);
+}
+END_TEST
+
+START_TEST(the_descriptor_tells_of_any_lane)
+{
+    struct ual_evd *with_fd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
+    struct lf_pipe *pipes[LANES] = { lf_pipe_on(with_fd, 0), lf_pipe_on(with_fd, 1) };
+    struct pollfd fd = { .fd = ual_evd_fd(with_fd), .events = POLLIN };
+    struct tc_rng rng = tc_rng(1);
+    struct ual_event event;
+
+    fails(ual_evd_dequeue(with_fd, &event), UAL_ERR_EMPTY);
+    for (uint64_t i = 0; i < 200; i++) {
+        enum ual_status status;
+
+        lf_send(pipes[tc_below(&rng, LANES)], i);
+        do {
+            ck_assert_int_eq(poll(&fd, 1, (int)tc_timeout_ms(10000)), 1);
+            status = ual_evd_dequeue(with_fd, &event);
+        } while (status == UAL_ERR_EMPTY);
+        ck_assert_uint_eq(event.wc.cookie, i);
+    }
+    for (uint32_t i = 0; i < LANES; i++)
+        lf_pipe_close(pipes[i]);
+}
+END_TEST
+
+/* --- what lanes share --- */
+
+static void *work_on_one_lane(void *arg)
+{
+    struct lf_pipe *pipe = arg;
+    struct ual_event event;
+
+    for (uint64_t i = 0; i < 300; i++) {
+        lf_send(pipe, i);
+        if (i % 2) {
+            ok(ual_evd_wait(pipe->evd, FOR_EVER, &event, NULL));
+            ck_assert_uint_eq(event.wc.cookie, i);
+        } else {
+            ck_assert_uint_eq(poll_for(pipe->evd), i);
+        }
+    }
+    return NULL;
+}
+
+/* Everything of the first lane that can be held is held. */
+START_TEST(no_lock_is_shared)
+{
+    struct ual_lane *first = lf_ia->lanes[0];
+    struct ual_evd *apart = lf_evd(UAL_STREAM_DTO, 64, 0);
+    struct lf_pipe *pipe = lf_pipe_on(apart, 1);
+    struct timespec until;
+    pthread_t thread;
+
+    ual_lane_pause(first);
+    spinlock_lock(&first->sleep_lock);
+    spinlock_lock(&first->timer_lock);
+    spinlock_lock(&first->dead_lock);
+    pthread_mutex_lock(&lf_ia->lock);
+    ck_assert_int_eq(pthread_create(&thread, NULL, work_on_one_lane, pipe), 0);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += tc_timeout_ms(10000) / 1000;
+    ck_assert_int_eq(pthread_timedjoin_np(thread, NULL, &until), 0);
+    pthread_mutex_unlock(&lf_ia->lock);
+    spinlock_unlock(&first->dead_lock);
+    spinlock_unlock(&first->timer_lock);
+    spinlock_unlock(&first->sleep_lock);
+    ual_lane_resume(first);
+    lf_pipe_close(pipe);
+}
+END_TEST
+
+/* --- the end --- */
+
+START_TEST(joined_lanes_are_run_by_who_runs_the_first)
+{
+    struct ual_waiter waiter = { .served = false };
+
+    ual_lanes_stop(lf_ia);
+    ual_lanes_join_begin(lf_ia);
+    ual_lane_wait_begin(lf_ia->lane, &waiter);
+    for (uint64_t i = 0; i < 20; i++) {
+        uint64_t end = tc_deadline(10000);
+
+        lf_send(feeds[1], i);
+        while (atomic_load(&lf_records) <= i) {
+            ck_assert(!tc_expired(end));
+            ual_lane_wait_reset(&waiter);
+            if (ual_lane_wait_arm(lf_ia->lane, &waiter, NULL))
+                ual_lane_wait_sleep(lf_ia->lane, &waiter, NULL, end);
+        }
+    }
+    ual_lane_wait_end(lf_ia->lane, &waiter);
+    ual_lanes_join_end(lf_ia);
+    for (uint32_t i = 0; i < LANES; i++)
+        lf_pipe_close(feeds[i]);
+    while (lf_ia->evds)
+        ok(ual_evd_free(lf_ia->evds));
+    ual_lanes_close(lf_ia);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("several lanes");
+    TCase *tc = tcase_create("places");
+
+    tcase_add_test(tc, few_endpoints_of_an_evd_stay_together);
+    tcase_add_test(tc, many_endpoints_of_an_evd_spread);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("running and sleeping");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, who_polls_runs_every_lane_that_feeds);
+    tcase_add_test(tc, any_lane_wakes_who_waits);
+    tcase_add_test(tc, the_other_lane_is_entrusted_at_once);
+    tcase_add_test(tc, who_waits_together_sleeps_in_different_lanes);
+    tcase_add_test(tc, abort_reaches_who_sleeps_in_any_lane);
+    tcase_add_test(tc, the_descriptor_tells_of_any_lane);
+    tcase_add_test(tc, no_lock_is_shared);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("closing");
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_test(tc, joined_lanes_are_run_by_who_runs_the_first);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Datagrams above kal: endpoints, address handles, questions for an endpoint and their answers, listen points for both kinds. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "world.h"
+
+#include <string.h>
+
+static struct ual_ep *ud;
+
+/* The world of world.h, over an adapter with datagrams. */
+static void open_datagrams(void)
+{
+    struct sockaddr_in any = address(0);
+
+    fk_reset();
+    fk.attr.features |= RI_FEATURE_UD;
+    fk.attr.max_ud_send = 1000;
+    fk.attr.service_request_private_data = 100;
+    fk.attr.service_reply_private_data = 50;
+    ok(ual_ia_open("fake0", &ia));
+    ok(ual_pz_create(ia, &pz));
+    dto_evd = make_evd(UAL_STREAM_DTO, 64);
+    connect_evd = make_evd(UAL_STREAM_CONNECTION, 8);
+    request_evd = make_evd(UAL_STREAM_REQUEST, 4);
+    affiliated_evd = make_evd(UAL_STREAM_AFFILIATED, 8);
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen_point));
+}
+
+static struct ual_ep_attr ud_attr(void)
+{
+    return (struct ual_ep_attr){ .max_send_wr = 8,
+                                 .max_recv_wr = 8,
+                                 .max_send_sge = 2,
+                                 .max_recv_sge = 2,
+                                 .max_payload = 1000,
+                                 .qkey = 77,
+                                 .ird = 9, /* not looked at, like all that is RC's */
+                                 .flags = ~0u };
+}
+
+static enum ual_status create_ud(struct ual_ep **made)
+{
+    struct ual_ep_attr attr = ud_attr();
+
+    return ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, made);
+}
+
+static enum ual_status post_one(struct ual_ep *which)
+{
+    struct ri_send_wr wr = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
+
+    return ual_post_send(which, &wr);
+}
+
+/* --- endpoints --- */
+
+START_TEST(endpoint)
+{
+    ual_handle handle;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    handle = ual_handle_of(ud);
+    ck_assert_ptr_eq(ual_ep_of(handle), ud);
+    ck_assert_ptr_null(ual_lookup(handle, UAL_EP)); /* no call for connections takes it */
+    ck_assert(ual_ep_is_ud(ud));
+    ck_assert_int_eq(fk.qp->attr.type, RI_QP_UD);
+    ck_assert_uint_eq(fk.qp->attr.qkey, 77);
+    ck_assert_uint_eq(fk.qp->attr.ird, 0);
+    ck_assert_uint_eq(fk.qp->attr.flags, 0);
+    ck_assert_int_eq(fk.qp->state, RI_QPS_RTS);
+    ck_assert_uint_eq(ud->qpn, 17);
+    ck_assert_uint_eq(ud->attr.max_send_wr, 9);
+    expect_state(ud, UAL_EP_CONNECTED);
+    ok(post_one(ud));
+    fails(ual_pz_free(pz), UAL_ERR_BUSY);
+    ok(ual_ep_free(ud));
+    ck_assert_ptr_null(ual_ep_of(handle));
+    ck_assert_uint_eq(fk.qps, 0);
+    ok(ual_pz_free(pz));
+    close_world();
+}
+END_TEST
+
+START_TEST(endpoint_refused)
+{
+    struct ual_ep_attr attr = ud_attr();
+    struct ual_ep *none = NULL;
+
+    open_datagrams();
+    attr.port = 1;
+    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_INVALID_ARGUMENT);
+    attr.port = 0;
+    attr.max_payload = 1001; /* an RC endpoint may have it */
+    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_LIMIT);
+    fails(ual_ep_create_ud(pz, dto_evd, connect_evd, &attr, &none), UAL_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_QP_CREATE, KAL_ERR_LIMIT);
+    fails(create_ud(&none), UAL_ERR_LIMIT);
+    fk_fail(FK_QP_RTS, KAL_ERR_DEVICE);
+    fails(create_ud(&none), UAL_ERR_DEAD);
+    ck_assert_uint_eq(fk.qps, 0);
+    ck_assert_ptr_null(none);
+    fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
+    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_NOT_SUPPORTED);
+    ok(ual_pz_free(pz)); /* nobody uses it */
+    close_world();
+}
+END_TEST
+
+START_TEST(adapter_key)
+{
+    struct ual_ep_attr attr = ud_attr();
+
+    open_datagrams();
+    fk.attr.service_qkey = 0x1234;
+    attr.qkey = 0;
+    ok(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &ud));
+    ck_assert_uint_eq(fk.qp->attr.qkey, 0x1234);
+    ck_assert_uint_eq(ud->attr.qkey, 0x1234);
+    attr.qkey = 5;
+    ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
+    ck_assert_uint_eq(fk.modify.mask, RI_QPM_QKEY);
+    ck_assert_uint_eq(fk.modify.qkey, 5);
+    ck_assert_uint_eq(ud->attr.qkey, 5);
+    attr.qkey = 0;
+    ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
+    ck_assert_uint_eq(ud->attr.qkey, 0x1234);
+    close_world();
+}
+END_TEST
+
+/* The first error makes it NONOPERATIONAL; a reset brings it back. */
+START_TEST(error_and_reset)
+{
+    struct ual_ep_attr attr = ud_attr();
+    struct ual_event event;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    fails(ual_ep_reset(ud), UAL_ERR_INVALID_STATE);
+    fk_end(fk.qp, RI_EVENT_LOCAL_ERROR);
+    fk_settle();
+    expect_state(ud, UAL_EP_NONOPERATIONAL);
+    expect_nothing(affiliated_evd); /* a completion says why */
+    fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_INVALID_STATE);
+    ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
+    fk_fail(FK_QP_RTS, KAL_ERR_NO_RESOURCES);
+    fails(ual_ep_reset(ud), UAL_ERR_NO_RESOURCES);
+    expect_state(ud, UAL_EP_NONOPERATIONAL);
+    ok(ual_ep_reset(ud));
+    expect_state(ud, UAL_EP_CONNECTED);
+    ck_assert_int_eq(fk.qp->state, RI_QPS_RTS);
+    fk_end(fk.qp, RI_EVENT_QP_FATAL);
+    event = next_event(affiliated_evd); /* nothing else says why */
+    ck_assert_int_eq(event.async.type, RI_EVENT_QP_FATAL);
+    ck_assert_uint_eq(event.async.cause, ual_handle_of(ud));
+    close_world();
+}
+END_TEST
+
+START_TEST(modified)
+{
+    struct ual_ep_attr attr = ud_attr();
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    attr.max_payload = 10;
+    ok(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0));
+    ck_assert_uint_eq(ud->attr.max_payload, 10);
+    attr.max_payload = 1001;
+    fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_LIMIT);
+    fails(ual_ep_modify(ud, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ud, UAL_EP_FLAGS, &attr, 1), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(make_ep(), UAL_EP_QKEY, &attr, 0), UAL_ERR_INVALID_STATE);
+    close_world();
+}
+END_TEST
+
+/* What belongs to connections leaves it alone, also without a front end in between. */
+START_TEST(no_connection)
+{
+    struct sockaddr_storage local, peer;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    fails(connect_to(ud, false), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_disconnect(ud, NULL, 0), UAL_ERR_INVALID_STATE);
+    fails(accept_it(ud, ask().request), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_addresses(ud, &local, &peer), UAL_ERR_INVALID_STATE);
+    expect_state(ud, UAL_EP_CONNECTED);
+    close_world();
+}
+END_TEST
+
+/* --- address handles --- */
+
+START_TEST(address_handle)
+{
+    struct ri_ah_attr attr = { .destination_lid = 5, .sl = 3 };
+    struct ual_pz *other;
+    struct ual_ah *ah;
+
+    open_datagrams();
+    ok(ual_pz_create(ia, &other));
+    ok(ual_ah_create(pz, &attr, &ah));
+    ck_assert_ptr_eq(ual_lookup(ual_handle_of(ah), UAL_AH), ah);
+    ck_assert_uint_eq(fk.ah.size, sizeof(fk.ah));
+    ck_assert_uint_eq(fk.ah.destination_lid, 5);
+    ck_assert_ptr_eq(ah->ah->ops, pz->pd);
+    fails(ual_pz_free(pz), UAL_ERR_BUSY);
+    attr.sl = 4;
+    ok(ual_ah_modify(ah, NULL, &attr));
+    ck_assert_uint_eq(fk.ah.sl, 4);
+    ok(ual_ah_modify(ah, other, NULL)); /* the way stays */
+    ck_assert_ptr_eq(ah->ah->ops, other->pd);
+    ck_assert_uint_eq(fk.ah.sl, 4);
+    ck_assert_uint_eq(fk.ahs, 1);
+    ok(ual_pz_free(pz));
+    fails(ual_pz_free(other), UAL_ERR_BUSY);
+    ok(ual_ah_free(ah));
+    ok(ual_pz_free(other));
+    ck_assert_uint_eq(fk.ahs, 0);
+    close_world();
+}
+END_TEST
+
+START_TEST(address_handle_refused)
+{
+    struct ri_ah_attr attr = { .destination_lid = 5 }, beyond = { .port = 1 };
+    struct ual_pz *other;
+    struct ual_ah *ah;
+
+    open_datagrams();
+    ok(ual_pz_create(ia, &other));
+    fails(ual_ah_create(pz, &beyond, &ah), UAL_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_AH_CREATE, KAL_ERR_UNREACHABLE);
+    fails(ual_ah_create(pz, &attr, &ah), UAL_ERR_UNREACHABLE);
+    ok(ual_pz_free(pz)); /* nothing is left behind */
+    ok(ual_pz_create(ia, &pz));
+    ok(ual_ah_create(pz, &attr, &ah));
+    attr.destination_lid = 6;
+    fk_fail(FK_AH_MODIFY, KAL_ERR_NO_RESOURCES);
+    fails(ual_ah_modify(ah, NULL, &attr), UAL_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(ah->attr.destination_lid, 5);
+    fk_fail(FK_AH_CREATE, KAL_ERR_NO_RESOURCES);
+    fails(ual_ah_modify(ah, other, &attr), UAL_ERR_NO_RESOURCES);
+    ck_assert_ptr_eq(ah->pz, pz);
+    ck_assert_uint_eq(ah->attr.destination_lid, 5);
+    fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
+    fails(ual_ah_create(pz, &attr, &ah), UAL_ERR_NOT_SUPPORTED);
+    close_world();
+}
+END_TEST
+
+/* --- the asking side --- */
+
+static struct ual_connect question_to(const struct sockaddr_in *to)
+{
+    return (struct ual_connect){ .destination = (const struct sockaddr *)to,
+                                 .service_id = 0x123456789abcull,
+                                 .timeout_us = UINT64_MAX,
+                                 .private_data = "who",
+                                 .private_data_length = 3 };
+}
+
+static struct ual_ud_request *make_question(void)
+{
+    struct sockaddr_in to = address(4791);
+    struct ual_connect ask = question_to(&to);
+    struct ual_ud_request *made;
+
+    ok(ual_ud_request_create(connect_evd, &ask, &made));
+    return made;
+}
+
+static struct ri_connection_event reply_of(enum ri_service_status status)
+{
+    struct ri_connection_event event = news(RI_CONNECTION_SERVICE_REPLY);
+
+    event.service_status = status;
+    event.remote_qpn = 99;
+    event.remote_qkey = 98;
+    event.private_data = "here";
+    event.private_data_length = 4;
+    return event;
+}
+
+START_TEST(question_and_answer)
+{
+    static const struct ri_ah_attr path = { .destination_lid = 9 };
+    struct ri_connection_event reply = reply_of(RI_SERVICE_VALID);
+    struct ual_connection_event got;
+    struct ual_ud_request *question;
+
+    open_datagrams();
+    question = make_question();
+    ck_assert_uint_eq(fk.connections, 0); /* nothing happens before it is sent */
+    ok(ual_ud_request_send(question));
+    ck_assert_uint_eq(fk.questions, 1);
+    ck_assert_uint_eq(fk.connection->param.service_id, 0x123456789abcull);
+    ck_assert_uint_eq(fk.connection->param.private_data_length, 3);
+    ck_assert_uint_eq(fk.connection->param.deadline, RI_NO_DEADLINE);
+    ck_assert_ptr_null(fk.connection->param.source);
+    reply.path = &path;
+    fk_connection_event(fk.connection, &reply);
+    got = expect(connect_evd, UAL_SERVICE_REPLY);
+    ck_assert_uint_eq(got.ep, ual_handle_of(question));
+    ck_assert_uint_eq(got.service.status, RI_SERVICE_VALID);
+    ck_assert_uint_eq(got.service.qpn, 99);
+    ck_assert_uint_eq(got.service.qkey, 98);
+    ck_assert(got.service.path_known);
+    ck_assert_uint_eq(got.service.path.destination_lid, 9);
+    ck_assert_uint_eq(got.private_data_length, 4);
+    fails(ual_evd_free(connect_evd), UAL_ERR_BUSY);
+    ok(ual_ud_request_free(question));
+    ck_assert_uint_eq(fk.connections, 0);
+    close_world();
+}
+END_TEST
+
+/* With another status there is no endpoint to tell of. */
+START_TEST(refused_answer)
+{
+    struct ri_connection_event reply = reply_of(RI_SERVICE_REJECTED);
+    struct ual_connection_event got;
+
+    open_datagrams();
+    ok(ual_ud_request_send(make_question()));
+    fk_connection_event(fk.connection, &reply);
+    got = expect(connect_evd, UAL_SERVICE_REPLY);
+    ck_assert_uint_eq(got.service.status, RI_SERVICE_REJECTED);
+    ck_assert_uint_eq(got.service.qpn, 0);
+    ck_assert_uint_eq(got.service.qkey, 0);
+    ck_assert(!got.service.path_known);
+    close_world();
+}
+END_TEST
+
+/* No answer is no event. A further question abandons the one before, whose answer nobody hears. */
+START_TEST(asked_again)
+{
+    struct ri_connection_event reply = reply_of(RI_SERVICE_VALID);
+    struct ual_ud_request *question;
+
+    open_datagrams();
+    question = make_question();
+    ok(ual_ud_request_send(question));
+    tell(RI_CONNECTION_FAILED);
+    expect_nothing(connect_evd);
+    ok(ual_ud_request_send(question));
+    ck_assert_uint_eq(fk.connections, 1);
+    fk_hold(true);
+    fk_connection_event(fk.connection, &reply);
+    ok(ual_ud_request_send(question));
+    fk_hold(false);
+    expect_nothing(connect_evd);
+    fk_connection_event(fk.connection, &reply);
+    fk_settle();
+    ok(ual_ud_request_free(question)); /* with its answer, which nobody has taken */
+    expect_nothing(connect_evd);
+    close_world();
+}
+END_TEST
+
+START_TEST(question_refused)
+{
+    struct sockaddr_in to = address(4791);
+    struct ual_connect ask = question_to(&to);
+    struct ual_ud_request *question;
+
+    open_datagrams();
+    fails(ual_ud_request_create(request_evd, &ask, &question), UAL_ERR_INVALID_ARGUMENT);
+    ask.private_data_length = 101;
+    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_LIMIT);
+    ask = question_to(&to);
+    ask.destination = NULL;
+    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_INVALID_ARGUMENT);
+    question = make_question();
+    fk_fail(FK_CONNECTION_CREATE, KAL_ERR_QUOTA);
+    fails(ual_ud_request_send(question), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_SERVICE_REQUEST, KAL_ERR_NOT_SUPPORTED);
+    fails(ual_ud_request_send(question), UAL_ERR_NOT_SUPPORTED);
+    ck_assert_uint_eq(fk.connections, 0);
+    ok(ual_ud_request_send(question));
+    ask = question_to(&to);
+    fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
+    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_NOT_SUPPORTED);
+    close_world();
+}
+END_TEST
+
+/* --- the answering side --- */
+
+static struct ual_request_event asked(void)
+{
+    struct sockaddr_in local = address(7), peer = address(8);
+    struct ri_connect_request request = {
+        .size = sizeof(request), .private_data = "who", .private_data_length = 3, .datagram = true
+    };
+    struct ual_event event;
+
+    memcpy(&request.local, &local, sizeof(local));
+    memcpy(&request.peer, &peer, sizeof(peer));
+    fk_request(fk.listener, &request);
+    event = next_event(request_evd);
+    ck_assert(event.request.datagram);
+    ck_assert_uint_eq(event.request.private_data_length, 3);
+    return event.request;
+}
+
+static struct ual_service_reply valid(void)
+{
+    return (struct ual_service_reply){ .status = RI_SERVICE_VALID,
+                                       .qpn = 17,
+                                       .qkey = 77,
+                                       .private_data = "me",
+                                       .private_data_length = 2 };
+}
+
+START_TEST(answered)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    request = asked().request;
+    ck_assert_ptr_eq(ual_service_request_ia(request), ia);
+    ck_assert_ptr_null(ual_request_ia(request));
+    ok(ual_service_reply(request, &reply));
+    ck_assert_uint_eq(fk.replies, 1);
+    ck_assert_ptr_eq(fk.service_reply.qp, ud->qp);
+    ck_assert_uint_eq(fk.service_reply.qkey, 77);
+    ck_assert_uint_eq(fk.service_reply.private_data_length, 2);
+    ck_assert_uint_eq(fk.connections, 0);
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    ck_assert_ptr_null(ual_service_request_ia(request));
+    request = asked().request;
+    reply.status = RI_SERVICE_NO_QP;
+    ok(ual_service_reply(request, &reply));
+    ck_assert_ptr_null(fk.service_reply.qp); /* of no account then */
+    ck_assert_uint_eq(fk.service_reply.status, RI_SERVICE_NO_QP);
+    close_world();
+}
+END_TEST
+
+START_TEST(answer_refused)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    request = asked().request;
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT); /* no such endpoint */
+    make_ep();                                                           /* RC, same number */
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
+    ok(create_ud(&ud));
+    fk.attr.service_qkey = 78;
+    fails(ual_service_reply(request, &reply), UAL_ERR_ACCESS);
+    fk.attr.service_qkey = 77;
+    reply.private_data_length = 51;
+    fails(ual_service_reply(request, &reply), UAL_ERR_LIMIT);
+    reply = valid();
+    fk_fail(FK_SERVICE_REPLY, KAL_ERR_NO_RESOURCES);
+    fails(ual_service_reply(request, &reply), UAL_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(fk.replies, 0);
+    ok(ual_service_reply(request, &reply)); /* none of them used it up */
+    close_world();
+}
+END_TEST
+
+/* Neither kind of request is taken for the other. */
+START_TEST(two_kinds)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle datagram, connection;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    ep = make_ep();
+    datagram = asked().request;
+    connection = ask().request;
+    fails(ual_service_reply(connection, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(accept_it(ep, datagram), UAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(datagram, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    ok(ual_service_reply(datagram, &reply));
+    ok(accept_it(ep, connection));
+    close_world();
+}
+END_TEST
+
+START_TEST(withdrawn)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    request = asked().request;
+    fk_withdraw(fk.connection, true);
+    fk_settle();
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    request = asked().request;
+    fk_withdraw(fk.connection, false);
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    asked(); /* undecided when the IA goes */
+    close_world();
+}
+END_TEST
+
+/* --- listen points --- */
+
+START_TEST(listen_for_both)
+{
+    struct sockaddr_in any = address(0);
+    struct ual_listen *listen;
+
+    open_datagrams();
+    ck_assert_uint_eq(fk.listeners, 2);
+    ck_assert(fk.listen_param.datagram);
+    ok(ual_listen_free(listen_point));
+    ck_assert_uint_eq(fk.listeners, 0);
+    fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen));
+    ck_assert_uint_eq(fk.listeners, 1);
+    fk.listen_kind[1] = KAL_ERR_ADDRESS_IN_USE;
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_ADDRESS_IN_USE);
+    ck_assert_uint_eq(fk.listeners, 1); /* the half of it is gone again */
+    fk.listen_kind[0] = KAL_ERR_ADDRESS_IN_USE;
+    fk.listen_kind[1] = KAL_OK;
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_ADDRESS_IN_USE);
+    ck_assert_uint_eq(fk.listeners, 1);
+    close_world();
+}
+END_TEST
+
+START_TEST(one_port_for_both)
+{
+    struct sockaddr_storage bound;
+    struct sockaddr_in any = address(0);
+    struct ual_listen *listen;
+
+    open_datagrams();
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
+    ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
+    ck_assert_uint_eq(fk.datagram_port, 4711);
+    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED; /* the other kind picks one then */
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
+    ck_assert_uint_eq(fk.datagram_port, 0);
+    ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
+    close_world();
+}
+END_TEST
+
+START_TEST(listen_on_a_service)
+{
+    struct ual_listen *listen;
+
+    open_datagrams();
+    fails(ual_listen_create_service(ia, 0, request_evd, 0, true, &listen),
+          UAL_ERR_INVALID_ARGUMENT);
+    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED;
+    ok(ual_listen_create_service(ia, 0, request_evd, 0x1112223334445556ull, true, &listen));
+    ck_assert_uint_eq(fk.listen_param.service_id, 0x1112223334445556ull);
+    ck_assert_uint_eq(ual_listen_service_id(listen), 0x1112223334445556ull);
+    ck_assert_uint_eq(ual_listen_service_id(listen_point), 0);
+    fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
+    fails(ual_listen_create_service(ia, 0, request_evd, 5, true, &listen), UAL_ERR_NOT_SUPPORTED);
+    close_world();
+}
+END_TEST
+
+/* An adapter without datagrams is never asked for them. */
+START_TEST(listen_without_datagrams)
+{
+    open_world();
+    ck_assert_uint_eq(fk.listeners, 1);
+    ck_assert(!fk.listen_param.datagram);
+    close_world();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("datagrams");
+    TCase *tc = tcase_create("ud");
+
+    tcase_add_test(tc, endpoint);
+    tcase_add_test(tc, endpoint_refused);
+    tcase_add_test(tc, adapter_key);
+    tcase_add_test(tc, error_and_reset);
+    tcase_add_test(tc, modified);
+    tcase_add_test(tc, no_connection);
+    tcase_add_test(tc, address_handle);
+    tcase_add_test(tc, address_handle_refused);
+    tcase_add_test(tc, question_and_answer);
+    tcase_add_test(tc, refused_answer);
+    tcase_add_test(tc, asked_again);
+    tcase_add_test(tc, question_refused);
+    tcase_add_test(tc, answered);
+    tcase_add_test(tc, answer_refused);
+    tcase_add_test(tc, two_kinds);
+    tcase_add_test(tc, withdrawn);
+    tcase_add_test(tc, listen_for_both);
+    tcase_add_test(tc, one_port_for_both);
+    tcase_add_test(tc, listen_on_a_service);
+    tcase_add_test(tc, listen_without_datagrams);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

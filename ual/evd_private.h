@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The inside of the EVD: what evd.c (looking, arrival, life) and evd_wait.c (waiting) share. */
+#ifndef ITAL_UAL_EVD_PRIVATE_H
+#define ITAL_UAL_EVD_PRIVATE_H
+
+#include "notifier.h"
+
+struct node {
+    struct node *prev, *next;
+    struct ual_event event; /* only as much of it as the stream has */
+};
+
+struct ual_evd {
+    struct ual_object object;
+    enum ual_stream stream;
+    uint32_t size;
+    atomic_uint bound;
+    atomic_bool overflowed;            /* once */
+    bool refused;                      /* one found no room since the last was taken; queue_lock */
+    void (*room)(struct ual_evd *evd); /* who wants to hear of room then; queue_lock */
+    struct spin_habit spin_habit;
+    struct feed feed;
+    struct notifier notifier;
+    struct ri_cq *cq;           /* DTO */
+    struct spinlock queue_lock; /* others */
+    struct node *queue;
+    atomic_uint queued;
+    struct ual_evd *prev, *next; /* of the IA */
+};
+
+/* Of an EVD that is no CQ. */
+bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event);
+/* Take the oldest event without running anything. */
+static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
+{
+    if (__builtin_expect(!evd->cq, 0))
+        return ual_evd_take_listed(evd, event);
+    if (!evd->cq->ops->poll(evd->cq, 1, &event->wc))
+        return false;
+    event->stream = UAL_STREAM_DTO;
+    event->evd = evd->object.handle;
+    return true;
+}
+
+static inline void ual_evd_arm(struct ual_evd *evd)
+{
+    if (evd->cq)
+        evd->cq->ops->arm(evd->cq, RI_ARM_NEXT, 0);
+}
+
+/* The lanes that feed it, for a consumer that finds it empty. Pieces of work. */
+static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
+{
+    struct ual_lane *lane = feed_only(&evd->feed);
+
+    return __builtin_expect(lane != NULL, 1) ? ual_lane_poll(lane, evd->cq)
+                                             : feed_poll(&evd->feed, evd->cq);
+}
+
+/* Nothing is there: UAL_ERR_EMPTY. Of a device that has failed nothing will come, UAL_ERR_DEAD; what came before, or tells of the
+ * failure, is taken first, UAL_OK. */
+enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
+/* Events that are there. */
+size_t ual_evd_count_left(struct ual_evd *evd);
+/* Waits that found an EVD by its handle before that was hidden have entered it, or left, when this returns. */
+void ual_evd_settle_waits(void);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Event dispatcher, waiting: look, spin for a while, sleep in a lane. How lanes are waited for: lane_wait.c, lanes.c.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "evd_private.h"
+
+#include "base/clock.h"
+#include "base/cpus.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#define SPINS_UNASKED 4u /* before a look at the affinity mask, which is a system call */
+
+static bool passed(uint64_t deadline)
+{
+    return deadline != CLOCK_NEVER && clock_now() >= deadline;
+}
+
+/* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others makes it longer: they go
+ * on, and nobody else serves them. */
+static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
+{
+    uint64_t spin_ns = ual_lane_spin_ns(evd->object.ia->lane), now, until;
+    unsigned int rounds = 0;
+    bool alone = false, useful = false;
+
+    if (!spin_ns || !spin_habit_try(&evd->spin_habit))
+        return false;
+    ual_evd_arm(
+        evd); /* tells the provider that this consumer waits: what he posts next is not held back for his next look */
+    now = clock_now();
+    until = clock_after(now, spin_habit_time(&evd->spin_habit, spin_ns));
+    do {
+        uint32_t pieces = ual_evd_poll_lanes(evd);
+
+        if (ual_evd_take(evd, event)) {
+            spin_habit_note(&evd->spin_habit, true);
+            return true;
+        }
+        if (++rounds == SPINS_UNASKED)
+            alone = cpus_in_mask() < 2;
+        if (alone)
+            sched_yield(); /* the peer may need this very core */
+        now = clock_now();
+        if (pieces)
+            until = clock_after(now, spin_ns);
+        useful |= pieces != 0;
+    } while (now < until && now < deadline && !atomic_load(&evd->notifier.aborting));
+    spin_habit_note(&evd->spin_habit, useful);
+    return false;
+}
+
+/* Each round looks at the clock and at aborting: a lane that is busy for others never lets this thread sleep. */
+static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
+                                       uint64_t deadline, struct ual_event *event)
+{
+    struct ual_lane *lane = waiter->lane;
+    enum ual_status status;
+
+    for (;;) {
+        bool armed;
+        int rc = 0;
+
+        ual_lane_wait_reset(waiter);
+        ual_evd_arm(evd);
+        feed_entrust_others(&evd->feed, lane);
+        armed = ual_lane_wait_arm(lane, waiter, evd->cq);
+        if (ual_evd_take(evd, event))
+            return UAL_OK;
+        if (atomic_load(&evd->notifier.aborting)) /* after the reset: abort wakes once */
+            return UAL_ERR_ABORTED;
+        status = ual_evd_found_nothing(evd, event);
+        if (status != UAL_ERR_EMPTY)
+            return status;
+        if (armed) {
+            rc = ual_lane_wait_sleep(lane, waiter, evd->cq, deadline);
+            if (ual_evd_take(evd, event))
+                return UAL_OK;
+            if (waiter->served && spin(evd, deadline, event)) /* others' work: more may follow */
+                return UAL_OK;
+        }
+        if (rc == EINTR)
+            return UAL_ERR_INTERRUPTED;
+        if (passed(deadline))
+            return UAL_ERR_TIMED_OUT;
+    }
+}
+
+static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
+{
+    struct ual_waiter waiter;
+    enum ual_status status;
+
+    ual_lane_wait_begin(feed_place_to_sleep(&evd->feed), &waiter);
+    notifier_add(&evd->notifier, &waiter);
+    status = sleep_for_event(evd, &waiter, deadline, event);
+    notifier_remove(&evd->notifier, &waiter, status == UAL_OK);
+    ual_lane_wait_end(waiter.lane, &waiter);
+    return status;
+}
+
+/* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the wait goes on. */
+static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                                  size_t *more, bool *inside)
+{
+    enum ual_status status = UAL_ERR_EMPTY;
+
+    *inside = false;
+    if (ual_evd_take(evd, event))
+        status = UAL_OK;
+    else if (timeout_us == 0)
+        status = ual_evd_dequeue(evd, event);
+    if (status == UAL_OK) {
+        if (more)
+            *more = ual_evd_count_left(evd);
+        return UAL_OK;
+    }
+    if (timeout_us == 0)
+        return status == UAL_ERR_EMPTY ? UAL_ERR_TIMED_OUT : status;
+    status = notifier_enter(&evd->notifier);
+    *inside = status == UAL_OK;
+    return status;
+}
+
+static enum ual_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
+                                     struct ual_event *event, size_t *more)
+{
+    enum ual_status status = UAL_OK;
+    uint64_t deadline = CLOCK_NEVER;
+
+    if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
+    if (!spin(evd, deadline, event))
+        status = sleep_until(evd, deadline, event);
+    if (status == UAL_OK && more)
+        *more = ual_evd_count_left(evd);
+    notifier_leave(&evd->notifier); /* from here on the EVD may be gone */
+    return status;
+}
+
+enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                             size_t *more)
+{
+    bool inside;
+    enum ual_status status = begin_wait(evd, timeout_us, event, more, &inside);
+
+    return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
+}
+
+/*
+ * Waits that begin: between finding the EVD by its handle and being counted inside it nothing else keeps the EVD alive. They
+ * count themselves in the current one of two counters; who frees an EVD hides its handle, then twice makes the
+ * other counter the current one and lets the old one run down. A wait that read the handle before is seen by one of
+ * the two; new ones count elsewhere, so this ends.
+ */
+static atomic_uint beginning[2];
+static atomic_uint current;
+static pthread_mutex_t flip_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ual_evd_settle_waits(void)
+{
+    pthread_mutex_lock(&flip_lock);
+    for (int i = 0; i < 2; i++) {
+        unsigned int old = atomic_fetch_add(&current, 1) & 1;
+
+        while (atomic_load(&beginning[old]))
+            sched_yield(); /* one look at the lane at most */
+    }
+    pthread_mutex_unlock(&flip_lock);
+}
+
+enum ual_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct ual_event *event,
+                                size_t *more)
+{
+    atomic_uint *counter = &beginning[atomic_load(&current) & 1];
+    enum ual_status status;
+    struct ual_evd *evd;
+    bool inside = false;
+
+    atomic_fetch_add(counter, 1);
+    evd = ual_lookup(handle, UAL_EVD);
+    status = evd ? begin_wait(evd, timeout_us, event, more, &inside) : ual_lookup_failed();
+    atomic_fetch_sub(counter, 1);
+    return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The background thread of a lane: serves those that never call in.
+ *
+ * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin` (linger), as a consumer does in
+ * a wait: a peer that writes or reads often is not to pay for a wake-up each time. Not with one processor only, by
+ * affinity mask or quota, and seldom where it was in vain (spin_habit).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lane_pace.h"
+#include "lane_private.h"
+
+#include "base/cpus.h"
+#include "base/futex.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* A look by the background thread. Returns the pieces of work; 0 also when somebody else runs. */
+static uint32_t look_once(struct ual_lane *lane)
+{
+    enum look look = LOOK_NOT;
+    uint32_t pieces;
+
+    if (!ual_lane_run_try(lane))
+        return 0;
+    if (ual_lane_poll_looks(lane, 1))
+        look = ual_lane_look_of(lane, &lane->background);
+    pieces = ual_lane_run_pass(lane, NULL, look);
+    ual_lane_run_drop(lane);
+    return pieces;
+}
+
+/* After it served somebody: look without sleeping for a while, because more may follow. */
+static void linger(struct ual_lane *lane, unsigned int looks)
+{
+    uint64_t now = clock_now();
+    uint64_t until = clock_after(now, spin_habit_time(&lane->linger_habit, lane->spin_ns));
+    bool hit = false;
+
+    if (!lane->spin_ns || !lane->may_linger || !spin_habit_try(&lane->linger_habit))
+        return;
+    while (now < until && !atomic_load(&lane->stop) &&
+           ual_lane_is_sleeper(lane, &lane->background) && ual_lane_looks(lane) == looks) {
+        bool found = look_once(lane);
+
+        now = clock_now();
+        if (found)
+            until = clock_after(now, lane->spin_ns);
+        hit |= found;
+        spinlock_pause();
+    }
+    spin_habit_note(&lane->linger_habit, hit);
+}
+
+/* Sleeper until a consumer displaces it, others run the lane, or it has to stop. */
+static void serve_in_epoll(struct ual_lane *lane)
+{
+    struct fetched fetched;
+
+    lane->may_linger = cpus_in_mask() >= 2;
+    while (!atomic_load(&lane->stop) && ual_lane_is_sleeper(lane, &lane->background)) {
+        unsigned int looks = ual_lane_looks(lane);
+
+        if (!ual_lane_arm_or_run(lane, &lane->background, NULL))
+            continue;
+        if (ual_lane_sleep_in_epoll(lane, &lane->background, CLOCK_NEVER, &fetched) != 0)
+            continue;
+        if (ual_lane_looks(lane) != looks) {
+            ual_lane_let_go(lane);
+            return; /* consumers poll: leave the bytes to them */
+        }
+        if (ual_lane_run_fetched(lane, &lane->background, NULL, &fetched))
+            linger(lane, looks);
+    }
+}
+
+/* Give the sleep away if it is still ours. */
+static void leave_epoll(struct ual_lane *lane)
+{
+    spinlock_lock(&lane->sleep_lock);
+    if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == &lane->background)
+        atomic_store_explicit(&lane->sleeper, NULL, memory_order_relaxed);
+    spinlock_unlock(&lane->sleep_lock);
+}
+
+enum duty { DUTY_WATCH, DUTY_SERVE, DUTY_DEEP };
+
+/* After an interval: what does the background thread do next? A consumer that slept and left is active, too. */
+static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool others_run)
+{
+    enum duty duty = DUTY_WATCH;
+
+    spinlock_lock(&lane->sleep_lock);
+    others_run |= lane->sleep_epoch != epoch;
+    if (ual_lane_is_sleeper(lane, &lane->background)) {
+        duty = DUTY_SERVE; /* entrusted with it */
+    } else if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed)) {
+        if (lane->sleep_epoch == epoch) {
+            lane->deep = true;
+            duty = DUTY_DEEP;
+        }
+    } else if (!others_run && lane->waiting) {
+        ual_lane_make_sleeper(lane, lane->waiting); /* who stepped aside for them */
+    } else if (!others_run) {
+        atomic_store_explicit(&lane->sleeper, &lane->background, memory_order_relaxed);
+        duty = DUTY_SERVE;
+    }
+    spinlock_unlock(&lane->sleep_lock);
+    return duty;
+}
+
+static void *background(void *arg)
+{
+    struct ual_lane *lane = arg;
+    struct pace pace = { 0 };
+    uint64_t interval = PACE_FIRST;
+
+    while (!atomic_load(&lane->background_word))
+        futex_wait(&lane->background_word, 0, CLOCK_NEVER);
+    while (!atomic_load(&lane->stop)) {
+        unsigned int word = atomic_load(&lane->background_word);
+        unsigned int looks = ual_lane_looks(lane);
+        unsigned int epoch;
+        uint64_t began;
+
+        spinlock_lock(&lane->sleep_lock);
+        epoch = lane->sleep_epoch;
+        spinlock_unlock(&lane->sleep_lock);
+        began = clock_now();
+        futex_wait(&lane->background_word, word, began + interval);
+        if (atomic_load(&lane->stop))
+            break;
+        looks = ual_lane_looks(lane) - looks;
+        switch (next_duty(lane, epoch, looks)) {
+        case DUTY_WATCH:
+            interval = pace_next(&pace, interval, looks, clock_now() - began);
+            atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
+            break;
+        case DUTY_SERVE:
+            serve_in_epoll(lane);
+            leave_epoll(lane);
+            interval = PACE_FIRST;
+            break;
+        case DUTY_DEEP:
+            futex_wait(&lane->background_word, word, CLOCK_NEVER);
+            interval = PACE_FIRST;
+            break;
+        }
+    }
+    return NULL;
+}
+
+enum ual_status ual_lane_start_background(struct ual_lane *lane)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    error = pthread_create(&lane->thread, NULL, background, lane);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        kal_log(RI_LOG_ERROR, "cannot start the progress thread: %s", strerrordesc_np(error));
+        return UAL_ERR_NO_RESOURCES;
+    }
+    pthread_setname_np(lane->thread, "ital-lane");
+    return UAL_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How long the background thread of a lane leaves it to consumers who run it, before it looks whether they still do.
+ * Each look is a timer and two context switches on somebody's processor, so the intervals grow; but what arrives after the
+ * last poll waits for the look that misses them. No state but the caller's, no lock; one thread.
+ */
+#ifndef ITAL_UAL_LANE_PACE_H
+#define ITAL_UAL_LANE_PACE_H
+
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ns */
+#define PACE_FIRST (50 * CLOCK_NS_PER_US)
+#define PACE_LAST  (1000 * CLOCK_NS_PER_US)
+
+struct pace {            /* zero to begin with */
+    uint64_t looks_rate; /* per ms, in the interval before; 0: not known */
+    uint64_t resume;     /* ns, the interval that a short one interrupted; 0: none */
+};
+
+/*
+ * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `looks` times: twice as long, up to
+ * PACE_LAST. Where they looked less than half as often as in the one before they may have ended within it: then a short one
+ * comes between, which sees that nobody looks any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
+ * PACE_FIRST at most, not after twice PACE_LAST.
+ */
+static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t looks,
+                                 uint64_t elapsed)
+{
+    uint64_t rate = looks * CLOCK_NS_PER_MS / (elapsed ? elapsed : 1);
+    uint64_t next = pace->resume ? pace->resume : interval * 2;
+    bool slowed = rate < pace->looks_rate / 2;
+
+    pace->looks_rate = slowed ? 0 : rate;
+    pace->resume = slowed ? interval : 0;
+    if (slowed)
+        return PACE_FIRST;
+    return next < PACE_LAST ? next : PACE_LAST;
+}
+
+#endif

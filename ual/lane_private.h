@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the rooms of the lane share: its inside, the run (lane.c), the sleep (lane_sleep.c). The rules: lane.c, lane_wait.c.
+ */
+#ifndef ITAL_UAL_LANE_PRIVATE_H
+#define ITAL_UAL_LANE_PRIVATE_H
+
+#include "lane.h"
+#include "timers.h"
+
+#include "base/clock.h"
+#include "base/spinlock.h"
+
+#include <sys/epoll.h>
+
+#define EVENTS_PER_RUN  64
+#define RUN_BUDGET      256 /* pieces of provider work in one run */
+#define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
+#define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
+
+struct ri_watch {
+    struct ual_lane *lane;
+    int fd;
+    ri_ready_fn ready;
+    void *arg;
+    struct spinlock busy; /* held while ready runs */
+    atomic_bool dead;
+    struct ri_watch *next_dead;
+};
+
+struct ual_lane {
+    struct ri_lane *provider;
+    uint64_t spin_ns;
+    int epoll_fd, kick_fd;
+
+    atomic_int running;
+    atomic_ulong runner; /* pthread_t inside the run, 0 none */
+    atomic_uint runs;    /* polls by consumers */
+    atomic_uint takes;   /* completions that were there without a poll; not exact */
+    unsigned int polls;  /* busy polls since the last look at epoll; under running */
+    atomic_uint_least64_t provider_deadline;
+    atomic_uint watches;
+    atomic_uint listeners; /* descriptors of EVDs that hold the set */
+    atomic_bool
+        look_due; /* others poll, but maybe seldom: the next poll looks at epoll and timers */
+
+    struct spinlock sleep_lock;
+    _Atomic(struct ual_waiter *) sleeper; /* written under sleep_lock */
+    unsigned int sleep_epoch;             /* changes when a consumer's sleep begins or ends */
+    struct ual_waiter *waiting;           /* those that sleep on their words */
+
+    struct spinlock timer_lock;
+    struct timers timers;
+    struct ri_timer *expiring; /* its `expired` runs */
+
+    struct spinlock dead_lock;
+    _Atomic(struct ri_watch *) dead;
+    unsigned int dead_count; /* under dead_lock */
+    atomic_uint fetchers;    /* threads that sleep in epoll, or have events from there in hand */
+
+    pthread_t thread;
+    struct ual_waiter background;
+    atomic_uint background_word;
+    bool deep;       /* under sleep_lock */
+    bool may_linger; /* the background thread's, as is the habit */
+    struct spin_habit linger_habit;
+    atomic_bool stop;
+};
+
+/* --- lane.c: the run --- */
+
+/* Nobody may have fetched an event that names them. */
+void ual_lane_free_dead_watches(struct ual_lane *lane);
+/* Admission to a run: try, or wait (runs never block, so this is short; a descheduled runner is let on by a yield). */
+static inline bool ual_lane_run_try(struct ual_lane *lane)
+{
+    if (atomic_load_explicit(&lane->running, memory_order_relaxed) ||
+        atomic_exchange_explicit(&lane->running, 1, memory_order_acquire))
+        return false;
+    atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
+    return true;
+}
+void ual_lane_run_take(struct ual_lane *lane);
+static inline void ual_lane_run_drop(struct ual_lane *lane)
+{
+    if (__builtin_expect(atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL, 0))
+        ual_lane_free_dead_watches(lane);
+    atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
+    atomic_store_explicit(&lane->running, 0, memory_order_release);
+}
+/* Inside a run: look at descriptors and timers, or parts of that; then comes the provider's part. */
+void ual_lane_look(struct ual_lane *lane, bool drain);
+void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
+                       bool drain);
+void ual_lane_dispatch_timers(struct ual_lane *lane);
+static inline void ual_lane_note_look(struct ual_lane *lane)
+{
+    lane->polls = 0;
+    atomic_store_explicit(&lane->look_due, false, memory_order_relaxed);
+}
+/* Returns the pieces of work that it did. */
+static inline uint32_t ual_lane_run_provider(struct ual_lane *lane, struct ri_cq *first)
+{
+    uint64_t next = RI_NO_DEADLINE;
+    uint32_t pieces = lane->provider->ops->progress(lane->provider, first, RUN_BUDGET, &next);
+
+    atomic_store_explicit(&lane->provider_deadline, next, memory_order_relaxed);
+    return pieces;
+}
+enum look { LOOK_NOT, LOOK, LOOK_AND_DRAIN /* the sleeper only */ };
+static inline uint32_t ual_lane_run_pass(struct ual_lane *lane, struct ri_cq *first, enum look look)
+{
+    if (look != LOOK_NOT)
+        ual_lane_look(lane, look == LOOK_AND_DRAIN);
+    return ual_lane_run_provider(lane, first);
+}
+/* Is it time to look at epoll and timers? weight: how many of the polls without a look this one stands for. */
+static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weight)
+{
+    return (lane->polls += weight) >= POLLS_PER_EPOLL ||
+           atomic_load_explicit(&lane->look_due, memory_order_relaxed) ||
+           atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
+}
+/* Make who sleeps in epoll come out; take that back. Any thread. */
+void ual_lane_kick(struct ual_lane *lane);
+void ual_lane_drain_kick(struct ual_lane *lane);
+bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline);
+
+/* --- lane_sleep.c: for the sleeper, consumer or background thread --- */
+
+/* What a sleep in epoll found. The events name watches: until let_go these are not freed. */
+struct fetched {
+    struct epoll_event events[EVENTS_PER_RUN];
+    long count;
+};
+/* Asked inside a run: who takes the sleep over from now on arms in a run of its own before it sleeps. */
+bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter);
+/* The background thread was displaced by the waiter, and is still in epoll_wait. */
+bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *waiter);
+/* May a look drain the kick? Asked inside a run. */
+enum look ual_lane_look_of(struct ual_lane *lane, const struct ual_waiter *waiter);
+/* For the sleeper, who must not sleep over work: waits for the run, unlike others. True: armed; false: it has run. */
+bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
+                         struct ri_cq *first);
+/* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or EINTR. With 0 the caller
+ * runs what was fetched, or lets go of it. */
+int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
+                            struct fetched *fetched);
+/* A run with the events that a sleep fetched. */
+uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
+                              struct ri_cq *first, const struct fetched *fetched);
+void ual_lane_let_go(struct ual_lane *lane);
+/* One of `waiting` takes the place. Under sleep_lock, so that the heir cannot leave its stack frame meanwhile. */
+void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *heir);
+
+/* --- lane_background.c --- */
+
+/* The progress thread starts; it waits for background_word before it looks at the provider's lane. */
+enum ual_status ual_lane_start_background(struct ual_lane *lane);
+
+/* Changes while consumers look for completions: those who poll, and those who find what is there. */
+static inline unsigned int ual_lane_looks(const struct ual_lane *lane)
+{
+    return atomic_load_explicit(&lane->runs, memory_order_relaxed) +
+           atomic_load_explicit(&lane->takes, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The sleep in epoll of a lane: what its one sleeper does, a waiting consumer or the background thread. The rules: lane_wait.c.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lane_private.h"
+
+#include "base/futex.h"
+
+#include <errno.h>
+#include <unistd.h>
+#include <utlist.h>
+
+bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter)
+{
+    return atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter;
+}
+
+bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *waiter)
+{
+    bool lags;
+
+    if (waiter == &lane->background)
+        return false;
+    spinlock_lock(&lane->sleep_lock);
+    lags = lane->background.sleep_until != 0;
+    spinlock_unlock(&lane->sleep_lock);
+    return lags;
+}
+
+/* Not while the kick has to bring the background thread out of epoll_wait, too. */
+enum look ual_lane_look_of(struct ual_lane *lane, const struct ual_waiter *waiter)
+{
+    return ual_lane_is_sleeper(lane, waiter) && !ual_lane_background_lags(lane, waiter)
+               ? LOOK_AND_DRAIN
+               : LOOK;
+}
+
+bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
+                         struct ri_cq *first)
+{
+    bool armed;
+
+    ual_lane_run_take(lane);
+    armed = lane->provider->ops->lane_arm(lane->provider);
+    if (!armed)
+        ual_lane_run_pass(lane, first, ual_lane_look_of(lane, waiter));
+    ual_lane_run_drop(lane);
+    return armed;
+}
+
+static uint64_t next_timer(struct ual_lane *lane)
+{
+    uint64_t next;
+
+    spinlock_lock(&lane->timer_lock);
+    next = timers_next(&lane->timers);
+    spinlock_unlock(&lane->timer_lock);
+    return next;
+}
+
+/* False: the waiter is not the sleeper (any more). */
+static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t until)
+{
+    bool sleeper;
+
+    spinlock_lock(&lane->sleep_lock);
+    sleeper = atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter;
+    waiter->sleep_until = sleeper ? until : 0;
+    spinlock_unlock(&lane->sleep_lock);
+    return sleeper;
+}
+
+static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
+{
+    uint64_t timer = next_timer(lane);
+    uint64_t provider = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
+
+    deadline = timer < deadline ? timer : deadline;
+    return provider < deadline ? provider : deadline;
+}
+
+void ual_lane_let_go(struct ual_lane *lane)
+{
+    atomic_fetch_sub(&lane->fetchers, 1);
+}
+
+static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
+{
+    uint64_t now = until == CLOCK_NEVER ? 0 : clock_now();
+    struct timespec left = clock_left(now, until);
+    long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
+                         until == CLOCK_NEVER ? NULL : &left, NULL, 0);
+
+    if (count < 0 &&
+        (errno == ENOSYS || errno == EPERM)) /* before Linux 5.11, or an old container filter */
+        count = syscall(SYS_epoll_pwait, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
+                        clock_poll_ms(now, until), NULL, 0);
+    return count;
+}
+
+int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
+                            struct fetched *fetched)
+{
+    uint64_t until;
+
+    fetched->count = 0;
+    atomic_fetch_add(&lane->fetchers, 1);
+    /* Noted before the deadlines are read: see timer_set. And then exactly, or every later timer would kick. */
+    if (!note_sleep(lane, waiter, deadline))
+        return 0;
+    until = earliest(lane, deadline);
+    if (until != deadline && !note_sleep(lane, waiter, until))
+        return 0;
+    fetched->count = wait_in_epoll(lane, until, fetched);
+    if (fetched->count < 0 && errno == EINTR) {
+        note_sleep(lane, waiter, 0);
+        ual_lane_let_go(lane);
+        return EINTR;
+    }
+    note_sleep(lane, waiter, 0);
+    return 0;
+}
+
+uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
+                              struct ri_cq *first, const struct fetched *fetched)
+{
+    uint32_t pieces;
+
+    ual_lane_run_take(lane);
+    ual_lane_note_look(lane);
+    ual_lane_dispatch(lane, fetched->events, fetched->count,
+                      ual_lane_look_of(lane, waiter) == LOOK_AND_DRAIN);
+    ual_lane_let_go(lane);
+    ual_lane_dispatch_timers(lane);
+    pieces = ual_lane_run_provider(lane, first);
+    ual_lane_run_drop(lane);
+    return pieces;
+}
+
+void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *heir)
+{
+    DL_DELETE(lane->waiting, heir);
+    lane->sleep_epoch++;
+    atomic_store_explicit(&lane->sleeper, heir, memory_order_relaxed);
+    atomic_fetch_or(&heir->word, WAITER_SLEEPER | WAITER_LOOK);
+    futex_wake(&heir->word, 1);
+}

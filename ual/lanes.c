@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The lanes of an IA together. Each is run, waited for and served by its background thread as if it were the only one (lane.c,
+ * lane_wait.c): the invariant that keeps wake-ups holds for each. Here is what spans several.
+ *
+ * THE PLACE OF AN ENDPOINT is fixed when it is made: the lane on which there are the fewest. But who makes several endpoints with
+ * one EVD probably has one thread that polls it: a lane that feeds the EVD already is preferred while it
+ * has not much more than its share (2 * (least + 1) endpoints). So a thread's endpoints stay together while they are few,
+ * and many endpoints on one EVD spread over all lanes. Listen points and the start-up of what they accept are on the first lane until an
+ * endpoint accepts; then the connection moves to the endpoint's (kal_place).
+ *
+ * WHO POLLS an EVD runs the lanes that feed it, beginning with another one each time, until one had something to do. Two threads
+ * that poll one EVD run different lanes.
+ *
+ * WHO WAITS can sleep in the epoll set of one lane only (one epoll, never a nest). Before it sleeps it sees to it that somebody sleeps in the
+ * others that feed its EVD: a consumer that is there, one that waits there on its word, else the background thread of that lane, at once and not after an
+ * interval (feed_entrust_others). That one arms the lane before it sleeps, like any sleeper; what it completes finds the CQ
+ * armed and wakes the waiter, in whatever lane it sleeps. Should it leave its place again (others poll), or an endpoint come
+ * to a further lane meanwhile, the deadline of that background thread covers, as always.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "lanes.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+/* --- life --- */
+
+enum ual_status ual_lanes_open(struct ual_ia *ia, uint64_t spin_ns)
+{
+    uint32_t lanes = ual_ia_attr(ia)->lanes;
+    enum ual_status status = UAL_OK;
+
+    lanes = lanes < UAL_LANES_MOST ? lanes : UAL_LANES_MOST;
+    for (uint32_t i = 0; i < lanes && status == UAL_OK; i++) {
+        status = ual_lane_open(ia, ia->rnic, i, spin_ns, &ia->lanes[i]);
+        ia->lane_count += status == UAL_OK;
+    }
+    ia->lane = ia->lanes[0];
+    if (status != UAL_OK)
+        ual_lanes_stop(ia);
+    return status;
+}
+
+void ual_lanes_stop(struct ual_ia *ia)
+{
+    for (uint32_t i = 0; i < ia->lane_count; i++)
+        ual_lane_stop(ia->lanes[i]);
+}
+
+void ual_lanes_close(struct ual_ia *ia)
+{
+    for (uint32_t i = 0; i < ia->lane_count; i++)
+        ual_lane_close(ia->lanes[i]);
+}
+
+void ual_lanes_run_others(struct ual_ia *ia)
+{
+    for (uint32_t i = 1; i < ia->lane_count; i++)
+        ual_lane_run(ia->lanes[i], NULL);
+}
+
+static void run_joined(void *lane, uint32_t events)
+{
+    (void)events;
+    ual_lane_run(lane, NULL);
+}
+
+void ual_lanes_join_begin(struct ual_ia *ia)
+{
+    for (uint32_t i = 1; i < ia->lane_count; i++)
+        ual_lane_watch(ia->lane, ual_lane_epoll_fd(ia->lanes[i]), EPOLLIN, run_joined, ia->lanes[i],
+                       &ia->joined[i]);
+}
+
+void ual_lanes_join_end(struct ual_ia *ia)
+{
+    for (uint32_t i = 1; i < ia->lane_count; i++) {
+        if (ia->joined[i])
+            ual_lane_unwatch(ia->joined[i]);
+        ia->joined[i] = NULL;
+    }
+}
+
+/* --- what feeds an EVD --- */
+
+static uint64_t bit(uint32_t lane)
+{
+    return UINT64_C(1) << lane;
+}
+
+static uint64_t fed_by(const struct feed *feed)
+{
+    return atomic_load_explicit(&feed->lanes, memory_order_relaxed);
+}
+
+struct ual_lane *feed_first(const struct feed *feed)
+{
+    return feed->ia->lanes[__builtin_ctzll(fed_by(feed))];
+}
+
+/* With users on them. */
+static uint64_t used_lanes(const struct feed *feed)
+{
+    uint64_t lanes = 0;
+
+    for (uint32_t i = 0; feed->users && i < feed->ia->lane_count; i++)
+        lanes |= atomic_load_explicit(&feed->users[i], memory_order_relaxed) ? bit(i) : 0;
+    return lanes;
+}
+
+/* Under the lock, or nobody else knows it. */
+static void set_lanes(struct feed *feed)
+{
+    uint64_t used = used_lanes(feed), lanes = used ? used : bit(0);
+    struct ual_lane *first = feed->ia->lanes[__builtin_ctzll(lanes)];
+
+    atomic_store_explicit(&feed->lanes, lanes, memory_order_relaxed);
+    atomic_store_explicit(&feed->takes, ual_lane_takes(first), memory_order_relaxed);
+    atomic_store_explicit(&feed->only, lanes & (lanes - 1) ? NULL : first, memory_order_relaxed);
+}
+
+enum ual_status feed_open(struct feed *feed, struct ual_ia *ia, enum ual_stream stream)
+{
+    feed->ia = ia;
+    spinlock_init(&feed->lock);
+    if (ia->lane_count > 1) {
+        feed->users = calloc(ia->lane_count, sizeof(*feed->users));
+        if (!feed->users)
+            return UAL_ERR_NO_RESOURCES;
+        feed->users[0] = stream != UAL_STREAM_DTO;
+    }
+    set_lanes(feed);
+    return UAL_OK;
+}
+
+void feed_close(struct feed *feed)
+{
+    free(feed->users);
+}
+
+void feed_add(struct feed *feed, uint32_t lane)
+{
+    if (!feed->users)
+        return;
+    spinlock_lock(&feed->lock);
+    feed->users[lane]++;
+    set_lanes(feed);
+    spinlock_unlock(&feed->lock);
+}
+
+void feed_remove(struct feed *feed, uint32_t lane)
+{
+    if (!feed->users)
+        return;
+    spinlock_lock(&feed->lock);
+    feed->users[lane]--;
+    set_lanes(feed);
+    spinlock_unlock(&feed->lock);
+}
+
+uint32_t feed_poll(struct feed *feed, struct ri_cq *first)
+{
+    uint32_t count = feed->ia->lane_count, pieces = 0;
+    uint32_t turn = atomic_load_explicit(&feed->turn, memory_order_relaxed);
+    uint64_t lanes = fed_by(feed);
+
+    atomic_store_explicit(&feed->turn, turn + 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && !pieces; i++) {
+        uint32_t lane = (turn + i) % count;
+
+        if (lanes & bit(lane))
+            pieces = ual_lane_poll(feed->ia->lanes[lane], first);
+    }
+    return pieces;
+}
+
+void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool look)
+{
+    for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
+        struct ual_lane *lane = feed->ia->lanes[__builtin_ctzll(lanes)];
+
+        if (in_turn)
+            ual_lane_poll_in_turn(lane, first, look);
+        else
+            ual_lane_poll(lane, first);
+    }
+}
+
+struct ual_lane *feed_place_to_sleep(const struct feed *feed)
+{
+    struct ual_lane *only = feed_only(feed);
+
+    if (only)
+        return only;
+    for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
+        struct ual_lane *lane = feed->ia->lanes[__builtin_ctzll(lanes)];
+
+        if (!ual_lane_has_waiter(lane))
+            return lane;
+    }
+    return feed_first(feed);
+}
+
+void feed_entrust_others(const struct feed *feed, const struct ual_lane *own)
+{
+    if (feed_only(feed) == own)
+        return;
+    for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
+        struct ual_lane *lane = feed->ia->lanes[__builtin_ctzll(lanes)];
+
+        if (lane != own)
+            ual_lane_entrust(lane);
+    }
+}
+
+/* --- the place of an endpoint --- */
+
+/* Of those in `lanes`; the lowest of equals. Under place_lock. */
+static uint32_t least_loaded(const struct ual_ia *ia, uint64_t lanes)
+{
+    uint32_t least = (uint32_t)__builtin_ctzll(lanes);
+
+    for (; lanes; lanes &= lanes - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctzll(lanes);
+
+        if (ia->lane_eps[lane] < ia->lane_eps[least])
+            least = lane;
+    }
+    return least;
+}
+
+uint32_t ual_lanes_place(struct ual_ia *ia, const struct feed *receives,
+                         const struct feed *requests)
+{
+    uint64_t all = ia->lane_count < 64 ? bit(ia->lane_count) - 1 : UINT64_MAX, fed;
+    uint32_t lane, near;
+
+    if (ia->lane_count < 2)
+        return 0;
+    spinlock_lock(&ia->place_lock);
+    fed = used_lanes(receives);
+    fed = fed ? fed : used_lanes(requests);
+    lane = least_loaded(ia, all);
+    near = least_loaded(ia, fed ? fed : all);
+    if (ia->lane_eps[near] < 2 * (ia->lane_eps[lane] + 1))
+        lane = near;
+    ia->lane_eps[lane]++;
+    spinlock_unlock(&ia->place_lock);
+    return lane;
+}
+
+void ual_lanes_leave(struct ual_ia *ia, uint32_t lane)
+{
+    if (ia->lane_count < 2)
+        return;
+    spinlock_lock(&ia->place_lock);
+    ia->lane_eps[lane]--;
+    spinlock_unlock(&ia->place_lock);
+}

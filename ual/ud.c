@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Datagram service: a question for an endpoint by its service, and the answer.
+ *
+ * The asking side has an object of its own, whose connection lives for one question: asking again abandons the one before.
+ * On the other side a question is a request as those for connections are (listen.c), which is decided by its reply.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connect.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* --- the asking side --- */
+
+struct ual_ud_record {
+    struct ual_ud_request request; /* first: what the front end sees */
+    pthread_mutex_t control;       /* one send at a time; upcalls do not take it */
+    struct kal_connection *connection;
+    union address source, destination;
+    bool has_source;
+    uint64_t service_id, timeout_us;
+    struct ual_ud_record *prev, *next; /* of the IA */
+};
+
+static struct ual_ud_record *record_of(struct ual_ud_request *request)
+{
+    return (struct ual_ud_record *)request; /* its first member */
+}
+
+static enum ual_status check(struct ual_evd *evd, const struct ual_connect *ask)
+{
+    struct ual_ia *ia = ((struct ual_object *)evd)->ia;
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+
+    if (ual_evd_stream(evd) != UAL_STREAM_CONNECTION || !ask->destination ||
+        (ask->private_data_length && !ask->private_data))
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (!(rnic->features & RI_FEATURE_UD))
+        return UAL_ERR_NOT_SUPPORTED;
+    if (ask->private_data_length > rnic->service_request_private_data ||
+        ask->private_data_length > UAL_PRIVATE_DATA_MAX)
+        return UAL_ERR_LIMIT;
+    return ual_ia_alive(ia);
+}
+
+static void copy_question(struct ual_ud_record *record, const struct ual_connect *ask)
+{
+    record->has_source = ask->source != NULL;
+    address_set(&record->source, ask->source);
+    address_set(&record->destination, ask->destination);
+    record->service_id = ask->service_id;
+    record->timeout_us = ask->timeout_us;
+    record->request.private_data_length = ask->private_data_length;
+    if (ask->private_data_length)
+        memcpy(record->request.private_data, ask->private_data, ask->private_data_length);
+}
+
+enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
+                                      struct ual_ud_request **out)
+{
+    struct ual_ia *ia = ((struct ual_object *)evd)->ia;
+    enum ual_status status = check(evd, ask);
+    struct ual_ud_record *record;
+
+    if (status != UAL_OK)
+        return status;
+    record = calloc(1, sizeof(*record));
+    if (!record)
+        return UAL_ERR_NO_RESOURCES;
+    status = ual_handle_take(&record->request.object, UAL_UD_REQUEST, ia);
+    if (status != UAL_OK) {
+        free(record);
+        return status;
+    }
+    pthread_mutex_init(&record->control, NULL);
+    record->request.evd = evd;
+    copy_question(record, ask);
+    ual_evd_bind(evd, 0);
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->ud_requests, record);
+    pthread_mutex_unlock(&ia->lock);
+    *out = &record->request;
+    return UAL_OK;
+}
+
+/* Afterwards no upcall about it comes. */
+static void abandon(struct ual_ud_record *record)
+{
+    if (record->connection)
+        kal_connection_destroy(record->connection);
+    record->connection = NULL;
+}
+
+static enum ual_status ask(struct ual_ud_record *record)
+{
+    struct ual_ia *ia = record->request.object.ia;
+    struct ri_connect_param param = {
+        .size = sizeof(param),
+        .source = record->has_source ? &record->source.any : NULL,
+        .destination = &record->destination.any,
+        .service_id = record->service_id,
+        .deadline = RI_NO_DEADLINE,
+        .private_data = record->request.private_data,
+        .private_data_length = record->request.private_data_length,
+    };
+    enum ual_status status = ual_status_of_kal(
+        kal_connection_create(ia->rnic, ia->lane, record, &record->connection));
+
+    if (status != UAL_OK)
+        return status;
+    if (record->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        param.deadline = clock_after(clock_now(), record->timeout_us * CLOCK_NS_PER_US);
+    status = ual_status_of_kal(kal_service_request(record->connection, &param));
+    if (status != UAL_OK)
+        abandon(record);
+    return status;
+}
+
+enum ual_status ual_ud_request_send(struct ual_ud_request *request)
+{
+    struct ual_ud_record *record = record_of(request);
+    enum ual_status status = ual_ia_alive(request->object.ia);
+
+    if (status != UAL_OK)
+        return status;
+    pthread_mutex_lock(&record->control);
+    abandon(record);
+    status = ask(record);
+    pthread_mutex_unlock(&record->control);
+    return status;
+}
+
+enum ual_status ual_ud_request_free(struct ual_ud_request *request)
+{
+    struct ual_ud_record *record = record_of(request);
+    struct ual_ia *ia = request->object.ia;
+    ual_handle handle = request->object.handle;
+
+    abandon(record);
+    ual_handle_drop(&request->object);
+    ual_evd_purge(request->evd, handle);
+    ual_evd_unbind(request->evd, 0);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->ud_requests, record);
+    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_destroy(&record->control);
+    free(record);
+    return UAL_OK;
+}
+
+static void fill_reply(struct ual_connection_event *to, const struct ri_connection_event *from)
+{
+    to->message = UAL_SERVICE_REPLY;
+    to->local = from->local;
+    to->peer = from->peer;
+    to->service.status = from->service_status;
+    if (from->service_status == RI_SERVICE_VALID) {
+        to->service.qpn = from->remote_qpn;
+        to->service.qkey = from->remote_qkey;
+    }
+    to->service.path_known = from->path != NULL;
+    if (from->path)
+        to->service.path = *from->path;
+    if (!from->private_data)
+        return;
+    to->private_data_length = from->private_data_length < UAL_PRIVATE_DATA_MAX
+                                  ? from->private_data_length
+                                  : UAL_PRIVATE_DATA_MAX;
+    memcpy(to->private_data, from->private_data, to->private_data_length);
+}
+
+/* No answer is no event: who found out why has logged it. */
+void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connection_event *event)
+{
+    struct ual_event report = { .stream = UAL_STREAM_CONNECTION };
+
+    if (event->type != RI_CONNECTION_SERVICE_REPLY)
+        return;
+    fill_reply(&report.connection, event);
+    report.connection.ep = request->object.handle;
+    if (!ual_evd_push(request->evd, &report))
+        kal_log(RI_LOG_ERROR,
+                "%s: no room for a service reply: its EVD of %u events is full; make it larger",
+                request->object.ia->name, ual_evd_size(request->evd));
+}
+
+/* --- the answering side --- */
+
+static struct ri_qp *qp_of(struct ual_ia *ia, uint32_t qpn)
+{
+    struct ual_ep_private *inside;
+    struct ri_qp *qp = NULL;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_FOREACH (ia->eps, inside) {
+        if (ual_ep_is_ud(&inside->ep) && inside->ep.qpn == qpn)
+            qp = inside->ep.qp;
+    }
+    pthread_mutex_unlock(&ia->lock);
+    return qp;
+}
+
+static enum ual_status fill_answer(struct ual_ia *ia, const struct ual_service_reply *reply,
+                                   struct ri_service_reply *answer)
+{
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+
+    if (reply->private_data_length > rnic->service_reply_private_data)
+        return UAL_ERR_LIMIT;
+    if (reply->status == RI_SERVICE_VALID) {
+        answer->qp = qp_of(ia, reply->qpn);
+        answer->qkey = reply->qkey;
+        if (!answer->qp)
+            return UAL_ERR_INVALID_ARGUMENT;
+        if (rnic->service_qkey && rnic->service_qkey != reply->qkey)
+            return UAL_ERR_ACCESS;
+    }
+    return ual_ia_alive(ia);
+}
+
+enum ual_status ual_service_reply(ual_handle handle, const struct ual_service_reply *reply)
+{
+    struct ri_service_reply answer = {
+        .size = sizeof(answer),
+        .status = reply->status,
+        .private_data = reply->private_data,
+        .private_data_length = reply->private_data_length,
+    };
+    struct ual_request *request;
+    enum ual_status status = UAL_ERR_INVALID_HANDLE;
+
+    if (reply->private_data_length && !reply->private_data)
+        return UAL_ERR_INVALID_ARGUMENT;
+    request = ual_request_claim(handle);
+    if (!request)
+        return ual_lookup_failed();
+    if (request->datagram)
+        status = fill_answer(request->object.ia, reply, &answer);
+    if (status != UAL_OK) {
+        ual_request_unclaim(request, false);
+        return status;
+    }
+    status = ual_request_decided(kal_service_reply(request->connection, &answer));
+    if (status == UAL_OK)
+        ual_request_consume_rejected(request); /* decided, and its connection has no further use */
+    else
+        ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
+    return status;
+}
