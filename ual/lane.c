@@ -9,9 +9,10 @@
  * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread serves those that
  * never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the background thread) sleeps in
  * epoll_wait with every descriptor of the lane in the set (level-triggered, so nothing unread is missed),
- * or the background thread sleeps with a deadline, 50 us doubling to 1 ms while others run or come and go, and
+ * or the background thread sleeps with a deadline (watch_fd), 50 us doubling to 1 ms while others run or come and go, which
+ * those who poll all the time put off before it comes, and
  * finds a sleeper when a whole interval saw nobody: a consumer that waits on its word (made the sleeper), else itself.
- * What comes after the last poll waits for an interval and a half at most (lane_pace.h). While one consumer sleeps through a whole interval the
+ * What comes after the last poll waits for less than 2 ms (lane_pace.h). While one consumer sleeps through a whole interval the
  * background thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then, so an idle
  * process costs nothing and a busy one no wake-up.
  *
@@ -28,6 +29,7 @@
 #include <config.h>
 #endif
 
+#include "lane_pace.h"
 #include "lane_private.h"
 
 #include "base/cpus.h"
@@ -36,6 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define LISTENERS_MOST 4 /* each may be in several sets of the consumer's */
@@ -200,6 +203,28 @@ void ual_lane_run(struct ual_lane *lane, struct ri_cq *first)
     ual_lane_run_drop(lane);
 }
 
+void ual_lane_set_watch(struct ual_lane *lane, uint64_t when)
+{
+    struct itimerspec at = { .it_value = clock_left(0, when) };
+
+    timerfd_settime(lane->watch_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* The background thread need not look: consumers do. Under running. */
+static void put_watch_off(struct ual_lane *lane)
+{
+    uint64_t at = atomic_load_explicit(&lane->put_off_at, memory_order_relaxed), now;
+
+    if (at == CLOCK_NEVER)
+        return;
+    now = clock_now();
+    if (now < at)
+        return;
+    atomic_store_explicit(&lane->was_put_off, true, memory_order_relaxed);
+    atomic_store_explicit(&lane->put_off_at, now + PACE_PUT_OFF_EVERY, memory_order_relaxed);
+    ual_lane_set_watch(lane, now + PACE_PUT_OFF);
+}
+
 /* Under running, which it drops. */
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
@@ -207,6 +232,8 @@ static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
     bool look = ual_lane_poll_looks(lane, first ? 1 : POLLS_PER_EPOLL / 8);
     uint32_t pieces = ual_lane_run_pass(lane, first, look ? LOOK : LOOK_NOT);
 
+    if (look)
+        put_watch_off(lane);
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -279,7 +306,8 @@ static enum ual_status open_descriptors(struct ual_lane *lane)
 
     lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     lane->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (lane->epoll_fd < 0 || lane->kick_fd < 0 ||
+    lane->watch_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (lane->epoll_fd < 0 || lane->kick_fd < 0 || lane->watch_fd < 0 ||
         epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->kick_fd, &event) < 0) {
         kal_log(RI_LOG_ERROR, "cannot open descriptors for a lane: %s; raise RLIMIT_NOFILE",
                 strerrordesc_np(errno));
@@ -287,6 +315,7 @@ static enum ual_status open_descriptors(struct ual_lane *lane)
     }
     ual_fork_track(lane->epoll_fd);
     ual_fork_track(lane->kick_fd);
+    ual_fork_track(lane->watch_fd);
     return UAL_OK;
 }
 
@@ -294,10 +323,13 @@ static void close_descriptors(struct ual_lane *lane)
 {
     ual_fork_forget(lane->epoll_fd);
     ual_fork_forget(lane->kick_fd);
+    ual_fork_forget(lane->watch_fd);
     if (lane->epoll_fd >= 0)
         close(lane->epoll_fd);
     if (lane->kick_fd >= 0)
         close(lane->kick_fd);
+    if (lane->watch_fd >= 0)
+        close(lane->watch_fd);
 }
 
 enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index,
@@ -309,9 +341,10 @@ enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t
     (void)ia;
     if (!lane)
         return UAL_ERR_NO_RESOURCES;
-    lane->epoll_fd = lane->kick_fd = -1;
+    lane->epoll_fd = lane->kick_fd = lane->watch_fd = -1;
     lane->spin_ns = cpus_quota() >= 2 ? spin_ns : 0;
     atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);
+    atomic_init(&lane->put_off_at, CLOCK_NEVER);
     status = open_descriptors(lane);
     if (status != UAL_OK)
         goto close;
@@ -337,6 +370,7 @@ close:
 void ual_lane_stop(struct ual_lane *lane)
 {
     atomic_store(&lane->stop, true);
+    ual_lane_set_watch(lane, 1); /* long past */
     atomic_fetch_add(&lane->background_word, 1);
     futex_wake(&lane->background_word, 1);
     ual_lane_kick(lane);

@@ -16,8 +16,10 @@
 #include "base/cpus.h"
 #include "base/futex.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A look by the background thread. Returns the pieces of work; 0 also when somebody else runs. */
 static uint32_t look_once(struct ual_lane *lane)
@@ -113,6 +115,25 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
     return duty;
 }
 
+/*
+ * Sleep through an interval, or longer while consumers put its end off. The stop is looked for after watch_fd is set:
+ * who stops does it the other way round.
+ */
+static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
+{
+    uint64_t expirations;
+
+    atomic_store_explicit(&lane->was_put_off, false, memory_order_relaxed);
+    ual_lane_set_watch(lane, until);
+    atomic_store_explicit(&lane->put_off_at, may_put_off ? until - PACE_LAST / 2 : CLOCK_NEVER,
+                          memory_order_relaxed);
+    while (!atomic_load(&lane->stop) &&
+           syscall(SYS_read, lane->watch_fd, &expirations, sizeof(expirations)) < 0 &&
+           errno == EINTR)
+        ;
+    atomic_store_explicit(&lane->put_off_at, CLOCK_NEVER, memory_order_relaxed);
+}
+
 static void *background(void *arg)
 {
     struct ual_lane *lane = arg;
@@ -131,13 +152,15 @@ static void *background(void *arg)
         epoch = lane->sleep_epoch;
         spinlock_unlock(&lane->sleep_lock);
         began = clock_now();
-        futex_wait(&lane->background_word, word, began + interval);
+        watch(lane, began + interval, interval >= PACE_LAST);
         if (atomic_load(&lane->stop))
             break;
         looks = ual_lane_looks(lane) - looks;
         switch (next_duty(lane, epoch, looks)) {
         case DUTY_WATCH:
-            interval = pace_next(&pace, interval, looks, clock_now() - began);
+            interval = atomic_load_explicit(&lane->was_put_off, memory_order_relaxed)
+                           ? pace_after_put_off(&pace)
+                           : pace_next(&pace, interval, looks, clock_now() - began);
             atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
             break;
         case DUTY_SERVE:

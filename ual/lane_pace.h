@@ -16,6 +16,13 @@
 #define PACE_FIRST (50 * CLOCK_NS_PER_US)
 #define PACE_LAST  (1000 * CLOCK_NS_PER_US)
 
+/*
+ * A look that comes is dear, one that is put off is a system call. So whoever polls all the time puts it off, every
+ * PACE_PUT_OFF_EVERY to PACE_PUT_OFF from then. Who gave up polling is missed PACE_PUT_OFF + PACE_FIRST later at most.
+ */
+#define PACE_PUT_OFF       (1800 * CLOCK_NS_PER_US)
+#define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
+
 struct pace {            /* zero to begin with */
     uint64_t looks_rate; /* per ms, in the interval before; 0: not known */
     uint64_t resume;     /* ns, the interval that a short one interrupted; 0: none */
@@ -39,6 +46,14 @@ static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t 
     if (slowed)
         return PACE_FIRST;
     return next < PACE_LAST ? next : PACE_LAST;
+}
+
+/* The interval after one that consumers put off, and then did not any more: as where they looked less often. */
+static inline uint64_t pace_after_put_off(struct pace *pace)
+{
+    pace->looks_rate = 0;
+    pace->resume = PACE_LAST;
+    return PACE_FIRST;
 }
 
 #endif

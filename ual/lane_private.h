@@ -32,12 +32,15 @@ struct ual_lane {
     struct ri_lane *provider;
     uint64_t spin_ns;
     int epoll_fd, kick_fd;
+    int watch_fd; /* timerfd: when the background thread looks whether consumers still run the lane */
 
     atomic_int running;
     atomic_ulong runner; /* pthread_t inside the run, 0 none */
     atomic_uint runs;    /* polls by consumers */
     atomic_uint takes;   /* completions that were there without a poll; not exact */
     unsigned int polls;  /* busy polls since the last look at epoll; under running */
+    atomic_uint_least64_t put_off_at; /* from then on a look at epoll puts that off; CLOCK_NEVER: none does */
+    atomic_bool was_put_off;          /* since the background thread last set watch_fd */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
     atomic_uint listeners; /* descriptors of EVDs that hold the set */
@@ -125,6 +128,9 @@ static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weigh
 void ual_lane_kick(struct ual_lane *lane);
 void ual_lane_drain_kick(struct ual_lane *lane);
 bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline);
+
+/* watch_fd expires at `when`, and wakes the background thread if it waits for that. Any thread. */
+void ual_lane_set_watch(struct ual_lane *lane, uint64_t when);
 
 /* --- lane_sleep.c: for the sleeper, consumer or background thread --- */
 
