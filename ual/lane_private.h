@@ -39,8 +39,9 @@ struct ual_lane {
     atomic_uint runs;    /* polls by consumers */
     atomic_uint takes;   /* completions that were there without a poll; not exact */
     unsigned int polls;  /* busy polls since the last look at epoll; under running */
-    atomic_uint_least64_t put_off_at; /* from then on a look at epoll puts that off; CLOCK_NEVER: none does */
-    atomic_bool was_put_off;          /* since the background thread last set watch_fd */
+    atomic_uint_least64_t
+        put_off_at;          /* from then on a look at epoll does that; CLOCK_NEVER: none */
+    atomic_bool was_put_off; /* since the background thread last set watch_fd */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
     atomic_uint listeners; /* descriptors of EVDs that hold the set */

@@ -142,6 +142,15 @@ START_TEST(a_waited_on_lane_sleeps)
 }
 END_TEST
 
+static void poll_for(uint64_t ns)
+{
+    uint64_t end = clock_now() + ns;
+    struct ual_event event;
+
+    while (clock_now() < end)
+        fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+}
+
 /* Who polls now and then, too seldom for the look at every 64th poll, yet too often for the background thread. */
 static void fired(struct ri_timer *timer);
 static atomic_uint fires;
@@ -149,12 +158,10 @@ static atomic_uint fires;
 START_TEST(a_seldom_poll_looks_at_timers)
 {
     struct ri_timer timer = { .expired = fired };
-    uint64_t dense = clock_now() + 10 * MS; /* the background thread looks every millisecond then */
     struct ual_event event;
     unsigned int polls = 0;
 
-    while (clock_now() < dense)
-        fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+    poll_for(10 * MS); /* the background thread's intervals are the longest then */
     timer.deadline = clock_now() + 3 * MS;
     ual_lane_timer_set(lf_lane, &timer);
     while (!atomic_load(&fires)) {
@@ -162,6 +169,27 @@ START_TEST(a_seldom_poll_looks_at_timers)
         ck_assert_uint_lt(++polls, 45);
         lf_pass(500);
     }
+}
+END_TEST
+
+/* Not woken to see what consumers do who poll all the time. Once in a while they are not on a processor when it is due. */
+START_TEST(who_polls_all_the_time_is_left_alone)
+{
+    enum { WINDOW_MS = 60, WAKES_MOST = WINDOW_MS / 6 };
+    pid_t background = lf_background();
+    uint64_t end = tc_deadline(10000);
+    unsigned long wakes;
+
+    do {
+        wakes = lf_sleeps(background);
+        poll_for(WINDOW_MS * MS);
+        wakes = lf_sleeps(background) - wakes;
+    } while (wakes > WAKES_MOST && !tc_expired(end));
+    ck_assert_uint_le(wakes, WAKES_MOST);
+    lf_send(feed, 1);
+    ck_assert(lf_records_reach(1));
+    ck_assert(!read_by(pthread_self()));
+    ck_assert_uint_eq(lf_take(evd), 1);
 }
 END_TEST
 
@@ -787,6 +815,7 @@ int main(void)
     tcase_add_test(background, an_idle_lane_sleeps);
     tcase_add_test(background, a_waited_on_lane_sleeps);
     tcase_add_test(background, a_seldom_poll_looks_at_timers);
+    tcase_add_test(background, who_polls_all_the_time_is_left_alone);
     tcase_add_test(background, a_lane_that_cannot_open_leaves_nothing);
     tcase_add_test(sleepers, a_waiting_consumer_is_the_sleeper);
     tcase_add_loop_test(sleepers, a_sleeper_steps_aside_while_others_poll, 0, 2);

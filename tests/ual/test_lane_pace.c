@@ -90,6 +90,19 @@ START_TEST(nothing_known_and_no_time_at_all)
 }
 END_TEST
 
+/* Its end is noticed within 2 ms, whenever after the last time that the look was put off it comes. */
+START_TEST(polling_that_put_looks_off_ends)
+{
+    struct pace pace = grown();
+    uint64_t interval = pace_after_put_off(&pace);
+
+    ck_assert_uint_eq(interval, PACE_FIRST);
+    ck_assert_uint_le(PACE_PUT_OFF + interval, 2 * CLOCK_NS_PER_MS);
+    ck_assert_uint_lt(PACE_PUT_OFF_EVERY, PACE_PUT_OFF);
+    ck_assert_uint_eq(step(&pace, interval, interval), PACE_LAST); /* it had not ended */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("the background thread's intervals");
@@ -98,6 +111,7 @@ int main(void)
     tcase_add_test(tc, intervals_double_up_to_the_last);
     tcase_add_test(tc, an_end_within_an_interval_is_missed_after_one_and_a_half);
     tcase_add_test(tc, slower_consumers_cost_one_short_interval);
+    tcase_add_test(tc, polling_that_put_looks_off_ends);
     tcase_add_test(tc, an_interval_that_took_long_is_no_slower_one);
     tcase_add_test(tc, nothing_known_and_no_time_at_all);
     suite_add_tcase(suite, tc);
