@@ -35,13 +35,12 @@ struct ual_lane {
     int watch_fd; /* timerfd: when the background thread looks whether consumers still run the lane */
 
     atomic_int running;
-    atomic_ulong runner; /* pthread_t inside the run, 0 none */
-    atomic_uint runs;    /* polls by consumers */
-    atomic_uint takes;   /* completions that were there without a poll; not exact */
-    unsigned int polls;  /* busy polls since the last look at epoll; under running */
-    atomic_uint_least64_t
-        put_off_at;          /* from then on a look at epoll does that; CLOCK_NEVER: none */
-    atomic_bool was_put_off; /* since the background thread last set watch_fd */
+    atomic_ulong runner;              /* pthread_t inside the run, 0 none */
+    atomic_uint runs;                 /* polls by consumers */
+    atomic_uint takes;                /* completions that were there without a poll; not exact */
+    unsigned int polls;               /* busy polls since the last look at epoll; under running */
+    atomic_uint_least64_t put_off_at; /* CLOCK_NEVER: not now */
+    atomic_bool was_put_off;          /* since the background thread last set watch_fd */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
     atomic_uint listeners; /* descriptors of EVDs that hold the set */
