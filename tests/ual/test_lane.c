@@ -178,17 +178,19 @@ END_TEST
  */
 START_TEST(who_polls_all_the_time_is_left_alone)
 {
-    enum { WINDOW_MS = 100, WAKES_MOST = WINDOW_MS };
+    enum { ROUNDS = 6, WINDOW_MS = 40, WAKES_MOST = WINDOW_MS };
     pid_t background = lf_background();
     struct ual_event event;
     unsigned long wakes;
 
-    /* The place of the sleeper is empty after this: the background thread has its deadline. */
-    fails(ual_evd_wait(evd, 1000, &event, NULL), UAL_ERR_TIMED_OUT);
-    poll_for(10 * MS);
-    wakes = lf_sleeps(background);
-    poll_for(WINDOW_MS * MS);
-    ck_assert_uint_le(lf_sleeps(background) - wakes, WAKES_MOST);
+    for (int i = 0; i < ROUNDS; i++) {
+        /* After this the place of the sleeper is mostly empty: the background thread has its deadline. */
+        fails(ual_evd_wait(evd, 1000, &event, NULL), UAL_ERR_TIMED_OUT);
+        poll_for(10 * MS);
+        wakes = lf_sleeps(background);
+        poll_for(WINDOW_MS * MS);
+        ck_assert_uint_le(lf_sleeps(background) - wakes, WAKES_MOST);
+    }
     lf_send(feed, 1);
     ck_assert(lf_records_reach(1));
     ck_assert(!read_by(pthread_self()));
