@@ -133,7 +133,8 @@ struct perf_worker {
     uint64_t sent, received;
     atomic_uint_fast64_t shown; /* for the progress bar */
     /* Chunks: times of so many messages that the clock costs nothing. */
-    uint64_t chunk, posted, chunk_number, chunk_sent, chunk_start, in_start;
+    uint64_t chunk, posted, chunk_number, chunk_start, in_start;
+    uint64_t piece, piece_sent, piece_start; /* parts of chunks, for the median */
     uint64_t chunk_posted[PERF_CHUNKS];
     double peak;
     struct histogram chunks, in_chunks; /* nanoseconds per chunk */

@@ -207,10 +207,21 @@ static bool fill(struct perf_worker *worker, struct perf_ep *ep)
 
 /* ---- acting on events ------------------------------------------------------------------------ */
 
-/*
- * Rates of chunks: from completion to completion for the median; for the peak from the posting of
- * the first message to the completion of the last, because completions come in bursts.
- */
+/* Rates of pieces, for the median: from completion to completion. */
+static void mark_piece(struct perf_worker *worker)
+{
+    uint64_t count = worker->sent - worker->piece_sent, now;
+
+    if (count < worker->piece)
+        return;
+    now = tool_now();
+    histogram_add(&worker->chunks, (now - worker->piece_start) * worker->chunk / count);
+    worker->piece_sent = worker->sent;
+    worker->piece_start = now;
+}
+
+/* Rates of chunks, for the peak: from the posting of the first message to the completion of the last,
+ * because completions come in bursts. */
 static void mark_sent(struct perf_worker *worker)
 {
     uint64_t behind = (worker->chunk_number + 1) * worker->chunk, now;
@@ -219,14 +230,11 @@ static void mark_sent(struct perf_worker *worker)
     if (worker->sent < behind)
         return;
     now = tool_now();
-    histogram_add(&worker->chunks, (now - worker->chunk_start) * worker->chunk /
-                                       (worker->sent - worker->chunk_sent));
     rate = (double)worker->chunk * 1e9 /
            (double)(now - worker->chunk_posted[worker->chunk_number % PERF_CHUNKS]);
     if (rate > worker->peak)
         worker->peak = rate;
     worker->chunk_number = worker->sent / worker->chunk;
-    worker->chunk_sent = worker->sent;
     worker->chunk_start = now;
     atomic_store_explicit(&worker->shown, worker->sent, memory_order_relaxed);
 }
@@ -235,11 +243,11 @@ static void mark_received(struct perf_worker *worker)
 {
     uint64_t now;
 
-    if (worker->received % worker->chunk)
+    if (worker->received % worker->piece)
         return;
     now = tool_now();
     if (worker->in_start)
-        histogram_add(&worker->in_chunks, now - worker->in_start);
+        histogram_add(&worker->in_chunks, (now - worker->in_start) * worker->chunk / worker->piece);
     worker->in_start = now;
 }
 
@@ -263,6 +271,7 @@ static bool sent_data(struct perf_worker *worker, struct perf_ep *ep, uint32_t c
     worker->sent += count;
     if (worker->session->plan.kind == PERF_LAT)
         return true;
+    mark_piece(worker);
     mark_sent(worker);
     if (worker->stop_at && worker->chunk_start >= worker->stop_at && !stop_posting(worker))
         return false;
@@ -401,7 +410,7 @@ bool perf_finish(struct perf_worker *worker)
 
 bool perf_stream(struct perf_worker *worker)
 {
-    worker->chunk_start = worker->start;
+    worker->chunk_start = worker->piece_start = worker->start;
     for (uint32_t i = 0; worker->sender && i < worker->group->active; i++)
         if (!fill(worker, &worker->group->eps[i]))
             return false;

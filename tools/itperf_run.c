@@ -15,8 +15,8 @@
 #include "tools/common/progress.h"
 #include "tools/common/tool.h"
 
-#define CHUNK_MESSAGES 256u /* a chunk: that many messages, of 8 KiB and more 2 MiB */
-#define CHUNK_BYTES    (2u << 20)
+#define CHUNK_MESSAGES 256u /* a chunk: that many messages, of 8 KiB and more 8 MiB */
+#define CHUNK_BYTES    (8u << 20)
 #define DRAW_NS        200000000
 #define DRAW_AFTER     3 /* of them, before the first bar */
 
@@ -70,6 +70,14 @@ static bool prepare_samples(struct perf_session *session, struct perf_worker *wo
     return worker->samples != NULL;
 }
 
+/* As bench/peers do: several times what is completed at once, and no time that a processor could not lose. */
+static uint64_t piece_of(uint64_t chunk, uint32_t size)
+{
+    uint64_t most = size < CHUNK_BYTES ? CHUNK_BYTES / size : 1;
+
+    return chunk < most ? chunk : most;
+}
+
 /* At least twice what can be outstanding, or bursts of completions would be taken for speed. */
 static uint64_t chunk_of(const struct perf_session *session, const struct perf_group *group,
                          uint32_t size)
@@ -96,6 +104,7 @@ bool perf_run_prepare(struct perf_session *session, const struct perf_run *run)
         worker->sender = session->client || session->plan.bidirectional;
         worker->mode = session->client ? session->plan.mode : session->plan.target;
         worker->chunk = chunk_of(session, worker->group, run->size);
+        worker->piece = piece_of(worker->chunk, run->size);
         worker->samples = samples;
         prepare_eps(session, worker);
         if (session->samples && !prepare_samples(session, worker))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What every peer program shares: see peer.h. Method: latency is the median of individually timed
- * round trips; bandwidth and rate come from the median time of a chunk (2 MiB, or 256 messages), at
+ * round trips; bandwidth and rate come from the median time of a chunk (8 MiB, or 256 messages), at
  * the slower of the two ends, because a mean would count the time slices that the host takes away.
  */
 #ifdef HAVE_CONFIG_H
@@ -30,7 +30,7 @@
 #define WARM_NS    (50 * 1000000ull)
 #define WARM_LAPS  1000
 #define MAX_LAPS   (4u << 20)
-#define BW_CHUNK   (2u << 20) /* octets */
+#define BW_CHUNK   (8u << 20) /* octets */
 #define RATE_CHUNK 256        /* messages */
 
 static const char *const op_names[] = { "send", "write", "read" };

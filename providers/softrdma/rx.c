@@ -332,6 +332,28 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
     return qp->markers_receive ? mpa_fpdu_len_markers(qp->rx_position, n) : mpa_fpdu_len(n);
 }
 
+/*
+ * What is left over at the end of a read is copied twice. A stream of large FPDUs has them of one size but for the ends of
+ * messages: reads that end where such FPDUs do leave nothing over. `begun`: octets that the FPDU under way still has.
+ */
+static uint32_t whole_strides(const struct stream *stream, uint32_t begun, uint32_t most)
+{
+    if (!stream->stride || begun + stream->stride > most)
+        return begun && begun < most ? begun : most;
+    return most - (most - begun) % stream->stride;
+}
+
+/* The FPDU that a read left over is the measure of the next ones. */
+static void set_stride(struct stream *stream, uint32_t whole)
+{
+    uint32_t stride = whole >= STRIDE_LEAST ? whole : 0;
+
+    if (stream->stride == stride)
+        return;
+    stream->stride = stride;
+    stream->take = whole_strides(stream, 0, stream->gulp);
+}
+
 /* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
 static __attribute__((noinline)) void adjust_gulp(struct stream *stream, uint32_t pieces)
 {
@@ -339,6 +361,7 @@ static __attribute__((noinline)) void adjust_gulp(struct stream *stream, uint32_
         stream->gulp /= 2;
     else if (pieces < RX_PIECES / 4 && stream->gulp < GULP_MOST)
         stream->gulp *= 2;
+    stream->take = whole_strides(stream, 0, stream->gulp);
 }
 
 /* What lies in the ring from octet `at` on, `before` octets of it from the rest. Returns the FPDUs. */
@@ -352,6 +375,8 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
     if (before || left) {
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
+        if (left)
+            set_stride(stream, whole);
         if (!rest_keep(stream, ring + length - left, left, whole, pieces || at || !before))
             on_failure(qp, stream, ENOMEM);
         else if (whole && !pieces && before)
@@ -362,10 +387,12 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
 
 static ssize_t read_on(struct stream *stream)
 {
-    size_t before = stream->rest_length, room = RX_RING_OCTETS - before;
+    uint32_t before = stream->rest_length, room = RX_RING_OCTETS - before;
+    uint32_t begun = before && stream->stride ? stream->rest_whole - before : 0;
+    uint32_t most = stream->gulp < room ? stream->gulp : room;
 
     return stream->llp->receive(stream, stream->lane->ring + before,
-                                stream->gulp < room ? stream->gulp : room);
+                                whole_strides(stream, begun, most));
 }
 
 /* Something is not as in every pass. True: go on with what is in the rest, and *got octets behind it in the ring; else *got
@@ -430,7 +457,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
                  atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
         taken.pieces |= receive_behind_rest(qp, stream);
     } else {
-        got = stream->llp->receive(stream, stream->lane->ring, stream->gulp);
+        got = stream->llp->receive(stream, stream->lane->ring, stream->take);
         if (got <= 0)
             return on_nothing(qp, stream, got) | RX_TAKEN_READS;
         if (likely(qp->straight))

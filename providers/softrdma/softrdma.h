@@ -62,9 +62,11 @@
 #define MULPDU_OCTETS    (1024u * 1024u) /* output between two looks at the EMSS */
 #define ATOMIC_OCTETS    8u
 #define REMOTE_RIGHTS    (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-#define GULP_LEAST       (16u * 1024u) /* octets; a flood of tiny FPDUs is read in parts of that */
-/* Of one read: more is not in the cache any more when it is summed and placed. It fits one segment of a capture. */
-#define GULP_MOST  (65536u - 64u)
+/* Of one read: more is not in the cache any more when it is summed and placed. Two FPDUs of SEGMENT_MOST, or one of any size. */
+#define GULP_MOST  (2u * SEGMENT_MOST + 64u)
+#define GULP_LEAST (GULP_MOST / 4) /* a flood of tiny FPDUs is read in parts of that */
+#define STRIDE_LEAST \
+    (8u * 1024u)         /* octets of an FPDU from which on reads end where such FPDUs do */
 #define RX_PIECES  512u  /* FPDUs of one stream in one pass, about */
 #define TX_SPARES  4u    /* memory of batches that the lane keeps */
 #define TX_KEEPERS 8u    /* QPs that keep theirs between batches */
@@ -351,7 +353,9 @@ struct stream {
     struct ri_timer stall;    /* stall_timeout */
     bool stall_set;           /* under rx */
     atomic_uint attention;    /* enum attention; what receive has to look at first */
-    uint32_t gulp;            /* octets to read at once; under rx */
+    uint32_t gulp;            /* octets to read at once, at most; under rx */
+    uint32_t stride;          /* of the FPDUs that come, if they are large; else 0; under rx */
+    uint32_t take;            /* octets to read where there is no rest; under rx */
     uint8_t *tail;            /* output of a closing stream */
     size_t tail_length, tail_sent;
     /* lists; under lane->lock */

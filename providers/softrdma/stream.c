@@ -105,7 +105,7 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     llp_capture_insert(stream, handover->capture);
     stream->timer.expired = stream_expired;
     stream->stall.expired = rest_stalled;
-    stream->gulp = GULP_MOST;
+    stream->gulp = stream->take = GULP_MOST;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);
         return RI_ERR_NO_RESOURCES;

@@ -320,7 +320,9 @@ bool region_create(struct conn *conn, size_t size, unsigned privs, struct region
     it_status_t status;
 
     memset(region, 0, sizeof(*region));
-    region->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Pages of its own at once: what was never written would be read from the one page of zeros. */
+    region->memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (region->memory == MAP_FAILED) {
         region->memory = NULL;
         tool_error("out of memory: %zu bytes of buffers", size);
