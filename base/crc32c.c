@@ -17,7 +17,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CRC32C_X86 1
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 /* Below this length the set-up of ISA-L costs more than it saves. */
@@ -109,6 +109,25 @@ static inline bool have_sse42(void)
 #endif
 
 #ifdef HAVE_ISAL
+/*
+ * ISA-L leaves the upper halves of the vector registers in use. While they are, some processors take a hundred nanoseconds from each AVX
+ * instruction (the C library's copies) to the next one of SSE (compiled code) and back, in everything that the thread does later.
+ */
+#ifdef CRC32C_X86
+__attribute__((target("avx"))) static void clear_upper_halves(void)
+{
+    _mm256_zeroupper();
+}
+#endif
+
+static inline void leave_isal(void)
+{
+#ifdef CRC32C_X86
+    if (__builtin_cpu_supports("avx"))
+        clear_upper_halves();
+#endif
+}
+
 /* crc32_iscsi takes and returns the raw register, counts in int, and lacks a const. */
 static uint32_t run_isal(uint32_t reg, const uint8_t *p, size_t n)
 {
@@ -121,6 +140,7 @@ static uint32_t run_isal(uint32_t reg, const uint8_t *p, size_t n)
         p += chunk;
         n -= chunk;
     }
+    leave_isal();
     return reg;
 }
 #endif
