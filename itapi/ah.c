@@ -12,7 +12,7 @@ static_assert(sizeof(it_path_t) <= sizeof(((struct ual_ah *)0)->kept), "the Path
 
 static it_status_t ah_status(enum ual_status status)
 {
-    return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_NETADDR : itapi_status(status);
+    return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_SOURCE_PATH : itapi_status(status);
 }
 
 it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *destination_path,
@@ -33,7 +33,8 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
         return IT_ERR_INVALID_FLAGS;
     if (!destination_path || !addr_handle)
         return IT_ERR_FAULT;
-    status = itapi_way_of(pz->ia, destination_path, ah_flags & IT_AH_PATH_COMPLETE, &way);
+    status = itapi_path_status(
+        itapi_way_of(pz->ia, destination_path, ah_flags & IT_AH_PATH_COMPLETE, &way));
     if (status != IT_SUCCESS)
         return status;
     created = ual_ah_create((struct ual_pz *)pz, &way, &ah);
@@ -77,7 +78,7 @@ it_status_t it_address_handle_modify(it_addr_handle_t addr_handle, it_addr_param
             return itapi_bad_handle(IT_ERR_INVALID_PZ);
     }
     if (mask & IT_ADDR_PARAM_PATH)
-        status = itapi_way_of(ah->object.ia, &params->path, false, &way);
+        status = itapi_path_status(itapi_way_of(ah->object.ia, &params->path, false, &way));
     if (status == IT_SUCCESS)
         status = ah_status(ual_ah_modify(ah, pz, mask & IT_ADDR_PARAM_PATH ? &way : NULL));
     if (status == IT_SUCCESS && (mask & IT_ADDR_PARAM_PATH))

@@ -66,6 +66,12 @@ void itapi_path_of(struct ual_ia *ia, const struct sockaddr_storage *local,
 size_t itapi_spigot_of(struct ual_ia *ia, const struct sockaddr_storage *local);
 uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order */
 
+/* Of calls that know one word for a Path that cannot be used, whichever end of it is wrong: address handles, service requests. */
+static inline it_status_t itapi_path_status(it_status_t status)
+{
+    return status == IT_ERR_INVALID_NETADDR ? IT_ERR_INVALID_SOURCE_PATH : status;
+}
+
 /*
  * ib_path.c: Paths of InfiniBand. They come in two forms, told apart by their first octets: with IP addresses (u.iwarp), for
  * RoCE and for connections, and as path records (u.ib).

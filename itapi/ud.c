@@ -31,8 +31,8 @@ static it_status_t read_arguments(const struct ual_ia *ia, const it_conn_qual_t 
         return IT_ERR_INVALID_CONN_QUAL;
     if (path->spigot_id >= ual_ia_attr(ia)->ports)
         return IT_ERR_INVALID_SPIGOT;
-    status = itapi_path_ends(ia, path, service.local_port, service.remote_port, source, &has_source,
-                             destination);
+    status = itapi_path_status(itapi_path_ends(ia, path, service.local_port, service.remote_port,
+                                               source, &has_source, destination));
     ask->source = has_source ? (const struct sockaddr *)source : NULL;
     ask->destination = (const struct sockaddr *)destination;
     ask->service_id = service.service_id;

@@ -238,7 +238,7 @@ static bool take_in(struct kal_listener *l, struct kal_connection *c,
     return true;
 }
 
-/* Without memory there is no context, and the provider keeps its connection until its listener or RNIC goes. */
+/* Without memory there is no context: the provider refuses the request by itself. */
 void kal_cm_host_request(const struct ri_host *host, void *listener_context,
                          struct ri_connection *connection, const struct ri_connect_request *request,
                          void **connection_context)
@@ -249,10 +249,13 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
     struct cm_run run;
 
     *connection_context = c;
-    if (!c || !cm_enter(&c->guard, &run)) {
-        cm_a_refuse(rnic, connection, request->datagram);
+    if (!c) {
+        kal_rnic_log(rnic, RI_LOG_ERROR, "listener %s: a request is dropped: out of memory",
+                     l->name);
         return;
     }
+    if (!cm_enter(&c->guard, &run)) /* not of a new one */
+        return;
     c->ri = connection;
     if (take_in(l, c, request)) {
         cm_passive_run(c);

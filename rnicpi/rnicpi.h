@@ -830,7 +830,8 @@ struct ri_host {
     void (*srq_event)(const struct ri_host *host, void *srq_context, const struct ri_event *event);
     void (*rnic_event)(const struct ri_host *host, void *rnic_context,
                        const struct ri_event *event);
-    /* Set A. A request's connection has no context yet: the host stores one through *connection_context. */
+    /* Set A. A request's connection has no context yet: the host stores one through *connection_context. NULL: it has no memory
+     * for it and knows nothing of it; the provider refuses the request and frees the connection. */
     void (*connection_request)(const struct ri_host *host, void *listener_context,
                                struct ri_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);

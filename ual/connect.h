@@ -22,6 +22,7 @@ struct ual_ep_private {
     enum ep_fsm_state state;           /* lock */
     struct kal_connection *connection; /* written under both */
     unsigned int readers;         /* lock: upcalls that look at `connection`; its destroyer waits */
+    atomic_uint answers;          /* service replies that tell of it; its end waits */
     struct ual_request *accepted; /* passive: what carried the connection here; control */
     struct ual_request *arrival;  /* lock: three-way, the identifier of the peer's accept */
     ual_handle accepted_id;       /* lock */

@@ -7,6 +7,7 @@
 #include "connect.h"
 #include "lanes.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -115,6 +116,15 @@ static enum ual_status start_datagrams(struct ual_ep *ep)
     return UAL_OK;
 }
 
+static void enlist(struct ual_ep_private *inside)
+{
+    struct ual_ia *ia = inside->ep.object.ia;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->eps, inside);
+    pthread_mutex_unlock(&ia->lock);
+}
+
 static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_evd *request_evd,
                               struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                               const struct ual_ep_attr *attr, struct ual_ep **out)
@@ -157,9 +167,7 @@ static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_
     if (status != UAL_OK)
         goto destroy_qp;
     bind_users(ep);
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->eps, inside);
-    pthread_mutex_unlock(&ia->lock);
+    enlist(inside);
     *out = ep;
     return UAL_OK;
 destroy_qp:
@@ -222,6 +230,18 @@ static void purge_events(struct ual_ep *ep, ual_handle handle)
  * After the connection and the QP are destroyed no upcall about the endpoint runs or comes, so what is purged then is
  * all that there ever is. The provider closes an open connection in the background.
  */
+/* No service reply finds it any more; those that have are over when this returns. */
+static void delist(struct ual_ep_private *inside)
+{
+    struct ual_ia *ia = inside->ep.object.ia;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->eps, inside);
+    pthread_mutex_unlock(&ia->lock);
+    while (atomic_load(&inside->answers))
+        sched_yield();
+}
+
 enum ual_status ual_ep_free(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
@@ -230,8 +250,10 @@ enum ual_status ual_ep_free(struct ual_ep *ep)
     enum ual_status status;
 
     ual_ep_drop_connection(ep);
+    delist(inside);
     status = ual_status_of_kal(kal_qp_destroy(ia->rnic, ep->qp));
     if (status != UAL_OK) {
+        enlist(inside);
         kal_log(RI_LOG_ERROR,
                 "%s: an endpoint cannot be freed: the provider answers %s; this is a defect",
                 ia->name, ual_status_name(status));
@@ -240,9 +262,6 @@ enum ual_status ual_ep_free(struct ual_ep *ep)
     ual_handle_drop(&ep->object);
     ual_request_forget_arrival(inside->arrival);
     purge_events(ep, handle);
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->eps, inside);
-    pthread_mutex_unlock(&ia->lock);
     unbind_users(ep);
     free_memory(inside);
     return UAL_OK;

@@ -36,6 +36,26 @@ static size_t event_bytes(enum ual_stream stream)
 
 /* --- looking --- */
 
+static bool is_datagram(const struct ual_evd *evd, const struct node *node)
+{
+    return evd->stream == UAL_STREAM_REQUEST && node->event.request.datagram;
+}
+
+/* Under queue_lock, as is enqueue. */
+static void unqueue(struct ual_evd *evd, struct node *node)
+{
+    DL_DELETE(evd->queue, node);
+    evd->datagrams -= is_datagram(evd, node);
+    atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
+}
+
+static void enqueue(struct ual_evd *evd, struct node *node)
+{
+    DL_APPEND(evd->queue, node);
+    evd->datagrams += is_datagram(evd, node);
+    atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
+}
+
 bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
 {
     void (*room)(struct ual_evd * evd) = NULL;
@@ -46,8 +66,7 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
     spinlock_lock(&evd->queue_lock);
     node = evd->queue;
     if (node) {
-        DL_DELETE(evd->queue, node);
-        atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
+        unqueue(evd, node);
         room = evd->refused ? evd->room : NULL;
         evd->refused = false;
     }
@@ -174,23 +193,42 @@ static uint32_t capacity(const struct ual_evd *evd)
     return evd->size + RESERVED_PER_EP * atomic_load_explicit(&evd->bound, memory_order_relaxed);
 }
 
-bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+/* How many there are that share the room. Service requests, which anybody can send without end, take none from connection requests. */
+static uint32_t rivals(const struct ual_evd *evd, const struct node *node)
+{
+    uint32_t all = atomic_load_explicit(&evd->queued, memory_order_relaxed);
+
+    return is_datagram(evd, node) ? evd->datagrams : all - evd->datagrams;
+}
+
+struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event)
 {
     size_t bytes = event_bytes(evd->stream);
     struct node *node = malloc(offsetof(struct node, event) + bytes);
-    bool fits;
 
     if (!node)
-        return false;
+        return NULL;
     memcpy(&node->event, event, bytes);
     node->event.stream = evd->stream;
     node->event.evd = evd->object.handle;
+    return node;
+}
+
+bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+{
+    struct node *node = ual_evd_node(evd, event);
+
+    return node && ual_evd_push_node(evd, node);
+}
+
+bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
+{
+    bool fits;
+
     spinlock_lock(&evd->queue_lock);
-    fits = atomic_load_explicit(&evd->queued, memory_order_relaxed) < capacity(evd);
-    if (fits) {
-        DL_APPEND(evd->queue, node);
-        atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
-    }
+    fits = rivals(evd, node) < capacity(evd);
+    if (fits)
+        enqueue(evd, node);
     evd->refused |= !fits;
     spinlock_unlock(&evd->queue_lock);
     if (!fits) {
@@ -236,8 +274,7 @@ void ual_evd_purge(struct ual_evd *evd, ual_handle source)
     DL_FOREACH_SAFE (evd->queue, node, next) {
         if (source_of(evd, &node->event) != source)
             continue;
-        DL_DELETE(evd->queue, node);
-        atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
+        unqueue(evd, node);
         DL_APPEND(purged, node);
     }
     spinlock_unlock(&evd->queue_lock);

@@ -25,6 +25,7 @@ struct ual_evd {
     struct spinlock queue_lock; /* others */
     struct node *queue;
     atomic_uint queued;
+    uint32_t datagrams;          /* of those, service requests; queue_lock */
     struct ual_evd *prev, *next; /* of the IA */
 };
 

@@ -269,17 +269,14 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
 }
 
 /* False: the EVD is full, and nobody has seen the request. */
-static bool show(struct ual_listen *listen, struct ual_request *request,
-                 const struct ri_connect_request *asked)
+static bool show(struct ual_listen *listen, struct ual_request *request, struct node *event)
 {
     struct ual_ia *ia = listen->object.ia;
-    struct ual_event event;
     bool shown;
 
-    fill_event(&event, listen, asked, request->object.handle);
     pthread_mutex_lock(&requests_lock);
     DL_APPEND(ia->requests, request);
-    shown = ual_evd_push(listen->evd, &event); /* the consumer may decide from here on */
+    shown = ual_evd_push_node(listen->evd, event); /* the consumer may decide from here on */
     if (!shown) {
         DL_DELETE(ia->requests, request);
         ual_handle_drop(&request->object);
@@ -288,18 +285,34 @@ static bool show(struct ual_listen *listen, struct ual_request *request,
     return shown;
 }
 
+/* The request gets its handle, and the event that will tell of it. NULL: out of either. */
+static struct node *make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
+                               struct ual_request *request)
+{
+    struct ual_event event;
+    struct node *node;
+
+    if (ual_handle_take(&request->object, UAL_REQUEST, listen->object.ia) != UAL_OK)
+        return NULL;
+    fill_event(&event, listen, asked, request->object.handle);
+    node = ual_evd_node(listen->evd, &event);
+    if (!node)
+        ual_handle_drop(&request->object);
+    return node;
+}
+
 void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,
                                    const struct ri_connect_request *asked,
                                    void **connection_context)
 {
     struct ual_listen *listen = listener_context;
-    struct ual_ia *ia = listen->object.ia;
     struct ual_request *request = calloc(1, sizeof(*request));
+    struct node *event = request ? make_event(listen, asked, request) : NULL;
 
-    if (!request || ual_handle_take(&request->object, UAL_REQUEST, ia) != UAL_OK) {
+    if (!event) {
         /* Nothing to remember it by: the one case where the connection has to go at once. */
         kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
-                ia->name);
+                listen->object.ia->name);
         free(request);
         kal_connection_destroy(connection);
         return;
@@ -310,7 +323,7 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
     request->local = address_keep(&asked->local);
     request->peer = address_keep(&asked->peer);
     *connection_context = request;
-    if (show(listen, request, asked))
+    if (show(listen, request, event))
         return;
     *connection_context = NULL;
     kal_defer(connection);

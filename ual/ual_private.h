@@ -129,6 +129,10 @@ struct ri_cq *ual_evd_cq(struct ual_evd *evd); /* UAL_STREAM_DTO */
 /* Queue a copy of an event of the EVD's stream; false: full, the event is lost (connection EVDs keep two places
  * in reserve for each bound EP, so their events are not). Wakes a waiter, descriptor. Any thread. */
 bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
+/* The same in two steps: what can fail for want of memory (NULL), and what can fail only for want of room (the node is freed). */
+struct node;
+struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event);
+bool ual_evd_push_node(struct ual_evd *evd, struct node *node);
 /* room(evd) runs, with no lock, in the thread that takes the first event after a push that found none. Not of the DTO stream. */
 void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));
 /* Drop queued connection messages of an EP, or request events of a listen point. */

@@ -193,61 +193,77 @@ void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connec
 
 /* --- the answering side --- */
 
-static struct ri_qp *qp_of(struct ual_ia *ia, uint32_t qpn)
+/* It stays until its `answers` are counted down again: its endpoint may be freed by another thread. NULL: no such one. */
+static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
 {
     struct ual_ep_private *inside;
-    struct ri_qp *qp = NULL;
 
     pthread_mutex_lock(&ia->lock);
-    DL_FOREACH (ia->eps, inside) {
+    DL_FOREACH (ia->eps, inside)
         if (ual_ep_is_ud(&inside->ep) && inside->ep.qpn == qpn)
-            qp = inside->ep.qp;
-    }
+            break;
+    if (inside)
+        atomic_fetch_add(&inside->answers, 1);
     pthread_mutex_unlock(&ia->lock);
-    return qp;
+    return inside;
 }
 
-static enum ual_status fill_answer(struct ual_ia *ia, const struct ual_service_reply *reply,
-                                   struct ri_service_reply *answer)
+static enum ual_status check_answer(struct ual_ia *ia, const struct ual_service_reply *reply)
 {
     const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
 
     if (reply->private_data_length > rnic->service_reply_private_data)
         return UAL_ERR_LIMIT;
-    if (reply->status == RI_SERVICE_VALID) {
-        answer->qp = qp_of(ia, reply->qpn);
-        answer->qkey = reply->qkey;
-        if (!answer->qp)
-            return UAL_ERR_INVALID_ARGUMENT;
-        if (rnic->service_qkey && rnic->service_qkey != reply->qkey)
-            return UAL_ERR_ACCESS;
-    }
+    if (reply->status == RI_SERVICE_VALID && rnic->service_qkey &&
+        rnic->service_qkey != reply->qkey)
+        return UAL_ERR_ACCESS;
     return ual_ia_alive(ia);
+}
+
+/* With the endpoint that it tells of, if any. */
+static enum ual_status answer(struct ual_request *request, const struct ual_service_reply *reply,
+                              struct ri_service_reply *told)
+{
+    struct ual_ia *ia = request->object.ia;
+    struct ual_ep_private *inside = NULL;
+    enum ual_status status;
+
+    if (reply->status == RI_SERVICE_VALID) {
+        inside = hold_ep(ia, reply->qpn);
+        if (!inside)
+            return UAL_ERR_INVALID_ARGUMENT;
+        told->qp = inside->ep.qp;
+        told->qkey = reply->qkey;
+    }
+    status = check_answer(ia, reply);
+    if (status == UAL_OK)
+        status = ual_request_decided(kal_service_reply(request->connection, told));
+    if (inside)
+        atomic_fetch_sub(&inside->answers, 1);
+    return status;
 }
 
 enum ual_status ual_service_reply(ual_handle handle, const struct ual_service_reply *reply)
 {
-    struct ri_service_reply answer = {
-        .size = sizeof(answer),
+    struct ri_service_reply told = {
+        .size = sizeof(told),
         .status = reply->status,
         .private_data = reply->private_data,
         .private_data_length = reply->private_data_length,
     };
     struct ual_request *request;
-    enum ual_status status = UAL_ERR_INVALID_HANDLE;
+    enum ual_status status;
 
     if (reply->private_data_length && !reply->private_data)
         return UAL_ERR_INVALID_ARGUMENT;
     request = ual_request_claim(handle);
     if (!request)
         return ual_lookup_failed();
-    if (request->datagram)
-        status = fill_answer(request->object.ia, reply, &answer);
-    if (status != UAL_OK) {
+    if (!request->datagram) {
         ual_request_unclaim(request, false);
-        return status;
+        return UAL_ERR_INVALID_HANDLE;
     }
-    status = ual_request_decided(kal_service_reply(request->connection, &answer));
+    status = answer(request, reply, &told);
     if (status == UAL_OK)
         ual_request_consume_rejected(request); /* decided, and its connection has no further use */
     else

@@ -98,16 +98,33 @@ static bool attach(struct connection *c, struct qp *qp)
     return free;
 }
 
-/* The identifier's end waits for upcalls about it; an open connection is closed by it. */
+struct rdma_cm_id *connection_take_id(struct connection *c)
+{
+    struct rdma_cm_id *id;
+
+    pthread_mutex_lock(&c->lock);
+    pthread_mutex_lock(&c->rnic->lock);
+    id = c->id;
+    c->id = NULL;
+    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->lock);
+    return id;
+}
+
+/* The identifier's end waits for upcalls about it, which look at the QP; an open connection is closed by it. */
 enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 {
     struct connection *c = connection_of(base);
     struct rnic *rnic = c->rnic;
+    struct rdma_cm_id *id;
 
     rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
+    id = connection_take_id(c);
+    if (id)
+        rdmacore->destroy_id(id);
+    pthread_mutex_lock(&c->lock);
     connection_detach(c);
-    if (c->id)
-        rdmacore->destroy_id(c->id);
+    pthread_mutex_unlock(&c->lock);
     connection_free(c);
     return RI_OK;
 }

@@ -243,6 +243,19 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
     return true;
 }
 
+/* Under lock, to be used without it: its destruction waits for let_go. */
+static struct qp *hold(struct qp *qp)
+{
+    if (qp)
+        atomic_fetch_add(&qp->upcalls, 1);
+    return qp;
+}
+
+static void let_go(struct qp *qp)
+{
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
 /*
  * An end may have a cause that the device has told in another place: by an event (read before this), by the completion of a request
  * that failed, or, a peer's request that was refused, by nothing but the state of the QP, which on InfiniBand no orderly end changes.
@@ -253,16 +266,17 @@ static void look_for_cause(struct connection *c)
 
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_OPEN)
-        qp = c->qp;
+        qp = hold(c->qp);
     pthread_mutex_unlock(&c->lock);
     if (!qp)
         return;
     if (atomic_load(&qp->state) == RI_QPS_RTS)
         qp_look(qp); /* under the CQs' locks: who has polled a failure before has counted itself */
-    while (atomic_load(&qp->upcalls))
+    while (atomic_load(&qp->upcalls) > 1)
         sched_yield(); /* that thread tells of it, and first */
     if (!c->rnic->iwarp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))
         qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
+    let_go(qp);
 }
 
 static bool removed(struct connection *c, struct ri_connection_event *out)
@@ -303,10 +317,11 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
 }
 
 /* Its connection is over, and that is told by the connection's event. */
-static void end_qp(struct qp *qp)
+static void end_held_qp(struct qp *qp)
 {
     atomic_store(&qp->ended, true);
     qp_to_error(qp);
+    let_go(qp);
 }
 
 static void on_connection(struct connection *c, const struct rdma_cm_event *event)
@@ -332,10 +347,10 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         take_addresses(c, &out);
     if (news && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
         out.path = &path;
-    qp = c->state == CONNECTION_ENDED ? c->qp : NULL;
+    qp = c->state == CONNECTION_ENDED ? hold(c->qp) : NULL;
     pthread_mutex_unlock(&c->lock);
     if (qp)
-        end_qp(qp);
+        end_held_qp(qp);
     if (news && (c->state == CONNECTION_RESOLVED || c->state >= CONNECTION_OPEN))
         rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
     if (news)
@@ -346,15 +361,10 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
  * all and without a lock: iWARP drivers keep it until their own time-out. */
 static void give_up(struct connection *c)
 {
-    struct rdma_cm_id *id;
+    struct rdma_cm_id *id = connection_take_id(c);
 
-    pthread_mutex_lock(&c->lock);
-    pthread_mutex_lock(&c->rnic->lock);
-    id = c->id;
-    c->id = NULL;
-    pthread_mutex_unlock(&c->rnic->lock);
-    pthread_mutex_unlock(&c->lock);
-    rdmacore->destroy_id(id);
+    if (id)
+        rdmacore->destroy_id(id);
 }
 
 /* The attempt's deadline, that of a disconnect, or, after confirm, the time to do it. */
@@ -383,12 +393,12 @@ void connection_expired(struct ri_timer *timer)
         c->state = CONNECTION_ENDED;
         out.type = RI_CONNECTION_DISCONNECTED;
         take_addresses(c, &out);
-        closed = c->qp;
+        closed = hold(c->qp);
         news = over = true;
     }
     pthread_mutex_unlock(&c->lock);
     if (closed)
-        end_qp(closed);
+        end_held_qp(closed);
     if (news)
         tell(c, &out);
     if (over)
@@ -396,6 +406,14 @@ void connection_expired(struct ri_timer *timer)
 }
 
 /* ---- requests ---- */
+
+/* One of which nobody knows. */
+static void drop_request(struct connection *c)
+{
+    rdmacore->reject(c->id, NULL, 0);
+    rdmacore->destroy_id(c->id);
+    connection_free(c);
+}
 
 static void on_request(struct rnic *rnic, struct listener *listener,
                        const struct rdma_cm_event *event)
@@ -414,9 +432,7 @@ static void on_request(struct rnic *rnic, struct listener *listener,
     c->passive = true;
     c->state = CONNECTION_REQUEST;
     if (!connection_on_device(rnic, c->id)) { /* a wildcard address hears other devices too */
-        rdmacore->reject(c->id, NULL, 0);
-        rdmacore->destroy_id(c->id);
-        connection_free(c);
+        drop_request(c);
         return;
     }
     c->datagram = c->id->ps == RDMA_PS_UDP;
@@ -437,6 +453,8 @@ static void on_request(struct rnic *rnic, struct listener *listener,
     request.depths_valid = !c->datagram;
     rnic->host->connection_request(rnic->host, listener->base.context, &c->base, &request,
                                    &c->base.context);
+    if (!c->base.context)
+        drop_request(c);
 }
 
 void connection_ready(void *arg, uint32_t events)
@@ -452,7 +470,7 @@ void connection_ready(void *arg, uint32_t events)
 
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
             on_request(rnic, listener_of(event->listen_id->context), event);
-        else if (!listener && event->id != rnic->guard)
+        else if (!listener && event->id->context) /* none: the guard, see open_guard */
             on_connection(event->id->context, event);
         /* The manager may have led an attempt to another device, of which nothing else matters here. */
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && connection_on_device(rnic, event->id))

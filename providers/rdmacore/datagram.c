@@ -163,10 +163,15 @@ enum ri_status rdmacore_ah_modify(struct ri_ah *base, const struct ri_ah_attr *a
     struct ah *ah = ah_of(base);
     struct ibv_ah *fresh;
     enum ri_status status = make_handle(ah->pd, attr, &fresh);
+    int error;
 
     if (status != RI_OK)
         return status;
-    rdmacore->destroy_ah(ah->ibv);
+    error = rdmacore_errno(rdmacore->destroy_ah(ah->ibv));
+    if (!rdmacore_destroyed(ah->pd->rnic, error)) {
+        rdmacore->destroy_ah(fresh);
+        return rdmacore_status(error);
+    }
     ah->ibv = fresh;
     return RI_OK;
 }

@@ -298,7 +298,8 @@ free_rnic:
 /*
  * The removal of a device is told to identifiers that belong to it; drivers that cannot do without their users tell nobody else, and
  * their removal waits until all have closed the device. An identifier bound to an address of the device hears of it
- * also where there is neither a connection nor a listener. Its context is NULL.
+ * also where there is neither a connection nor a listener. Its context is NULL, by which its events are known: they may come before
+ * `guard` is set.
  */
 static void open_guard(struct rnic *rnic)
 {

@@ -71,15 +71,6 @@ static void drop_slot(struct wq *wq)
     atomic_store_explicit(&wq->tail, tail, memory_order_relaxed);
 }
 
-/*
- * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by write(2), and answers -1 if
- * that fails, as it does while the stream ends. The request is in the queue then, and completes as those before it do.
- */
-static bool is_queued(int rc)
-{
-    return rc == -1;
-}
-
 /* It will not reach the device. */
 static void soften(struct wq *wq, struct cq *cq, struct slot *slot)
 {
@@ -191,7 +182,7 @@ describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *s
     }
 }
 
-/* Soft, a window, or an atomic. The slot is taken. 0, or an error number. */
+/* Soft, a window, or an atomic. The slot is taken. What the verb answers. */
 static int __attribute__((noinline))
 post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw, bool soft)
 {
@@ -284,7 +275,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
         error = post_special(qp, wr, &raw, soft);
     else
         error = ibv_post_send(qp->ibv, &raw, &bad);
-    if (unlikely(error) && !is_queued(error)) {
+    if (unlikely(error) && !post_is_queued(error)) {
         drop_slot(&qp->sq);
         return of_post(rdmacore_errno(error));
     }
@@ -316,7 +307,7 @@ send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 /* The device has refused the last one. Takes the lock over. */
 static enum ri_status __attribute__((cold, noinline)) refused(struct wq *wq, int error)
 {
-    bool queued = !wq->receive && is_queued(error);
+    bool queued = !wq->receive && post_is_queued(error);
 
     error = rdmacore_errno(error);
     if (!queued)

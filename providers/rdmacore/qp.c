@@ -176,11 +176,27 @@ free_qp:
     return rdmacore_status(error);
 }
 
+/* Its connection locked: that lock comes before the RNIC's, but only under the RNIC's is it known. NULL: it has none. RNIC's lock. */
+static struct connection *lock_connection(struct qp *qp)
+{
+    while (qp->connection && pthread_mutex_trylock(&qp->connection->lock)) {
+        pthread_mutex_unlock(&qp->rnic->lock);
+        sched_yield();
+        pthread_mutex_lock(&qp->rnic->lock);
+    }
+    return qp->connection;
+}
+
 static void detach(struct qp *qp)
 {
+    struct connection *connection;
+
     pthread_mutex_lock(&qp->rnic->lock);
-    if (qp->connection)
-        qp->connection->qp = NULL;
+    connection = lock_connection(qp);
+    if (connection) {
+        connection->qp = NULL;
+        pthread_mutex_unlock(&connection->lock);
+    }
     qp->connection = NULL;
     DL_DELETE(qp->rnic->all, qp);
     pthread_mutex_unlock(&qp->rnic->lock);
@@ -211,6 +227,15 @@ static void bring_back(struct qp *qp, bool ended)
     pthread_mutex_lock(&qp->rnic->lock);
     DL_APPEND(qp->rnic->all, qp);
     pthread_mutex_unlock(&qp->rnic->lock);
+}
+
+/* The consumer's memory may be gone with the endpoint: of what is drained now nobody asks where it came from. */
+static void forget_headers(struct qp *qp)
+{
+    spinlock_lock(&qp->recv_cq->lock);
+    for (uint32_t i = 0; i <= qp->rq.mask; i++)
+        qp->rq.slots[i].header = NULL;
+    spinlock_unlock(&qp->recv_cq->lock);
 }
 
 static void leave(struct qp *qp)
@@ -244,6 +269,8 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
         HASH_DELETE(hh, qp->recv_cq->by_number, qp);
         spinlock_unlock(&qp->recv_cq->lock);
     }
+    if (qp->datagram)
+        forget_headers(qp);
     cq_drain(qp->send_cq, qp);
     cq_drain(qp->recv_cq, qp);
     cq_tell(qp->send_cq); /* what was drained of other QPs has lost its event */

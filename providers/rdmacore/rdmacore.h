@@ -240,7 +240,7 @@ struct connection {
     struct rdma_cm_id *id; /* NULL: given up. Changes under lock and rnic.lock */
     pthread_mutex_t lock;
     enum connection_state state;
-    struct qp *qp; /* rnic.lock */
+    struct qp *qp; /* changes under lock and rnic.lock */
     uint16_t ird, ord;
     bool three_way, passive;
     bool resolving; /* no request follows by itself */
@@ -319,7 +319,7 @@ bool rdmacore_window_unbound(struct mw *mw); /* false: it was not bound */
 void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bound to nothing */
 #define WINDOW_FILLERS 16u /* room in a send queue for what is posted beside requests */
 void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag);
-/* Bind or invalidate; raw->wr_id is its slot. An error number. Under the lock of the send queue. */
+/* Bind or invalidate; raw->wr_id is its slot. What the verb answers. Under the lock of the send queue. */
 int window_post(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw);
 void window_failed(struct rnic *rnic, const struct slot *slot); /* one that was posted */
 
@@ -435,7 +435,9 @@ struct connection *connection_new(struct rnic *rnic);
 /* The way to param->destination is looked for; resolved or failed is told. Under lock. */
 enum ri_status connection_start(struct connection *c, const struct ri_connect_param *param);
 void connection_set_timer(struct connection *c); /* of its deadline; no lock held */
-void connection_detach(struct connection *c);
+void connection_detach(struct connection *c);    /* under lock */
+/* Nobody uses it any more but the caller, who destroys it; NULL: it was given up before. */
+struct rdma_cm_id *connection_take_id(struct connection *c);
 /* Status of an answer to a request. */
 enum ri_status connection_of_decision(int error);
 /* Octets of private data that were sent, of those that arrived. */
@@ -486,6 +488,15 @@ void service_gid_address(const struct sockaddr *from, struct sockaddr_storage *t
 static inline void *listener_context(struct listener *listener)
 {
     return (char *)listener + 1;
+}
+
+/*
+ * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by write(2), and answers -1 if
+ * that fails, as it does while the stream ends. The request is in the queue then, and completes as those before it do.
+ */
+static inline bool post_is_queued(int rc)
+{
+    return rc == -1;
 }
 
 static inline struct listener *listener_of(void *context)

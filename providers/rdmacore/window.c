@@ -147,17 +147,22 @@ void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint3
     };
 }
 
-/* The verb counts the key up itself. An error number. */
+static bool in_queue(int rc)
+{
+    return !rc || post_is_queued(rc);
+}
+
+/* The verb counts the key up itself. What it answers. */
 static int bind_once(struct qp *qp, struct mw *mw, struct ibv_mw_bind *bind)
 {
     uint8_t key = atomic_load(&mw->device_key);
-    int error;
+    int rc;
 
     mw->ibv->rkey = (mw->ibv->rkey & ~UINT32_C(0xff)) | key;
-    error = rdmacore_errno(ibv_bind_mw(qp->ibv, mw->ibv, bind));
-    if (!error)
+    rc = ibv_bind_mw(qp->ibv, mw->ibv, bind);
+    if (in_queue(rc))
         atomic_fetch_add(&mw->device_key, 1);
-    return error;
+    return rc;
 }
 
 /* To nothing: length 0. The region is not looked at, but some drivers read its key. */
@@ -169,15 +174,15 @@ static struct ibv_mw_bind to_nothing(struct mw *mw, uint64_t wr_id, unsigned int
 /* Until the next bind makes `key`. *taken: how many keys that was. */
 static int catch_up(struct qp *qp, struct mw *mw, uint8_t key, uint32_t *taken)
 {
-    int error = 0;
+    int rc = 0;
 
-    while (!error && (uint8_t)(atomic_load(&mw->device_key) + 1) != key) {
+    while (in_queue(rc) && (uint8_t)(atomic_load(&mw->device_key) + 1) != key) {
         struct ibv_mw_bind bind = to_nothing(mw, (uintptr_t)&qp->filler, 0);
 
-        error = bind_once(qp, mw, &bind);
-        *taken += !error;
+        rc = bind_once(qp, mw, &bind);
+        *taken += in_queue(rc);
     }
-    return error;
+    return rc;
 }
 
 static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw)
@@ -187,16 +192,16 @@ static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw
                                 .send_flags = raw->send_flags,
                                 .bind_info = raw->bind_mw.bind_info };
     uint32_t taken = 1;
-    int error;
+    int rc;
 
     mw->region = *bind.bind_info.mr;
-    error = catch_up(qp, mw, (uint8_t)raw->bind_mw.rkey, &taken);
+    rc = catch_up(qp, mw, (uint8_t)raw->bind_mw.rkey, &taken);
     slot->length = taken; /* before the completion can come */
-    if (!error)
-        error = bind_once(qp, mw, &bind);
-    if (!error)
+    if (in_queue(rc))
+        rc = bind_once(qp, mw, &bind);
+    if (in_queue(rc))
         mw->was_bound = true;
-    return error;
+    return rc;
 }
 
 static int unbind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw)
@@ -220,26 +225,26 @@ static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_sen
         return unbind_wide(qp, mw, raw);
     if (mw && (!mw->narrow || !rdmacore_window_unbound(mw)))
         raw->invalidate_rkey = NO_STAG;
-    return rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
+    return ibv_post_send(qp->ibv, raw, &bad);
 }
 
 int window_post(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)
 {
     struct ibv_send_wr *bad;
     struct mw *mw;
-    int error;
+    int rc;
 
     if (wr->opcode == RI_WR_LOCAL_INVALIDATE)
         return invalidate(qp, wr, raw);
     mw = container_of(wr->bind.mw, struct mw, base);
     if (!mw->narrow)
         return bind_wide(qp, mw, raw);
-    error = rdmacore_errno(ibv_post_send(qp->ibv, raw, &bad));
-    if (error)
-        return error;
+    rc = ibv_post_send(qp->ibv, raw, &bad);
+    if (!in_queue(rc))
+        return rc;
     mw->ibv->rkey = raw->bind_mw.rkey;
     rdmacore_window_bound(mw, qp);
-    return 0;
+    return rc;
 }
 
 void window_failed(struct rnic *rnic, const struct slot *slot)

@@ -530,9 +530,102 @@ int tc_fd_count(void)
     return count_entries("/proc/self/fd") - 1; /* without the one that looked */
 }
 
+/* What stands behind each, sorted; numbers of sockets and pipes would tell two equal ones apart. */
+static size_t list_targets(char targets[][TC_FD_TARGET], size_t room)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
+    size_t count = 0;
+
+    if (!dir)
+        return 0;
+    while (count < room && (entry = readdir(dir))) {
+        char *at = targets[count];
+        ssize_t length;
+
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(dir))
+            continue;
+        length = readlinkat(dirfd(dir), entry->d_name, at, TC_FD_TARGET - 1);
+        at[length > 0 ? length : 0] = 0;
+        if (!strncmp(at, "socket:", 7) || !strncmp(at, "pipe:", 5))
+            *strchr(at, ':') = 0;
+        count++;
+    }
+    closedir(dir);
+    qsort(targets, count, TC_FD_TARGET, (int (*)(const void *, const void *))strcmp);
+    return count;
+}
+
+struct tc_fds tc_fds(void)
+{
+    struct tc_fds fds;
+
+    fds.count = list_targets(fds.target, TC_FDS);
+    return fds;
+}
+
+static void say_fd(char *text, size_t size, char sign, const char *target)
+{
+    size_t used = strlen(text);
+
+    snprintf(text + used, size - used, "%s%c%s", used ? ", " : "", sign, target);
+}
+
+const char *tc_fds_differ(const struct tc_fds *before)
+{
+    struct tc_fds now = tc_fds();
+    size_t old = 0, new = 0;
+    char text[4096] = "";
+
+    while (old < before->count || new < now.count) {
+        int order = old == before->count ? 1
+                    : new == now.count   ? -1
+                                         : strcmp(before->target[old], now.target[new]);
+
+        if (order < 0)
+            say_fd(text, sizeof(text), '-', before->target[old]);
+        else if (order > 0)
+            say_fd(text, sizeof(text), '+', now.target[new]);
+        old += order <= 0;
+        new += order >= 0;
+    }
+    return *text ? keep("%s", text) : NULL;
+}
+
+/* What pthread_join has waited for is said before the thread leaves /proc. The kernel marks one that ends long before. */
+#define PF_EXITING 0x4u
+
+static bool thread_lives(int tasks, const char *id)
+{
+    char path[300], text[1024];
+    const char *after_name;
+    unsigned int flags;
+    int fd, length;
+
+    snprintf(path, sizeof(path), "%s/stat", id);
+    fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    length = (int)read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = 0;
+    after_name = strrchr(text, ')');
+    return after_name && sscanf(after_name, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+           !(flags & PF_EXITING);
+}
+
 int tc_thread_count(void)
 {
-    return count_entries("/proc/self/task");
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+    int n = 0;
+
+    if (!dir)
+        return -1;
+    while ((entry = readdir(dir)))
+        n += entry->d_name[0] != '.' && thread_lives(dirfd(dir), entry->d_name);
+    closedir(dir);
+    return n;
 }
 
 /* These bring a malloc of their own, of which mallinfo2() knows nothing. Clang tells by __has_feature, gcc 12 by macros. */

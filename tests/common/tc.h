@@ -97,7 +97,19 @@ const char *tc_builddir(void);         /* top of the build tree */
 
 /* What this process holds, for tests that look for leaks: open descriptors, threads, memory. */
 int tc_fd_count(void);
-int tc_thread_count(void);
+int tc_thread_count(void); /* a joined thread is not counted, though /proc may still list it */
+/*
+ * Descriptors by what stands behind them ("socket", "anon_inode:[eventpoll]", a path): what came, "+...", and what went, "-...",
+ * since `before`. NULL: the same as then.
+ */
+#define TC_FDS       128
+#define TC_FD_TARGET 96
+struct tc_fds {
+    size_t count;
+    char target[TC_FDS][TC_FD_TARGET];
+};
+struct tc_fds tc_fds(void);
+const char *tc_fds_differ(const struct tc_fds *before);
 /* Octets of heap in use; of the sanitizers' own heap in their builds, what sits in quarantine not counted. */
 size_t tc_heap(void);
 /* What one block of that length adds to it: ThreadSanitizer's heap rounds 65,000 up to 81,920. */

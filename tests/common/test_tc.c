@@ -6,7 +6,10 @@
 
 #include "tc.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +171,56 @@ START_TEST(tcp_pair_carries_bytes)
 }
 END_TEST
 
+START_TEST(descriptors_are_told_apart)
+{
+    struct tc_fds before = tc_fds();
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC), pair[2];
+
+    ck_assert_str_eq(tc_fds_differ(&before), "+/dev/null");
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_str_eq(tc_fds_differ(&before), "+/dev/null, +socket, +socket");
+    before = tc_fds();
+    close(pair[0]);
+    close(pair[1]);
+    close(null);
+    ck_assert_str_eq(tc_fds_differ(&before), "-/dev/null, -socket, -socket");
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_ptr_null(tc_fds_differ(&before)); /* by other numbers */
+    close(null);
+    close(pair[0]);
+    close(pair[1]);
+}
+END_TEST
+
+/* arg: how many there are while the first one lives; 0 not known yet. */
+static void *main_is_over(void *arg)
+{
+    atomic_int *all = arg;
+
+    _exit(tc_until(*all && tc_thread_count() == *all - 1, 10000) ? 0 : 1);
+}
+
+/* The first thread of a process stays in /proc after its end: what any other that was joined may do for a moment. */
+START_TEST(ended_threads_are_not_counted)
+{
+    static atomic_int all;
+    pthread_t thread;
+    pid_t child = fork();
+    int status;
+
+    if (!child) {
+        if (pthread_create(&thread, NULL, main_is_over, &all))
+            _exit(2);
+        all = tc_thread_count(); /* a sanitizer may have one, too */
+        pthread_exit(NULL);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
 /* Small pieces and a large one: the bounds that tests set on the heap are bounds in every build. */
 START_TEST(heap_counts_what_is_held)
 {
@@ -203,6 +256,8 @@ int main(int argc, char **argv)
     tcase_add_test(t, seed_repeats);
     tcase_add_test(t, tempdirs_are_new_and_empty);
     tcase_add_test(t, tcp_pair_carries_bytes);
+    tcase_add_test(t, descriptors_are_told_apart);
+    tcase_add_test(t, ended_threads_are_not_counted);
     tcase_add_test(t, heap_counts_what_is_held);
     suite_add_tcase(s, t);
     return tc_main(s);

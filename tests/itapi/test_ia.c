@@ -114,11 +114,13 @@ END_TEST
 START_TEST(open_and_close_leave_nothing)
 {
     struct node node;
-    int fds, threads;
+    struct tc_fds fds;
+    const char *left;
+    int threads;
 
     node_open(&node, IFACE);
     node_close(&node);
-    fds = tc_fd_count();
+    fds = tc_fds();
     threads = tc_thread_count();
     for (unsigned long i = 0; i < tc_count(30); i++) {
         node_open(&node, IFACE);
@@ -126,9 +128,9 @@ START_TEST(open_and_close_leave_nothing)
         node_listen(&node);
         node_close(&node);
     }
-    ck_assert_int_eq(tc_fd_count(), fds);
-    ck_assert(
-        tc_until(tc_thread_count() == threads, PATIENCE)); /* joined is not gone from /proc yet */
+    left = tc_fds_differ(&fds);
+    ck_assert_msg(!left, "descriptors: %s", left);
+    ck_assert_int_eq(tc_thread_count(), threads);
 }
 END_TEST
 

@@ -439,7 +439,7 @@ START_TEST(address_handle)
     bad.spigot_id = 1000;
     is(IT_ERR_INVALID_SPIGOT, it_address_handle_create(a.pz, &bad, (it_ah_flags_t)0, &ah));
     memset(&bad, 0, sizeof(bad));
-    is(IT_ERR_INVALID_NETADDR, it_address_handle_create(a.pz, &bad, (it_ah_flags_t)0, &ah));
+    is(IT_ERR_INVALID_SOURCE_PATH, it_address_handle_create(a.pz, &bad, (it_ah_flags_t)0, &ah));
     ah = handle_for(&a, &path);
     ok(it_get_handle_type(ah, &type));
     ck_assert_int_eq(type, IT_HANDLE_TYPE_ADDR);

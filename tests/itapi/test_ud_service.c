@@ -219,7 +219,7 @@ START_TEST(question_refused)
     is(IT_ERR_INVALID_SPIGOT,
        it_ud_service_request_handle_create(&qualifier, a.connections, &wrong, NULL, 0, &question));
     memset(&wrong, 0, sizeof(wrong));
-    is(IT_ERR_INVALID_NETADDR,
+    is(IT_ERR_INVALID_SOURCE_PATH,
        it_ud_service_request_handle_create(&qualifier, a.connections, &wrong, NULL, 0, &question));
     ok(it_ud_service_request_handle_create(&qualifier, a.connections, &path, data, most,
                                            &question));

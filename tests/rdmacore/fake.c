@@ -18,6 +18,7 @@ static struct rdmacore_calls calls; /* the table in use */
 unsigned int fake_unacknowledged_events;
 bool fake_device_lost;
 static int objects, destroy_error;
+static bool destroy_once;
 static unsigned int calls_to_failure;
 static int call_error;
 
@@ -34,16 +35,27 @@ void *fake_made(size_t size)
 
 int fake_gone(void *object)
 {
-    if (!destroy_error || destroy_error == EIO || destroy_error == ENODEV) {
+    int error = destroy_error;
+
+    if (destroy_once)
+        destroy_error = 0;
+    if (!error || error == EIO || error == ENODEV) {
         free(object);
         objects--;
     }
-    return destroy_error;
+    return error;
 }
 
 void fake_fail_destroys(int error)
 {
     destroy_error = error;
+    destroy_once = false;
+}
+
+void fake_fail_destroy(int error)
+{
+    destroy_error = error;
+    destroy_once = true;
 }
 
 void fake_count(int more)
@@ -135,6 +147,7 @@ void fake_begin(void)
 
 struct fake_connection fake_news;
 struct ri_connection *fake_asked;
+bool fake_no_memory;
 struct ri_connect_request fake_request;
 unsigned int fake_rnic_events;
 struct ri_event fake_rnic_event;
@@ -157,7 +170,7 @@ static void host_connection_request(const struct ri_host *host, void *listener_c
     (void)host;
     fake_asked = connection;
     fake_request = *request;
-    *connection_context = listener_context;
+    *connection_context = fake_no_memory ? NULL : listener_context;
 }
 
 static void host_rnic_event(const struct ri_host *host, void *rnic_context,

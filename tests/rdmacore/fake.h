@@ -80,6 +80,7 @@ enum fake_call {
 struct fake_id {
     struct rdma_cm_id id;
     bool listening, destroyed, sourced; /* by resolve_addr, with a source */
+    atomic_uint taken;                  /* events of it that are not acknowledged */
     struct rdma_conn_param param;       /* of the last call that had one */
     uint8_t private_data[256];
     uint8_t private_length;
@@ -121,6 +122,7 @@ bool fake_call_failed(void); /* it was reached */
 void fake_lose_device(void); /* its channels answer EIO from now on */
 /* Calls that destroy answer this; 0: they work. Objects of a device that is gone (EIO, ENODEV) go all the same. */
 void fake_fail_destroys(int error);
+void fake_fail_destroy(int error); /* the next one only */
 extern unsigned int
     fake_forgotten; /* how often librdmacm was made to look which devices are left */
 extern void (*fake_on_modify)(struct ibv_qp *qp); /* called before a QP is modified, unless NULL */
@@ -135,6 +137,7 @@ struct fake_connection {
 };
 extern struct fake_connection fake_news; /* events of all connections */
 extern struct ri_connection *fake_asked; /* by the last request */
+extern bool fake_no_memory;              /* the host cannot keep requests */
 extern struct ri_connect_request fake_request;
 extern unsigned int fake_rnic_events;
 extern struct ri_event fake_rnic_event; /* the last one */

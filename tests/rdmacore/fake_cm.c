@@ -61,9 +61,12 @@ static int call_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **id,
     return 0;
 }
 
+/* As librdmacm does, it waits until the events that somebody took are given back. */
 static int call_destroy_id(struct rdma_cm_id *id)
 {
     ck_assert(!fake_of(id)->destroyed);
+    while (atomic_load(&fake_of(id)->taken))
+        sched_yield();
     fake_of(id)->destroyed = true; /* memory stays, for looking at */
     fake_count(-1);
     return 0;
@@ -192,6 +195,12 @@ static int call_notify(struct rdma_cm_id *id, enum ibv_event_type event)
     return 0;
 }
 
+/* A request's event is its listener's. */
+static struct fake_id *owner(const struct rdma_cm_event *event)
+{
+    return fake_of(event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id);
+}
+
 static int call_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **event)
 {
     eventfd_t one;
@@ -202,12 +211,14 @@ static int call_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event
     }
     eventfd_read(ch->fd, &one);
     *event = cm_events[cm_head++ % FAKE_QUEUED];
+    atomic_fetch_add(&owner(*event)->taken, 1);
     fake_unacknowledged_events++;
     return 0;
 }
 
 static int call_ack_cm_event(struct rdma_cm_event *event)
 {
+    atomic_fetch_sub(&owner(event)->taken, 1);
     free(event);
     fake_unacknowledged_events--;
     return 0;

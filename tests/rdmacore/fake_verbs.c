@@ -281,13 +281,16 @@ static int bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
     struct fake_qp *qp = (struct fake_qp *)ibv;
 
     ck_assert_int_eq(mw->type, IBV_MW_TYPE_1);
-    if (post_error)
+    if (post_error && post_error != -1)
         return post_error;
     ck_assert_uint_lt(qp->binds, FAKE_POSTS);
     qp->bind = *bind;
     qp->bound[qp->binds++] = (struct fake_bind){ .bind = *bind, .before = mw->rkey };
-    mw->rkey = ibv_inc_rkey(mw->rkey);
-    return 0;
+    if (!post_error)
+        mw->rkey = ibv_inc_rkey(mw->rkey);
+    else
+        errno = EPIPE;
+    return post_error;
 }
 
 void fake_fail_posts(int error)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <netinet/ip.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define QKEY 0x77u
 
@@ -381,6 +382,25 @@ START_TEST(header_in_pieces)
 }
 END_TEST
 
+/* A datagram is there when its memory goes and then its queue pair, before it is polled: nobody looks at the memory. */
+START_TEST(memory_gone_before_the_queue_pair)
+{
+    uint8_t *octets = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ri_sge sge = { .addr = (uintptr_t)octets, .length = 200 };
+    struct ri_recv_wr wr = { .cookie = 24, .sg_list = &sge, .num_sge = 1 }, *bad;
+    struct ri_qp *qp;
+
+    ck_assert_ptr_ne(octets, MAP_FAILED);
+    ck_assert_int_eq(make_qp(0, NULL, &qp), RI_OK);
+    ipv6_header(octets, "2001:db8::7");
+    ck_assert_int_eq(set.host.user.post_recv(qp, &wr, &bad), RI_OK);
+    arrive(qp, fake_qp(qp)->received[0], IBV_WC_GRH);
+    ck_assert_int_eq(munmap(octets, 4096), 0);
+    ck_assert_int_eq(ops()->qp_destroy(qp), RI_OK);
+    nothing();
+}
+END_TEST
+
 START_TEST(receives_of_an_srq)
 {
     struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = 2, .max_sge = 1 };
@@ -478,6 +498,21 @@ START_TEST(handle_is_made_and_changed)
     ck_assert_uint_eq(verbs->static_rate, 6);
     ck_assert_uint_eq(verbs->port_num, 1);
     ck_assert_int_eq(ops()->pd_destroy(set.pd), RI_ERR_BUSY);
+}
+END_TEST
+
+/* The device keeps the old one: it stays, and no second one is left. */
+START_TEST(handle_cannot_be_changed)
+{
+    struct ri_ah_attr attr = towards("fe80::5");
+    struct fake_ah *before = fake_ah(ah);
+
+    fake_fail_destroy(EBUSY);
+    ck_assert_int_eq(ops()->ah_modify(ah, &attr), RI_ERR_BUSY);
+    ck_assert_ptr_eq(fake_ah(ah), before);
+    fake_fail_destroy(ENODEV); /* of a device that is gone */
+    ck_assert_int_eq(ops()->ah_modify(ah, &attr), RI_OK);
+    ck_assert_mem_eq(fake_ah(ah)->attr.grh.dgid.raw, attr.destination_gid, 16);
 }
 END_TEST
 
@@ -583,11 +618,13 @@ int main(void)
     tcase_add_loop_test(queues, source_is_told, 0, 5);
     tcase_add_test(queues, header_in_pieces);
     tcase_add_test(queues, receives_of_an_srq);
+    tcase_add_test(queues, memory_gone_before_the_queue_pair);
     suite_add_tcase(suite, queues);
     tcase_add_checked_fixture(handles, setup, teardown);
     add_cases(handles, source_of_a_handle, choices);
     tcase_add_test(handles, no_source_of_that_kind);
     tcase_add_test(handles, handle_is_made_and_changed);
+    tcase_add_test(handles, handle_cannot_be_changed);
     add_cases(handles, handle_cannot_be_made, failures);
     tcase_add_test(handles, wrong_handles);
     suite_add_tcase(suite, handles);

@@ -260,6 +260,22 @@ START_TEST(removal_told_to_nobody_else)
 }
 END_TEST
 
+/* The lane runs as soon as the identifier is bound: the removal may be heard before anybody has written down which one it is. */
+START_TEST(removal_told_before_the_guard_is_known)
+{
+    struct rnic *rnic = rnic_of(set.host.rnic);
+    struct rdma_cm_id *guard = rnic->guard;
+
+    rnic->guard = NULL;
+    fake_cm(container_of(guard, struct fake_id, id), RDMA_CM_EVENT_ADDR_CHANGE, 0, NULL);
+    fake_cm(container_of(guard, struct fake_id, id), RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+    fake_run(&set);
+    rnic->guard = guard;
+    ck_assert_uint_eq(fake_rnic_events, 1);
+    ck_assert_uint_eq(fake_news.count, 0);
+}
+END_TEST
+
 START_TEST(removal_told_to_a_listener)
 {
     struct ri_listener *listener;
@@ -270,6 +286,28 @@ START_TEST(removal_told_to_a_listener)
     ck_assert_uint_eq(fake_rnic_events, 1);
     ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_RNIC_FATAL);
     ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
+}
+END_TEST
+
+/* The host has no memory for it: nothing of it stays. */
+START_TEST(request_that_nobody_keeps)
+{
+    static const struct rdma_conn_param asked = { .responder_resources = 1, .initiator_depth = 1 };
+    struct ri_listener *listener;
+    struct fake_id *dropped;
+    int before;
+
+    listen_on(&listener);
+    before = fake_objects();
+    fake_no_memory = true;
+    dropped = fake_cm_request(fake_ids(), &asked);
+    fake_run(&set);
+    fake_no_memory = false;
+    ck_assert_uint_eq(dropped->calls[FAKE_REJECT], 1);
+    ck_assert(dropped->destroyed);
+    ck_assert_int_eq(fake_objects(), before);
+    ck_assert_uint_eq(fake_unacknowledged(), 0);
     ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
 }
 END_TEST
@@ -483,6 +521,68 @@ START_TEST(destroyed_while_its_failure_is_handled)
 }
 END_TEST
 
+static void *destroy_connection(void *arg)
+{
+    atomic_store(&destroyer.begun, true);
+    ck_assert_int_eq(ops()->connection_destroy(arg), RI_OK);
+    return NULL;
+}
+
+/* While an event of it is handled, which has to do with its QP: another thread destroys the connection, then the QP. */
+static void destroy_connection_meanwhile(struct ibv_qp *ibv)
+{
+    uint64_t until = tc_deadline(50);
+
+    (void)ibv;
+    if (destroyer.started)
+        return;
+    destroyer.started = true;
+    destroyer.objects = fake_objects();
+    ck_assert_int_eq(pthread_create(&destroyer.thread, NULL, destroy_connection, connection), 0);
+    while (!atomic_load(&destroyer.begun) || !tc_expired(until))
+        sched_yield();
+    ck_assert_msg(fake_objects() == destroyer.objects, "its event is not over");
+}
+
+/* The peer's acceptance, and the end of an open one. */
+START_TEST(destroyed_while_its_event_is_handled)
+{
+    if (_i == 0) {
+        begin_connecting(RI_NO_DEADLINE);
+        tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+        tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    } else {
+        establish();
+    }
+    fake_on_modify = destroy_connection_meanwhile;
+    tell(_i == 0 ? RDMA_CM_EVENT_CONNECT_RESPONSE : RDMA_CM_EVENT_DISCONNECTED, 0);
+    ck_assert(destroyer.started);
+    ck_assert_int_eq(pthread_join(destroyer.thread, NULL), 0);
+    fake_on_modify = NULL;
+    connection = NULL;
+    ck_assert(id->destroyed);
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+}
+END_TEST
+
+/* The QP goes before the connection, which has to hear of it: beside an event that uses it, it waits. */
+START_TEST(qp_destroyed_while_an_event_is_handled)
+{
+    begin_connecting(RI_NO_DEADLINE);
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    fake_on_modify = destroy_meanwhile;
+    tell(RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+    ck_assert(destroyer.started);
+    ck_assert_int_eq(pthread_join(destroyer.thread, NULL), 0);
+    fake_on_modify = NULL;
+    set.qp = NULL;
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0);
+    ck_assert_uint_eq(fake_news.count, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_faults");
@@ -495,12 +595,16 @@ int main(void)
     tcase_add_loop_test(device, device_lost_before_its_events_are_read, 0, 2);
     tcase_add_test(device, refused_destruction);
     tcase_add_test(device, removal_told_to_nobody_else);
+    tcase_add_test(device, removal_told_before_the_guard_is_known);
     tcase_add_test(device, removal_told_to_a_listener);
+    tcase_add_test(device, request_that_nobody_keeps);
     tcase_add_test(device, removal_told_to_a_request);
     tcase_add_test(device, removal_of_another_device);
     tcase_add_test(device, no_event_of_ours);
     tcase_add_test(device, fatal_event_explained_by_a_request);
     tcase_add_test(device, destroyed_while_its_failure_is_handled);
+    tcase_add_loop_test(device, destroyed_while_its_event_is_handled, 0, 2);
+    tcase_add_test(device, qp_destroyed_while_an_event_is_handled);
     suite_add_tcase(suite, device);
     tcase_add_checked_fixture(peer, setup, teardown);
     tcase_add_test(peer, late_events_of_an_ended_connection);

@@ -180,7 +180,7 @@ static struct ri_mr *region;
 static struct ri_mw *wide;
 static uint32_t first_stag;
 
-static void open_wide(void)
+static void open_window(bool narrow)
 {
     struct ri_mr_attr attr = { .size = sizeof(attr),
                                .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_BIND,
@@ -189,8 +189,13 @@ static void open_wide(void)
     struct ri_mr_keys keys;
 
     ck_assert_int_eq(set.host.privileged.mr_register(set.pd, &attr, &keys, &region), RI_OK);
-    ck_assert_int_eq(set.host.privileged.mw_allocate(set.pd, false, NULL, &first_stag, &wide),
+    ck_assert_int_eq(set.host.privileged.mw_allocate(set.pd, narrow, NULL, &first_stag, &wide),
                      RI_OK);
+}
+
+static void open_wide(void)
+{
+    open_window(false);
 }
 
 static void close_wide(void)
@@ -346,6 +351,47 @@ START_TEST(link_after_a_sweep_and_a_full_queue)
 }
 END_TEST
 
+/* Links that are in the queue although the kernel was not told: they complete once, and have taken their keys. */
+START_TEST(link_queued_though_the_kernel_was_not_told)
+{
+    open_wide();
+    fake_fail_posts(-1);
+    ck_assert_int_eq(link_wide(set.qp, 2), RI_OK); /* one to nothing before it */
+    unlink_wide(set.qp, 2);
+    fake_fail_posts(0);
+    ck_assert_int_eq(link_wide(set.qp, 4), RI_OK);
+    ck_assert_uint_eq(fake_qp(set.qp)->binds, 4);
+    for (unsigned int n = 0; n < 4; n++)
+        bind_done(bound_from(set.qp, n, n), IBV_WC_WR_FLUSH_ERR);
+    flushed(2, RI_WC_BIND_WINDOW);
+    flushed(0, RI_WC_LOCAL_INVALIDATE);
+    flushed(4, RI_WC_BIND_WINDOW);
+    nothing();
+    close_wide();
+}
+END_TEST
+
+/* The same of a narrow window, and of an invalidate. */
+START_TEST(narrow_link_queued_though_the_kernel_was_not_told)
+{
+    struct fake_qp *qp = fake_qp(set.qp);
+
+    open_window(true);
+    fake_fail_posts(-1);
+    ck_assert_int_eq(link_wide(set.qp, 1), RI_OK);
+    unlink_wide(set.qp, 1);
+    fake_fail_posts(0);
+    ck_assert_uint_eq(qp->sends, 2);
+    ck_assert_uint_eq(qp->sent[1].invalidate_rkey, first_stag + 1); /* it was taken for bound */
+    for (unsigned int n = 0; n < 2; n++)
+        fake_sent(set.qp, set.cq, n, IBV_WC_WR_FLUSH_ERR);
+    flushed(1, RI_WC_BIND_WINDOW);
+    flushed(0, RI_WC_LOCAL_INVALIDATE);
+    nothing();
+    close_wide();
+}
+END_TEST
+
 /* ---- sizes ---- */
 
 START_TEST(cq_is_resized)
@@ -438,6 +484,8 @@ int main(void)
     tcase_add_test(keys, link_after_soft_ones_is_in_step);
     tcase_add_test(keys, link_after_flushed_ones_is_in_step);
     tcase_add_test(keys, link_after_a_sweep_and_a_full_queue);
+    tcase_add_test(keys, link_queued_though_the_kernel_was_not_told);
+    tcase_add_test(keys, narrow_link_queued_though_the_kernel_was_not_told);
     suite_add_tcase(suite, keys);
     tcase_add_checked_fixture(sizes, work_setup, work_teardown);
     tcase_add_test(sizes, cq_is_resized);

@@ -103,6 +103,7 @@ extern struct fk {
     struct ri_listen_param listen_param;
     uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */
     void (*during_accept)(void); /* run inside kal_accept, before it does anything */
+    void (*during_reply)(void);  /* the same of kal_service_reply */
 } fk;
 
 void fk_reset(void);

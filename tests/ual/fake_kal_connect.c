@@ -205,6 +205,8 @@ enum kal_status kal_service_reply(struct kal_connection *connection,
 {
     enum kal_status status;
 
+    if (fk.during_reply)
+        fk.during_reply();
     pthread_mutex_lock(&fk_lock);
     status = connection->withdrawn || !connection->undecided ? KAL_ERR_INVALID_STATE
                                                              : fk_planned(FK_SERVICE_REPLY);

@@ -6,6 +6,9 @@
 
 #include "world.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static struct ual_ep *ud;
@@ -472,6 +475,101 @@ START_TEST(answer_refused)
 }
 END_TEST
 
+static pthread_t freeing;
+static atomic_bool begun;
+
+static void *free_ud(void *arg)
+{
+    (void)arg;
+    atomic_store(&begun, true);
+    ok(ual_ep_free(ud));
+    return NULL;
+}
+
+/* In the provider's reply, which tells of the endpoint's QP. */
+static void free_meanwhile(void)
+{
+    uint64_t until = tc_deadline(50);
+
+    ck_assert_int_eq(pthread_create(&freeing, NULL, free_ud, NULL), 0);
+    while (!atomic_load(&begun) || !tc_expired(until))
+        sched_yield();
+    ck_assert_uint_eq(fk.qps, 1);
+}
+
+START_TEST(endpoint_freed_while_it_is_told)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    request = asked().request;
+    fk.during_reply = free_meanwhile;
+    ok(ual_service_reply(request, &reply));
+    fk.during_reply = NULL;
+    ck_assert_int_eq(pthread_join(freeing, NULL), 0);
+    ck_assert_uint_eq(fk.qps, 0);
+    request = asked().request;
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
+    close_world();
+}
+END_TEST
+
+/* Anybody can send service requests without end: they fill their share, and take nothing from connection requests, nor they from them. */
+START_TEST(each_kind_has_its_room)
+{
+    struct ri_connect_request request = { .size = sizeof(request), .datagram = _i == 0 };
+
+    open_datagrams();
+    for (unsigned int i = 0; i < 6; i++)
+        fk_request(fk.listener, &request);
+    request.datagram = !request.datagram;
+    for (unsigned int i = 0; i < 5; i++)
+        fk_request(fk.listener, &request);
+    fk_settle();
+    ck_assert_uint_eq(fk.waiting, 3);    /* of each kind, 4 have room */
+    for (unsigned int i = 0; i < 8; i++) /* those that waited come behind */
+        ck_assert_int_eq(next_event(request_evd).request.datagram, (i < 4) == (_i == 0));
+    for (unsigned int i = 0; i < 3; i++)
+        next_event(request_evd);
+    ck_assert_uint_eq(fk.waiting, 0);
+    close_world();
+}
+END_TEST
+
+static atomic_bool no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+/* Fails once when asked for as much as an event of a request takes in the EVD's list. */
+void *__wrap_malloc(size_t size)
+{
+    size_t event = 2 * sizeof(void *) + offsetof(struct ual_event, request) +
+                   sizeof(struct ual_request_event);
+    bool fails = size == event && atomic_exchange(&no_memory, false);
+
+    return fails ? NULL : __real_malloc(size);
+}
+
+/* A request without memory for its event would wait for room that nobody makes: it goes at once, and the next one is heard. */
+START_TEST(no_memory_for_a_request)
+{
+    struct ri_connect_request request = { .size = sizeof(request), .datagram = true };
+
+    open_datagrams();
+    atomic_store(&no_memory, true);
+    fk_request(fk.listener, &request);
+    fk_settle();
+    ck_assert(!atomic_load(&no_memory));
+    ck_assert_uint_eq(fk.waiting, 0);
+    ck_assert_uint_eq(fk.connections, 0);
+    asked();
+    close_world();
+}
+END_TEST
+
 /* Neither kind of request is taken for the other. */
 START_TEST(two_kinds)
 {
@@ -604,6 +702,9 @@ int main(void)
     tcase_add_test(tc, question_refused);
     tcase_add_test(tc, answered);
     tcase_add_test(tc, answer_refused);
+    tcase_add_test(tc, endpoint_freed_while_it_is_told);
+    tcase_add_loop_test(tc, each_kind_has_its_room, 0, 2);
+    tcase_add_test(tc, no_memory_for_a_request);
     tcase_add_test(tc, two_kinds);
     tcase_add_test(tc, withdrawn);
     tcase_add_test(tc, listen_for_both);

@@ -337,6 +337,8 @@ static void tell(struct rnic *rnic, struct news *news)
         host->connection_request(host, ((struct listener *)news->about)->base.context,
                                  &news->connection->base, &news->request, &context);
         news->connection->base.context = context;
+        if (!context)
+            loop_connection_destroy(&news->connection->base);
         break;
     case NEWS_EVENT:
         news->connection_event.private_data = news->connection_event.private_data_length
