@@ -32,10 +32,9 @@ it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint3
     return IT_SUCCESS;
 }
 
-static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
-                              struct ual_ep_attr *attr)
+it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
+                             struct ual_ep_attr *attr)
 {
-    const it_rc_only_attributes_t *rc = &asked->srv.rc;
     const struct {
         size_t asked;
         uint32_t limit;
@@ -48,10 +47,6 @@ static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attri
           &attr->max_send_sge },
         { asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
           &attr->max_recv_sge },
-        { rc->max_rdma_read_segments, smaller(rnic->max_read_sge, SEGMENTS_MAX),
-          IT_ERR_RESOURCE_RRSEG, &attr->max_read_sge },
-        { rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
-          IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge },
     };
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -62,6 +57,19 @@ static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attri
             return status;
     }
     return IT_SUCCESS;
+}
+
+static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
+                                   const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
+{
+    it_status_t status = itapi_amount(rc->max_rdma_read_segments,
+                                      smaller(rnic->max_read_sge, SEGMENTS_MAX),
+                                      IT_ERR_RESOURCE_RRSEG, &attr->max_read_sge);
+
+    if (status != IT_SUCCESS)
+        return status;
+    return itapi_amount(rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
+                        IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge);
 }
 
 /* Read depths beyond the adapter are lowered: consumers ask for generous ones, and it_ep_query tells. */
@@ -77,7 +85,9 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
         return IT_ERR_OP_NOT_SUPPORTED;
     if (asked->max_dto_payload_size > rnic->max_send)
         return IT_ERR_PAYLOAD_SIZE;
-    status = take_sizes(rnic, asked, attr);
+    status = itapi_take_sizes(rnic, asked, attr);
+    if (status == IT_SUCCESS)
+        status = take_rdma_sizes(rnic, rc, attr);
     if (status != IT_SUCCESS)
         return status;
     attr->srq = NULL;

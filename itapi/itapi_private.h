@@ -168,6 +168,9 @@ it_status_t itapi_check_lmr_flags(unsigned int flags);
 it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
                             it_status_t invalid, struct ual_evd **evd);
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given);
+/* Requests and segments of either kind of EP. */
+it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
+                             struct ual_ep_attr *attr);
 static inline uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
