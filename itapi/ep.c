@@ -24,6 +24,18 @@ it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enu
     return ual_evd_stream(*evd) == stream ? IT_SUCCESS : IT_ERR_INVALID_EVD_TYPE;
 }
 
+it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
+                                 it_evd_handle_t recv_handle, struct ual_evd **request,
+                                 struct ual_evd **receive)
+{
+    it_status_t status = itapi_check_evd(ia, request_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
+                                         request);
+
+    if (status != IT_SUCCESS)
+        return status;
+    return itapi_check_evd(ia, recv_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD, receive);
+}
+
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given)
 {
     if (asked > limit)
@@ -171,11 +183,8 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = itapi_check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
-                             &request);
-    if (status == IT_SUCCESS)
-        status = itapi_check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
-                                 &receive);
+    status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
+                                  &receive);
     if (status == IT_SUCCESS)
         status = itapi_check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
                                  IT_ERR_INVALID_CONN_EVD, &connect);

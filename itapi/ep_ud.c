@@ -47,11 +47,8 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = itapi_check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
-                             &request);
-    if (status == IT_SUCCESS)
-        status = itapi_check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
-                                 &receive);
+    status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
+                                  &receive);
     if (status == IT_SUCCESS && !has_feature(pz->ia, RI_FEATURE_UD))
         status = IT_ERR_OP_NOT_SUPPORTED;
     if (status == IT_SUCCESS && spigot_id >= ual_ia_attr(pz->ia)->ports)

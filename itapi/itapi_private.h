@@ -164,9 +164,12 @@ uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 #define LMR_FLAGS_MASK 0xffffu
 it_status_t itapi_check_lmr_flags(unsigned int flags);
 
-/* ep.c: a SEVD of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
+/* ep.c: a SEVD of an EP to be, the two of its requests; what was asked for, at least one, or `beyond` when that is more than there is */
 it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
                             it_status_t invalid, struct ual_evd **evd);
+it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
+                                 it_evd_handle_t recv_handle, struct ual_evd **request,
+                                 struct ual_evd **receive);
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given);
 /* Requests and segments of either kind of EP. */
 it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
