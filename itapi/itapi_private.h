@@ -102,12 +102,8 @@ it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_stora
                                   const struct sockaddr_storage *peer);
 uint64_t itapi_timeout_of(const it_path_t *path);
 
-/* post.c: flags of IT-API as those of a work request, and what a post's status is called. [data] */
-uint16_t itapi_request_flags(unsigned int flags);
+/* post.c: what a post's status is called. [data] */
 it_status_t itapi_post_status(enum ual_status status);
-#define FLAGS_COMMON (IT_COMPLETION_FLAG | IT_NOTIFY_FLAG | IT_COALESCE_WR_FLAG)
-#define FLAGS_LINK   (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
-#define FLAGS_UNLINK (FLAGS_LINK | IT_UNLINK_FENCE_FLAG)
 
 /* event.c */
 void itapi_translate(const struct ual_event *from, it_event_t *to);
