@@ -15,8 +15,8 @@ static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIV
 
 /* --- creation --- */
 
-it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
-                            it_status_t invalid, struct ual_evd **evd)
+static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle,
+                             enum ual_stream stream, it_status_t invalid, struct ual_evd **evd)
 {
     *evd = LOOKUP(struct ual_evd, EVD, handle);
     if (!*evd || ((struct ual_object *)*evd)->ia != ia)
@@ -28,12 +28,12 @@ it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t reques
                                  it_evd_handle_t recv_handle, struct ual_evd **request,
                                  struct ual_evd **receive)
 {
-    it_status_t status = itapi_check_evd(ia, request_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
-                                         request);
+    it_status_t status = check_evd(ia, request_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
+                                   request);
 
     if (status != IT_SUCCESS)
         return status;
-    return itapi_check_evd(ia, recv_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD, receive);
+    return check_evd(ia, recv_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD, receive);
 }
 
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given)
@@ -186,8 +186,8 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
     status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
                                   &receive);
     if (status == IT_SUCCESS)
-        status = itapi_check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
-                                 IT_ERR_INVALID_CONN_EVD, &connect);
+        status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
+                           IT_ERR_INVALID_CONN_EVD, &connect);
     if (status == IT_SUCCESS)
         status = check_flags(pz->ia, flags);
     if (status == IT_SUCCESS && (!ep_attr || !ep_handle))

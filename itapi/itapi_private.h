@@ -160,9 +160,7 @@ uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 #define LMR_FLAGS_MASK 0xffffu
 it_status_t itapi_check_lmr_flags(unsigned int flags);
 
-/* ep.c: a SEVD of an EP to be, the two of its requests; what was asked for, at least one, or `beyond` when that is more than there is */
-it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
-                            it_status_t invalid, struct ual_evd **evd);
+/* ep.c: the SEVDs of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
 it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
                                  it_evd_handle_t recv_handle, struct ual_evd **request,
                                  struct ual_evd **receive);
