@@ -37,18 +37,13 @@ static inline it_status_t post_message(struct ual_ep *ep, const it_lmr_triplet_t
 {
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_send_wr wr;
-    uint64_t total;
     it_status_t status;
 
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_SEND))
         return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_send_sge),
-                            ep->pz, 0, sges, &total);
+    status = itapi_message(ep, local_segments, num_segments, opcode, cookie, dto_flags, sges, &wr);
     if (unlikely(status != IT_SUCCESS))
         return status;
-    if (unlikely(total > ep->attr.max_payload))
-        return IT_ERR_INVALID_LENGTH;
-    itapi_describe(&wr, sges, num_segments, opcode, cookie, dto_flags);
     wr.invalidate_stag = invalidate_stag;
     return post(ep, &wr);
 }

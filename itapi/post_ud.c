@@ -44,7 +44,6 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
     const struct ual_ah *ah;
     struct ri_send_wr wr;
     enum ual_status posted;
-    uint64_t total;
     it_status_t status;
 
     if (unlikely(!ep))
@@ -53,13 +52,10 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
         return IT_ERR_INVALID_DTO_FLAGS;
     status = check_destination(ep, remote_ep_addr, &ah);
     if (status == IT_SUCCESS)
-        status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_send_sge),
-                                ep->pz, 0, sges, &total);
+        status = itapi_message(ep, local_segments, num_segments, RI_WR_SEND, cookie, dto_flags,
+                               sges, &wr);
     if (unlikely(status != IT_SUCCESS))
         return status;
-    if (unlikely(total > ep->attr.max_payload))
-        return IT_ERR_INVALID_LENGTH;
-    itapi_describe(&wr, sges, num_segments, RI_WR_SEND, cookie, dto_flags);
     wr.ud.ah = ah->ah;
     wr.ud.remote_qpn = remote_ep_addr->addr.ud.ep_info.ud_ep_id;
     wr.ud.remote_qkey = remote_ep_addr->addr.ud.ep_info.ud_ep_key;

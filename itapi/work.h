@@ -65,4 +65,22 @@ static inline it_status_t itapi_receive(const it_lmr_triplet_t *segments, size_t
                           total);
 }
 
+/* A message of an EP as a request, flags checked. */
+static inline it_status_t itapi_message(const struct ual_ep *ep, const it_lmr_triplet_t *segments,
+                                        size_t count, uint16_t opcode, it_dto_cookie_t cookie,
+                                        unsigned int flags, struct ri_sge *sges,
+                                        struct ri_send_wr *wr)
+{
+    uint64_t total;
+    it_status_t status = itapi_segments(segments, count, itapi_limit_of(ep->attr.max_send_sge),
+                                        ep->pz, 0, sges, &total);
+
+    if (unlikely(status != IT_SUCCESS))
+        return status;
+    if (unlikely(total > ep->attr.max_payload))
+        return IT_ERR_INVALID_LENGTH;
+    itapi_describe(wr, sges, count, opcode, cookie, flags);
+    return IT_SUCCESS;
+}
+
 #endif
