@@ -15,13 +15,25 @@ static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIV
 
 /* --- creation --- */
 
-it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
-                            it_status_t invalid, struct ual_evd **evd)
+static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle,
+                             enum ual_stream stream, it_status_t invalid, struct ual_evd **evd)
 {
     *evd = LOOKUP(struct ual_evd, EVD, handle);
     if (!*evd || ((struct ual_object *)*evd)->ia != ia)
         return itapi_bad_handle(invalid);
     return ual_evd_stream(*evd) == stream ? IT_SUCCESS : IT_ERR_INVALID_EVD_TYPE;
+}
+
+it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
+                                 it_evd_handle_t recv_handle, struct ual_evd **request,
+                                 struct ual_evd **receive)
+{
+    it_status_t status = check_evd(ia, request_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
+                                   request);
+
+    if (status != IT_SUCCESS)
+        return status;
+    return check_evd(ia, recv_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD, receive);
 }
 
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given)
@@ -32,10 +44,9 @@ it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint3
     return IT_SUCCESS;
 }
 
-static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
-                              struct ual_ep_attr *attr)
+it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
+                             struct ual_ep_attr *attr)
 {
-    const it_rc_only_attributes_t *rc = &asked->srv.rc;
     const struct {
         size_t asked;
         uint32_t limit;
@@ -48,10 +59,6 @@ static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attri
           &attr->max_send_sge },
         { asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
           &attr->max_recv_sge },
-        { rc->max_rdma_read_segments, smaller(rnic->max_read_sge, SEGMENTS_MAX),
-          IT_ERR_RESOURCE_RRSEG, &attr->max_read_sge },
-        { rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
-          IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge },
     };
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -62,6 +69,19 @@ static it_status_t take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attri
             return status;
     }
     return IT_SUCCESS;
+}
+
+static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
+                                   const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
+{
+    it_status_t status = itapi_amount(rc->max_rdma_read_segments,
+                                      smaller(rnic->max_read_sge, SEGMENTS_MAX),
+                                      IT_ERR_RESOURCE_RRSEG, &attr->max_read_sge);
+
+    if (status != IT_SUCCESS)
+        return status;
+    return itapi_amount(rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
+                        IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge);
 }
 
 /* Read depths beyond the adapter are lowered: consumers ask for generous ones, and it_ep_query tells. */
@@ -77,7 +97,9 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
         return IT_ERR_OP_NOT_SUPPORTED;
     if (asked->max_dto_payload_size > rnic->max_send)
         return IT_ERR_PAYLOAD_SIZE;
-    status = take_sizes(rnic, asked, attr);
+    status = itapi_take_sizes(rnic, asked, attr);
+    if (status == IT_SUCCESS)
+        status = take_rdma_sizes(rnic, rc, attr);
     if (status != IT_SUCCESS)
         return status;
     attr->srq = NULL;
@@ -161,14 +183,11 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = itapi_check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
-                             &request);
+    status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
+                                  &receive);
     if (status == IT_SUCCESS)
-        status = itapi_check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
-                                 &receive);
-    if (status == IT_SUCCESS)
-        status = itapi_check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
-                                 IT_ERR_INVALID_CONN_EVD, &connect);
+        status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
+                           IT_ERR_INVALID_CONN_EVD, &connect);
     if (status == IT_SUCCESS)
         status = check_flags(pz->ia, flags);
     if (status == IT_SUCCESS && (!ep_attr || !ep_handle))

@@ -13,31 +13,15 @@
 static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
                                    struct ual_ep_attr *attr)
 {
-    const struct {
-        size_t asked;
-        uint32_t limit;
-        it_status_t beyond;
-        uint32_t *given;
-    } sizes[] = {
-        { asked->max_request_dtos, rnic->max_send_wr, IT_ERR_RESOURCE_REQ_DTO, &attr->max_send_wr },
-        { asked->max_recv_dtos, rnic->max_recv_wr, IT_ERR_RESOURCE_RECV_DTO, &attr->max_recv_wr },
-        { asked->max_send_segments, smaller(rnic->max_send_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_SSEG,
-          &attr->max_send_sge },
-        { asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
-          &attr->max_recv_sge },
-    };
+    it_status_t status;
 
     if (asked->priv_ops_enable) /* memory is linked by requests of RC EPs */
         return IT_ERR_PRIV_OPS_UNAVAILABLE;
     if (asked->max_dto_payload_size > rnic->max_ud_send)
         return IT_ERR_PAYLOAD_SIZE;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        it_status_t status = itapi_amount(sizes[i].asked, sizes[i].limit, sizes[i].beyond,
-                                          sizes[i].given);
-
-        if (status != IT_SUCCESS)
-            return status;
-    }
+    status = itapi_take_sizes(rnic, asked, attr);
+    if (status != IT_SUCCESS)
+        return status;
     attr->max_payload = asked->max_dto_payload_size;
     attr->qkey = asked->srv.ud.ep_info.ud_ep_key;
     return IT_SUCCESS;
@@ -63,11 +47,8 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = itapi_check_evd(pz->ia, request_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_REQ_EVD,
-                             &request);
-    if (status == IT_SUCCESS)
-        status = itapi_check_evd(pz->ia, recv_sevd_handle, UAL_STREAM_DTO, IT_ERR_INVALID_RECV_EVD,
-                                 &receive);
+    status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
+                                  &receive);
     if (status == IT_SUCCESS && !has_feature(pz->ia, RI_FEATURE_UD))
         status = IT_ERR_OP_NOT_SUPPORTED;
     if (status == IT_SUCCESS && spigot_id >= ual_ia_attr(pz->ia)->ports)

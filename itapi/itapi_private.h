@@ -108,12 +108,8 @@ it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_stora
                                   const struct sockaddr_storage *peer);
 uint64_t itapi_timeout_of(const it_path_t *path);
 
-/* post.c: flags of IT-API as those of a work request, and what a post's status is called. [data] */
-uint16_t itapi_request_flags(unsigned int flags);
+/* post.c: what a post's status is called. [data] */
 it_status_t itapi_post_status(enum ual_status status);
-#define FLAGS_COMMON (IT_COMPLETION_FLAG | IT_NOTIFY_FLAG | IT_COALESCE_WR_FLAG)
-#define FLAGS_LINK   (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
-#define FLAGS_UNLINK (FLAGS_LINK | IT_UNLINK_FENCE_FLAG)
 
 /* event.c */
 void itapi_translate(const struct ual_event *from, it_event_t *to);
@@ -170,10 +166,14 @@ uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 #define LMR_FLAGS_MASK 0xffffu
 it_status_t itapi_check_lmr_flags(unsigned int flags);
 
-/* ep.c: a SEVD of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
-it_status_t itapi_check_evd(const struct ual_ia *ia, it_evd_handle_t handle, enum ual_stream stream,
-                            it_status_t invalid, struct ual_evd **evd);
+/* ep.c: the SEVDs of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
+it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
+                                 it_evd_handle_t recv_handle, struct ual_evd **request,
+                                 struct ual_evd **receive);
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given);
+/* Requests and segments of either kind of EP. */
+it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
+                             struct ual_ep_attr *attr);
 static inline uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;

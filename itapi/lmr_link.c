@@ -5,7 +5,7 @@
 #include <config.h>
 #endif
 
-#include "itapi_private.h"
+#include "work.h"
 
 #include "base/checked.h"
 

@@ -5,7 +5,7 @@
 #include <config.h>
 #endif
 
-#include "itapi_private.h"
+#include "work.h"
 
 #include "base/checked.h"
 
@@ -13,34 +13,6 @@
 #define FLAGS_SEND (FLAGS_COMMON | IT_SOLICITED_WAIT_FLAG | IT_BARRIER_FENCE_FLAG)
 #define FLAGS_RDMA (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
 #define FLAGS_READ (FLAGS_RDMA | IT_UNLINK_LOCAL_SINK)
-#define FLAGS_RECV FLAGS_COMMON
-
-/* The flags that both sides have differ in place only: one shift per group. */
-static_assert(IT_COMPLETION_FLAG == (int)RI_WR_SIGNALED, "completion");
-static_assert(IT_SOLICITED_WAIT_FLAG >> 1 == (int)RI_WR_SOLICITED, "solicited");
-static_assert(IT_BARRIER_FENCE_FLAG >> 1 == (int)RI_WR_READ_FENCE, "fence");
-static_assert(IT_UNLINK_FENCE_FLAG >> 1 == (int)RI_WR_LOCAL_FENCE, "unlink fence");
-static_assert(IT_NOTIFY_FLAG << 4 == (int)RI_WR_NOTIFY, "notify");
-static_assert(IT_COALESCE_WR_FLAG == (int)RI_WR_COALESCE, "coalesce");
-
-static inline uint16_t request_flags(unsigned int flags)
-{
-    return (uint16_t)((flags & (IT_COMPLETION_FLAG | IT_COALESCE_WR_FLAG)) |
-                      (flags &
-                       (IT_SOLICITED_WAIT_FLAG | IT_BARRIER_FENCE_FLAG | IT_UNLINK_FENCE_FLAG)) >>
-                          1 |
-                      (flags & IT_NOTIFY_FLAG) << 4);
-}
-
-uint16_t itapi_request_flags(unsigned int flags)
-{
-    return request_flags(flags);
-}
-
-static inline size_t limit_of(uint32_t elements)
-{
-    return elements < SEGMENTS_MAX ? elements : SEGMENTS_MAX;
-}
 
 it_status_t __attribute__((cold, noinline)) itapi_post_status(enum ual_status status)
 {
@@ -65,24 +37,13 @@ static inline it_status_t post_message(struct ual_ep *ep, const it_lmr_triplet_t
 {
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_send_wr wr;
-    uint64_t total;
     it_status_t status;
 
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_SEND))
         return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_send_sge), ep->pz,
-                            0, sges, &total);
+    status = itapi_message(ep, local_segments, num_segments, opcode, cookie, dto_flags, sges, &wr);
     if (unlikely(status != IT_SUCCESS))
         return status;
-    if (unlikely(total > ep->attr.max_payload))
-        return IT_ERR_INVALID_LENGTH;
-    wr.next = NULL;
-    wr.cookie = cookie;
-    wr.sg_list = sges;
-    wr.num_sge = (uint32_t)num_segments;
-    wr.opcode = opcode;
-    wr.flags = request_flags(dto_flags);
-    wr.immediate = 0;
     wr.invalidate_stag = invalidate_stag;
     return post(ep, &wr);
 }
@@ -112,23 +73,6 @@ it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
                         (uint32_t)rmr_context);
 }
 
-/* The elements of a Receive as a request; total is checked by who knows the limit. */
-static inline it_status_t receive(const it_lmr_triplet_t *segments, size_t count, uint32_t limit,
-                                  const struct ual_pz *pz, it_dto_cookie_t cookie,
-                                  unsigned int flags, struct ri_sge *sges, struct ri_recv_wr *wr,
-                                  uint64_t *total)
-{
-    if (unlikely(flags & ~(unsigned int)FLAGS_RECV))
-        return IT_ERR_INVALID_DTO_FLAGS;
-    wr->next = NULL;
-    wr->cookie = cookie;
-    wr->sg_list = sges;
-    wr->num_sge = (uint32_t)count;
-    wr->flags = flags & IT_NOTIFY_FLAG ? RI_WR_NOTIFY : 0;
-    wr->reserved = 0;
-    return itapi_segments(segments, count, limit_of(limit), pz, RI_ACCESS_LOCAL_WRITE, sges, total);
-}
-
 /* The handle of a Receive is not that of an EP. */
 static it_status_t __attribute__((noinline))
 post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_dto_cookie_t cookie,
@@ -144,7 +88,8 @@ post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_
     if (!srq)
         return ual_lookup((ual_handle)handle, UAL_UD_EP) ? IT_ERR_INVALID_EP_TYPE
                                                          : itapi_bad_handle(IT_ERR_INVALID_HANDLE);
-    status = receive(segments, count, srq->max_sge, srq->pz, cookie, flags, sges, &wr, &total);
+    status = itapi_receive(segments, count, srq->max_sge, srq->pz, cookie, flags, sges, &wr,
+                           &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     posted = ual_post_srq_recv(srq, &wr);
@@ -165,8 +110,8 @@ it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segme
         return post_srq(handle, local_segments, num_segments, cookie, dto_flags);
     if (unlikely(ep->attr.srq))
         return IT_ERR_INVALID_EP;
-    status = receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->pz, cookie, dto_flags,
-                     sges, &wr, &total);
+    status = itapi_receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->pz, cookie,
+                           dto_flags, sges, &wr, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(total > ep->attr.max_payload))
@@ -179,14 +124,7 @@ static inline void describe_rdma(struct ri_send_wr *wr, const struct ri_sge *sge
                                  uint16_t opcode, it_dto_cookie_t cookie, unsigned int flags,
                                  it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
 {
-    wr->next = NULL;
-    wr->cookie = cookie;
-    wr->sg_list = sges;
-    wr->num_sge = (uint32_t)count;
-    wr->opcode = opcode;
-    wr->flags = request_flags(flags);
-    wr->immediate = 0;
-    wr->invalidate_stag = 0;
+    itapi_describe(wr, sges, count, opcode, cookie, flags);
     wr->rdma.remote_addr = rdma_addr;
     wr->rdma.rkey = (uint32_t)rmr_context;
     wr->rdma.reserved = 0;
@@ -216,8 +154,8 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
         return itapi_bad_ep(ep_handle);
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_RDMA))
         return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_write_sge), ep->pz,
-                            0, sges, &total);
+    status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_write_sge),
+                            ep->pz, 0, sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     return post_rdma(ep, sges, num_segments, RI_WR_RDMA_WRITE, cookie, dto_flags, rdma_addr,
@@ -279,8 +217,8 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
     status = check_read(ep, num_segments, dto_flags);
     if (unlikely(status != IT_SUCCESS))
         return status;
-    status = itapi_segments(local_segments, num_segments, limit_of(ep->attr.max_read_sge), ep->pz,
-                            sink_access(ep), sges, &total);
+    status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_read_sge),
+                            ep->pz, sink_access(ep), sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(dto_flags & IT_UNLINK_LOCAL_SINK))
@@ -321,7 +259,7 @@ static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count, 
 {
     uint64_t sum = 0;
 
-    if (count > limit_of(ep->attr.max_read_sge))
+    if (count > itapi_limit_of(ep->attr.max_read_sge))
         return IT_ERR_INVALID_NUM_SEGMENTS;
     if (count && !segments)
         return IT_ERR_FAULT;
@@ -415,11 +353,9 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
         return status;
     if (unlikely(!aligned(result)))
         return IT_ERR_INVALID_ADDRESS;
-    wr.cookie = cookie;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = op == IT_FETCH_AND_ADD ? RI_WR_ATOMIC_FETCH_ADD : RI_WR_ATOMIC_COMPARE_SWAP;
-    wr.flags = request_flags(dto_flags);
+    itapi_describe(&wr, &sge, 1,
+                   op == IT_FETCH_AND_ADD ? RI_WR_ATOMIC_FETCH_ADD : RI_WR_ATOMIC_COMPARE_SWAP,
+                   cookie, dto_flags);
     wr.atomic.remote_addr = rdma_addr;
     wr.atomic.swap_or_add = swap_or_add;
     wr.atomic.compare = compare;

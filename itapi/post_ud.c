@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "itapi_private.h"
+#include "work.h"
 
 #define FLAGS_SENDTO (FLAGS_COMMON | IT_SOLICITED_WAIT_FLAG)
 #define GRH_OCTETS   40u /* in front of every datagram that is received */
@@ -44,7 +44,6 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
     const struct ual_ah *ah;
     struct ri_send_wr wr;
     enum ual_status posted;
-    uint64_t total;
     it_status_t status;
 
     if (unlikely(!ep))
@@ -53,21 +52,10 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
         return IT_ERR_INVALID_DTO_FLAGS;
     status = check_destination(ep, remote_ep_addr, &ah);
     if (status == IT_SUCCESS)
-        status = itapi_segments(local_segments, num_segments,
-                                smaller(ep->attr.max_send_sge, SEGMENTS_MAX), ep->pz, 0, sges,
-                                &total);
+        status = itapi_message(ep, local_segments, num_segments, RI_WR_SEND, cookie, dto_flags,
+                               sges, &wr);
     if (unlikely(status != IT_SUCCESS))
         return status;
-    if (unlikely(total > ep->attr.max_payload))
-        return IT_ERR_INVALID_LENGTH;
-    wr.next = NULL;
-    wr.cookie = cookie;
-    wr.sg_list = sges;
-    wr.num_sge = (uint32_t)num_segments;
-    wr.opcode = RI_WR_SEND;
-    wr.flags = itapi_request_flags(dto_flags);
-    wr.immediate = 0;
-    wr.invalidate_stag = 0;
     wr.ud.ah = ah->ah;
     wr.ud.remote_qpn = remote_ep_addr->addr.ud.ep_info.ud_ep_id;
     wr.ud.remote_qkey = remote_ep_addr->addr.ud.ep_info.ud_ep_key;
@@ -80,23 +68,19 @@ it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *l
 {
     struct ual_ep *ep = LOOKUP(struct ual_ep, UD_EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
-    struct ri_recv_wr wr = { .cookie = cookie, .sg_list = sges, .num_sge = (uint32_t)num_segments };
+    struct ri_recv_wr wr;
     enum ual_status posted;
     uint64_t total;
     it_status_t status;
 
     if (unlikely(!ep))
         return not_ud(ep_handle);
-    if (unlikely(dto_flags & ~(unsigned int)FLAGS_COMMON))
-        return IT_ERR_INVALID_DTO_FLAGS;
-    status = itapi_segments(local_segments, num_segments,
-                            smaller(ep->attr.max_recv_sge, SEGMENTS_MAX), ep->pz,
-                            RI_ACCESS_LOCAL_WRITE, sges, &total);
+    status = itapi_receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->pz, cookie,
+                           dto_flags, sges, &wr, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(total < GRH_OCTETS || total - GRH_OCTETS > ep->attr.max_payload))
         return IT_ERR_INVALID_LENGTH;
-    wr.flags = dto_flags & IT_NOTIFY_FLAG ? RI_WR_NOTIFY : 0;
     posted = ual_post_recv(ep, &wr);
     return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }

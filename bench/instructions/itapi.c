@@ -8,9 +8,7 @@
 #include <config.h>
 #endif
 
-#define ITAPI_ENABLE_V21_BINDINGS
-#include <it_api.h>
-#include <itx_api.h>
+#include "bench/itapi.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>
@@ -29,15 +27,6 @@
 #define ROUNDS  1000
 #define WARM_UP 100
 #define OCTETS  64
-
-#define MUST(what)                                                      \
-    do {                                                                \
-        it_status_t must_ = (what);                                     \
-        if (must_ != IT_SUCCESS) {                                      \
-            fprintf(stderr, "%s: %s\n", #what, itx_status_text(must_)); \
-            exit(1);                                                    \
-        }                                                               \
-    } while (0)
 
 static char memory[4096];
 static it_ia_handle_t ia;
@@ -63,15 +52,6 @@ static it_event_t expect(it_evd_handle_t evd, it_event_type_t wanted)
     return event;
 }
 
-static it_evd_handle_t new_evd(it_event_type_t stream, size_t room)
-{
-    it_evd_handle_t evd;
-
-    MUST(it_evd_create(ia, stream, IT_EVD_OVERFLOW_DEFAULT, room, IT_THRESHOLD_DISABLE, NULL, &evd,
-                       NULL));
-    return evd;
-}
-
 static void open_end(struct end *end)
 {
     it_ep_attributes_t attributes = {
@@ -82,20 +62,20 @@ static void open_end(struct end *end)
         .max_recv_segments = 1,
     };
 
-    end->sends = new_evd(IT_DTO_EVENT_STREAM, 64);
-    end->receives = new_evd(IT_DTO_EVENT_STREAM, 64);
-    end->connection = new_evd(IT_CM_MSG_EVENT_STREAM, 8);
+    end->sends = new_evd(ia, IT_DTO_EVENT_STREAM, 64);
+    end->receives = new_evd(ia, IT_DTO_EVENT_STREAM, 64);
+    end->connection = new_evd(ia, IT_CM_MSG_EVENT_STREAM, 8);
     MUST(it_ep_rc_create(pz, end->sends, end->receives, end->connection, IT_EP_NO_FLAG, &attributes,
                          &end->ep));
 }
 
-static void open_ia(const char *name)
+static void open_ia(void)
 {
-    MUST(it_ia_create(name, 2, 1, &ia));
+    ia = open_first_ia();
     MUST(it_pz_create(ia, &pz));
     MUST(it_lmr_create(pz, memory, NULL, sizeof(memory), IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
                        IT_LMR_FLAG_NONE, 0, &lmr, NULL));
-    requests = new_evd(IT_CM_REQ_EVENT_STREAM, 8);
+    requests = new_evd(ia, IT_CM_REQ_EVENT_STREAM, 8);
     open_end(&from);
     open_end(&to);
 }
@@ -158,15 +138,7 @@ static void rounds(int count, bool count_send, bool count_receive)
 
 int main(void)
 {
-    it_interface_t interface;
-    size_t room = 1, total = 0;
-
-    it_interface_list(&interface, &room, &total);
-    if (!room) {
-        fprintf(stderr, "no usable interface; see itinfo --why\n");
-        return 1;
-    }
-    open_ia(interface.name);
+    open_ia();
     connect_ends();
     CALLGRIND_TOGGLE_COLLECT; /* off, for this thread */
     rounds(WARM_UP, false, false);

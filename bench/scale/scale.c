@@ -11,9 +11,7 @@
 #include <config.h>
 #endif
 
-#define ITAPI_ENABLE_V21_BINDINGS
-#include <it_api.h>
-#include <itx_api.h>
+#include "bench/itapi.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -39,15 +37,6 @@
 #define IN_FLIGHT 64u
 #define SPARE_FDS 500u
 #define NEVER     ((uint64_t)60 * 1000 * 1000) /* us: so long nothing here takes */
-
-#define MUST(what)                                                             \
-    do {                                                                       \
-        it_status_t must_ = (what);                                            \
-        if (must_ != IT_SUCCESS) {                                             \
-            fprintf(stderr, "scale: %s: %s\n", #what, itx_status_text(must_)); \
-            exit(1);                                                           \
-        }                                                                      \
-    } while (0)
 
 /* --- one process of a pair --- */
 
@@ -79,52 +68,28 @@ static it_ep_handle_t *endpoints;
 static uint32_t connected;
 static char memory[2][OCTETS];
 
-static uint64_t read_clock(clockid_t clock)
-{
-    struct timespec time;
-
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 static uint64_t now(void)
 {
     return read_clock(CLOCK_MONOTONIC);
-}
-
-static it_evd_handle_t new_evd(it_event_type_t stream, size_t room)
-{
-    it_evd_handle_t evd;
-
-    MUST(it_evd_create(ia, stream, IT_EVD_OVERFLOW_DEFAULT, room, IT_THRESHOLD_DISABLE, NULL, &evd,
-                       NULL));
-    return evd;
 }
 
 static uint16_t open_all(uint32_t most)
 {
     it_conn_qual_t where = { .type = IT_IANA_PORT };
     it_listen_handle_t listening;
-    it_interface_t interface;
-    size_t room = 1, total = 0;
 
-    it_interface_list(&interface, &room, &total);
-    if (!room) {
-        fprintf(stderr, "scale: no usable interface; see itinfo --why\n");
-        exit(1);
-    }
     endpoints = malloc(most * sizeof(*endpoints));
     if (!endpoints)
         exit(1);
     memset(endpoints, 0xff, most * sizeof(*endpoints)); /* our pages, not counted as ital's */
-    MUST(it_ia_create(interface.name, 2, 1, &ia));
+    ia = open_first_ia();
     MUST(it_pz_create(ia, &pz));
     MUST(it_lmr_create(pz, memory, NULL, sizeof(memory), IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
                        IT_LMR_FLAG_NONE, 0, &lmr, NULL));
-    sends = new_evd(IT_DTO_EVENT_STREAM, 64);
-    receives = new_evd(IT_DTO_EVENT_STREAM, most * DEPTH);
-    requests = new_evd(IT_CM_REQ_EVENT_STREAM, 1024);
-    messages = new_evd(IT_CM_MSG_EVENT_STREAM, 64);
+    sends = new_evd(ia, IT_DTO_EVENT_STREAM, 64);
+    receives = new_evd(ia, IT_DTO_EVENT_STREAM, most * DEPTH);
+    requests = new_evd(ia, IT_CM_REQ_EVENT_STREAM, 1024);
+    messages = new_evd(ia, IT_CM_MSG_EVENT_STREAM, 64);
     MUST(it_listen_create(ia, 0, requests, IT_LISTEN_NO_FLAG, &where, &listening));
     return where.conn_qual.port;
 }

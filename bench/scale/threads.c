@@ -13,9 +13,7 @@
 #include <config.h>
 #endif
 
-#define ITAPI_ENABLE_V21_BINDINGS
-#include <it_api.h>
-#include <itx_api.h>
+#include "bench/itapi.h"
 
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -34,15 +32,6 @@
 #define BURST       64u /* posted or taken between looks at the other */
 #define ROUNDS_MOST 99u
 #define NEVER       ((uint64_t)60 * 1000 * 1000) /* us: so long nothing here takes */
-
-#define MUST(what)                                                               \
-    do {                                                                         \
-        it_status_t must_ = (what);                                              \
-        if (must_ != IT_SUCCESS) {                                               \
-            fprintf(stderr, "threads: %s: %s\n", #what, itx_status_text(must_)); \
-            exit(1);                                                             \
-        }                                                                        \
-    } while (0)
 
 struct pair {
     it_evd_handle_t done; /* of both ends; with --shared everybody's */
@@ -65,24 +54,7 @@ static it_conn_qual_t where = { .type = IT_IANA_PORT };
 static bool shared;
 static atomic_bool stop;
 
-static uint64_t read_clock(clockid_t clock)
-{
-    struct timespec time;
-
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* --- making the pairs --- */
-
-static it_evd_handle_t new_evd(it_event_type_t stream, size_t room)
-{
-    it_evd_handle_t evd;
-
-    MUST(it_evd_create(ia, stream, IT_EVD_OVERFLOW_DEFAULT, room, IT_THRESHOLD_DISABLE, NULL, &evd,
-                       NULL));
-    return evd;
-}
 
 static it_ep_handle_t new_endpoint(struct pair *pair)
 {
@@ -117,7 +89,7 @@ static void make_pair(struct pair *pair, const it_path_t *path)
     it_event_t request;
 
     pair->done = shared && pair != pairs ? pairs[0].done
-                                         : new_evd(IT_DTO_EVENT_STREAM, PAIRS * (WINDOW + 2));
+                                         : new_evd(ia, IT_DTO_EVENT_STREAM, PAIRS * (WINDOW + 2));
     MUST(it_lmr_create(pz, pair->memory, NULL, sizeof(pair->memory), IT_ADDR_MODE_ABSOLUTE,
                        IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE, IT_LMR_FLAG_NONE, 0, &pair->lmr,
                        &pair->context));
@@ -134,19 +106,13 @@ static void open_all(void)
 {
     it_net_addr_t address = { .addr_type = IT_IPV4 };
     it_listen_handle_t listening;
-    it_interface_t interface;
-    size_t room = 1, total = 0, paths = 1;
+    size_t total = 0, paths = 1;
     it_path_t path;
 
-    it_interface_list(&interface, &room, &total);
-    if (!room) {
-        fprintf(stderr, "threads: no usable interface; see itinfo --why\n");
-        exit(1);
-    }
-    MUST(it_ia_create(interface.name, 2, 1, &ia));
+    ia = open_first_ia();
     MUST(it_pz_create(ia, &pz));
-    requests = new_evd(IT_CM_REQ_EVENT_STREAM, 16);
-    messages = new_evd(IT_CM_MSG_EVENT_STREAM, 16);
+    requests = new_evd(ia, IT_CM_REQ_EVENT_STREAM, 16);
+    messages = new_evd(ia, IT_CM_MSG_EVENT_STREAM, 16);
     MUST(it_listen_create(ia, 0, requests, IT_LISTEN_NO_FLAG, &where, &listening));
     address.addr.ipv4.s_addr = htonl(INADDR_LOOPBACK);
     MUST(it_get_pathinfo(ia, 0, &address, &paths, &total, &path));

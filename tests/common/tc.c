@@ -148,6 +148,12 @@ const TTest *tc_admit(const TTest *test)
     return place;
 }
 
+void tc_add_list(TCase *tc, const TTest *const *tests)
+{
+    for (; *tests; tests++)
+        tcase_add_test(tc, *tests);
+}
+
 /* ---- results: Check's XML log (it alone has names, iterations and durations) to TAP ---- */
 
 struct result {

@@ -35,6 +35,10 @@ const TTest *tc_admit(const TTest *test);
 #define tcase_add_loop_test(tc, test, begin, end) \
     _tcase_add_test((tc), tc_admit(test), 0, 0, (begin), (end))
 
+/* tcase_add_test of each. */
+#define tc_add_tests(tc, ...) tc_add_list((tc), (const TTest *const[]){ __VA_ARGS__, NULL })
+void tc_add_list(TCase *tc, const TTest *const *tests);
+
 /*
  * Time.  Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is stretched
  * by TEST_TIMEOUT_SCALE (sanitizers, valgrind).  A deadline is there to end a test that fails: no

@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/ib.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct ri_connection *connection;
@@ -75,6 +76,25 @@ static const struct ri_connection_event *news(unsigned int number)
     return &fake_news.event[number - 1];
 }
 
+typedef enum ri_status (*begin_fn)(struct ri_connection *, const struct ri_connect_param *);
+
+/* Up to the address. */
+static void begin(begin_fn verb)
+{
+    struct sockaddr_storage there = address_of("127.0.0.1", 4000);
+    struct ri_connect_param param = request_to(&there);
+
+    ck_assert_int_eq(verb(connection, &param), RI_OK);
+    fake_cm_device(fake_id(connection), "fake0");
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+}
+
+static void failed_by(enum ri_connection_reason reason)
+{
+    ck_assert_int_eq(news(1)->type, RI_CONNECTION_FAILED);
+    ck_assert_int_eq(news(1)->reason, reason);
+}
+
 /* ---- asking ---- */
 
 /* Up to the request's leaving. */
@@ -83,11 +103,9 @@ static void ask(void)
     struct sockaddr_storage there = address_of("127.0.0.1", 4000);
     struct ri_connect_param param = request_to(&there);
 
-    ck_assert_int_eq(ops()->service_request(connection, &param), RI_OK);
+    begin(ops()->service_request);
     ck_assert_int_eq(ops()->service_request(connection, &param), RI_ERR_INVALID_STATE);
     ck_assert_int_eq(fake_id(connection)->id.ps, RDMA_PS_UDP);
-    fake_cm_device(fake_id(connection), "fake0");
-    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     ck_assert_uint_eq(fake_id(connection)->calls[FAKE_CONNECT], 0);
     tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     ck_assert_uint_eq(fake_id(connection)->calls[FAKE_CONNECT], 1);
@@ -111,6 +129,21 @@ static void watch_path(void)
 {
     next_upcall = set.host.host.connection_event;
     set.host.host.connection_event = keep_path;
+}
+
+/* Both ends, and the rest in words. */
+static void way_is(const uint8_t *destination, const uint8_t *source, const char *rest)
+{
+    const struct ri_ah_attr *way = &told_path;
+    char text[128];
+
+    snprintf(text, sizeof(text),
+             "lid %u sl %u bits %u rate %u global %u flow %u hops %u class %u port %u",
+             way->destination_lid, way->sl, way->path_bits, way->static_rate, way->global,
+             way->flow_label, way->hop_limit, way->traffic_class, way->port);
+    ck_assert_mem_eq(way->destination_gid, destination, 16);
+    ck_assert_mem_eq(way->source_gid, source, 16);
+    ck_assert_str_eq(text, rest);
 }
 
 static const struct rdma_ud_param answer = {
@@ -145,17 +178,8 @@ START_TEST(answered)
     ck_assert_uint_eq(event->remote_qkey, 0x1234567);
     ck_assert_uint_eq(event->private_data_length, 9);
     ck_assert_mem_eq(fake_news.private_data, "answer", 6);
-    ck_assert_mem_eq(told_path.destination_gid, answer.ah_attr.grh.dgid.raw, 16);
-    ck_assert_mem_eq(told_path.source_gid, own, 16);
-    ck_assert_uint_eq(told_path.flow_label, 3);
-    ck_assert_uint_eq(told_path.hop_limit, 5);
-    ck_assert_uint_eq(told_path.traffic_class, 6);
-    ck_assert_uint_eq(told_path.destination_lid, 9);
-    ck_assert_uint_eq(told_path.sl, 2);
-    ck_assert_uint_eq(told_path.path_bits, 1);
-    ck_assert_uint_eq(told_path.static_rate, 4);
-    ck_assert(told_path.global);
-    ck_assert_uint_eq(told_path.port, 0);
+    way_is(answer.ah_attr.grh.dgid.raw, own,
+           "lid 9 sl 2 bits 1 rate 4 global 1 flow 3 hops 5 class 6 port 0");
     fake_host_expire_timers(&set.host);
     fake_run(&set);
     tell(RDMA_CM_EVENT_ESTABLISHED, 0, &answer); /* once more */
@@ -185,23 +209,16 @@ START_TEST(not_answered)
         fake_host_expire_timers(&set.host);
         fake_run(&set);
     }
-    ck_assert_int_eq(news(1)->type, RI_CONNECTION_FAILED);
-    ck_assert_int_eq(news(1)->reason, RI_REASON_TIMEOUT);
+    failed_by(RI_REASON_TIMEOUT);
 }
 END_TEST
 
 START_TEST(request_does_not_leave)
 {
-    struct sockaddr_storage there = address_of("127.0.0.1", 4000);
-    struct ri_connect_param param = request_to(&there);
-
-    ck_assert_int_eq(ops()->service_request(connection, &param), RI_OK);
-    fake_cm_device(fake_id(connection), "fake0");
-    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    begin(ops()->service_request);
     fake_fail_call(1, ENOMEM);
     tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-    ck_assert_int_eq(news(1)->type, RI_CONNECTION_FAILED);
-    ck_assert_int_eq(news(1)->reason, RI_REASON_RESOURCES);
+    failed_by(RI_REASON_RESOURCES);
 }
 END_TEST
 
@@ -336,15 +353,7 @@ START_TEST(resolved_then_connected)
     tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     ck_assert_int_eq(news(1)->type, RI_CONNECTION_RESOLVED);
-    ck_assert_mem_eq(told_path.destination_gid, peer, 16);
-    ck_assert_mem_eq(told_path.source_gid, own, 16);
-    ck_assert_uint_eq(told_path.destination_lid, 7);
-    ck_assert_uint_eq(told_path.flow_label, 5);
-    ck_assert_uint_eq(told_path.hop_limit, 12);
-    ck_assert_uint_eq(told_path.traffic_class, 3);
-    ck_assert_uint_eq(told_path.sl, 2);
-    ck_assert_uint_eq(told_path.static_rate, 4);
-    ck_assert(told_path.global);
+    way_is(peer, own, "lid 7 sl 2 bits 0 rate 4 global 1 flow 5 hops 12 class 3 port 0");
     fake_host_expire_timers(&set.host);
     fake_run(&set);
     ck_assert_uint_eq(fake_news.count, 1); /* the deadline was that of the way */
@@ -363,15 +372,9 @@ END_TEST
 
 START_TEST(no_way)
 {
-    struct sockaddr_storage there = address_of("127.0.0.1", 4000);
-    struct ri_connect_param param = request_to(&there);
-
-    ck_assert_int_eq(ops()->resolve(connection, &param), RI_OK);
-    fake_cm_device(fake_id(connection), "fake0");
-    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    begin(ops()->resolve);
     tell(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, NULL);
-    ck_assert_int_eq(news(1)->type, RI_CONNECTION_FAILED);
-    ck_assert_int_eq(news(1)->reason, RI_REASON_UNREACHABLE);
+    failed_by(RI_REASON_UNREACHABLE);
 }
 END_TEST
 

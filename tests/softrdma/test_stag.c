@@ -385,26 +385,17 @@ int main(void)
     TCase *tc = tcase_create("check");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, C083_unknown_stag);
-    tcase_add_test(tc, C086_order_of_answers);
-    tcase_add_test(tc, C088_all_rights_are_needed);
-    tcase_add_test(tc, C090_wrap);
-    tcase_add_test(tc, C091_bounds);
+    tc_add_tests(tc, C083_unknown_stag, C086_order_of_answers, C088_all_rights_are_needed,
+                 C090_wrap, C091_bounds);
     suite_add_tcase(suite, tc);
     tc = tcase_create("table");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, stags_cannot_be_counted_up);
-    tcase_add_test(tc, two_tables_differ);
-    tcase_add_test(tc, key_changes_on_reuse);
-    tcase_add_test(tc, many_entries);
-    tcase_add_test(tc, X001_no_random_numbers);
-    tcase_add_test(tc, full_table);
-    tcase_add_test(tc, C082_index_0_is_never_given_out);
+    tc_add_tests(tc, stags_cannot_be_counted_up, two_tables_differ, key_changes_on_reuse,
+                 many_entries, X001_no_random_numbers, full_table, C082_index_0_is_never_given_out);
     suite_add_tcase(suite, tc);
     tc = tcase_create("threads");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, revoke_waits_for_users);
-    tcase_add_test(tc, revocation_under_use);
+    tc_add_tests(tc, revoke_waits_for_users, revocation_under_use);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -490,3 +490,12 @@ void lf_wait_join(struct lf_waiter *waiter, enum ual_status status)
                   "a waiter did not come back");
     ck_assert_str_eq(ual_status_name(waiter->status), ual_status_name(status));
 }
+
+void lf_add_cases(Suite *suite, TCase *const *cases, size_t count, SFun setup, SFun teardown)
+{
+    for (size_t i = 0; i < count; i++) {
+        tcase_add_checked_fixture(cases[i], setup, teardown);
+        tcase_set_timeout(cases[i], 60);
+        suite_add_tcase(suite, cases[i]);
+    }
+}

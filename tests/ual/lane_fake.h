@@ -42,6 +42,8 @@ void lf_open(uint64_t spin_ns); /* with one lane */
 #define LF_LANES_MOST 4u
 void lf_open_lanes(uint32_t count, uint64_t spin_ns);
 void lf_close(void);
+/* Cases with a fixture, each with a minute. */
+void lf_add_cases(Suite *suite, TCase *const *cases, size_t count, SFun setup, SFun teardown);
 struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags);
 struct lf_pipe *lf_pipe(
     struct ual_evd

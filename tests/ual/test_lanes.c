@@ -291,19 +291,15 @@ int main(void)
     Suite *suite = suite_create("several lanes");
     TCase *tc = tcase_create("places");
 
-    tcase_add_test(tc, few_endpoints_of_an_evd_stay_together);
-    tcase_add_test(tc, many_endpoints_of_an_evd_spread);
+    tc_add_tests(tc, few_endpoints_of_an_evd_stay_together, many_endpoints_of_an_evd_spread);
     suite_add_tcase(suite, tc);
     tc = tcase_create("running and sleeping");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, who_polls_runs_every_lane_that_feeds);
-    tcase_add_test(tc, any_lane_wakes_who_waits);
-    tcase_add_test(tc, the_other_lane_is_entrusted_at_once);
-    tcase_add_test(tc, who_waits_together_sleeps_in_different_lanes);
-    tcase_add_test(tc, abort_reaches_who_sleeps_in_any_lane);
-    tcase_add_test(tc, the_descriptor_tells_of_any_lane);
-    tcase_add_test(tc, no_lock_is_shared);
+    tc_add_tests(tc, who_polls_runs_every_lane_that_feeds, any_lane_wakes_who_waits,
+                 the_other_lane_is_entrusted_at_once, who_waits_together_sleeps_in_different_lanes,
+                 abort_reaches_who_sleeps_in_any_lane, the_descriptor_tells_of_any_lane,
+                 no_lock_is_shared);
     suite_add_tcase(suite, tc);
     tc = tcase_create("closing");
     tcase_add_checked_fixture(tc, setup, NULL);

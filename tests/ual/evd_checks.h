@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the tests of event dispatchers look at, over one lane of lane_fake. */
+#ifndef ITAL_TESTS_EVD_CHECKS_H
+#define ITAL_TESTS_EVD_CHECKS_H
+
+#include "lane_fake.h"
+
+#include <poll.h>
+
+static inline void setup(void)
+{
+    lf_open(0);
+}
+
+static inline void teardown(void)
+{
+    lf_close();
+}
+
+static inline bool readable(struct ual_evd *evd)
+{
+    return tc_wait_fd(ual_evd_fd(evd), POLLIN, 0) > 0;
+}
+
+static inline void post(struct ual_evd *evd, uintptr_t number)
+{
+    ok(ual_evd_post(evd, (void *)number));
+}
+
+static inline uintptr_t dequeue(struct ual_evd *evd)
+{
+    struct ual_event event;
+
+    ok(ual_evd_dequeue(evd, &event));
+    ck_assert_int_eq(event.stream, UAL_STREAM_SOFTWARE);
+    ck_assert_uint_eq(event.evd, ual_handle_of(evd));
+    return (uintptr_t)event.software;
+}
+
+static inline void expect_empty(struct ual_evd *evd)
+{
+    struct ual_event event;
+
+    fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+}
+
+#endif
