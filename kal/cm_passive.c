@@ -229,14 +229,15 @@ static void show(struct kal_connection *c)
     describe(c, &request);
     pthread_mutex_unlock(&c->guard.lock);
     c->rnic->upper->connection_request(listener->context, c, &request, &context);
-    pthread_mutex_lock(&listener->guard.lock);
-    if (!c->held)
-        cm_show_next(listener);
-    if (cm_leave(&listener->guard, &run))
-        cm_listener_free(listener);
     pthread_mutex_lock(&c->guard.lock);
     if (c->migrations == migrations)
         c->context = context;
+    pthread_mutex_lock(&listener->guard.lock);
+    /* Of one that has moved `held` is the other listener's. */
+    if (c->migrations != migrations || !c->held)
+        cm_show_next(listener);
+    if (cm_leave(&listener->guard, &run))
+        cm_listener_free(listener);
 }
 
 /* ---- Request ---- */
