@@ -229,6 +229,41 @@ START_TEST(C155_flood_of_zero_lengths)
 }
 END_TEST
 
+/* What a read leaves over of a large FPDU tells where the next ones end: from then on nothing is left over, but where one of another
+ * size has come. */
+START_TEST(reads_end_where_large_fpdus_do)
+{
+    const uint32_t length = 30000, rounds = 9;
+    uint8_t *fpdu = malloc(MPA_FPDU_MAX), *odd = malloc(MPA_FPDU_MAX);
+    uint32_t size, odd_size, left = 0, pieces;
+    const struct stream *stream;
+    struct region target;
+    struct raw raw;
+
+    rig_open(&rig, NULL);
+    side_open(&rig, a, NULL);
+    target = region_new(a, length, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    stream = rnic()->lanes[0]->streams;
+    size = write_fpdu(fpdu, &target, length);
+    odd_size = write_fpdu(odd, &target, 5000);
+    for (uint32_t i = 0; i < rounds; i++)
+        raw_octets(&raw, i == 4 ? odd : fpdu, i == 4 ? odd_size : size);
+    for (uint32_t all = 0; all < rounds; all += pieces) {
+        fake_host_sleep(&rig.fake, 1, 0);
+        pieces = fake_host_run(&rig.fake, NULL);
+        left += pieces && stream->rest_length;
+    }
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(stream->rest_length, 0);
+    ck_assert_uint_eq(target.octets[length - 1], 0x5A);
+    raw_close(&raw);
+    region_free(a, &target);
+    free(fpdu);
+    free(odd);
+}
+END_TEST
+
 /* ---- spoken to twice ---- */
 
 static const char *const repeating[] = { "rtr_repeat", "1", NULL };
@@ -314,6 +349,7 @@ int main(void)
     tcase_add_test(t, C155_sum_of_rests_is_bounded);
     tcase_add_loop_test(t, C155_stall_inside_an_fpdu, 0, 2);
     tcase_add_test(t, C155_flood_of_zero_lengths);
+    tcase_add_test(t, reads_end_where_large_fpdus_do);
     suite_add_tcase(s, t);
     tcase_add_checked_fixture(r, NULL, teardown);
     tcase_add_loop_test(r, S014_write_repeated_once_in_silence, RI_RTR_NONE, RI_RTR_NONE + 1);
