@@ -7,6 +7,7 @@
 
 #include "rig.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,6 +230,62 @@ START_TEST(C155_flood_of_zero_lengths)
 }
 END_TEST
 
+/* A lower layer that always has what is asked for, to the end. */
+static struct {
+    uint8_t *octets;
+    size_t length, at;
+} input;
+
+static ssize_t input_receive(struct stream *stream, void *buffer, size_t length)
+{
+    size_t left = input.length - input.at, part = length < left ? length : left;
+
+    (void)stream;
+    memcpy(buffer, input.octets + input.at, part);
+    input.at += part;
+    return part ? (ssize_t)part : -EAGAIN;
+}
+
+/* What a read leaves over of a large FPDU tells where the next ones end: from then on nothing is left over, but where one of
+ * another size has come. */
+START_TEST(reads_end_where_large_fpdus_do)
+{
+    const uint32_t rounds = 19;
+    const struct llp_ops *below;
+    struct llp_ops from_memory;
+    struct stream *stream;
+    struct region target;
+    uint32_t left = 0;
+    struct raw raw;
+
+    rig_open(&rig, NULL);
+    side_open(&rig, a, NULL);
+    target = region_new(a, 30000, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    stream = rnic()->lanes[0]->streams;
+    input.octets = malloc((size_t)rounds * MPA_FPDU_MAX);
+    input.length = input.at = 0;
+    for (uint32_t i = 0; i < rounds; i++)
+        input.length += write_fpdu(input.octets + input.length, &target, i == 4 ? 5000 : 30000);
+    below = stream->llp;
+    from_memory = *below;
+    from_memory.receive = input_receive;
+    stream->llp = &from_memory;
+    while (input.at < input.length) {
+        lane_mark_ready(stream);
+        ck_assert_uint_gt(fake_host_run(&rig.fake, NULL), 0);
+        left += stream->rest_length != 0;
+    }
+    stream->llp = below;
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(stream->rest_length, 0);
+    ck_assert_uint_eq(target.octets[29999], 0x5A);
+    raw_close(&raw);
+    region_free(a, &target);
+    free(input.octets);
+}
+END_TEST
+
 /* ---- spoken to twice ---- */
 
 static const char *const repeating[] = { "rtr_repeat", "1", NULL };
@@ -314,6 +371,7 @@ int main(void)
     tcase_add_test(t, C155_sum_of_rests_is_bounded);
     tcase_add_loop_test(t, C155_stall_inside_an_fpdu, 0, 2);
     tcase_add_test(t, C155_flood_of_zero_lengths);
+    tcase_add_test(t, reads_end_where_large_fpdus_do);
     suite_add_tcase(s, t);
     tcase_add_checked_fixture(r, NULL, teardown);
     tcase_add_loop_test(r, S014_write_repeated_once_in_silence, RI_RTR_NONE, RI_RTR_NONE + 1);
