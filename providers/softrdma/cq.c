@@ -287,7 +287,8 @@ void qp_retire_receives(struct qp *qp)
         overflow(qp);
 }
 
-/* While they are plain, and nobody waits; what is not is left to qp_retire_receives(), to which false leads. */
+/* While they are plain, and nobody waits; what is not is left to qp_retire_receives(), to which false leads. They went the straight
+ * way, so they come from no SRQ. */
 bool qp_retire_received(struct qp *qp)
 {
     struct cq *cq = qp->recv_cq;
@@ -300,7 +301,7 @@ bool qp_retire_received(struct qp *qp)
     posted = atomic_load_explicit(&rq->posted, memory_order_acquire);
     index = atomic_load_explicit(&rq->done, memory_order_relaxed);
     room = cq->depth - cq_count(cq);
-    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[RECEIVE]) || unlikely(qp->srq))
+    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[RECEIVE]))
         goto later;
     for (; index != posted; index++, room--) {
         wqe = wq_slot(rq, index);
@@ -421,20 +422,19 @@ static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32
                                                            struct ri_wc *wc, bool *emptied)
 {
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    const uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-    const uint32_t taken = tail - head < count ? tail - head : count;
-    const uint32_t end = head + taken;
+    const uint32_t there = atomic_load_explicit(&cq->tail, memory_order_relaxed) - head;
+    const uint32_t taken = there < count ? there : count, end = head + taken;
 
-    *emptied = end == tail;
-    for (; head != end; head++, wc++) {
-        const struct cq_entry *entry = &cq->ring[head & cq->mask];
+    *emptied = there <= count;
+    if (likely(taken)) {
+        do {
+            const struct cq_entry *entry = &cq->ring[head & cq->mask];
 
-        *wc = entry->wc;
-        if (__builtin_expect(cq->notable, 0) && notable(&entry->wc))
-            cq->notable--;
-        free_slots(entry);
-    }
-    if (taken) {
+            *wc++ = entry->wc;
+            if (unlikely(cq->notable) && notable(&entry->wc))
+                cq->notable--;
+            free_slots(entry);
+        } while (++head != end);
         atomic_store_explicit(&cq->head, end, memory_order_release);
         if (*emptied) /* an overflow after that is a new one */
             atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);

@@ -181,6 +181,7 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 {
     struct qp *qp = container_of(base, struct qp, base);
     enum ri_status status = RI_OK;
+    enum ri_qp_state state;
     struct wqe *wqe;
 
     if (qp->srq) {
@@ -198,10 +199,9 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
         wqe->flags = (uint16_t)wr->flags;
         wq_publish(&qp->rq);
     }
+    state = qp_state(qp); /* here: see qp_flush() */
     spinlock_unlock(&qp->rq.posting);
-    atomic_thread_fence(
-        memory_order_seq_cst); /* tx_stop: state first, then the queue; here the other way round */
-    if (qp_state(qp) != RI_QPS_RTS && qp_state(qp) != RI_QPS_IDLE) {
+    if (unlikely(state != RI_QPS_RTS) && state != RI_QPS_IDLE) {
         tx_kick(qp); /* flushes */
         qp_settle(qp);
     }

@@ -23,10 +23,21 @@
 
 /* --- flush --- */
 
+/* Under posting: who posts a receive after this look sees the state that the QP has got before it. */
+static uint32_t posted_before(struct wq *wq)
+{
+    uint32_t posted;
+
+    spinlock_lock(&wq->posting);
+    posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
+    spinlock_unlock(&wq->posting);
+    return posted;
+}
+
 /* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
-    uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_acquire);
+    uint32_t posted = posted_before(wq);
 
     spinlock_lock(&qp_cq(qp, wq)->lock);
     for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {

@@ -780,6 +780,22 @@ static inline bool tx_may_gather(const struct qp *qp, uint32_t looks)
 {
     return qp->gathering | qp->gather_asked | qp->streams | (qp->sent_at == looks);
 }
+/* Does what is posted now, a small request that carries no RI_WR_COALESCE, gather behind others? Both under sq.posting. */
+static inline bool tx_gathers_singly(const struct qp *qp)
+{
+    return qp->gathering && !qp->gather_asked;
+}
+/* It does; all that tx_gather_slowly() has to do for it. */
+static inline enum gather tx_gather_small(struct qp *qp, uint32_t octets)
+{
+    qp->gather_small += octets;
+    qp->gather_streak += octets;
+    if (qp->gather_small < TX_GATHER_SMALL)
+        return GATHERED;
+    qp->gather_small = qp->gather_entries = 0;
+    qp->gather_large = 0;
+    return GATHER_NOT;
+}
 static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
 {
     uint32_t looks = lane_looks(qp->lane);

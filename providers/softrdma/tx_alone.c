@@ -88,35 +88,58 @@ static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, ui
     return complete(qp, wqe, index, (uint32_t)octets);
 }
 
-/* Into the queue. NULL: what is posted now gathers, or is refused, or another one posts. */
+/* Into the queue. NULL: it is refused. Under posting, which it drops. */
 static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
                                                                  const struct ri_send_wr *wr,
-                                                                 uint32_t octets, uint32_t *index,
+                                                                 uint32_t looks, uint32_t index,
                                                                  uint16_t mark)
 {
-    const uint32_t looks = lane_looks(qp->lane);
     struct wqe *wqe = NULL;
 
-    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
-        return NULL;
-    *index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (likely(qp_state(qp) != RI_QPS_IDLE) && likely(!tx_may_gather(qp, looks)))
-        wqe = post_plain(qp, wr, octets, *index, mark);
+    if (likely(qp_state(qp) != RI_QPS_IDLE))
+        wqe = post_plain(qp, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
         qp->sent_at = looks;
     spinlock_unlock(&qp->sq.posting);
     return wqe;
 }
 
+/* It gathers, or may: what streams is posted behind others that do. Under posting, which it drops. */
+static __attribute__((noinline)) enum ri_status post_behind(struct qp *qp, struct ri_send_wr *wr,
+                                                            struct ri_send_wr **bad, uint32_t index,
+                                                            uint16_t mark)
+{
+    uint32_t octets = wr->sg_list->length;
+    enum gather gather;
+
+    if (!tx_gathers_singly(qp) || qp_state(qp) == RI_QPS_IDLE ||
+        !post_plain(qp, wr, octets, index, mark)) {
+        spinlock_unlock(&qp->sq.posting);
+        return post_list(qp, wr, bad);
+    }
+    gather = tx_gather_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
+    spinlock_unlock(&qp->sq.posting);
+    if (gather == GATHERED)
+        return RI_OK;
+    tx_kick(qp);
+    qp_settle(qp);
+    return RI_OK;
+}
+
 enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     const uint64_t octets = wr->sg_list->length;
     struct wqe *wqe;
-    uint32_t index;
+    uint32_t index, looks;
 
     if (octets - 1 >= TX_COPY_OCTETS)
         __builtin_unreachable(); /* see post_is_short() */
-    wqe = enqueue(qp, wr, (uint32_t)octets, &index, WQE_SHORT);
+    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
+        return post_list(qp, wr, bad);
+    index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    if (unlikely(qp->gathering) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
+        return post_behind(qp, wr, bad, index, WQE_SHORT);
+    wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
     if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
@@ -193,11 +216,15 @@ static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
 
 enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
-    struct wqe *wqe = NULL;
-    uint32_t index;
+    struct wqe *wqe;
+    uint32_t index, looks;
 
-    if (likely(qp->max_read_sge))
-        wqe = enqueue(qp, wr, wr->sg_list->length, &index, WQE_ANSWERED);
+    if (unlikely(!qp->max_read_sge) || unlikely(!spinlock_try_blind(&qp->sq.posting)))
+        return post_list(qp, wr, bad);
+    index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    if (unlikely(qp->gathering) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
+        return post_behind(qp, wr, bad, index, WQE_ANSWERED);
+    wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
     if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {

@@ -104,7 +104,9 @@ enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sg
     wqe->status = RI_WC_SUCCESS;
     wqe->wc_flags = 0;
     atomic_store_explicit(&wqe->done, false, memory_order_relaxed);
-    if (num_sge)
+    if (likely(num_sge == 1))
+        wqe->sges[0] = *sges;
+    else if (num_sge)
         memcpy(wqe->sges, sges, num_sge * sizeof(*sges));
     *out = wqe;
     return RI_OK;
