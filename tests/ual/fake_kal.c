@@ -226,8 +226,9 @@ static void deliver_request(struct news *news)
         fk.waiting++;
         fk.connections--;
         fk.connection = NULL;
-        free(connection);
     }
+    if (connection->deferred || connection->dropped)
+        free(connection);
     news->listener->upcall = false;
     pthread_cond_broadcast(&fk_changed);
     pthread_mutex_unlock(&fk_lock);

@@ -62,7 +62,7 @@ struct kal_connection {
     void *lane;
     struct fk_qp *qp;
     bool undecided, withdrawn, upcall, rejected;
-    bool deferred;                 /* inside its request's upcall */
+    bool deferred, dropped;        /* inside its request's upcall */
     pthread_t thread;              /* of the upcall */
     struct ri_connect_param param; /* of the last connect, accept or confirm; pointers are stale */
     uint16_t private_data_length;

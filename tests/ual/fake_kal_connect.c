@@ -27,18 +27,25 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *c
     return KAL_OK;
 }
 
+/* Of all upcalls only that which shows a request may do so: kal frees it behind that. */
 void kal_connection_destroy(struct kal_connection *connection)
 {
+    bool inside, drop;
+
     pthread_mutex_lock(&fk_lock);
-    if (connection->upcall && pthread_equal(connection->thread, pthread_self()))
+    inside = connection->upcall && pthread_equal(connection->thread, pthread_self());
+    drop = inside && connection->undecided && !connection->context;
+    if (inside && !drop)
         fk_violation("a connection is destroyed from inside an upcall about it");
-    else
+    else if (!drop)
         fk_forget(connection, &connection->upcall);
+    connection->dropped = drop;
     fk.connections--;
     if (fk.connection == connection)
         fk.connection = NULL;
     pthread_mutex_unlock(&fk_lock);
-    free(connection);
+    if (!drop)
+        free(connection);
 }
 
 /* Under lock. */
