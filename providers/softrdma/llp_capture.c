@@ -9,6 +9,8 @@
 
 #include "softrdma.h"
 
+#include "base/pcapng.h"
+
 #include <errno.h>
 
 static void tell(struct stream *stream, enum ri_direction direction, const struct iovec *iov,
@@ -47,9 +49,11 @@ static ssize_t capture_send(struct stream *stream, const struct iovec *iov, int 
     return sent;
 }
 
+/* What is read at once is one segment of the capture: where it becomes two, some who read captures miss FPDUs. */
 static ssize_t capture_receive(struct stream *stream, void *buffer, size_t length)
 {
-    ssize_t got = stream->captured->receive(stream, buffer, length);
+    size_t most = length < TCPIP_PAYLOAD_MAX ? length : TCPIP_PAYLOAD_MAX;
+    ssize_t got = stream->captured->receive(stream, buffer, most);
     const struct iovec iov = { buffer, got > 0 ? (size_t)got : 0 };
 
     if (got > 0)
