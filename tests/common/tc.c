@@ -536,6 +536,11 @@ int tc_fd_count(void)
     return count_entries("/proc/self/fd") - 1; /* without the one that looked */
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
 /* What stands behind each, sorted; numbers of sockets and pipes would tell two equal ones apart. */
 static size_t list_targets(char targets[][TC_FD_TARGET], size_t room)
 {
@@ -558,7 +563,7 @@ static size_t list_targets(char targets[][TC_FD_TARGET], size_t room)
         count++;
     }
     closedir(dir);
-    qsort(targets, count, TC_FD_TARGET, (int (*)(const void *, const void *))strcmp);
+    qsort(targets, count, TC_FD_TARGET, by_text);
     return count;
 }
 
