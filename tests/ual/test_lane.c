@@ -238,7 +238,8 @@ START_TEST(a_sleeper_steps_aside_while_others_poll)
     lf_wait_start(&waiter, quiet, FOR_EVER);
     before = lf_sleeps(waiter.tid);
     poll_busily(evd, feed, rounds);
-    ck_assert_uint_lt(lf_sleeps(waiter.tid) - before, rounds / 10 + 10);
+    /* Without it, all of them; some where the poller loses its processor. */
+    ck_assert_uint_lt(lf_sleeps(waiter.tid) - before, rounds / 3 + 10);
     ck_assert(!atomic_load(&waiter.done));
     if (_i == 0) { /* the poller takes it off the pipe and wakes the waiter */
         struct ual_event event;
