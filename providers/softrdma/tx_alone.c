@@ -59,24 +59,19 @@ mark:
     return false;
 }
 
-/* False: something is left for the general way. Inside tx. */
-static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
+/* The FPDU in the arena, all that there is of the request, to the lower layer. False: as below. */
+static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struct wqe *wqe,
+                                                            uint32_t index, uint32_t fpdu,
+                                                            uint64_t octets)
 {
-    uint8_t *memory;
-    uint32_t fpdu;
-    struct iovec iov;
+    const struct iovec iov = { qp->batch.arena, fpdu };
     ssize_t sent;
 
-    if (!is_quiet(qp, index, (uint32_t)octets) ||
-        unlikely(!short_find(qp, wqe, (uint32_t)octets, &memory)))
-        return false;
-    fpdu = short_put_fpdu(qp, qp->batch.arena, wqe, memory, (uint32_t)octets);
     qp->position += fpdu;
     wqe->end = qp->position;
     atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
     count_up(&qp->sent_messages, 1);
     count_up(&qp->sent_octets, octets);
-    iov = (struct iovec){ qp->batch.arena, fpdu };
     sent = qp->stream->llp->send(qp->stream, &iov, 1);
     TRACE3(send, qp->qpn, fpdu, sent);
     if (unlikely(sent != (ssize_t)fpdu)) {
@@ -85,7 +80,20 @@ static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, ui
     }
     qp->accepted += fpdu;
     atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
-    return complete(qp, wqe, index, (uint32_t)octets);
+    return true;
+}
+
+/* False: something is left for the general way. Inside tx. */
+static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
+{
+    uint8_t *memory;
+    uint32_t fpdu;
+
+    if (!is_quiet(qp, index, (uint32_t)octets) ||
+        unlikely(!short_find(qp, wqe, (uint32_t)octets, &memory)))
+        return false;
+    fpdu = short_put_fpdu(qp, qp->batch.arena, wqe, memory, (uint32_t)octets);
+    return send_fpdu(qp, wqe, index, fpdu, octets) && complete(qp, wqe, index, (uint32_t)octets);
 }
 
 /* Into the queue. NULL: it is refused. Under posting, which it drops. */
@@ -191,27 +199,11 @@ static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
                                              .sink_to = wqe->sges[0].addr,
                                              .size = (uint32_t)wqe->length };
     uint32_t fpdu;
-    struct iovec iov;
-    ssize_t sent;
 
     if (!is_quiet(qp, index, 0) || !may_read(qp, wqe))
         return false;
     fpdu = put_request(qp->batch.arena, qp, wqe, tx_note_outstanding(qp, &record));
-    qp->position += fpdu;
-    wqe->end = qp->position;
-    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
-    count_up(&qp->sent_messages, 1);
-    count_up(&qp->sent_octets, wqe->length);
-    iov = (struct iovec){ qp->batch.arena, fpdu };
-    sent = qp->stream->llp->send(qp->stream, &iov, 1);
-    TRACE3(send, qp->qpn, fpdu, sent);
-    if (unlikely(sent != (ssize_t)fpdu)) {
-        take_up(qp, fpdu, sent);
-        return false;
-    }
-    qp->accepted += fpdu;
-    atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
-    return true;
+    return send_fpdu(qp, wqe, index, fpdu, wqe->length);
 }
 
 enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)

@@ -486,20 +486,33 @@ static void *destroy(void *arg)
     return NULL;
 }
 
-/* In the upcall of a failed request's poll: another thread destroys the QP. It has to wait for what is done here with it. */
-static void destroy_meanwhile(struct ibv_qp *ibv)
+static void *destroy_connection(void *arg)
+{
+    atomic_store(&destroyer.begun, true);
+    ck_assert_int_eq(ops()->connection_destroy(arg), RI_OK);
+    return NULL;
+}
+
+/* Another thread has to wait for what is done here. */
+static void start_destroyer(void *(*what)(void *), void *object)
 {
     uint64_t until = tc_deadline(50);
 
-    (void)ibv;
     if (destroyer.started)
         return;
     destroyer.started = true;
     destroyer.objects = fake_objects();
-    ck_assert_int_eq(pthread_create(&destroyer.thread, NULL, destroy, set.qp), 0);
+    ck_assert_int_eq(pthread_create(&destroyer.thread, NULL, what, object), 0);
     while (!atomic_load(&destroyer.begun) || !tc_expired(until))
         sched_yield();
-    ck_assert_msg(fake_objects() == destroyer.objects, "a QP that is being modified was destroyed");
+    ck_assert_msg(fake_objects() == destroyer.objects, "what is in use was destroyed");
+}
+
+/* In the upcall of a failed request's poll. */
+static void destroy_meanwhile(struct ibv_qp *ibv)
+{
+    (void)ibv;
+    start_destroyer(destroy, set.qp);
 }
 
 START_TEST(destroyed_while_its_failure_is_handled)
@@ -521,27 +534,11 @@ START_TEST(destroyed_while_its_failure_is_handled)
 }
 END_TEST
 
-static void *destroy_connection(void *arg)
-{
-    atomic_store(&destroyer.begun, true);
-    ck_assert_int_eq(ops()->connection_destroy(arg), RI_OK);
-    return NULL;
-}
-
-/* While an event of it is handled, which has to do with its QP: another thread destroys the connection, then the QP. */
+/* While an event of it is handled, which has to do with its QP: the connection first, then the QP. */
 static void destroy_connection_meanwhile(struct ibv_qp *ibv)
 {
-    uint64_t until = tc_deadline(50);
-
     (void)ibv;
-    if (destroyer.started)
-        return;
-    destroyer.started = true;
-    destroyer.objects = fake_objects();
-    ck_assert_int_eq(pthread_create(&destroyer.thread, NULL, destroy_connection, connection), 0);
-    while (!atomic_load(&destroyer.begun) || !tc_expired(until))
-        sched_yield();
-    ck_assert_msg(fake_objects() == destroyer.objects, "its event is not over");
+    start_destroyer(destroy_connection, connection);
 }
 
 /* The peer's acceptance, and the end of an open one. */
