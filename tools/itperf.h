@@ -88,6 +88,7 @@ struct perf_ep {
     uint32_t since_signal; /* of them the last ones, without a completion of their own */
     uint32_t credits;      /* Sends that the peer has Receives for */
     uint32_t owed;         /* Receives refilled since the last CREDIT */
+    uint32_t crediting;    /* CREDITs posted, not known to be complete */
     bool fin_posted;
     bool started;    /* client: established */
     uint8_t arrived; /* pair, server: messages of this round */
@@ -168,8 +169,10 @@ static inline uint32_t perf_control_length(uint32_t size, enum perf_control cont
 }
 /*
  * Places in the queues of an Endpoint. At most 7 CREDITs are under way (quarters of the Receives),
- * one FIN, one FINACK; a noted Write is two requests.
+ * one FIN, one FINACK; a noted Write is two requests. CREDITs that are answered before their completions
+ * are seen still have their places: further ones wait for these.
  */
+#define PERF_CREDITS_MOST 7u
 static inline uint32_t perf_requests(const struct perf_plan *plan)
 {
     return plan->tx_depth * (plan->write_send ? 2 : 1) +

@@ -19,7 +19,7 @@
 #define LOOKS      4096u        /* empty polls between two looks at the stop flags */
 #define SILENCE_NS 60000000000u /* a client takes its server for dead after that long */
 
-enum cookie_kind { COOKIE_RECEIVE, COOKIE_DATA, COOKIE_CONTROL, COOKIE_FIN };
+enum cookie_kind { COOKIE_RECEIVE, COOKIE_DATA, COOKIE_CONTROL, COOKIE_FIN, COOKIE_CREDIT };
 
 static uint64_t cookie_of(enum cookie_kind kind, uint32_t index, uint32_t count)
 {
@@ -113,7 +113,9 @@ bool perf_post_control(struct perf_worker *worker, struct perf_ep *ep, enum perf
 {
     it_lmr_triplet_t part = region_part(&worker->group->source, 0,
                                         perf_control_length(worker->run.size, control));
-    enum cookie_kind kind = control == PERF_FIN ? COOKIE_FIN : COOKIE_CONTROL;
+    enum cookie_kind kind = control == PERF_FIN      ? COOKIE_FIN
+                            : control == PERF_CREDIT ? COOKIE_CREDIT
+                                                     : COOKIE_CONTROL;
     it_status_t status = it_post_send(ep->handle, &part, 1,
                                       cookie_of(kind, index_of(worker, ep), 0),
                                       IT_COMPLETION_FLAG | IT_NOTIFY_FLAG);
@@ -284,6 +286,19 @@ static uint32_t credit_step(const struct perf_plan *plan)
     return plan->rx_depth < 8 ? 1 : plan->rx_depth / 4;
 }
 
+static bool give_credits(struct perf_worker *worker, struct perf_ep *ep)
+{
+    uint32_t step = credit_step(&worker->session->plan);
+
+    while (ep->owed >= step && ep->crediting < PERF_CREDITS_MOST) {
+        if (!perf_post_control(worker, ep, PERF_CREDIT))
+            return false;
+        ep->owed -= step;
+        ep->crediting++;
+    }
+    return true;
+}
+
 static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
 {
     const struct perf_plan *plan = &worker->session->plan;
@@ -301,10 +316,8 @@ static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
     mark_received(worker);
     if (!perf_post_receive(worker->group, index_of(worker, ep)))
         return false;
-    if (++ep->owed < credit_step(plan))
-        return true;
-    ep->owed = 0;
-    return perf_post_control(worker, ep, PERF_CREDIT);
+    ep->owed++;
+    return give_credits(worker, ep);
 }
 
 static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t length)
@@ -354,6 +367,10 @@ static bool act(struct perf_worker *worker, const it_event_t *event)
         worker->control_posted--;
         ep->since_signal = 0;
         return !ep->outstanding || sent_data(worker, ep, ep->outstanding);
+    case COOKIE_CREDIT:
+        worker->control_posted--;
+        ep->crediting--;
+        return give_credits(worker, ep);
     default: worker->control_posted--; return true;
     }
 }

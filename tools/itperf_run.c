@@ -47,7 +47,7 @@ static void prepare_eps(struct perf_session *session, struct perf_worker *worker
         ep->left = !worker->sender           ? 0
                    : worker->run.duration_us ? UINT64_MAX
                                              : worker->run.iterations;
-        ep->outstanding = ep->since_signal = ep->owed = 0;
+        ep->outstanding = ep->since_signal = ep->owed = ep->crediting = 0;
         ep->credits = session->plan.rx_depth;
         ep->fin_posted = false;
         ep->arrived = 0;

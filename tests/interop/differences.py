@@ -48,6 +48,7 @@ SIW_CLOSED = "siw says the same of a peer that closes as of one that rejects (si
 SIW_LISTENER = "siw gives a listening endpoint back once too often while requests wait to be accepted (siw_destroy_listen)"
 SIW_WRITE = "siw posts through write(2), a cancellation point"
 SIW_INVALIDATE_REFUSED = "siw leaves the connection open when a Send invalidates what it may not (siw_rdmap_complete loses the error)"
+SIW_ESTABLISHED = "siw's passive side is established as soon as its Reply has left: that the peer gave up shows afterwards"
 SIW_INVALIDATED = "siw tells a kernel consumer only what a Send has invalidated (siw_rqe_complete)"
 
 # rxe.
@@ -73,6 +74,7 @@ EXPECTED = {
         Entry("test_listen", "too_many_requests", "event_number == 8196", ONE_REFUSAL, False),
         Entry("test_evd", "descriptor_of_completions", "events = 0x001", VERBS_DESCRIPTOR, False),
         Entry("test_connect", "stranger_closes", "event_number == 8196", SIW_CLOSED),
+        Entry("test_connect", "request_not_answered", "CONN_ESTABLISHED_EVENT came", SIW_ESTABLISHED, False),
         Entry("test_dto_errors", r"write_refused\[[1235]\]|receive_too_short", ACTIVE_UNTOLD, SIW_TERMINATE),
         # Of a refused Read siw drops the connection before it has its event (siw_qp_sq_process).
         Entry("test_dto_errors", r"read_refused(\[[23457]\])?|recovery|modified_region", EITHER, SIW_TERMINATE),
@@ -84,7 +86,7 @@ EXPECTED = {
         Entry("test_unlink", "send_unlinks_lmr", r"== 0, there\.lmr ==", SIW_INVALIDATED),
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr)", "IT_ERR_TIMEOUT_EXPIRED", SIW_INVALIDATE_REFUSED),
         Entry("test_guest", "no_descriptor_at_accept", "NONPEER_REJECT", NO_DESCRIPTOR),
-        Entry("test_guest", "cancelled_at_work", "cancelled inside a call", SIW_WRITE),
+        Entry("test_guest", "cancelled_at_work", "cancelled inside a call", SIW_WRITE, False),
     ],
     "ib:rxe0": [
         Entry("test_listen", "too_many_requests", "event_number == 8196", ONE_REFUSAL, False),
@@ -106,7 +108,7 @@ EXPECTED = {
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr|wide|lmr_in_use)", "IT_ERR_TIMEOUT_EXPIRED", RXE_NO_NAK),
         Entry("test_ud_service", "no_answer_in_time", "IT_ERR_TIMEOUT_EXPIRED", SLOW, False),
         Entry("test_guest", "no_descriptor_at_accept", "NONPEER_REJECT", NO_DESCRIPTOR),
-        Entry("test_guest", "cancelled_at_work", "cancelled inside a call", RXE_WRITE),
+        Entry("test_guest", "cancelled_at_work", "cancelled inside a call", RXE_WRITE, False),
         Entry("test_pz_lmr", "read_only_memory", "IT_ERR_ACCESS", PINNED_FOR_WRITING),
     ],
 }
