@@ -301,12 +301,12 @@ static bool finish_stream(struct side *side, bool mine)
 
 static bool stream(struct side *side)
 {
-    bool mine = side->flags & PEER_BY_CLIENT;
+    bool mine = side->flags & PEER_BY_CLIENT, noted = false;
     uint64_t written = 0, done = 0;
     it_event_t event;
 
     pattern_fill(side->source.memory, side->size, side->seed, 0, PING_THERE, 0);
-    while (!(mine && done >= PEER_STREAM_BEFORE)) {
+    while (!(mine && done >= PEER_STREAM_BEFORE && noted)) {
         if (written - done < PEER_STREAM_DEPTH) {
             /* A post that fails is the end, made by the peer. */
             if (!post_write(side, NULL) ||
@@ -317,8 +317,9 @@ static bool stream(struct side *side)
         if (!next(side, &event) || event.dto_cmpl.dto_status != IT_DTO_SUCCESS)
             break;
         done += event.event_number == IT_DTO_RDMA_WRITE_CMPL_EVENT;
+        noted |= event.event_number == IT_DTO_SEND_CMPL_EVENT;
     }
-    if (mine && done < PEER_STREAM_BEFORE) {
+    if (mine && !(done >= PEER_STREAM_BEFORE && noted)) {
         tool_error("the stream ended before its time");
         return false;
     }
