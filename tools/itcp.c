@@ -109,10 +109,11 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
+    static const char shorts[] = ":lp:I:q1rvThV";
     uint64_t number;
     int letter;
 
-    while ((letter = getopt_long(argc, argv, ":lp:I:q1rvThV", longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         if (take_client_flag(arguments, letter))
             continue;
         switch (letter) {
@@ -134,7 +135,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
             break;
         case 'h': fputs(help_text, stdout); return TOOL_OK;
         case 'V': tool_version(); return TOOL_OK;
-        default: return tool_bad_option(letter, argv);
+        default: return tool_bad_option(letter, argv, shorts);
         }
     }
     return -1;

@@ -417,11 +417,12 @@ int main(int argc, char **argv)
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
+    static const char shorts[] = ":vwcjhV";
     struct options options = { 0 };
     int result, letter;
 
     tool_init("itinfo");
-    while ((letter = getopt_long(argc, argv, ":vwcjhV", longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         switch (letter) {
         case 'v': options.verbose = true; break;
         case 'w': options.why = true; break;
@@ -429,7 +430,7 @@ int main(int argc, char **argv)
         case 'j': options.json = true; break;
         case 'h': fputs(help_text, stdout); return TOOL_OK;
         case 'V': tool_version(); return TOOL_OK;
-        default: return tool_bad_option(letter, argv);
+        default: return tool_bad_option(letter, argv, shorts);
         }
     }
     if (options.config && (options.json || options.why || optind < argc))

@@ -373,7 +373,7 @@ static int parse(int argc, char **argv, struct perf_options *options)
         case 'h': fputs(help_text, stdout); return TOOL_OK;
         case 'V': tool_version(); return TOOL_OK;
         case '?':
-        case ':': return tool_bad_option(letter, argv);
+        case ':': return tool_bad_option(letter, argv, shorts);
         default:
             result = take_value(options, letter, optarg);
             if (result >= 0)
@@ -414,14 +414,19 @@ static int take_words(int argc, char **argv, struct perf_options *options)
         }
         if (taken)
             continue;
+        /* What is no word that is known was taken for the HOST: most likely it is one, misspelt. */
+        if (!options->server)
+            return tool_usage("'%s' is no operation (send, write, read) and no kind (lat, bw); as "
+                              "HOST it would be the last word, but '%s' follows",
+                              argv[optind - 1], word);
         if (is_word(word))
             return tool_usage("'%s' is out of place: at most one of send, write, read, then one of "
                               "lat, bw, then the HOST",
                               word);
-        if (!options->server)
-            return tool_usage("one HOST only, behind operation and kind; not also '%s'", word);
         if (!address_parse(word, options->host, &options->port))
-            return tool_usage("'%s' is neither an operation nor a HOST[:PORT]", word);
+            return tool_usage("'%s' is no operation (send, write, read), no kind (lat, bw) and no "
+                              "HOST[:PORT]",
+                              word);
         options->server = false;
     }
     return -1;

@@ -135,10 +135,11 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
+    static const char shorts[] = ":lp:I:1bqo:s:n:t:i:w:TjhV";
     struct ping_options *ping = &arguments->ping;
     int letter, result;
 
-    while ((letter = getopt_long(argc, argv, ":lp:I:1bqo:s:n:t:i:w:TjhV", longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         switch (letter) {
         case 'l': arguments->listen = true; break;
         case 'I': ping->interface = optarg; break;
@@ -150,7 +151,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         case 'h': fputs(help_text, stdout); return TOOL_OK;
         case 'V': tool_version(); return TOOL_OK;
         case '?':
-        case ':': return tool_bad_option(letter, argv);
+        case ':': return tool_bad_option(letter, argv, shorts);
         default:
             result = take_value(arguments, letter, optarg);
             if (result)

@@ -25,7 +25,8 @@ struct ual_evd {
     struct spinlock queue_lock; /* others */
     struct node *queue;
     atomic_uint queued;
-    uint32_t datagrams;          /* of those, service requests; queue_lock */
+    atomic_uchar takes; /* completions that were there, not told to the lane yet; not exact */
+    uint32_t datagrams; /* of those, service requests; queue_lock */
     struct ual_evd *prev, *next; /* of the IA */
 };
 

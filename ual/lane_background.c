@@ -164,13 +164,14 @@ static void *background(void *arg)
             atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
             break;
         case DUTY_SERVE:
+            began = clock_now();
             serve_in_epoll(lane);
             leave_epoll(lane);
-            interval = PACE_FIRST;
+            interval = pace_after_service(&pace, clock_now() - began);
             break;
         case DUTY_DEEP:
             futex_wait(&lane->background_word, word, CLOCK_NEVER);
-            interval = PACE_FIRST;
+            interval = pace_short(&pace);
             break;
         }
     }

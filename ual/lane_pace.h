@@ -3,6 +3,9 @@
  * How long the background thread of a lane leaves it to consumers who run it, before it looks whether they still do.
  * Each look is a timer and two context switches on somebody's processor, so the intervals grow; but what arrives after the
  * last poll waits for the look that misses them. No state but the caller's, no lock; one thread.
+ *
+ * Some consumers look seldom: who streams long messages is in one call for hundreds of microseconds. A short interval misses
+ * them, and the background thread is in their way instead of in their place; so the short interval grows to what they need.
  */
 #ifndef ITAL_UAL_LANE_PACE_H
 #define ITAL_UAL_LANE_PACE_H
@@ -16,9 +19,15 @@
 #define PACE_FIRST (50 * CLOCK_NS_PER_US)
 #define PACE_LAST  (1000 * CLOCK_NS_PER_US)
 
+/* The short interval, where one of PACE_FIRST was in vain. */
+#define PACE_SHORT_MOST (400 * CLOCK_NS_PER_US)
+
+/* An end of polling is seen after that at most. */
+#define PACE_END (2 * CLOCK_NS_PER_MS)
+
 /*
  * A look that comes is dear, one that is put off is a system call. So whoever polls all the time puts it off, every
- * PACE_PUT_OFF_EVERY to PACE_PUT_OFF from then. Who gave up polling is missed PACE_PUT_OFF + PACE_FIRST later at most.
+ * PACE_PUT_OFF_EVERY to PACE_PUT_OFF from then. Who gave up polling is missed PACE_END later at most.
  */
 #define PACE_PUT_OFF       (1800 * CLOCK_NS_PER_US)
 #define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
@@ -26,13 +35,19 @@
 struct pace {            /* zero to begin with */
     uint64_t looks_rate; /* per ms, in the interval before; 0: not known */
     uint64_t resume;     /* ns, the interval that a short one interrupted; 0: none */
+    uint64_t longer;     /* ns, what the short interval has grown by */
 };
+
+static inline uint64_t pace_short(const struct pace *pace)
+{
+    return PACE_FIRST + pace->longer;
+}
 
 /*
  * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `looks` times: twice as long, up to
  * PACE_LAST. Where they looked less than half as often as in the one before they may have ended within it: then a short one
  * comes between, which sees that nobody looks any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
- * PACE_FIRST at most, not after twice PACE_LAST.
+ * pace_short() at most, that is within PACE_END.
  */
 static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t looks,
                                  uint64_t elapsed)
@@ -44,16 +59,29 @@ static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t 
     pace->looks_rate = slowed ? 0 : rate;
     pace->resume = slowed ? interval : 0;
     if (slowed)
-        return PACE_FIRST;
+        return pace_short(pace);
     return next < PACE_LAST ? next : PACE_LAST;
 }
 
 /* The interval after one that consumers put off, and then did not any more: as where they looked less often. */
 static inline uint64_t pace_after_put_off(struct pace *pace)
 {
+    uint64_t most = PACE_END - PACE_PUT_OFF;
+
     pace->looks_rate = 0;
     pace->resume = PACE_LAST;
-    return PACE_FIRST;
+    return pace_short(pace) < most ? pace_short(pace) : most;
+}
+
+/* The interval after one in which nobody looked, and `served` ns in which the background thread took their place. */
+static inline uint64_t pace_after_service(struct pace *pace, uint64_t served)
+{
+    uint64_t grown = pace_short(pace) * 2;
+
+    if (served >= PACE_LAST)
+        grown = PACE_FIRST;
+    pace->longer = (grown < PACE_SHORT_MOST ? grown : PACE_SHORT_MOST) - PACE_FIRST;
+    return pace_short(pace);
 }
 
 #endif

@@ -37,7 +37,7 @@ struct ual_lane {
     atomic_int running;
     atomic_ulong runner;              /* pthread_t inside the run, 0 none */
     atomic_uint runs;                 /* polls by consumers */
-    atomic_uint takes;                /* completions that were there without a poll; not exact */
+    atomic_uint takes;                /* completions that were there without a poll; about */
     unsigned int polls;               /* busy polls since the last look at epoll; under running */
     atomic_uint_least64_t put_off_at; /* CLOCK_NEVER: not now */
     atomic_bool was_put_off;          /* since the background thread last set watch_fd */

@@ -9,7 +9,8 @@
  * The background thread that wakes and sees a poll goes back to its deadline at once. Who polls leaves nothing behind for
  * a sleeper then; timers are looked at by every 64th poll, and by the next one after an interval has passed (look_due).
  * Completions that are taken without a poll count as polls here (`takes`): a consumer that streams finds them for long, and
- * what it has gathered would wake the sleeper with each batch.
+ * what it has gathered would wake the sleeper with each batch. (They are told several at a time: a step aside too early or too late
+ * costs the deadline of the background thread, or a run.)
  * A consumer that begins to wait takes the place if it is empty or the background thread's, polling or not: it may be the
  * one that polled until now.
  *

@@ -39,6 +39,7 @@ struct connection *connection_new(struct rnic *rnic)
     c->base.ops = rnic->base.ops;
     c->rnic = rnic;
     c->deadline.expired = connection_expired;
+    c->wake.expired = connection_wake;
     pthread_mutex_init(&c->lock, NULL);
     atomic_fetch_add(&rnic->connections, 1);
     return c;
@@ -122,6 +123,7 @@ enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
     id = connection_take_id(c);
     if (id)
         rdmacore->destroy_id(id);
+    rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->wake); /* events set it */
     pthread_mutex_lock(&c->lock);
     connection_detach(c);
     pthread_mutex_unlock(&c->lock);

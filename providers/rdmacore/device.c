@@ -27,6 +27,7 @@
 #define IB_ANSWER_DATA  136u
 #define IWARP_DATA      248u
 #define GUARD_ADDRESSES 8u
+#define SIW_VENDOR      0x626d74u
 #define DEPTH_MAX       255u /* rdma_conn_param has an octet for each */
 
 const struct ri_option rdmacore_options[] = {
@@ -153,6 +154,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
     }
     rnic->windows = attr->max_mw != 0;
     rnic->ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
+    rnic->drowsy = rnic->iwarp && device->vendor_id == SIW_VENDOR;
     snprintf(attr->firmware, sizeof(attr->firmware), "%s", device->fw_ver);
 }
 

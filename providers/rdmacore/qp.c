@@ -53,7 +53,8 @@ int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
         .srq = qp->srq ? qp->srq->ibv : NULL,
         .qp_type = qp->datagram ? IBV_QPT_UD : IBV_QPT_RC,
     };
-    uint32_t room = qp->rnic->attr.features & RI_FEATURE_MW_WIDE ? WINDOW_FILLERS : 0;
+    uint32_t room = (qp->rnic->attr.features & RI_FEATURE_MW_WIDE ? WINDOW_FILLERS : 0) +
+                    (qp->rnic->drowsy ? CONNECTION_WAKES : 0);
 
     for (;;) {
         init.cap = (struct ibv_qp_cap){

@@ -66,6 +66,7 @@ struct rnic {
     struct ri_rnic_attr attr;
     bool iwarp, windows;
     bool ethernet; /* the link of its ports: RoCE, not InfiniBand */
+    bool drowsy;   /* siw: see connection_wake */
     struct lane lane;
     uint32_t inline_octets;
     uint64_t connect_timeout, close_timeout; /* ns */
@@ -249,6 +250,9 @@ struct connection {
     uint16_t peer_ird, peer_ord; /* passive: as the request said */
     uint8_t private_data[256];
     struct ri_timer deadline;
+    struct ri_timer wake;
+    bool wake_room;
+    uint8_t wakes; /* under lock */
 };
 
 struct listener {
@@ -317,7 +321,9 @@ struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag); /* NULL: it names 
 void rdmacore_window_bound(struct mw *mw, struct qp *qp);
 bool rdmacore_window_unbound(struct mw *mw); /* false: it was not bound */
 void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bound to nothing */
-#define WINDOW_FILLERS 16u /* room in a send queue for what is posted beside requests */
+/* Room in a send queue for what is posted beside requests. */
+#define WINDOW_FILLERS   16u
+#define CONNECTION_WAKES 4u
 void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag);
 /* Bind or invalidate; raw->wr_id is its slot. What the verb answers. Under the lock of the send queue. */
 int window_post(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw);
@@ -448,6 +454,7 @@ int connection_request(struct connection *c);
 int connection_establish(struct connection *c);
 void connection_ready(void *arg, uint32_t events); /* the event channel; arg: rnic */
 void connection_expired(struct ri_timer *timer);
+void connection_wake(struct ri_timer *timer);
 bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id);
 /* What rdma_cm is given for one step, milliseconds: longer than the attempt's deadline, whose timer is to end it. */
 int connection_patience(const struct connection *c);

@@ -287,38 +287,49 @@ void qp_retire_receives(struct qp *qp)
         overflow(qp);
 }
 
-/* While they are plain, and nobody waits; what is not is left to qp_retire_receives(), to which false leads. They went the straight
- * way, so they come from no SRQ. */
-bool qp_retire_received(struct qp *qp)
+/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads. They went the straight way, so
+ * receives come from no SRQ. */
+static inline __attribute__((always_inline)) bool retire_straight(struct cq *cq, struct qp *qp,
+                                                                  struct wq *wq, bool receive)
 {
-    struct cq *cq = qp->recv_cq;
-    struct wq *rq = &qp->rq;
     const struct wqe *wqe;
     uint32_t index, posted, room;
 
     if (unlikely(!spinlock_try_blind(&cq->lock)))
         return false;
-    posted = atomic_load_explicit(&rq->posted, memory_order_acquire);
-    index = atomic_load_explicit(&rq->done, memory_order_relaxed);
+    posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent, memory_order_acquire);
+    index = atomic_load_explicit(&wq->done, memory_order_relaxed);
     room = cq->depth - cq_count(cq);
-    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[RECEIVE]))
+    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[receive ? RECEIVE : SEND]))
         goto later;
-    for (; index != posted; index++, room--) {
-        wqe = wq_slot(rq, index);
+    for (; index != posted; index++) {
+        wqe = wq_slot(wq, index);
         if (!is_done(wqe))
             break;
-        if (unlikely(!is_plain(wqe)) || unlikely(!room))
+        if (!completes(wqe, receive))
+            continue;
+        if (unlikely(!is_plain(wqe)) || unlikely(!room--))
             goto later;
-        cq_push(cq, qp, rq, wqe, index, wqe->byte_len, RI_WC_RECV, false);
+        cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, receive), false);
     }
-    atomic_store_explicit(&rq->done, index, memory_order_release);
+    atomic_store_explicit(&wq->done, index, memory_order_release);
     spinlock_unlock(&cq->lock);
     return true;
 
 later:
-    atomic_store_explicit(&rq->done, index, memory_order_release);
+    atomic_store_explicit(&wq->done, index, memory_order_release);
     spinlock_unlock(&cq->lock);
     return false;
+}
+
+bool qp_retire_received(struct qp *qp)
+{
+    return retire_straight(qp->recv_cq, qp, &qp->rq, true);
+}
+
+bool qp_retire_answered(struct qp *qp)
+{
+    return retire_straight(qp->send_cq, qp, &qp->sq, false);
 }
 
 /* ---- for the QP ---- */
@@ -444,6 +455,23 @@ static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32
     return taken;
 }
 
+/* Its consumer looks, outside of a pass: who streams makes none for long. */
+static void note_seen(struct cq *cq, const struct lane *lane)
+{
+    atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+/* What gathers does not wait for a pass, nor for the end of another thread's. */
+static __attribute__((noinline)) void look_without_pass(struct cq *cq)
+{
+    const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
+
+    if (home)
+        note_seen(cq, home);
+    tx_note_look_at(cq);
+}
+
 /* Another one holds the lock, or completions wait for room. */
 static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t count,
                                                       struct ri_wc *wc)
@@ -459,7 +487,7 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
         taken += take(cq, count - taken, wc + taken, &emptied);
     }
     if (emptied)
-        tx_note_look_at(cq);
+        look_without_pass(cq);
     return taken;
 }
 
@@ -467,22 +495,13 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
 static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct lane *lane,
                                                         uint32_t taken)
 {
-    if (lane)
+    if (lane) {
+        note_seen(cq, lane);
         tx_send_all_gathered(lane, cq);
-    else
+    } else {
         lanes_note_look(cq->rnic);
+    }
     return taken;
-}
-
-/* Another thread is the pass: what gathers does not wait for its end. */
-static __attribute__((noinline)) void look_without_pass(struct cq *cq)
-{
-    const struct lane *lane = atomic_load_explicit(&cq->home, memory_order_relaxed);
-
-    if (lane)
-        atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
-                              memory_order_relaxed);
-    tx_note_look_at(cq);
 }
 
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)

@@ -106,6 +106,20 @@ void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
     fpdu_end_short(qp, &fpdu, MPA_HDR_LEN + octets);
 }
 
+/* Markers would make an FPDU longer than it was cut. */
+static void learn_pieces(struct qp *qp)
+{
+    uint32_t segment = mpa_fpdu_len(qp->mulpdu),
+             pieces = (segment + PIECE_OCTETS / 2) / PIECE_OCTETS;
+
+    qp->aim_anew = true;
+    qp->pieces = qp->piece = 0;
+    if (pieces < PIECES_LEAST || qp->markers_transmit || qp->rnic->options.fpdu_max)
+        return;
+    qp->pieces = pieces;
+    qp->piece = segment / pieces & ~3u;
+}
+
 void fpdu_learn_mulpdu(struct qp *qp)
 {
     qp->mulpdu = qp->rnic->options.fpdu_max
@@ -114,7 +128,8 @@ void fpdu_learn_mulpdu(struct qp *qp)
     qp->short_below = smaller(qp->mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
     if (qp->markers_transmit)
         qp->short_below = 0;
-    qp->learn_at = qp->position + MULPDU_OCTETS;
+    qp->learn_at = qp->position + (qp->position < MULPDU_OCTETS ? EARLY_OCTETS : MULPDU_OCTETS);
+    learn_pieces(qp);
 }
 
 /* --- payload of requests: a cursor over the elements of the message under way --- */
@@ -137,6 +152,18 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
     }
 }
 
+/*
+ * The kernel's copy of memory that is in no cache waits for one page and line after the other. Reading an octet of each line, which
+ * the processor does many at a time, costs less than it saves: 64 KiB Sends 1.1 times as fast. A sum reads all of it in any case.
+ */
+#define CACHE_LINE 64u
+
+static void bring_near(const uint8_t *octets, uint32_t length)
+{
+    for (uint32_t at = 0; at < length; at += CACHE_LINE)
+        (void)*(const volatile uint8_t *)(octets + at);
+}
+
 static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
                               uint32_t octets)
 {
@@ -147,6 +174,8 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
 
         if (qp->crc)
             fpdu->crc = crc32c(fpdu->crc, from, part);
+        else
+            bring_near(from, part);
         batch_add(&qp->batch, from, part);
         octets -= part;
         qp->cursor_offset += part;

@@ -55,7 +55,35 @@ static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
 
 static inline bool batch_room(const struct qp *qp)
 {
-    return batch_room_up_to(qp, TX_BATCH_OCTETS);
+    return batch_room_up_to(qp, qp->batch.full);
+}
+
+/* The end of a message does not take a call of its own. */
+static inline bool batch_room_begun(const struct qp *qp)
+{
+    return batch_room_up_to(qp, qp->batch.full_begun);
+}
+
+/* One TCP segment: `count` FPDUs of `piece` octets. */
+static inline void batch_fill_segment(struct tx_batch *batch, uint32_t piece, uint32_t count)
+{
+    batch->piece = piece;
+    batch->most = piece * count;
+    batch->full = batch->full_begun = batch->most - PIECE_LEAST;
+}
+
+static inline void batch_fill_any(struct tx_batch *batch)
+{
+    batch->piece = batch->most = 0;
+    batch->full = TX_BATCH_OCTETS;
+    batch->full_begun = TX_BATCH_OCTETS + TX_BATCH_TAIL;
+}
+
+/* What ends a message, whole; behind it others while that is less than a segment. */
+static inline void batch_fill_rest(struct tx_batch *batch, uint32_t segment)
+{
+    batch_fill_any(batch);
+    batch->full = segment - PIECE_LEAST;
 }
 
 void batch_add(struct tx_batch *batch, void *octets, size_t length);
@@ -90,11 +118,17 @@ static inline uint32_t fpdu_position(const struct qp *qp)
     return (uint32_t)(qp->position - qp->full_operation);
 }
 
-/* Payload of a segment at most, if it is not a lead. Large ones are cut smaller than they might be: each is summed, then copied. */
+#define FPDU_OVERHEAD (MPA_HDR_LEN + DDP_HDR_MAX + MPA_CRC_LEN)
+
+/* Payload of a segment at most. Large ones are cut smaller than they might be: each is summed, then copied. */
 static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
 {
-    uint32_t most = ddp_payload_max(qp->mulpdu, tagged);
+    uint32_t most = ddp_payload_max(qp->mulpdu, tagged), left;
 
+    if (qp->batch.most) {
+        left = smaller(qp->batch.most - qp->batch.octets, qp->batch.piece);
+        return (left - MPA_HDR_LEN - ddp_hdr_len(tagged) - MPA_CRC_LEN) & ~(PIECE_ALIGN - 1);
+    }
     return most < SEGMENT_MOST || qp->rnic->options.fpdu_max ? most : SEGMENT_MOST;
 }
 
@@ -159,8 +193,21 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
 /* The path may change: looked at from time to time. */
 void fpdu_learn_mulpdu(struct qp *qp);
 
-/* tx.c. A request to be answered goes into the ORD ring, before an octet of it can leave. Its MSN. */
-uint32_t tx_note_outstanding(struct qp *qp, const struct outstanding_read *record);
+/* A request to be answered goes into the ORD ring, before an octet of it can leave: its place, to be filled, and that it is.
+ * Its MSN. */
+static inline struct outstanding_read *tx_outstanding_place(const struct qp *qp)
+{
+    uint32_t in = atomic_load_explicit(&qp->ord_in, memory_order_relaxed);
+
+    return &qp->ord_ring[in & (qp->ord_size - 1)];
+}
+static inline uint32_t tx_note_outstanding(struct qp *qp)
+{
+    tx_outstanding_place(qp)->msn = qp->read_msn;
+    atomic_store_explicit(&qp->ord_in, atomic_load_explicit(&qp->ord_in, memory_order_relaxed) + 1,
+                          memory_order_release);
+    return qp->read_msn++;
+}
 
 /* tx_atomic.c: one segment each. True: the request is built. */
 bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index);

@@ -2,7 +2,8 @@
  *
  * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered, for as long as it is
  * open; what became readable is put on the ready list by stream_ready. Besides, the few streams that were
- * active last are `hot` and are read directly, without asking epoll. Where there are more streams than a few the host asks
+ * active last are `hot` and are read directly, without asking epoll; who is silent while others are heard cools down again, for each
+ * read that finds nothing delays them. Where there are more streams than a few the host asks
  * epoll in every pass anyway: then only the latest one is, for the case that it is the only one that is busy. The lists belong to the lane's lock; a pass works on
  * its own copy of hot[] and copies again when `version` changed. Passes of one lane never overlap (the host sees to it).
  */
@@ -178,6 +179,7 @@ static void make_hot(struct lane *lane, struct stream *stream)
 {
     uint32_t most = lane->rnic->options.hot < HOT_MAX ? lane->rnic->options.hot : HOT_MAX;
 
+    stream->heard = lane->heard;
     if (stream->hot || !most || stream->state != STREAM_OPEN)
         return;
     if (lane->hot_count < most) {
@@ -189,6 +191,34 @@ static void make_hot(struct lane *lane, struct stream *stream)
         lane->hot[place] = stream;
     }
     stream->hot = true;
+}
+
+/* Those that were not heard for long; but who waits for room in the socket is driven by its turn. */
+static __attribute__((noinline)) void cool_down(struct lane *lane)
+{
+    uint32_t kept = 0;
+
+    spinlock_lock(&lane->lock);
+    for (uint32_t i = 0; i < lane->hot_count; i++) {
+        struct stream *stream = lane->hot[i];
+
+        stream->hot = lane->heard - stream->heard < COOL_AFTER ||
+                      atomic_load_explicit(&stream->want_output, memory_order_relaxed);
+        if (stream->hot)
+            lane->hot[kept++] = stream;
+    }
+    if (kept != lane->hot_count)
+        atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
+    lane->hot_count = kept;
+    spinlock_unlock(&lane->lock);
+}
+
+/* A hot stream has brought something, and there are others. */
+static inline void note_heard(struct lane *lane, struct stream *stream)
+{
+    stream->heard = ++lane->heard;
+    if (unlikely(!(lane->heard % (COOL_AFTER / 4))))
+        cool_down(lane);
 }
 
 static struct stream *next_ready(struct lane *lane)
@@ -252,7 +282,7 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
                                                     uint32_t budget)
 {
-    uint32_t pieces = 0, at = lane->served_first;
+    uint32_t pieces = 0, got, at = lane->served_first;
 
     for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
         for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
@@ -264,8 +294,16 @@ static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq
             stream = lane->served[at++];
             qp = atomic_load_explicit(&stream->qp, memory_order_relaxed);
             feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
-            if (feeds == (own == 1) && (feeds || !qp || !qp_is_left_to_consumer(qp, first)))
-                pieces += rx_run(stream);
+            if (feeds != (own == 1))
+                continue;
+            if (!feeds && qp && qp_is_left_to_consumer(qp, first)) {
+                stream->heard = lane->heard; /* by somebody else, as far as is known here */
+                continue;
+            }
+            got = rx_run(stream);
+            pieces += got;
+            if (got)
+                note_heard(lane, stream);
         }
         if (has_event(first))
             break;

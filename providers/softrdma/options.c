@@ -46,8 +46,8 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "Parts of the interface that threads run beside each other, 1 to 64; each endpoint is in one "
       "of them, each has a background thread." },
     { "rtr_repeat", "time", "20", "ms",
-      "Silence of the peer after which the active side sends a zero-length Write once more; 0: "
-      "never." },
+      "Silence of the peer after which the active side sends a zero-length Write again; three more "
+      "follow while it lasts, each after four times as long; 0: none." },
     { "stall_timeout", "time", "0", "ms",
       "How long a peer may leave an FPDU incomplete before the connection is reset; 0: for ever." },
     { "rest_limit", "size", "67108864", "octets",

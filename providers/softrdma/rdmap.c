@@ -160,24 +160,6 @@ enum rdmap_result rdmap_check_payload(const struct rdmap_segment *seg)
     return RDMAP_OK;
 }
 
-void rdmap_put_read_req(uint8_t out[static RDMAP_READ_REQ_LEN], const struct rdmap_read_req *req)
-{
-    be_put32(out, req->sink_stag);
-    be_put64(out + 4, req->sink_to);
-    be_put32(out + 12, req->size);
-    be_put32(out + 16, req->src_stag);
-    be_put64(out + 20, req->src_to);
-}
-
-void rdmap_get_read_req(const uint8_t in[static RDMAP_READ_REQ_LEN], struct rdmap_read_req *req)
-{
-    req->sink_stag = be_get32(in);
-    req->sink_to = be_get64(in + 4);
-    req->size = be_get32(in + 12);
-    req->src_stag = be_get32(in + 16);
-    req->src_to = be_get64(in + 20);
-}
-
 void rdmap_put_atomic_req(uint8_t out[static RDMAP_ATOMIC_REQ_LEN],
                           const struct rdmap_atomic_req *req)
 {

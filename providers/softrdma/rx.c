@@ -446,7 +446,7 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
-/* One read, and what is in it. Returns the FPDUs, with RX_TAKEN_READS unless there was nothing but plain Sends and Writes. */
+/* One read, and what is in it. Returns the FPDUs, with what rx_straight() adds; RX_TAKEN_READS where it did not take all. */
 static inline uint64_t receive(struct qp *qp, struct stream *stream)
 {
     const uint8_t *ring = stream->lane->ring;
@@ -491,6 +491,16 @@ static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
     qp_settle(qp);
 }
 
+/* What was received completes, where that is plain: of the receives, or of the Reads. False: it takes follow_up(). */
+static inline bool complete(struct qp *qp, uint64_t pieces)
+{
+    if (likely(pieces < RX_TAKEN_READS))
+        return likely(qp_retire_received(qp));
+    if (pieces & RX_TAKEN_READS)
+        return false;
+    return pieces & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
+}
+
 /* Not a connection in operation. rx is held, and dropped. */
 static __attribute__((noinline)) uint32_t run_other(struct stream *stream)
 {
@@ -524,9 +534,11 @@ uint32_t rx_run(struct stream *stream)
         make_quiet(qp);
     pieces = receive(qp, stream);
     spinlock_unlock(&stream->rx);
-    if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed)))
+    if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed))) {
         tx_kick(qp);
-    if (pieces & RX_TAKEN_READS || unlikely(!qp_retire_received(qp)) ||
+        pieces |= RX_TAKEN_READS; /* what that has completed is told */
+    }
+    if (!complete(qp, pieces) ||
         unlikely(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed)))
         follow_up(qp, (uint32_t)pieces);
     return (uint32_t)pieces;

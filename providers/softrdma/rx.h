@@ -56,9 +56,12 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
 /* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order. Where qp->straight only. */
 struct rx_taken {
     const uint8_t *end; /* of what was taken */
-    uint64_t pieces;    /* FPDUs; RX_TAKEN_READS besides when some had to do with Reads */
+    uint64_t pieces;    /* FPDUs; besides, when some had to do with Reads, what: */
 };
-#define RX_TAKEN_READS (UINT64_C(1) << 32)
+#define RX_TAKEN_READS (UINT64_C(1) << 32) /* whatever: all that may follow from it is to be done */
+#define RX_TAKEN_ANSWERED \
+    (UINT64_C(1) << 33) /* one request and nothing else, and its answer is sent */
+#define RX_TAKEN_RESPONSE (UINT64_C(1) << 34) /* one response and nothing else */
 struct rx_taken rx_straight(struct qp *qp, const uint8_t *octets, const uint8_t *end);
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);

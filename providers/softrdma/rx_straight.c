@@ -26,9 +26,12 @@
 #define SEND_SE              CONTROL(DDP_CTRL_L, RDMAP_SEND_SE)
 #define WRITE                CONTROL(DDP_CTRL_T, RDMAP_WRITE)
 #define WRITE_LAST           CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_WRITE)
-#define READ_REQUEST         CONTROL(DDP_CTRL_L, RDMAP_READ_REQ)
 #define RESPONSE             CONTROL(DDP_CTRL_T, RDMAP_READ_RESP)
 #define RESPONSE_LAST        CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_READ_RESP)
+
+/* Its length before it, for it has only one. */
+#define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
+#define READ_REQUEST     (READ_REQUEST_LEN << 16 | CONTROL(DDP_CTRL_L, RDMAP_READ_REQ))
 
 /* Markers do not go this way, nor what comes before both sides may speak. */
 void rx_choose_way(struct qp *qp)
@@ -99,14 +102,14 @@ static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *o
     return true;
 }
 
-static bool take_request(struct qp *qp, const uint8_t *octets, uint32_t size, uint32_t ulpdu_len)
+/* `alone`: nothing else was read with it. */
+static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool alone)
 {
+    const uint32_t size = MPA_HDR_LEN + READ_REQUEST_LEN + MPA_CRC_LEN;
     const uint8_t *ddp = octets + MPA_HDR_LEN;
     struct rdmap_read_req request;
     uint8_t *memory;
 
-    if (ulpdu_len != DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
-        return false;
     rdmap_get_read_req(ddp + DDP_UNTAGGED_LEN, &request);
     if (be_get32(ddp + 6) != DDP_QN_READ || be_get32(ddp + 10) != qp->expect_read_msn ||
         be_get32(ddp + 14) || rx_requests_waiting(qp) >= qp->ird ||
@@ -114,18 +117,22 @@ static bool take_request(struct qp *qp, const uint8_t *octets, uint32_t size, ui
         qp_check_remote(qp, &qp->rx_hint, request.src_stag, RI_ACCESS_REMOTE_READ, request.src_to,
                         request.size, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
-        return false;
+        return 0;
+    if (alone && tx_answer_alone(qp, ddp + DDP_UNTAGGED_LEN, memory, request.size)) {
+        qp->expect_read_msn++;
+        return RX_TAKEN_ANSWERED;
+    }
     rx_queue_request(qp, ddp,
                      &(struct inbound_read){ .sink_stag = request.sink_stag,
                                              .sink_to = request.sink_to,
                                              .source_stag = request.src_stag,
                                              .source_to = request.src_to,
                                              .size = request.size });
-    return true;
+    return RX_TAKEN_READS;
 }
 
-static bool take_response(struct qp *qp, const uint8_t *octets, uint32_t size, uint32_t length,
-                          bool last)
+static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint32_t size,
+                                     uint32_t length, bool last, bool alone)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
     uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
@@ -140,27 +147,27 @@ static bool take_response(struct qp *qp, const uint8_t *octets, uint32_t size, u
         stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd,
                           RI_ACCESS_LOCAL_WRITE, to, length, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
-        return false;
+        return 0;
     rx_place(memory, ddp + DDP_TAGGED_LEN, length);
     TRACE3(place, qp->qpn, memory, length);
     read->received += length;
     if (last)
         rx_finish_answered(qp, read);
-    return true;
+    return alone ? RX_TAKEN_RESPONSE : RX_TAKEN_READS;
 }
 
-/* What has to do with Reads: out of the way of the others. */
-static __attribute__((noinline)) bool take_read(struct qp *qp, const uint8_t *octets, uint32_t size,
-                                                uint32_t ulpdu_len, uint32_t control)
+/* What has to do with Reads: out of the way of the others. Returns what it was (RX_TAKEN_...); 0: it is left. */
+static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t *octets,
+                                                    uint32_t size, uint32_t front, bool alone)
 {
-    switch (control) {
-    case READ_REQUEST: return take_request(qp, octets, size, ulpdu_len);
-    case RESPONSE:
-    case RESPONSE_LAST:
-        return take_response(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN,
-                             control == RESPONSE_LAST);
-    default: return false;
-    }
+    uint32_t control = front & 0xFFFF, ulpdu_len = front >> 16;
+
+    if (front == READ_REQUEST)
+        return take_request(qp, octets, alone);
+    if (control == RESPONSE || control == RESPONSE_LAST)
+        return take_response(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN, control == RESPONSE_LAST,
+                             alone);
+    return 0;
 }
 
 /* The FPDU at the front: its octets when it is done, 0 when it has to go the general way. */
@@ -168,7 +175,7 @@ static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, co
                                                                size_t length, uint64_t *pieces)
 {
     uint32_t front, control, ulpdu_len, size;
-    bool taken;
+    uint64_t taken;
 
     if (length < MPA_HDR_LEN + DDP_UNTAGGED_LEN + MPA_CRC_LEN)
         return 0;
@@ -182,8 +189,8 @@ static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, co
         taken = take_send(qp, octets, size, ulpdu_len - DDP_UNTAGGED_LEN, control == SEND_SE);
     else if (control == WRITE || control == WRITE_LAST)
         taken = take_write(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN, control == WRITE_LAST);
-    else if ((taken = take_read(qp, octets, size, ulpdu_len, control)))
-        *pieces |= RX_TAKEN_READS;
+    else
+        *pieces |= taken = take_read(qp, octets, size, front, !*pieces && size == length);
     return taken ? size : 0;
 }
 

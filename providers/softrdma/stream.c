@@ -35,6 +35,21 @@ static void first_message_overdue(struct qp *qp)
         qp_end(qp, &end);
 }
 
+/* Who was silent for the first time may be slow: he is given four times as long before each further repetition. True: repeat. */
+static bool still_silent(struct stream *stream)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t silence = stream->lane->rnic->options.rtr_repeat_ns;
+
+    if (!(atomic_load(&stream->attention) & ATTEND_SILENT))
+        return false;
+    if (++stream->rtr_repeats < RTR_REPEATS) {
+        stream->timer.deadline = clock_after(clock_now(), silence << 2 * stream->rtr_repeats);
+        host->timer_set(host, stream->lane->base.context, &stream->timer);
+    }
+    return true;
+}
+
 /* The timer is never cancelled while rx is held (the host waits for us then): it may come late, and find nothing to do. */
 static void stream_expired(struct ri_timer *timer)
 {
@@ -50,7 +65,7 @@ static void stream_expired(struct ri_timer *timer)
     if (timer->deadline > clock_now()) {
         /* set anew while we were on the way */
     } else if (stream->state == STREAM_OPEN && qp) {
-        repeat = atomic_load(&stream->attention) & ATTEND_SILENT;
+        repeat = still_silent(stream);
         first_message_overdue(qp);
     } else if (stream->state == STREAM_CLOSING) {
         if (qp && stream->announce)

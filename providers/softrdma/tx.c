@@ -6,12 +6,12 @@
  * who finds it raised leaves: the one inside subtracts, when it has done its work, what it had seen, and works again if
  * more came meanwhile. So a request that was appended (release) before the raise is seen by the one inside: either it
  * reads the raised counter and looks at the queue again, or it had subtracted to 0 before and the newcomer is inside.
- * Nobody stays inside for ever: after TX_ROUNDS batches the rest is left to the lane. Control verbs come in alone (tx_enter),
- * so that what they change does not change under somebody's feet.
+ * Nobody stays inside for ever: after TX_ROUNDS long batches, or what takes as long, the rest is left to the lane. Control
+ * verbs come in alone (tx_enter), so that what they change does not change under somebody's feet.
  *
  * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read Responses and requests, which
  * take turns at being first. A message that was begun is finished before anything else is sent: some receivers take
- * no segments of another message in between. One message is one write, but for a lead (lead_of). A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
+ * no segments of another message in between. A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -42,9 +42,7 @@ static enum rdmap_opcode send_opcode(const struct wqe *wqe)
 /* Payload of the next segment. */
 static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool tagged)
 {
-    uint32_t room = qp->lead ? qp->lead : fpdu_payload_max(qp, tagged);
-
-    return smaller(wqe->length - qp->message_offset, room);
+    return smaller(wqe->length - qp->message_offset, fpdu_payload_max(qp, tagged));
 }
 
 static bool send_segment(struct qp *qp, const struct wqe *wqe)
@@ -83,23 +81,14 @@ static uint32_t reads_outstanding(struct qp *qp)
            atomic_load_explicit(&qp->ord_out, memory_order_acquire);
 }
 
-uint32_t tx_note_outstanding(struct qp *qp, const struct outstanding_read *record)
-{
-    uint32_t in = atomic_load_explicit(&qp->ord_in, memory_order_relaxed);
-
-    qp->ord_ring[in & (qp->ord_size - 1)] = *record;
-    qp->ord_ring[in & (qp->ord_size - 1)].msn = qp->read_msn;
-    atomic_store_explicit(&qp->ord_in, in + 1, memory_order_release);
-    return qp->read_msn++;
-}
-
 static void send_read_request(struct qp *qp, const struct outstanding_read *record,
                               const struct rdmap_read_req *request)
 {
-    uint32_t msn = tx_note_outstanding(qp, record);
     uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
 
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, msn, 0);
+    *tx_outstanding_place(qp) = *record;
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ,
+                     tx_note_outstanding(qp), 0);
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
     fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
 }
@@ -204,21 +193,61 @@ void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
     qp_terminate(qp, &end, NULL);
 }
 
-/*
- * A lone message that takes several TCP segments anyway leaves in two writes: its first FPDU, the lead, by itself. So the peer
- * reads, sums and places that one while the rest is summed here and on its way, and there are no more TCP segments than in
- * one write. Five eighths of a message of two segments keep both ends busy for about the same time.
- */
-static uint32_t lead_of(const struct qp *qp, const struct wqe *wqe, uint32_t index)
-{
-    uint32_t most = ddp_payload_max(qp->mulpdu, false);
+/* --- how much leaves in one write --- */
 
-    if (wqe->length <= most || wqe->length > LEAD_SEGMENTS * (uint64_t)most || most < LEAD_LEAST ||
-        wqe_is_answered(wqe) || qp->batch.count ||
-        index + 1 != atomic_load_explicit(&qp->sq.posted, memory_order_acquire))
-        return 0;
-    return smaller(wqe->length / 8 * 5, most);
+/*
+ * ONE SEGMENT A WRITE. Both ends spend their time per octet: sum and copy into the kernel; copy out of it, sum and place. Where
+ * TCP segments are large (loopback: 64 KiB) a write is one of them, cut into FPDUs that fill it: the peer works on one while
+ * the next one is summed, no FPDU lies in two, and what leaves is even. Congestion control that paces (BBR) rewards
+ * that: behind the pause for the sum of a long write it holds the burst back with timers. The last two segments' worth of a
+ * lone message leave in halves, the first a little longer: nothing behind them keeps both ends busy.
+ * With CRC off there is no such pause, but what leaves is even, too; nothing is summed, so two FPDUs a segment are enough. Where
+ * segments are small the kernel cuts a long write better than we would.
+ */
+static void aim_segment(struct qp *qp)
+{
+    if (qp->crc)
+        batch_fill_segment(&qp->batch, qp->piece, qp->pieces);
+    else
+        batch_fill_segment(&qp->batch, qp->piece * qp->pieces / 2 & ~3u, 2);
 }
+
+static void aim(struct qp *qp)
+{
+    if (qp->halved)
+        batch_fill_rest(&qp->batch, qp->piece * qp->pieces);
+    else if (qp->piece)
+        aim_segment(qp);
+    else
+        batch_fill_any(&qp->batch);
+    qp->aim_anew = qp->halved;
+}
+
+/* The batch is empty, and `rest` octets of a lone message are next. */
+static void aim_lone(struct qp *qp, uint64_t rest)
+{
+    uint32_t segment = qp->piece * qp->pieces, count = (qp->pieces + 1) / 2, payload;
+
+    qp->aim_anew = true;
+    batch_fill_rest(&qp->batch, segment);
+    if (rest <= ddp_payload_max(qp->mulpdu, false))
+        return;
+    aim_segment(qp);
+    if (rest > 2 * (uint64_t)segment)
+        return;
+    payload = ((uint32_t)rest / 32 * 17 / count + PIECE_ALIGN) & ~(PIECE_ALIGN - 1);
+    qp->halved = payload + FPDU_OVERHEAD <= segment / count;
+    if (qp->halved)
+        batch_fill_segment(&qp->batch, payload + FPDU_OVERHEAD, count);
+}
+
+static bool is_lone(const struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    return qp->piece && !qp->batch.count && !qp->halved && !wqe_is_answered(wqe) &&
+           index + 1 == atomic_load_explicit(&qp->sq.posted, memory_order_acquire);
+}
+
+/* --- one request --- */
 
 static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
@@ -234,7 +263,6 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     qp->message_begun = true;
     qp->message_offset = 0;
     qp->cursor_sge = qp->cursor_offset = 0;
-    qp->lead = lead_of(qp, wqe, index);
     return true;
 }
 
@@ -271,16 +299,17 @@ static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
         tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
         return STEP_STOP;
     }
+    if (is_lone(qp, wqe, index))
+        aim_lone(qp, wqe->length - qp->message_offset);
     if (!next_segment(qp, wqe, index))
         return STEP_AGAIN;
-    qp->message_begun = false;
+    qp->message_begun = qp->halved = false;
     return STEP_BUILT;
 }
 
 static inline bool room(const struct qp *qp)
 {
-    return batch_room(qp) ||
-           (qp->message_begun && batch_room_up_to(qp, TX_BATCH_OCTETS + TX_BATCH_TAIL));
+    return batch_room(qp) || (qp->message_begun && batch_room_begun(qp));
 }
 
 /* What fits; or only the message that goes on. */
@@ -295,12 +324,8 @@ static void build_requests(struct qp *qp, bool only_one)
             step = step_of_message(qp, wqe, index);
         if (step == STEP_STOP)
             return;
-        if (step == STEP_AGAIN) {
-            if (!qp->lead)
-                continue;
-            qp->lead = 0;
-            return;
-        }
+        if (step == STEP_AGAIN)
+            continue;
         wqe->end = qp->position;
         atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
         count_up(&qp->sent_messages, 1);
@@ -336,7 +361,7 @@ static void build_rtr(struct qp *qp)
 /* Responses and requests by turns: of batches, and of messages that take several. What was begun goes on first. */
 static void build_messages(struct qp *qp)
 {
-    bool requests = qp->requests_first;
+    bool requests = qp->requests_first, full;
 
     if (qp->message_begun) {
         build_requests(qp, true);
@@ -347,7 +372,8 @@ static void build_messages(struct qp *qp)
     }
     if (qp->message_begun || qp->response_begun)
         return;
-    qp->requests_first = !requests;
+    full = qp->batch.octets >= qp->batch.full;
+    qp->requests_first = requests == full; /* without room it was no turn */
     if (requests)
         build_requests(qp, false);
     if (!qp->message_begun)
@@ -371,6 +397,8 @@ static bool build(struct qp *qp)
     batch_reset(&qp->batch);
     if (qp->position >= qp->learn_at)
         fpdu_learn_mulpdu(qp);
+    if (__builtin_expect(qp->aim_anew, 0))
+        aim(qp);
     if (qp->rtr_to_send)
         build_rtr(qp);
     qp->alone_below = qp->short_below;
@@ -471,14 +499,25 @@ static bool waits_for_room(struct qp *qp)
            clock_now() < atomic_load_explicit(&qp->retry_at, memory_order_relaxed);
 }
 
+/* Octets, that is time, of a visit. Many short requests take as long as a batch of long ones, and a call has its price. */
+static uint32_t cost(const struct tx_batch *batch)
+{
+    uint32_t octets = batch->octets < TX_WRITE_COST ? TX_WRITE_COST : (uint32_t)batch->octets;
+
+    return batch->arena_used < TX_ARENA_OCTETS / 16 ? octets : TX_BATCH_OCTETS;
+}
+
 /* False: more is left, and can go now. */
 static bool write_batches(struct qp *qp)
 {
+    uint32_t spent = 0;
+
     if (qp->batch.octets && waits_for_room(qp))
         return true;
-    for (uint32_t round = 0; qp->batch.octets || (anything_to_build(qp) && build(qp)); round++) {
-        if (round == TX_ROUNDS)
+    while (qp->batch.octets || (anything_to_build(qp) && build(qp))) {
+        if (spent >= TX_ROUNDS * TX_BATCH_OCTETS)
             return false;
+        spent += cost(&qp->batch);
         if (!transmit(qp))
             return true;
     }

@@ -4,7 +4,8 @@
  * the socket, and its completion, unless an answer makes it, into the CQ, in one function: what post.c, tx_gather.c, tx.c, tx_short.c and cq.c do for
  * any, without what they find out for others. Nothing is refused here. What is not plainly in order is left to them before
  * anything has changed, or, where it turns out later (the socket is full, the CQ is armed), from there on.
- * tests/softrdma/test_short.c compares both ways.
+ * The answer to a short Read that came alone leaves likewise, from inside the receive that judged its request.
+ * tests/softrdma/test_alone.c and test_answer.c compare both ways.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -59,26 +60,33 @@ mark:
     return false;
 }
 
-/* The FPDU in the arena, all that there is of the request, to the lower layer. False: as below. */
-static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struct wqe *wqe,
-                                                            uint32_t index, uint32_t fpdu,
-                                                            uint64_t octets)
+/* All that there is to send, in the arena, to the lower layer. False: it did not take all. */
+static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint32_t fpdu)
 {
     const struct iovec iov = { qp->batch.arena, fpdu };
-    ssize_t sent;
+    ssize_t sent = qp->stream->llp->send(qp->stream, &iov, 1);
 
-    qp->position += fpdu;
-    wqe->end = qp->position;
-    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
-    count_up(&qp->sent_messages, 1);
-    count_up(&qp->sent_octets, octets);
-    sent = qp->stream->llp->send(qp->stream, &iov, 1);
     TRACE3(send, qp->qpn, fpdu, sent);
     if (unlikely(sent != (ssize_t)fpdu)) {
         take_up(qp, fpdu, sent);
         return false;
     }
     qp->accepted += fpdu;
+    return true;
+}
+
+/* The FPDU in the arena, all that there is of the request, to the lower layer. False: as below. */
+static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struct wqe *wqe,
+                                                            uint32_t index, uint32_t fpdu,
+                                                            uint64_t octets)
+{
+    qp->position += fpdu;
+    wqe->end = qp->position;
+    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+    count_up(&qp->sent_messages, 1);
+    count_up(&qp->sent_octets, octets);
+    if (!write_fpdu(qp, fpdu))
+        return false;
     atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
     return true;
 }
@@ -164,17 +172,17 @@ enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_sen
 
 static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe, uint32_t msn)
 {
-    const struct rdmap_read_req request = { .sink_stag = wqe->sges[0].lkey,
-                                            .sink_to = wqe->sges[0].addr,
-                                            .size = (uint32_t)wqe->length,
-                                            .src_stag = wqe->rkey,
-                                            .src_to = wqe->remote_addr };
     const uint32_t ulpdu = DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
 
-    be_put32(fpdu, short_first_word(ulpdu, DDP_CTRL_L | DDP_VERSION, RDMAP_READ_REQ));
-    be_put64(fpdu + 4, DDP_QN_READ);
-    be_put64(fpdu + 12, (uint64_t)msn << 32);
-    rdmap_put_read_req(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, &request);
+    put_words(fpdu, short_first_word(ulpdu, DDP_CTRL_L | DDP_VERSION, RDMAP_READ_REQ), 0);
+    put_words(fpdu + 8, DDP_QN_READ, msn);
+    be_put32(fpdu + 16, 0);
+    rdmap_put_read_req(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN,
+                       &(struct rdmap_read_req){ .sink_stag = wqe->sges[0].lkey,
+                                                 .sink_to = wqe->sges[0].addr,
+                                                 .size = (uint32_t)wqe->length,
+                                                 .src_stag = wqe->rkey,
+                                                 .src_to = wqe->remote_addr });
     return fpdu_seal(qp, fpdu, MPA_HDR_LEN + ulpdu);
 }
 
@@ -194,15 +202,15 @@ static inline bool may_read(struct qp *qp, const struct wqe *wqe)
 /* As send_alone(), but the answer completes it. */
 static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
-    const struct outstanding_read record = { .index = index,
-                                             .sink_stag = wqe->sges[0].lkey,
-                                             .sink_to = wqe->sges[0].addr,
-                                             .size = (uint32_t)wqe->length };
     uint32_t fpdu;
 
     if (!is_quiet(qp, index, 0) || !may_read(qp, wqe))
         return false;
-    fpdu = put_request(qp->batch.arena, qp, wqe, tx_note_outstanding(qp, &record));
+    *tx_outstanding_place(qp) = (struct outstanding_read){ .index = index,
+                                                           .sink_stag = wqe->sges[0].lkey,
+                                                           .sink_to = wqe->sges[0].addr,
+                                                           .size = (uint32_t)wqe->length };
+    fpdu = put_request(qp->batch.arena, qp, wqe, tx_note_outstanding(qp));
     return send_fpdu(qp, wqe, index, fpdu, wqe->length);
 }
 
@@ -229,4 +237,47 @@ enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send
     }
     qp_settle(qp);
     return RI_OK;
+}
+
+/* --- the answer to a Read --- */
+
+/* The sink's STag and TO are in the request as the response has them. Its octets are summed as they were copied: others may
+ * write to the source meanwhile. */
+static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const uint8_t *request,
+                                    const uint8_t *memory, uint32_t octets)
+{
+    const uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
+
+    put_words(fpdu,
+              short_first_word(DDP_TAGGED_LEN + octets, DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION,
+                               RDMAP_READ_RESP),
+              be_get32(request));
+    be_put64(fpdu + 8, be_get64(request + 4));
+    copy_short(fpdu + head, memory, octets);
+    return fpdu_seal(qp, fpdu, head + octets);
+}
+
+/*
+ * The memory is that of the check just made: a pass that is under way is waited for before it goes, as where it is written to.
+ * Nobody is waited for here with rx held, and the work of those who came meanwhile is left to the end of the pass: it may end the
+ * connection, which takes rx.
+ */
+bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets)
+{
+    unsigned int nobody = 0;
+    uint32_t fpdu;
+    bool quiet;
+
+    if (unlikely(!atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1)))
+        return false;
+    quiet = is_quiet(qp, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed), octets);
+    if (likely(quiet)) {
+        qp->requests_first = !qp->requests_first; /* it was a turn, as in build_messages() */
+        fpdu = put_response(qp->batch.arena, qp, request, memory, octets);
+        qp->position += fpdu;
+        write_fpdu(qp, fpdu);
+    }
+    if (unlikely(atomic_exchange(&qp->tx_requests, 0) != 1))
+        atomic_store(&qp->tx_wanted, true);
+    return quiet;
 }

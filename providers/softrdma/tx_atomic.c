@@ -47,18 +47,16 @@ static void describe(struct rdmap_atomic_req *request, const struct wqe *wqe)
 
 bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    const struct outstanding_read record = {
-        .index = index,
-        .atomic = true,
-        .sink_stag = wqe->sges[0].lkey,
-        .sink_to = wqe->sges[0].addr,
-        .size = ATOMIC_OCTETS,
-    };
     uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN];
     struct rdmap_atomic_req request;
 
     describe(&request, wqe);
-    request.id = tx_note_outstanding(qp, &record); /* its MSN names it well enough */
+    *tx_outstanding_place(qp) = (struct outstanding_read){ .index = index,
+                                                           .atomic = true,
+                                                           .sink_stag = wqe->sges[0].lkey,
+                                                           .sink_to = wqe->sges[0].addr,
+                                                           .size = ATOMIC_OCTETS };
+    request.id = tx_note_outstanding(qp); /* its MSN names it well enough */
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_ATOMIC_REQ), 0, DDP_QN_READ, request.id, 0);
     rdmap_put_atomic_req(ulpdu + DDP_UNTAGGED_LEN, &request);
     fpdu_send_short(qp, ulpdu, sizeof(ulpdu));

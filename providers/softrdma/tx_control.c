@@ -46,6 +46,7 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     qp->send_msn = qp->read_msn = qp->atomic_msn = 1;
     qp->position = qp->accepted = qp->full_operation = 0;
     qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
+    qp->halved = false;
     qp->immediate_due = false;
     qp->local_revoked = false;
     atomic_store(&qp->unquiet, NULL);

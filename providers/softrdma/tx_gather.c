@@ -4,12 +4,13 @@
  *
  * THE RULE. A post that comes alone leaves at once: nothing of its QP has left since its consumer last looked, and nothing
  * waits. What is posted behind it, before the consumer looks again, gathers in the queue if the consumer polls; and
- * where RI_WR_COALESCE asks for it, whoever the consumer is. It leaves, in one write for as much as a batch takes,
- *   - when a batch is full (TX_GATHER_SMALL octets of short requests, TX_BATCH_OCTETS of large ones, or its entries),
+ * where RI_WR_COALESCE asks for it, whoever the consumer is. It leaves, in one write for as much as a batch takes (tx.c: a TCP
+ * segment where those are large),
+ *   - when there is much (TX_GATHER_SMALL octets of short requests, TX_BATCH_OCTETS of large ones, or a batch's entries),
  *   - when the consumer looks and finds its CQ empty, takes the last completion there, or arms it; with any pass of the lane
  *     but those for other CQs while this one's consumer looks as often (qp_is_left_to_consumer),
  *   - at the end of a list: several requests in one post, or RI_WR_COALESCE on all but the last,
- *   - when the consumer closes or destroys the QP.
+ *   - when the consumer closes or destroys the QP: as much as the socket takes, and one batch.
  * A consumer that polls in streams (what it had gathered at its last look was long) gathers from its first post on.
  *
  * WHO POLLS is told without a clock. A CQ that was armed belongs to one who waits, by sleeping or by its descriptor; he

@@ -80,12 +80,14 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
 /* One segment; the source is looked up again for each. False: the stream has ended. */
 static bool response_segment(struct qp *qp, struct inbound_read *read)
 {
-    uint32_t octets = smaller(read->size - read->sent, fpdu_payload_max(qp, true));
+    uint32_t octets = read->size - read->sent;
     struct stag_entry *entry = NULL;
     enum stag_result result = STAG_OK;
     uint8_t *source = NULL;
     struct fpdu fpdu;
 
+    if (octets >= qp->short_below)
+        octets = smaller(octets, fpdu_payload_max(qp, true));
     if (octets)
         result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
                                  read->source_to + read->sent, octets, &source, &entry);
@@ -110,6 +112,10 @@ void tx_build_responses(struct qp *qp, bool only_one)
     while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
         struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
 
+        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && !qp->batch.octets) {
+            batch_fill_any(&qp->batch); /* copied anyway: a long one gains nothing by segments */
+            qp->aim_anew = true;
+        }
         do {
             if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
                 return;

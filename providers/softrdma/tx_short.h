@@ -17,12 +17,19 @@ static inline uint32_t short_first_word(uint32_t ulpdu, uint32_t ddp, enum rdmap
     return ulpdu << 16 | ddp << 8 | rdmap_ctrl(opcode);
 }
 
+/* Headers are stored as they are read to be summed, eight octets at once: what was stored in parts would have to be waited for. */
+static inline void put_words(uint8_t *at, uint32_t first, uint32_t second)
+{
+    be_put64(at, (uint64_t)first << 32 | second);
+}
+
 /* Both return the octets before the payload. */
 static inline uint32_t short_put_write(uint8_t *at, const struct wqe *wqe, uint32_t octets)
 {
-    be_put32(at, short_first_word(DDP_TAGGED_LEN + octets, DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION,
-                                  RDMAP_WRITE));
-    be_put32(at + 4, wqe->rkey);
+    put_words(at,
+              short_first_word(DDP_TAGGED_LEN + octets, DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION,
+                               RDMAP_WRITE),
+              wqe->rkey);
     be_put64(at + 8, wqe->remote_addr);
     return MPA_HDR_LEN + DDP_TAGGED_LEN;
 }

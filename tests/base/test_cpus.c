@@ -100,13 +100,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("processor time is known");
-    TCase *all = tcase_create("cpus");
+    TCase *all = tc_case(suite, "cpus", setup, NULL);
 
-    tcase_add_checked_fixture(all, setup, NULL);
     tcase_add_test(all, the_least_quota_of_the_way_up_counts);
     tcase_add_test(all, version_one_is_read_too);
     tcase_add_test(all, what_cannot_be_read_limits_nothing);
     tcase_add_test(all, the_mask_is_the_callers);
-    suite_add_tcase(suite, all);
     return tc_main(suite);
 }

@@ -148,6 +148,15 @@ const TTest *tc_admit(const TTest *test)
     return place;
 }
 
+TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown)
+{
+    TCase *tc = tcase_create(name);
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
 void tc_add_list(TCase *tc, const TTest *const *tests)
 {
     for (; *tests; tests++)

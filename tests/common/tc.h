@@ -35,6 +35,9 @@ const TTest *tc_admit(const TTest *test);
 #define tcase_add_loop_test(tc, test, begin, end) \
     _tcase_add_test((tc), tc_admit(test), 0, 0, (begin), (end))
 
+/* A test case of the suite, with a checked fixture; either half may be NULL. */
+TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown);
+
 /* tcase_add_test of each. */
 #define tc_add_tests(tc, ...) tc_add_list((tc), (const TTest *const[]){ __VA_ARGS__, NULL })
 void tc_add_list(TCase *tc, const TTest *const *tests);

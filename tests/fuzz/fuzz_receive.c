@@ -13,29 +13,9 @@
 
 #include <string.h>
 
+#include "tests/fuzz/octets.h"
+
 #define OBJECTS 12u
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static void put32(uint8_t *p, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(value >> (24 - 8 * i));
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    return (uint64_t)get32(p) << 32 | get32(p + 4);
-}
-
-static void put64(uint8_t *p, uint64_t value)
-{
-    put32(p, (uint32_t)(value >> 32));
-    put32(p + 4, (uint32_t)value);
-}
 
 /* In the order of the vectors' regions: W R OPD OQP A INV LOC; then some of our own. */
 static const uint8_t objects[OBJECTS] = {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/octets.h"
 
 #define MARKER_PERIOD 512u
 
@@ -28,16 +29,6 @@ uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length)
     while (length--)
         state = state >> 8 ^ table[(state ^ *octets++) & 0xFF];
     return state;
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    return (uint64_t)get32(p) << 32 | get32(p + 4);
 }
 
 void judge_init(struct judge *judge, bool crc, bool markers, size_t lead)

@@ -8,36 +8,10 @@
 
 #include <string.h>
 
+#include "tests/fuzz/octets.h"
+
 #define MARKER_PERIOD 512u
 #define ULPDU_MAX     65535u
-
-static void put16(uint8_t *p, uint32_t value)
-{
-    p[0] = (uint8_t)(value >> 8);
-    p[1] = (uint8_t)value;
-}
-
-static void put32(uint8_t *p, uint32_t value)
-{
-    put16(p, value >> 16);
-    put16(p + 2, value);
-}
-
-static void put64(uint8_t *p, uint64_t value)
-{
-    put32(p, (uint32_t)(value >> 32));
-    put32(p + 4, (uint32_t)value);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    return (uint64_t)get32(p) << 32 | get32(p + 4);
-}
 
 /* ---- FPDUs ---- */
 

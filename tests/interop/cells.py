@@ -53,8 +53,8 @@ def variant(initiator, crc, revision, size):
     words = ["siw"]
     if revision == 1 and initiator == SIW:
         words.append("mpa1")
-    # More than a receive window leaves QEMU's network in segments of any length, which may cut a trailer too.
-    if crc and (size % 4 or size > 64 * KIB):
+    # About a receive window and more leaves QEMU's network in segments of any length, which may cut a trailer too.
+    if crc and (size % 4 or size > 60 * KIB):
         words.append("fix")
     return "-".join(words)
 

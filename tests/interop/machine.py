@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BOOT_SECONDS = 120
 GUEST = "10.0.2.15"
 TROUBLE = re.compile(r"BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|general protection")
+KERNEL_SAYS = "the machine's kernel: "  # in front of such trouble in a test's error: there is no second try then
 CALLED = re.compile(r"(?:\[[ 0-9.]+\] )? +([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")  # a line of the call trace that is not a guess
 HOST = "10.0.2.2"  # the host's 127.0.0.1, seen from the machine
 
@@ -63,6 +64,7 @@ class Machine:
         threading.Thread(target=self._read, daemon=True).start()
         self.driver = None
         self.noticed = 0
+        self.said = []  # by the driver, in what complaints() looked at last
         try:
             self._until("ready", BOOT_SECONDS)
             self.boot_seconds = time.monotonic() - self.started
@@ -137,6 +139,7 @@ class Machine:
             file.seek(self.noticed)
             text = file.read()
             self.noticed = file.tell()
+        self.said = [line.partition("] ")[2] for line in text.splitlines() if "siw: " in line]
         found = []
         for block in re.split(r"-+\[ cut here \]-+", text):
             lines = block.splitlines()

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/pcapng.h"
@@ -547,46 +548,61 @@ START_TEST(no_answer_before_its_question)
 }
 END_TEST
 
+/*
+ * A real child: one that is played has the parent's writer still running, with a descriptor whose number is somebody else's by then.
+ * ThreadSanitizer takes no thread in the child of a process with threads.
+ */
+#ifndef __SANITIZE_THREAD__
 START_TEST(child_leaves_the_file_alone)
 {
     struct kal_capture_end *end;
+    int status;
+    pid_t child;
 
     ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
     end = begin(&rnics[0], 1000, 2000, true);
-    kal_capture_fork_child();                           /* what the atfork handler does there */
-    ck_assert_int_eq(open_at(&rnics[1], path), KAL_OK); /* a new one, not the parent's */
-    ck_assert_ptr_ne(rnics[1].capture, rnics[0].capture);
-    (void)end;
-    close_it(&rnics[1]);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        bool good;
+
+        kal_capture_fork_child(); /* what the atfork handler does */
+        good = open_at(&rnics[1], path) == KAL_OK && rnics[1].capture != rnics[0].capture;
+        close_it(&rnics[1]);
+        _exit(good ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    read_back(path); /* a new one, not the parent's */
+    ck_assert_uint_eq(file.count, 0);
+    closed(end);
+    close_it(&rnics[0]);
     read_back(path);
     ck_assert_uint_eq(file.count, 0);
 }
 END_TEST
+#endif
 
 int main(void)
 {
     Suite *s = suite_create("capture");
-    TCase *t = tcase_create("connections"), *f = tcase_create("files"),
-          *p = tcase_create("threads");
+    TCase *t = tc_case(s, "connections", setup, NULL), *f = tc_case(s, "files", setup, NULL),
+          *p = tc_case(s, "threads", setup, NULL);
 
-    tcase_add_checked_fixture(t, setup, NULL);
     tcase_add_test(t, one_end);
     tcase_add_test(t, ends_of_a_connection);
     tcase_add_loop_test(t, both_ends, 0, 2);
     tcase_add_test(t, large_octets_in_pieces);
-    suite_add_tcase(s, t);
-    tcase_add_checked_fixture(f, setup, NULL);
     tcase_add_test(f, off_by_default);
     tcase_add_test(f, names_and_rights);
     tcase_add_test(f, existing_file_is_replaced_not_written_to);
     tcase_add_test(f, what_is_no_file_is_refused);
     tcase_add_test(f, connection_outlives_its_interface);
     tcase_add_test(f, full_disk);
-    suite_add_tcase(s, f);
-    tcase_add_checked_fixture(p, setup, NULL);
     tcase_add_test(p, threads_beside_each_other);
     tcase_add_test(p, no_answer_before_its_question);
+#ifndef __SANITIZE_THREAD__
     tcase_add_test(p, child_leaves_the_file_alone);
-    suite_add_tcase(s, p);
+#endif
     return tc_main(s);
 }

@@ -397,9 +397,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, attempts");
-    TCase *t = tcase_create("active");
+    TCase *t = tc_case(s, "active", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_loop_test(t, c022_s020_second_attempt_with_revision_1, 0, 2);
     tcase_add_test(t, c022_closed_inside_the_reply);
@@ -424,7 +423,6 @@ static Suite *suite(void)
     tcase_add_test(t, destroy_another_inside_the_upcall);
     tcase_add_test(t, ipv6_loopback);
     tcase_add_test(t, ipv6_scope);
-    suite_add_tcase(s, t);
     return s;
 }
 

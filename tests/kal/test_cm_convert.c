@@ -315,9 +315,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, socket conversion");
-    TCase *t = tcase_create("convert");
+    TCase *t = tc_case(s, "convert", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, initiator_with_frames);
     tcase_add_test(t, initiator_without_frames);
@@ -331,7 +330,6 @@ static Suite *suite(void)
     tcase_add_loop_test(t, what_cannot_be_converted, 0, 7);
     tcase_add_test(t, arguments);
     tcase_add_loop_test(t, destroy_meanwhile, 0, 8);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -469,9 +469,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, decisions");
-    TCase *t = tcase_create("passive");
+    TCase *t = tc_case(s, "passive", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_loop_test(t, s005_c011_to_c017_reply_follows_the_request, 0, 12);
     tcase_add_test(t, crc_off_on_both_sides);
@@ -494,7 +493,6 @@ static Suite *suite(void)
     tcase_add_test(t, migrate);
     tcase_add_test(t, migrate_inside_the_upcall_to_another_lane);
     tcase_add_loop_test(t, moved_request_goes_with_its_listener_or_its_peer, 0, 2);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -338,9 +338,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("requests that wait for room");
-    TCase *tc = tcase_create("hold");
+    TCase *tc = tc_case(suite, "hold", setup_full, hang_up_all);
 
-    tcase_add_checked_fixture(tc, setup_full, hang_up_all);
     tcase_add_test(tc, they_come_up_in_order);
     tcase_add_test(tc, one_that_waited_is_accepted);
     tcase_add_test(tc, a_later_one_does_not_overtake);
@@ -352,6 +351,5 @@ int main(void)
     tcase_add_test(tc, they_do_not_give_way);
     tcase_add_loop_test(tc, they_go_with_the_listener, 0, 2);
     tcase_add_test(tc, set_a_waits_too);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

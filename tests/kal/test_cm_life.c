@@ -492,9 +492,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, life");
-    TCase *t = tcase_create("life");
+    TCase *t = tc_case(s, "life", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, ipv4);
     tcase_add_test(t, ipv6);
@@ -507,7 +506,6 @@ static Suite *suite(void)
     tcase_add_test(t, set_a_question);
     tcase_add_test(t, set_b_question);
     tcase_add_test(t, set_a_answer);
-    suite_add_tcase(s, t);
     return s;
 }
 

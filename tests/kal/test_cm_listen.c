@@ -261,9 +261,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, listeners");
-    TCase *t = tcase_create("passive");
+    TCase *t = tc_case(s, "passive", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, listener_gone);
     tcase_add_loop_test(t, listen_errors, 0, 3);
@@ -277,7 +276,6 @@ static Suite *suite(void)
     tcase_add_test(t, ipv6_wildcard_beside_an_ipv4_listener);
     tcase_add_loop_test(t, v6only, 0, 2);
     tcase_add_test(t, ipv6_scope);
-    suite_add_tcase(s, t);
     return s;
 }
 

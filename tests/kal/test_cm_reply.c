@@ -312,9 +312,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, Request and Reply");
-    TCase *t = tcase_create("active");
+    TCase *t = tc_case(s, "active", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, s001_to_s007_request_in_one_write);
     tcase_add_test(t, s004_revision_1_is_unenhanced);
@@ -332,7 +331,6 @@ static Suite *suite(void)
     tcase_add_loop_test(t, c023_to_c031_what_is_no_reply, 0, 9);
     tcase_add_test(t, c031_enhanced_answer_to_revision_1);
     tcase_add_test(t, c023_http_server);
-    suite_add_tcase(s, t);
     return s;
 }
 

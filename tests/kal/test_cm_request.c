@@ -366,9 +366,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, requests");
-    TCase *t = tcase_create("passive");
+    TCase *t = tc_case(s, "passive", setup, teardown);
 
-    tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_loop_test(t, c018_request_split_anywhere, 0, REQUEST_LENGTH + 1);
     tcase_add_loop_test(t, c005_c006_c009_c017_what_does_not_matter, 0, 4);
@@ -386,7 +385,6 @@ static Suite *suite(void)
     tcase_add_test(t, quota_of_connections);
     tcase_add_test(t, abandoned_connections_leave_nothing);
     tcase_add_test(t, no_descriptors_left);
-    suite_add_tcase(s, t);
     return s;
 }
 

@@ -202,15 +202,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("elf");
-    TCase *tc = tcase_create("elf");
+    TCase *tc = tc_case(suite, "elf", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 30);
     tcase_add_test(tc, test_sound_provider);
     tcase_add_test(tc, test_other_exports);
     tcase_add_test(tc, test_header_says_no);
     tcase_add_test(tc, test_cut_off_anywhere);
     tcase_add_test(tc, test_damaged_anywhere);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

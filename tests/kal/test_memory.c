@@ -218,11 +218,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("memory");
-    TCase *tc = tcase_create("memory");
+    TCase *tc = tc_case(suite, "memory", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_every_allocation_may_fail);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -98,11 +98,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("monitor");
-    TCase *tc = tcase_create("monitor");
+    TCase *tc = tc_case(suite, "monitor", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, test_down_and_up);
     tcase_add_test(tc, test_port_without_netdev_is_not_watched);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -224,9 +224,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("pin");
-    TCase *tc = tcase_create("pin");
+    TCase *tc = tc_case(suite, "pin", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_overlapping_ranges_nest);
     tcase_add_test(tc, test_partial_pages_count_whole);
     tcase_add_test(tc, test_neighbours_are_joined);
@@ -234,6 +233,5 @@ int main(void)
     tcase_add_test(tc, test_quota);
     tcase_add_test(tc, test_memlock_limit_is_explained);
     tcase_add_test(tc, test_random_ranges);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

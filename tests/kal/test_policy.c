@@ -192,12 +192,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("policy");
-    TCase *tc = tcase_create("policy");
+    TCase *tc = tc_case(suite, "policy", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_loop_test(tc, test_answer, 0, sizeof table / sizeof *table);
     tcase_add_loop_test(tc, test_wrong_rule, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, test_provider_asks);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -161,15 +161,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("route");
-    TCase *tc = tcase_create("route");
+    TCase *tc = tc_case(suite, "route", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, test_loopback_v4);
     tcase_add_test(tc, test_loopback_v6);
     tcase_add_test(tc, test_scope_is_kept);
     tcase_add_test(tc, test_nonsense);
     tcase_add_test(tc, test_netdev);
     tcase_add_test(tc, test_address_of_another_port);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -202,10 +202,14 @@ static int call_destroy_qp(struct ibv_qp *qp)
     return fake_gone(qp);
 }
 
+void (*fake_on_post)(void);
+
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct fake_qp *qp = (struct fake_qp *)ibv;
 
+    if (fake_on_post)
+        fake_on_post();
     if (post_error && post_error != -1) {
         *bad = wr;
         return post_error;

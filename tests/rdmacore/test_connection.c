@@ -12,6 +12,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 static struct fake_set set;
@@ -312,6 +314,142 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
+/* ---- a peer that may not have heard the first message (docs/interop.md, defect 2) ---- */
+
+static void drowsy(bool is)
+{
+    container_of(set.host.rnic, struct rnic, base)->drowsy = is;
+}
+
+static void open_iwarp(void)
+{
+    request(false);
+    tell(RDMA_CM_EVENT_ESTABLISHED, 0, &reply);
+    ck_assert_int_eq(news(1)->type, RI_CONNECTION_ESTABLISHED);
+}
+
+static void pass_time(void)
+{
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+}
+
+START_TEST(drowsy_peer_is_woken)
+{
+    const struct fake_qp *qp = fake_qp(set.qp);
+    struct ri_wc wc;
+
+    drowsy(true);
+    open_iwarp();
+    ck_assert_uint_eq(qp->sends, 0);
+    for (unsigned int i = 0; i < CONNECTION_WAKES; i++) {
+        pass_time();
+        ck_assert_uint_eq(qp->sends, i + 1);
+        ck_assert_int_eq(qp->sent[i].opcode, IBV_WR_RDMA_WRITE);
+        ck_assert_int_eq(qp->sent[i].num_sge, 0);
+        ck_assert_uint_eq(qp->sent[i].send_flags, 0); /* nobody is told of it */
+    }
+    pass_time();
+    ck_assert_uint_eq(qp->sends, CONNECTION_WAKES);
+    fake_sent(set.qp, set.cq, 0, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_uint_eq(set.host.user.poll(set.cq, 1, &wc), 0); /* nor when it is flushed */
+    ck_assert_uint_eq(fake_news.count, 1);
+}
+END_TEST
+
+START_TEST(others_are_not_woken)
+{
+    open_iwarp();
+    pass_time();
+    ck_assert_uint_eq(fake_qp(set.qp)->sends, 0);
+}
+END_TEST
+
+/* A wake could take the place of the consumer's own request. */
+START_TEST(no_room_no_waking)
+{
+    drowsy(true);
+    container_of(set.host.rnic, struct rnic, base)->attr.max_send_wr = 8 + CONNECTION_WAKES - 1;
+    open_iwarp();
+    pass_time();
+    ck_assert_uint_eq(fake_qp(set.qp)->sends, 0);
+}
+END_TEST
+
+/* Neither by a side that has ended, nor where the queue takes nothing. */
+START_TEST(waking_ends_with_the_connection)
+{
+    const struct fake_qp *qp = fake_qp(set.qp);
+
+    drowsy(true);
+    open_iwarp();
+    fake_fail_posts(ENOMEM);
+    pass_time();
+    fake_fail_posts(0);
+    pass_time();
+    ck_assert_uint_eq(qp->sends, 1);
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    pass_time();
+    ck_assert_uint_eq(qp->sends, 1);
+}
+END_TEST
+
+static bool cancellable;
+
+/* As siw does where the stream was reset, in a call that is a cancellation point. */
+static void raise_sigpipe(void)
+{
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    cancellable |= cancel == PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(cancel, NULL);
+    ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
+}
+
+START_TEST(waking_is_not_the_consumers_affair)
+{
+    sigset_t pending;
+
+    drowsy(true);
+    open_iwarp();
+    cancellable = false;
+    signal(SIGPIPE, SIG_DFL); /* which would end this process */
+    fake_on_post = raise_sigpipe;
+    pass_time();
+    fake_on_post = NULL;
+    ck_assert_uint_eq(fake_qp(set.qp)->sends, 1);
+    ck_assert_int_eq(sigpending(&pending), 0);
+    ck_assert_int_eq(sigismember(&pending, SIGPIPE), 0);
+    ck_assert(!cancellable);
+}
+END_TEST
+
+static void (*timer_cancel)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
+
+/* The connection is established as late as that can be. */
+static void establish_behind(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
+{
+    const struct connection *c = container_of(connection, struct connection, base);
+
+    timer_cancel(host, lane_context, timer);
+    if (timer == &c->wake && !id->destroyed)
+        tell(RDMA_CM_EVENT_ESTABLISHED, 0, &reply);
+}
+
+START_TEST(destroyed_connection_wakes_nobody)
+{
+    drowsy(true);
+    request(false);
+    timer_cancel = set.host.host.timer_cancel;
+    set.host.host.timer_cancel = establish_behind;
+    ck_assert_int_eq(ops()->connection_destroy(connection), RI_OK);
+    connection = NULL;
+    set.host.host.timer_cancel = timer_cancel;
+    ck_assert_uint_eq(set.host.timer_count, 0);
+}
+END_TEST
+
 /* ---- ends ---- */
 
 static void establish(void)
@@ -518,10 +656,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_connection");
-    TCase *active = tcase_create("active"), *ends = tcase_create("ends");
-    TCase *passive = tcase_create("passive");
+    TCase *active = tc_case(suite, "active", setup, teardown),
+          *ends = tc_case(suite, "ends", setup, teardown);
+    TCase *passive = tc_case(suite, "passive", setup, teardown);
 
-    tcase_add_checked_fixture(active, setup, teardown);
     tcase_add_test(active, two_way);
     tcase_add_test(active, three_way);
     tcase_add_test(active, three_way_rejected);
@@ -533,20 +671,21 @@ int main(void)
     tcase_add_test(active, deadline);
     tcase_add_test(active, wrong_arguments);
     tcase_add_test(active, wrong_queue_pair);
+    tcase_add_test(active, drowsy_peer_is_woken);
+    tcase_add_test(active, others_are_not_woken);
+    tcase_add_test(active, no_room_no_waking);
+    tcase_add_test(active, waking_ends_with_the_connection);
+    tcase_add_test(active, waking_is_not_the_consumers_affair);
+    tcase_add_test(active, destroyed_connection_wakes_nobody);
     tcase_add_loop_test(active, counts_of_retries, 0, 2);
-    suite_add_tcase(suite, active);
-    tcase_add_checked_fixture(ends, setup, teardown);
     tcase_add_test(ends, disconnected_by_peer);
     tcase_add_test(ends, disconnected_by_us);
     tcase_add_loop_test(ends, broken_before_disconnected, 0, 2);
     tcase_add_test(ends, broken_by_a_request);
     tcase_add_test(ends, device_removed_under_connection);
-    suite_add_tcase(suite, ends);
-    tcase_add_checked_fixture(passive, setup, teardown);
     tcase_add_test(passive, accepted);
     tcase_add_test(passive, rejected);
     tcase_add_test(passive, withdrawn);
     tcase_add_test(passive, wildcard);
-    suite_add_tcase(suite, passive);
     return tc_main(suite);
 }

@@ -604,10 +604,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_datagram");
-    TCase *queues = tcase_create("queue pairs"), *handles = tcase_create("handles");
+    TCase *queues = tc_case(suite, "queue pairs", setup, teardown),
+          *handles = tc_case(suite, "handles", setup, teardown);
     TCase *others = tcase_create("other devices");
 
-    tcase_add_checked_fixture(queues, setup, teardown);
     tcase_add_test(queues, states);
     tcase_add_test(queues, key_changes_in_every_state);
     tcase_add_test(queues, wrong_queue_pairs);
@@ -619,15 +619,12 @@ int main(void)
     tcase_add_test(queues, header_in_pieces);
     tcase_add_test(queues, receives_of_an_srq);
     tcase_add_test(queues, memory_gone_before_the_queue_pair);
-    suite_add_tcase(suite, queues);
-    tcase_add_checked_fixture(handles, setup, teardown);
     add_cases(handles, source_of_a_handle, choices);
     tcase_add_test(handles, no_source_of_that_kind);
     tcase_add_test(handles, handle_is_made_and_changed);
     tcase_add_test(handles, handle_cannot_be_changed);
     add_cases(handles, handle_cannot_be_made, failures);
     tcase_add_test(handles, wrong_handles);
-    suite_add_tcase(suite, handles);
     tcase_add_test(others, handle_of_infiniband);
     tcase_add_test(others, second_port);
     suite_add_tcase(suite, others);

@@ -172,11 +172,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_exhaust");
-    TCase *objects = tcase_create("objects"), *opening = tcase_create("opening");
+    TCase *objects = tc_case(suite, "objects", work_setup, work_teardown),
+          *opening = tcase_create("opening");
 
-    tcase_add_checked_fixture(objects, work_setup, work_teardown);
     tcase_add_test(objects, nothing_stays_of_what_failed);
-    suite_add_tcase(suite, objects);
     tcase_add_test(opening, nothing_stays_of_a_failed_open);
     tcase_add_test(opening, cq_cannot_be_resized);
     suite_add_tcase(suite, opening);

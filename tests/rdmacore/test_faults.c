@@ -583,9 +583,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_faults");
-    TCase *device = tcase_create("device"), *peer = tcase_create("peer");
+    TCase *device = tc_case(suite, "device", setup, teardown),
+          *peer = tc_case(suite, "peer", setup, teardown);
 
-    tcase_add_checked_fixture(device, setup, teardown);
     tcase_add_loop_test(device, device_lost_with_work_outstanding, 0, WAYS);
     tcase_add_loop_test(device, device_lost_under_an_idle_qp, 0, REMOVAL);
     tcase_add_loop_test(device, device_lost_under_many, 0, WAYS);
@@ -602,12 +602,9 @@ int main(void)
     tcase_add_test(device, destroyed_while_its_failure_is_handled);
     tcase_add_loop_test(device, destroyed_while_its_event_is_handled, 0, 2);
     tcase_add_test(device, qp_destroyed_while_an_event_is_handled);
-    suite_add_tcase(suite, device);
-    tcase_add_checked_fixture(peer, setup, teardown);
     tcase_add_test(peer, late_events_of_an_ended_connection);
     tcase_add_test(peer, patience_exceeds_the_deadline);
     tcase_add_test(peer, disconnect_without_an_answer);
     tcase_add_test(peer, disconnect_answered);
-    suite_add_tcase(suite, peer);
     return tc_main(suite);
 }

@@ -472,24 +472,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_memory");
-    TCase *memory = tcase_create("memory"), *keys = tcase_create("keys");
-    TCase *sizes = tcase_create("sizes");
+    TCase *memory = tc_case(suite, "memory", work_setup, work_teardown),
+          *keys = tc_case(suite, "keys", work_setup, work_teardown);
+    TCase *sizes = tc_case(suite, "sizes", work_setup, work_teardown);
 
-    tcase_add_checked_fixture(memory, work_setup, work_teardown);
     tcase_add_test(memory, regions);
     tcase_add_loop_test(memory, windows, 0, 2);
     tcase_add_test(memory, srq_in_any_order);
-    suite_add_tcase(suite, memory);
-    tcase_add_checked_fixture(keys, work_setup, work_teardown);
     tcase_add_test(keys, link_after_soft_ones_is_in_step);
     tcase_add_test(keys, link_after_flushed_ones_is_in_step);
     tcase_add_test(keys, link_after_a_sweep_and_a_full_queue);
     tcase_add_test(keys, link_queued_though_the_kernel_was_not_told);
     tcase_add_test(keys, narrow_link_queued_though_the_kernel_was_not_told);
-    suite_add_tcase(suite, keys);
-    tcase_add_checked_fixture(sizes, work_setup, work_teardown);
     tcase_add_test(sizes, cq_is_resized);
     tcase_add_test(sizes, srq_is_resized);
-    suite_add_tcase(suite, sizes);
     return tc_main(suite);
 }

@@ -527,26 +527,21 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_service");
-    TCase *asking = tcase_create("asking"), *asked = tcase_create("asked");
-    TCase *ways = tcase_create("ways"), *named = tcase_create("names");
+    TCase *asking = tc_case(suite, "asking", setup, teardown),
+          *asked = tc_case(suite, "asked", setup, teardown);
+    TCase *ways = tc_case(suite, "ways", setup, teardown), *named = tcase_create("names");
 
-    tcase_add_checked_fixture(asking, setup, teardown);
     tcase_add_test(asking, answered);
     tcase_add_loop_test(asking, answered_without_a_queue_pair, 1, 5);
     tcase_add_loop_test(asking, not_answered, 0, 2);
     tcase_add_test(asking, request_does_not_leave);
     tcase_add_test(asking, wrong_requests);
-    suite_add_tcase(suite, asking);
-    tcase_add_checked_fixture(asked, setup, teardown);
     tcase_add_loop_test(asked, replied, RI_SERVICE_VALID, RI_SERVICE_REDIRECTED + 1);
     tcase_add_test(asked, wrong_replies);
     tcase_add_test(asked, reply_to_a_connection);
-    suite_add_tcase(suite, asked);
-    tcase_add_checked_fixture(ways, setup, teardown);
     tcase_add_test(ways, resolved_then_connected);
     tcase_add_test(ways, no_way);
     tcase_add_test(ways, link_local);
-    suite_add_tcase(suite, ways);
     add_cases(named, names_of_services, names);
     add_cases(named, names_to_listen_at, heard);
     suite_add_tcase(suite, named);

@@ -583,10 +583,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_verbs");
-    TCase *work = tcase_create("work"), *ends = tcase_create("ends");
-    TCase *events = tcase_create("events");
+    TCase *work = tc_case(suite, "work", work_setup, work_teardown),
+          *ends = tc_case(suite, "ends", work_setup, work_teardown);
+    TCase *events = tc_case(suite, "events", work_setup, work_teardown);
 
-    tcase_add_checked_fixture(work, work_setup, work_teardown);
     add_cases(work, messages_are_translated, messages);
     tcase_add_loop_test(work, short_way, 0, 4);
     tcase_add_test(work, atomics_are_translated);
@@ -598,8 +598,6 @@ int main(void)
     tcase_add_test(work, receives);
     tcase_add_test(work, many_at_once);
     tcase_add_test(work, arm_and_fire);
-    suite_add_tcase(suite, work);
-    tcase_add_checked_fixture(ends, work_setup, work_teardown);
     tcase_add_test(ends, error_ends_the_connection_once);
     tcase_add_test(ends, error_without_a_poll);
     tcase_add_test(ends, posts_after_the_end);
@@ -608,11 +606,8 @@ int main(void)
     tcase_add_test(ends, sweep);
     tcase_add_test(ends, reset);
     tcase_add_test(ends, destroyed_qp_is_silent);
-    suite_add_tcase(suite, ends);
-    tcase_add_checked_fixture(events, work_setup, work_teardown);
     tcase_add_loop_test(events, events_of_a_qp, 0, 3);
     tcase_add_test(events, events_of_others);
     tcase_add_test(events, device_removed);
-    suite_add_tcase(suite, events);
     return tc_main(suite);
 }

@@ -17,11 +17,9 @@ const struct shape willing = { .flags = RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENA
 
 TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*teardown)(void))
 {
-    TCase *tc = tcase_create(name);
+    TCase *tc = tc_case(suite, name, setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, setup, teardown);
-    suite_add_tcase(suite, tc);
     return tc;
 }
 

@@ -24,11 +24,9 @@ static void teardown(void)
 
 TCase *new_case(Suite *suite, const char *name)
 {
-    TCase *tc = tcase_create(name);
+    TCase *tc = tc_case(suite, name, setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(90000));
-    suite_add_tcase(suite, tc);
     return tc;
 }
 

@@ -13,6 +13,7 @@
 struct wire wires[2];
 size_t noted_takes = SIZE_MAX;
 uint32_t noted_emss = 1460;
+void (*noted_meanwhile)(void);
 
 static struct wire *wire_of(struct stream *stream)
 {
@@ -37,6 +38,11 @@ static ssize_t note_send(struct stream *stream, const struct iovec *iov, int cou
     struct wire *wire = wire_of(stream);
     size_t taken = 0;
 
+    void (*meanwhile)(void) = noted_meanwhile;
+
+    noted_meanwhile = NULL;
+    if (meanwhile)
+        meanwhile();
     wire->writes++;
     wire->alone += !is_batch(stream, iov);
     if (!noted_takes)
@@ -49,21 +55,41 @@ static ssize_t note_send(struct stream *stream, const struct iovec *iov, int cou
         wire->used += part;
         taken += part;
     }
-    if (wire->writes == 1)
-        wire->first = taken;
+    if (wire->writes <= NOTED_WRITES)
+        wire->ends[wire->writes - 1] = wire->used;
     return (ssize_t)taken;
 }
 
 static ssize_t note_receive(struct stream *stream, void *buffer, size_t length)
 {
-    (void)buffer, (void)length;
-    return stream->state == STREAM_CLOSING ? 0 : -EAGAIN; /* the peer hangs up too */
+    struct wire *wire = wire_of(stream);
+    size_t octets = wire->arriving_octets;
+
+    if (!octets)
+        return stream->state == STREAM_CLOSING ? 0 : -EAGAIN; /* the peer hangs up too */
+    ck_assert_uint_le(octets, length);
+    memcpy(buffer, wire->arriving, octets);
+    wire->arriving_octets = 0;
+    return (ssize_t)octets;
 }
 
 static uint32_t note_emss(struct stream *stream)
 {
-    (void)stream;
+    struct wire *wire = wire_of(stream);
+
+    ck_assert_uint_lt(wire->answer_count, NOTED_ANSWERS);
+    wire->answers[wire->answer_count].at = wire->used;
+    wire->answers[wire->answer_count++].emss = noted_emss;
     return noted_emss;
+}
+
+uint32_t noted_emss_at(const struct wire *wire, size_t at)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < wire->answer_count && wire->answers[i + 1].at <= at)
+        i++;
+    return wire->answers[i].emss;
 }
 
 static void note_finish(struct stream *stream)
@@ -78,3 +104,19 @@ static void note_close(struct stream *stream, bool reset)
 }
 
 const struct llp_ops noted = { note_send, note_receive, note_emss, note_finish, note_close };
+
+int noted_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
+{
+    struct ri_llp_handover handover = { .size = sizeof(handover),
+                                        .initiator = true,
+                                        .mpa_revision = 2,
+                                        .crc = crc,
+                                        .ird = ird,
+                                        .ord = ord };
+    int fds[2];
+
+    rig_tcp(fds, 0);
+    handover.fd = fds[0];
+    ck_assert_int_eq(qp_start(qp_of(side), &handover, &noted), RI_OK);
+    return fds[1];
+}

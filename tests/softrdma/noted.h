@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A lower layer that notes what is written, and takes as much of it as it is told to. Nothing arrives; the peer of a stream that
- * closes hangs up.
+ * A lower layer that notes what is written, and takes as much of it as it is told to. What arrives is what the test has put
+ * there; the peer of a stream that closes hangs up.
  */
 #ifndef ITAL_TESTS_NOTED_H
 #define ITAL_TESTS_NOTED_H
@@ -10,18 +10,34 @@
 
 #include "providers/softrdma/softrdma.h"
 
-#define NOTED_ROOM (2u << 20)
+#define NOTED_ROOM    (2u << 20)
+#define NOTED_WRITES  64u
+#define NOTED_ANSWERS 256u
 
-/* Of two streams, in the order of their first writes; zeroed by the test. */
+/* Of two streams, in the order in which they began; zeroed by the test. */
 struct wire {
     struct stream *stream;
     uint8_t octets[NOTED_ROOM];
-    size_t used, first;     /* of them in the first of the writes */
-    uint32_t writes, alone; /* alone: of tx_alone.c */
+    size_t used, ends[NOTED_WRITES]; /* where the first of the writes end */
+    uint32_t writes, alone;          /* alone: of tx_alone.c */
+    const uint8_t *arriving;         /* what the next read gets ... */
+    size_t arriving_octets;          /* ... all of it at once */
+    struct {
+        size_t at; /* octets written before */
+        uint32_t emss;
+    } answers[NOTED_ANSWERS]; /* what was said when the EMSS was asked for */
+    uint32_t answer_count;
 };
 extern struct wire wires[2];
 extern size_t noted_takes; /* octets of one write; 0: it is full */
 extern uint32_t noted_emss;
+extern void (*noted_meanwhile)(void); /* if any, called inside the next write, once */
 extern const struct llp_ops noted;
+
+/* The side's QP is an initiator's in operation, over `noted`; its first message waits for tx. Returns the far end of the stream. */
+int noted_start(struct side *side, bool crc, uint16_t ird, uint16_t ord);
+
+/* The EMSS that was known when the octet at `at` was written. */
+uint32_t noted_emss_at(const struct wire *wire, size_t at);
 
 #endif

@@ -22,6 +22,7 @@
 #include "providers/softrdma/ddp.h"
 #include "providers/softrdma/mpa.h"
 #include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/softrdma.h"
 #include "providers/softrdma/terminate.h"
 
 #define OK(call)                                                                      \
@@ -95,6 +96,14 @@ void rig_lane_stop(struct rig *rig)
     rig->fake.apart = false;
 }
 
+void rig_passes(struct rig *rig, int count)
+{
+    while (count--) {
+        fake_host_run(&rig->fake, NULL);
+        fake_host_sleep(&rig->fake, 1, 0);
+    }
+}
+
 static struct ri_cq *new_cq(struct rig *rig, uint32_t depth, struct fake_record *record)
 {
     struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = record };
@@ -152,6 +161,11 @@ void side_close(struct side *side)
         OK(ops->pd_destroy(side->pd));
     side->qp = NULL;
     side->pd = NULL;
+}
+
+struct qp *qp_of(const struct side *side)
+{
+    return container_of(side->qp, struct qp, base);
 }
 
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover)
@@ -232,6 +246,12 @@ void region_free(struct side *side, struct region *region)
         OK(side->rig->fake.privileged.mr_deregister(region->mr));
     munmap(region->octets, region->length);
     region->mr = NULL;
+}
+
+void region_fill(struct region *region)
+{
+    for (uint64_t i = 0; i < region->length; i++)
+        region->octets[i] = (uint8_t)(i * 7 + (i >> 8));
 }
 
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length)
@@ -360,8 +380,8 @@ void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code
 
 /* ---- the raw peer ---- */
 
-void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
-              const struct ri_llp_handover *handover)
+void raw_open_segments(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+                       const struct ri_llp_handover *handover, int maxseg)
 {
     int fds[2];
 
@@ -370,10 +390,16 @@ void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_ini
     raw->crc = handover ? handover->crc : true;
     raw->room = 4096;
     raw->octets = malloc(raw->room);
-    rig_tcp(fds, 0);
+    rig_tcp(fds, maxseg);
     raw->fd = fds[1];
     fake_host_listen(&rig->fake, raw->fd);
     side_start(side, fds[0], side_initiates, handover);
+}
+
+void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+              const struct ri_llp_handover *handover)
+{
+    raw_open_segments(raw, rig, side, side_initiates, handover, 0);
 }
 
 void raw_open_speaking(struct raw *raw, struct rig *rig, struct side *side,

@@ -15,6 +15,7 @@
 #define RIG_TIMEOUT 20000 /* ms; ends a test that fails */
 
 struct rig;
+struct qp;
 
 struct side {
     struct rig *rig;
@@ -57,8 +58,11 @@ void rig_close(struct rig *rig); /* in order; both sides are closed first */
  * further threads that run the others, without a pause. */
 void rig_lane_start(struct rig *rig);
 void rig_lane_stop(struct rig *rig);
+/* By hand: each pass looks at what has come. */
+void rig_passes(struct rig *rig, int count);
 void side_open(struct rig *rig, struct side *side, const struct shape *shape);
 void side_close(struct side *side);
+struct qp *qp_of(const struct side *side);
 
 /* Hand the connection over; handover may be NULL (MPA 2, CRC, IRD and ORD 8). Its fd and role are filled in. */
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover);
@@ -70,6 +74,8 @@ void rig_connect(struct rig *rig, const struct shape *shape,
 
 struct region region_new(struct side *side, uint64_t length, uint32_t access);
 void region_free(struct side *side, struct region *region);
+/* Octets that differ from their neighbours and from those some way off; the same for each region. */
+void region_fill(struct region *region);
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length);
 
 enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
@@ -108,6 +114,8 @@ struct raw {
 /* side gets one end, with the role given; the raw peer the other. */
 void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
               const struct ri_llp_handover *handover);
+void raw_open_segments(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+                       const struct ri_llp_handover *handover, int maxseg);
 /* The same with the side opened first, as a responder that has heard the peer and may speak. */
 void raw_open_speaking(struct raw *raw, struct rig *rig, struct side *side,
                        const struct shape *shape, const struct ri_llp_handover *handover);

@@ -28,11 +28,9 @@ static void teardown(void)
 
 TCase *new_case(Suite *suite, const char *name)
 {
-    TCase *tc = tcase_create(name);
+    TCase *tc = tc_case(suite, name, setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(60000));
-    suite_add_tcase(suite, tc);
     return tc;
 }
 
@@ -59,8 +57,7 @@ void open_raw_narrow(const struct shape *shape, const struct ri_llp_handover *ha
     const int small = 4096;
 
     open_raw(shape, handover);
-    ck_assert_int_eq(setsockopt(container_of(a->qp, struct qp, base)->stream->fd, SOL_SOCKET,
-                                SO_SNDBUF, &small, sizeof(small)),
+    ck_assert_int_eq(setsockopt(qp_of(a)->stream->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
                      0);
 }
 

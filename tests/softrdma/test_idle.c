@@ -48,11 +48,6 @@ static void teardown(void)
     rig_close(&rig);
 }
 
-static struct qp *qp_of(const struct side *side)
-{
-    return container_of(side->qp, struct qp, base);
-}
-
 static uint32_t with_memory(void)
 {
     uint32_t count = 0;
@@ -183,13 +178,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("an idle QP holds little");
-    TCase *tc = tcase_create("idle");
+    TCase *tc = tc_case(suite, "idle", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, only_a_few_keep_transmit_memory);
     tcase_add_test(tc, rings_are_as_deep_as_asked_for);
     tcase_add_test(tc, a_ring_grows_with_what_it_holds);
     tcase_add_test(tc, threads_take_it_from_each_other);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

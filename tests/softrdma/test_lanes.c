@@ -21,7 +21,7 @@ static struct rnic *rnic(void)
 
 static struct lane *lane_of(const struct side *side)
 {
-    return container_of(side->qp, struct qp, base)->lane;
+    return qp_of(side)->lane;
 }
 
 static void setup(void)
@@ -89,7 +89,7 @@ static void hold(struct link *link, void (*by)(struct spinlock *lock))
 {
     by(&rnic()->lanes[0]->lock);
     for (int i = 0; i < 2; i++) {
-        struct qp *qp = container_of(link->side[i].qp, struct qp, base);
+        struct qp *qp = qp_of(&link->side[i]);
 
         by(&qp->stream->rx);
         by(&qp->state_lock);
@@ -187,6 +187,15 @@ static unsigned int gathering(void)
     return atomic_load(&rnic()->lanes[0]->gathered_count);
 }
 
+static void post_one(struct link *link, uint64_t cookie, uint32_t flags)
+{
+    struct ri_sge sge = region_sge(&link->region[0], 0, 100);
+
+    ck_assert_int_eq(side_post(&link->side[0], RI_WR_RDMA_WRITE, cookie, flags, &sge, 1,
+                               (uintptr_t)link->region[1].octets, link->region[1].keys.rkey),
+                     RI_OK);
+}
+
 /* Its consumer polls, and has two requests posted since his last look: the second one gathers. */
 static void gather_one(struct link *link)
 {
@@ -196,13 +205,8 @@ static void gather_one(struct link *link)
         fake_host_run_lane(&rig.fake, 0, from->send_cq);
     for (int i = 0; i < 3; i++)
         fake_host_run_lane(&rig.fake, 0, from->recv_cq);
-    for (uint64_t i = 1; i <= 2; i++) {
-        struct ri_sge sge = region_sge(&link->region[0], 0, 100);
-
-        ck_assert_int_eq(side_post(from, RI_WR_RDMA_WRITE, i, i == 2 ? RI_WR_SIGNALED : 0, &sge, 1,
-                                   (uintptr_t)link->region[1].octets, link->region[1].keys.rkey),
-                         RI_OK);
-    }
+    post_one(link, 1, 0);
+    post_one(link, 2, RI_WR_SIGNALED);
     ck_assert_uint_eq(gathering(), 1);
 }
 
@@ -234,6 +238,39 @@ START_TEST(what_gathers_is_left_to_who_polls_for_it)
         for (int i = 0; i < 4; i++)
             fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
     gathered_has_left(&link);
+    link_close(&link);
+    link_close(&other);
+}
+END_TEST
+
+/* Who always finds completions makes no pass: each time that he takes the last one he has looked. */
+START_TEST(who_takes_the_last_completion_has_looked)
+{
+    struct link link, other;
+    struct cq *cq;
+    struct ri_wc wc;
+
+    link_open(&link, 0);
+    link_open(&other, 0);
+    link_use(&link, 1);
+    link_use(&other, 2);
+    cq = container_of(link.side[0].send_cq, struct cq, base);
+    gather_one(&link);
+    fake_host_run_lane(&rig.fake, 0, &cq->base);
+    for (uint64_t last = 2; last <= 6; last += 2) { /* one is there, or one more comes at once */
+        post_one(&link, last + 1, RI_WR_SIGNALED);
+        post_one(&link, last + 2, RI_WR_SIGNALED);
+        ck_assert_uint_eq(gathering(), 1);
+        for (int i = 0; i < 3; i++)
+            fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
+        ck_assert_uint_eq(gathering(), 1);
+        for (uint64_t cookie = last; cookie <= last + 1; cookie++) {
+            ck_assert_uint_eq(rig.fake.user.poll(&cq->base, 1, &wc), 1);
+            ck_assert_uint_eq(wc.cookie, cookie);
+        }
+        ck_assert_uint_eq(gathering(), 0);
+    }
+    side_expect(&link.side[0], &cq->base, 8, RI_WC_SUCCESS, 100);
     link_close(&link);
     link_close(&other);
 }
@@ -373,7 +410,7 @@ START_TEST(who_ends_a_connection_is_not_waited_for)
 
     link_open(&link, 1);
     link_use(&link, 1);
-    qp = container_of(link.side[0].qp, struct qp, base);
+    qp = qp_of(&link.side[0]);
     tx_enter(qp);
     atomic_store(&qp->stopped, true);
     tx_detach_in_pass(qp, &range); /* returns */
@@ -414,6 +451,7 @@ int main(void)
     tcase_add_test(tc, a_cq_knows_its_lane);
     tcase_add_test(tc, a_look_is_seen_by_every_lane);
     tcase_add_loop_test(tc, what_gathers_is_left_to_who_polls_for_it, 0, 4);
+    tcase_add_test(tc, who_takes_the_last_completion_has_looked);
     tcase_add_loop_test(tc, what_arrives_is_left_to_who_polls_for_it, 0, 2);
     suite_add_tcase(suite, tc);
     tc = tcase_create("memory");

@@ -356,15 +356,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma loop with threads");
-    TCase *tc = tcase_create("threads");
+    TCase *tc = tc_case(suite, "threads", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
     tcase_add_test(tc, S036_messages_in_order);
     tcase_add_test(tc, two_threads_post);
     tcase_add_test(tc, connections_come_and_go);
     tcase_add_loop_test(tc, deregistered_memory_is_not_touched, 0, 2);
     tcase_add_test(tc, deregistered_source_is_not_touched);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

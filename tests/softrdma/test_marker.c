@@ -654,19 +654,15 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("markers");
-    TCase *codec = tcase_create("codec"), *loop = tcase_create("loop"), *raw = tcase_create("raw");
+    TCase *codec = tc_case(s, "codec", seed, NULL), *loop = tc_case(s, "loop", setup, teardown),
+          *raw = tc_case(s, "raw", setup, teardown);
 
-    tcase_add_checked_fixture(codec, seed, NULL);
     tcase_add_test(codec, S028_S029_woven_as_the_reference);
     tcase_add_test(codec, C049_taken_out_again);
     tcase_add_test(codec, C050_C053_C054_C055_order_of_verdicts);
     tcase_add_test(codec, C049_S029_frames_of_the_vectors);
-    suite_add_tcase(s, codec);
-    tcase_add_checked_fixture(loop, setup, teardown);
     tcase_add_loop_test(loop, C011_C032_C049_S029_every_combination, 0, 16);
     tcase_add_test(loop, S029_region_deregistered_under_way);
-    suite_add_tcase(s, loop);
-    tcase_add_checked_fixture(raw, setup, teardown);
     tcase_add_test(raw, C047_C049_stream_of_the_vectors_in_single_octets);
     tcase_add_loop_test(raw, C047_C049_stream_of_the_vectors_cut_anywhere, 0, 64);
     tcase_add_test(raw, S028_S029_first_send_as_the_vectors_have_it);
@@ -677,6 +673,5 @@ int main(void)
     tcase_add_test(raw, S029_terminate_takes_its_place);
     tcase_add_test(raw, C034_S019_refusal_begins_with_a_marker);
     tcase_add_test(raw, S024_mulpdu_with_markers);
-    suite_add_tcase(s, raw);
     return tc_main(s);
 }

@@ -452,6 +452,11 @@ static void send_crc(void)
     scene.wire[scene.length - 1] ^= 1;
 }
 
+static void write_plain(void)
+{
+    put_write_here(0, 64, true);
+}
+
 static void write_unknown(void)
 {
     post_receives(0);
@@ -588,6 +593,7 @@ static const struct {
     { write_wraps, TERMINATE_T_WRAP, false, false },
     { write_crc, 0x2002, false, false },
     { writes, TERMINATE_T_STREAM, true, false },
+    { write_plain, TERMINATE_T_STREAM, true, false },
     { request_gap, TERMINATE_U_MSN, false, false },
     { request_beyond, TERMINATE_R_BOUNDS, false, false },
     { request_unknown, TERMINATE_R_STAG, false, false },

@@ -489,9 +489,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("connections");
-    TCase *set_up = tcase_create("set-up");
+    TCase *set_up = tc_case(suite, "set-up", open_world, close_world);
 
-    tcase_add_checked_fixture(set_up, open_world, close_world);
     tcase_add_test(set_up, active);
     tcase_add_test(set_up, bad_connects);
     tcase_add_test(set_up, connect_that_does_not_start);
@@ -513,6 +512,5 @@ int main(void)
     tcase_add_test(set_up, three_way);
     tcase_add_test(set_up, three_way_rejected);
     tcase_add_loop_test(set_up, three_way_ends, 0, 3);
-    suite_add_tcase(suite, set_up);
     return tc_main(suite);
 }

@@ -252,9 +252,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ends of connections");
-    TCase *end = tcase_create("ends");
+    TCase *end = tc_case(suite, "ends", open_world, close_world);
 
-    tcase_add_checked_fixture(end, open_world, close_world);
     tcase_add_loop_test(end, peer_ends, 0, ENDS);
     tcase_add_loop_test(end, own_disconnect, 0, ENDS);
     tcase_add_loop_test(end, explained_terminates, 0, 7);
@@ -266,6 +265,5 @@ int main(void)
     tcase_add_test(end, reset_that_fails);
     tcase_add_loop_test(end, free_everywhere, 0, WHERES);
     tcase_add_test(end, free_purges_queued_messages);
-    suite_add_tcase(suite, end);
     return tc_main(suite);
 }

@@ -190,15 +190,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("races of connections");
-    TCase *race = tcase_create("races");
+    TCase *race = tc_case(suite, "races", open_world, close_world);
 
-    tcase_add_checked_fixture(race, open_world, close_world);
     tcase_set_timeout(race, 60);
     tcase_add_test(race, race_of_ends);
     tcase_add_test(race, race_of_abort);
     tcase_add_test(race, race_of_withdrawal);
     tcase_add_test(race, race_of_decisions);
     tcase_add_test(race, race_of_free);
-    suite_add_tcase(suite, race);
     return tc_main(suite);
 }

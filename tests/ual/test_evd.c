@@ -61,6 +61,28 @@ START_TEST(completions_keep_their_order)
 }
 END_TEST
 
+/* Who streams finds completions without polling, and the lane hears of all of them, but not of each. */
+START_TEST(the_lane_hears_of_completions_that_are_there)
+{
+    struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, 0);
+    const atomic_uint *takes = ual_lane_takes(lf_lane);
+    unsigned int before = atomic_load(takes), heard = before, times = 0;
+    struct ual_event event;
+
+    for (uint64_t i = 0; i < 64; i++)
+        lf_complete(evd, i);
+    for (uint64_t i = 0; i < 64; i++) {
+        ok(ual_evd_dequeue(evd, &event));
+        ck_assert_uint_eq(event.wc.cookie, i);
+        times += atomic_load(takes) != heard;
+        heard = atomic_load(takes);
+    }
+    ck_assert_uint_eq(heard - before, 64);
+    ck_assert_uint_le(times, 8);
+    expect_empty(evd);
+}
+END_TEST
+
 START_TEST(bad_attributes)
 {
     static const struct {
@@ -380,8 +402,9 @@ int main(void)
 
     lf_add_cases(suite, (TCase *[]){ queue, waiters, end }, 3, setup, teardown);
     tc_add_tests(queue, first_in_first_out_up_to_its_size, completions_keep_their_order,
-                 bad_attributes, bound_endpoints_have_places_in_reserve,
-                 purge_takes_one_source_only, an_overflow_is_told_on_the_affiliated_evd);
+                 the_lane_hears_of_completions_that_are_there, bad_attributes,
+                 bound_endpoints_have_places_in_reserve, purge_takes_one_source_only,
+                 an_overflow_is_told_on_the_affiliated_evd);
     tcase_add_loop_test(waiters, one_event_returns_one_waiter, 0, 2);
     tcase_add_loop_test(waiters, a_burst_returns_all_waiters, 0, 4);
     tcase_add_loop_test(waiters, a_crowd_loses_nothing, 0, 2);

@@ -54,6 +54,7 @@ START_TEST(an_end_within_an_interval_is_missed_after_one_and_a_half)
             worst = PACE_LAST - end + next;
     }
     ck_assert_uint_le(worst, PACE_LAST * 3 / 2 + PACE_FIRST);
+    ck_assert_uint_le(PACE_LAST * 3 / 2 + PACE_SHORT_MOST, PACE_END);
 }
 END_TEST
 
@@ -97,9 +98,39 @@ START_TEST(polling_that_put_looks_off_ends)
     uint64_t interval = pace_after_put_off(&pace);
 
     ck_assert_uint_eq(interval, PACE_FIRST);
-    ck_assert_uint_le(PACE_PUT_OFF + interval, 2 * CLOCK_NS_PER_MS);
+    ck_assert_uint_le(PACE_PUT_OFF + interval, PACE_END);
     ck_assert_uint_lt(PACE_PUT_OFF_EVERY, PACE_PUT_OFF);
     ck_assert_uint_eq(step(&pace, interval, interval), PACE_LAST); /* it had not ended */
+    while (pace_short(&pace) < PACE_SHORT_MOST)
+        pace_after_service(&pace, 1);
+    ck_assert_uint_le(PACE_PUT_OFF + pace_after_put_off(&pace), PACE_END);
+}
+END_TEST
+
+/* Who looks seldom, because each call takes long, is not taken for gone again and again. */
+START_TEST(service_in_vain_lengthens_the_short_interval)
+{
+    struct pace pace = { 0 };
+    uint64_t interval = PACE_FIRST;
+
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(pace_after_service(&pace, PACE_LAST - 1), interval * 2);
+        interval *= 2;
+    }
+    ck_assert_uint_eq(pace_after_service(&pace, 0), PACE_SHORT_MOST);
+    ck_assert_uint_eq(pace_after_service(&pace, 0), PACE_SHORT_MOST);
+    ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST), PACE_LAST);
+    ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST / 4), PACE_SHORT_MOST); /* they slowed */
+}
+END_TEST
+
+START_TEST(service_for_long_shortens_it)
+{
+    struct pace pace = { 0 };
+
+    pace_after_service(&pace, 0);
+    ck_assert_uint_eq(pace_after_service(&pace, PACE_LAST), PACE_FIRST);
+    ck_assert_uint_eq(pace_short(&pace), PACE_FIRST);
 }
 END_TEST
 
@@ -112,6 +143,8 @@ int main(void)
     tcase_add_test(tc, an_end_within_an_interval_is_missed_after_one_and_a_half);
     tcase_add_test(tc, slower_consumers_cost_one_short_interval);
     tcase_add_test(tc, polling_that_put_looks_off_ends);
+    tcase_add_test(tc, service_in_vain_lengthens_the_short_interval);
+    tcase_add_test(tc, service_for_long_shortens_it);
     tcase_add_test(tc, an_interval_that_took_long_is_no_slower_one);
     tcase_add_test(tc, nothing_known_and_no_time_at_all);
     suite_add_tcase(suite, tc);

@@ -293,13 +293,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_lmr_link");
-    TCase *tc = tcase_create("link");
+    TCase *tc = tc_case(suite, "link", open_fake, close_fake);
 
-    tcase_add_checked_fixture(tc, open_fake, close_fake);
     tcase_add_test(tc, created_unlinked);
     tcase_add_test(tc, linked_by_address);
     tcase_add_test(tc, linked_by_list);
     tcase_add_test(tc, refused);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

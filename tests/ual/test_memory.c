@@ -604,14 +604,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ual_memory");
-    TCase *srqs = tcase_create("srq"), *windows = tcase_create("windows");
-    TCase *attributes = tcase_create("attributes");
+    TCase *srqs = tc_case(suite, "srq", open_world, close_world),
+          *windows = tc_case(suite, "windows", open_windows, close_world);
+    TCase *attributes = tc_case(suite, "attributes", open_world, close_world);
 
-    tcase_add_checked_fixture(srqs, open_world, close_world);
     tcase_add_test(srqs, srq_life);
     tcase_add_test(srqs, srq_users);
     tcase_add_test(srqs, srq_events);
-    tcase_add_checked_fixture(windows, open_windows, close_world);
     tcase_add_test(windows, window_life);
     tcase_add_test(windows, window_keys);
     tcase_add_test(windows, window_link_outcomes);
@@ -626,11 +625,7 @@ int main(void)
     tcase_add_test(windows, sink_of_a_read);
     tcase_add_test(windows, regions_by_request);
     tcase_add_test(windows, modified_region);
-    tcase_add_checked_fixture(attributes, open_world, close_world);
     tcase_add_test(attributes, modified_endpoint);
     tcase_add_test(attributes, modified_when_connected);
-    suite_add_tcase(suite, attributes);
-    suite_add_tcase(suite, srqs);
-    suite_add_tcase(suite, windows);
     return tc_main(suite);
 }

@@ -525,9 +525,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("objects");
-    TCase *in_world = tcase_create("in an open IA"), *alone = tcase_create("open, close, reports");
+    TCase *in_world = tc_case(suite, "in an open IA", open_world, close_world),
+          *alone = tcase_create("open, close, reports");
 
-    tcase_add_checked_fixture(in_world, open_world, close_world);
     tcase_add_test(in_world, handles_of_each_type);
     tcase_add_test(in_world, stale_handles);
     tcase_add_test(in_world, contexts);
@@ -545,7 +545,6 @@ int main(void)
     tcase_add_test(in_world, port_events);
     tcase_add_test(in_world, dead_device);
     tcase_add_test(in_world, listen_points);
-    suite_add_tcase(suite, in_world);
     tcase_add_test(alone, open_failures);
     tcase_add_test(alone, close_takes_everything);
     tcase_add_test(alone, close_waits_for_connections);

@@ -54,11 +54,11 @@ static inline struct sockaddr_in address(uint16_t port)
     };
 }
 
-static inline void open_world(void)
+/* All but the endpoint; fk.attr is as the test wants it. */
+static inline void open_adapter(void)
 {
     struct sockaddr_in any = address(0);
 
-    fk_reset();
     ok(ual_ia_open("fake0", &ia));
     ok(ual_pz_create(ia, &pz));
     dto_evd = make_evd(UAL_STREAM_DTO, 64);
@@ -66,6 +66,12 @@ static inline void open_world(void)
     request_evd = make_evd(UAL_STREAM_REQUEST, 4);
     affiliated_evd = make_evd(UAL_STREAM_AFFILIATED, 8);
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen_point));
+}
+
+static inline void open_world(void)
+{
+    fk_reset();
+    open_adapter();
     ep = make_ep();
 }
 

@@ -6,8 +6,6 @@
 
 #include "peer.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -177,14 +175,13 @@ void wire_invalidate(uint32_t stag)
 
 /* ---- a connection ---- */
 
-static void start_peer(const struct connection *connection, int fd, int maxseg)
+static void start_peer(const struct connection *connection, int fd)
 {
     *PEER = (struct peer){
         .fd = fd,
         .crc = !connection->no_crc,
         .markers_in = connection->markers_in,
         .markers_out = connection->markers_out,
-        .emss = (uint32_t)maxseg,
         .marker_only = -1,
         .room = 1u << 18,
         .octets = malloc(1u << 18),
@@ -212,8 +209,7 @@ void wire_open(const struct connection *connection)
     static const struct connection usual;
     struct ri_llp_handover handover = { .mpa_revision = 2 };
     uint8_t ulpdu[TAGGED_LEN];
-    socklen_t length = sizeof(int);
-    int fds[2], maxseg;
+    int fds[2];
 
     connection = connection ? connection : &usual;
     if (PEER->octets)
@@ -221,8 +217,7 @@ void wire_open(const struct connection *connection)
     env_restore();
     set_flags(connection);
     rig_tcp(fds, (int)connection->maxseg);
-    ck_assert_int_eq(getsockopt(fds[0], IPPROTO_TCP, TCP_MAXSEG, &maxseg, &length), 0);
-    start_peer(connection, fds[1], maxseg);
+    start_peer(connection, fds[1]);
     PEER->qp_fd = fds[0];
     if (connection->revision)
         handover.mpa_revision = connection->revision;

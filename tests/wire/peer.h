@@ -42,7 +42,6 @@ struct peer {
     bool markers_in;     /* the QP asked for markers: our FPDUs have them */
     bool markers_out;    /* we asked: the QP's FPDUs have them */
     uint32_t sent, seen; /* stream positions: octets sent, octets taken */
-    uint32_t emss;       /* of the QP's socket when the connection began */
     int qp_fd;           /* the QP's own: to look at, no more */
     /* damage in what peer_frame makes */
     uint8_t pad;                          /* every PAD octet; 0 is right */

@@ -582,9 +582,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: ends");
-    TCase *tc = tcase_create("both sides");
+    TCase *tc = tc_case(suite, "both sides", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C142_malformed_terminate, 0, COUNT(malformed));
     tcase_add_loop_test(tc, C143_delivered_whole, 0, COUNT(values));
@@ -609,7 +608,6 @@ static Suite *suite(void)
     tcase_add_test(tc, S077_peer_does_not_close);
     tcase_add_test(tc, S078_abort);
     tcase_add_loop_test(tc, S079_flush, 0, 7);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

@@ -187,14 +187,6 @@ static struct ri_llp_handover handover_of(const struct run *run)
     };
 }
 
-static void passes(struct run *run)
-{
-    for (int i = 0; i < 6; i++) {
-        fake_host_run(&run->rig->fake, NULL);
-        fake_host_sleep(&run->rig->fake, 1, 0);
-    }
-}
-
 static bool unread(const struct run *run)
 {
     int octets = 0;
@@ -207,7 +199,7 @@ static void say_part(struct run *run, const uint8_t *at, size_t length)
     if (length && send(run->fd, at, length, MSG_NOSIGNAL) < 0)
         return; /* it has ended already */
     ck_assert(fake_host_until(&run->rig->fake, !unread(run), RIG_TIMEOUT));
-    passes(run);
+    rig_passes(run->rig, 6);
 }
 
 /* One call for octets of several frames; the cut may be among them. */
@@ -277,7 +269,7 @@ static void play(struct run *run)
                 say_chunk(run, chunk, length);
                 length = 0;
                 shutdown(run->fd, SHUT_WR);
-                passes(run);
+                rig_passes(run->rig, 6);
             }
             continue;
         }
@@ -290,7 +282,7 @@ static void play(struct run *run)
         say_chunk(run, chunk, length);
         length = 0;
         act(run, frame);
-        passes(run);
+        rig_passes(run->rig, 6);
         if (!run->exchange->initiator)
             expect_frame(run, frame, &heard);
     }
@@ -353,7 +345,7 @@ static void replay(struct rig *rig, const struct exchange *exchange, size_t cut,
     set_up(&run);
     handover = handover_of(&run);
     side_start(&run.side, run.theirs, exchange->initiator, &handover);
-    passes(&run);
+    rig_passes(run.rig, 6);
     play(&run);
     hear_more(&run);
     note(&run, run.side.recv_cq);
@@ -372,7 +364,7 @@ static void replay(struct rig *rig, const struct exchange *exchange, size_t cut,
 
     close(run.fd);
     side_modify(&run.side, RI_QPS_ERROR);
-    passes(&run);
+    rig_passes(run.rig, 6);
     region_free(&run.side, &run.receives);
     region_free(&run.side, &run.sends);
     region_free(&run.side, &run.memory);

@@ -385,9 +385,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: RFC 7306");
-    TCase *tc = tcase_create("both sides");
+    TCase *tc = tc_case(suite, "both sides", wire_setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, wire_setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C124_immediate_of_wrong_form, 0, 16);
     tcase_add_loop_test(tc, C125_C126_immediate, 0, 2);
@@ -404,7 +403,6 @@ static Suite *suite(void)
     tcase_add_test(tc, S065_S066_S067_S069_our_atomics);
     tcase_add_loop_test(tc, C138_not_asked_for, 0, 2);
     tcase_add_loop_test(tc, C139_C140_C141_wrong_answer, 0, 14);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

@@ -255,9 +255,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: headers");
-    TCase *tc = tcase_create("checks");
+    TCase *tc = tc_case(suite, "checks", wire_setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, wire_setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C058_ddp_version, 0, 6);
     tcase_add_loop_test(tc, C059_ddp_reserved_bits, 0, 5);
@@ -273,7 +272,6 @@ static Suite *suite(void)
                         sizeof(wrong_queues) / sizeof(wrong_queues[0]));
     tcase_add_loop_test(tc, C069_invalidate_stag_is_ignored, 0, 4);
     tcase_add_loop_test(tc, S058_S060_header_as_received, 0, 3);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

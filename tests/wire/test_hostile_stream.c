@@ -405,9 +405,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: hostile peers");
-    TCase *tc = tcase_create("stream");
+    TCase *tc = tc_case(suite, "stream", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, storm_of_segments_without_octets, 0, STORMS);
     tcase_add_test(tc, storm_of_sends_without_receives);
@@ -419,7 +418,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, stalled_inside_an_fpdu, 0, 2);
     tcase_add_test(tc, opened_and_abandoned);
     tcase_add_test(tc, noise);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

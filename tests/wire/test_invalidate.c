@@ -161,9 +161,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Send with Invalidate");
-    TCase *tc = tcase_create("both sides");
+    TCase *tc = tc_case(suite, "both sides", wire_setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, wire_setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, C118_solicited_or_not);
     tcase_add_loop_test(tc, C119_stag, 0, 10);
@@ -172,7 +171,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C122_kind, 0, 4);
     tcase_add_loop_test(tc, C123_takes_effect, 0, 4);
     tcase_add_loop_test(tc, S055_S040_our_own, 0, 2);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

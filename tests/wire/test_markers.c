@@ -217,9 +217,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: markers received");
-    TCase *tc = tcase_create("receiver");
+    TCase *tc = tc_case(suite, "receiver", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C049_markers_everywhere, 0, 4);
     tcase_add_loop_test(tc, C049_single_octets, 0, 4);
@@ -232,7 +231,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C050_before_C054, 0, 2);
     tcase_add_loop_test(tc, C050_S028_markers_are_covered, 0, 4);
     tcase_add_loop_test(tc, C049_C090_refusals, 0, 4);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

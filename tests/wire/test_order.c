@@ -347,9 +347,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: order of checks");
-    TCase *tc = tcase_create("first row decides");
+    TCase *tc = tc_case(suite, "first row decides", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C050_before_C055_and_all_others, 0, 3);
     tcase_add_test(tc, C055_before_C058);
@@ -364,7 +363,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C096_to_C102_pairs, 0, COUNT(responses));
     tcase_add_loop_test(tc, C106_to_C114_pairs, 0, COUNT(reads));
     tcase_add_test(tc, C107_before_C110);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

@@ -74,7 +74,7 @@ END_TEST
 /* Its numbers are its own: Sends do not count. And they wrap. */
 START_TEST(C106_msn_wraps)
 {
-    struct qp *qp = container_of(world.side->qp, struct qp, base);
+    struct qp *qp = qp_of(world.side);
 
     wire_open(NULL);
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "x", 1));
@@ -425,9 +425,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Read Request");
-    TCase *tc = tcase_create("receiver");
+    TCase *tc = tc_case(suite, "receiver", wire_setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, wire_setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C104_payload_not_of_28_octets, 0, 10);
     tcase_add_loop_test(tc, C105_offset, 0, 4);
@@ -450,7 +449,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C116_S058_revoked_under_way, 0, 2);
     tcase_add_test(tc, C116_revoked_before_its_turn);
     tcase_add_test(tc, C117_S051_S053_in_order);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

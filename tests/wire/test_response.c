@@ -336,9 +336,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Read Response");
-    TCase *tc = tcase_create("receiver");
+    TCase *tc = tc_case(suite, "receiver", setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C095_nobody_asked, 0, 4);
     tcase_add_loop_test(tc, C095_C096_C097_out_of_order, 0, 2);
@@ -357,7 +356,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C102_local_sink, 0, 3);
     tcase_add_loop_test(tc, C103_in_segments, 0, 34);
     tcase_add_test(tc, C103_S047_in_order);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

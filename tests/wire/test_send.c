@@ -22,7 +22,7 @@ static void sent(uint32_t msn, uint64_t receive)
 
 static void expect_msn(uint32_t msn)
 {
-    container_of(world.side->qp, struct qp, base)->expect_send_msn = msn;
+    qp_of(world.side)->expect_send_msn = msn;
 }
 
 /* What fails is receive `receive`, with this status; the others are flushed. */
@@ -388,9 +388,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Send");
-    TCase *tc = tcase_create("receiver");
+    TCase *tc = tc_case(suite, "receiver", wire_setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, wire_setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C070_msn_below_the_first, 0, COUNT(old_msns));
     tcase_add_loop_test(tc, C070_msn_repeats, 0, 3);
@@ -413,7 +412,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C079_but_where_it_belongs, 0, 4);
     tcase_add_test(tc, C080_delivery);
     tcase_add_loop_test(tc, C080_into_several_elements, 0, 66);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

@@ -397,9 +397,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: MPA stream");
-    TCase *tc = tcase_create("FPDUs");
+    TCase *tc = tc_case(suite, "FPDUs", wire_setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, wire_setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C047_split_in_two_anywhere, 0, 2);
     tcase_add_loop_test(tc, C047_single_octets, 0, 2);
@@ -418,7 +417,6 @@ static Suite *suite(void)
     tcase_add_test(tc, C056_nothing_is_passed_up);
     tcase_add_loop_test(tc, C057_C148_fin_at_every_octet, 0, 2);
     tcase_add_test(tc, C057_C152_rst_at_every_octet);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

@@ -322,14 +322,12 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: segment vectors");
-    TCase *tc = tcase_create("replay");
+    TCase *tc = tc_case(suite, "replay", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, segment_vector, 0, VECTORS);
     tcase_add_loop_test(tc, C047_segment_vector_in_single_octets, 0, VECTORS);
     tcase_add_loop_test(tc, C047_segment_vector_cut_in_two, 0, VECTORS);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

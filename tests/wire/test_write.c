@@ -274,9 +274,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Write");
-    TCase *tc = tcase_create("receiver");
+    TCase *tc = tc_case(suite, "receiver", setup, wire_teardown);
 
-    tcase_add_checked_fixture(tc, setup, wire_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C081_of_no_length, 0, 2);
     tcase_add_loop_test(tc, C082_stag_zero, 0, 2);
@@ -293,7 +292,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C091_C092_to_the_octet, 0, 2);
     tcase_add_test(tc, C093_segments_stand_alone);
     tcase_add_test(tc, C094_never_delivered);
-    suite_add_tcase(suite, tc);
     return suite;
 }
 

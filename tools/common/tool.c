@@ -87,17 +87,23 @@ int tool_usage(const char *format, ...)
     return TOOL_USAGE;
 }
 
-int tool_bad_option(int result, char *const argv[])
+int tool_bad_option(int result, char *const argv[], const char *shorts)
 {
+    /* The option, unless that is an unknown letter with others behind it: then the word before. */
     const char *word = argv[optind - 1];
+    bool letter = optopt > 0 && optopt < 128 && isprint(optopt);
 
+    if (result == ':' && letter && strncmp(word, "--", 2) != 0)
+        return tool_usage("option '-%c' needs a value", optopt);
     if (result == ':')
         return tool_usage("option '%s' needs a value", word);
-    if (optopt > 0 && optopt < 128 && isprint(optopt) && strncmp(word, "--", 2) != 0)
-        return tool_usage("unknown option '-%c'", optopt);
-    if (optopt)
+    if (!optopt)
+        return tool_usage("unknown or ambiguous option '%s'", word);
+    if (optopt >= 256 || (letter && optopt != ':' && strchr(shorts, optopt)))
         return tool_usage("option '%s' takes no value", word);
-    return tool_usage("unknown or ambiguous option '%s'", word);
+    if (letter)
+        return tool_usage("unknown option '-%c'", optopt);
+    return tool_usage("unknown option '-\\%03o'", (unsigned)(unsigned char)optopt);
 }
 
 void tool_version(void)

@@ -28,8 +28,9 @@ void tool_catch_signals(void);
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same followed by a pointer to --help; returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv: as given to getopt_long. */
-int tool_bad_option(int result, char *const argv[]);
+/* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv, shorts: as given to getopt_long; longs without a short
+ * form have values from 256 on. */
+int tool_bad_option(int result, char *const argv[], const char *shorts);
 void tool_version(void);
 /* Called by every other line that goes to the terminal: wipes a progress bar that is in the way. */
 void tool_on_output(void (*wipe)(void));

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What every room needs: limits, options, the RNIC and its PDs, small helpers.
+ */
+#ifndef ITAL_SOFTRDMA_RNIC_H
+#define ITAL_SOFTRDMA_RNIC_H
+
+#include "rnicpi.h"
+#include "stag.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/spinlock.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define MAX_SGE         32u
+#define MAX_WR          65536u
+#define MAX_CQE         (1u << 22)
+#define HOT_MAX         16u
+#define LANES_MOST      64u
+#define RX_RING_OCTETS  (256u * 1024u)
+#define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
+#define TX_BATCH_TAIL \
+    (128u * 1024u) /* more, so that the end of a message does not take a call of its own */
+#define TX_IOV           1024u          /* UIO_MAXIOV */
+#define TX_ARENA_OCTETS  (64u * 1024u)  /* headers, trailers, small payload of one batch */
+#define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
+#define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
+#define TX_GATHER_SMALL \
+    (48u * 1024u) /* gathered requests leave: octets of small ones, headers too */
+#define SEGMENT_MOST \
+    (32u * 1024u) /* payload: what is summed is in the first cache when it is copied */
+#define PIECE_OCTETS \
+    (16u * 1024u)           /* FPDUs where writes follow TCP segments: about that long each ... */
+#define PIECES_LEAST     2u /* ... which they do where a segment has room for so many ... */
+#define PIECE_LEAST      2048u          /* ... and end when there is less room than that */
+#define PIECE_ALIGN      64u            /* payload of those that are cut: sources stay aligned */
+#define LONG_RESPONSE    (128u * 1024u) /* of a Read: leaves in writes as long as may be */
+#define TX_HITS          16u     /* polls: who finds something so often without arming polls */
+#define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
+#define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
+#define TX_ROUNDS \
+    4u /* long batches, or their time, that one visitor writes; the rest is left to the lane */
+#define TX_WRITE_COST (64u * 1024u)   /* octets that take as long as a call, at least */
+#define MULPDU_OCTETS (1024u * 1024u) /* output between two looks at the EMSS ... */
+#define EARLY_OCTETS \
+    (64u * 1024u) /* ... while it grows with the peer's window, in the first MULPDU_OCTETS */
+#define ATOMIC_OCTETS 8u
+#define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
+/* Of one read: more is not in the cache any more when it is summed and placed. Two FPDUs of SEGMENT_MOST, or one of any size. */
+#define GULP_MOST  (2u * SEGMENT_MOST + 64u)
+#define GULP_LEAST (GULP_MOST / 4) /* a flood of tiny FPDUs is read in parts of that */
+#define STRIDE_LEAST \
+    (8u * 1024u)          /* octets of an FPDU from which on reads end where such FPDUs do */
+#define RX_PIECES   512u  /* FPDUs of one stream in one pass, about */
+#define TX_SPARES   4u    /* memory of batches that the lane keeps */
+#define TX_KEEPERS  8u    /* QPs that keep theirs between batches */
+#define COOL_AFTER  256u  /* times that others brought something: who did not is no longer hot */
+#define RTR_REPEATS 4u    /* of the ready-to-receive message, to a peer that stays silent */
+#define REST_KEPT   4096u /* a larger buffer for a rest is given back when it is empty */
+
+struct softrdma_options {
+    bool fpdu_max;
+    uint32_t hot, lanes;
+    uint64_t close_timeout_ns;
+    uint64_t rtr_timeout_ns, rtr_repeat_ns;
+    uint64_t stall_timeout_ns; /* 0: none */
+    uint64_t rest_limit;
+    uint32_t tcp_user_timeout_ms;
+    uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
+    char congestion[16];
+    char netdev[16];
+};
+
+struct pd {
+    struct ri_pd base;
+    struct rnic *rnic;
+    atomic_uint users;
+    pthread_mutex_t windows_lock; /* the list; before the locks of entries */
+    struct mw *windows;
+};
+
+struct rnic {
+    struct ri_rnic base;
+    const struct ri_host *host;
+    const struct ri_user_ops *user;
+    struct ri_rnic_attr attr;
+    struct softrdma_options options;
+    struct stag_table stags;
+    struct lane *lanes[LANES_MOST]; /* options.lanes of them */
+    atomic_uint pds, cqs, qps, srqs, mws;
+    atomic_uint next_qpn;
+    atomic_ullong rest_octets; /* of all rests */
+};
+
+/* Up to 64 octets without a call, as most are. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, uint32_t octets)
+{
+    if (octets - 32 > 32) {
+        memcpy(to, from, octets);
+        return;
+    }
+    memcpy(to, from, 32);
+    memcpy(to + octets - 32, from + octets - 32, 32);
+}
+
+/* Counters have one writer each, tx or rx: a plain addition that others may read. By hand: compilers take three instructions. */
+static inline void count_up(atomic_ullong *counter, uint64_t by)
+{
+#if defined(ITAL_WITHOUT_COUNTERS) /* bench/instructions: what they cost */
+    (void)counter, (void)by;
+#elif defined(__x86_64__) && defined(__GNUC__)
+    __asm__("addq %1, %0" : "+m"(*counter) : "er"(by));
+#else
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+#endif
+}
+
+/* The same where it is enough that the number changes: of two at once one may be lost. */
+static inline void count_up_32(atomic_uint *counter)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    __asm__("addl $1, %0" : "+m"(*counter));
+#else
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+#endif
+}
+
+/* provider.c */
+void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

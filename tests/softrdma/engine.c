@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tests of the engine's corners share: see engine.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "engine.h"
+
+struct rig rig;
+struct tc_rng rng;
+struct raw raw;
+struct frame frame;
+const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
+
+static void setup(void)
+{
+    rng = tc_rng(11);
+    raw.fd = -1;
+    rig_open(&rig, NULL);
+}
+
+static void teardown(void)
+{
+    raw_close(&raw);
+    rig_close(&rig);
+}
+
+TCase *new_case(Suite *suite, const char *name)
+{
+    TCase *tc = tc_case(suite, name, setup, teardown);
+
+    tcase_set_timeout(tc, 0.001 * tc_timeout_ms(60000));
+    return tc;
+}
+
+void connect_raw(bool initiator, const struct ri_llp_handover *handover)
+{
+    uint8_t ulpdu[64];
+
+    side_open(&rig, a, NULL);
+    raw_open(&raw, &rig, a, initiator, handover);
+    if (initiator)
+        ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN);
+}
+
+bool next_frame(void)
+{
+    uint32_t length = raw_next(&raw, frame.octets, sizeof(frame.octets));
+
+    if (!length)
+        return false;
+    ck_assert_int_eq(rdmap_check(frame.octets, length, 0, &frame.segment), RDMAP_OK);
+    return true;
+}
+
+void expect_terminate(uint16_t value)
+{
+    struct terminate_info info;
+
+    do
+        ck_assert_msg(next_frame(), "no Terminate");
+    while (frame.segment.opcode != RDMAP_TERMINATE);
+    ck_assert_int_eq(
+        terminate_parse(frame.segment.payload, frame.segment.payload_len, false, &info),
+        TERMINATE_OK);
+    ck_assert_msg(info.value == value, "Terminate %04x, not %04x", info.value, value);
+    ck_assert(!next_frame()); /* S-059 */
+}
+
+void read_request(uint32_t msn, uint32_t size, const struct region *source, uint64_t sink)
+{
+    const struct rdmap_read_req request = { .sink_stag = 0x5a5a,
+                                            .sink_to = sink,
+                                            .size = size,
+                                            .src_stag = source ? source->keys.rkey : 0,
+                                            .src_to = source ? (uintptr_t)source->octets : 0 };
+    uint8_t payload[RDMAP_READ_REQ_LEN];
+
+    rdmap_put_read_req(payload, &request);
+    raw_untagged(&raw, RDMAP_READ_REQ, true, DDP_QN_READ, msn, 0, payload, sizeof(payload));
+}

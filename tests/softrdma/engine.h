@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the tests of the engine's corners share: a rig for each test, side a against a hand-written peer, the peer's next FPDU taken
+ * apart.
+ */
+#ifndef ITAL_TESTS_ENGINE_H
+#define ITAL_TESTS_ENGINE_H
+
+#include "rig.h"
+
+#include "providers/softrdma/ddp.h"
+#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/softrdma.h"
+#include "providers/softrdma/terminate.h"
+
+struct frame {
+    uint8_t octets[70000];
+    struct rdmap_segment segment;
+};
+
+extern struct rig rig;
+extern struct tc_rng rng; /* begins anew for each test */
+extern struct raw raw;
+extern struct frame frame; /* the last that next_frame() took */
+extern const struct ri_llp_handover plain;
+static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+
+TCase *new_case(Suite *suite, const char *name); /* with a rig of its own for each test */
+
+/* Side a against the hand-written peer; as initiator its ready-to-receive Write is taken off. */
+void connect_raw(bool initiator, const struct ri_llp_handover *handover);
+/* False: the stream has ended. */
+bool next_frame(void);
+/* Of what comes a Terminate of this value is the last. */
+void expect_terminate(uint16_t value);
+void read_request(uint32_t msn, uint32_t size, const struct region *source, uint64_t sink);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ends that cross each other and what is under way; memory that goes away. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "engine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- ends ---- */
+
+/* RST is seen by the send first, which takes the error from the socket; what is read then looks like FIN. */
+START_TEST(C152_reset_seen_by_the_send)
+{
+    const struct linger linger = { .l_onoff = 1 };
+
+    connect_raw(true, &plain);
+    setsockopt(raw.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    close(raw.fd);
+    raw.fd = -1;
+    ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    side_expect_event(a, RI_EVENT_LLP_RESET, 0);
+    side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
+}
+END_TEST
+
+/* The peer closed its half and reads nothing: what is still to go waits without keeping the lane awake. */
+START_TEST(end_with_output_left)
+{
+    struct epoll_event event;
+    struct region region;
+
+    connect_raw(true, &plain);
+    region = region_new(a, 64u << 20, RIG_ALL);
+    side_write(a, 1, region_sge(&region, 0, 64u << 20), 0, 1);
+    rig_passes(&rig, 50);
+    ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED_BUSY, TERMINATE_STREAM);
+    side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
+    rig_passes(&rig, 3);
+    ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
+    ck_assert_int_eq(epoll_wait(rig.fake.epoll, &event, 1, 0), 0);
+    expect_terminate(TERMINATE_STREAM);
+    region_free(a, &region);
+}
+END_TEST
+
+/* CLOSING that is cut, before and after FIN has left. */
+START_TEST(closing_is_cut)
+{
+    connect_raw(true, &plain);
+    side_modify(a, RI_QPS_CLOSING);
+    rig_passes(&rig, _i);
+    side_modify(a, RI_QPS_ERROR);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    raw_wait_end(&raw);
+    side_modify(a, RI_QPS_IDLE);
+    ck_assert_int_eq(side_query(a).state, RI_QPS_IDLE);
+}
+END_TEST
+
+/* The peer's FIN is in the socket when the QP goes: the stream ends inside the call, once. */
+START_TEST(destroy_after_the_peers_end)
+{
+    connect_raw(true, &plain);
+    ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
+    ck_assert_int_eq(rig.fake.privileged.qp_destroy(a->qp), RI_OK);
+    a->qp = NULL;
+    rig_passes(&rig, 3);
+    raw_wait_end(&raw);
+    ck_assert(!raw.reset);
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+}
+END_TEST
+
+static void *run_passes(void *unused)
+{
+    (void)unused;
+    rig_passes(&rig, 3);
+    return NULL;
+}
+
+/* The peer has read the message and closes, and the lane hears of it, before the send call has returned. */
+static ssize_t send_and_be_left(struct stream *stream, const struct iovec *iov, int count)
+{
+    ssize_t sent = llp_tcp.send(stream, iov, count);
+    pthread_t lane;
+
+    ck_assert(next_frame());
+    ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
+    pthread_create(&lane, NULL, run_passes, NULL);
+    pthread_join(lane, NULL);
+    return sent;
+}
+
+/* What the peer answered by its FIN is not outstanding: no Terminate. */
+START_TEST(C148_fin_answers_what_is_being_sent)
+{
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+
+    connect_raw(true, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    rig_passes(&rig, 3);
+    hooked.send = send_and_be_left;
+    qp_of(a)->stream->llp = &hooked;
+    side_send(a, 1, region_sge(&region, 0, 64));
+    qp_of(a)->stream->llp = &llp_tcp;
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    ck_assert(!next_frame());
+    region_free(a, &region);
+}
+END_TEST
+
+static const struct region *hooked_region;
+static unsigned int sends;
+static bool read_told;
+
+/* Before the call that took the Read Request returns its response is here; if the Read is told by then its slot is filled
+ * anew. Before a request has left, the lane looks for what is complete. */
+static ssize_t send_and_be_overtaken(struct stream *stream, const struct iovec *iov, int count)
+{
+    const struct region *region = hooked_region;
+    struct ri_wc wc;
+    ssize_t sent;
+
+    if (sends++) {
+        raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+        rig_passes(&rig, 3);
+        ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+        return llp_tcp.send(stream, iov, count);
+    }
+    sent = llp_tcp.send(stream, iov, count);
+    ck_assert(next_frame());
+    raw_tagged(&raw, RDMAP_READ_RESP, true, region->keys.rkey, (uintptr_t)region->octets, "data",
+               4);
+    rig_passes(&rig, 3);
+    read_told = rig.fake.user.poll(a->send_cq, 1, &wc);
+    if (read_told)
+        side_send(a, 2, region_sge(region, 0, 8));
+    return sent;
+}
+
+/* Who is inside tx does not take a request for the one that was in its slot before. */
+START_TEST(answered_before_the_send_returns)
+{
+    const struct shape shape = { .depth = 1 };
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+
+    raw_open_speaking(&raw, &rig, a, &shape, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    hooked_region = &region;
+    hooked.send = send_and_be_overtaken;
+    qp_of(a)->stream->llp = &hooked;
+    side_read(a, 1, region_sge(&region, 0, 4), 0, 1);
+    if (!read_told) {
+        side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4);
+        side_send(a, 2, region_sge(&region, 0, 8));
+    }
+    qp_of(a)->stream->llp = &llp_tcp;
+    ck_assert(next_frame());
+    ck_assert_uint_eq(frame.segment.payload_len, 8);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
+    region_free(a, &region);
+}
+END_TEST
+
+static ssize_t send_nothing(struct stream *stream, const struct iovec *iov, int count)
+{
+    (void)stream, (void)iov, (void)count;
+    return -EAGAIN;
+}
+
+/* A peer answers a Read that has not left: it is told when it has. */
+START_TEST(answered_before_it_was_sent)
+{
+    const struct shape shape = { .depth = 1 };
+    struct llp_ops hooked = llp_tcp;
+    struct region region;
+    struct ri_wc wc;
+
+    raw_open_speaking(&raw, &rig, a, &shape, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    hooked.send = send_nothing;
+    qp_of(a)->stream->llp = &hooked;
+    side_read(a, 1, region_sge(&region, 0, 0), 0, 1);
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
+    rig_passes(&rig, 3);
+    ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+    qp_of(a)->stream->llp = &llp_tcp;
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
+    ck_assert(next_frame());
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+    side_send(a, 2, region_sge(&region, 0, 8));
+    ck_assert(next_frame());
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
+    region_free(a, &region);
+}
+END_TEST
+
+/* One error per queue: the second of two that cross each other is flushed like the rest. */
+START_TEST(one_error_per_queue)
+{
+    struct region region;
+    struct ri_sge bad;
+
+    connect_raw(true, &plain);
+    region = region_new(a, 64, RIG_ALL);
+    side_read(a, 1, region_sge(&region, 0, 64), 0, 1);
+    ck_assert(next_frame());
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0xbad, 0, "data",
+               4); /* fails the Read, when it is read */
+    bad = region_sge(&region, 60, 64);
+    side_write(a, 2, bad, 0, 1); /* fails by itself, now */
+    side_write(a, 3, region_sge(&region, 0, 8), 0, 1);
+    side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
+    side_expect(a, a->send_cq, 2, RI_WC_LOCAL_PROTECTION, 0);
+    side_expect(a, a->send_cq, 3, RI_WC_FLUSHED, 0);
+    side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
+    region_free(a, &region);
+}
+END_TEST
+
+/* Nothing is lost when the CQ is full, but the connection ends (0x0207), told once. */
+START_TEST(overflow_ends_the_connection)
+{
+    const struct shape shape = { .cqe = 2 };
+    struct ri_wc wc;
+
+    side_open(&rig, a, &shape);
+    raw_open(&raw, &rig, a, true, &plain);
+    for (uint64_t i = 0; i < 4; i++)
+        ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    expect_terminate(TERMINATE_STREAM);
+    side_expect_event(a, RI_EVENT_QP_OVERFLOW, TERMINATE_STREAM);
+    ck_assert_uint_eq(atomic_load(&a->send_events.cq_errors), 1);
+    for (uint64_t i = 0; i < 4; i++) {
+        wc = side_next(a, a->send_cq);
+        ck_assert_uint_eq(wc.cookie, i);
+        ck_assert_uint_eq(wc.status, i < 3 ? RI_WC_SUCCESS : RI_WC_FLUSHED);
+    }
+    ck_assert(side_idle(a, a->send_cq));
+}
+END_TEST
+
+/* ---- memory that goes away ---- */
+
+/* X-006: a Write lies half in the socket, half in a batch; its region is deregistered and the memory unmapped. What was
+ * built goes out as it was; what was not fails. */
+START_TEST(X006_deregister_under_way)
+{
+    const uint32_t size = _i ? 400000 : 32u << 20;
+    struct region region, before;
+    const int small = 4096;
+    uint32_t got = 0;
+
+    side_open(&rig, a, NULL);
+    /* Where segments are small it is built in one batch. */
+    raw_open_segments(&raw, &rig, a, true, NULL, _i ? 8948 : 0);
+    region = region_new(a, size, RIG_ALL);
+    before = region_new(a, size, RIG_ALL);
+    tc_fill(&rng, region.octets, size);
+    memcpy(before.octets, region.octets, size);
+    {
+        const struct qp *qp = qp_of(a);
+
+        ck_assert_int_eq(setsockopt(qp->stream->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+                         0);
+    }
+    side_write(a, 1, region_sge(&region, 0, size), 0, 1);
+    rig_passes(&rig, 5);
+    ck_assert(side_idle(a, a->send_cq)); /* not all of it fits into the socket */
+    region_free(a, &region);
+    while (next_frame()) {
+        if (frame.segment.opcode == RDMAP_TERMINATE)
+            break;
+        if (!frame.segment.payload_len)
+            continue;
+        ck_assert_uint_eq(frame.segment.hdr.to, got);
+        ck_assert(!memcmp(frame.segment.payload, before.octets + got, frame.segment.payload_len));
+        got += frame.segment.payload_len;
+        if (_i && got == size)
+            break;
+    }
+    if (_i) {
+        ck_assert_uint_eq(got, size);
+        side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, size);
+        ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    } else {
+        ck_assert_uint_lt(got, size);
+        ck_assert_int_eq(frame.segment.opcode, RDMAP_TERMINATE);
+        side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
+        side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
+    }
+    region_free(a, &before);
+}
+END_TEST
+
+/* Two that walk at once, here one inside the other, do not make each other begin again. */
+static void visit_none(struct qp *qp, void *arg)
+{
+    (void)qp;
+    (void)arg;
+}
+
+static void visit_and_walk(struct qp *qp, void *visits)
+{
+    if (++*(uint32_t *)visits < 10)
+        lane_visit_qps(qp->lane, qp->pd, visit_none, NULL);
+}
+
+START_TEST(walks_do_not_meet)
+{
+    const struct qp *qp;
+    uint32_t visits = 0;
+
+    rig_connect(&rig, NULL, NULL);
+    qp = qp_of(a);
+    lane_visit_qps(qp->lane, qp->pd, visit_and_walk, &visits);
+    ck_assert_uint_eq(visits, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma engine: ends");
+    TCase *tc = new_case(suite, "ends");
+
+    tcase_add_test(tc, C152_reset_seen_by_the_send);
+    tcase_add_test(tc, end_with_output_left);
+    tcase_add_loop_test(tc, closing_is_cut, 0, 3);
+    tcase_add_test(tc, destroy_after_the_peers_end);
+    tcase_add_test(tc, C148_fin_answers_what_is_being_sent);
+    tcase_add_test(tc, answered_before_the_send_returns);
+    tcase_add_test(tc, answered_before_it_was_sent);
+    tcase_add_test(tc, one_error_per_queue);
+    tcase_add_test(tc, overflow_ends_the_connection);
+    tc = new_case(suite, "memory");
+    tcase_add_loop_test(tc, X006_deregister_under_way, 0, 2);
+    tcase_add_test(tc, walks_do_not_meet);
+    return tc_main(suite);
+}

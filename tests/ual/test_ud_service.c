@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Datagrams above kal: questions for an endpoint and their answers, listen points for both kinds. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "datagrams.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* --- the asking side --- */
+
+static struct ual_connect question_to(const struct sockaddr_in *to)
+{
+    return (struct ual_connect){ .destination = (const struct sockaddr *)to,
+                                 .service_id = 0x123456789abcull,
+                                 .timeout_us = UINT64_MAX,
+                                 .private_data = "who",
+                                 .private_data_length = 3 };
+}
+
+static struct ual_ud_request *make_question(void)
+{
+    struct sockaddr_in to = address(4791);
+    struct ual_connect ask = question_to(&to);
+    struct ual_ud_request *made;
+
+    ok(ual_ud_request_create(connect_evd, &ask, &made));
+    return made;
+}
+
+static struct ri_connection_event reply_of(enum ri_service_status status)
+{
+    struct ri_connection_event event = news(RI_CONNECTION_SERVICE_REPLY);
+
+    event.service_status = status;
+    event.remote_qpn = 99;
+    event.remote_qkey = 98;
+    event.private_data = "here";
+    event.private_data_length = 4;
+    return event;
+}
+
+START_TEST(question_and_answer)
+{
+    static const struct ri_ah_attr path = { .destination_lid = 9 };
+    struct ri_connection_event reply = reply_of(RI_SERVICE_VALID);
+    struct ual_connection_event got;
+    struct ual_ud_request *question;
+
+    open_datagrams();
+    question = make_question();
+    ck_assert_uint_eq(fk.connections, 0); /* nothing happens before it is sent */
+    ok(ual_ud_request_send(question));
+    ck_assert_uint_eq(fk.questions, 1);
+    ck_assert_uint_eq(fk.connection->param.service_id, 0x123456789abcull);
+    ck_assert_uint_eq(fk.connection->param.private_data_length, 3);
+    ck_assert_uint_eq(fk.connection->param.deadline, RI_NO_DEADLINE);
+    ck_assert_ptr_null(fk.connection->param.source);
+    reply.path = &path;
+    fk_connection_event(fk.connection, &reply);
+    got = expect(connect_evd, UAL_SERVICE_REPLY);
+    ck_assert_uint_eq(got.ep, ual_handle_of(question));
+    ck_assert_uint_eq(got.service.status, RI_SERVICE_VALID);
+    ck_assert_uint_eq(got.service.qpn, 99);
+    ck_assert_uint_eq(got.service.qkey, 98);
+    ck_assert(got.service.path_known);
+    ck_assert_uint_eq(got.service.path.destination_lid, 9);
+    ck_assert_uint_eq(got.private_data_length, 4);
+    fails(ual_evd_free(connect_evd), UAL_ERR_BUSY);
+    ok(ual_ud_request_free(question));
+    ck_assert_uint_eq(fk.connections, 0);
+    close_world();
+}
+END_TEST
+
+/* With another status there is no endpoint to tell of. */
+START_TEST(refused_answer)
+{
+    struct ri_connection_event reply = reply_of(RI_SERVICE_REJECTED);
+    struct ual_connection_event got;
+
+    open_datagrams();
+    ok(ual_ud_request_send(make_question()));
+    fk_connection_event(fk.connection, &reply);
+    got = expect(connect_evd, UAL_SERVICE_REPLY);
+    ck_assert_uint_eq(got.service.status, RI_SERVICE_REJECTED);
+    ck_assert_uint_eq(got.service.qpn, 0);
+    ck_assert_uint_eq(got.service.qkey, 0);
+    ck_assert(!got.service.path_known);
+    close_world();
+}
+END_TEST
+
+/* No answer is no event. A further question abandons the one before, whose answer nobody hears. */
+START_TEST(asked_again)
+{
+    struct ri_connection_event reply = reply_of(RI_SERVICE_VALID);
+    struct ual_ud_request *question;
+
+    open_datagrams();
+    question = make_question();
+    ok(ual_ud_request_send(question));
+    tell(RI_CONNECTION_FAILED);
+    expect_nothing(connect_evd);
+    ok(ual_ud_request_send(question));
+    ck_assert_uint_eq(fk.connections, 1);
+    fk_hold(true);
+    fk_connection_event(fk.connection, &reply);
+    ok(ual_ud_request_send(question));
+    fk_hold(false);
+    expect_nothing(connect_evd);
+    fk_connection_event(fk.connection, &reply);
+    fk_settle();
+    ok(ual_ud_request_free(question)); /* with its answer, which nobody has taken */
+    expect_nothing(connect_evd);
+    close_world();
+}
+END_TEST
+
+START_TEST(question_refused)
+{
+    struct sockaddr_in to = address(4791);
+    struct ual_connect ask = question_to(&to);
+    struct ual_ud_request *question;
+
+    open_datagrams();
+    fails(ual_ud_request_create(request_evd, &ask, &question), UAL_ERR_INVALID_ARGUMENT);
+    ask.private_data_length = 101;
+    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_LIMIT);
+    ask = question_to(&to);
+    ask.destination = NULL;
+    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_INVALID_ARGUMENT);
+    question = make_question();
+    fk_fail(FK_CONNECTION_CREATE, KAL_ERR_QUOTA);
+    fails(ual_ud_request_send(question), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_SERVICE_REQUEST, KAL_ERR_NOT_SUPPORTED);
+    fails(ual_ud_request_send(question), UAL_ERR_NOT_SUPPORTED);
+    ck_assert_uint_eq(fk.connections, 0);
+    ok(ual_ud_request_send(question));
+    ask = question_to(&to);
+    fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
+    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_NOT_SUPPORTED);
+    close_world();
+}
+END_TEST
+
+/* --- the answering side --- */
+
+static struct ual_request_event asked(void)
+{
+    struct sockaddr_in local = address(7), peer = address(8);
+    struct ri_connect_request request = {
+        .size = sizeof(request), .private_data = "who", .private_data_length = 3, .datagram = true
+    };
+    struct ual_event event;
+
+    memcpy(&request.local, &local, sizeof(local));
+    memcpy(&request.peer, &peer, sizeof(peer));
+    fk_request(fk.listener, &request);
+    event = next_event(request_evd);
+    ck_assert(event.request.datagram);
+    ck_assert_uint_eq(event.request.private_data_length, 3);
+    return event.request;
+}
+
+static struct ual_service_reply valid(void)
+{
+    return (struct ual_service_reply){ .status = RI_SERVICE_VALID,
+                                       .qpn = 17,
+                                       .qkey = 77,
+                                       .private_data = "me",
+                                       .private_data_length = 2 };
+}
+
+START_TEST(answered)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    request = asked().request;
+    ck_assert_ptr_eq(ual_service_request_ia(request), ia);
+    ck_assert_ptr_null(ual_request_ia(request));
+    ok(ual_service_reply(request, &reply));
+    ck_assert_uint_eq(fk.replies, 1);
+    ck_assert_ptr_eq(fk.service_reply.qp, ud->qp);
+    ck_assert_uint_eq(fk.service_reply.qkey, 77);
+    ck_assert_uint_eq(fk.service_reply.private_data_length, 2);
+    ck_assert_uint_eq(fk.connections, 0);
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    ck_assert_ptr_null(ual_service_request_ia(request));
+    request = asked().request;
+    reply.status = RI_SERVICE_NO_QP;
+    ok(ual_service_reply(request, &reply));
+    ck_assert_ptr_null(fk.service_reply.qp); /* of no account then */
+    ck_assert_uint_eq(fk.service_reply.status, RI_SERVICE_NO_QP);
+    close_world();
+}
+END_TEST
+
+START_TEST(answer_refused)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    request = asked().request;
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT); /* no such endpoint */
+    make_ep();                                                           /* RC, same number */
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
+    ok(create_ud(&ud));
+    fk.attr.service_qkey = 78;
+    fails(ual_service_reply(request, &reply), UAL_ERR_ACCESS);
+    fk.attr.service_qkey = 77;
+    reply.private_data_length = 51;
+    fails(ual_service_reply(request, &reply), UAL_ERR_LIMIT);
+    reply = valid();
+    fk_fail(FK_SERVICE_REPLY, KAL_ERR_NO_RESOURCES);
+    fails(ual_service_reply(request, &reply), UAL_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(fk.replies, 0);
+    ok(ual_service_reply(request, &reply)); /* none of them used it up */
+    close_world();
+}
+END_TEST
+
+static pthread_t freeing;
+static atomic_bool begun;
+
+static void *free_ud(void *arg)
+{
+    (void)arg;
+    atomic_store(&begun, true);
+    ok(ual_ep_free(ud));
+    return NULL;
+}
+
+/* In the provider's reply, which tells of the endpoint's QP. */
+static void free_meanwhile(void)
+{
+    uint64_t until = tc_deadline(50);
+
+    ck_assert_int_eq(pthread_create(&freeing, NULL, free_ud, NULL), 0);
+    while (!atomic_load(&begun) || !tc_expired(until))
+        sched_yield();
+    ck_assert_uint_eq(fk.qps, 1);
+}
+
+START_TEST(endpoint_freed_while_it_is_told)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    request = asked().request;
+    fk.during_reply = free_meanwhile;
+    ok(ual_service_reply(request, &reply));
+    fk.during_reply = NULL;
+    ck_assert_int_eq(pthread_join(freeing, NULL), 0);
+    ck_assert_uint_eq(fk.qps, 0);
+    request = asked().request;
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
+    close_world();
+}
+END_TEST
+
+/* Anybody can send service requests without end: they fill their share, and take nothing from connection requests, nor they from them. */
+START_TEST(each_kind_has_its_room)
+{
+    struct ri_connect_request request = { .size = sizeof(request), .datagram = _i == 0 };
+
+    open_datagrams();
+    for (unsigned int i = 0; i < 6; i++)
+        fk_request(fk.listener, &request);
+    request.datagram = !request.datagram;
+    for (unsigned int i = 0; i < 5; i++)
+        fk_request(fk.listener, &request);
+    fk_settle();
+    ck_assert_uint_eq(fk.waiting, 3);    /* of each kind, 4 have room */
+    for (unsigned int i = 0; i < 8; i++) /* those that waited come behind */
+        ck_assert_int_eq(next_event(request_evd).request.datagram, (i < 4) == (_i == 0));
+    for (unsigned int i = 0; i < 3; i++)
+        next_event(request_evd);
+    ck_assert_uint_eq(fk.waiting, 0);
+    close_world();
+}
+END_TEST
+
+static atomic_bool no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+/* Fails once when asked for as much as an event of a request takes in the EVD's list. */
+void *__wrap_malloc(size_t size)
+{
+    size_t event = 2 * sizeof(void *) + offsetof(struct ual_event, request) +
+                   sizeof(struct ual_request_event);
+    bool fails = size == event && atomic_exchange(&no_memory, false);
+
+    return fails ? NULL : __real_malloc(size);
+}
+
+/* A request without memory for its event would wait for room that nobody makes: it goes at once, and the next one is heard. */
+START_TEST(no_memory_for_a_request)
+{
+    struct ri_connect_request request = { .size = sizeof(request), .datagram = true };
+
+    open_datagrams();
+    atomic_store(&no_memory, true);
+    fk_request(fk.listener, &request);
+    fk_settle();
+    ck_assert(!atomic_load(&no_memory));
+    ck_assert_uint_eq(fk.waiting, 0);
+    ck_assert_uint_eq(fk.connections, 0);
+    asked();
+    close_world();
+}
+END_TEST
+
+/* Neither kind of request is taken for the other. */
+START_TEST(two_kinds)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle datagram, connection;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    ep = make_ep();
+    datagram = asked().request;
+    connection = ask().request;
+    fails(ual_service_reply(connection, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(accept_it(ep, datagram), UAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(datagram, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    ok(ual_service_reply(datagram, &reply));
+    ok(accept_it(ep, connection));
+    close_world();
+}
+END_TEST
+
+START_TEST(withdrawn)
+{
+    struct ual_service_reply reply = valid();
+    ual_handle request;
+
+    open_datagrams();
+    ok(create_ud(&ud));
+    request = asked().request;
+    fk_withdraw(fk.connection, true);
+    fk_settle();
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    request = asked().request;
+    fk_withdraw(fk.connection, false);
+    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    asked(); /* undecided when the IA goes */
+    close_world();
+}
+END_TEST
+
+/* --- listen points --- */
+
+START_TEST(listen_for_both)
+{
+    struct sockaddr_in any = address(0);
+    struct ual_listen *listen;
+
+    open_datagrams();
+    ck_assert_uint_eq(fk.listeners, 2);
+    ck_assert(fk.listen_param.datagram);
+    ok(ual_listen_free(listen_point));
+    ck_assert_uint_eq(fk.listeners, 0);
+    fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen));
+    ck_assert_uint_eq(fk.listeners, 1);
+    fk.listen_kind[1] = KAL_ERR_ADDRESS_IN_USE;
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_ADDRESS_IN_USE);
+    ck_assert_uint_eq(fk.listeners, 1); /* the half of it is gone again */
+    fk.listen_kind[0] = KAL_ERR_ADDRESS_IN_USE;
+    fk.listen_kind[1] = KAL_OK;
+    fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
+          UAL_ERR_ADDRESS_IN_USE);
+    ck_assert_uint_eq(fk.listeners, 1);
+    close_world();
+}
+END_TEST
+
+START_TEST(one_port_for_both)
+{
+    struct sockaddr_storage bound;
+    struct sockaddr_in any = address(0);
+    struct ual_listen *listen;
+
+    open_datagrams();
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
+    ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
+    ck_assert_uint_eq(fk.datagram_port, 4711);
+    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED; /* the other kind picks one then */
+    ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
+    ck_assert_uint_eq(fk.datagram_port, 0);
+    ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
+    close_world();
+}
+END_TEST
+
+START_TEST(listen_on_a_service)
+{
+    struct ual_listen *listen;
+
+    open_datagrams();
+    fails(ual_listen_create_service(ia, 0, request_evd, 0, true, &listen),
+          UAL_ERR_INVALID_ARGUMENT);
+    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED;
+    ok(ual_listen_create_service(ia, 0, request_evd, 0x1112223334445556ull, true, &listen));
+    ck_assert_uint_eq(fk.listen_param.service_id, 0x1112223334445556ull);
+    ck_assert_uint_eq(ual_listen_service_id(listen), 0x1112223334445556ull);
+    ck_assert_uint_eq(ual_listen_service_id(listen_point), 0);
+    fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
+    fails(ual_listen_create_service(ia, 0, request_evd, 5, true, &listen), UAL_ERR_NOT_SUPPORTED);
+    close_world();
+}
+END_TEST
+
+/* An adapter without datagrams is never asked for them. */
+START_TEST(listen_without_datagrams)
+{
+    open_world();
+    ck_assert_uint_eq(fk.listeners, 1);
+    ck_assert(!fk.listen_param.datagram);
+    close_world();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("datagrams: service");
+    TCase *tc = tcase_create("ud");
+
+    tcase_add_test(tc, question_and_answer);
+    tcase_add_test(tc, refused_answer);
+    tcase_add_test(tc, asked_again);
+    tcase_add_test(tc, question_refused);
+    tcase_add_test(tc, answered);
+    tcase_add_test(tc, answer_refused);
+    tcase_add_test(tc, endpoint_freed_while_it_is_told);
+    tcase_add_loop_test(tc, each_kind_has_its_room, 0, 2);
+    tcase_add_test(tc, no_memory_for_a_request);
+    tcase_add_test(tc, two_kinds);
+    tcase_add_test(tc, withdrawn);
+    tcase_add_test(tc, listen_for_both);
+    tcase_add_test(tc, one_port_for_both);
+    tcase_add_test(tc, listen_on_a_service);
+    tcase_add_test(tc, listen_without_datagrams);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}
