@@ -34,6 +34,19 @@ static bool has_remote_rights(const struct stag_entry *entry)
            (atomic_load(&entry->access) & REMOTE_RIGHTS);
 }
 
+/*
+ * What several streams may use, no peer of one of them invalidates (X-012). Windows: narrow ones are their QP's. Regions: there
+ * is no fast registration, so all are made by a verb and are the PD's; its QPs are counted under the lock that revokes.
+ */
+static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
+{
+    switch (entry->kind) {
+    case STAG_NARROW: return false;
+    case STAG_WIDE: return true;
+    default: return !qp->rnic->options.remote_invalidate || atomic_load(&entry->pd->streams) != 1;
+    }
+}
+
 /* C-119 to C-122 in their order. Under the entry's lock. */
 static enum invalidate_result judge(const struct qp *qp, const struct stag_entry *entry,
                                     bool remote)
@@ -42,7 +55,7 @@ static enum invalidate_result judge(const struct qp *qp, const struct stag_entry
         return INVALIDATE_SCOPE;
     if (remote && (!has_remote_rights(entry) || !(qp->flags & RI_QP_INVALIDATE_ENABLE)))
         return INVALIDATE_ACCESS;
-    if (entry->bound || (remote && entry->kind == STAG_WIDE))
+    if (entry->bound || (remote && is_shared(qp, entry)))
         return INVALIDATE_KIND;
     return INVALIDATE_DONE;
 }

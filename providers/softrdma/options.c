@@ -62,6 +62,9 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "keepalive_interval", "time", "10", "s", "Between keep-alive probes." },
     { "keepalive_count", "int", "6", "", "Unanswered keep-alive probes that end the connection." },
     { "tcp_congestion", "string", "", "", "TCP congestion control; empty: as the system decides." },
+    { "remote_invalidate", "bool", "on", "",
+      "Whether a peer may invalidate a region: where its protection zone has one endpoint, and no "
+      "RMR is linked to it. Narrow RMRs are not concerned." },
     { "max_ird", "int", "128", "", "Largest inbound RDMA Read queue depth of an endpoint." },
     { "max_ord", "int", "128", "", "Largest outbound RDMA Read queue depth of an endpoint." },
     { "max_qp", "int", "65536", "", "Endpoints of one open interface." },
@@ -168,7 +171,9 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     struct ri_rnic_attr *attr = &rnic->attr;
     uint64_t close_ms, request_ms, repeat_ms, stall_ms;
 
-    if (!read_fpdu(rnic, &options->fpdu_max) || !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
+    if (!read_fpdu(rnic, &options->fpdu_max) ||
+        !read_bool(rnic, "remote_invalidate", &options->remote_invalidate) ||
+        !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
         !read_u32(rnic, "lanes", 1, LANES_MOST, &options->lanes) ||
         !read_number(rnic, "close_timeout", 1, day_ms, &close_ms) ||
         !read_number(rnic, "request_timeout", 1, day_ms, &request_ms) ||

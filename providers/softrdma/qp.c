@@ -368,6 +368,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     if (status != RI_OK)
         goto free_qp;
     atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_add(&pd->streams, 1);
     cq_attach(qp->send_cq, qp->lane);
     cq_attach(qp->recv_cq, qp->lane);
     give_attr(qp, attr);
@@ -434,6 +435,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     mw_unbind_qp(qp);
     cq_detach(qp->send_cq);
     cq_detach(qp->recv_cq);
+    atomic_fetch_sub(&qp->pd->streams, 1);
     atomic_fetch_sub(&qp->pd->users, 1);
     atomic_fetch_sub(&rnic->qps, 1);
     spinlock_lock(&lane->lock);

@@ -30,7 +30,7 @@ enum invalidate_result {
     INVALIDATE_STAG,    /* refused: no such STag (C-119) */
     INVALIDATE_SCOPE,   /* of another PD, or bound to another QP (C-120) */
     INVALIDATE_ACCESS,  /* remote: no remote right, or the QP does not allow it (C-121) */
-    INVALIDATE_KIND     /* windows are bound to it; remote: STag 0, wide window (C-122) */
+    INVALIDATE_KIND /* windows are bound to it; remote: STag 0, or several streams may use it (C-122) */
 };
 enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remote);
 /* Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no other. */

@@ -66,6 +66,7 @@
 
 struct softrdma_options {
     bool fpdu_max;
+    bool remote_invalidate; /* of regions */
     uint32_t hot, lanes;
     uint64_t close_timeout_ns;
     uint64_t rtr_timeout_ns, rtr_repeat_ns;
@@ -81,6 +82,7 @@ struct pd {
     struct ri_pd base;
     struct rnic *rnic;
     atomic_uint users;
+    atomic_uint streams;          /* QPs that use its memory: its own, and those of its SRQs */
     pthread_mutex_t windows_lock; /* the list; before the locks of entries */
     struct mw *windows;
 };

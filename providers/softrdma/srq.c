@@ -112,6 +112,8 @@ enum ri_status srq_attach(struct srq *srq, struct qp *qp)
     if (status == RI_OK) {
         qp->srq = srq;
         qp->recv_pd = srq->pd;
+        if (qp->pd != srq->pd)
+            atomic_fetch_add(&srq->pd->streams, 1);
         DL_APPEND2(srq->qps, qp, srq_prev, srq_next);
     }
     pthread_mutex_unlock(&srq->qps_lock);
@@ -125,6 +127,8 @@ void srq_detach(struct srq *srq, struct qp *qp)
     srq_settle(srq);
     pthread_mutex_lock(&srq->qps_lock);
     DL_DELETE2(srq->qps, qp, srq_prev, srq_next);
+    if (qp->pd != srq->pd)
+        atomic_fetch_sub(&srq->pd->streams, 1);
     unpolled = atomic_load(&qp->rq.posted) - atomic_load(&qp->rq.freed);
     atomic_fetch_sub(&srq->outstanding, unpolled);
     pthread_mutex_unlock(&srq->qps_lock);

@@ -170,6 +170,30 @@ START_TEST(send_unlinks_wide)
 }
 END_TEST
 
+/* two endpoints in the zone; the peer of one takes nothing away from the other's. */
+START_TEST(X012_send_unlinks_no_lmr_of_two_endpoints)
+{
+    it_ep_attributes_t attributes;
+    it_ep_handle_t second;
+
+    open_for_sends(IFACE);
+    if (pair.b.info->transport_type != IT_IWARP_TCP_TRANSPORT ||
+        !strstr((const char *)pair.b.info->vendor.iwarp.vid, "softrdma"))
+        tc_skip("devices have rules of their own about who shares a region");
+    attributes = node_attributes(&pair.b);
+    second = node_make_ep(&pair.b, &attributes);
+    ck_assert_int_ne(status_of_refused(there.context), IT_DTO_SUCCESS);
+    ck_assert(lmr_linked(there.lmr));
+    ok(it_ep_free(second));
+    pair_close(&pair);
+    open_for_sends(IFACE);
+    second = node_make_ep(&pair.b, &attributes);
+    ok(it_ep_free(second)); /* one again */
+    ck_assert_ptr_eq(send_and_unlink(100, there.context, BOTH), there.lmr);
+    pair_close(&pair);
+}
+END_TEST
+
 /* An LMR on which RMRs are linked stays. */
 START_TEST(send_unlinks_lmr_in_use)
 {
@@ -572,6 +596,7 @@ int main(void)
     add_each(tc, send_unlinks_nothing);
     add_each(tc, send_unlinks_local_lmr);
     add_each(tc, send_unlinks_wide);
+    add_each(tc, X012_send_unlinks_no_lmr_of_two_endpoints);
     add_each(tc, send_unlinks_lmr_in_use);
     add_each(tc, send_refused);
     add_each(tc, read_unlinks_lmr);

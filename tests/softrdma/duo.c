@@ -44,11 +44,16 @@ void close_other(void)
     raw_close(&second);
 }
 
-void open_duo(uint32_t length, uint32_t access)
+void open_duo_with(const char *const *options, uint32_t length, uint32_t access)
 {
-    rig_open(&rig, NULL);
+    rig_open(&rig, options);
     open_raw(a, &raw, &willing);
     region = region_new(a, length, access);
+}
+
+void open_duo(uint32_t length, uint32_t access)
+{
+    open_duo_with(NULL, length, access);
 }
 
 void open_bindable(void)

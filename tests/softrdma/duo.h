@@ -35,6 +35,7 @@ TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*tear
 
 /* A rig, a with its peer, and the region with these rights. */
 void open_duo(uint32_t length, uint32_t access);
+void open_duo_with(const char *const *options, uint32_t length, uint32_t access);
 void close_duo(void); /* with the region, if it is still there */
 /* The same of REGION_SIZE octets that windows may be bound to. */
 #define REGION_SIZE 4096u

@@ -213,6 +213,87 @@ START_TEST(C119_C120_C121_C122_refused)
 }
 END_TEST
 
+/*
+ * X-012: a region of the PD is a peer's to invalidate while one stream uses the PD: not with a second QP, nor with one of another PD
+ * that receives from an SRQ of it; nor where the interface's option says no. When the second is gone, it is.
+ */
+enum sharer { NOBODY, QP_OF_THE_PD, QP_OF_ITS_SRQ, OPTION_OFF, SHARERS };
+
+static void open_sharer(enum sharer sharer, struct side *second_user, struct ri_srq **srq)
+{
+    struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = 4, .max_sge = 1 };
+    struct shape shape = willing;
+
+    *srq = NULL;
+    if (sharer == QP_OF_ITS_SRQ) {
+        OK(rig.fake.privileged.srq_create(a->pd, &attr, srq));
+        shape.srq = *srq;
+    } else if (sharer == QP_OF_THE_PD) {
+        shape.pd = a->pd;
+    }
+    side_open(&rig, second_user, &shape);
+}
+
+/* The region stays as it was, for whoever writes there. */
+static void refused_as_shared(void)
+{
+    send_inv(&raw, RDMAP_SEND_INV, 1, region.keys.rkey, true, 0, "text");
+    raw_expect_terminate(&raw, TERMINATE_R_INVALIDATE);
+    side_expect_event(a, RI_EVENT_INVALIDATE_ACCESS, TERMINATE_R_INVALIDATE);
+    side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
+}
+
+START_TEST(C122_X012_region_of_two_streams)
+{
+    static const char *const off[] = { "remote_invalidate", "off", NULL };
+    struct ri_srq *srq;
+
+    if (_i == OPTION_OFF) {
+        region_free(a, &region);
+        region_free(a, &receive);
+        close_duo();
+        open_duo_with(off, 4096, RIG_ALL | RI_ACCESS_BIND);
+        receive = region_new(a, 4096, LOCAL);
+    }
+    open_sharer(_i, &other, &srq);
+    side_receive(a, 1, region_sge(&receive, 0, 64));
+    if (_i == NOBODY) {
+        send_inv(&raw, RDMAP_SEND_INV, 1, region.keys.rkey, true, 0, "text");
+        expect_inv(a, 1, 4, region.keys.rkey, false);
+    } else {
+        refused_as_shared();
+    }
+    side_close(&other);
+    if (srq)
+        OK(rig.fake.privileged.srq_destroy(srq));
+}
+END_TEST
+
+/* The other stream goes on using what the peer wanted to take from it; when it is gone, the peer may. */
+START_TEST(X012_the_other_stream_goes_on)
+{
+    struct side third;
+    struct raw peer;
+    struct shape shape = willing;
+
+    open_other();
+    side_receive(a, 1, region_sge(&receive, 0, 64));
+    refused_as_shared();
+    write_placed(&second, 1, region.keys.rkey, (uintptr_t)region.octets, "mine");
+    ck_assert_mem_eq(region.octets, "mine", 4);
+    shape.pd = a->pd;
+    open_raw(&third, &peer, &shape);
+    OK(rig.fake.privileged.qp_destroy(a->qp));
+    a->qp = NULL;
+    close_other();
+    side_receive(&third, 2, region_sge(&receive, 0, 64));
+    send_inv(&peer, RDMAP_SEND_INV, 1, region.keys.rkey, true, 0, "x");
+    expect_inv(&third, 2, 1, region.keys.rkey, false);
+    side_close(&third);
+    raw_close(&peer);
+}
+END_TEST
+
 /* A narrow window: bound to this QP, or not bound at all (of this PD). */
 START_TEST(C120_window)
 {
@@ -429,26 +510,29 @@ static void open_narrow(struct side *side, struct raw *peer, const struct shape 
     side_start(side, fds[0], true, &plain);
 }
 
-/* What was built before the STag went is sent as it was, by whichever QP of the PD, whoever invalidates. */
+/* What was built before the STag went is sent as it was: by whichever QP of the PD, where we invalidate; by its only one, where its
+ * peer does. */
 START_TEST(built_output_is_kept)
 {
     const uint32_t size = 180000;
     struct shape shape = willing;
-    struct region large = region_new(a, size, RIG_ALL);
+    struct region large, small;
     uint8_t *ulpdu = malloc(70000);
     uint32_t seen = 0;
 
-    shape.pd = a->pd;
+    shape.pd = _i == 0 ? a->pd : NULL;
     open_narrow(&other, &second, &shape);
+    large = region_new(&other, size, RIG_ALL);
+    small = region_new(&other, 64, LOCAL);
     memset(large.octets, 'o', size);
     side_send(&other, 1, region_sge(&large, 0, size));
     ck_assert(side_idle(&other, other.send_cq));
     if (_i == 0) {
         invalidate(a, large.keys.lkey, RI_WC_SUCCESS);
     } else {
-        side_receive(a, 1, region_sge(&receive, 0, 64));
-        send_inv(&raw, RDMAP_SEND_INV, 1, large.keys.rkey, true, 0, "x");
-        expect_inv(a, 1, 1, large.keys.rkey, false);
+        side_receive(&other, 1, region_sge(&small, 0, 64));
+        send_inv(&second, RDMAP_SEND_INV, 1, large.keys.rkey, true, 0, "x");
+        expect_inv(&other, 1, 1, large.keys.rkey, false);
     }
     memset(large.octets, 'n', size);
     while (seen < size) {
@@ -463,9 +547,9 @@ START_TEST(built_output_is_kept)
     }
     side_expect(&other, other.send_cq, 1, RI_WC_SUCCESS, size);
     free(ulpdu);
-    side_close(&other);
-    raw_close(&second);
-    region_free(a, &large);
+    region_free(&other, &large);
+    region_free(&other, &small);
+    close_other();
 }
 END_TEST
 
@@ -503,6 +587,8 @@ int main(void)
     tcase_add_loop_test(tc, C085_C110_what_follows, 0, 2);
     tcase_add_loop_test(tc, invalid_region_is_of_no_use, 0, 2);
     tcase_add_loop_test(tc, C119_C120_C121_C122_refused, 0, TARGETS);
+    tcase_add_loop_test(tc, C122_X012_region_of_two_streams, 0, SHARERS);
+    tcase_add_test(tc, X012_the_other_stream_goes_on);
     tcase_add_loop_test(tc, C120_window, 0, 2);
     tcase_add_loop_test(tc, C076_several_segments, 0, 2);
     tcase_add_test(tc, S055_S044_what_we_send);

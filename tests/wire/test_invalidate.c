@@ -96,6 +96,36 @@ START_TEST(C121_rights)
 }
 END_TEST
 
+/* another QP of the PD, which is wire_window's third. What was written to is there as before. */
+START_TEST(C122_X012_region_of_two_streams)
+{
+    wire_open(NULL);
+    wire_window(false, RI_ACCESS_REMOTE_READ); /* on ENV_A: there the region is busy besides */
+    refuse(op_of(_i % 2), env_stag(ENV_W), 0x0109);
+    ck_assert_int_eq(side_query(&world.third).state, RI_QPS_RTS);
+}
+END_TEST
+
+/* The interface's option: no region is invalidated by a peer, a narrow window is. */
+START_TEST(C122_option_off)
+{
+    static const char *const options[] = { "remote_invalidate", "off", NULL };
+    uint32_t window;
+
+    wire_teardown();
+    wire_setup_options(options);
+    wire_open(NULL);
+    window = wire_window(true, RI_ACCESS_REMOTE_READ);
+    peer_ulpdu(ulpdu, put_invalidate(op_of(_i), 1, window, 4));
+    ck_assert_uint_eq(received(1, 4).invalidated_stag, window);
+    env_restore();
+    wire_refused(ulpdu, put_invalidate(op_of(_i), 2, env_stag(ENV_W), 0), 0x0109,
+                 RI_EVENT_INVALIDATE_ACCESS);
+    side_expect(world.side, world.side->recv_cq, 2, RI_WC_REMOTE_INVALID_REQUEST, 0);
+    wire_flushed(3);
+}
+END_TEST
+
 /* STag 0, and a region that windows are bound to. */
 START_TEST(C122_kind)
 {
@@ -169,6 +199,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C120_whose, 0, 4);
     tcase_add_loop_test(tc, C121_rights, 0, 4);
     tcase_add_loop_test(tc, C122_kind, 0, 4);
+    tcase_add_loop_test(tc, C122_X012_region_of_two_streams, 0, 2);
+    tcase_add_loop_test(tc, C122_option_off, 0, 2);
     tcase_add_loop_test(tc, C123_takes_effect, 0, 4);
     tcase_add_loop_test(tc, S055_S040_our_own, 0, 2);
     return suite;
