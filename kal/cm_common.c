@@ -287,6 +287,12 @@ static ssize_t send_some(struct cm_stream *stream, const uint8_t *octets, size_t
     return n;
 }
 
+/* Want of memory in the system passes, as a full socket does. */
+static bool is_for_now(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
+}
+
 int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, size_t *sent)
 {
     while (*sent < length) {
@@ -294,7 +300,7 @@ int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, siz
 
         if (n >= 0)
             *sent += (size_t)n;
-        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+        else if (is_for_now(errno))
             return 0;
         else if (errno != EINTR)
             return -1;

@@ -366,6 +366,27 @@ static void finish_accept(struct kal_connection *c)
     }
 }
 
+/* The rejecting Reply and the FIN; as cm_write. */
+static int say_no(struct kal_connection *c)
+{
+    int done = cm_write(&c->stream, c->startup->out, c->out_length, &c->out_sent);
+
+    if (done)
+        cm_send_end(&c->stream);
+    return done;
+}
+
+static void finish_reject(struct kal_connection *c)
+{
+    bool later = c->out_sent < c->out_length && !say_no(c);
+
+    if (later && !cm_watch(c, EPOLLOUT))
+        return;
+    cm_unwatch(c);
+    cm_to_linger(c);
+    c->state = CM_ENDED;
+}
+
 static void run_held(struct kal_connection *c)
 {
     const char *gone = c->ri ? NULL : peer_gone(c);
@@ -399,11 +420,7 @@ void cm_passive_run(struct kal_connection *connection)
             withdraw(c, gone);
         break;
     case CM_ACCEPTING: finish_accept(c); break;
-    case CM_REJECTING:
-        cm_unwatch(c);
-        cm_to_linger(c);
-        c->state = CM_ENDED;
-        break;
+    case CM_REJECTING: finish_reject(c); break;
     default: break;
     }
 }
@@ -491,7 +508,6 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     struct mpa_startup_frame request, reply;
     enum kal_status status = KAL_ERR_INVALID_STATE;
     enum mpa_startup_result result;
-    size_t sent = 0;
 
     if (c->ri)
         return cm_a_reject(c, private_data, private_data_length);
@@ -511,10 +527,10 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
         status = KAL_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
-    /* An empty send buffer takes it whole; where it does not, the peer is gone. The FIN follows it, and the run
-     * reads what the peer may have sent, for closing over unread input would reset the Reply away. */
-    cm_write(&c->stream, c->startup->out, c->out_length, &sent);
-    cm_send_end(&c->stream);
+    /* An empty send buffer takes it whole; where the system has no memory now, the run says it. The FIN follows it, and
+     * the run reads what the peer may have sent, for closing over unread input would reset the Reply away. */
+    c->out_sent = 0;
+    say_no(c);
     c->state = CM_REJECTING;
     cm_listener_leave(c, true);
     cm_uncount(c);

@@ -2,7 +2,8 @@
 /*
  * Watches the network interfaces that an RNIC's ports stand on. The netlink socket lies in lane 0's
  * epoll set; a message only says that something changed, the flags are then read, so that a lost
- * message costs nothing.
+ * message costs nothing. They are read through the same socket (netdevice(7): any will do): a process
+ * that is out of descriptors or memory then hears of a change as any other.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,7 +21,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 struct kal_monitor {
     struct kal_rnic *rnic;
@@ -46,10 +46,8 @@ static bool is_running(int fd, const char *netdev)
 /* Read the state of every port; report what changed unless this is the first look. */
 static void refresh(struct kal_monitor *monitor, bool report)
 {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = mnl_socket_get_fd(monitor->socket);
 
-    if (fd < 0)
-        return;
     for (uint32_t i = 0; i < monitor->ports; i++) {
         struct ri_event event = { .size = sizeof event, .port = i };
         bool online;
@@ -64,7 +62,6 @@ static void refresh(struct kal_monitor *monitor, bool report)
         }
         monitor->port[i].online = online;
     }
-    close(fd);
 }
 
 static void on_message(void *arg, uint32_t events)

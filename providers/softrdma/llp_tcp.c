@@ -55,6 +55,12 @@ static void *wire(int fd)
 #define order_received(fd) ((void)(fd))
 #endif
 
+/* The system has no memory for it now: that passes, as a full socket does, and what was to be sent is still there. */
+static ssize_t not_sent(int error)
+{
+    return error == ENOBUFS || error == ENOMEM ? -EAGAIN : -error;
+}
+
 static ssize_t tcp_send(struct stream *stream, const struct iovec *iov, int count)
 {
     const struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count };
@@ -68,7 +74,7 @@ static ssize_t tcp_send(struct stream *stream, const struct iovec *iov, int coun
         else
             sent = syscall(SYS_sendmsg, stream->fd, &message, flags);
     while (sent < 0 && errno == EINTR);
-    return sent < 0 ? -errno : sent;
+    return sent < 0 ? not_sent(errno) : sent;
 }
 
 static ssize_t tcp_receive(struct stream *stream, void *buffer, size_t length)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,12 +24,13 @@ static int context, lane_context;
 static void set_loopback(bool up)
 {
     struct ifreq request = { .ifr_name = "lo" };
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    static int fd = -1; /* stays open: a test takes the descriptors away */
 
+    if (fd < 0)
+        fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(fd, 0);
     request.ifr_flags = up ? IFF_UP | IFF_RUNNING | IFF_LOOPBACK : IFF_LOOPBACK;
     ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
-    close(fd);
 }
 
 static void open_all(const char *words)
@@ -87,6 +89,34 @@ START_TEST(test_down_and_up)
 }
 END_TEST
 
+/* A change that comes while the process has no descriptor left is heard of all the same. */
+START_TEST(test_no_change_is_lost_without_descriptors)
+{
+    struct rlimit limit, none;
+
+    if (unshare(CLONE_NEWNET))
+        tc_skip("a network name space cannot be made here");
+    set_loopback(true);
+    open_all("netdev");
+#ifndef HAVE_LIBMNL
+    close_all();
+    tc_skip("built without libmnl");
+#endif
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){ .rlim_cur = 1, .rlim_max = limit.rlim_max };
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_eq(dup(1), -1);
+    set_loopback(false);
+    run_until(1);
+    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_DOWN);
+    set_loopback(true);
+    run_until(2);
+    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_UP);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    close_all();
+}
+END_TEST
+
 START_TEST(test_port_without_netdev_is_not_watched)
 {
     open_all("");
@@ -101,6 +131,7 @@ int main(void)
     TCase *tc = tc_case(suite, "monitor", fixture_setup, NULL);
 
     tcase_add_test(tc, test_down_and_up);
+    tcase_add_test(tc, test_no_change_is_lost_without_descriptors);
     tcase_add_test(tc, test_port_without_netdev_is_not_watched);
     return tc_main(suite);
 }

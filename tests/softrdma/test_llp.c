@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The lower layer: what the socket answers, and what comes of it. The program's own syscall(2) stands before libc's. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rig.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct rig rig;
+static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+
+static atomic_uint refusals; /* of the next calls that send */
+static int refusal;
+
+long syscall(long number, ...)
+{
+    static long (*real)(long number, ...);
+    long args[6];
+    va_list list;
+
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        args[i] = va_arg(list, long);
+    va_end(list);
+    if ((number == SYS_sendto || number == SYS_sendmsg) && atomic_load(&refusals)) {
+        atomic_fetch_sub(&refusals, 1);
+        errno = refusal;
+        return -1;
+    }
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
+    return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+}
+
+static void teardown(void)
+{
+    side_close(a);
+    side_close(b);
+    rig_close(&rig);
+}
+
+/* Want of memory in the system ends no connection: what it did not take is sent again. 64 octets leave alone, the others in a list. */
+START_TEST(want_of_memory_is_no_end)
+{
+    static const int errors[] = { ENOBUFS, ENOMEM };
+    const uint32_t length = _i / 2 ? 100000 : 64;
+    struct region from, to;
+
+    rig_open(&rig, NULL);
+    rig_connect(&rig, NULL, NULL);
+    from = region_new(a, length, RIG_ALL);
+    to = region_new(b, length, RIG_ALL);
+    region_fill(&from);
+    side_receive(b, 1, region_sge(&to, 0, length));
+    refusal = errors[_i % 2];
+    atomic_store(&refusals, 5);
+    side_send(a, 2, region_sge(&from, 0, length));
+    side_expect(b, b->recv_cq, 1, RI_WC_SUCCESS, length);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, length);
+    ck_assert_uint_eq(atomic_load(&refusals), 0);
+    ck_assert_mem_eq(from.octets, to.octets, length);
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    region_free(a, &from);
+    region_free(b, &to);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("llp");
+    TCase *tc = tc_case(suite, "socket", NULL, teardown);
+
+    tcase_add_loop_test(tc, want_of_memory_is_no_end, 0, 4);
+    return tc_main(suite);
+}
