@@ -21,9 +21,9 @@
  *             failed. Trouble found later arrives as an event. errno is neither used nor kept.
  *   Outputs   are written on IT_SUCCESS only, unless the call says otherwise.
  *   Errors    each call lists its own. Besides those, every call that takes a handle may return
- *             IT_ERR_IA_CATASTROPHE (the adapter is dead, or the process is a fork()ed child of the
- *             one that opened it; then only it_ia_free and the context calls work. Of a dead adapter
- *             objects can be freed one by one, too, and what is queued on an EVD can be dequeued;
+ *             IT_ERR_IA_CATASTROPHE (the handle is of before a fork() and this process the child,
+ *             which opens adapters of its own; or the adapter is dead: then only it_ia_free and the
+ *             context calls work. Of a dead adapter objects can be freed one by one, too, and what is queued on an EVD can be dequeued;
  *             whoever waits returns), and every call that takes a pointer to data IT_ERR_FAULT (NULL
  *             where something is needed).
  *             IT_ERR_OP_NOT_SUPPORTED comes from calls that the IA or its transport does not have.

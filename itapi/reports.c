@@ -18,79 +18,107 @@ const char *itx_version(void)
 
 /* --- options --- */
 
-/* Copies that live as long as the process: what ual tells is lent. Made once, under the lock. */
-static struct {
-    pthread_mutex_t lock;
-    bool made, failed;
+/* Copies that live as long as the process, since what ual tells is lent. Published once and not changed; no lock, which a
+ * forked child could find taken for ever. */
+struct copies {
     struct itx_option *options;
     size_t count;
-    char *source;
-} copies = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    bool failed;
+};
 
-static const char *copy(const char *text)
+static _Atomic(struct copies *) published;
+
+static const char *copy(struct copies *copies, const char *text)
 {
     char *own = text && *text ? strdup(text) : NULL;
 
     if (text && *text && !own)
-        copies.failed = true;
+        copies->failed = true;
     return own ? own : "";
 }
 
 /* "interface" options of a provider stand in sections of interfaces that it serves. */
-static const char *section_name(const struct ual_option *option)
+static const char *section_name(struct copies *copies, const struct ual_option *option)
 {
     char *name;
 
     if (!option->provider)
-        return copy(option->section);
+        return copy(copies, option->section);
     if (asprintf(&name, "%s (provider %s)", option->section, option->provider) >= 0)
         return name;
-    copies.failed = true;
+    copies->failed = true;
     return "";
 }
 
 static void keep_option(const struct ual_option *option, void *arg)
 {
-    struct itx_option *more = realloc(copies.options, (copies.count + 1) * sizeof(*more));
+    struct copies *copies = arg;
+    struct itx_option *more = realloc(copies->options, (copies->count + 1) * sizeof(*more));
 
-    (void)arg;
     if (!more) {
-        copies.failed = true;
+        copies->failed = true;
         return;
     }
-    copies.options = more;
-    more[copies.count++] = (struct itx_option){
-        .section = section_name(option),
-        .name = copy(option->name),
-        .type = copy(option->type),
-        .def = copy(option->value),
-        .unit = copy(option->unit),
-        .text = copy(option->text),
+    copies->options = more;
+    more[copies->count++] = (struct itx_option){
+        .section = section_name(copies, option),
+        .name = copy(copies, option->name),
+        .type = copy(copies, option->type),
+        .def = copy(copies, option->value),
+        .unit = copy(copies, option->unit),
+        .text = copy(copies, option->text),
     };
+}
+
+static void free_text(const char *text)
+{
+    if (*text) /* "" is no copy */
+        free((char *)text);
+}
+
+static void free_copies(struct copies *copies)
+{
+    for (size_t i = 0; i < copies->count; i++) {
+        free_text(copies->options[i].section);
+        free_text(copies->options[i].name);
+        free_text(copies->options[i].type);
+        free_text(copies->options[i].def);
+        free_text(copies->options[i].unit);
+        free_text(copies->options[i].text);
+    }
+    free(copies->options);
+    free(copies);
+}
+
+/* Publish a set, unless another thread has done so meanwhile. */
+static enum ual_status make_copies(struct copies **out)
+{
+    struct copies *made = calloc(1, sizeof(*made));
+    enum ual_status status = made ? ual_option_list(keep_option, made) : UAL_ERR_NO_RESOURCES;
+
+    if (status == UAL_OK && made->failed)
+        status = UAL_ERR_NO_RESOURCES;
+    if (status == UAL_OK && atomic_compare_exchange_strong(&published, out, made))
+        *out = made;
+    else if (made)
+        free_copies(made);
+    return status;
 }
 
 it_status_t itx_option_list(const struct itx_option **options, size_t *count)
 {
+    struct copies *copies = atomic_load(&published);
     enum ual_status status = UAL_OK;
     CANCEL_OFF();
 
     if (!options || !count)
         return IT_ERR_FAULT;
-    pthread_mutex_lock(&copies.lock);
-    if (!copies.made) {
-        copies.failed = false;
-        copies.count =
-            0; /* after a failure the strings copied so far are left: it was out of memory */
-        status = ual_option_list(keep_option, NULL);
-        if (status == UAL_OK && copies.failed)
-            status = UAL_ERR_NO_RESOURCES;
-        copies.made = status == UAL_OK;
+    if (!copies)
+        status = make_copies(&copies);
+    if (status == UAL_OK) {
+        *options = copies->options;
+        *count = copies->count;
     }
-    if (copies.made) {
-        *options = copies.options;
-        *count = copies.count;
-    }
-    pthread_mutex_unlock(&copies.lock);
     return itapi_status(status);
 }
 
@@ -106,6 +134,24 @@ it_status_t itx_config_write(itx_line_fn fn, void *arg)
     return itapi_status(ual_config_write(fn, arg));
 }
 
+/* A copy that is not freed: somebody may have it. One is made only when another file was read. */
+static bool keep_source(const char *text, const char **path)
+{
+    static _Atomic(char *) kept;
+    char *before = atomic_load(&kept), *own;
+
+    if (before && !strcmp(before, text)) {
+        *path = before;
+        return true;
+    }
+    own = strdup(text);
+    if (!own)
+        return false;
+    atomic_store(&kept, own);
+    *path = own;
+    return true;
+}
+
 it_status_t itx_config_source(const char **path)
 {
     char text[PATH_MAX];
@@ -118,15 +164,11 @@ it_status_t itx_config_source(const char **path)
     status = ual_config_source(text, sizeof(text));
     if (status != UAL_OK)
         return itapi_status(status);
-    pthread_mutex_lock(&copies.lock);
-    if (text[0] && (!copies.source || strcmp(copies.source, text)))
-        copies.source = strdup(text); /* an earlier one stays: somebody may have it */
-    if (text[0] && !copies.source)
-        status = UAL_ERR_NO_RESOURCES;
-    else
-        *path = text[0] ? copies.source : NULL;
-    pthread_mutex_unlock(&copies.lock);
-    return itapi_status(status);
+    if (!text[0]) {
+        *path = NULL;
+        return IT_SUCCESS;
+    }
+    return keep_source(text, path) ? IT_SUCCESS : IT_ERR_RESOURCES;
 }
 
 /* --- reasons --- */

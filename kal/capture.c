@@ -263,14 +263,22 @@ void kal_capture_close(struct kal_rnic *rnic)
     drop_user(capture, true);
 }
 
+void kal_capture_fork_prepare(void)
+{
+    pthread_mutex_lock(&files_lock);
+}
+
+void kal_capture_fork_parent(void)
+{
+    pthread_mutex_unlock(&files_lock);
+}
+
 void kal_capture_fork_child(void)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-
     for (const struct kal_capture *capture = files; capture; capture = capture->next)
         capture_file_fork_child(capture->file);
-    files_lock = fresh;
     files = NULL;
+    pthread_mutex_unlock(&files_lock);
 }
 
 /* ---- connections ---- */

@@ -19,6 +19,8 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic);
 void kal_capture_close(struct kal_rnic *rnic);
 /* In the child: the files are the parent's, and forgotten. Async-signal-safe. */
 void kal_capture_fork_child(void);
+void kal_capture_fork_prepare(void);
+void kal_capture_fork_parent(void);
 
 /* A TCP connection has come about. NULL: capture is off, or no memory (logged). */
 struct kal_capture_end *kal_capture_begin(struct kal_rnic *rnic,

@@ -281,9 +281,9 @@ enum kal_status kal_provider_absence(struct kal *kal, struct kal_provider *provi
     struct build build = { .kal = kal };
     struct inquiry inquiry = { .build = &build, .provider = provider, .only_why = true };
 
-    pthread_mutex_lock(&kal->registry.lock);
+    kal_registry_lock(&kal->registry);
     ask(&inquiry);
-    pthread_mutex_unlock(&kal->registry.lock);
+    kal_registry_unlock(&kal->registry);
     if (build.no_memory) {
         forget_absence(&inquiry);
         return KAL_ERR_NO_RESOURCES;
@@ -418,9 +418,9 @@ enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **lis
 
     if (status != KAL_OK)
         return status;
-    pthread_mutex_lock(&kal->registry.lock);
+    kal_registry_lock(&kal->registry);
     build_all(&build);
-    pthread_mutex_unlock(&kal->registry.lock);
+    kal_registry_unlock(&kal->registry);
     if (build.no_memory) {
         kal_interfaces_free(build.list);
         return KAL_ERR_NO_RESOURCES;

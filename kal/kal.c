@@ -112,23 +112,44 @@ void kal_put(struct kal *kal)
     pthread_mutex_unlock(&instance_lock);
 }
 
+/* In the lock order. The instance's own locks: nobody is inside a provider then, and the list of RNICs is whole. */
+void kal_fork_prepare(void)
+{
+    pthread_mutex_lock(&instance_lock);
+    if (instance) {
+        kal_registry_fork_lock(&instance->registry);
+        pthread_mutex_lock(&instance->rnics_lock);
+    }
+    kal_capture_fork_prepare();
+    kal_log_fork_prepare();
+}
+
+void kal_fork_parent(void)
+{
+    kal_log_fork_parent();
+    kal_capture_fork_parent();
+    if (instance) {
+        pthread_mutex_unlock(&instance->rnics_lock);
+        kal_registry_fork_unlock(&instance->registry);
+    }
+    pthread_mutex_unlock(&instance_lock);
+}
+
 void kal_fork_child(void)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     struct kal_rnic *rnic;
 
-    instance_lock = fresh;
-    kal_registry_fork_child();
     kal_log_fork_child();
     kal_capture_fork_child();
-    if (!instance)
-        return;
-    /* Another thread of the parent may have been changing the list, under a lock that is now
-     * nobody's; forward links stay walkable in between. */
-    for (rnic = instance->rnics; rnic; rnic = rnic->next)
-        kal_cm_fork_child(rnic);
-    /* Its memory stays: freeing is not async-signal-safe, and ual may still point into it. */
-    instance = NULL;
+    if (instance) {
+        for (rnic = instance->rnics; rnic; rnic = rnic->next)
+            kal_cm_fork_child(rnic);
+        pthread_mutex_unlock(&instance->rnics_lock);
+        kal_registry_fork_unlock(&instance->registry);
+        /* Its memory stays: freeing is not async-signal-safe, and ual may still point into it. */
+        instance = NULL;
+    }
+    pthread_mutex_unlock(&instance_lock);
 }
 
 const char *kal_config_source(struct kal *kal)

@@ -83,8 +83,13 @@ struct kal;
 enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal);
 void kal_put(struct kal *kal);
 
-/* After fork, in the child: forget everything without touching the parent's peers. Descriptors in the
- * lanes' epoll sets are closed by ual; kal closes those that it holds besides. Async-signal-safe. */
+/* Around fork, for pthread_atfork: prepare holds still what a new instance of the child shares with this one, parent lets it
+ * go. child does so there and forgets everything without touching the parent's peers: descriptors in the lanes' epoll sets are
+ * closed by ual, kal closes those that it holds besides. Afterwards kal_get makes a new instance. child is async-signal-safe.
+ * A fork from inside a provider's enumerate is allowed, and so is one while other threads are in any call; it waits for those
+ * that are inside a provider's enumerate or loading one. */
+void kal_fork_prepare(void);
+void kal_fork_parent(void);
 void kal_fork_child(void);
 
 /* Options: those of the [ital] section and, per provider found, of its interface sections. Static strings. */

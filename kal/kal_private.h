@@ -98,7 +98,10 @@ bool kal_log_wanted(enum ri_log_level level);
 bool kal_log_configure(const char *text, const char **why);
 bool kal_log_check(const char *text, const char **why); /* the same without effect */
 void kal_log_reset(void);                               /* warnings to stderr; closes the file */
-void kal_log_fork_child(void);                          /* async-signal-safe */
+/* Around a fork. The log of the child goes to stderr until an instance is made there; async-signal-safe. */
+void kal_log_fork_prepare(void);
+void kal_log_fork_parent(void);
+void kal_log_fork_child(void);
 
 /* ------------------------------------------------------------------------------------------------
  * What the connection manager (cm*.c) gives to the rest of kal. The calls of kal.h's section

@@ -102,15 +102,23 @@ void kal_log_reset(void)
     kal_log_configure("warning:stderr", &why);
 }
 
+void kal_log_fork_prepare(void)
+{
+    pthread_mutex_lock(&log_lock);
+}
+
+void kal_log_fork_parent(void)
+{
+    pthread_mutex_unlock(&log_lock);
+}
+
 void kal_log_fork_child(void)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-
-    log_lock = fresh; /* another thread of the parent may have held it */
     if (log_fd >= 0)
         close(log_fd);
     log_fd = -1;
     log_sink = SINK_STDERR;
+    pthread_mutex_unlock(&log_lock);
 }
 
 bool kal_log_wanted(enum ri_log_level level)

@@ -3,7 +3,7 @@
  * Finds provider files, looks at them, loads those that fit. What is rejected keeps its reason.
  *
  * libltdl is not thread-safe and shares its state with everyone in the process: all lt_* calls are
- * made inside one search under one process-wide mutex, modules stay resident, lt_dlexit is never
+ * made inside one search under the lock of the one registry, modules stay resident, lt_dlexit is never
  * called.
  */
 #ifdef HAVE_CONFIG_H
@@ -35,9 +35,8 @@
 
 #define PREOPENED "(preopened)"
 
-static pthread_mutex_t ltdl_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool ltdl_busy; /* true inside lt_* calls */
-static bool ltdl_lost;         /* forked while another thread was inside them */
+/* This thread holds the registry's lock: a provider's code that it runs may fork. */
+static _Thread_local bool inside;
 
 static char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -365,6 +364,9 @@ static bool same_folder(const char *a, const char *b)
            one.st_ino == other.st_ino;
 }
 
+/* Its address tells which file this code is in. */
+static const char inside_library;
+
 /* "ital" beside the loaded library (lib/libital.so, lib/ital), then the installed folder. */
 static enum kal_status search_standard(struct kal *kal)
 {
@@ -374,7 +376,7 @@ static enum kal_status search_standard(struct kal *kal)
     Dl_info self;
 
     /* Linked into a program, the path is its argv[0]: not to be trusted where rights were gained. */
-    if (!getauxval(AT_SECURE) && dladdr((const void *)&ltdl_lock, &self) && self.dli_fname) {
+    if (!getauxval(AT_SECURE) && dladdr((const void *)&inside_library, &self) && self.dli_fname) {
         slash = strrchr(self.dli_fname, '/');
         if (slash) {
             folder = text_of("%.*s/ital", (int)(slash - self.dli_fname), self.dli_fname);
@@ -427,12 +429,6 @@ static enum kal_status search(struct kal *kal)
     const char *environment = kal->config->env_provider_path;
     enum kal_status status = KAL_OK;
 
-    if (ltdl_lost) {
-        kal_log(RI_LOG_ERROR,
-                "providers cannot be loaded: this process was forked while its parent "
-                "was loading them; fork before or after");
-        return KAL_ERR_NO_RESOURCES;
-    }
     if (lt_dlinit()) {
         kal_log(RI_LOG_ERROR, "libltdl cannot be initialised: %s", lt_dlerror());
         return KAL_ERR_NO_RESOURCES;
@@ -464,20 +460,28 @@ enum kal_status kal_registry_search(struct kal *kal)
     struct kal_registry *registry = &kal->registry;
     enum kal_status status = KAL_OK;
 
-    pthread_mutex_lock(&registry->lock);
+    kal_registry_lock(registry);
     if (!registry->searched) {
-        pthread_mutex_lock(&ltdl_lock);
-        atomic_store(&ltdl_busy, true);
         status = search(kal);
-        atomic_store(&ltdl_busy, false);
-        pthread_mutex_unlock(&ltdl_lock);
         if (status == KAL_OK)
             registry->searched = true;
         else
             forget(registry);
     }
-    pthread_mutex_unlock(&registry->lock);
+    kal_registry_unlock(registry);
     return status;
+}
+
+void kal_registry_lock(struct kal_registry *registry)
+{
+    pthread_mutex_lock(&registry->lock);
+    inside = true;
+}
+
+void kal_registry_unlock(struct kal_registry *registry)
+{
+    inside = false;
+    pthread_mutex_unlock(&registry->lock);
 }
 
 void kal_registry_init(struct kal_registry *registry)
@@ -492,14 +496,16 @@ void kal_registry_destroy(struct kal_registry *registry)
     pthread_mutex_destroy(&registry->lock);
 }
 
-void kal_registry_fork_child(void)
+void kal_registry_fork_lock(struct kal_registry *registry)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    if (!inside)
+        pthread_mutex_lock(&registry->lock);
+}
 
-    if (atomic_load(&ltdl_busy))
-        ltdl_lost = true;
-    atomic_store(&ltdl_busy, false);
-    ltdl_lock = fresh;
+void kal_registry_fork_unlock(struct kal_registry *registry)
+{
+    if (!inside)
+        pthread_mutex_unlock(&registry->lock);
 }
 
 enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)

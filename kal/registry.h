@@ -54,7 +54,11 @@ void kal_interfaces_free(struct kal_interface *list);
 enum kal_status kal_provider_absence(struct kal *kal, struct kal_provider *provider, char **reason,
                                      char **advice);
 
-/* In the child of a fork. Async-signal-safe. */
-void kal_registry_fork_child(void);
+/* The lock is held while a provider's code is loaded or enumerates. */
+void kal_registry_lock(struct kal_registry *registry);
+void kal_registry_unlock(struct kal_registry *registry);
+/* Around a fork: the same, but for the thread that holds it already because a provider's code forks. */
+void kal_registry_fork_lock(struct kal_registry *registry);
+void kal_registry_fork_unlock(struct kal_registry *registry);
 
 #endif

@@ -174,6 +174,19 @@ void ual_evd_settle_waits(void)
     pthread_mutex_unlock(&flip_lock);
 }
 
+void ual_evd_fork_lock(void)
+{
+    pthread_mutex_lock(&flip_lock);
+}
+
+/* The waits of the parent's threads do not run down in the child. */
+void ual_evd_fork_unlock(bool child)
+{
+    for (int i = 0; child && i < 2; i++)
+        atomic_store(&beginning[i], 0);
+    pthread_mutex_unlock(&flip_lock);
+}
+
 enum ual_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct ual_event *event,
                                 size_t *more)
 {

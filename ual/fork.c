@@ -3,7 +3,11 @@
  * A forked child's copy of ital is dead: it has no threads, shares every connection with its parent,
  * and must not keep the parent's peers from seeing a close. The atfork handler runs in the child
  * before fork returns there: it closes the descriptors that lanes and notifiers registered and empties the handle
- * table, so that every call answers UAL_ERR_DEAD. It only stores and closes: no lock, no allocation.
+ * table, so that every handle of before answers UAL_ERR_DEAD. It only stores, closes and unlocks: nothing is allocated.
+ *
+ * The child may open a new instance. What a new instance shares with the old one (tables and locks of the process) is held
+ * still by the handler that runs before the fork, in the lock order, and let go in both processes after it: here what
+ * handles and kal have, in instance.c what stands above.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,11 +23,22 @@
 static _Atomic uint64_t tracked[MAX_TRACKED / WORD_BITS];
 static atomic_int highest = -1;
 
+static void prepare(void)
+{
+    kal_fork_prepare();
+    ual_handle_fork_lock();
+}
+
+static void parent(void)
+{
+    ual_handle_fork_unlock();
+    kal_fork_parent();
+}
+
 static void child(void)
 {
     int last = atomic_load(&highest);
 
-    ual_handle_forked();
     for (int word = 0; word <= last / WORD_BITS && last >= 0; word++) {
         uint64_t bits = atomic_exchange(&tracked[word], 0);
 
@@ -34,6 +49,8 @@ static void child(void)
             bits &= bits - 1;
         }
     }
+    ual_handle_forked();
+    ual_handle_fork_unlock();
     kal_fork_child();
 }
 
@@ -42,14 +59,14 @@ static int install_error;
 
 static void install(void)
 {
-    install_error = pthread_atfork(NULL, NULL, child);
+    install_error = pthread_atfork(prepare, parent, child);
 }
 
 enum ual_status ual_fork_prepare(void)
 {
     pthread_once(&once, install);
     if (install_error) {
-        kal_log(RI_LOG_ERROR, "cannot install the fork handler: out of memory");
+        kal_log(RI_LOG_ERROR, "cannot install the fork handlers: out of memory");
         return UAL_ERR_NO_RESOURCES;
     }
     return UAL_OK;

@@ -19,7 +19,9 @@ static struct {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t first_free;
 static uint32_t high_water = 1; /* slots below were used at least once */
-static atomic_bool forked;
+static uint64_t epoch;          /* generations below are of handles before the last fork */
+static atomic_bool bare;        /* a forked child that has opened nothing yet */
+static _Thread_local bool missed_old;
 
 static ual_handle make_handle(uint32_t slot, enum ual_type type)
 {
@@ -43,6 +45,8 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, s
         return UAL_ERR_NO_RESOURCES;
     }
     spare[slot].generation++;
+    if (spare[slot].generation < epoch)
+        spare[slot].generation = epoch;
     object->handle = make_handle(slot, type);
     object->type = type;
     object->ia = ia;
@@ -78,24 +82,58 @@ void ual_handle_drop(struct ual_object *object)
     pthread_mutex_unlock(&table_lock);
 }
 
-/* In the child of a fork, where only this thread exists: stores only, no lock. */
+void ual_handle_fork_lock(void)
+{
+    pthread_mutex_lock(&table_lock);
+}
+
+void ual_handle_fork_unlock(void)
+{
+    pthread_mutex_unlock(&table_lock);
+}
+
+/* Every slot becomes free again, with a generation that no handle of before has. */
 void ual_handle_forked(void)
 {
-    atomic_store(&forked, true);
-    for (uint32_t slot = 1; slot < high_water; slot++)
+    uint64_t newest = epoch;
+
+    for (uint32_t slot = 1; slot < high_water; slot++) {
         atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_relaxed);
+        if (spare[slot].generation > newest)
+            newest = spare[slot].generation;
+        spare[slot].next_free = slot - 1;
+    }
+    first_free = high_water - 1;
+    epoch = newest + 1;
+    atomic_store(&bare, true);
+}
+
+void ual_handle_revived(void)
+{
+    atomic_store(&bare, false);
 }
 
 struct ual_object *ual_lookup_any(ual_handle handle)
 {
     enum ual_type type = (enum ual_type)(handle & 15);
 
-    return type > 0 && type < UAL_TYPE_COUNT ? ual_lookup(handle, type) : NULL;
+    return type > 0 && type < UAL_TYPE_COUNT ? ual_lookup(handle, type) : ual_lookup_missed(handle);
+}
+
+void *ual_lookup_missed(ual_handle handle)
+{
+    uint64_t generation = (uint64_t)handle >> (UAL_SLOT_BITS + 4);
+
+    missed_old = generation && generation < epoch;
+    return NULL;
 }
 
 enum ual_status ual_lookup_failed(void)
 {
-    return atomic_load(&forked) ? UAL_ERR_DEAD : UAL_ERR_INVALID_HANDLE;
+    bool old = missed_old;
+
+    missed_old = false;
+    return old || atomic_load(&bare) ? UAL_ERR_DEAD : UAL_ERR_INVALID_HANDLE;
 }
 
 void ual_context_set(struct ual_object *object, uint64_t context)

@@ -22,16 +22,52 @@ static const struct kal_upper upper = {
     .connection_event = ual_ep_connection_event,
 };
 
+static _Atomic(struct kal *) kept;
+
+/* ---- around a fork: locks above those of fork.c, whose handlers are installed first and so run inside of these ---- */
+
+static void fork_prepare(void)
+{
+    ual_request_fork_lock();
+    ual_evd_fork_lock();
+}
+
+static void fork_parent(void)
+{
+    ual_evd_fork_unlock(false);
+    ual_request_fork_unlock();
+}
+
+static void fork_child(void)
+{
+    atomic_store(&kept, NULL); /* not ours */
+    ual_evd_fork_unlock(true);
+    ual_request_fork_unlock();
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static enum ual_status install_status;
+
+static void install(void)
+{
+    install_status = ual_fork_prepare();
+    if (install_status == UAL_OK && pthread_atfork(fork_prepare, fork_parent, fork_child)) {
+        kal_log(RI_LOG_ERROR, "cannot install the fork handlers: out of memory");
+        install_status = UAL_ERR_NO_RESOURCES;
+    }
+}
+
 enum ual_status ual_instance_get(struct kal **kal)
 {
     enum ual_status status;
 
-    if (ual_lookup_failed() == UAL_ERR_DEAD)
-        return UAL_ERR_DEAD;
-    status = ual_fork_prepare();
-    if (status != UAL_OK)
-        return status;
-    return ual_status_of_kal(kal_get(&upper, kal));
+    pthread_once(&once, install);
+    status = install_status;
+    if (status == UAL_OK)
+        status = ual_status_of_kal(kal_get(&upper, kal));
+    if (status == UAL_OK)
+        ual_handle_revived();
+    return status;
 }
 
 void ual_instance_put(struct kal *kal)
@@ -41,7 +77,6 @@ void ual_instance_put(struct kal *kal)
 
 void ual_keep(void)
 {
-    static _Atomic(struct kal *) kept;
     struct kal *none = NULL, *kal;
 
     if (atomic_load(&kept) || ual_instance_get(&kal) != UAL_OK)

@@ -39,6 +39,16 @@ struct ual_listen {
  * the queues of EVDs, the timers and the handle table; never held across a call of kal. */
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 
+void ual_request_fork_lock(void)
+{
+    pthread_mutex_lock(&requests_lock);
+}
+
+void ual_request_fork_unlock(void)
+{
+    pthread_mutex_unlock(&requests_lock);
+}
+
 /* --- requests: life --- */
 
 static void destroy_request(struct ual_request *request)
@@ -106,8 +116,6 @@ struct ual_request *ual_request_claim(ual_handle handle)
 {
     struct ual_request *request;
 
-    if (ual_lookup_failed() == UAL_ERR_DEAD) /* in a forked child the lock may be taken for ever */
-        return NULL;
     pthread_mutex_lock(&requests_lock);
     request = ual_lookup(handle, UAL_REQUEST);
     if (request && request->claimed)
@@ -222,8 +230,6 @@ static struct ual_ia *ia_of_request(ual_handle handle, bool datagram)
     struct ual_request *request;
     struct ual_ia *ia;
 
-    if (ual_lookup_failed() == UAL_ERR_DEAD)
-        return NULL;
     pthread_mutex_lock(&requests_lock);
     request = ual_lookup(handle, UAL_REQUEST);
     ia = request && request->datagram == datagram ? request->object.ia : NULL;

@@ -57,7 +57,7 @@ UAL_PUBLIC const char *ual_status_name(enum ual_status status);
  *
  * A handle names a slot of one table and the slot's generation: bits 0-3 type, 4-23 slot, 24-63 generation. Slots are
  * never unmapped, so looking one up is a load and a compare whatever the value is, and a freed handle never
- * matches again. Handle values are never 0. In a forked child the table is empty: see ual_lookup_failed.
+ * matches again. Handle values are never 0. A forked child begins with an empty table: see ual_lookup_failed.
  */
 typedef uintptr_t ual_handle;
 
@@ -98,6 +98,9 @@ struct ual_slot {
 #define UAL_SLOT_BITS 20
 extern UAL_PUBLIC struct ual_slot ual_slots[]; /* 2^UAL_SLOT_BITS; pages appear as they are used */
 
+/* NULL; notes for ual_lookup_failed what kind of handle this thread did not find. */
+UAL_PUBLIC void *ual_lookup_missed(ual_handle handle) __attribute__((cold));
+
 /* The object of a handle, or NULL. [data] */
 static inline void *ual_lookup(ual_handle handle, enum ual_type type)
 {
@@ -105,13 +108,14 @@ static inline void *ual_lookup(ual_handle handle, enum ual_type type)
 
     if (__builtin_expect(atomic_load_explicit(&slot->handle, memory_order_acquire) != handle, 0) ||
         __builtin_expect((handle & 15) != (ual_handle)type, 0))
-        return NULL;
+        return ual_lookup_missed(handle);
     return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
 /* Object of any type, or NULL. */
 UAL_PUBLIC struct ual_object *ual_lookup_any(ual_handle handle);
-/* Why a lookup failed: UAL_ERR_DEAD in a forked child, else UAL_ERR_INVALID_HANDLE. */
+/* Why this thread's last lookup failed. UAL_ERR_DEAD: in a forked child, the handle is one of before the fork, or
+ * the child has opened nothing yet. Else UAL_ERR_INVALID_HANDLE. Right after the lookup; the second answer may differ. */
 UAL_PUBLIC enum ual_status ual_lookup_failed(void);
 
 UAL_PUBLIC void ual_context_set(struct ual_object *object, uint64_t context);

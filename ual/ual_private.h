@@ -17,7 +17,11 @@ void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
 /* The same for a while: the slot stays the object's. */
 void ual_handle_hide(struct ual_object *object);
 void ual_handle_show(struct ual_object *object);
-void ual_handle_forked(void); /* in the child: every lookup fails with UAL_ERR_DEAD */
+/* fork.c's: hold the table still over the fork; in the child, with it held, forget all handles; an instance was opened. */
+void ual_handle_fork_lock(void);
+void ual_handle_fork_unlock(void);
+void ual_handle_forked(void);
+void ual_handle_revived(void);
 
 /* instance.c: the kal of this process, with ual's upcall table. Counted. */
 enum ual_status ual_instance_get(struct kal **kal);
@@ -26,7 +30,7 @@ enum ual_status ual_status_of_kal(enum kal_status status);
 enum ual_status ual_status_of_ri(enum ri_status status);
 
 /* fork.c: descriptors that a forked child must close. Registered by lanes and notifiers. */
-enum ual_status ual_fork_prepare(void); /* installs the atfork handler once */
+enum ual_status ual_fork_prepare(void); /* installs the atfork handlers once */
 void ual_fork_track(int fd);
 void ual_fork_forget(int fd);
 
@@ -120,6 +124,12 @@ struct ual_srq_record {
     struct ual_srq srq; /* first: what the front end sees */
     struct ual_srq_record *prev, *next;
 };
+
+/* evd_wait.c, listen.c: locks that all instances share, held still over a fork. */
+void ual_evd_fork_lock(void);
+void ual_evd_fork_unlock(bool child);
+void ual_request_fork_lock(void);
+void ual_request_fork_unlock(void);
 
 /* evd.c. Users (bind/unbind) make ual_evd_free answer busy. */
 void ual_evd_bind(struct ual_evd *evd, uint32_t lane); /* lane: the user's, by index */

@@ -398,7 +398,10 @@ START_TEST(test_child_forgets)
     pid_t child;
 
     open_all("", "");
+    kal_fork_prepare(); /* what the atfork handlers do */
     child = fork();
+    if (child)
+        kal_fork_parent();
     ck_assert_int_ge(child, 0);
     if (!child) {
         int before = tc_fd_count(), log_closed;

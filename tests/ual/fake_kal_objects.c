@@ -33,6 +33,14 @@ void kal_put(struct kal *kal)
     fk_gone(&fk.kals);
 }
 
+void kal_fork_prepare(void)
+{
+}
+
+void kal_fork_parent(void)
+{
+}
+
 void kal_fork_child(void)
 {
 }

@@ -263,6 +263,14 @@ enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
     return KAL_OK;
 }
 
+void kal_fork_prepare(void)
+{
+}
+
+void kal_fork_parent(void)
+{
+}
+
 void kal_fork_child(void)
 {
 }
