@@ -29,7 +29,7 @@ static const struct {
     TEXT(IT_ERR_FAULT, "a pointer is NULL where data is needed"),
     TEXT(IT_ERR_HARD_HI_WATERMARK, "the hard high watermark is not available, or too large"),
     TEXT(IT_ERR_IA_CATASTROPHE, "the interface adapter has failed, or this process is a forked copy of the one that opened it"),
-    TEXT(IT_ERR_INTERRUPT, "a signal ended the wait"),
+    TEXT(IT_ERR_INTERRUPT, "a signal handler ran and ended the wait"),
     TEXT(IT_ERR_INVALID_ADDR_MODE, "the addressing mode is unknown, not supported, or not possible with this memory region"),
     TEXT(IT_ERR_INVALID_ADDRESS, "the address cannot be used, perhaps for its alignment"),
     TEXT(IT_ERR_INVALID_AEVD, "the handle is not that of an aggregate EVD"),

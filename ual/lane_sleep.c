@@ -11,6 +11,7 @@
 #include "base/futex.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -88,6 +89,7 @@ void ual_lane_let_go(struct ual_lane *lane)
     atomic_fetch_sub(&lane->fetchers, 1);
 }
 
+/* EINTR: a handler ran, or none, as when the process was stopped and goes on. */
 static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
 {
     uint64_t now = until == CLOCK_NEVER ? 0 : clock_now();
@@ -100,6 +102,21 @@ static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched 
         count = syscall(SYS_epoll_pwait, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
                         clock_poll_ms(now, until), NULL, 0);
     return count;
+}
+
+/*
+ * EINTR: a handler ran. SIGSTOP and SIGCONT, or a debugger that attaches, end epoll_wait although no handler runs, and nothing
+ * tells these apart afterwards; ppoll the kernel takes up again, with the time that is left.
+ */
+static long wait_until_handler(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
+{
+    struct pollfd set = { .fd = lane->epoll_fd, .events = POLLIN };
+    struct timespec left = clock_left(until == CLOCK_NEVER ? 0 : clock_now(), until);
+    long ready = syscall(SYS_ppoll, &set, 1, until == CLOCK_NEVER ? NULL : &left, NULL, 0);
+
+    if (ready <= 0)
+        return ready;
+    return syscall(SYS_epoll_pwait, lane->epoll_fd, fetched->events, EVENTS_PER_RUN, 0, NULL, 0);
 }
 
 int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
@@ -115,7 +132,8 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
     until = earliest(lane, deadline);
     if (until != deadline && !note_sleep(lane, waiter, until))
         return 0;
-    fetched->count = wait_in_epoll(lane, until, fetched);
+    fetched->count = waiter == &lane->background ? wait_in_epoll(lane, until, fetched)
+                                                 : wait_until_handler(lane, until, fetched);
     if (fetched->count < 0 && errno == EINTR) {
         note_sleep(lane, waiter, 0);
         ual_lane_let_go(lane);

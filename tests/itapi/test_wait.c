@@ -3,10 +3,14 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MS 1000u
 
@@ -79,6 +83,7 @@ struct waiter {
     uint64_t timeout;
     int rounds;
     _Atomic(pthread_t *) running;
+    atomic_int tid;
     atomic_int done;
     it_status_t last;
     it_event_t event;
@@ -88,6 +93,7 @@ static void *wait_rounds(void *arg)
 {
     struct waiter *waiter = arg;
 
+    atomic_store(&waiter->tid, gettid());
     atomic_store(&waiter->running, &waiter->thread);
     for (int i = 0; i < waiter->rounds; i++) {
         waiter->last = it_evd_wait(waiter->evd, waiter->timeout, &waiter->event, NULL);
@@ -283,6 +289,80 @@ START_TEST(interrupted_beside_others)
 }
 END_TEST
 
+/* 'S': asleep, 'T': stopped; 0: there is no such thread. tid 0: the process. */
+static char state_of(pid_t process, pid_t tid)
+{
+    char path[64], text[512] = "";
+    const char *name_end;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", process, tid ? tid : process);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    if (read(fd, text, sizeof(text) - 1) < 0)
+        text[0] = 0;
+    close(fd);
+    name_end = strrchr(text, ')');
+    return name_end ? name_end[2] : '\0';
+}
+
+static bool sleeps(const struct waiter *waiter)
+{
+    char state = 0;
+
+    return tc_until((state = state_of(getpid(), atomic_load(&waiter->tid))) == 'S' || !state,
+                    PATIENCE) &&
+           state;
+}
+
+/* Another process stops this one, waits until it stands still, and lets it go on. */
+static void stop_and_continue(void)
+{
+    pid_t here = getpid(), other = fork();
+    int status;
+
+    ck_assert_int_ge(other, 0);
+    if (other == 0) {
+        uint64_t deadline = tc_deadline(PATIENCE);
+
+        kill(here, SIGSTOP);
+        while (state_of(here, 0) != 'T' && !tc_expired(deadline))
+            ;
+        kill(here, SIGCONT);
+        _exit(tc_expired(deadline));
+    }
+    ck_assert_int_eq(waitpid(other, &status, 0), other);
+    ck_assert_int_eq(status, 0);
+}
+
+/* The sleeper of a lane, and one that sleeps beside it. What a debugger does when it attaches is the same to them. */
+START_TEST(a_stop_without_a_handler_ends_no_wait)
+{
+    struct node node;
+    struct waiter waiters[2];
+    it_evd_handle_t evds[2];
+
+    handle_signal(0); /* for another signal: no excuse */
+    node_open(&node, fx_interface(_i));
+    evds[0] = software(&node, 4);
+    evds[1] = software(&node, 4);
+    for (int i = 0; i < 2; i++)
+        start(&waiters[i], evds[i], IT_TIMEOUT_INFINITE, 1);
+    for (int round = 0; round < 5; round++) {
+        ck_assert(sleeps(&waiters[0]) && sleeps(&waiters[1]));
+        stop_and_continue();
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert(sleeps(&waiters[i]));
+        ok(it_evd_post_se(evds[i], NULL));
+        join(&waiters[i]);
+        is(IT_SUCCESS, waiters[i].last);
+    }
+    node_close(&node);
+}
+END_TEST
+
 START_TEST(aborted_by_the_end_of_the_adapter)
 {
     enum { THREADS = 5 };
@@ -397,6 +477,7 @@ int main(void)
     suite_add_tcase(suite, tc);
     tcase_add_loop_test(leave, interrupted, 0, 2 * (int)fx_interfaces());
     add_each(leave, interrupted_beside_others);
+    tcase_add_loop_test(leave, a_stop_without_a_handler_ends_no_wait, 0, (int)fx_interfaces());
     add_each(leave, aborted_by_the_end_of_the_adapter);
     add_each(leave, busy_while_waited_on);
     add_each(leave, waiter_limit);
