@@ -149,7 +149,8 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
  * has succeeded: kal and the provider give their descriptors and timers back there. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and
  * call again (kal_rnic_option(rnic, "close_timeout") is the bound), or force. */
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
-const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic); /* fixed at open. Lane. */
+/* Fixed once lane 0 is open. Lane. */
+const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic);
 const char *kal_rnic_provider(const struct kal_rnic *rnic);
 const char *kal_rnic_option(const struct kal_rnic *rnic,
                             const char *name); /* as ri_host.option. Lane. */

@@ -85,9 +85,9 @@ enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind,
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 
 /* ---- monitor.c ---- */
-/* Report port up and down by rnic_event from runs of that lane; without libmnl, or where the
- * provider does it (RI_FEATURE_SPIGOT_EVENTS), nothing. Failure is logged and otherwise
- * harmless. */
+/* Report port up and down by rnic_event from runs of that lane, and say so among the RNIC's features
+ * (RI_FEATURE_SPIGOT_EVENTS). Where the provider does it, or without libmnl: nothing. Failure is logged
+ * and otherwise harmless. */
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
 void kal_monitor_stop(struct kal_rnic *rnic);
 

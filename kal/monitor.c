@@ -123,6 +123,7 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
                            monitor, &monitor->watch) != RI_OK)
         goto close_socket;
     rnic->monitor = monitor;
+    rnic->attr.features |= RI_FEATURE_SPIGOT_EVENTS;
     return;
 
 close_socket:

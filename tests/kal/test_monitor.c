@@ -51,6 +51,12 @@ static void close_all(void)
     kal_put(kal);
 }
 
+/* What it_ia_query tells as spigot_online_support. */
+static bool says_so(void)
+{
+    return kal_rnic_attr(rnic)->features & RI_FEATURE_SPIGOT_EVENTS;
+}
+
 /* What a run of the lane does when the descriptor is ready. */
 static void run_until(unsigned events)
 {
@@ -70,10 +76,12 @@ START_TEST(test_down_and_up)
     open_all("netdev");
 #ifndef HAVE_LIBMNL
     ck_assert_uint_eq(fixture_seen.watches, 0);
+    ck_assert(!says_so());
     close_all();
     tc_skip("built without libmnl");
 #endif
     ck_assert_uint_eq(fixture_seen.watches, 1);
+    ck_assert(says_so());
     ck_assert_uint_eq(fixture_seen.watched_events, EPOLLIN);
     set_loopback(false);
     run_until(1);
@@ -121,6 +129,7 @@ START_TEST(test_port_without_netdev_is_not_watched)
 {
     open_all("");
     ck_assert_uint_eq(fixture_seen.watches, 0);
+    ck_assert(!says_so());
     close_all();
 }
 END_TEST
