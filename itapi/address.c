@@ -293,7 +293,7 @@ static bool convert_ip(const it_net_addr_t *from, it_net_addr_type_t to, it_net_
     out->addr_type = to;
     switch (to) {
     case IT_IPV4: out->addr.ipv4 = four; return IN6_IS_ADDR_V4MAPPED(&six);
-    case IT_IPV6: out->addr.ipv6 = six; return from->addr_type == IT_IB_GID;
+    case IT_IPV6: out->addr.ipv6 = six; return true;
     case IT_IB_GID: out->addr.gid = six; return true;
     default: return false;
     }

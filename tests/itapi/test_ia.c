@@ -344,7 +344,7 @@ END_TEST
 START_TEST(conversions)
 {
     it_net_addr_t four = address4("192.0.2.7"), six = address6("2001:db8::7");
-    it_net_addr_t mapped = address6("::ffff:192.0.2.7"), out,
+    it_net_addr_t mapped = address6("::ffff:192.0.2.7"), back = mapped, out,
                   bad = { .addr_type = IT_VIA_HOSTADDR };
 
     ok(it_convert_net_addr(&four, IT_IPV4, &out));
@@ -355,6 +355,9 @@ START_TEST(conversions)
     ok(it_convert_net_addr(&mapped, IT_IPV4, &mapped));
     ck_assert_int_eq(mapped.addr_type, IT_IPV4);
     ck_assert_mem_eq(&mapped.addr.ipv4, &four.addr.ipv4, 4);
+    ok(it_convert_net_addr(&mapped, IT_IPV6, &mapped)); /* and back, in place */
+    ck_assert_int_eq(mapped.addr_type, IT_IPV6);
+    ck_assert_mem_eq(&mapped.addr.ipv6, &back.addr.ipv6, 16);
     is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&six, IT_IPV4, &out));
     is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&four, IT_VIA_HOSTADDR, &out));
     bad.addr.via.len = IT_MAX_VIA_ADDR_LEN + 1;
