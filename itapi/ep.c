@@ -84,7 +84,18 @@ static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
                         IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge);
 }
 
-/* Read depths beyond the adapter are lowered: consumers ask for generous ones, and it_ep_query tells. */
+static it_status_t take_depths(const struct ri_rnic_attr *rnic, const it_rc_only_attributes_t *rc,
+                               struct ual_ep_attr *attr)
+{
+    if (rc->rdma_read_ird > rnic->max_ird)
+        return IT_ERR_RESOURCE_IRD;
+    if (rc->rdma_read_ord > rnic->max_ord)
+        return IT_ERR_RESOURCE_ORD;
+    attr->ird = rc->rdma_read_ird;
+    attr->ord = rc->rdma_read_ord;
+    return IT_SUCCESS;
+}
+
 static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
                                    struct ual_ep_attr *attr)
 {
@@ -100,12 +111,12 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
     status = itapi_take_sizes(rnic, asked, attr);
     if (status == IT_SUCCESS)
         status = take_rdma_sizes(rnic, rc, attr);
+    if (status == IT_SUCCESS)
+        status = take_depths(rnic, rc, attr);
     if (status != IT_SUCCESS)
         return status;
     attr->srq = NULL;
     attr->soft_high_watermark = attr->hard_high_watermark = 0;
-    attr->ird = smaller(rc->rdma_read_ird, rnic->max_ird);
-    attr->ord = smaller(rc->rdma_read_ord, rnic->max_ord);
     attr->flags = (rc->rdma_read_enable ? RI_QP_READ_ENABLE : 0u) |
                   (rc->rdma_write_enable ? RI_QP_WRITE_ENABLE : 0u) |
                   (rc->atomics_enable ? RI_QP_ATOMIC_ENABLE : 0u) |

@@ -96,22 +96,55 @@ START_TEST(attributes_beyond_the_adapter)
 }
 END_TEST
 
-/* Read depths are lowered to what there is. */
-START_TEST(read_depths_are_clamped)
+static it_status_t with_depths(const struct node *node, uint32_t ird, uint32_t ord,
+                               it_ep_handle_t *ep)
+{
+    it_ep_attributes_t attributes = node_attributes(node);
+
+    attributes.srv.rc.rdma_read_ird = ird;
+    attributes.srv.rc.rdma_read_ord = ord;
+    return it_ep_rc_create(node->pz, node->requests, node->receives, node->connections,
+                           IT_EP_NO_FLAG, &attributes, ep);
+}
+
+/* The largest of [1, 2^20) that is granted, by halving. */
+static uint32_t most(const struct node *node, bool ird, it_status_t beyond)
+{
+    uint32_t granted = 0, refused = 1u << 20;
+
+    while (refused - granted > 1) {
+        uint32_t wish = granted + (refused - granted) / 2;
+        it_ep_handle_t ep = NULL;
+        it_status_t status = with_depths(node, ird ? wish : 1, ird ? 1 : wish, &ep);
+
+        if (status != IT_SUCCESS) {
+            is(beyond, status);
+            ck_assert_ptr_null(ep);
+            refused = wish;
+            continue;
+        }
+        granted = wish;
+        ok(it_ep_free(ep));
+    }
+    return granted;
+}
+
+/* What is granted is granted in full, what is not is refused by the code of the attribute. */
+START_TEST(read_depths_beyond_the_adapter_are_refused)
 {
     struct node node;
-    it_ep_attributes_t attributes;
-    it_ep_param_t params;
+    uint32_t ird, ord;
+    it_ep_handle_t ep = NULL;
 
     node_open(&node, IFACE);
-    attributes = node_attributes(&node);
-    attributes.srv.rc.rdma_read_ird = UINT32_MAX;
-    attributes.srv.rc.rdma_read_ord = UINT32_MAX;
-    node.ep = node_make_ep(&node, &attributes);
-    params = node_query(node.ep);
-    ck_assert_uint_lt(params.attr.srv.rc.rdma_read_ird, UINT32_MAX);
-    ck_assert_uint_lt(params.attr.srv.rc.rdma_read_ord, UINT32_MAX);
-    ck_assert_uint_ge(params.attr.srv.rc.rdma_read_ord, 1);
+    is(IT_ERR_RESOURCE_IRD, with_depths(&node, UINT32_MAX, 1, &ep));
+    is(IT_ERR_RESOURCE_ORD, with_depths(&node, 1, UINT32_MAX, &ep));
+    ck_assert_ptr_null(ep);
+    ird = most(&node, true, IT_ERR_RESOURCE_IRD);
+    ord = most(&node, false, IT_ERR_RESOURCE_ORD);
+    ok(with_depths(&node, ird, ord, &ep));
+    ck_assert_uint_eq(node_query(ep).attr.srv.rc.rdma_read_ird, ird);
+    ck_assert_uint_eq(node_query(ep).attr.srv.rc.rdma_read_ord, ord);
     node_close(&node);
 }
 END_TEST
@@ -338,7 +371,7 @@ int main(void)
     add_each(tc, attributes_are_given_or_more);
     add_each(tc, query_masks);
     add_each(tc, attributes_beyond_the_adapter);
-    add_each(tc, read_depths_are_clamped);
+    add_each(tc, read_depths_beyond_the_adapter_are_refused);
     add_each(tc, smallest_attributes);
     add_each(tc, creation_errors);
     add_each(tc, one_evd_for_both_queues);

@@ -352,18 +352,32 @@ START_TEST(S014_S049_ready_to_receive_read_takes_a_slot)
 }
 END_TEST
 
-/* No more than siw and others take, whatever the endpoint asks for; at least 1 if it asks for any. */
-START_TEST(S017_depths_are_usable_elsewhere)
+static it_status_t create_with(unsigned ird, unsigned ord)
 {
-    static const unsigned depths[][2] = { { 1, 1 },       { 127, 127 },  { 128, 128 },
-                                          { 129, 128 },   { 1000, 128 }, { 0x3fff, 128 },
-                                          { 0x4000, 128 } };
+    const struct node *node = &scene.node;
+    it_ep_attributes_t attributes = node_attributes(node);
+    it_ep_handle_t ep;
+
+    attributes.srv.rc.rdma_read_ird = ird;
+    attributes.srv.rc.rdma_read_ord = ord;
+    return it_ep_rc_create(node->pz, node->requests, node->receives, node->connections,
+                           IT_EP_NO_FLAG, &attributes, &ep);
+}
+
+/* What an endpoint asks for is told as it is, and no endpoint may ask for more than siw and others take. */
+START_TEST(S017_X017_depths_are_usable_elsewhere)
+{
+    static const unsigned depths[] = { 1, 127, 128 }, beyond[] = { 129, 1000, 0x3fff, 0x4000 };
 
     scene_active(&scene, "");
     for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
-        connect_depths(&scene, depths[i][0], depths[i][0], "");
-        hear(scene.fd, enhanced(REQUEST, F_C, W_A | depths[i][1], W_C | W_D | depths[i][1], ""));
+        connect_depths(&scene, depths[i], depths[i], "");
+        hear(scene.fd, enhanced(REQUEST, F_C, W_A | depths[i], W_C | W_D | depths[i], ""));
         scene_next(&scene);
+    }
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        is(IT_ERR_RESOURCE_IRD, create_with(beyond[i], 1));
+        is(IT_ERR_RESOURCE_ORD, create_with(1, beyond[i]));
     }
     scene_close(&scene);
 }
@@ -543,7 +557,7 @@ int main(void)
     tcase_add_loop_test(active, S004_S007_S008_S012_forms_of_the_request, 0, 8);
     tcase_add_loop_test(active, S014_S010_ready_to_receive_message_comes_first, 0, 5);
     tcase_add_test(active, S014_S049_ready_to_receive_read_takes_a_slot);
-    tcase_add_test(active, S017_depths_are_usable_elsewhere);
+    tcase_add_test(active, S017_X017_depths_are_usable_elsewhere);
     suite_add_tcase(suite, active);
     tcase_add_test(passive, S001_S003_S005_S006_S008_S009_reply);
     tcase_add_test(passive, S001_passive_side_does_not_speak_first);
