@@ -134,7 +134,7 @@ typedef enum {
     IT_ERR_FAULT = 15,                 /* NULL where data is needed */
     IT_ERR_HARD_HI_WATERMARK = 16,     /* hard high watermark not available */
     IT_ERR_IA_CATASTROPHE = 17,        /* the IA is dead */
-    IT_ERR_INTERRUPT = 18,             /* a signal ended the wait */
+    IT_ERR_INTERRUPT = 18,             /* a signal handler ran and ended the wait */
     IT_ERR_INVALID_ADDR_MODE = 19,     /* addressing mode unknown or not supported */
     IT_ERR_INVALID_ADDRESS = 20,       /* address unusable: alignment, I/O address */
     IT_ERR_INVALID_AEVD = 21,          /* not an AEVD */
@@ -1520,8 +1520,8 @@ ITAPI_PUBLIC it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *
  * queued; 0 only looks. *nmore: events left, a snapshot; may be NULL. Several threads may wait, an
  * event wakes one. Not on an SEVD that has an AEVD, nor on an EVD with a callback, nor in a
  * callback.
- * Errors: TIMEOUT_EXPIRED, INTERRUPT (signal), INVALID_EVD_STATE, CALLBACK_EXISTS, WAITER_LIMIT,
- * ABORT (the IA went away).
+ * Errors: TIMEOUT_EXPIRED, INTERRUPT (a signal handler ran), INVALID_EVD_STATE, CALLBACK_EXISTS,
+ * WAITER_LIMIT, ABORT (the IA went away).
  */
 ITAPI_PUBLIC it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout,
                                      it_event_t *event, size_t *nmore);
@@ -1732,8 +1732,9 @@ ITAPI_PUBLIC it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_m
  * RDMA Read, later requests may overtake it unless they are fenced.
  *
  * Errors of all: INVALID_EP_STATE, INVALID_EP_TYPE, INVALID_NUM_SEGMENTS, INVALID_LENGTH,
- * INVALID_LMR, RANGE, ACCESS, INVALID_DTO_FLAGS, TOO_MANY_POSTS (try again after dequeuing). What
- * is not found here ends as the completion's status.
+ * INVALID_LMR, RANGE, ACCESS, INVALID_DTO_FLAGS, TOO_MANY_POSTS (try again after dequeuing),
+ * INVALID_RMR (an rmr_context above UINT32_MAX, which no Context is). What is not found here ends as
+ * the completion's status.
  */
 
 /* A message to the peer, one Receive there. Too long for it, or without one: iWARP breaks. */
@@ -1817,8 +1818,9 @@ ITAPI_PUBLIC it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t
 /* -- 8.8 Addresses and address handles -------------------------------------------------------- */
 
 /*
- * Translates an address into another type; the same type is a copy. GIDs are taken for those of RoCE,
- * which are IP addresses. May block, asking the network.
+ * Translates an address into another type; the same type is a copy. An IPv4 address becomes the
+ * IPv6-mapped one (::ffff:a.b.c.d), and back. GIDs are taken for those of RoCE, which are IP addresses.
+ * May block, asking the network.
  * Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation), INTERRUPT, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_convert_net_addr(const it_net_addr_t *source_addr,

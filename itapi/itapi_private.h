@@ -17,6 +17,7 @@
 #define SEGMENTS_MAX 32u
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
+#define likely(condition)   __builtin_expect(!!(condition), 1)
 
 /* The object behind a handle of the given kind, or NULL. */
 #define LOOKUP(type, kind, handle) ((type *)ual_lookup((ual_handle)(handle), UAL_##kind))

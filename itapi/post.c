@@ -14,6 +14,12 @@
 #define FLAGS_RDMA (FLAGS_COMMON | IT_BARRIER_FENCE_FLAG)
 #define FLAGS_READ (FLAGS_RDMA | IT_UNLINK_LOCAL_SINK)
 
+/* A context has 32 bits. A wider value is none: its lower half must not name another's memory. */
+static inline bool is_context(it_rmr_context_t rmr_context)
+{
+    return likely(rmr_context <= UINT32_MAX);
+}
+
 it_status_t __attribute__((cold, noinline)) itapi_post_status(enum ual_status status)
 {
     switch (status) {
@@ -69,6 +75,8 @@ it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
         return itapi_bad_ep(ep_handle);
     if (unlikely(!has_feature(ep->object.ia, RI_FEATURE_SEND_INVALIDATE)))
         return IT_ERR_OP_NOT_SUPPORTED;
+    if (!is_context(rmr_context))
+        return IT_ERR_INVALID_RMR;
     return post_message(ep, local_segments, num_segments, cookie, dto_flags, RI_WR_SEND_INVALIDATE,
                         (uint32_t)rmr_context);
 }
@@ -154,6 +162,8 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
         return itapi_bad_ep(ep_handle);
     if (unlikely(dto_flags & ~(unsigned int)FLAGS_RDMA))
         return IT_ERR_INVALID_DTO_FLAGS;
+    if (!is_context(rmr_context))
+        return IT_ERR_INVALID_RMR;
     status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_write_sge),
                             ep->pz, 0, sges, &total);
     if (unlikely(status != IT_SUCCESS))
@@ -172,7 +182,7 @@ static uint32_t sink_access(const struct ual_ep *ep)
 
 /* What all Reads are refused for. One segment where its sink is to be unlinked, so that it is clear which. */
 static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segments,
-                                     unsigned int flags)
+                                     unsigned int flags, it_rmr_context_t rmr_context)
 {
     if (unlikely(flags & ~(unsigned int)FLAGS_READ))
         return IT_ERR_INVALID_DTO_FLAGS;
@@ -182,6 +192,8 @@ static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segment
         if (num_segments != 1)
             return IT_ERR_INVALID_NUM_SEGMENTS;
     }
+    if (!is_context(rmr_context))
+        return IT_ERR_INVALID_RMR;
     return unlikely(ep->attr.ord == 0) ? IT_ERR_RESOURCE_ORD : IT_SUCCESS;
 }
 
@@ -214,7 +226,7 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
 
     if (unlikely(!ep))
         return itapi_bad_ep(ep_handle);
-    status = check_read(ep, num_segments, dto_flags);
+    status = check_read(ep, num_segments, dto_flags, rmr_context);
     if (unlikely(status != IT_SUCCESS))
         return status;
     status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_read_sge),
@@ -299,7 +311,7 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
         return itapi_bad_ep(ep_handle);
     if (!has_feature(ep->object.ia, RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
         return IT_ERR_OP_NOT_SUPPORTED;
-    status = check_read(ep, num_segments, dto_flags);
+    status = check_read(ep, num_segments, dto_flags, rmr_context);
     if (status == IT_SUCCESS)
         status = rmr_segments(local_segments, num_segments, unlink, ep, sges);
     if (status != IT_SUCCESS)
@@ -346,6 +358,8 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
         return IT_ERR_FAULT;
     if (unlikely(result->length != sizeof(uint64_t)))
         return IT_ERR_INVALID_LENGTH;
+    if (!is_context(rmr_context))
+        return IT_ERR_INVALID_RMR;
     if (unlikely(ep->attr.ord == 0))
         return IT_ERR_RESOURCE_ORD;
     status = itapi_segments(result, 1, 1, ep->pz, RI_ACCESS_LOCAL_WRITE, &sge, &total);

@@ -118,6 +118,38 @@ START_TEST(no_reads_with_ord_0)
 }
 END_TEST
 
+/* A value whose lower half is the context of memory is none: it is refused, and the connection stays. */
+START_TEST(contexts_have_32_bits)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_lmr_triplet_t one;
+
+    pair_connected(&pair, IFACE);
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    one = segment(&here, 0, 8);
+    for (unsigned int bit = 32; bit < 64; bit++) {
+        it_rmr_context_t wide = there.context | 1ull << bit;
+        it_rdma_addr_t at = address_in(&there, 0);
+
+        is(IT_ERR_INVALID_RMR, it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, at, wide));
+        is(IT_ERR_INVALID_RMR, it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, at, wide));
+        if (pair.a.info->post_send_unlink_remote_support)
+            is(IT_ERR_INVALID_RMR, it_post_send_and_unlink(pair.a.ep, &one, 1, 1, BOTH, wide));
+        if (pair.a.info->atomic_support)
+            is(IT_ERR_INVALID_RMR,
+               it_post_atomic(pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &one, 1, BOTH, at, wide));
+        if (pair.a.info->rdma_read_local_extensions)
+            is(IT_ERR_INVALID_RMR, it_post_rdma_read_to_rmr(pair.a.ep, NULL, 0, 1, BOTH, at, wide));
+    }
+    expect_nothing(pair.a.requests);
+    ok(it_post_rdma_write(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
+    expect_done(pair.a.requests, WRITE, 2, IT_DTO_SUCCESS);
+    pair_close(&pair);
+}
+END_TEST
+
 /* --- what the peer finds --- */
 
 /* The connection is gone at both ends, once, and everything else has been flushed. */
@@ -371,6 +403,7 @@ int main(void)
     add_each(post, post_errors);
     add_each(post, payload_limit);
     add_each(post, no_reads_with_ord_0);
+    add_each(post, contexts_have_32_bits);
     suite_add_tcase(suite, post);
     add_refusals(peer, write_refused);
     add_refusals(peer, read_refused);
