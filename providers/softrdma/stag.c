@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An STag is a 24-bit index and an 8-bit key (RDMAC 7.2.1). The index is the place in the table sent through a keyed
- * permutation (a four-round Feistel network over 24 bits, keys from getrandom), the key is random and new for
- * each use of the place: a peer can guess neither what exists nor what will exist (RFC 5042 6.1.1).
+ * An STag is a 24-bit index and an 8-bit key (RDMAC 7.2.1). A peer can guess neither what exists nor what will exist (RFC 5042
+ * 6.1.1), for all of it is drawn from the kernel's generator:
+ *   - the index is the place in the table sent through a secret permutation: a Feistel network over 24 bits whose six round
+ *     functions are tables of random numbers. What is known of some indices says nothing of others;
+ *   - the place is chosen at random among STAG_RESERVE: those freed longest ago, once more than STAG_AGE wait, else fresh ones;
+ *   - the key is random for each use of a place, and another one than before.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,27 +13,19 @@
 
 #include "softrdma.h"
 
+#include "base/entropy.h"
+
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define HALF_BITS 12
 #define HALF_MASK ((1u << HALF_BITS) - 1)
-
-static uint32_t mix(uint32_t half, uint32_t key)
-{
-    uint32_t x = (half ^ key) * 0x9E3779B1u;
-
-    x ^= x >> 15;
-    x *= 0x85EBCA6Bu;
-    return (x >> 13) & HALF_MASK;
-}
 
 static uint32_t permute(const struct stag_table *table, uint32_t place)
 {
     uint32_t left = place >> HALF_BITS, right = place & HALF_MASK;
 
-    for (int round = 0; round < 4; round++) {
-        uint32_t next = left ^ mix(right, table->permutation[round]);
+    for (uint32_t round = 0; round < STAG_ROUNDS; round++) {
+        uint32_t next = left ^ (table->rounds[round][right] & HALF_MASK);
 
         left = right;
         right = next;
@@ -42,8 +37,8 @@ static uint32_t unpermute(const struct stag_table *table, uint32_t index)
 {
     uint32_t left = index >> HALF_BITS, right = index & HALF_MASK;
 
-    for (int round = 3; round >= 0; round--) {
-        uint32_t before = right ^ mix(left, table->permutation[round]);
+    for (uint32_t round = STAG_ROUNDS; round--;) {
+        uint32_t before = right ^ (table->rounds[round][left] & HALF_MASK);
 
         right = left;
         left = before;
@@ -53,14 +48,21 @@ static uint32_t unpermute(const struct stag_table *table, uint32_t index)
 
 bool stag_table_open(struct stag_table *table)
 {
-    return getrandom(table->permutation, sizeof(table->permutation), 0) ==
-           (ssize_t)sizeof(table->permutation);
+    table->chance = entropy_open();
+    if (!table->chance)
+        return false;
+    if (entropy_draw(table->rounds, sizeof(table->rounds)))
+        return true;
+    entropy_close(table->chance);
+    return false;
 }
 
 void stag_table_close(struct stag_table *table)
 {
     for (uint32_t i = 0; i < STAG_CHUNKS; i++)
         free(atomic_load(&table->chunks[i]));
+    explicit_bzero(table->rounds, sizeof(table->rounds));
+    entropy_close(table->chance);
 }
 
 static struct stag_entry *entry_at(struct stag_table *table, uint32_t place)
@@ -71,18 +73,14 @@ static struct stag_entry *entry_at(struct stag_table *table, uint32_t place)
     return chunk ? &chunk[place % STAG_CHUNK_ENTRIES] : NULL;
 }
 
-/* Under the lock. Place 0 is never used: 0 ends the free list. */
+/* --- which place comes next; under the lock, 0: none --- */
+
+/* One that was never used. Place 0 is none: 0 ends the queue. */
 static uint32_t new_place(struct stag_table *table)
 {
-    uint32_t place = table->first_free, chunk;
+    uint32_t place = table->used + 1, chunk = place / STAG_CHUNK_ENTRIES;
     struct stag_entry *entries;
 
-    if (place) {
-        table->first_free = entry_at(table, place)->next_free;
-        return place;
-    }
-    place = table->used + 1;
-    chunk = place / STAG_CHUNK_ENTRIES;
     if (chunk >= STAG_CHUNKS)
         return 0;
     if (!atomic_load(&table->chunks[chunk])) {
@@ -95,31 +93,77 @@ static uint32_t new_place(struct stag_table *table)
     return place;
 }
 
-static uint32_t name_of(const struct stag_table *table, uint32_t place, uint8_t key)
-{
-    return permute(table, place) << 8 | key;
-}
-
-/* Under the lock. The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be STag 0. */
-static uint32_t usable_place(struct stag_table *table)
+/* The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be STag 0. */
+static uint32_t fresh_place(struct stag_table *table)
 {
     uint32_t place = new_place(table);
 
     return place && !permute(table, place) ? new_place(table) : place;
 }
 
+static uint32_t oldest_place(struct stag_table *table)
+{
+    uint32_t place = table->oldest;
+
+    if (!place)
+        return 0;
+    table->oldest = entry_at(table, place)->next_freed;
+    table->aged--;
+    return place;
+}
+
+static void queue_place(struct stag_table *table, struct stag_entry *entry)
+{
+    entry->next_freed = 0;
+    if (table->oldest)
+        entry_at(table, table->youngest)->next_freed = entry->place;
+    else
+        table->oldest = entry->place;
+    table->youngest = entry->place;
+    table->aged++;
+}
+
+/* What was freed waits while there is room for others. */
+static uint32_t next_place(struct stag_table *table)
+{
+    uint32_t place = table->aged > STAG_AGE ? 0 : fresh_place(table);
+
+    return place ? place : oldest_place(table);
+}
+
+static uint32_t any_place(struct stag_table *table, uint32_t chance)
+{
+    uint32_t place, at;
+
+    while (table->reserved < STAG_RESERVE && (place = next_place(table)))
+        table->reserve[table->reserved++] = place;
+    if (!table->reserved)
+        return 0;
+    at = chance % table->reserved;
+    place = table->reserve[at];
+    table->reserve[at] = table->reserve[--table->reserved];
+    return place;
+}
+
+/* --- entries --- */
+
+static uint32_t name_of(const struct stag_table *table, uint32_t place, uint8_t key)
+{
+    return permute(table, place) << 8 | key;
+}
+
 struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum stag_kind kind,
                                  uint32_t *stag)
 {
     struct stag_entry *entry = NULL;
-    uint32_t place;
-    uint8_t key;
+    uint32_t place = 0;
+    uint8_t chance[2], key;
 
-    if (getrandom(&key, sizeof(key), 0) != sizeof(key))
-        return NULL;
     spinlock_lock(&table->lock);
-    place = usable_place(table);
+    if (entropy_take(table->chance, chance, sizeof(chance)))
+        place = any_place(table, chance[0]);
     if (place) {
+        key = chance[1];
         entry = entry_at(table, place);
         spinlock_lock(&entry->lock);
         if (key == entry->key)
@@ -200,8 +244,7 @@ void stag_release(struct stag_table *table, struct stag_entry *entry)
     spinlock_lock(&entry->lock);
     entry->name = 0;
     spinlock_unlock(&entry->lock);
-    entry->next_free = table->first_free;
-    table->first_free = entry->place;
+    queue_place(table, entry);
     *(entry->kind == STAG_REGION ? &table->count : &table->windows) -= 1;
     spinlock_unlock(&table->lock);
 }

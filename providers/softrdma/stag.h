@@ -20,6 +20,7 @@
 #include "base/checked.h"
 #include "base/spinlock.h"
 
+struct entropy;
 struct pd;
 
 enum stag_kind { STAG_REGION, STAG_NARROW, STAG_WIDE }; /* windows: of one QP, of a whole PD */
@@ -34,7 +35,7 @@ struct stag_entry {
     uint64_t length;
     uint8_t *memory; /* of TO == base */
     atomic_uint users;
-    uint32_t place, next_free;
+    uint32_t place, next_freed;
     /* under lock; pd and kind do not change while the entry is in use */
     struct spinlock lock;
     struct pd *pd;
@@ -49,13 +50,21 @@ struct stag_entry {
 #define STAG_CHUNK_ENTRIES 4096u
 #define STAG_CHUNKS        4096u
 
+/* An index that was freed is not handed out again before so many others have been freed, while the table has room. */
+#define STAG_AGE     8192u
+#define STAG_RESERVE 256u /* an index is chosen among so many: by one random octet */
+#define STAG_ROUNDS  6u
+
 struct stag_table {
     struct spinlock lock;
     _Atomic(struct stag_entry *) chunks[STAG_CHUNKS];
-    uint32_t permutation[4]; /* keys of the index permutation: indices are not predictable */
-    uint32_t first_free;
-    uint32_t used;           /* entries ever handed out */
-    uint32_t count, windows; /* regions, windows */
+    struct entropy *chance;                /* under the lock */
+    uint16_t rounds[STAG_ROUNDS][1 << 12]; /* of the index permutation: random functions */
+    uint32_t reserve[STAG_RESERVE];        /* free places, from which the next one is chosen */
+    uint32_t reserved;
+    uint32_t oldest, youngest, aged; /* the queue of places that were freed, and how many */
+    uint32_t used;                   /* places ever taken into use */
+    uint32_t count, windows;         /* regions, windows */
 };
 
 enum stag_result {
@@ -82,7 +91,7 @@ void stag_withdraw(struct stag_entry *entry);
 void stag_wait_users(struct stag_entry *entry);
 /* Both, in any state, and it is given up: a bind that is queued for it is refused. */
 void stag_revoke(struct stag_entry *entry);
-/* Back to the free entries; revoked before and no longer used. */
+/* Behind all that were freed before; revoked before and no longer used. */
 void stag_release(struct stag_table *table, struct stag_entry *entry);
 /* The entry that goes by this name, in any state, locked; NULL: there is none. */
 struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name);

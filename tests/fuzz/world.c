@@ -6,6 +6,8 @@
 
 #include "tests/fuzz/world_private.h"
 
+#include "base/entropy.h"
+
 #include <string.h>
 
 #define ROUNDS_MAX 4096u /* of the lane until it rests: more is a lane that never does */
@@ -90,7 +92,8 @@ static void forget_stags(void)
     FUZZ_CHECK(!table->count && table->used < STAG_CHUNK_ENTRIES - 1);
     if (first)
         memset(first, 0, (table->used + 1) * sizeof(*first));
-    table->first_free = table->used = 0;
+    table->oldest = table->youngest = table->aged = table->reserved = table->used = 0;
+    entropy_forget(table->chance);
 }
 
 static struct ri_cq *new_cq(uint32_t depth, void *context)

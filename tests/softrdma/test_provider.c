@@ -391,6 +391,34 @@ START_TEST(reregister)
 }
 END_TEST
 
+/* 999 times registered again at once, 999 other indices. */
+START_TEST(X002_registered_again_is_another_index)
+{
+    static uint8_t memory[100];
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = LR, .addr = memory, .length = 100 };
+    uint8_t *seen = calloc(1 << 24, 1);
+    struct ri_mr_keys keys;
+    struct ri_pd *pd;
+    struct ri_mr *mr;
+
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(fake.privileged.mr_register(pd, &attr, &keys, &mr), RI_OK);
+    for (int i = 0; i < 999; i++) {
+        seen[keys.lkey >> 8] = 1;
+        if (i % 2) {
+            ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
+        } else {
+            ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+            ck_assert_int_eq(fake.privileged.mr_register(pd, &attr, &keys, &mr), RI_OK);
+        }
+        ck_assert(!seen[keys.lkey >> 8]);
+    }
+    ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+    ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
+    free(seen);
+}
+END_TEST
+
 /* ---- what is not there ---- */
 
 START_TEST(absent_operations)
@@ -426,6 +454,7 @@ int main(void)
     tcase_add_loop_test(tc, access_rules, 0, COUNT(access_cases));
     tcase_add_test(tc, ranges);
     tcase_add_test(tc, reregister);
+    tcase_add_test(tc, X002_registered_again_is_another_index);
     tcase_add_test(tc, absent_operations);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

@@ -7,12 +7,15 @@
 #include "tc.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/entropy.h"
 #include "providers/softrdma/softrdma.h"
 
 #define ALL \
@@ -195,26 +198,137 @@ START_TEST(two_tables_differ)
 }
 END_TEST
 
-/* The place is used again, the STag is another, the old one stays dead. */
-START_TEST(key_changes_on_reuse)
+/*
+ * X-002: what was freed comes back after STAG_AGE others at the earliest, by another key than before; its old STag stays dead.
+ * One region, registered again and again.
+ */
+START_TEST(X002_a_freed_index_comes_back_late)
 {
-    uint32_t stag, before;
-    struct stag_entry *entry = add(ALL, 0, 10, &before);
+    const uint32_t rounds = 4 * STAG_AGE;
+    uint32_t *freed = calloc(1 << 24, sizeof(*freed)); /* by index: in which round, from 1 */
+    uint32_t *last = calloc(1 << 24, sizeof(*last)), reused = 0, soonest = UINT32_MAX;
+    uint64_t sum = 0;
 
-    for (int i = 0; i < 1000; i++) {
-        struct stag_entry *again;
+    for (uint32_t round = 1; round <= rounds; round++) {
+        uint32_t stag, index;
+        struct stag_entry *entry = add(ALL, 0, 10, &stag);
 
+        index = stag >> 8;
+        ck_assert_int_eq(check(stag, &own_pd, ALL, 0, 1), STAG_OK);
+        if (freed[index]) {
+            uint32_t after = round - freed[index] - 1;
+
+            ck_assert_uint_ne(stag, last[index]);
+            ck_assert_int_eq(check(last[index], &own_pd, ALL, 0, 1), STAG_INVALID);
+            soonest = after < soonest ? after : soonest;
+            sum += after;
+            reused++;
+        }
+        freed[index] = round;
+        last[index] = stag;
         stag_revoke(entry);
         stag_release(table, entry);
-        again = add(ALL, 0, 10, &stag);
-        ck_assert_ptr_eq(again, entry);
-        ck_assert_uint_eq(stag >> 8, before >> 8);
-        ck_assert_uint_ne(stag, before);
-        ck_assert_int_eq(check(before, &own_pd, ALL, 0, 1), STAG_INVALID);
-        ck_assert_int_eq(check(stag, &own_pd, ALL, 0, 1), STAG_OK);
-        before = stag;
     }
-    ck_assert_uint_eq(table->count, 1);
+    printf("# %u registrations, %u of an index used before: %u others in between at least, %.0f on "
+           "average; %u places in use\n",
+           rounds, reused, soonest, (double)sum / reused, table->used);
+    ck_assert_uint_gt(reused, 0);
+    ck_assert_uint_ge(soonest, STAG_AGE);
+    ck_assert_uint_le(table->used, STAG_AGE + STAG_RESERVE + 2);
+    ck_assert_uint_eq(table->count, 0);
+    free(freed);
+    free(last);
+}
+END_TEST
+
+/* Chi-square with 255 degrees of freedom: expected 255, standard deviation 22.6; outside of these once in some million runs. */
+static void expect_even(const char *what, const uint32_t found[256], uint32_t count)
+{
+    double expected = count / 256.0, chi = 0;
+
+    for (int i = 0; i < 256; i++)
+        chi += (found[i] - expected) * (found[i] - expected) / expected;
+    printf("# %s: chi-square %.1f of %u, expected 255\n", what, chi, count);
+    ck_assert(chi > 140 && chi < 400);
+}
+
+/* keys, steps between keys, and the octets of indices are spread as chance has them. */
+START_TEST(X001_keys_and_indices_are_spread_evenly)
+{
+    const uint32_t rounds = 256 * 200;
+    uint32_t keys[256] = { 0 }, steps[256] = { 0 }, high[256] = { 0 }, low[256] = { 0 };
+    uint32_t before = 0, ones[24] = { 0 };
+
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t stag;
+        struct stag_entry *entry = add(ALL, 0, 10, &stag);
+
+        keys[stag & 0xff]++;
+        steps[(stag - before) & 0xff]++;
+        if (round < STAG_AGE) { /* each index once */
+            high[stag >> 24]++;
+            low[stag >> 8 & 0xff]++;
+            for (int bit = 0; bit < 24; bit++)
+                ones[bit] += stag >> (8 + bit) & 1;
+        }
+        before = stag;
+        stag_revoke(entry);
+        stag_release(table, entry);
+    }
+    expect_even("keys", keys, rounds);
+    expect_even("steps between keys", steps, rounds);
+    expect_even("upper octets of indices", high, STAG_AGE);
+    expect_even("lower octets of indices", low, STAG_AGE);
+    for (int bit = 0; bit < 24; bit++) /* half, give or take six standard deviations */
+        ck_assert(ones[bit] > STAG_AGE / 2 - 272 && ones[bit] < STAG_AGE / 2 + 272);
+}
+END_TEST
+
+/* nor is the next place the next one, fresh or freed: who learns the permutation still knows nothing. */
+START_TEST(X001_places_are_chosen_at_random)
+{
+    uint32_t stag, near = 0, before = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        struct stag_entry *entry = add(ALL, 0, 10, &stag);
+
+        near += entry->place - before + 1 <= 2;
+        before = entry->place;
+        if (i % 2)
+            continue;
+        stag_revoke(entry);
+        stag_release(table, entry);
+    }
+    printf("# %u of 1000 places next to the one before, expected 8\n", near);
+    ck_assert_uint_lt(near, 40);
+}
+END_TEST
+
+/* what a child of fork hands out tells nothing of what the parent does. */
+START_TEST(X001_a_child_draws_for_itself)
+{
+    enum { COUNT = 64 };
+    uint32_t mine[COUNT], childs[COUNT], equal = 0, stag;
+    int fds[2], status;
+    pid_t child;
+
+    add(ALL, 0, 10, &stag);
+    ck_assert_int_eq(pipe(fds), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    for (int i = 0; i < COUNT; i++)
+        if (!stag_allocate(table, &own_pd, STAG_REGION, &mine[i]))
+            abort();
+    if (child == 0)
+        _exit(write(fds[1], mine, sizeof(mine)) != sizeof(mine));
+    ck_assert_int_eq(read(fds[0], childs, sizeof(childs)), sizeof(childs));
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    for (int i = 0; i < COUNT; i++)
+        equal += mine[i] == childs[i];
+    ck_assert_uint_lt(equal, 4); /* each by chance once in 65536 */
+    close(fds[0]);
+    close(fds[1]);
 }
 END_TEST
 
@@ -336,6 +450,7 @@ START_TEST(X001_no_random_numbers)
 
     no_random = true;
     ck_assert(!stag_table_open(other));
+    entropy_forget(table->chance);
     ck_assert_ptr_null(stag_allocate(table, &own_pd, STAG_REGION, &stag));
     no_random = false;
     ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &stag));
@@ -367,9 +482,12 @@ START_TEST(C082_index_0_is_never_given_out)
     uint32_t stag;
 
     ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &stag));
-    while (!(unused = stag_find(table, 1))) /* until its place is in the chunk that exists */
-        table->permutation[0]++;
-    table->used = 0;
+    for (uint32_t i = 0; !(unused = stag_find(table, 1));
+         i++) { /* until its place is in the chunk that exists */
+        table->rounds[STAG_ROUNDS - 1][0] = (uint16_t)i;
+        table->rounds[0][i >> 12]++;
+    }
+    table->used = table->reserved = 0;
     for (unsigned int i = 1; i < STAG_CHUNK_ENTRIES - 1; i++) {
         struct stag_entry *entry = stag_allocate(table, &own_pd, STAG_REGION, &stag);
 
@@ -390,8 +508,11 @@ int main(void)
     suite_add_tcase(suite, tc);
     tc = tcase_create("table");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tc_add_tests(tc, stags_cannot_be_counted_up, two_tables_differ, key_changes_on_reuse,
-                 many_entries, X001_no_random_numbers, full_table, C082_index_0_is_never_given_out);
+    tc_add_tests(tc, stags_cannot_be_counted_up, two_tables_differ,
+                 X002_a_freed_index_comes_back_late, many_entries,
+                 X001_keys_and_indices_are_spread_evenly, X001_places_are_chosen_at_random,
+                 X001_a_child_draws_for_itself, X001_no_random_numbers, full_table,
+                 C082_index_0_is_never_given_out);
     suite_add_tcase(suite, tc);
     tc = tcase_create("threads");
     tcase_add_checked_fixture(tc, setup, teardown);
