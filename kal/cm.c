@@ -206,7 +206,8 @@ void cm_startup_end(struct kal_connection *connection)
 bool cm_count(struct kal_connection *connection)
 {
     if (!connection->counted)
-        connection->counted = !kal_rnic_take(connection->rnic, KAL_ACCOUNT_CONNECTION, 1);
+        connection->counted = !kal_rnic_take_for(connection->rnic, KAL_ACCOUNT_CONNECTION, 1,
+                                                 &connection->stream.peer.any);
     return connection->counted;
 }
 
@@ -329,8 +330,8 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
         cm_address_text(&connection->stream.peer.any, address, sizeof address);
-        kal_rnic_log(connection->rnic, RI_LOG_WARNING, "connection %s %s: %s",
-                     connection->initiator ? "to" : "from", address, text);
+        kal_rnic_log_cause(connection->rnic, RI_LOG_WARNING, format, "connection %s %s: %s",
+                           connection->initiator ? "to" : "from", address, text);
     }
     cm_close_stream(connection);
     cm_detach(connection);

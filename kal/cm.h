@@ -208,9 +208,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
 
 /* ---- cm_common.c: small things ---- */
-uint64_t cm_by(uint64_t deadline, uint64_t own);             /* RI_NO_DEADLINE or 0: now + own */
-socklen_t cm_address_length(const struct sockaddr *address); /* 0: not a family that TCP runs on */
-void cm_address_text(const struct sockaddr *address, char *text, size_t size);
+uint64_t cm_by(uint64_t deadline, uint64_t own);    /* RI_NO_DEADLINE or 0: now + own */
 void cm_addresses(struct cm_stream *stream);        /* both ends; IPv4 in IPv6 as IPv4 */
 void cm_capture(struct kal_connection *connection); /* from here on; the addresses are known */
 void cm_capture_end(struct cm_stream *stream);

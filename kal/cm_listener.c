@@ -35,9 +35,13 @@
 
 /* ---- accept ---- */
 
-static int accept_one(struct kal_listener *l)
+/* With the peer's address: one that has reset meanwhile has none that getpeername(2) tells. */
+static int accept_one(struct kal_listener *l, union address *peer)
 {
-    return accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    socklen_t length = sizeof *peer;
+
+    memset(peer, 0, sizeof *peer);
+    return accept4(l->fd, &peer->any, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
 static void open_spare(struct kal_cm *cm)
@@ -56,6 +60,7 @@ static bool turn_away(struct kal_listener *l)
 {
     struct kal_cm *cm = l->rnic->cm;
     int spare = atomic_exchange(&cm->spare_fd, -1), fd;
+    union address peer;
     char more[80];
 
     if (cm_meter(&l->descriptors, more, sizeof more))
@@ -67,7 +72,7 @@ static bool turn_away(struct kal_listener *l)
     if (spare < 0)
         return false;
     close(spare);
-    fd = accept_one(l);
+    fd = accept_one(l, &peer);
     if (fd >= 0)
         close(fd);
     open_spare(cm);
@@ -139,7 +144,7 @@ static void make_room(struct kal_listener *l)
     kal_connection_destroy(oldest);
 }
 
-static void take(struct kal_listener *l, int fd)
+static void take(struct kal_listener *l, int fd, const union address *peer)
 {
     struct kal_connection *c;
 
@@ -150,6 +155,7 @@ static void take(struct kal_listener *l, int fd)
         return;
     }
     c->stream.fd = fd;
+    c->stream.peer = *peer;
     if (!start_up(l, c))
         kal_connection_destroy(c);
 }
@@ -158,11 +164,12 @@ static void take(struct kal_listener *l, int fd)
 static void accept_some(struct kal_listener *l)
 {
     for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead; i++) {
-        int fd = accept_one(l);
+        union address peer;
+        int fd = accept_one(l, &peer);
 
         if (fd >= 0) {
             pthread_mutex_unlock(&l->guard.lock);
-            take(l, fd);
+            take(l, fd, &peer);
             pthread_mutex_lock(&l->guard.lock);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;

@@ -46,6 +46,7 @@ static void destroy(struct kal *kal)
     kal_policy_destroy(kal->policy);
     kal_config_free(kal->config);
     free(kal);
+    kal_log_lanes(NULL);
     kal_log_reset();
 }
 
@@ -58,6 +59,7 @@ static enum kal_status make(const struct kal_upper *upper, struct kal **kal)
         return KAL_ERR_NO_RESOURCES;
     made->upper = upper;
     made->count = 1;
+    kal_log_lanes(upper->inside);
     pthread_mutex_init(&made->rnics_lock, NULL);
     kal_registry_init(&made->registry);
     kal_pins_init(&made->pins, &made->account);
@@ -121,12 +123,10 @@ void kal_fork_prepare(void)
         pthread_mutex_lock(&instance->rnics_lock);
     }
     kal_capture_fork_prepare();
-    kal_log_fork_prepare();
 }
 
 void kal_fork_parent(void)
 {
-    kal_log_fork_parent();
     kal_capture_fork_parent();
     if (instance) {
         pthread_mutex_unlock(&instance->rnics_lock);

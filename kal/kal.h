@@ -57,6 +57,9 @@ struct kal_upper {
     void (*timer_set)(void *lane_context, struct ri_timer *timer);
     void (*timer_cancel)(void *lane_context, struct ri_timer *timer);
     void (*wake)(void *lane_context);
+    /* Is the calling thread in a run of some lane, or a lane's own? NULL: none ever is. Any thread; takes leaf locks
+     * only. */
+    bool (*inside)(void);
     /* Upcalls; thread rules of struct ri_host. Contexts are those given at creation. */
     void (*cq_event)(void *cq_context);
     void (*cq_error)(void *cq_context, const struct ri_event *event);
@@ -109,7 +112,11 @@ const char *kal_config_source(
 /* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
 const char *kal_config_value(struct kal *kal, const char *name);
 
-/* Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. */
+/*
+ * Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never waits for who reads. Lines of one
+ * cause, which is the address of `format`, have a rate: 20 in 5 s, then "n more like this". In a lane a thread of
+ * kal's writes the line; else it is written on return, if the descriptor takes it.
+ */
 void kal_log(enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

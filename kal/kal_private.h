@@ -63,6 +63,9 @@ static inline struct kal_rnic *kal_rnic_of_host(const struct ri_host *host)
 /* Log with "NAME: " of the interface in front. */
 void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a line whose cause is another format than the one that makes it. */
+void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Policy; logs a refusal once. RI_OK or RI_ERR_PERMISSION. Never blocks. Two instructions where there are no rules. */
 enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
@@ -82,6 +85,9 @@ void kal_rnic_host_init(struct kal_rnic *rnic);
 
 /* ---- account: take from the process and note on the RNIC, or refuse and log ---- */
 enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
+/* The same for a peer, whom the line names. */
+enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                  uint64_t amount, const struct sockaddr *peer);
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 
 /* ---- monitor.c ---- */
@@ -93,21 +99,32 @@ void kal_monitor_stop(struct kal_rnic *rnic);
 
 /* ---- log.c ---- */
 void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args);
+/* cause: a string whose address, and no more, stands for the kind of line. */
+void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cause,
+                    const char *format, va_list args);
 bool kal_log_wanted(enum ri_log_level level);
 /* "level[:stderr|syslog|FILE]". False with *why a static sentence. Takes effect at once. */
 bool kal_log_configure(const char *text, const char **why);
 bool kal_log_check(const char *text, const char **why); /* the same without effect */
-void kal_log_reset(void);                               /* warnings to stderr; closes the file */
-/* Around a fork. The log of the child goes to stderr until an instance is made there; async-signal-safe. */
-void kal_log_fork_prepare(void);
-void kal_log_fork_parent(void);
+/* Warnings to stderr; closes the file, and ends the thread that writes for the lanes. */
+void kal_log_reset(void);
+/* No lane is left: the thread ends, what was counted is said, and levels and rates stay. */
+void kal_log_settle(void);
+/* The log of the child goes to stderr until an instance is made there, and knows nothing of before; async-signal-safe. */
 void kal_log_fork_child(void);
+/* Who says whether the calling thread is in a run of a lane. Such a thread writes to no descriptor. NULL: none is. */
+typedef bool (*kal_inside_fn)(void);
+void kal_log_lanes(kal_inside_fn inside);
 
 /* ------------------------------------------------------------------------------------------------
  * What the connection manager (cm*.c) gives to the rest of kal. The calls of kal.h's section
  * "Connections" are the connection manager's too. It counts with kal_rnic_take/give
  * (KAL_ACCOUNT_CONNECTION and KAL_ACCOUNT_LISTENER), which is what kal_rnic_close looks at.
  */
+
+/* Of an address that TCP runs on; 0: of another family. Its text: "host:port", "[host]:port". */
+socklen_t cm_address_length(const struct sockaddr *address);
+void cm_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /* At open, after attr is known; sets rnic->cm. */
 enum kal_status kal_cm_open(struct kal_rnic *rnic);

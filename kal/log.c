@@ -1,39 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log: one line per cause, to stderr, a file or syslog. Not on the data path. */
+/* The log: levels, where lines go, and how a line is made. Not on the data path. Its rooms: log_private.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "kal_private.h"
+#include "log_private.h"
+
+#include "base/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <syslog.h>
 #include <unistd.h>
 
-enum sink { SINK_STDERR, SINK_FILE, SINK_SYSLOG };
-
-static const struct {
-    const char *name;
-    int priority;
-} levels[] = {
-    [RI_LOG_ERROR] = { "error", LOG_ERR },
-    [RI_LOG_WARNING] = { "warning", LOG_WARNING },
-    [RI_LOG_INFO] = { "info", LOG_INFO },
-    [RI_LOG_DEBUG] = { "debug", LOG_DEBUG },
-};
+static const char *const levels[] = { [RI_LOG_ERROR] = "error",
+                                      [RI_LOG_WARNING] = "warning",
+                                      [RI_LOG_INFO] = "info",
+                                      [RI_LOG_DEBUG] = "debug" };
 #define LEVELS (sizeof levels / sizeof *levels)
 
-/* The lock is a leaf: nothing is called under it but write and syslog. The level is read without
- * it. */
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int log_level = RI_LOG_WARNING;
-static enum sink log_sink = SINK_STDERR;
-static int log_fd = -1;
+static _Atomic(kal_inside_fn) log_inside; /* ual's; NULL: nobody is in a lane */
+static pid_t log_process;                 /* whose threads and lines these are */
 
 /* Split "level[:sink]". -1: no such level. */
 static int parse_level(const char *text, const char **rest)
@@ -41,7 +32,7 @@ static int parse_level(const char *text, const char **rest)
     size_t length = strcspn(text, ":");
 
     for (size_t i = 0; i < LEVELS; i++) {
-        if (strlen(levels[i].name) == length && !strncasecmp(text, levels[i].name, length)) {
+        if (strlen(levels[i]) == length && !strncasecmp(text, levels[i], length)) {
             *rest = text[length] ? text + length + 1 : "stderr";
             return (int)i;
         }
@@ -66,32 +57,24 @@ bool kal_log_check(const char *text, const char **why)
 
 bool kal_log_configure(const char *text, const char **why)
 {
+    enum log_sink_kind kind = SINK_FILE;
+    struct log_sink sink;
     const char *rest;
-    enum sink sink = SINK_FILE;
-    int fd = -1, level, old;
+    int level;
 
     if (!kal_log_check(text, why))
         return false;
     level = parse_level(text, &rest);
-    if (!strcmp(rest, "stderr")) {
-        sink = SINK_STDERR;
-    } else if (!strcmp(rest, "syslog")) {
-        sink = SINK_SYSLOG;
-    } else {
-        fd = open(rest, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-        if (fd < 0) {
-            *why = "a file that can be opened for writing";
-            return false;
-        }
+    if (!strcmp(rest, "stderr"))
+        kind = SINK_STDERR;
+    else if (!strcmp(rest, "syslog"))
+        kind = SINK_SYSLOG;
+    if (!log_sink_open(&sink, kind, rest)) {
+        *why = "a file that can be opened for writing";
+        return false;
     }
-    pthread_mutex_lock(&log_lock);
-    old = log_fd;
-    log_fd = fd;
-    log_sink = sink;
-    pthread_mutex_unlock(&log_lock);
+    log_ring_set_sink(&sink);
     atomic_store(&log_level, level);
-    if (old >= 0)
-        close(old);
     return true;
 }
 
@@ -99,26 +82,43 @@ void kal_log_reset(void)
 {
     const char *why;
 
+    log_rate_say(true);
+    log_ring_stop();
     kal_log_configure("warning:stderr", &why);
 }
 
-void kal_log_fork_prepare(void)
+void kal_log_settle(void)
 {
-    pthread_mutex_lock(&log_lock);
+    log_rate_say(false);
+    log_ring_stop();
 }
 
-void kal_log_fork_parent(void)
+void kal_log_lanes(kal_inside_fn inside)
 {
-    pthread_mutex_unlock(&log_lock);
+    atomic_store(&log_inside, inside);
 }
 
 void kal_log_fork_child(void)
 {
-    if (log_fd >= 0)
-        close(log_fd);
-    log_fd = -1;
-    log_sink = SINK_STDERR;
-    pthread_mutex_unlock(&log_lock);
+    log_rate_forget();
+    log_ring_forget();
+    log_process = getpid();
+}
+
+/* kal may be used without ual, whose handler comes with its first interface; twice is no harm. */
+static void install(void)
+{
+    log_process = getpid();
+    pthread_atfork(NULL, NULL, kal_log_fork_child);
+}
+
+/* A child of a bare clone has our lines but not our threads; they are the parent's. */
+__attribute__((destructor)) static void at_exit(void)
+{
+    if (log_process != getpid())
+        return;
+    log_rate_say(true);
+    log_ring_finish();
 }
 
 bool kal_log_wanted(enum ri_log_level level)
@@ -126,46 +126,58 @@ bool kal_log_wanted(enum ri_log_level level)
     return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
 }
 
-static void emit(enum ri_log_level level, const char *line, size_t length)
+/* One line, with its newline; what names and paths from outside bring must not make it two. */
+static size_t make_line(char line[LOG_LINE_MAX], enum ri_log_level level, const char *prefix,
+                        const char *format, va_list args)
 {
-    ssize_t done;
+    int head, body;
+    size_t length;
 
-    pthread_mutex_lock(&log_lock);
-    if (log_sink == SINK_SYSLOG) {
-        syslog(LOG_USER | levels[level].priority, "%.*s", (int)length - 1, line);
-    } else {
-        /* One write per line; a log that cannot be written is no reason to disturb the caller. */
-        done = write(log_sink == SINK_FILE ? log_fd : STDERR_FILENO, line, length);
-        (void)done;
-    }
-    pthread_mutex_unlock(&log_lock);
+    head = snprintf(line, LOG_LINE_MAX, "ital: %s: %.200s%s", levels[level], prefix ? prefix : "",
+                    prefix ? ": " : "");
+    if (head < 0)
+        return 0;
+    body = vsnprintf(line + head, LOG_LINE_MAX - (size_t)head - 1, format, args);
+    if (body < 0)
+        return 0;
+    length = (size_t)head + (size_t)body;
+    if (length > LOG_LINE_MAX - 2)
+        length = LOG_LINE_MAX - 2;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = ' ';
+    line[length] = '\n';
+    return length + 1;
 }
 
-void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args)
+void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cause,
+                    const char *format, va_list args)
 {
-    char line[1024];
-    int saved = errno, head, body;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    kal_inside_fn inside = atomic_load(&log_inside);
+    bool first = false, pass;
+    char line[LOG_LINE_MAX];
+    int saved = errno;
     size_t length;
 
     if ((unsigned)level >= LEVELS)
         level = RI_LOG_ERROR;
     if (!kal_log_wanted(level))
         return;
-    head = snprintf(line, sizeof line, "ital: %s: %.200s%s", levels[level].name,
-                    prefix ? prefix : "", prefix ? ": " : "");
-    body = head < 0 ? -1 : vsnprintf(line + head, sizeof line - (size_t)head - 1, format, args);
-    if (body >= 0) {
-        length = (size_t)head + (size_t)body;
-        if (length > sizeof line - 2)
-            length = sizeof line - 2;
-        for (size_t i = 0; i < length;
-             i++) /* names and paths come from outside: one line stays one */
-            if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-                line[i] = ' ';
-        line[length] = '\n';
-        emit(level, line, length + 1);
-    }
+    pthread_once(&once, install);
+    length = make_line(line, level, prefix, format, args);
+    pass = length && (level == RI_LOG_DEBUG ||
+                      log_rate_admit(cause, prefix, level, line, length, clock_now(), &first));
+    if (pass)
+        log_ring_push(level, line, length);
+    if (first || (pass && ((inside && inside()) || !log_ring_drain())))
+        log_ring_wake();
     errno = saved;
+}
+
+void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args)
+{
+    kal_vlog_cause(level, prefix, format, format, args);
 }
 
 void kal_log(enum ri_log_level level, const char *format, ...)

@@ -26,18 +26,50 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
     va_end(args);
 }
 
-enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
+void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
+                        const char *format, ...)
 {
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog_cause(level, rnic->interface ? rnic->interface : rnic->provider->name, cause, format,
+                   args);
+    va_end(args);
+}
+
+/* " from PEER" or the like, or nothing where there is none: for lines that refuse. */
+static const char *about_peer(const char *joint, const struct sockaddr *peer, char text[160])
+{
+    char address[120];
+
+    text[0] = '\0';
+    if (peer && cm_address_length(peer)) {
+        cm_address_text(peer, address, sizeof address);
+        snprintf(text, 160, " %s %s", joint, address);
+    }
+    return text;
+}
+
+enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                  uint64_t amount, const struct sockaddr *peer)
+{
+    char text[160];
+
     if (!kal_account_take(&rnic->kal->account, kind, amount)) {
         kal_rnic_log(rnic, RI_LOG_ERROR,
-                     "the quota of %llu %s is used up; free some, or raise %s in "
+                     "the quota of %llu %s is used up%s; free some, or raise %s in "
                      "section [quota]",
                      (unsigned long long)rnic->kal->account.limit[kind], kal_account_text(kind),
-                     kal_account_option(kind));
+                     about_peer("for", peer, text), kal_account_option(kind));
         return KAL_ERR_QUOTA;
     }
     kal_account_take(&rnic->objects, kind, amount); /* has no limits */
     return KAL_OK;
+}
+
+enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
+{
+    return kal_rnic_take_for(rnic, kind, amount, NULL);
 }
 
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
@@ -49,20 +81,26 @@ void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t a
 enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
                                    const struct sockaddr *local, const struct sockaddr *peer)
 {
-    static const char *const names[] = { [RI_POLICY_CONNECT] = "connecting",
-                                         [RI_POLICY_LISTEN] = "listening",
-                                         [RI_POLICY_REQUEST] = "a request" };
+    static const struct {
+        const char *name, *joint;
+    } texts[] = { [RI_POLICY_CONNECT] = { "connecting", "to" },
+                  [RI_POLICY_LISTEN] = { "listening", "on" },
+                  [RI_POLICY_REQUEST] = { "a request", "from" } };
     struct ri_policy_question question = {
         .size = sizeof question, .direction = direction, .local = local, .peer = peer
     };
+    char text[160];
     const char *rule;
 
-    if ((unsigned)direction >= sizeof names / sizeof *names)
+    if ((unsigned)direction >= sizeof texts / sizeof *texts)
         return RI_ERR_PERMISSION;
     if (kal_policy_allows(rnic->kal->policy, &question, geteuid(), &rule))
         return RI_OK;
-    kal_rnic_log(rnic, RI_LOG_WARNING, "%s is denied by %s in section [policy] of %s",
-                 names[direction], rule, rnic->kal->config->source);
+    kal_rnic_log(
+        rnic, RI_LOG_WARNING, "%s%s is denied by %s in section [policy] of %s",
+        texts[direction].name,
+        about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
+        rule, rnic->kal->config->source);
     return RI_ERR_PERMISSION;
 }
 
@@ -375,6 +413,7 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
 {
     struct kal *kal = rnic->kal;
     enum kal_status status;
+    bool last;
 
     if (objects_remain(rnic))
         return KAL_ERR_BUSY;
@@ -391,7 +430,10 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     kal_monitor_stop(rnic);
     pthread_mutex_lock(&kal->rnics_lock);
     DL_DELETE(kal->rnics, rnic);
+    last = !kal->rnics;
     pthread_mutex_unlock(&kal->rnics_lock);
+    if (last) /* and with it the lanes: the instance may live on without a thread */
+        kal_log_settle();
     kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
     rnic_free(rnic);
     kal_put(kal);

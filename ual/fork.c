@@ -49,6 +49,7 @@ static void child(void)
             bits &= bits - 1;
         }
     }
+    ual_lane_forked();
     ual_handle_forked();
     ual_handle_fork_unlock();
     kal_fork_child();

@@ -13,6 +13,7 @@ static const struct kal_upper upper = {
     .timer_set = ual_lane_timer_set,
     .timer_cancel = ual_lane_timer_cancel,
     .wake = ual_lane_wake,
+    .inside = ual_lane_inside_any,
     .cq_event = ual_evd_cq_fired,
     .cq_error = ual_evd_cq_error,
     .qp_event = ual_ep_qp_event,

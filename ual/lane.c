@@ -40,6 +40,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #define LISTENERS_MOST 4 /* each may be in several sets of the consumer's */
 
@@ -298,6 +299,44 @@ void ual_lane_give_listener(struct ual_lane *lane)
     atomic_fetch_sub(&lane->listeners, 1);
 }
 
+/* --- every lane of the process: asked by who logs --- */
+
+static struct spinlock lanes_lock; /* leaf */
+static struct ual_lane *lanes;
+
+bool ual_lane_inside_any(void)
+{
+    const struct ual_lane *lane;
+
+    spinlock_lock(&lanes_lock);
+    DL_FOREACH (lanes, lane)
+        if (ual_lane_inside(lane) || pthread_equal(lane->thread, pthread_self()))
+            break;
+    spinlock_unlock(&lanes_lock);
+    return lane != NULL;
+}
+
+/* In the child of a fork: stores only. */
+void ual_lane_forked(void)
+{
+    spinlock_init(&lanes_lock);
+    lanes = NULL;
+}
+
+static void enlist(struct ual_lane *lane)
+{
+    spinlock_lock(&lanes_lock);
+    DL_APPEND(lanes, lane);
+    spinlock_unlock(&lanes_lock);
+}
+
+static void delist(struct ual_lane *lane)
+{
+    spinlock_lock(&lanes_lock);
+    DL_DELETE(lanes, lane);
+    spinlock_unlock(&lanes_lock);
+}
+
 /* --- open and close --- */
 
 static enum ual_status open_descriptors(struct ual_lane *lane)
@@ -355,6 +394,7 @@ enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t
     status = ual_status_of_kal(kal_lane_open(rnic, index, lane, &lane->provider));
     if (status != UAL_OK)
         goto stop;
+    enlist(lane);
     atomic_fetch_add(&lane->background_word, 1);
     futex_wake(&lane->background_word, 1);
     *out = lane;
@@ -379,6 +419,7 @@ void ual_lane_stop(struct ual_lane *lane)
 
 void ual_lane_close(struct ual_lane *lane)
 {
+    delist(lane);
     ual_lane_free_dead_watches(lane);
     close_descriptors(lane);
     free(lane);

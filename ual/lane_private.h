@@ -68,6 +68,8 @@ struct ual_lane {
     bool may_linger; /* the background thread's, as is the habit */
     struct spin_habit linger_habit;
     atomic_bool stop;
+
+    struct ual_lane *prev, *next; /* of all lanes of the process (lane.c) */
 };
 
 /* --- lane.c: the run --- */

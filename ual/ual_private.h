@@ -59,6 +59,9 @@ void ual_lane_pause(struct ual_lane *lane);
 void ual_lane_resume(struct ual_lane *lane);
 /* True in the thread that is inside a run of this lane. */
 bool ual_lane_inside(const struct ual_lane *lane);
+/* Is it in a run of any lane, or a background thread? Takes a leaf lock. */
+bool ual_lane_inside_any(void);
+void ual_lane_forked(void); /* in the child: there are none; stores only */
 
 /* The kal_upper half that lanes supply; lane_context is struct ual_lane. */
 enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,

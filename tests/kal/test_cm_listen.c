@@ -129,6 +129,61 @@ START_TEST(policy_request)
 }
 END_TEST
 
+/* A connection from another address of the loopback network, closed at once. */
+static void knock_from(const char *address)
+{
+    struct sockaddr_storage from = address_of(address, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_ge(fd, 0);
+    abort_on_close(fd);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    close(fd);
+}
+
+/* The lane would wait for ever in a write; the test's time would be up. */
+START_TEST(refused_peers_do_not_stop_a_lane_whose_log_is_not_read)
+{
+    struct fake_qp *qp = fake_qp_new();
+    char octets[4096] = { 0 };
+    int ends[2], saved = dup(STDERR_FILENO);
+    const char *why;
+
+    ck_assert(kal_log_configure("warning:stderr", &why));
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends[1], octets, sizeof octets) > 0)
+        ;
+    fcntl(ends[1], F_SETFL, O_WRONLY);
+    ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+    fake_policy("deny request from 127.0.0.2");
+    for (int i = 0; i < 1500; i++) {
+        knock_from("127.0.0.2");
+        fake_lane_run(fake.lane);
+    }
+    ck_assert_int_eq(accept_it(usual(), qp, NULL, 8, 8), KAL_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    close(ends[0]);
+    close(ends[1]);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+}
+END_TEST
+
+START_TEST(refused_peers_are_named_and_counted)
+{
+    fake_policy("deny request from 127.0.0.2");
+    for (int i = 0; i < 100; i++) {
+        knock_from("127.0.0.2");
+        fake_lane_run(fake.lane);
+    }
+    ck_assert_uint_ge(fake_log_count("a request from 127.0.0.2:"), 1);
+    ck_assert_uint_le(fake_log_count("a request from 127.0.0.2:"), 20);
+    kal_log_reset();
+    ck_assert_uint_eq(fake_log_count("more like this in the last "), 1);
+}
+END_TEST
+
 START_TEST(accepted_sockets_options)
 {
     int value;
@@ -270,6 +325,8 @@ static Suite *suite(void)
     tcase_add_test(t, port_again_although_a_copy_lives);
     tcase_add_test(t, policy_listen);
     tcase_add_test(t, policy_request);
+    tcase_add_test(t, refused_peers_do_not_stop_a_lane_whose_log_is_not_read);
+    tcase_add_test(t, refused_peers_are_named_and_counted);
     tcase_add_test(t, accepted_sockets_options);
     tcase_add_test(t, ipv6_loopback);
     tcase_add_test(t, ipv6_wildcard_takes_ipv4_as_ipv4);

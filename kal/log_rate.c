@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How often a cause may speak. A cause has BURST lines in FIRST_NS. What comes beyond is counted, and one line says the
+ * count when that time is over. A cause that goes on has one line, and twice the time, until it was quiet for once.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "log_private.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CAUSES     64 /* beyond: the one that was used longest ago is forgotten */
+#define BURST      20
+#define FIRST_NS   (5 * CLOCK_NS_PER_S)
+#define LONGEST_NS (60 * CLOCK_NS_PER_S)
+#define TEXT_MAX   240 /* of the line that stands for those held back */
+
+struct cause {
+    const char *key; /* NULL: free. An address, never read: a provider's may be gone. */
+    uint32_t prefix; /* hash */
+    enum ri_log_level level;
+    unsigned burst, passed, held;
+    uint64_t ends, length;
+    char text[TEXT_MAX]; /* the latest line, without its newline */
+};
+
+static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cause causes[CAUSES];
+
+static uint32_t hash(const char *prefix)
+{
+    uint32_t sum = 2166136261u;
+
+    for (; prefix && *prefix; prefix++)
+        sum = (sum ^ (unsigned char)*prefix) * 16777619u;
+    return sum;
+}
+
+static void say_held(const struct cause *cause, uint64_t length)
+{
+    char line[LOG_LINE_MAX];
+    int used = snprintf(line, sizeof line, "%s (%u more like this in the last %llu s)\n",
+                        cause->text, cause->held,
+                        (unsigned long long)(length / CLOCK_NS_PER_S + (length < CLOCK_NS_PER_S)));
+
+    if (used > 0)
+        log_ring_push(cause->level, line, (size_t)used);
+}
+
+/* The time of a cause is over: say what was held, and begin the next. */
+static void turn(struct cause *cause, uint64_t now)
+{
+    bool goes_on = cause->held && now - cause->ends < cause->length;
+
+    if (cause->held)
+        say_held(cause, now - (cause->ends - cause->length));
+    cause->burst = goes_on ? 1 : BURST;
+    cause->length = !goes_on                         ? FIRST_NS
+                    : cause->length * 2 > LONGEST_NS ? LONGEST_NS
+                                                     : cause->length * 2;
+    cause->ends = now + cause->length;
+    cause->passed = cause->held = 0;
+}
+
+/* The entry of the cause: a new one takes a free place, else that whose time ended first, quiet ones before others. */
+static struct cause *find(const char *key, uint32_t prefix, enum ri_log_level level, uint64_t now)
+{
+    struct cause *cause, *best = &causes[0];
+
+    for (cause = causes; cause < causes + CAUSES; cause++) {
+        if (cause->key == key && cause->prefix == prefix && cause->level == level)
+            return cause;
+        if (!best->key)
+            continue;
+        if (!cause->key || !!cause->held < !!best->held ||
+            (!!cause->held == !!best->held && cause->ends < best->ends))
+            best = cause;
+    }
+    if (best->key && best->held)
+        say_held(best, now - (best->ends - best->length));
+    *best = (struct cause){ .key = key, .prefix = prefix, .level = level };
+    return best;
+}
+
+bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
+                    size_t length, uint64_t now, bool *first)
+{
+    struct cause *cause;
+    bool pass;
+
+    pthread_mutex_lock(&rate_lock);
+    cause = find(key, hash(prefix), level, now);
+    if (now >= cause->ends)
+        turn(cause, now);
+    pass = cause->passed < cause->burst;
+    if (pass)
+        cause->passed++;
+    else
+        cause->held++;
+    *first = cause->held == 1;
+    if (length > TEXT_MAX)
+        length = TEXT_MAX;
+    memcpy(cause->text, line, length - 1);
+    cause->text[length - 1] = '\0';
+    pthread_mutex_unlock(&rate_lock);
+    return pass;
+}
+
+uint64_t log_rate_turn(uint64_t now)
+{
+    uint64_t next = CLOCK_NEVER;
+
+    pthread_mutex_lock(&rate_lock);
+    for (struct cause *cause = causes; cause < causes + CAUSES; cause++) {
+        if (!cause->held)
+            continue;
+        if (now >= cause->ends)
+            turn(cause, now);
+        else if (cause->ends < next)
+            next = cause->ends;
+    }
+    pthread_mutex_unlock(&rate_lock);
+    return next;
+}
+
+void log_rate_say(bool forget)
+{
+    uint64_t now = clock_now();
+
+    pthread_mutex_lock(&rate_lock);
+    for (struct cause *cause = causes; cause < causes + CAUSES; cause++) {
+        if (cause->held)
+            say_held(cause, now - (cause->ends - cause->length));
+        cause->held = 0;
+        if (forget)
+            cause->key = NULL;
+    }
+    pthread_mutex_unlock(&rate_lock);
+}
+
+void log_rate_forget(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+    rate_lock = fresh;
+    memset(causes, 0, sizeof causes);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Lines that wait for the sink, bounded, and the thread that writes them.
+ *
+ * Who logs puts its line into the ring. Outside of a lane it then hands the ring to the sink itself, as far as that takes it
+ * without waiting: a consumer's own call has written its line when it returns. A lane wakes the thread instead, and so does
+ * who finds the sink full; the thread is made at the first such line. One thread at a time drains; another that comes leaves,
+ * because the one that is there looks at the ring again before it goes.
+ *
+ * The thread sleeps on a word, so it needs no descriptor when there are none. While the sink is full it tries again after
+ * 1 ms, doubling to RETRY_NS.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "log_private.h"
+
+#include "base/clock.h"
+#include "base/futex.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RING      65536u /* octets; a power of two */
+#define RETRY_NS  (64 * CLOCK_NS_PER_MS)
+#define FINISH_NS (200 * CLOCK_NS_PER_MS) /* for a slow reader, when the process ends */
+
+struct head {
+    uint16_t length;
+    uint8_t level;
+};
+
+enum thread_state { THREAD_NONE, THREAD_STARTS, THREAD_RUNS, THREAD_STOPS };
+
+static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* All under ring_lock but the marked ones. */
+static struct {
+    uint64_t begin, end; /* octets since ever; the ring holds those between */
+    size_t taken;        /* of the first line, by the sink */
+    unsigned long long dropped;
+    bool draining; /* whoever set it owns sink */
+    bool finished; /* no thread any more */
+    enum thread_state state;
+    pthread_t thread;
+    struct log_sink sink; /* the drainer's */
+    atomic_uint word;     /* futex: changes when the thread has to look */
+    atomic_bool stop;
+    char data[RING];
+} ring = { .sink = { SINK_STDERR, -1 } };
+
+/* ---- the ring; under ring_lock ---- */
+
+static void copy_in(const void *data, size_t length)
+{
+    size_t at = ring.end % RING, first = RING - at < length ? RING - at : length;
+
+    memcpy(ring.data + at, data, first);
+    memcpy(ring.data, (const char *)data + first, length - first);
+    ring.end += length;
+}
+
+static void copy_out(uint64_t from, void *data, size_t length)
+{
+    size_t at = from % RING, first = RING - at < length ? RING - at : length;
+
+    memcpy(data, ring.data + at, first);
+    memcpy((char *)data + first, ring.data, length - first);
+}
+
+static bool put(enum ri_log_level level, const char *line, size_t length)
+{
+    struct head head = { .length = (uint16_t)length, .level = (uint8_t)level };
+
+    if (RING - (ring.end - ring.begin) < sizeof head + length)
+        return false;
+    copy_in(&head, sizeof head);
+    copy_in(line, length);
+    return true;
+}
+
+/* Where lines are missing, one line says so. */
+static bool put_gap(void)
+{
+    char line[160];
+    int length = snprintf(line, sizeof line,
+                          "ital: warning: %llu lines of the log are missing here: "
+                          "who reads it is too slow\n",
+                          ring.dropped);
+
+    if (!put(RI_LOG_WARNING, line, (size_t)length))
+        return false;
+    ring.dropped = 0;
+    return true;
+}
+
+/* The first line, with its head, into line. False: there is none. */
+static bool first_line(struct head *head, char *line)
+{
+    if (ring.begin == ring.end && (!ring.dropped || !put_gap()))
+        return false;
+    copy_out(ring.begin, head, sizeof *head);
+    copy_out(ring.begin + sizeof *head, line, head->length);
+    return true;
+}
+
+/* The sink took so many octets of the first line; -1: it never will. */
+static void advance(const struct head *head, ssize_t octets)
+{
+    ring.taken += octets < 0 ? head->length : (size_t)octets;
+    if (ring.taken < head->length)
+        return;
+    ring.begin += sizeof *head + head->length;
+    ring.taken = 0;
+}
+
+void log_ring_push(enum ri_log_level level, const char *line, size_t length)
+{
+    pthread_mutex_lock(&ring_lock);
+    if ((ring.dropped && !put_gap()) || !put(level, line, length))
+        ring.dropped++;
+    pthread_mutex_unlock(&ring_lock);
+}
+
+/* ---- draining ---- */
+
+/* The drainer's, with ring_lock held; dropped around each line. */
+static bool drain(void)
+{
+    char line[LOG_LINE_MAX];
+    struct head head;
+    ssize_t octets;
+
+    while (first_line(&head, line)) {
+        size_t taken = ring.taken;
+
+        pthread_mutex_unlock(&ring_lock);
+        octets = log_sink_write(&ring.sink, (enum ri_log_level)head.level, line + taken,
+                                head.length - taken);
+        pthread_mutex_lock(&ring_lock);
+        if (!octets)
+            return false;
+        advance(&head, octets);
+    }
+    return true;
+}
+
+bool log_ring_drain(void)
+{
+    bool empty = true;
+
+    pthread_mutex_lock(&ring_lock);
+    if (!ring.draining) {
+        ring.draining = true;
+        empty = drain();
+        ring.draining = false;
+    }
+    pthread_mutex_unlock(&ring_lock);
+    return empty;
+}
+
+/* Like a lock, which nobody holds for long: the sink does not wait. */
+static void become_drainer(void)
+{
+    pthread_mutex_lock(&ring_lock);
+    while (ring.draining) {
+        pthread_mutex_unlock(&ring_lock);
+        sched_yield();
+        pthread_mutex_lock(&ring_lock);
+    }
+    ring.draining = true;
+}
+
+void log_ring_set_sink(const struct log_sink *sink)
+{
+    struct log_sink old;
+
+    become_drainer();
+    drain();
+    old = ring.sink;
+    ring.sink = *sink;
+    ring.taken = 0;
+    ring.draining = false;
+    pthread_mutex_unlock(&ring_lock);
+    log_sink_close(&old);
+}
+
+/* ---- the thread ---- */
+
+static void *writer(void *arg)
+{
+    uint64_t now, due, pause = CLOCK_NS_PER_MS;
+    unsigned word;
+    bool empty;
+
+    (void)arg;
+    while (!atomic_load(&ring.stop)) {
+        word = atomic_load(&ring.word);
+        now = clock_now();
+        due = log_rate_turn(now);
+        empty = log_ring_drain();
+        if (empty)
+            pause = CLOCK_NS_PER_MS;
+        else if (due > now + pause)
+            due = now + pause;
+        if (!atomic_load(&ring.stop) && futex_wait(&ring.word, word, due) == ETIMEDOUT && !empty)
+            pause = pause * 2 > RETRY_NS ? RETRY_NS : pause * 2;
+    }
+    return NULL;
+}
+
+static bool start(pthread_t *thread)
+{
+    sigset_t all, before;
+    bool done;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    done = !pthread_create(thread, NULL, writer, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (done)
+        pthread_setname_np(*thread, "ital-log");
+    return done;
+}
+
+void log_ring_wake(void)
+{
+    pthread_t thread = 0;
+    bool missing, made;
+
+    pthread_mutex_lock(&ring_lock);
+    missing = ring.state == THREAD_NONE && !ring.finished;
+    if (missing)
+        ring.state = THREAD_STARTS;
+    pthread_mutex_unlock(&ring_lock);
+    atomic_fetch_add(&ring.word, 1);
+    if (!missing) {
+        futex_wake(&ring.word, 1);
+        return;
+    }
+    /* Where none can be made, the lines wait for who logs next, or for the end of the process. */
+    made = start(&thread);
+    pthread_mutex_lock(&ring_lock);
+    ring.thread = thread;
+    ring.state = made ? THREAD_RUNS : THREAD_NONE;
+    pthread_mutex_unlock(&ring_lock);
+}
+
+void log_ring_stop(void)
+{
+    pthread_mutex_lock(&ring_lock);
+    while (ring.state == THREAD_STARTS || ring.state == THREAD_STOPS) {
+        pthread_mutex_unlock(&ring_lock);
+        sched_yield();
+        pthread_mutex_lock(&ring_lock);
+    }
+    if (ring.state == THREAD_RUNS) {
+        ring.state = THREAD_STOPS;
+        pthread_mutex_unlock(&ring_lock);
+        atomic_store(&ring.stop, true);
+        atomic_fetch_add(&ring.word, 1);
+        futex_wake(&ring.word, 1);
+        pthread_join(ring.thread, NULL);
+        atomic_store(&ring.stop, false);
+        pthread_mutex_lock(&ring_lock);
+        ring.state = THREAD_NONE;
+    }
+    pthread_mutex_unlock(&ring_lock);
+    log_ring_drain();
+}
+
+void log_ring_finish(void)
+{
+    const struct timespec moment = { .tv_nsec = 2 * (long)CLOCK_NS_PER_MS };
+    uint64_t deadline = clock_now() + FINISH_NS;
+
+    pthread_mutex_lock(&ring_lock);
+    ring.finished = true;
+    pthread_mutex_unlock(&ring_lock);
+    log_ring_stop();
+    while (!log_ring_drain() && clock_now() < deadline)
+        nanosleep(&moment, NULL);
+}
+
+void log_ring_forget(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+    ring_lock = fresh; /* another thread of the parent may have held it */
+    ring.begin = ring.end = 0;
+    ring.taken = 0;
+    ring.dropped = 0;
+    ring.draining = false;
+    ring.state = THREAD_NONE;
+    atomic_store(&ring.stop, false);
+    log_sink_close(&ring.sink);
+    ring.sink.kind = SINK_STDERR;
+}

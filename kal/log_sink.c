@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Where lines go: stderr, a file, syslog.
+ *
+ * stderr is the consumer's: its open file is shared with other processes, so O_NONBLOCK is not for us to set. A socket
+ * has MSG_DONTWAIT, a pipe RWF_NOWAIT (Linux 6.4); what has neither is opened once more by /proc for the time of one
+ * line, with a flag of its own. Where /proc does not let us (a process that changed its user), poll comes first;
+ * then another process that fills the same pipe in between makes the write wait.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "log_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <paths.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *kal_log_syslog_path = _PATH_LOG;
+
+/* ---- syslog: one datagram per line. syslog(3) waits, and holds a lock that a fork leaves locked. ---- */
+
+static int connect_syslog(void)
+{
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", kal_log_syslog_path);
+    if (!connect(fd, (const struct sockaddr *)&to, sizeof to))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Without a time: the daemon has its own, and localtime_r is not safe beside a fork. */
+static ssize_t write_syslog(struct log_sink *sink, enum ri_log_level level, const char *line,
+                            size_t length)
+{
+    static const int priorities[] = { [RI_LOG_ERROR] = LOG_ERR,
+                                      [RI_LOG_WARNING] = LOG_WARNING,
+                                      [RI_LOG_INFO] = LOG_INFO,
+                                      [RI_LOG_DEBUG] = LOG_DEBUG };
+    char text[LOG_LINE_MAX + 300];
+    int used = snprintf(text, sizeof text, "<%d>%.200s[%ld]: %.*s", LOG_USER | priorities[level],
+                        program_invocation_short_name, (long)getpid(), (int)length - 1, line);
+
+    for (int tries = 0; tries < 2; tries++) {
+        if (sink->fd < 0)
+            sink->fd = connect_syslog();
+        if (sink->fd < 0)
+            return -1;
+        if (send(sink->fd, text, (size_t)used, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+            return (ssize_t)length;
+        if (errno == EAGAIN || errno == ENOBUFS)
+            return 0;
+        log_sink_close(sink); /* the daemon was started anew */
+    }
+    return -1;
+}
+
+/* ---- stderr ---- */
+
+/* By a description of our own, which does not wait. -1 with errno. */
+static ssize_t write_reopened(const char *line, size_t length)
+{
+    int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY), error;
+    struct pollfd room = { .fd = STDERR_FILENO, .events = POLLOUT };
+    ssize_t done;
+
+    if (fd < 0 && errno == ENXIO) { /* a FIFO that nobody reads */
+        errno = EPIPE;
+        return -1;
+    }
+    if (fd < 0) {
+        if (poll(&room, 1, 0) == 1)
+            return write(STDERR_FILENO, line, length);
+        errno = EAGAIN;
+        return -1;
+    }
+    done = write(fd, line, length);
+    error = errno;
+    close(fd);
+    errno = error;
+    return done;
+}
+
+static ssize_t write_stderr(const char *line, size_t length)
+{
+    const struct iovec piece = { .iov_base = (void *)(uintptr_t)line, .iov_len = length };
+    struct stat about;
+    ssize_t done;
+
+    if (fstat(STDERR_FILENO, &about))
+        return -1;
+    if (S_ISREG(about.st_mode))
+        return write(STDERR_FILENO, line, length);
+    if (S_ISSOCK(about.st_mode))
+        return send(STDERR_FILENO, line, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (S_ISFIFO(about.st_mode)) {
+        done = pwritev2(STDERR_FILENO, &piece, 1, -1, RWF_NOWAIT);
+        if (done >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+            return done;
+    }
+    return write_reopened(line, length);
+}
+
+/* A pipe without a reader raises SIGPIPE in the thread that writes, which may be the consumer's. */
+static ssize_t write_quietly(int fd, const char *line, size_t length)
+{
+    const struct timespec now = { 0 };
+    sigset_t pipe, before, pending;
+    bool was_pending;
+    ssize_t done;
+    int error;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    was_pending = sigismember(&pending, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    done = fd == STDERR_FILENO ? write_stderr(line, length) : write(fd, line, length);
+    error = errno;
+    if (done < 0 && error == EPIPE && !was_pending)
+        while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return done;
+}
+
+/* ---- all of them ---- */
+
+bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *path)
+{
+    sink->kind = kind;
+    sink->fd = -1;
+    if (kind == SINK_SYSLOG)
+        sink->fd = connect_syslog(); /* without a daemon: tried again for each line */
+    if (kind != SINK_FILE)
+        return true;
+    sink->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    return sink->fd >= 0;
+}
+
+void log_sink_close(struct log_sink *sink)
+{
+    if (sink->fd >= 0)
+        close(sink->fd);
+    sink->fd = -1;
+}
+
+ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const char *line,
+                       size_t length)
+{
+    ssize_t done;
+
+    if (sink->kind == SINK_SYSLOG)
+        return write_syslog(sink, level, line, length);
+    do
+        done = write_quietly(sink->kind == SINK_FILE ? sink->fd : STDERR_FILENO, line, length);
+    while (done < 0 && errno == EINTR);
+    return done < 0 && errno == EAGAIN ? 0 : done;
+}

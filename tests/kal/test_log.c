@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The log: it neither blocks nor floods, nothing is lost unsaid, and lanes write to no descriptor (DESIGN 4). */
+#include "kal_private.h"
+#include "log_private.h"
+#include "tc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- what writes: kal's calls pass here, and those of the test do not ---- */
+
+static pthread_t lane_thread;
+static _Atomic bool lane_watched;
+static atomic_uint lane_writes;
+
+ssize_t __real_write(int fd, const void *data, size_t length);
+ssize_t __wrap_write(int fd, const void *data, size_t length);
+ssize_t __real_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+
+static void note(void)
+{
+    if (lane_watched && pthread_equal(pthread_self(), lane_thread))
+        lane_writes++;
+}
+
+ssize_t __wrap_write(int fd, const void *data, size_t length)
+{
+    note();
+    return __real_write(fd, data, length);
+}
+
+ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+    note();
+    return __real_pwritev2(fd, iov, count, offset, flags);
+}
+
+static bool in_lane(void)
+{
+    return lane_watched && pthread_equal(pthread_self(), lane_thread);
+}
+
+/* From here on the calling thread is a lane's, or none is. */
+static void be_lane(bool yes)
+{
+    lane_thread = pthread_self();
+    lane_watched = yes;
+    kal_log_lanes(yes ? in_lane : NULL);
+}
+
+/* ---- stderr, as a pipe ---- */
+
+static int ends[2], saved_stderr, threads_before, fds_before;
+static char path[4200], text[1 << 20];
+static size_t used;
+
+static void configure(const char *level, const char *sink)
+{
+    char target[4300];
+    const char *why;
+
+    snprintf(target, sizeof target, "%s:%s", level, sink);
+    ck_assert_msg(kal_log_configure(target, &why), "%s", target);
+}
+
+static void setup(void)
+{
+    kal_log_reset();
+    threads_before = tc_thread_count();
+    fds_before = tc_fd_count();
+    saved_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+    ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+    close(ends[1]);
+    snprintf(path, sizeof path, "%s/log", tc_tempdir());
+    unlink(path);
+    configure("debug", "stderr");
+    used = 0;
+    text[0] = '\0';
+    lane_writes = 0;
+}
+
+static void teardown(void)
+{
+    be_lane(false);
+    kal_log_reset();
+    dup2(saved_stderr, STDERR_FILENO);
+    close(saved_stderr);
+    if (ends[0] >= 0)
+        close(ends[0]);
+    ck_assert_int_eq(tc_thread_count(), threads_before);
+    ck_assert_int_eq(tc_fd_count(), fds_before);
+}
+
+/* Until the pipe takes no octet more. The flag is the description's: it goes again. */
+static void fill(void)
+{
+    char octets[512];
+
+    memset(octets, '.', sizeof octets);
+    fcntl(STDERR_FILENO, F_SETFL, O_WRONLY | O_NONBLOCK);
+    for (size_t length = sizeof octets; length; length /= 2)
+        while (__real_write(STDERR_FILENO, octets, length) > 0)
+            ;
+    ck_assert_int_eq(errno, EAGAIN);
+    fcntl(STDERR_FILENO, F_SETFL, O_WRONLY);
+}
+
+/* What is in the pipe now goes behind `text`. */
+static const char *slurp(void)
+{
+    struct pollfd p = { .fd = ends[0], .events = POLLIN };
+    ssize_t got;
+
+    while (poll(&p, 1, 0) == 1 && (p.revents & POLLIN) && used < sizeof text - 1) {
+        got = read(ends[0], text + used, sizeof text - 1 - used);
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+        text[used] = '\0';
+    }
+    return text;
+}
+
+static unsigned count(const char *in, const char *what)
+{
+    unsigned n = 0;
+
+    for (const char *at = in; (at = strstr(at, what)); at++)
+        n++;
+    return n;
+}
+
+static const char *slurp_file(void)
+{
+    FILE *file = fopen(path, "re");
+
+    ck_assert_ptr_nonnull(file);
+    used = fread(text, 1, sizeof text - 1, file);
+    text[used] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* ---- rate ---- */
+
+START_TEST(log_flood_of_one_cause_is_counted)
+{
+    configure("warning", path);
+    for (int i = 0; i < 1500; i++)
+        kal_log(RI_LOG_WARNING, "refused: peer %d", i);
+    ck_assert_uint_eq(count(slurp_file(), "\n"), 20);
+    ck_assert_ptr_nonnull(strstr(text, "peer 0\n"));
+    kal_log_reset();
+    ck_assert_uint_eq(count(slurp_file(), "\n"), 21);
+    ck_assert_ptr_nonnull(
+        strstr(text, "ital: warning: refused: peer 1499 (1480 more like this in the last "));
+}
+END_TEST
+
+START_TEST(log_count_comes_though_nobody_logs_again)
+{
+    for (int i = 0; i < 100; i++)
+        kal_log(RI_LOG_WARNING, "refused: peer %d", i);
+    ck_assert_uint_eq(count(slurp(), "\n"), 20);
+    ck_assert(tc_until(strstr(slurp(), "peer 99 (80 more like this in the last 5 s)\n"), 20000));
+}
+END_TEST
+
+START_TEST(log_causes_have_rates_of_their_own)
+{
+    const struct {
+        enum ri_log_level level;
+        const char *interface;
+    } rows[] = { { RI_LOG_WARNING, "a" }, { RI_LOG_WARNING, "b" }, { RI_LOG_ERROR, "a" } };
+    struct kal_provider provider = { .name = (char *)"p" };
+
+    configure("info", path);
+    for (size_t row = 0; row < 3; row++) {
+        struct kal_rnic rnic = { .provider = &provider,
+                                 .interface = (char *)(uintptr_t)rows[row].interface };
+
+        for (int i = 0; i < 30; i++)
+            kal_rnic_log(&rnic, rows[row].level, "refused");
+    }
+    for (int i = 0; i < 15; i++)
+        kal_log(RI_LOG_WARNING, "refused, too");
+    ck_assert_uint_eq(count(slurp_file(), "warning: a: refused\n"), 20);
+    ck_assert_uint_eq(count(text, "warning: b: refused\n"), 20);
+    ck_assert_uint_eq(count(text, "error: a: refused\n"), 20);
+    ck_assert_uint_eq(count(text, "warning: refused, too\n"), 15);
+}
+END_TEST
+
+/* More causes than the table has places for: each keeps its first lines, and what was held back is said. */
+START_TEST(log_many_causes)
+{
+    struct kal_provider provider = { .name = (char *)"p" };
+    char name[16];
+    struct kal_rnic rnic = { .provider = &provider, .interface = name };
+
+    configure("info", path);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "if%d", i);
+        for (int j = 0; j < 25; j++)
+            kal_rnic_log(&rnic, RI_LOG_WARNING, "refused");
+    }
+    kal_log_reset();
+    ck_assert_uint_eq(count(slurp_file(), ": refused\n"), 200 * 20);
+    ck_assert_uint_eq(count(text, ": refused (5 more like this"), 200);
+}
+END_TEST
+
+/* ---- order and place ---- */
+
+START_TEST(log_line_is_there_on_return)
+{
+    for (int i = 0; i < 10; i++) {
+        char line[64];
+
+        kal_log(RI_LOG_ERROR, "line %d", i);
+        snprintf(line, sizeof line, "ital: error: line %d\n", i);
+        ck_assert_ptr_nonnull(strstr(slurp(), line));
+    }
+    ck_assert_int_eq(tc_thread_count(), threads_before); /* and needs no thread */
+}
+END_TEST
+
+START_TEST(log_lane_writes_to_no_descriptor)
+{
+    be_lane(true);
+    for (int i = 0; i < 15; i++)
+        kal_log(RI_LOG_ERROR, "from a lane %d", i);
+    ck_assert(tc_until(strstr(slurp(), "from a lane 14\n"), 10000));
+    ck_assert_uint_eq(count(text, "\n"), 15);
+    ck_assert_uint_eq(lane_writes, 0);
+    be_lane(false);
+    kal_log(RI_LOG_ERROR, "from a call");
+    ck_assert_ptr_nonnull(strstr(slurp(), "from a call\n"));
+}
+END_TEST
+
+START_TEST(log_thread_blocks_all_signals)
+{
+    unsigned long long blocked = 0;
+    char name[300], line[200];
+    FILE *status;
+    bool found = false;
+
+    be_lane(true);
+    kal_log(RI_LOG_ERROR, "a line");
+    ck_assert(tc_until(strstr(slurp(), "a line\n"), 10000));
+    for (int tid = getpid(); tid < getpid() + 1000 && !found; tid++) {
+        snprintf(name, sizeof name, "/proc/self/task/%d/status", tid);
+        status = tid == getpid() ? NULL : fopen(name, "re");
+        while (status && fgets(line, sizeof line, status)) {
+            if (!strncmp(line, "Name:", 5))
+                found = strstr(line, "ital-log") != NULL;
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1 && found)
+                ck_assert_uint_eq(blocked | (1ull << (SIGKILL - 1)) | (1ull << (SIGSTOP - 1)) |
+                                      (3ull << 31) /* libc's own */,
+                                  ~0ull);
+        }
+        if (status)
+            fclose(status);
+    }
+    ck_assert(found);
+}
+END_TEST
+
+/* ---- a reader that does not read ---- */
+
+/* An alarm ends the test where a write waits. */
+START_TEST(log_full_pipe_blocks_nobody)
+{
+    fill();
+    be_lane(_i);
+    for (int i = 0; i < 10; i++)
+        kal_log(RI_LOG_ERROR, "line %d", i);
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+    ck_assert(tc_until(strstr(slurp(), "line 9\n"), 10000));
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+    for (int i = 0; i < 9; i++) { /* in order, each once */
+        char line[64];
+        const char *first;
+
+        snprintf(line, sizeof line, "error: line %d\n", i);
+        first = strstr(text, line);
+        ck_assert_ptr_nonnull(first);
+        snprintf(line, sizeof line, "error: line %d\n", i + 1);
+        ck_assert_ptr_nonnull(strstr(first, line));
+        ck_assert_uint_eq(count(text, line), 1);
+    }
+    ck_assert_uint_eq(lane_writes, 0);
+}
+END_TEST
+
+/* Level debug has no rate, so the ring fills. */
+START_TEST(log_dropped_lines_are_counted)
+{
+    unsigned long long dropped = 0, sum = 0;
+    const unsigned lines = 5000;
+    unsigned gaps = 0;
+
+    fill();
+    for (unsigned i = 0; i < lines; i++)
+        kal_log(RI_LOG_DEBUG, "line %u", i);
+    ck_assert(tc_until(strstr(slurp(), "lines of the log are missing here"), 10000));
+    kal_log(RI_LOG_DEBUG, "last words");
+    ck_assert(tc_until(strstr(slurp(), "last words\n"), 10000));
+    for (const char *at = text; (at = strstr(at, "ital: warning: ")); at++) {
+        ck_assert_int_eq(sscanf(at, "ital: warning: %llu lines of the log", &dropped), 1);
+        sum += dropped;
+        gaps++;
+    }
+    ck_assert_uint_ge(gaps, 1);
+    ck_assert_uint_eq(count(text, "debug: line ") + sum, lines);
+    ck_assert_uint_gt(count(text, "debug: line "), 1000);
+}
+END_TEST
+
+START_TEST(log_reader_gone_raises_no_signal)
+{
+    close(ends[0]);
+    ends[0] = -1;
+    signal(SIGPIPE, SIG_DFL);
+    kal_log(RI_LOG_ERROR, "to nobody");
+    be_lane(true);
+    kal_log(RI_LOG_ERROR, "to nobody");
+    kal_log_reset();
+    ck_assert_int_ge(dup2(saved_stderr, STDERR_FILENO), 0);
+}
+END_TEST
+
+/* A terminal that is stopped, say: neither pipe nor socket. */
+START_TEST(log_full_terminal_blocks_nobody)
+{
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave;
+
+    if (master < 0 || grantpt(master) || unlockpt(master))
+        tc_skip("no pseudo-terminals here");
+    slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (slave < 0)
+        tc_skip("no pseudo-terminals here");
+    while (__real_write(slave, "....", 4) > 0)
+        ;
+    fcntl(slave, F_SETFL, O_RDWR);
+    ck_assert_int_ge(dup2(slave, STDERR_FILENO), 0);
+    for (int i = 0; i < 10; i++)
+        kal_log(RI_LOG_ERROR, "line %d", i);
+    close(slave);
+    close(ends[0]);
+    ends[0] = master;
+    ck_assert(tc_until(strstr(slurp(), "line 9"), 10000));
+}
+END_TEST
+
+START_TEST(log_socket)
+{
+    int pair[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_ge(dup2(pair[1], STDERR_FILENO), 0);
+    close(pair[1]);
+    close(ends[0]);
+    ends[0] = pair[0];
+    for (int i = 0; i < 5000; i++)
+        kal_log(RI_LOG_DEBUG, "line %d", i);
+    kal_log(RI_LOG_ERROR, "last words");
+    ck_assert(tc_until(strstr(slurp(), "missing here") || strstr(text, "last words"), 10000));
+}
+END_TEST
+
+/* ---- ends ---- */
+
+/* What a lane said last is there when the process ends. */
+START_TEST(log_lines_before_exit_are_written)
+{
+    int status;
+    pid_t child = fork();
+
+    if (!child) {
+        be_lane(true);
+        kal_log(RI_LOG_ERROR, "last words");
+        for (int i = 0; i < 25; i++)
+            kal_log(RI_LOG_ERROR, "refused");
+        exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(count(slurp(), "last words\n"), 1);
+    ck_assert_uint_eq(count(text, "refused (5 more like this"), 1);
+}
+END_TEST
+
+START_TEST(log_full_pipe_keeps_no_process_from_its_end)
+{
+    uint64_t before = tc_now_ns();
+    int status;
+    pid_t child;
+
+    fill();
+    child = fork();
+    if (!child) {
+        be_lane(_i);
+        kal_log(RI_LOG_ERROR, "last words");
+        exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_lt((tc_now_ns() - before) / 1000000, tc_timeout_ms(5000));
+}
+END_TEST
+
+/* Lines that wait are the parent's: the child's end does not write them again. */
+START_TEST(log_forked_child_repeats_nothing)
+{
+    int status;
+    pid_t child;
+
+    fill();
+    for (int i = 0; i < 10; i++)
+        kal_log(RI_LOG_ERROR, "line %d", i);
+    child = fork();
+    if (!child) {
+        configure("debug", path);
+        kal_log(RI_LOG_ERROR, "of the child");
+        exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(tc_until(strstr(slurp(), "line 9\n"), 10000));
+    for (int i = 0; i < 10; i++) {
+        char line[64];
+
+        snprintf(line, sizeof line, "line %d\n", i);
+        ck_assert_uint_eq(count(text, line), 1);
+    }
+    ck_assert_str_eq(slurp_file(), "ital: error: of the child\n");
+}
+END_TEST
+
+static _Atomic bool enough;
+
+static void *chatter(void *arg)
+{
+    (void)arg;
+    while (!enough) {
+        kal_log(RI_LOG_DEBUG, "chatter");
+        kal_log(RI_LOG_WARNING, "chatter, too");
+    }
+    return NULL;
+}
+
+/* The locks may be anybody's at that moment. */
+START_TEST(log_fork_while_others_log)
+{
+    pthread_t threads[4];
+    int status;
+
+    dup2(saved_stderr, STDERR_FILENO);
+    configure("debug", "/dev/null");
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, chatter, NULL), 0);
+    for (unsigned long i = 0; i < tc_count(100); i++) {
+        pid_t child = fork();
+
+        if (!child) {
+            alarm(tc_timeout_ms(10000) / 1000);
+            configure("debug", "/dev/null");
+            kal_log(RI_LOG_ERROR, "of the child");
+            be_lane(true);
+            kal_log(RI_LOG_ERROR, "of the child");
+            kal_log_reset();
+            _exit(0);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    enough = true;
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+END_TEST
+
+START_TEST(log_reset_beside_others)
+{
+    pthread_t threads[2];
+
+    enough = false;
+    configure("debug", "/dev/null");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, chatter, NULL), 0);
+    for (unsigned long i = 0; i < tc_count(300); i++) {
+        configure("debug", "/dev/null");
+        kal_log_reset();
+    }
+    enough = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+END_TEST
+
+/* ---- syslog ---- */
+
+START_TEST(log_syslog_daemon)
+{
+    static char where[100];
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    char got[2000] = "";
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(where, sizeof where, "%.80s/log.sock", tc_tempdir());
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", where);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    kal_log_syslog_path = where;
+    configure("info", "syslog");
+    kal_log(RI_LOG_WARNING, "a line");
+    ck_assert_int_gt(recv(fd, got, sizeof got - 1, 0), 0);
+    ck_assert_msg(!strncmp(got, "<12>", 4) && strstr(got, "ital: warning: a line"), "%s", got);
+    close(fd); /* a new daemon */
+    unlink(where);
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    kal_log(RI_LOG_ERROR, "another");
+    memset(got, 0, sizeof got);
+    ck_assert_int_gt(recv(fd, got, sizeof got - 1, 0), 0);
+    ck_assert_msg(!strncmp(got, "<11>", 4) && strstr(got, "ital: error: another"), "%s", got);
+    close(fd);
+    unlink(where);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("log");
+    TCase *t = tc_case(s, "rate", setup, teardown);
+
+    tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
+    tc_add_tests(t, log_flood_of_one_cause_is_counted, log_count_comes_though_nobody_logs_again,
+                 log_causes_have_rates_of_their_own, log_many_causes, log_line_is_there_on_return,
+                 log_lane_writes_to_no_descriptor, log_thread_blocks_all_signals,
+                 log_dropped_lines_are_counted, log_reader_gone_raises_no_signal,
+                 log_full_terminal_blocks_nobody, log_socket, log_lines_before_exit_are_written,
+                 log_forked_child_repeats_nothing, log_fork_while_others_log,
+                 log_reset_beside_others, log_syslog_daemon);
+    tcase_add_loop_test(t, log_full_pipe_blocks_nobody, 0, 2);
+    tcase_add_loop_test(t, log_full_pipe_keeps_no_process_from_its_end, 0, 2);
+    return s;
+}
+
+int main(void)
+{
+    return tc_main(suite());
+}
