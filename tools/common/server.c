@@ -190,6 +190,7 @@ static int accept_loop(const struct server *server, const struct listening *list
          * so where a client has further requests, which have to be routed meanwhile.
          */
         result = collect(clients, server->once && !server->route, result);
+        tool_flush_errors(false);
         if (server->once && result != SERVER_NOT_SERVED)
             return result;
     }
@@ -209,8 +210,10 @@ int server_run(const struct server *server)
     }
     printf("listening on port %u\n", port);
     fflush(stdout);
+    tool_limit_errors();
     result = accept_loop(server, &listening, clients);
     collect(clients, true, result);
+    tool_flush_errors(true);
     stop_listening(&listening);
     free(clients);
     return result;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,15 +57,124 @@ void tool_on_output(void (*wipe)(void))
     wipe_progress = wipe;
 }
 
-static void say(const char *format, va_list arguments)
+/* ---- error lines ----------------------------------------------------------------------------- */
+
+#define LINE_BYTES 6144
+#define BURST      10u         /* lines of one cause that are said at once */
+#define PERIOD_NS  1000000000u /* afterwards one in so long */
+#define CAUSES     64u         /* more than the tools have; those beyond share the last */
+
+/* What a server's peers can make it say, by cause: the format is one. */
+struct cause {
+    const char *format;
+    uint64_t said_ns; /* when the lines said so far would be due, one a period; 0: none */
+    uint64_t left_out;
+    char last[240]; /* the line left out last */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    bool on;
+    struct cause causes[CAUSES];
+} limit = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* One line, already printable. */
+static void put_line(const char *line)
 {
     flockfile(stderr);
     if (wipe_progress)
         wipe_progress();
-    fprintf(stderr, "%s: ", tool_name);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s: %s\n", tool_name, line);
     funlockfile(stderr);
+}
+
+static struct cause *cause_of(const char *format)
+{
+    unsigned i = 0;
+
+    while (i < CAUSES - 1 && limit.causes[i].format && limit.causes[i].format != format)
+        i++;
+    limit.causes[i].format = format;
+    return &limit.causes[i];
+}
+
+/* A place in the rate of its cause, taken; false: none is free now. */
+static bool take_place(struct cause *cause)
+{
+    uint64_t now = tool_now(), least = (BURST - 1) * (uint64_t)PERIOD_NS;
+
+    if (cause->said_ns > now + least)
+        return false;
+    cause->said_ns = (cause->said_ns > now ? cause->said_ns : now) + PERIOD_NS;
+    return true;
+}
+
+/* false: left out. *more: lines of the same cause that were left out before it. */
+static bool may_say(const char *format, const char *line, uint64_t *more)
+{
+    struct cause *cause;
+    bool good = true;
+
+    *more = 0;
+    pthread_mutex_lock(&limit.lock);
+    if (limit.on) {
+        cause = cause_of(format);
+        good = take_place(cause);
+        if (good) {
+            *more = cause->left_out;
+            cause->left_out = 0;
+        } else {
+            cause->left_out++;
+            snprintf(cause->last, sizeof(cause->last), "%.239s", line);
+        }
+    }
+    pthread_mutex_unlock(&limit.lock);
+    return good;
+}
+
+/* All that goes to stderr comes through here: nothing a peer chose reaches a terminal as it is. */
+static void say(const char *format, va_list arguments)
+{
+    char raw[LINE_BYTES], line[LINE_BYTES], more_text[64] = "";
+    uint64_t more;
+
+    vsnprintf(raw, sizeof(raw), format, arguments);
+    tool_printable(raw, line, sizeof(line) - sizeof(more_text));
+    if (!may_say(format, line, &more))
+        return;
+    if (more)
+        snprintf(more_text, sizeof(more_text), " (%llu more like it were left out)",
+                 (unsigned long long)more);
+    strcat(line, more_text);
+    put_line(line);
+}
+
+void tool_limit_errors(void)
+{
+    pthread_mutex_lock(&limit.lock);
+    limit.on = true;
+    pthread_mutex_unlock(&limit.lock);
+}
+
+void tool_flush_errors(bool all)
+{
+    char line[sizeof(limit.causes->last) + 64];
+
+    for (unsigned i = 0; i < CAUSES; i++) {
+        struct cause *cause = &limit.causes[i];
+        bool due;
+
+        pthread_mutex_lock(&limit.lock);
+        due = cause->left_out && (all || take_place(cause));
+        if (due) {
+            snprintf(line, sizeof(line), "%s (the last of %llu like it)", cause->last,
+                     (unsigned long long)cause->left_out);
+            cause->left_out = 0;
+        }
+        pthread_mutex_unlock(&limit.lock);
+        if (due)
+            put_line(line);
+    }
 }
 
 void tool_error(const char *format, ...)
@@ -168,17 +278,60 @@ bool tool_parse_seconds(const char *text, double least, double most, uint64_t *m
     return true;
 }
 
+/* Octets of the UTF-8 sequence at text, at most 4, and its character; 0: there is none. */
+static unsigned utf8_at(const unsigned char *text, uint32_t *character)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    unsigned count = text[0] < 0x80             ? 1
+                     : (text[0] & 0xe0) == 0xc0 ? 2
+                     : (text[0] & 0xf0) == 0xe0 ? 3
+                     : (text[0] & 0xf8) == 0xf0 ? 4
+                                                : 0;
+
+    *character = count == 1 ? text[0] : text[0] & (0x7fu >> count);
+    for (unsigned i = 1; i < count; i++) {
+        if ((text[i] & 0xc0) != 0x80) /* the NUL at the end too */
+            return 0;
+        *character = *character << 6 | (text[i] & 0x3fu);
+    }
+    /* Longer than need be, a surrogate, or beyond Unicode. */
+    if (!count || *character < least[count] || *character > 0x10ffff ||
+        (*character >= 0xd800 && *character <= 0xdfff))
+        return 0;
+    return count;
+}
+
+/* C0, DEL and C1; what turns the direction of writing; separators of lines; invisible signs. */
+static bool is_control(uint32_t character)
+{
+    return character < 0x20 || (character >= 0x7f && character < 0xa0) || character == 0x61c ||
+           (character >= 0x200b && character <= 0x200f) ||
+           (character >= 0x2028 && character <= 0x202e) ||
+           (character >= 0x2060 && character <= 0x206f) || character == 0xfeff;
+}
+
 const char *tool_printable(const char *name, char *buffer, size_t size)
 {
+    const unsigned char *at = (const unsigned char *)name;
     size_t used = 0;
 
-    for (; *name && used + 5 < size; name++) {
-        unsigned char byte = (unsigned char)*name;
+    while (*at) {
+        uint32_t character;
+        unsigned count = utf8_at(at, &character), shown = count;
+        bool escaped = !count || is_control(character);
 
-        if (byte < 0x20 || byte == 0x7f)
-            used += (size_t)snprintf(buffer + used, size - used, "\\%03o", (unsigned)byte);
-        else
-            buffer[used++] = (char)byte;
+        if (!count)
+            count = 1;
+        if (escaped)
+            shown = 4 * count;
+        if (used + shown + 1 > size)
+            break;
+        for (unsigned i = 0; i < count; i++, at++) {
+            if (escaped)
+                used += (size_t)snprintf(buffer + used, size - used, "\\%03o", (unsigned)*at);
+            else
+                buffer[used++] = (char)*at;
+        }
     }
     buffer[used] = '\0';
     return buffer;

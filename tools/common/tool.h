@@ -24,9 +24,19 @@ extern const char *tool_name;
 void tool_init(const char *name);
 void tool_catch_signals(void);
 
-/* One line on stderr: "NAME: ...". Any thread; lines do not mix. */
+/*
+ * One line on stderr: "NAME: ...", made printable as by tool_printable and cut at 6000 octets. Any
+ * thread; lines do not mix.
+ */
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same followed by a pointer to --help; returns TOOL_USAGE. */
+/*
+ * Servers, whose peers cause lines: from now on a line of one cause (one format) is said ten times
+ * at once and then once a second. Those left out are counted, and told with the next one that is
+ * said, or by tool_flush_errors, which the accept loop calls (all: at the end, however recent).
+ */
+void tool_limit_errors(void);
+void tool_flush_errors(bool all);
+/* A line as tool_error writes it, followed by a pointer to --help; returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv, shorts: as given to getopt_long; longs without a short
  * form have values from 256 on. */
@@ -43,7 +53,12 @@ bool tool_parse_size(const char *text, uint64_t least, uint64_t most, uint64_t *
 bool tool_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 bool tool_parse_seconds(const char *text, double least, double most, uint64_t *microseconds);
 
-/* Printable form of a name from the file system or the peer; control bytes become \ooo. */
+/*
+ * Printable form of a text from the file system or the peer, cut where buffer ends. Octets that are
+ * no UTF-8 and those of control characters become \ooo each: C0, DEL, C1, and all that changes the
+ * direction of writing, begins a line or cannot be seen (U+061C, U+200B..F, U+2028..E,
+ * U+2060..206F, U+FEFF). Every tool shows such texts by this function only.
+ */
 const char *tool_printable(const char *name, char *buffer, size_t size);
 
 /* "1.5 MiB"; buffer of at least TOOL_HUMAN bytes. */
