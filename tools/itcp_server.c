@@ -307,9 +307,9 @@ static int refuse(const it_conn_request_event_t *request, enum copy_refusal refu
     return SERVER_NOT_SERVED;
 }
 
-static size_t refuse_full(unsigned char *data, size_t size)
+static size_t refuse_full(unsigned char *data, size_t size, bool share)
 {
-    (void)size;
+    (void)size, (void)share;
     return copy_put_refusal(data, COPY_REFUSED_FULL);
 }
 

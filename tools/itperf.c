@@ -58,6 +58,13 @@ static const char help_text[] =
     "  -p, --port PORT       port (default 18515; server: 0 takes any free one and prints it)\n"
     "      --timeout SECONDS   longest wait for a connection (default 10)\n"
     "      --keep            server: stay after a client instead of ending\n"
+    "What a server lets a client have; whoever asks for more is refused and told:\n"
+    "      --max-memory SIZE   bytes of a session (default 1G)\n"
+    "      --max-threads N   threads (default: the processors, at least 2; --threads raises it)\n"
+    "      --max-polling N   of them, those that poll instead of sleeping (default: all)\n"
+    "      --max-time SECONDS  of a session (default 3600)\n"
+    "      --max-silence SECONDS  until a client of which nothing is heard is given up (default "
+    "60)\n"
     "Results:\n"
     "      --report_gbits    bandwidth in Gb/s instead of MiB/s\n"
     "  -N, --noPeak          bw: no peak\n"
@@ -95,6 +102,11 @@ enum long_only {
     OPT_TARGET,
     OPT_TIMEOUT,
     OPT_KEEP,
+    OPT_MAX_MEMORY,
+    OPT_MAX_THREADS,
+    OPT_MAX_POLLING,
+    OPT_MAX_TIME,
+    OPT_MAX_SILENCE,
     OPT_GBITS,
     OPT_CPU_UTIL,
     OPT_PLOT,
@@ -133,6 +145,11 @@ static const struct option longs[] = {
     { "port", required_argument, NULL, 'p' },
     { "timeout", required_argument, NULL, OPT_TIMEOUT },
     { "keep", no_argument, NULL, OPT_KEEP },
+    { "max-memory", required_argument, NULL, OPT_MAX_MEMORY },
+    { "max-threads", required_argument, NULL, OPT_MAX_THREADS },
+    { "max-polling", required_argument, NULL, OPT_MAX_POLLING },
+    { "max-time", required_argument, NULL, OPT_MAX_TIME },
+    { "max-silence", required_argument, NULL, OPT_MAX_SILENCE },
     { "report_gbits", no_argument, NULL, OPT_GBITS },
     { "noPeak", no_argument, NULL, 'N' },
     { "cpu_util", no_argument, NULL, OPT_CPU_UTIL },
@@ -226,6 +243,7 @@ static bool parse_mode(const char *text, enum perf_mode last, enum perf_mode *mo
 static int take_number(struct perf_options *options, int letter, const char *text)
 {
     struct perf_plan *plan = &options->plan;
+    struct perf_limits *limits = &options->limits;
     const struct {
         int letter;
         unsigned given;
@@ -245,6 +263,10 @@ static int take_number(struct perf_options *options, int letter, const char *tex
         { 'Q', PERF_GIVEN_CQ_MOD, 1, PERF_DEPTH_MAX, &plan->cq_mod, "number of requests" },
         { 'o', PERF_GIVEN_READS, 1, PERF_DEPTH_MAX, &plan->reads, "number of reads" },
         { OPT_IRD_ORD, PERF_GIVEN_IRD_ORD, 1, PERF_DEPTH_MAX, &plan->reads, "number of reads" },
+        { OPT_MAX_THREADS, PERF_GIVEN_LIMIT, 1, PERF_THREADS_MAX, &limits->threads,
+          "number of threads" },
+        { OPT_MAX_POLLING, PERF_GIVEN_LIMIT | PERF_GIVEN_POLLING, 0, PERF_THREADS_MAX,
+          &limits->polling, "number of threads" },
     };
     uint64_t number;
 
@@ -260,6 +282,20 @@ static int take_number(struct perf_options *options, int letter, const char *tex
         return -1;
     }
     return 0;
+}
+
+static int take_limit(struct perf_options *options, int letter, const char *text)
+{
+    struct perf_limits *limits = &options->limits;
+
+    options->given |= PERF_GIVEN_LIMIT;
+    if (letter == OPT_MAX_MEMORY && !tool_parse_size(text, 1, UINT64_MAX, &limits->memory))
+        return tool_usage("'%s' is no amount of memory: bytes, k, M and G allowed", text);
+    if (letter != OPT_MAX_MEMORY &&
+        !tool_parse_seconds(text, 1e-3, 1e9,
+                            letter == OPT_MAX_TIME ? &limits->time_us : &limits->silence_us))
+        return tool_usage("'%s' is no time: seconds, 0.001 or more", text);
+    return -1;
 }
 
 static int take_value(struct perf_options *options, int letter, const char *text)
@@ -314,6 +350,9 @@ static int take_value(struct perf_options *options, int letter, const char *text
         if (strcmp(text, "RC") != 0)
             return tool_usage("connection type '%s' is not in this program: RC only", text);
         return -1;
+    case OPT_MAX_MEMORY:
+    case OPT_MAX_TIME:
+    case OPT_MAX_SILENCE: return take_limit(options, letter, text);
     default: return take_number(options, letter, text);
     }
 }
@@ -434,7 +473,11 @@ static int take_words(int argc, char **argv, struct perf_options *options)
 
 int main(int argc, char **argv)
 {
-    struct perf_options options = { .port = PERF_PORT, .timeout_us = 10000000 };
+    struct perf_options options = {
+        .port = PERF_PORT,
+        .timeout_us = 10000000,
+        .limits = { .memory = 1u << 30, .time_us = 3600000000u, .silence_us = 60000000 },
+    };
     int result;
 
     tool_init("itperf");

@@ -7,9 +7,11 @@
  * bytes:
  *   client                         server
  *   PARAMS  the plan               ACCEPT  a token for the data connections, or REFUSE with a text
+ *                                  REFUSE  also later, when a data connection cannot be had
  *   (opens the data connections, each side tells in private data where it may be written or read)
  *   RUN     size, iterations       READY   Receives posted, memory cleared, threads about to start
  *   (the threads of both sides run; the data connections carry nothing but the measurement)
+ *   ALIVE   every two seconds      ALIVE   the answer; while the threads run
  *                                  RESULT  CPU time and what it saw
  *   ... RUN again, for the next size, or BYE
  *
@@ -28,7 +30,7 @@
 #include "tools/common/histogram.h"
 
 #define PERF_MAGIC         0x49545046u /* "ITPF" */
-#define PERF_VERSION       2u
+#define PERF_VERSION       3u
 #define PERF_PORT          18515 /* perftest's */
 #define PERF_MESSAGE       512u
 #define PERF_SIZE_MAX      (64u << 20)
@@ -77,6 +79,14 @@ struct perf_run {
     uint64_t iterations, duration_us; /* one of them is 0 */
 };
 
+/* What a server lets a client have. */
+struct perf_limits {
+    uint64_t memory;           /* bytes of a session */
+    uint32_t threads, polling; /* polling: of them, those that do not sleep */
+    uint64_t time_us;          /* of a session */
+    uint64_t silence_us;       /* without a sign of life */
+};
+
 /* ---- one side's part in a run ---------------------------------------------------------------- */
 
 struct perf_ep {
@@ -117,6 +127,7 @@ struct perf_tally {
 
 struct perf_session;
 struct perf_hello;
+struct perf_channel;
 
 struct perf_worker {
     struct perf_session *session;
@@ -155,7 +166,10 @@ struct perf_session {
     uint64_t idle_us; /* lat, client: pause before each message */
     uint64_t away_us; /* pair, client: does not call after the posts */
     bool samples, progress;
-    struct perf_group *groups; /* plan.threads of them */
+    struct perf_channel *channel; /* looked at while a run lasts */
+    uint64_t silence_us;          /* server: without a sign of life the run ends */
+    uint64_t end;                 /* server: when the session has to be over; tool_now() */
+    struct perf_group *groups;    /* plan.threads of them */
     struct perf_worker *workers;
     atomic_bool failed; /* one worker gave up: so do the others */
 };
@@ -188,17 +202,25 @@ static inline uint32_t perf_receives(const struct perf_plan *plan)
 
 /* RDMA Reads in flight that an Endpoint can have in each direction: wanted or less, at least 1. */
 uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted);
+/* Groups without anything in them: nothing that grows with the plan but a list of the threads. */
+bool perf_groups_prepare(struct perf_session *session);
 /* All groups of a session with their Receives posted; prints why not and frees everything. */
 bool perf_groups_create(struct perf_session *session);
 void perf_groups_destroy(struct perf_session *session);
 /* Client: opens every data connection; *seconds: how long that took. Prints why not. */
 bool perf_groups_connect(struct perf_session *session, const char *peer, uint64_t timeout_us,
                          double *seconds);
-/* Server: answers the request that names Endpoint index; at the end all are waited for. */
-bool perf_group_accept(struct perf_session *session, uint32_t index,
-                       it_cn_est_identifier_t request);
-/* Server: where the peer of an Endpoint may be written or read; false: it has one already. */
-bool perf_group_peer(struct perf_session *session, const struct perf_hello *hello);
+/*
+ * Server: answers the request that names Endpoint index, which is made now, as its group is with the
+ * first of its Endpoints; at the end all are waited for. A request that was not answered is the
+ * caller's.
+ */
+bool perf_group_accept(struct perf_session *session, uint32_t index, it_cn_est_identifier_t request,
+                       bool *answered);
+/* Server, of an Endpoint that was accepted: where its peer may be written or read. */
+void perf_group_peer(struct perf_session *session, const struct perf_hello *hello);
+/* The server has made that Endpoint already. */
+bool perf_group_taken(const struct perf_session *session, uint32_t index);
 bool perf_groups_established(struct perf_session *session, uint64_t timeout_us);
 bool perf_post_receive(struct perf_group *group, uint32_t index);
 /* Clears the byte that write lat waits for in messages of that size. */
@@ -268,7 +290,8 @@ enum perf_message_type {
     PERF_RUN,
     PERF_READY,
     PERF_RESULT,
-    PERF_BYE
+    PERF_BYE,
+    PERF_ALIVE
 };
 
 struct perf_message {
@@ -286,14 +309,40 @@ struct perf_message {
 };
 
 void perf_put_message(uint8_t *data, const struct perf_message *message);
-/* false: not a message, or values out of range. */
-bool perf_get_message(const uint8_t *data, struct perf_message *message);
+/* false: not a message of exactly that size, or values out of range. */
+bool perf_get_message(const uint8_t *data, size_t size, struct perf_message *message);
 
-/* The control connection. */
+/* ---- itperf_limits.c: what a server grants ---------------------------------------------------- */
+
+/* Which memory a group of one side has, in bytes. */
+struct perf_shape {
+    size_t source;      /* of a group */
+    size_t place;       /* of an Endpoint, in target and sink */
+    size_t inbox_place; /* of an Endpoint */
+    bool target, sink;  /* there are such places */
+};
+struct perf_shape perf_shape(const struct perf_plan *plan, bool client);
+
+/* Bytes that a session with this plan takes in the server at most; UINT64_MAX if it is more. */
+uint64_t perf_server_memory(const struct perf_plan *plan);
+/* Default of --max-threads: the processors that this process may use, and at least 2. */
+uint32_t perf_threads_here(void);
+/* The plan's target has been chosen. false: text says what is too much, and what to take instead. */
+bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan *plan, char *text,
+                       size_t size);
+
+/* ---- itperf_channel.c: the control connection ------------------------------------------------- */
+
+#define PERF_CHANNEL_RECEIVES 2u
 struct perf_channel {
     struct conn conn;
     struct region memory;
     unsigned told;
+    bool client;
+    uint64_t heard;     /* when a sign of life came last; tool_now() */
+    uint64_t alive_due; /* client: when the next one is; UINT64_MAX: one is under way */
+    struct perf_message kept[PERF_CHANNEL_RECEIVES]; /* came during a run, for perf_hear */
+    unsigned kept_count;
 };
 bool perf_channel_create(const struct adapter *adapter, struct perf_channel *channel);
 void perf_channel_destroy(struct perf_channel *channel);
@@ -303,6 +352,10 @@ bool perf_tell(struct perf_channel *channel, const struct perf_message *message)
 /* Prints what goes wrong, but for CONN_TIMEOUT, CONN_STOPPED and CONN_ENDED. */
 enum conn_result perf_hear(struct perf_channel *channel, uint64_t timeout_us,
                            struct perf_message *message);
+/* A run begins: signs of life are counted from now. */
+void perf_channel_run(struct perf_channel *channel);
+/* During a run, now and then, without waiting: signs of life. false: the connection is no use. */
+bool perf_channel_look(struct perf_channel *channel);
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -325,10 +378,13 @@ enum perf_given {
     PERF_GIVEN_MODE = 1 << 14,
     PERF_GIVEN_TARGET = 1 << 15,
     PERF_GIVEN_PAIR = 1 << 16,
-    PERF_GIVEN_IRD_ORD = 1 << 17
+    PERF_GIVEN_IRD_ORD = 1 << 17,
+    PERF_GIVEN_LIMIT = 1 << 18,  /* one of them, and */
+    PERF_GIVEN_POLLING = 1 << 19 /* that of polling */
 };
 
 struct perf_options {
+    struct perf_limits limits;
     struct perf_plan plan; /* sizes of size[] */
     unsigned given;
     uint32_t size[PERF_SIZES];

@@ -15,6 +15,7 @@
 #include "tools/common/tool.h"
 
 #define ANSWER_US   60000000u /* for READY and RESULT: the server lays memory ready, or sums up */
+#define WORD_US     1000000u  /* for a REFUSE that is on its way */
 #define WARM_ROUNDS 1000u
 #define WARM_NAPS   10u /* which are long */
 
@@ -65,6 +66,13 @@ static bool connect_control(struct client *client)
     return good;
 }
 
+static void say_refused(const char *peer, const char *why)
+{
+    char text[4 * PERF_TEXT];
+
+    tool_error("%s refuses: %s", peer, tool_printable(why, text, sizeof(text)));
+}
+
 /* One answer of a certain type. */
 static bool await(struct client *client, enum perf_message_type type, const char *what,
                   struct perf_message *message)
@@ -81,14 +89,20 @@ static bool await(struct client *client, enum perf_message_type type, const char
         return false;
     if (message->type == type)
         return true;
-    if (message->type == PERF_REFUSE) {
-        char text[2 * PERF_TEXT];
-
-        tool_error("%s refuses: %s", peer, tool_printable(message->u.text, text, sizeof(text)));
-    } else {
+    if (message->type == PERF_REFUSE)
+        say_refused(peer, message->u.text);
+    else
         tool_error("%s answers out of turn (%s)", peer, what);
-    }
     return false;
+}
+
+/* A data connection failed: the server may have said why. */
+static void explain_failure(struct client *client)
+{
+    struct perf_message message;
+
+    if (perf_hear(&client->channel, WORD_US, &message) == CONN_OK && message.type == PERF_REFUSE)
+        say_refused(client->channel.conn.peer, message.u.text);
 }
 
 static bool agree_on_reads(struct client *client)
@@ -114,6 +128,7 @@ static bool set_up(struct client *client)
     struct perf_message message = { .type = PERF_PARAMS };
 
     session->adapter = &client->adapter;
+    session->channel = &client->channel;
     session->client = true;
     session->plan = client->options->plan;
     session->idle_us = client->options->idle_us;
@@ -130,9 +145,13 @@ static bool set_up(struct client *client)
         !await(client, PERF_ACCEPT, "agreeing on the test", &message))
         return false;
     session->token = message.u.token;
-    return perf_groups_create(session) &&
-           perf_groups_connect(session, client->channel.conn.peer, client->options->timeout_us,
-                               &client->report->connect_seconds);
+    if (!perf_groups_create(session))
+        return false;
+    if (perf_groups_connect(session, client->channel.conn.peer, client->options->timeout_us,
+                            &client->report->connect_seconds))
+        return true;
+    explain_failure(client);
+    return false;
 }
 
 /* One run on both sides. */
@@ -247,6 +266,7 @@ static bool run_client(struct client *client)
     report->adapter = &client->adapter;
     if (!perf_channel_create(&client->adapter, &client->channel))
         return false;
+    client->channel.client = true;
     good = connect_control(client);
     report->peer = client->channel.conn.peer;
     if (good) {

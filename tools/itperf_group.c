@@ -13,9 +13,7 @@
 
 #include "tools/common/tool.h"
 
-#define PAGE            4096u
-#define IN_FLIGHT       32u /* connection attempts at a time */
-#define ROUND(size, to) (((size) + (to)-1) / (to) * (to))
+#define IN_FLIGHT 32u /* connection attempts at a time */
 
 static uint32_t share(uint32_t all, uint32_t parts, uint32_t part)
 {
@@ -70,27 +68,23 @@ static bool create_evds(struct perf_session *session, struct perf_group *group)
 static bool create_memory(struct perf_session *session, struct perf_group *group)
 {
     const struct perf_plan *plan = &session->plan;
-    size_t size = plan->size_max, places;
+    struct perf_shape shape = perf_shape(plan, session->client);
+    size_t places = shape.place * group->count;
     unsigned sink = region_sink_privs(session->adapter);
-    bool takes = !session->client || plan->bidirectional || plan->kind == PERF_LAT;
-    bool gives = session->client || plan->bidirectional || plan->kind == PERF_LAT;
     bool good;
 
-    group->place = ROUND(size, 64);
-    group->inbox_place = plan->op == PERF_SEND ? group->place : 0;
-    if (group->inbox_place < 64)
-        group->inbox_place = 64;
-    places = group->place * group->count;
-    good = region_create(&group->base, ROUND(size, PAGE) + PAGE,
+    group->place = shape.place;
+    group->inbox_place = shape.inbox_place;
+    good = region_create(&group->base, shape.source,
                          plan->op == PERF_READ ? IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ
                                                : IT_PRIV_LOCAL,
                          &group->source) &&
            region_create(&group->base, group->inbox_place * group->count, IT_PRIV_LOCAL,
                          &group->inbox);
-    if (good && plan->op == PERF_WRITE && takes)
+    if (good && shape.target)
         good = region_create(&group->base, places, IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE,
                              &group->target);
-    if (good && plan->op == PERF_READ && gives)
+    if (good && shape.sink)
         good = region_create(&group->base, places, sink, &group->sink);
     return good;
 }
@@ -166,11 +160,14 @@ uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted)
     return granted;
 }
 
-static bool create_group(struct perf_session *session, uint32_t number)
+/* The group without its Endpoints; once. */
+static bool open_group(struct perf_session *session, uint32_t number)
 {
     const struct perf_plan *plan = &session->plan;
     struct perf_group *group = &session->groups[number];
 
+    if (group->eps)
+        return true;
     group->count = share(plan->endpoints, plan->threads, number);
     group->active = share(plan->active, plan->threads, number);
     group->eps = calloc(group->count, sizeof(*group->eps));
@@ -178,7 +175,14 @@ static bool create_group(struct perf_session *session, uint32_t number)
         tool_error("out of memory: %u endpoints", group->count);
         return false;
     }
-    if (!create_evds(session, group) || !create_memory(session, group))
+    return create_evds(session, group) && create_memory(session, group);
+}
+
+static bool create_group(struct perf_session *session, uint32_t number)
+{
+    struct perf_group *group = &session->groups[number];
+
+    if (!open_group(session, number))
         return false;
     for (uint32_t i = 0; i < group->count; i++)
         if (atomic_load(&tool_stop) || !create_endpoint(session, group, i))
@@ -186,15 +190,21 @@ static bool create_group(struct perf_session *session, uint32_t number)
     return true;
 }
 
-bool perf_groups_create(struct perf_session *session)
+bool perf_groups_prepare(struct perf_session *session)
 {
     session->groups = calloc(session->plan.threads, sizeof(*session->groups));
     session->workers = calloc(session->plan.threads, sizeof(*session->workers));
-    if (!session->groups || !session->workers) {
-        tool_error("out of memory: %u threads", session->plan.threads);
-        perf_groups_destroy(session);
+    if (session->groups && session->workers)
+        return true;
+    tool_error("out of memory: %u threads", session->plan.threads);
+    perf_groups_destroy(session);
+    return false;
+}
+
+bool perf_groups_create(struct perf_session *session)
+{
+    if (!perf_groups_prepare(session))
         return false;
-    }
     for (uint32_t i = 0; i < session->plan.threads; i++) {
         if (!create_group(session, i)) {
             perf_groups_destroy(session);
@@ -363,12 +373,20 @@ bool perf_groups_connect(struct perf_session *session, const char *peer, uint64_
     return good;
 }
 
-bool perf_group_accept(struct perf_session *session, uint32_t index, it_cn_est_identifier_t request)
+bool perf_group_accept(struct perf_session *session, uint32_t index, it_cn_est_identifier_t request,
+                       bool *answered)
 {
-    struct perf_hello hello = hello_of(session, index);
+    uint32_t threads = session->plan.threads;
+    struct perf_hello hello;
     uint8_t data[PERF_PRIVATE];
     it_status_t status;
 
+    *answered = false;
+    if (!open_group(session, index % threads) ||
+        !create_endpoint(session, group_of(session, index), index / threads))
+        return false;
+    hello = hello_of(session, index);
+    *answered = true;
     status = it_ep_accept(ep_of(session, index)->handle, request, data,
                           perf_put_hello(data, &hello));
     if (status != IT_SUCCESS)
@@ -377,16 +395,18 @@ bool perf_group_accept(struct perf_session *session, uint32_t index, it_cn_est_i
     return status == IT_SUCCESS;
 }
 
-bool perf_group_peer(struct perf_session *session, const struct perf_hello *hello)
+bool perf_group_taken(const struct perf_session *session, uint32_t index)
+{
+    return group_of(session, index)->eps && ep_of(session, index)->handle;
+}
+
+void perf_group_peer(struct perf_session *session, const struct perf_hello *hello)
 {
     struct perf_ep *ep = ep_of(session, hello->index);
 
-    if (ep->started)
-        return false;
     ep->address = hello->address;
     ep->context = hello->context;
     ep->started = true;
-    return true;
 }
 
 bool perf_groups_established(struct perf_session *session, uint64_t timeout_us)

@@ -85,6 +85,9 @@ static int check_client(const struct perf_options *options)
 
     if (options->keep)
         return tool_usage("--keep is for servers");
+    if (options->given & PERF_GIVEN_LIMIT)
+        return tool_usage("--max-memory, --max-threads, --max-polling, --max-time and "
+                          "--max-silence are for servers");
     if (!options->port)
         return tool_usage("a client needs the server's port; 0 is for servers");
     if (plan->kind == PERF_BW && options->idle_us)
@@ -158,10 +161,25 @@ static void default_counts(struct perf_options *options)
     }
 }
 
+/* A server that insists on so many threads, or on one that polls, grants them too. */
+static void default_limits(struct perf_options *options)
+{
+    struct perf_limits *limits = &options->limits;
+
+    if (!limits->threads)
+        limits->threads = perf_threads_here();
+    if (limits->threads < options->plan.threads)
+        limits->threads = options->plan.threads;
+    if (!(options->given & PERF_GIVEN_POLLING))
+        limits->polling = limits->threads;
+}
+
 int perf_options_complete(struct perf_options *options)
 {
     struct perf_plan *plan = &options->plan;
     int result;
+
+    default_limits(options);
 
     if (!options->server && !plan->op)
         plan->op = PERF_SEND;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * itperf: a run of one size: its workers prepared, started, waited for behind a bar, and summed up.
+ * The thread that waits looks after the control connection meanwhile.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,8 +18,9 @@
 
 #define CHUNK_MESSAGES 256u /* a chunk: that many messages, of 8 KiB and more 8 MiB */
 #define CHUNK_BYTES    (8u << 20)
-#define DRAW_NS        200000000
-#define DRAW_AFTER     3 /* of them, before the first bar */
+#define SLICE_NS       200000000
+#define WATCH_EVERY    4u /* of them, between two looks for the other side */
+#define DRAW_AFTER     3u /* of them, before the first bar */
 
 static void *work(void *arg)
 {
@@ -140,28 +142,60 @@ static uint64_t bytes_done(const struct perf_session *session, uint32_t started)
     return done * session->workers[0].run.size;
 }
 
+static void control_lost(struct perf_session *session)
+{
+    struct conn *conn = &session->channel->conn;
+
+    if (!atomic_exchange(&session->failed, true) && !atomic_load(&tool_stop))
+        tool_error("connection with %s lost: %s", conn->peer, conn_why(conn));
+}
+
+static void give_up(struct perf_session *session, const char *what)
+{
+    if (!atomic_exchange(&session->failed, true) && !atomic_load(&tool_stop))
+        tool_error("%s: %s", session->channel->conn.peer, what);
+}
+
+/* Is the other side there? A server also: may the run last longer? The workers see `failed`. */
+static void watch(struct perf_session *session)
+{
+    struct perf_channel *channel = session->channel;
+    uint64_t now = tool_now();
+
+    if (!channel || atomic_load(&session->failed))
+        return;
+    if (!perf_channel_look(channel))
+        control_lost(session);
+    else if (session->silence_us && now > channel->heard &&
+             now - channel->heard > session->silence_us * 1000)
+        give_up(session, "no sign of life for as long as --max-silence says; given up");
+    else if (session->end && now > session->end)
+        give_up(session, "takes longer than --max-time says; given up");
+}
+
 /* Waits for one worker, drawing the bar meanwhile. *slices: how many have passed. */
-static void join_and_draw(struct perf_session *session, uint32_t index, uint32_t started,
-                          unsigned *slices)
+static void join_and_watch(struct perf_session *session, uint32_t index, uint32_t started,
+                           unsigned *slices)
 {
     struct timespec limit;
 
     for (;; ++*slices) {
         clock_gettime(CLOCK_REALTIME, &limit);
-        limit.tv_nsec += DRAW_NS;
+        limit.tv_nsec += SLICE_NS;
         if (limit.tv_nsec >= 1000000000) {
             limit.tv_nsec -= 1000000000;
             limit.tv_sec++;
         }
         if (pthread_timedjoin_np(session->workers[index].thread, NULL, &limit) == 0)
             return;
+        if (*slices % WATCH_EVERY == WATCH_EVERY - 1)
+            watch(session);
         /* Short runs have no bar. */
-        if (*slices >= DRAW_AFTER)
+        if (session->progress && *slices >= DRAW_AFTER)
             progress_show(bytes_done(session, started), perf_op_names[session->plan.op]);
     }
 }
 
-/* On a terminal with a progress bar; elsewhere nothing disturbs the workers. */
 static void join_all(struct perf_session *session, uint32_t started)
 {
     const struct perf_run *run = &session->workers[0].run;
@@ -169,12 +203,8 @@ static void join_all(struct perf_session *session, uint32_t started)
 
     if (session->progress)
         progress_start(PROGRESS_TERMINAL, run->iterations * session->plan.active * run->size);
-    for (uint32_t i = 0; i < started; i++) {
-        if (session->progress)
-            join_and_draw(session, i, started, &slices);
-        else
-            pthread_join(session->workers[i].thread, NULL);
-    }
+    for (uint32_t i = 0; i < started; i++)
+        join_and_watch(session, i, started, &slices);
     if (session->progress)
         progress_clear();
 }
@@ -215,6 +245,8 @@ bool perf_run_go(struct perf_session *session, struct perf_tally *tally)
 
     memset(tally, 0, sizeof(*tally));
     atomic_store(&session->failed, false);
+    if (session->channel)
+        perf_channel_run(session->channel);
     for (; started < session->plan.threads; started++) {
         struct perf_worker *worker = &session->workers[started];
 

@@ -19,9 +19,8 @@
 
 #define SET_UP_US  10000000u
 #define PARAMS_US  10000000u
-#define CONNECT_US 30000000u   /* without a new data connection */
-#define SILENCE_US 3600000000u /* between two runs */
-#define QUEUE      256u        /* data connections that arrived and were not looked at */
+#define CONNECT_US 30000000u /* without a new data connection */
+#define QUEUE      256u      /* data connections that arrived and were not looked at */
 #define SLICE_NS   200000000
 
 struct arrival {
@@ -49,11 +48,11 @@ static int refuse(it_cn_est_identifier_t request, enum perf_refusal refusal)
     return SERVER_NOT_SERVED;
 }
 
-static size_t refuse_full(unsigned char *data, size_t size)
+static size_t refuse_full(unsigned char *data, size_t size, bool share)
 {
     struct perf_hello hello = { .kind = PERF_HELLO_REFUSED, .refusal = PERF_REFUSED_BUSY };
 
-    (void)size;
+    (void)size, (void)share;
     return perf_put_hello(data, &hello);
 }
 
@@ -82,7 +81,8 @@ static bool route(void *arg, const it_conn_request_event_t *request)
 /* The next one; false: none within the time, or stopped. */
 static bool next_arrival(struct service *service, struct arrival *arrival)
 {
-    uint64_t limit = tool_now() + CONNECT_US * 1000ull;
+    uint64_t silence_us = service->options->limits.silence_us;
+    uint64_t limit = tool_now() + (silence_us < CONNECT_US ? silence_us : CONNECT_US) * 1000ull;
     struct timespec slice;
     bool found;
 
@@ -123,23 +123,50 @@ static void expect(struct service *service, uint64_t token)
         refuse(left[i].request, PERF_REFUSED_STRANGER);
 }
 
+/* The client hears why: it looks for a REFUSE when a data connection fails. */
+static void tell_shortage(struct perf_channel *channel)
+{
+    struct perf_message message = { .type = PERF_REFUSE };
+
+    snprintf(message.u.text, sizeof(message.u.text),
+             "out of resources; take less with -q, -t, -r, -s or --threads, or look at what the "
+             "server says");
+    perf_tell(channel, &message);
+}
+
+/* What the Endpoint needs is made now, not before a connection for it is there. */
+static bool take_connection(struct perf_session *session, const struct arrival *arrival)
+{
+    uint32_t index = arrival->hello.index;
+    bool answered;
+
+    if (index >= session->plan.endpoints || perf_group_taken(session, index)) {
+        tool_error("a data connection with a number that cannot be; is it itperf?");
+        refuse(arrival->request, PERF_REFUSED_STRANGER);
+        return false;
+    }
+    if (perf_group_accept(session, index, arrival->request, &answered)) {
+        perf_group_peer(session, &arrival->hello);
+        return true;
+    }
+    tell_shortage(session->channel);
+    if (!answered)
+        refuse(arrival->request, PERF_REFUSED_BUSY);
+    return false;
+}
+
 static bool take_connections(struct service *service, struct perf_session *session)
 {
     uint32_t total = session->plan.endpoints;
     struct arrival arrival;
 
     for (uint32_t i = 0; i < total; i++) {
-        if (!next_arrival(service, &arrival)) {
+        if (tool_now() > session->end || !next_arrival(service, &arrival)) {
             if (!atomic_load(&tool_stop))
                 tool_error("%u of %u data connections came; given up", i, total);
             return false;
         }
-        if (arrival.hello.index >= total || !perf_group_peer(session, &arrival.hello)) {
-            tool_error("a data connection with a number that cannot be; is it itperf?");
-            refuse(arrival.request, PERF_REFUSED_STRANGER);
-            return false;
-        }
-        if (!perf_group_accept(session, arrival.hello.index, arrival.request))
+        if (!take_connection(session, &arrival))
             return false;
     }
     return perf_groups_established(session, SET_UP_US);
@@ -180,6 +207,9 @@ static bool agree(struct service *service, struct perf_channel *channel,
     }
     session->plan = message.u.plan;
     session->adapter = service->adapter;
+    session->channel = channel;
+    session->silence_us = own->limits.silence_us;
+    session->end = tool_now() + own->limits.time_us * 1000;
     if (!perf_options_agree(own, &session->plan, why, sizeof(why))) {
         snprintf(text, sizeof(text), "%s; give the same on both sides, or nothing there", why);
         return say_no(channel, text);
@@ -199,10 +229,9 @@ static bool agree(struct service *service, struct perf_channel *channel,
             return say_no(channel, text);
         }
     }
-    if (!perf_groups_create(session))
-        return say_no(channel, "out of resources; take less with -q, -t, -r, -s or --threads, or "
-                               "look at what the server says");
-    return true;
+    if (!perf_limits_grant(&own->limits, &session->plan, text, sizeof(text)))
+        return say_no(channel, text);
+    return perf_groups_prepare(session) || say_no(channel, "the server is out of memory");
 }
 
 static bool serve_run(struct perf_channel *channel, struct perf_session *session,
@@ -225,14 +254,19 @@ static bool serve_run(struct perf_channel *channel, struct perf_session *session
 static bool serve_runs(struct perf_channel *channel, struct perf_session *session, unsigned *runs)
 {
     struct perf_message message;
+    uint64_t now, left_us, silence_us;
     enum conn_result result;
 
     for (;; ++*runs) {
-        result = perf_hear(channel, SILENCE_US, &message);
+        now = tool_now();
+        left_us = now < session->end ? (session->end - now) / 1000 : 0;
+        silence_us = left_us < session->silence_us ? left_us : session->silence_us;
+        result = perf_hear(channel, silence_us, &message);
         if (result == CONN_ENDED)
             tool_error("%s: %s before the end", channel->conn.peer, conn_why(&channel->conn));
         else if (result == CONN_TIMEOUT)
-            tool_error("%s said nothing for an hour", channel->conn.peer);
+            tool_error("%s asks for nothing more for as long as %s says; given up",
+                       channel->conn.peer, silence_us == left_us ? "--max-time" : "--max-silence");
         if (result != CONN_OK)
             return false;
         if (message.type == PERF_BYE)

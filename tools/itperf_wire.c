@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itperf: private data, control messages and the connection that carries them. The peer's numbers
- * are checked here, once.
+ * itperf: private data and control messages: pure functions over octets of a given length. The
+ * peer's numbers are checked here, once; their product in itperf_limits.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,11 +10,7 @@
 
 #include <string.h>
 
-#include "tools/common/tool.h"
 #include "tools/common/wire.h"
-
-#define RECEIVES 2u
-#define SENDS    4u /* more than are ever under way: RUN, READY, RESULT and BYE wait for each other */
 
 const char *const perf_op_names[] = { "any", "send", "write", "read" };
 const char *const perf_kind_names[] = { "any", "lat", "bw" };
@@ -198,14 +194,14 @@ void perf_put_message(uint8_t *data, const struct perf_message *message)
     }
 }
 
-bool perf_get_message(const uint8_t *data, struct perf_message *message)
+bool perf_get_message(const uint8_t *data, size_t size, struct perf_message *message)
 {
-    struct wire wire = wire_over((uint8_t *)data, PERF_MESSAGE);
+    struct wire wire = wire_over((uint8_t *)data, size);
 
     memset(message, 0, sizeof(*message));
-    if (wire_get(&wire, 4) != PERF_MAGIC)
+    if (size != PERF_MESSAGE || wire_get(&wire, 4) != PERF_MAGIC)
         return false;
-    message->type = (enum perf_message_type)get_within(&wire, 4, PERF_PARAMS, PERF_BYE);
+    message->type = (enum perf_message_type)get_within(&wire, 4, PERF_PARAMS, PERF_ALIVE);
     switch (message->type) {
     case PERF_PARAMS: get_plan(&wire, &message->u.plan); break;
     case PERF_ACCEPT: message->u.token = wire_get(&wire, 8); break;
@@ -227,88 +223,4 @@ bool perf_get_message(const uint8_t *data, struct perf_message *message)
     default: break;
     }
     return !wire.bad;
-}
-
-/* ---- the control connection ------------------------------------------------------------------ */
-
-bool perf_channel_create(const struct adapter *adapter, struct perf_channel *channel)
-{
-    struct conn_needs needs = { .requests = 8, .receives = RECEIVES, .send_length = PERF_MESSAGE };
-
-    memset(channel, 0, sizeof(*channel));
-    if (!conn_create(adapter, &needs, &channel->conn))
-        return false;
-    if (region_create(&channel->conn, (RECEIVES + SENDS) * PERF_MESSAGE, IT_PRIV_LOCAL,
-                      &channel->memory))
-        return true;
-    perf_channel_destroy(channel);
-    return false;
-}
-
-void perf_channel_destroy(struct perf_channel *channel)
-{
-    /* Endpoint first: its Receives use the region. */
-    if (channel->conn.ep)
-        it_ep_free(channel->conn.ep);
-    channel->conn.ep = NULL;
-    region_destroy(&channel->memory);
-    conn_destroy(&channel->conn);
-}
-
-static bool post_receive(struct perf_channel *channel, size_t slot)
-{
-    it_lmr_triplet_t part = region_part(&channel->memory, slot * PERF_MESSAGE, PERF_MESSAGE);
-    it_status_t status = it_post_recv((it_handle_t)channel->conn.ep, &part, 1, slot,
-                                      IT_COMPLETION_FLAG | IT_NOTIFY_FLAG);
-
-    if (status != IT_SUCCESS)
-        adapter_error(status, "cannot post a receive for control messages");
-    return status == IT_SUCCESS;
-}
-
-bool perf_channel_prepare(struct conn *conn, void *arg)
-{
-    (void)conn;
-    for (size_t slot = 0; slot < RECEIVES; slot++)
-        if (!post_receive(arg, slot))
-            return false;
-    return true;
-}
-
-bool perf_tell(struct perf_channel *channel, const struct perf_message *message)
-{
-    size_t offset = (RECEIVES + channel->told++ % SENDS) * PERF_MESSAGE;
-    it_lmr_triplet_t part = region_part(&channel->memory, offset, PERF_MESSAGE);
-    it_status_t status;
-
-    perf_put_message((uint8_t *)channel->memory.memory + offset, message);
-    status = it_post_send(channel->conn.ep, &part, 1, RECEIVES, IT_COMPLETION_FLAG);
-    if (status == IT_SUCCESS)
-        return true;
-    if (status == IT_ERR_INVALID_EP_STATE)
-        tool_error("connection with %s lost: %s", channel->conn.peer, conn_why(&channel->conn));
-    else
-        adapter_error(status, "cannot send to %s", channel->conn.peer);
-    return false;
-}
-
-enum conn_result perf_hear(struct perf_channel *channel, uint64_t timeout_us,
-                           struct perf_message *message)
-{
-    enum conn_result result;
-    it_event_t event;
-    size_t slot;
-
-    do {
-        result = conn_next(&channel->conn, false, timeout_us, &event);
-        if (result != CONN_OK)
-            return result;
-    } while (event.event_number != IT_DTO_RC_RECV_CMPL_EVENT);
-    slot = (size_t)event.dto_cmpl.cookie;
-    if (event.dto_cmpl.transferred_length != PERF_MESSAGE ||
-        !perf_get_message((uint8_t *)channel->memory.memory + slot * PERF_MESSAGE, message)) {
-        tool_error("%s sent a message that means nothing; is it itperf?", channel->conn.peer);
-        return CONN_FAILED;
-    }
-    return post_receive(channel, slot) ? CONN_OK : CONN_FAILED;
 }

@@ -15,7 +15,7 @@
 #include "tools/common/tool.h"
 
 static const char help_text[] =
-    "Usage: itping -l [-p PORT] [-I NAME] [--once] [--busy] [-q]     (server)\n"
+    "Usage: itping -l [-p PORT] [-I NAME] [--once] [--busy] [--max-memory SIZE] [-q]  (server)\n"
     "       itping [OPTION]... HOST[:PORT]                           (client)\n"
     "Sends messages over an IT-API interface, has them answered, compares every byte on both "
     "sides\n"
@@ -27,6 +27,8 @@ static const char help_text[] =
     "  -1, --once          server: end after one client\n"
     "  -b, --busy          poll for events instead of sleeping; the client's wish holds for both\n"
     "  -q, --quiet         no line per message or client\n"
+    "      --max-memory SIZE   server: bytes for all clients together (default 1G); a client that\n"
+    "                      needs more is refused\n"
     "Client:\n"
     "  -o, --op OP         send (default), write or read: RDMA Write and RDMA Read\n"
     "  -s, --size SIZE     bytes per message, k and M allowed (default 64, at most 16M)\n"
@@ -48,6 +50,7 @@ static const char help_text[] =
 struct arguments {
     struct ping_options ping;
     bool listen, once, count_given, client_only, port_given;
+    uint64_t max_memory; /* 0: not given */
 };
 
 static bool parse_op(const char *text, enum ping_op *op)
@@ -75,6 +78,10 @@ static int take_value(struct arguments *arguments, int letter, const char *text)
             return tool_usage("'%s' is no port: 0 to 65535", text);
         ping->port = (uint16_t)number;
         arguments->port_given = true;
+        return 0;
+    case 'm':
+        if (!tool_parse_size(text, 1, UINT64_MAX, &arguments->max_memory))
+            return tool_usage("'%s' is no amount of memory: bytes, k, M and G allowed", text);
         return 0;
     case 'o':
         if (!parse_op(text, &ping->op))
@@ -131,6 +138,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "tcp", no_argument, NULL, 'T' },
         { "json", no_argument, NULL, 'j' },
         { "damage", required_argument, NULL, 'D' },
+        { "max-memory", required_argument, NULL, 'm' },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
@@ -171,6 +179,8 @@ static int check_client(int argc, char **argv, struct arguments *arguments)
 #endif
     if (arguments->once)
         return tool_usage("--once is for servers (with -l)");
+    if (arguments->max_memory)
+        return tool_usage("--max-memory is for servers (with -l)");
     if (optind == argc)
         return tool_usage("HOST is missing; servers are started with -l");
     if (optind + 1 < argc)
@@ -207,12 +217,18 @@ int main(int argc, char **argv)
         return result;
     if (arguments.listen) {
         if (arguments.client_only)
-            return tool_usage("that option is for clients; servers take -p, -I, -1, -b and -q");
+            return tool_usage("that option is for clients; servers take -p, -I, -1, -b, -q "
+                              "and --max-memory");
         if (optind < argc)
             return tool_usage("a server takes no HOST ('%s')", argv[optind]);
         tool_catch_signals();
-        return ping_server(arguments.ping.interface, arguments.ping.port, arguments.once,
-                           arguments.ping.busy, arguments.ping.quiet);
+        return ping_server(&(struct ping_service_options){
+            .interface = arguments.ping.interface,
+            .port = arguments.ping.port,
+            .once = arguments.once,
+            .busy = arguments.ping.busy,
+            .quiet = arguments.ping.quiet,
+            .max_memory = arguments.max_memory ? arguments.max_memory : 1u << 30 });
     }
     result = check_client(argc, argv, &arguments);
     if (result >= 0)

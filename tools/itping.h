@@ -46,7 +46,13 @@ struct ping_welcome {
     struct plain_offer tcp;
 };
 
-enum ping_refusal { PING_REFUSED_VERSION = 1, PING_REFUSED_FULL, PING_REFUSED_PARAMETER };
+enum ping_refusal {
+    PING_REFUSED_VERSION = 1,
+    PING_REFUSED_FULL,
+    PING_REFUSED_PARAMETER,
+    PING_REFUSED_MEMORY, /* more than --max-memory leaves */
+    PING_REFUSED_SHARE   /* too many from that address */
+};
 
 #define PING_PRIVATE 64 /* bytes at most of each of these in private data */
 size_t ping_put_hello(uint8_t *data, const struct ping_hello *hello);
@@ -83,8 +89,12 @@ struct ping_buffers {
     struct region source;   /* write: two; read, server: the fixed pattern */
     struct region target;   /* write: two that the peer writes; read, client: the sink */
 };
+/* Bytes that a server needs for a client, of which it knows nothing but the hello. */
+uint64_t ping_server_memory(const struct ping_hello *hello);
+/* A server's take no memory until ping_buffers_populate, but for what is read from it. */
 bool ping_buffers_create(struct conn *conn, const struct ping_hello *hello, bool server,
                          struct ping_buffers *buffers);
+void ping_buffers_populate(const struct ping_buffers *buffers);
 void ping_buffers_destroy(struct ping_buffers *buffers);
 void ping_needs(const struct ping_hello *hello, bool server, const struct adapter *adapter,
                 struct conn_needs *needs);
@@ -144,7 +154,13 @@ bool ping_print(const struct ping_options *options, const struct adapter *adapte
 
 /* ---- server ---------------------------------------------------------------------------------- */
 
-int ping_server(const char *interface, uint16_t port, bool once, bool busy, bool quiet);
+struct ping_service_options {
+    const char *interface;
+    uint16_t port;
+    bool once, busy, quiet;
+    uint64_t max_memory; /* bytes of all clients together */
+};
+int ping_server(const struct ping_service_options *options);
 void ping_tcp_server(int listener, const struct ping_hello *hello, uint64_t token);
 
 #endif /* ITAL_TOOLS_ITPING_H */

@@ -11,6 +11,10 @@
 
 #include "tools/common/tool.h"
 
+#define PING_SENDS 3u /* two for data, one for control */
+#define CONNECTION_BYTES \
+    (256u << 10) /* of an Endpoint, its queues and a thread's stack, rounded up */
+
 void ping_needs(const struct ping_hello *hello, bool server, const struct adapter *adapter,
                 struct conn_needs *needs)
 {
@@ -25,6 +29,27 @@ void ping_needs(const struct ping_hello *hello, bool server, const struct adapte
                            adapter->info->rdma_read_requires_remote_write);
 }
 
+uint64_t ping_server_memory(const struct ping_hello *hello)
+{
+    uint64_t data = hello->op == PING_SEND ? hello->size : PING_NOTE;
+    uint64_t bytes = (PING_RECEIVES + PING_SENDS) * (data + PING_CONTROL) + CONNECTION_BYTES;
+
+    if (hello->op == PING_WRITE)
+        bytes += 4 * (uint64_t)hello->size;
+    if (hello->op == PING_READ)
+        bytes += (uint64_t)hello->size + PING_SPREAD;
+    if (hello->flags & PING_FLAG_TCP)
+        bytes += 2 * (uint64_t)hello->size;
+    return bytes;
+}
+
+void ping_buffers_populate(const struct ping_buffers *buffers)
+{
+    region_populate(&buffers->messages);
+    region_populate(&buffers->source);
+    region_populate(&buffers->target);
+}
+
 bool ping_buffers_create(struct conn *conn, const struct ping_hello *hello, bool server,
                          struct ping_buffers *buffers)
 {
@@ -33,17 +58,20 @@ bool ping_buffers_create(struct conn *conn, const struct ping_hello *hello, bool
     memset(buffers, 0, sizeof(*buffers));
     buffers->data_length = hello->op == PING_SEND ? hello->size : PING_NOTE;
     buffers->control_length = buffers->data_length + PING_CONTROL;
-    good = region_create(conn, (PING_RECEIVES + 3) * buffers->control_length, IT_PRIV_LOCAL,
-                         &buffers->messages);
+    good = region_reserve(conn, (PING_RECEIVES + PING_SENDS) * buffers->control_length,
+                          IT_PRIV_LOCAL, &buffers->messages);
     if (good && hello->op == PING_WRITE)
-        good = region_create(conn, 2 * (size_t)hello->size, IT_PRIV_LOCAL, &buffers->source) &&
-               region_create(conn, 2 * (size_t)hello->size, IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE,
-                             &buffers->target);
+        good = region_reserve(conn, 2 * (size_t)hello->size, IT_PRIV_LOCAL, &buffers->source) &&
+               region_reserve(conn, 2 * (size_t)hello->size, IT_PRIV_LOCAL | IT_PRIV_REMOTE_WRITE,
+                              &buffers->target);
     if (good && hello->op == PING_READ && server)
-        good = region_create(conn, (size_t)hello->size + PING_SPREAD,
-                             IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ, &buffers->source);
+        good = region_reserve(conn, (size_t)hello->size + PING_SPREAD,
+                              IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ, &buffers->source);
     if (good && hello->op == PING_READ && !server)
-        good = region_create(conn, hello->size, region_sink_privs(conn->adapter), &buffers->target);
+        good = region_reserve(conn, hello->size, region_sink_privs(conn->adapter),
+                              &buffers->target);
+    if (good && !server)
+        ping_buffers_populate(buffers);
     if (!good)
         ping_buffers_destroy(buffers);
     else if (hello->op == PING_READ && server)

@@ -226,6 +226,15 @@ static void explain_refusal(const struct pinger *pinger)
     if (code == PING_REFUSED_FULL)
         tool_error("%s has too many clients, or too little memory; try again later",
                    pinger->conn.peer);
+    else if (code == PING_REFUSED_MEMORY)
+        tool_error(
+            "%s refuses: messages of %u bytes take more memory than its --max-memory leaves; "
+            "take less with -s, or try again later",
+            pinger->conn.peer, pinger->options->size);
+    else if (code == PING_REFUSED_SHARE)
+        tool_error("%s refuses: it has as many clients from this address as it serves at once; try "
+                   "again later",
+                   pinger->conn.peer);
     else if (code)
         tool_error("%s refused: its itping is of another version; use the same on both sides",
                    pinger->conn.peer);

@@ -17,17 +17,20 @@
 #include "tools/common/server.h"
 #include "tools/common/tool.h"
 
-#define IDLE_US   3600000000u /* a client may pause that long between messages */
+#define IDLE_US   3600000000u /* a client may pause that long between messages, */
+#define FIRST_US  10000000u   /* but not before the first one */
 #define BUSY_US   1000000u
 #define SET_UP_US 10000000u
 
 struct ping_service {
     const struct adapter *adapter;
     bool busy, quiet;
+    uint64_t max_memory;
+    atomic_uint_fast64_t used; /* bytes of the clients being served */
 };
 
 struct session {
-    const struct ping_service *service;
+    struct ping_service *service;
     struct ping_hello hello;
     struct ping_buffers buffers;
     struct conn conn;
@@ -37,10 +40,22 @@ struct session {
     bool bye;
 };
 
-static size_t refuse_full(unsigned char *data, size_t size)
+static size_t refuse_full(unsigned char *data, size_t size, bool share)
 {
     (void)size;
-    return ping_put_refusal(data, PING_REFUSED_FULL);
+    return ping_put_refusal(data, share ? PING_REFUSED_SHARE : PING_REFUSED_FULL);
+}
+
+/* Takes a client's memory from what all may have; false: it does not fit. */
+static bool take_memory(struct ping_service *service, uint64_t bytes)
+{
+    uint64_t used = atomic_load(&service->used);
+
+    do {
+        if (bytes > service->max_memory || used > service->max_memory - bytes)
+            return false;
+    } while (!atomic_compare_exchange_weak(&service->used, &used, used + bytes));
+    return true;
 }
 
 static void prepare_reply(struct session *session, uint64_t message)
@@ -107,19 +122,22 @@ static bool serve_messages(struct session *session)
 {
     bool busy = session->service->busy || (session->hello.flags & PING_FLAG_BUSY);
     enum conn_result result;
+    uint64_t idle_us;
     it_event_t event;
 
     if (session->hello.op != PING_READ)
         prepare_reply(session, 0);
     while (!session->bye) {
         /* However eager the client, nobody spins for one that has fallen silent. */
-        result = conn_next(&session->conn, busy, busy ? BUSY_US : IDLE_US, &event);
+        idle_us = session->message || session->hello.op == PING_READ ? IDLE_US : FIRST_US;
+        result = conn_next(&session->conn, busy, busy ? BUSY_US : idle_us, &event);
         if (busy && result == CONN_TIMEOUT)
-            result = conn_next(&session->conn, false, IDLE_US, &event);
+            result = conn_next(&session->conn, false, idle_us, &event);
         if (result == CONN_ENDED)
             tool_error("%s: %s before the end", session->conn.peer, conn_why(&session->conn));
         else if (result == CONN_TIMEOUT)
-            tool_error("%s said nothing for an hour", session->conn.peer);
+            tool_error("%s said nothing for %s", session->conn.peer,
+                       idle_us == IDLE_US ? "an hour" : "ten seconds");
         if (result != CONN_OK)
             return false;
         if (event.event_number == IT_DTO_RC_RECV_CMPL_EVENT &&
@@ -166,8 +184,11 @@ static int talk(struct session *session, const it_conn_request_event_t *request)
     if (tcp && (listener = plain_listen(&welcome.tcp)) < 0)
         return refuse(request, PING_REFUSED_PARAMETER, session->conn.peer);
     good = conn_accept(&session->conn, request->cn_est_id, data, ping_put_welcome(data, &welcome),
-                       SET_UP_US) &&
-           serve_messages(session);
+                       SET_UP_US);
+    if (good) {
+        ping_buffers_populate(&session->buffers);
+        good = serve_messages(session);
+    }
     if (good && tcp)
         ping_tcp_server(listener, &session->hello, welcome.tcp.token);
     if (good)
@@ -182,51 +203,74 @@ static int talk(struct session *session, const it_conn_request_event_t *request)
     return good && !session->tally.damaged ? TOOL_OK : TOOL_FAILED;
 }
 
-static int serve(void *arg, const it_conn_request_event_t *request, const char *peer)
+/* With memory granted; all of it is given back at the end. */
+static int serve_granted(struct session *session, const it_conn_request_event_t *request,
+                         const char *peer)
 {
-    struct session session;
     struct conn_needs needs;
     int result;
 
+    ping_needs(&session->hello, true, session->service->adapter, &needs);
+    if (!conn_create(session->service->adapter, &needs, &session->conn))
+        return refuse(request, PING_REFUSED_FULL, peer);
+    snprintf(session->conn.peer, sizeof(session->conn.peer), "%s", peer);
+    if (ping_buffers_create(&session->conn, &session->hello, true, &session->buffers) &&
+        ping_post_receives(&session->conn, &session->buffers))
+        result = talk(session, request);
+    else
+        result = refuse(request, PING_REFUSED_FULL, peer);
+    /* Endpoint first: its Receives use the regions. */
+    if (session->conn.ep)
+        it_ep_free(session->conn.ep);
+    session->conn.ep = NULL;
+    ping_buffers_destroy(&session->buffers);
+    conn_destroy(&session->conn);
+    return result;
+}
+
+static int serve(void *arg, const it_conn_request_event_t *request, const char *peer)
+{
+    struct ping_service *service = arg;
+    struct session session;
+    char wanted[TOOL_HUMAN];
+    uint64_t bytes;
+    int result;
+
     memset(&session, 0, sizeof(session));
-    session.service = arg;
+    session.service = service;
     result = request->private_data_present
                  ? ping_get_hello(request->private_data, sizeof(request->private_data),
                                   &session.hello)
                  : PING_REFUSED_VERSION;
     if (result)
         return refuse(request, (enum ping_refusal)result, peer);
-    ping_needs(&session.hello, true, session.service->adapter, &needs);
-    if (!conn_create(session.service->adapter, &needs, &session.conn))
-        return refuse(request, PING_REFUSED_FULL, peer);
-    snprintf(session.conn.peer, sizeof(session.conn.peer), "%s", peer);
-    if (ping_buffers_create(&session.conn, &session.hello, true, &session.buffers) &&
-        ping_post_receives(&session.conn, &session.buffers))
-        result = talk(&session, request);
-    else
-        result = refuse(request, PING_REFUSED_FULL, peer);
-    /* Endpoint first: its Receives use the regions. */
-    if (session.conn.ep)
-        it_ep_free(session.conn.ep);
-    session.conn.ep = NULL;
-    ping_buffers_destroy(&session.buffers);
-    conn_destroy(&session.conn);
+    bytes = ping_server_memory(&session.hello);
+    if (!take_memory(service, bytes)) {
+        tool_error("%s refused: it wants %s, more than --max-memory leaves", peer,
+                   tool_human((double)bytes, wanted));
+        return refuse(request, PING_REFUSED_MEMORY, peer);
+    }
+    result = serve_granted(&session, request, peer);
+    atomic_fetch_sub(&service->used, bytes);
     return result;
 }
 
-int ping_server(const char *interface, uint16_t port, bool once, bool busy, bool quiet)
+int ping_server(const struct ping_service_options *options)
 {
     struct adapter adapter;
-    struct ping_service service = { .adapter = &adapter, .busy = busy, .quiet = quiet };
+    struct ping_service service = { .adapter = &adapter,
+                                    .busy = options->busy,
+                                    .quiet = options->quiet,
+                                    .max_memory = options->max_memory };
     struct server server = { .adapter = &adapter,
-                             .port = port,
-                             .once = once,
+                             .port = options->port,
+                             .once = options->once,
                              .arg = &service,
                              .serve = serve,
                              .refuse = refuse_full };
     int result;
 
-    if (!adapter_open(interface, &adapter))
+    if (!adapter_open(options->interface, &adapter))
         return TOOL_FAILED;
     result = server_run(&server);
     adapter_close(&adapter);

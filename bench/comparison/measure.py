@@ -168,6 +168,7 @@ class Measurer:
                                            "%s:%d" % (host, port))]
 
         server = [*prefix[1], program, "-p", "0", "-d", "compare", "--keep"]
+        server += ["--max-threads", str(cell.threads)] if cell.threads > 1 else []
         if os.path.exists(file):
             os.unlink(file)
         self.pair(server, client, self.configuration(cell), cell)

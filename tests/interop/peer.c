@@ -410,9 +410,9 @@ static int serve(void *arg, const it_conn_request_event_t *request, const char *
     return good ? TOOL_OK : TOOL_FAILED;
 }
 
-static size_t refuse(unsigned char *data, size_t size)
+static size_t refuse(unsigned char *data, size_t size, bool share)
 {
-    (void)size;
+    (void)size, (void)share;
     return ping_put_refusal(data, PING_REFUSED_FULL);
 }
 

@@ -271,10 +271,10 @@ static int serve(void *arg, const it_conn_request_event_t *request, const char *
     return good && done == ping->count ? TOOL_OK : TOOL_FAILED;
 }
 
-static size_t refuse(unsigned char *data, size_t size)
+static size_t refuse(unsigned char *data, size_t size, bool share)
 {
     (void)data;
-    (void)size;
+    (void)size, (void)share;
     return 0;
 }
 

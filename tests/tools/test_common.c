@@ -128,12 +128,135 @@ END_TEST
 
 START_TEST(names_are_made_printable)
 {
-    char buffer[32];
+    static const struct {
+        const char *raw, *shown; /* shown NULL: as it is */
+    } table[] = {
+        { "plain", NULL },
+        { "Gr\xc3\xb6\xc3\x9f"
+          "e \xe2\x82\xac \xf0\x9f\x98\x80",
+          NULL },
+        { "a\033[31mb\n", "a\\033[31mb\\012" },
+        { "\177", "\\177" },
+        { "\x9b"
+          "31m",
+          "\\23331m" }, /* C1 as an octet */
+        { "\xc2\x9b"
+          "31m\xc2\x80\xc2\xa0",
+          "\\302\\23331m\\302\\200\xc2\xa0" }, /* in UTF-8 */
+        { "gpj.\xe2\x80\xae"
+          "exe",
+          "gpj.\\342\\200\\256exe" }, /* U+202E */
+        { "\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xaa", "\\342\\200\\216\\342\\200\\217\\342\\200\\252" },
+        { "\xe2\x81\xa6\xe2\x81\xa9", "\\342\\201\\246\\342\\201\\251" }, /* U+2066, U+2069 */
+        { "\xd8\x9c\xe2\x80\xa8\xef\xbb\xbf", "\\330\\234\\342\\200\\250\\357\\273\\277" },
+        { "\xc0\x8a \xe0\x80\x8a", "\\300\\212 \\340\\200\\212" }, /* a line feed, too long */
+        { "\xed\xa0\x80", "\\355\\240\\200" },                     /* a surrogate */
+        { "\xf4\x90\x80\x80", "\\364\\220\\200\\200" },            /* beyond U+10FFFF */
+        { "cut \xe2\x82", "cut \\342\\202" },
+        { "\xff\xfe", "\\377\\376" },
+    };
+    char buffer[64];
 
-    ck_assert_str_eq(tool_printable("a\033[31mb\n", buffer, sizeof(buffer)), "a\\033[31mb\\012");
-    ck_assert_str_eq(tool_printable("plain", buffer, sizeof(buffer)), "plain");
-    /* Cut before an escape that does not fit whole. */
-    ck_assert_str_eq(tool_printable("ab\n", buffer, 7), "ab");
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+        ck_assert_str_eq(tool_printable(table[i].raw, buffer, sizeof(buffer)),
+                         table[i].shown ? table[i].shown : table[i].raw);
+    /* Cut before an escape, or a character, that does not fit whole. */
+    ck_assert_str_eq(tool_printable("ab\n", buffer, 7), "ab\\012");
+    ck_assert_str_eq(tool_printable("ab\n", buffer, 6), "ab");
+    ck_assert_str_eq(tool_printable("ab\xe2\x82\xac", buffer, 5), "ab");
+}
+END_TEST
+
+/* Whatever octets come: what is shown is UTF-8 without control characters, and ends in time. */
+START_TEST(random_names_are_made_printable)
+{
+    struct tc_rng rng = tc_rng(6);
+    char raw[33], shown[140];
+    unsigned controls = 0;
+
+    for (unsigned long turn = 0; turn < tc_count(20000); turn++) {
+        size_t length = tc_below(&rng, sizeof(raw)), room = 1 + tc_below(&rng, sizeof(shown));
+
+        for (size_t i = 0; i < length; i++)
+            raw[i] = (char)(tc_below(&rng, 2) ? 0x80 + tc_below(&rng, 128)
+                                              : 1 + tc_below(&rng, 255));
+        raw[length] = '\0';
+        tool_printable(raw, shown, room);
+        ck_assert_uint_lt(strlen(shown), room);
+        for (const char *at = shown; *at; at++)
+            controls += (unsigned char)*at < 0x20 || *at == 0x7f;
+        ck_assert_uint_eq(controls, 0);
+        ck_assert_ptr_null(strstr(shown, "\xe2\x80\xae"));
+        /* Shown once more it is the same. */
+        memcpy(raw, shown, strlen(shown) < 32 ? strlen(shown) + 1 : 1);
+        if (strlen(shown) < 32)
+            ck_assert_str_eq(tool_printable(raw, shown, sizeof(shown)), raw);
+    }
+}
+END_TEST
+
+/* What was said while act ran, NUL-terminated; freed by the caller. */
+static char *stderr_of(void (*act)(void))
+{
+    char *text = calloc(1, 1 << 20), path[4096];
+    int kept = dup(STDERR_FILENO), file;
+    ssize_t got;
+
+    snprintf(path, sizeof(path), "%s/stderr", tc_tempdir());
+    file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    ck_assert(text && kept >= 0 && file >= 0);
+    fflush(stderr);
+    ck_assert_int_eq(dup2(file, STDERR_FILENO), STDERR_FILENO);
+    act();
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    got = pread(file, text, (1 << 20) - 1, 0);
+    ck_assert_int_ge(got, 0);
+    close(file);
+    return text;
+}
+
+static unsigned times_in(const char *text, const char *part)
+{
+    unsigned count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        count++;
+    return count;
+}
+
+static void say_a_flood(void)
+{
+    tool_limit_errors();
+    for (int i = 0; i < 1000; i++)
+        tool_error("peer %d is refused", i);
+    for (int i = 0; i < 5; i++)
+        tool_error("something else, \033[2J%d", i);
+    tool_flush_errors(true);
+}
+
+START_TEST(a_flood_of_lines_is_held_back)
+{
+    uint64_t begun = tool_now(), seconds;
+    char *text = stderr_of(say_a_flood), *at;
+    unsigned said = times_in(text, "is refused"), left_out = 0;
+
+    seconds = (tool_now() - begun) / 1000000000u;
+    ck_assert_uint_le(said, 10 + (unsigned)seconds + 2);
+    ck_assert_uint_eq(times_in(text, "something else, \\033[2J"), 5); /* another cause */
+    at = strstr(text, "peer 999 is refused (the last of ");
+    ck_assert_msg(at != NULL, "%s", text);
+    left_out = (unsigned)atoi(at + strlen("peer 999 is refused (the last of "));
+    /* Each was said, or counted where it was left out. */
+    for (at = text; (at = strstr(at, " is refused (")); at++) {
+        unsigned more = 0;
+
+        if (sscanf(at, " is refused (%u more like it were", &more) == 1)
+            left_out += more;
+    }
+    ck_assert_uint_eq(said - 1 + left_out, 1000);
+    free(text);
 }
 END_TEST
 
@@ -218,7 +341,7 @@ START_TEST(perf_messages_survive_the_way)
     message.type = PERF_PARAMS;
     message.u.plan = a_plan();
     perf_put_message(data, &message);
-    ck_assert(perf_get_message(data, &back));
+    ck_assert(perf_get_message(data, sizeof(data), &back));
     ck_assert_int_eq(back.type, PERF_PARAMS);
     ck_assert_uint_eq(back.u.plan.iterations, 1ull << 33);
     ck_assert_uint_eq(back.u.plan.active, 5);
@@ -231,12 +354,12 @@ START_TEST(perf_messages_survive_the_way)
     message.u.result.tally.rate = 1.5e7;
     message.u.result.tally.user_ns = UINT64_MAX;
     perf_put_message(data, &message);
-    ck_assert(perf_get_message(data, &back));
+    ck_assert(perf_get_message(data, sizeof(data), &back));
     ck_assert_double_eq(back.u.result.tally.rate, 1.5e7);
     ck_assert_uint_eq(back.u.result.tally.user_ns, UINT64_MAX);
     message.u.result.tally.rate = -1;
     perf_put_message(data, &message);
-    ck_assert(!perf_get_message(data, &back));
+    ck_assert(!perf_get_message(data, sizeof(data), &back));
 }
 END_TEST
 
@@ -252,7 +375,7 @@ START_TEST(spoilt_plans_do_no_harm)
         message.u.plan = a_plan();
         perf_put_message(data, &message);
         data[8 + tc_below(&rng, 80)] = (uint8_t)tc_below(&rng, 256);
-        if (!perf_get_message(data, &back)) {
+        if (!perf_get_message(data, sizeof(data), &back)) {
             refused++;
             continue;
         }
@@ -268,6 +391,58 @@ START_TEST(spoilt_plans_do_no_harm)
         ck_assert_uint_le(back.u.plan.list, back.u.plan.tx_depth);
     }
     ck_assert_uint_gt(refused, 5000);
+}
+END_TEST
+
+START_TEST(memory_of_a_plan_is_counted)
+{
+    struct perf_plan plan = { .op = PERF_WRITE,
+                              .kind = PERF_BW,
+                              .size_max = 1 << 20,
+                              .threads = 1,
+                              .endpoints = 100,
+                              .active = 100,
+                              .tx_depth = 1,
+                              .rx_depth = 1 };
+    struct perf_limits limits = { .memory = 1u << 30, .threads = 4, .polling = 2 };
+    char text[PERF_TEXT];
+    uint64_t before;
+
+    ck_assert_uint_ge(perf_server_memory(&plan), 100u << 20); /* a target for each */
+    ck_assert_uint_le(perf_server_memory(&plan), 120u << 20);
+    ck_assert(perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    plan.op = PERF_READ; /* all from one source */
+    ck_assert_uint_le(perf_server_memory(&plan), 20u << 20);
+    before = perf_server_memory(&plan);
+    plan.kind = PERF_LAT;
+    ck_assert_uint_ge(perf_server_memory(&plan), before + (100u << 20));
+    plan.endpoints = plan.active = 2000;
+    ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    ck_assert_ptr_nonnull(strstr(text, "--max-memory"));
+    /* Larger than any peer can ask for: counted all the same, never wrapped. */
+    plan = (struct perf_plan){ .op = PERF_SEND,
+                               .kind = PERF_BW,
+                               .size_max = UINT32_MAX - 63,
+                               .threads = UINT32_MAX,
+                               .endpoints = UINT32_MAX,
+                               .tx_depth = UINT32_MAX / 4,
+                               .rx_depth = UINT32_MAX / 4 };
+    ck_assert_uint_eq(perf_server_memory(&plan), UINT64_MAX);
+    plan = (struct perf_plan){ .op = PERF_SEND,
+                               .kind = PERF_LAT,
+                               .target = PERF_BUSY,
+                               .threads = 3,
+                               .endpoints = 3,
+                               .active = 3,
+                               .tx_depth = 1,
+                               .rx_depth = 1 };
+    ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    ck_assert_ptr_nonnull(strstr(text, "--max-polling"));
+    plan.target = PERF_EVENT;
+    ck_assert(perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    plan.threads = 5;
+    ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    ck_assert_ptr_nonnull(strstr(text, "--max-threads"));
 }
 END_TEST
 
@@ -668,10 +843,13 @@ static Suite *tools_suite(void)
     tcase_add_test(arguments, seconds_are_read);
     tcase_add_test(arguments, hosts_and_ports_are_read);
     tcase_add_test(arguments, names_are_made_printable);
+    tcase_add_test(arguments, random_names_are_made_printable);
+    tcase_add_test(arguments, a_flood_of_lines_is_held_back);
     tcase_add_test(measuring, quantiles_are_close);
     tcase_add_test(measuring, histograms_add_up);
     tcase_add_test(measuring, perf_messages_survive_the_way);
     tcase_add_test(measuring, spoilt_plans_do_no_harm);
+    tcase_add_test(measuring, memory_of_a_plan_is_counted);
     tcase_add_test(measuring, both_sides_are_compared);
     tcase_add_test(measuring, control_lengths_are_not_data);
     tcase_add_test(measuring, every_spoilt_byte_is_found);

@@ -181,6 +181,69 @@ def mpa_request(private, flags=0x40, revision=1):
             private)
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for octet in data:
+        crc ^= octet
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+class RawPeer:
+    """A peer that speaks MPA, DDP and RDMAP just well enough to send and take Sends of one segment (RFC 5044, 5041, 5040)."""
+
+    def __init__(self, port, private, host="127.0.0.1"):
+        self.sock = socket.create_connection((host, port), timeout=DEADLINE)
+        self.sent = 0
+        self.sock.sendall(mpa_request(private))
+        self.reply = None  # private data of the Reply; None: hung up on
+        head = self.exactly(20)
+        if head and head[:16] == b"MPA ID Rep Frame":
+            self.reply = self.exactly(int.from_bytes(head[18:20], "big"))
+            self.accepted = not head[16] & 0x20
+
+    def exactly(self, count):
+        data = b""
+        while len(data) < count:
+            try:
+                more = self.sock.recv(count - len(data))
+            except ConnectionError:
+                more = b""
+            if not more:
+                return None
+            data += more
+        return data
+
+    def send(self, payload):
+        self.sent += 1
+        ulpdu = b"\x41\x43" + bytes(8) + self.sent.to_bytes(4, "big") + bytes(4) + payload
+        fpdu = len(ulpdu).to_bytes(2, "big") + ulpdu
+        fpdu += bytes(-len(fpdu) % 4)
+        self.sock.sendall(fpdu + crc32c(fpdu).to_bytes(4, "little"))
+
+    def receive(self):
+        """Payload of the next Send; None: the stream, or what is said over it, ended."""
+        head = self.exactly(2)
+        if not head:
+            return None
+        length = int.from_bytes(head, "big")
+        rest = self.exactly(length + -(length + 2) % 4 + 4)
+        return rest[18:length] if rest and rest[1] & 0xf == 3 else None
+
+    def ends(self):
+        """True if the server hangs up before the deadline."""
+        try:
+            while self.exactly(1):
+                pass
+        except socket.timeout:
+            return False
+        return True
+
+    def close(self):
+        self.sock.close()
+
+
 GARBAGE = [
     b"GET / HTTP/1.0\r\n\r\n",
     bytes(range(256)) * 64,

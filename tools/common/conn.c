@@ -10,8 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tools/common/tool.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* of newer headers */
+#endif
 
 /* Waits are cut into slices, so that a signal that arrives just before a wait is noticed too. */
 #define SLICE_US  200000u
@@ -315,14 +320,12 @@ unsigned region_sink_privs(const struct adapter *adapter)
                                                           : IT_PRIV_LOCAL;
 }
 
-bool region_create(struct conn *conn, size_t size, unsigned privs, struct region *region)
+bool region_reserve(struct conn *conn, size_t size, unsigned privs, struct region *region)
 {
     it_status_t status;
 
     memset(region, 0, sizeof(*region));
-    /* Pages of its own at once: what was never written would be read from the one page of zeros. */
-    region->memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    region->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (region->memory == MAP_FAILED) {
         region->memory = NULL;
         tool_error("out of memory: %zu bytes of buffers", size);
@@ -337,6 +340,25 @@ bool region_create(struct conn *conn, size_t size, unsigned privs, struct region
     adapter_error(status, "cannot register %zu bytes of memory", size);
     region_destroy(region);
     return false;
+}
+
+void region_populate(const struct region *region)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (!region->memory || madvise(region->memory, region->size, MADV_POPULATE_WRITE) == 0)
+        return;
+    /* A kernel before 5.14. The peer may be writing there already: nothing is changed. */
+    for (size_t at = 0; at < region->size; at += page)
+        __atomic_fetch_or((char *)region->memory + at, 0, __ATOMIC_RELAXED);
+}
+
+bool region_create(struct conn *conn, size_t size, unsigned privs, struct region *region)
+{
+    if (!region_reserve(conn, size, privs, region))
+        return false;
+    region_populate(region);
+    return true;
 }
 
 void region_destroy(struct region *region)

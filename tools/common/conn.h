@@ -72,7 +72,14 @@ struct region {
     void *memory;             /* page-aligned, zero */
     size_t size;
 };
-/* Allocates and registers; privs as for it_lmr_create. Prints why it failed. */
+/* Reserves and registers; privs as for it_lmr_create. Prints why it failed. */
+bool region_reserve(struct conn *conn, size_t size, unsigned privs, struct region *region);
+/*
+ * Gives it pages of its own at once: what was never written would be read from the one page of
+ * zeros. May be called while it is in use; of a region without memory: nothing.
+ */
+void region_populate(const struct region *region);
+/* Both. */
 bool region_create(struct conn *conn, size_t size, unsigned privs, struct region *region);
 void region_destroy(struct region *region);
 static inline it_lmr_triplet_t region_part(const struct region *region, size_t offset,

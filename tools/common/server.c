@@ -106,12 +106,26 @@ static void *client_main(void *arg)
     return NULL;
 }
 
-static void refuse(const struct server *server, const it_conn_request_event_t *request)
+/* Hosts have an IPv6 network of 64 bits each, with as many addresses in it as they like. */
+static bool same_source(const it_net_addr_t *one, const it_net_addr_t *other)
+{
+    if (one->addr_type != other->addr_type)
+        return false;
+    if (one->addr_type == IT_IPV4)
+        return one->addr.ipv4.s_addr == other->addr.ipv4.s_addr;
+    return one->addr_type == IT_IPV6 && !memcmp(&one->addr.ipv6, &other->addr.ipv6,
+                                                IN6_IS_ADDR_V4MAPPED(&one->addr.ipv6) ? 16 : 8);
+}
+
+static void refuse(const struct server *server, const it_conn_request_event_t *request, bool share)
 {
     unsigned char data[IT_MAX_PRIV_DATA];
-    size_t length = server->refuse(data, sizeof(data));
+    size_t length = server->refuse(data, sizeof(data), share);
+    char host[ADDRESS_TEXT];
 
-    tool_error("more than %u clients at once: one refused", SERVER_CLIENTS);
+    address_net_text(&request->source_addr, host);
+    tool_error("%s refused: more than %u clients at once%s", host,
+               share ? SERVER_SHARE : SERVER_CLIENTS, share ? " from its address" : "");
     it_reject(request->cn_est_id, data, length);
 }
 
@@ -119,11 +133,17 @@ static void admit(const struct server *server, struct client *clients,
                   const it_conn_request_event_t *request)
 {
     struct client *client = NULL;
+    unsigned same = 0;
 
-    for (unsigned i = 0; i < SERVER_CLIENTS && !client; i++)
-        client = clients[i].used ? NULL : &clients[i];
-    if (!client) {
-        refuse(server, request);
+    for (unsigned i = 0; i < SERVER_CLIENTS; i++) {
+        if (!clients[i].used)
+            client = &clients[i];
+        else if (!atomic_load(&clients[i].done) &&
+                 same_source(&clients[i].request.source_addr, &request->source_addr))
+            same++;
+    }
+    if (!client || same >= SERVER_SHARE) {
+        refuse(server, request, client != NULL);
         return;
     }
     client->server = server;
@@ -132,7 +152,7 @@ static void admit(const struct server *server, struct client *clients,
     atomic_store(&client->done, false);
     client->used = pthread_create(&client->thread, NULL, client_main, client) == 0;
     if (!client->used)
-        refuse(server, request);
+        refuse(server, request, false);
 }
 
 static void receive(const struct server *server, struct client *clients,

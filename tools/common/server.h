@@ -9,6 +9,8 @@
 
 /* Clients served at once; more are refused with the answer that server.refuse writes. */
 #define SERVER_CLIENTS 16
+/* Of them from one IPv4 address, or one IPv6 network of 64 bits, whose addresses are one host's. */
+#define SERVER_SHARE 8
 
 struct server {
     const struct adapter *adapter;
@@ -30,8 +32,11 @@ struct server {
      * NULL: none is taken.
      */
     bool (*route)(void *arg, const it_conn_request_event_t *request);
-    /* Private data for "too many clients": writes at most size bytes, returns how many. */
-    size_t (*refuse)(unsigned char *data, size_t size);
+    /*
+     * Private data for "too many clients", share: from that address alone. Writes at most size
+     * bytes, returns how many.
+     */
+    size_t (*refuse)(unsigned char *data, size_t size, bool share);
 };
 
 #define SERVER_NOT_SERVED (-1)
