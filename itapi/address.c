@@ -232,6 +232,7 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
                             const it_net_addr_t *net_addr, size_t *num_paths, size_t *total_paths,
                             it_path_t *paths)
 {
+    CALL();
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     struct sockaddr_storage source, destination;
     enum ual_status routed;

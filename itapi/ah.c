@@ -18,6 +18,7 @@ static it_status_t ah_status(enum ual_status status)
 it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *destination_path,
                                      it_ah_flags_t ah_flags, it_addr_handle_t *addr_handle)
 {
+    CALL();
     struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
     struct ri_ah_attr way;
     struct ual_ah *ah;
@@ -47,6 +48,7 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
 
 it_status_t it_address_handle_free(it_addr_handle_t addr_handle)
 {
+    CALL();
     struct ual_ah *ah = LOOKUP(struct ual_ah, AH, addr_handle);
     CANCEL_OFF();
 
@@ -60,6 +62,7 @@ it_status_t it_address_handle_free(it_addr_handle_t addr_handle)
 it_status_t it_address_handle_modify(it_addr_handle_t addr_handle, it_addr_param_mask_t mask,
                                      const it_addr_param_t *params)
 {
+    CALL();
     struct ual_ah *ah = LOOKUP(struct ual_ah, AH, addr_handle);
     struct ual_pz *pz = NULL;
     struct ri_ah_attr way;
@@ -91,6 +94,7 @@ it_status_t it_address_handle_modify(it_addr_handle_t addr_handle, it_addr_param
 it_status_t it_address_handle_query(it_addr_handle_t addr_handle, it_addr_param_mask_t mask,
                                     it_addr_param_t *params)
 {
+    CALL();
     struct ual_ah *ah = LOOKUP(struct ual_ah, AH, addr_handle);
 
     if (!ah)

@@ -138,6 +138,7 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
                           it_cn_est_flags_t cn_est_flags, const unsigned char *private_data,
                           size_t private_data_length)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     struct ual_connect connect = {
         .negotiate_depths = !(cn_est_flags & IT_CONNECT_SUPPRESS_IRD_ORD),
@@ -177,6 +178,7 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
 it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est_id,
                          const unsigned char *private_data, size_t private_data_length)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     enum ual_status accepted;
     it_status_t status;
@@ -198,6 +200,7 @@ it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est
 it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *private_data,
                       size_t private_data_length)
 {
+    CALL();
     struct ual_ia *ia = ual_request_ia((ual_handle)cn_est_id);
     enum ual_status rejected;
     it_status_t status;
@@ -231,6 +234,7 @@ static it_status_t check_last_words(const struct ri_rnic_attr *attr, const void 
 it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *private_data,
                              size_t private_data_length)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     it_status_t status;
     CANCEL_OFF();
@@ -288,6 +292,7 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
                              it_evd_handle_t connect_evd, it_listen_flags_t flags,
                              it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
 {
+    CALL();
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, connect_evd);
     struct sockaddr_storage bound;
@@ -327,6 +332,7 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
 
 it_status_t it_listen_free(it_listen_handle_t listen_handle)
 {
+    CALL();
     struct ual_listen *listen = LOOKUP(struct ual_listen, LISTEN, listen_handle);
     CANCEL_OFF();
 
@@ -342,6 +348,7 @@ it_status_t it_listen_free(it_listen_handle_t listen_handle)
 it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_mask_t mask,
                             it_listen_param_t *params)
 {
+    CALL();
     struct ual_listen *listen = LOOKUP(struct ual_listen, LISTEN, listen_handle);
     struct ual_object *object = (struct ual_object *)listen;
     struct sockaddr_storage bound;

@@ -184,6 +184,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
                             it_ep_rc_creation_flags_t flags, const it_ep_attributes_t *ep_attr,
                             it_ep_handle_t *ep_handle)
 {
+    CALL();
     struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
     struct ual_evd *request, *receive, *connect;
     struct ual_ep_attr attr;
@@ -215,6 +216,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
 it_status_t it_ep_free(it_ep_handle_t ep_handle)
 {
+    CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     CANCEL_OFF();
 
@@ -225,6 +227,7 @@ it_status_t it_ep_free(it_ep_handle_t ep_handle)
 
 it_status_t it_ep_reset(it_ep_handle_t ep_handle)
 {
+    CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     enum ual_status status;
     CANCEL_OFF();
@@ -331,6 +334,7 @@ static void query_service(struct ual_ep *ep, unsigned int mask, it_ep_param_t *p
 
 it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep_param_t *params)
 {
+    CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
 
     if (!ep)

@@ -177,6 +177,7 @@ static it_status_t take_srq(const struct ual_ep *ep, unsigned int mask,
 it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
                          const it_ep_attributes_t *ep_attr)
 {
+    CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     struct ual_ep_attr attr = { 0 };
     uint32_t changes = 0, flags = 0;

@@ -82,6 +82,7 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
                           it_evd_flags_t evd_flag, size_t sevd_queue_size, size_t sevd_threshold,
                           it_evd_handle_t aevd_handle, it_evd_handle_t *evd_handle, int *fd)
 {
+    CALL();
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     enum ual_stream stream = stream_of(event_number);
     struct ual_evd_attr attr = { .stream = stream, .size = (uint32_t)sevd_queue_size };
@@ -115,6 +116,7 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
 
 it_status_t it_evd_free(it_evd_handle_t evd_handle)
 {
+    CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     enum ual_status status;
     CANCEL_OFF();
@@ -150,6 +152,7 @@ static it_boolean_t boolean(bool value)
 it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
                          it_evd_param_t *params)
 {
+    CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_object *object = (struct ual_object *)evd;
 
@@ -188,6 +191,7 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
 
 it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *event)
 {
+    CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_event taken; /* hundreds of bytes: not initialised */
     enum ual_status status;
@@ -208,6 +212,7 @@ it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *event)
 it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_event_t *events,
                              int *dequed_count)
 {
+    CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     enum ual_status status = UAL_OK;
     int count = 0;
@@ -232,6 +237,14 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
     return IT_SUCCESS;
 }
 
+/* The wait itself is no CALL: who frees the IA makes it end. */
+static it_status_t translate_waited(const struct ual_event *taken, it_event_t *event)
+{
+    CALL();
+    itapi_translate(taken, event);
+    return IT_SUCCESS;
+}
+
 it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t *event,
                         size_t *nmore)
 {
@@ -245,14 +258,12 @@ it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t
     status = ual_evd_wait_on((ual_handle)evd_handle, timeout, &taken, nmore);
     if (status == UAL_ERR_INVALID_HANDLE)
         return IT_ERR_INVALID_EVD;
-    if (status != UAL_OK)
-        return itapi_status(status);
-    itapi_translate(&taken, event);
-    return IT_SUCCESS;
+    return status == UAL_OK ? translate_waited(&taken, event) : itapi_status(status);
 }
 
 it_status_t it_evd_post_se(it_evd_handle_t evd_handle, const void *event)
 {
+    CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     enum ual_status status;
 

@@ -12,6 +12,7 @@
 
 it_status_t itx_bind_ep_to_device(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_id)
 {
+    CALL();
     struct ual_object *ep = LOOKUP(struct ual_object, EP, ep_handle);
 
     if (!ep)
@@ -22,6 +23,7 @@ it_status_t itx_bind_ep_to_device(it_ep_handle_t ep_handle, it_cn_est_identifier
 it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it_lmr_handle_t lmr,
                                        it_rmr_context_t *rmr_context)
 {
+    CALL();
     struct ual_object *ep = LOOKUP(struct ual_object, EP, ep_handle);
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr);
 
@@ -73,15 +75,18 @@ it_status_t itx_ep_accept_with_rmr(it_ep_handle_t ep_handle, it_cn_est_identifie
 
 /* The programs that use this call fill the address of the peer only: what else stands in the Path is not
  * looked at where it cannot be right. */
-static it_path_t usable_path(const struct ual_object *ep, const it_path_t *path)
+static it_status_t make_usable(it_ep_handle_t ep_handle, it_path_t *path)
 {
-    it_path_t usable = *path;
+    CALL();
+    const struct ual_object *ep = LOOKUP(struct ual_object, EP, ep_handle);
 
-    if (usable.spigot_id >= ual_ia_attr(ep->ia)->ports)
-        usable.spigot_id = 0;
-    usable.timeout = 0;
-    memset(&usable.u.iwarp.laddr, 0, sizeof(usable.u.iwarp.laddr));
-    return usable;
+    if (!ep)
+        return itapi_bad_ep(ep_handle);
+    if (path->spigot_id >= ual_ia_attr(ep->ia)->ports)
+        path->spigot_id = 0;
+    path->timeout = 0;
+    memset(&path->u.iwarp.laddr, 0, sizeof(path->u.iwarp.laddr));
+    return IT_SUCCESS;
 }
 
 it_status_t itx_ep_connect_with_rmr(it_ep_handle_t ep_handle, const it_path_t *path,
@@ -92,15 +97,15 @@ it_status_t itx_ep_connect_with_rmr(it_ep_handle_t ep_handle, const it_path_t *p
                                     it_lmr_triplet_t *lmr, it_rmr_context_t *rmr_context)
 {
     unsigned char data[IT_MAX_PRIV_DATA];
-    struct ual_object *ep = LOOKUP(struct ual_object, EP, ep_handle);
     it_rmr_context_t context;
     it_path_t usable;
     it_status_t status;
 
-    if (!ep)
+    if (!LOOKUP(struct ual_object, EP, ep_handle))
         return itapi_bad_ep(ep_handle);
     if (!path || !lmr || !rmr_context || (private_data_length && !private_data))
         return IT_ERR_FAULT;
+    usable = *path;
     status = itx_get_rmr_context_for_ep(ep_handle, lmr->lmr, &context);
     if (status != IT_SUCCESS)
         return status;
@@ -113,7 +118,9 @@ it_status_t itx_ep_connect_with_rmr(it_ep_handle_t ep_handle, const it_path_t *p
     be_put32(data + private_data_length, (uint32_t)lmr->length);
     be_put64(data + private_data_length + 4, context);
     be_put64(data + private_data_length + 12, (uintptr_t)lmr->addr.abs);
-    usable = usable_path(ep, path);
+    status = make_usable(ep_handle, &usable);
+    if (status != IT_SUCCESS)
+        return status;
     status = it_ep_connect(ep_handle, &usable, conn_attr, connect_qual, cn_est_flags, data,
                            private_data_length + CONNECT_OCTETS);
     if (status == IT_SUCCESS)

@@ -89,12 +89,11 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
 
 it_status_t it_ia_free(it_ia_handle_t ia_handle)
 {
-    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    enum ual_status status;
     CANCEL_OFF();
 
-    if (!ia)
-        return itapi_bad_handle(IT_ERR_INVALID_IA);
-    return itapi_status(ual_ia_close(ia));
+    status = ual_ia_close_on((ual_handle)ia_handle);
+    return status == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_IA : itapi_status(status);
 }
 
 /* --- attributes --- */
@@ -280,6 +279,7 @@ static it_status_t fill_spigots(struct ual_ia *ia, it_ia_info_t *info)
 
 it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
 {
+    CALL();
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     const struct ri_rnic_attr *attr;
     it_ia_info_t *info;

@@ -31,8 +31,8 @@
  *             call's IT_ERR_INVALID_<kind>. Freeing is refused with IT_ERR_<kind>_BUSY where
  *             other objects depend on the object, where the standard has such a code.
  *   Threads   any call from any thread at any time, also on the same object. Order between threads
- *             is the Consumer's affair: do not free what another thread is still using. No call
- *             may be made from a signal handler.
+ *             is the Consumer's affair: do not free what another thread is still using, one by
+ *             one. it_ia_free may come at any time. No call may be made from a signal handler.
  *   Blocking  "does not block" = never waits for the peer, a device or another thread's call; short
  *             internal locks are possible. Calls without that remark may block.
  *   Pointers  arguments are lent for the call and copied as needed, except the memory that segments
@@ -1286,7 +1286,9 @@ ITAPI_PUBLIC it_status_t it_ia_create(const char *name, uint32_t major_version,
 
 /*
  * Closes the IA and everything made on it; all those handles become invalid, waiting threads return
- * IT_ERR_ABORT. Connections still open are ended in order first, so that completed Sends arrive;
+ * IT_ERR_ABORT. Other threads may be inside calls on them: calls that have begun end as if they had
+ * come before, but what they were about to make they do not get (IT_ERR_ABORT); calls that begin
+ * later find invalid handles. It waits for the former, which may be calls on other IAs, too. Connections still open are ended in order first, so that completed Sends arrive;
  * this may block, for a bounded time (configuration). Possible in any condition of the IA. Not from
  * a callback.
  */

@@ -46,6 +46,20 @@ static inline void cancel_restore(int *before)
 #define CANCEL_OFF() \
     int cancel_before __attribute__((unused, cleanup(cancel_restore))) = cancel_disable()
 
+/* In every call that is given handles, before the first is looked up: what they name stays until the call returns. Not in those that
+ * wait for what others do (it_evd_wait, it_ia_free), and not twice. */
+static inline int call_begin(void)
+{
+    ual_call_begin();
+    return 0;
+}
+static inline void call_end(const int *call)
+{
+    (void)call;
+    ual_call_end();
+}
+#define CALL() int call __attribute__((unused, cleanup(call_end))) = call_begin()
+
 /* Query masks: one known bit at least and no other. */
 static inline bool mask_ok(unsigned int mask, unsigned int known)
 {

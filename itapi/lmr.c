@@ -116,6 +116,7 @@ it_status_t it_lmr_create10(it_pz_handle_t pz_handle, void *addr, it_length_t le
                             it_mem_priv_t privs, it_lmr_flag_t flags, uint32_t shared_id,
                             it_lmr_handle_t *lmr_handle, it_rmr_context_t *rmr_context)
 {
+    CALL();
     CANCEL_OFF();
 
     return create(pz_handle, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id,
@@ -127,6 +128,7 @@ it_status_t it_lmr_create20(it_pz_handle_t pz_handle, void *addr, it_length_t le
                             uint32_t shared_id, it_lmr_handle_t *lmr_handle,
                             it_rmr_context_t *rmr_context)
 {
+    CALL();
     CANCEL_OFF();
 
     return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
@@ -138,6 +140,7 @@ it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iob
                             it_lmr_flag_t flags, uint32_t shared_id, it_lmr_handle_t *lmr_handle,
                             it_rmr_context_t *rmr_context)
 {
+    CALL();
     CANCEL_OFF();
 
     if (iobl)
@@ -149,6 +152,7 @@ it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iob
 
 it_status_t it_lmr_free(it_lmr_handle_t lmr_handle)
 {
+    CALL();
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
     enum ual_status status;
     CANCEL_OFF();
@@ -192,6 +196,7 @@ static void query_memory(struct ual_mr *mr, unsigned int mask, it_lmr_param_t *p
 it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
                          it_lmr_param_t *params)
 {
+    CALL();
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
 
     if (!mr)
@@ -219,6 +224,7 @@ it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
 it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
                           const it_lmr_param_t *params)
 {
+    CALL();
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
     struct ual_object *pz = NULL;
     unsigned int privs;
@@ -296,11 +302,13 @@ static it_status_t synchronize(const it_lmr_triplet_t *segments, size_t count)
 
 it_status_t it_lmr_flush_to_mem(const it_lmr_triplet_t *local_segments, size_t num_segments)
 {
+    CALL();
     return synchronize(local_segments, num_segments);
 }
 
 it_status_t it_lmr_refresh_from_mem(const it_lmr_triplet_t *local_segments, size_t num_segments)
 {
+    CALL();
     return synchronize(local_segments, num_segments);
 }
 

@@ -17,6 +17,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
                                    it_lmr_flag_t flags, uint32_t shared_id,
                                    it_lmr_handle_t *lmr_handle)
 {
+    CALL();
     struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
     enum ual_status created;
     struct ual_mr *mr;
@@ -118,6 +119,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
                         it_ep_handle_t ep_handle, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                         it_rmr_context_t *rmr_context)
 {
+    CALL();
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     uint32_t mode = addr_mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;
@@ -162,6 +164,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
 it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
                           it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
+    CALL();
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     it_status_t status;

@@ -32,6 +32,7 @@ static struct ual_object *lookup(it_handle_t handle)
 
 it_status_t it_get_handle_type(it_handle_t handle, it_handle_type_enum_t *type_of_handle)
 {
+    CALL();
     struct ual_object *object = lookup(handle);
 
     if (!object)
@@ -44,6 +45,7 @@ it_status_t it_get_handle_type(it_handle_t handle, it_handle_type_enum_t *type_o
 
 it_status_t it_set_consumer_context(it_handle_t handle, it_context_t context)
 {
+    CALL();
     struct ual_object *object = lookup(handle);
 
     if (!object)
@@ -54,6 +56,7 @@ it_status_t it_set_consumer_context(it_handle_t handle, it_context_t context)
 
 it_status_t it_get_consumer_context(it_handle_t handle, it_context_t *context)
 {
+    CALL();
     struct ual_object *object = lookup(handle);
     uint64_t value;
 
@@ -69,6 +72,7 @@ it_status_t it_get_consumer_context(it_handle_t handle, it_context_t *context)
 
 it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
 {
+    CALL();
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
     struct ual_pz *pz;
     enum ual_status status;
@@ -86,6 +90,7 @@ it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
 
 it_status_t it_pz_free(it_pz_handle_t pz_handle)
 {
+    CALL();
     struct ual_pz *pz = LOOKUP(struct ual_pz, PZ, pz_handle);
     enum ual_status status;
     CANCEL_OFF();
@@ -98,6 +103,7 @@ it_status_t it_pz_free(it_pz_handle_t pz_handle)
 
 it_status_t it_pz_query(it_pz_handle_t pz_handle, it_pz_param_mask_t mask, it_pz_param_t *params)
 {
+    CALL();
     struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
 
     if (!pz)

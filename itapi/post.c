@@ -36,10 +36,10 @@ static inline it_status_t post(struct ual_ep *ep, struct ri_send_wr *wr)
     return unlikely(status != UAL_OK) ? itapi_post_status(status) : IT_SUCCESS;
 }
 
-static inline it_status_t post_message(struct ual_ep *ep, const it_lmr_triplet_t *local_segments,
-                                       size_t num_segments, it_dto_cookie_t cookie,
-                                       it_dto_flags_t dto_flags, uint16_t opcode,
-                                       uint32_t invalidate_stag)
+/* Inside the call's begin and end no tail call can be, so it is not called at all. */
+static inline __attribute__((always_inline)) it_status_t post_message(
+    struct ual_ep *ep, const it_lmr_triplet_t *local_segments, size_t num_segments,
+    it_dto_cookie_t cookie, it_dto_flags_t dto_flags, uint16_t opcode, uint32_t invalidate_stag)
 {
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_send_wr wr;
@@ -57,6 +57,7 @@ static inline it_status_t post_message(struct ual_ep *ep, const it_lmr_triplet_t
 it_status_t it_post_send(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
                          size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
 
     if (unlikely(!ep))
@@ -69,6 +70,7 @@ it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
                                     it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                                     it_rmr_context_t rmr_context)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
 
     if (unlikely(!ep))
@@ -107,6 +109,7 @@ post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_
 it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segments,
                          size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, handle);
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_recv_wr wr;
@@ -153,6 +156,7 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
                                it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
                                it_rmr_context_t rmr_context)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
     uint64_t total;
@@ -219,6 +223,7 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
                               size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                               it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
     uint64_t total;
@@ -300,6 +305,7 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
                                      it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                                      it_rdma_addr_t rdma_addr, it_rmr_context_t rmr_context)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     bool unlink = dto_flags & IT_UNLINK_LOCAL_SINK;
     struct ri_sge sges[SEGMENTS_MAX];
@@ -340,6 +346,7 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
                            it_dto_flags_t dto_flags, it_rdma_addr_t rdma_addr,
                            it_rmr_context_t rmr_context)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     struct ri_send_wr wr = { 0 };
     struct ri_sge sge;

@@ -39,6 +39,7 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
                            size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                            const it_dg_remote_ep_addr_t *remote_ep_addr)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, UD_EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
     const struct ual_ah *ah;
@@ -66,6 +67,7 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
 it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
                              size_t num_segments, it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
+    CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, UD_EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_recv_wr wr;

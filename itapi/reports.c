@@ -243,6 +243,7 @@ it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg)
 
 it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_t *count)
 {
+    CALL();
     struct ual_object *object = ual_lookup_any((ual_handle)handle);
     const char *names[COUNTERS_MAX];
     uint64_t values[COUNTERS_MAX];

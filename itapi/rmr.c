@@ -37,6 +37,7 @@ static it_status_t create(it_pz_handle_t pz_handle, unsigned int type, it_rmr_ha
 
 it_status_t it_rmr_create10(it_pz_handle_t pz_handle, it_rmr_handle_t *rmr_handle)
 {
+    CALL();
     CANCEL_OFF();
 
     return create(pz_handle, IT_RMR_TYPE_DEFAULT, rmr_handle);
@@ -45,6 +46,7 @@ it_status_t it_rmr_create10(it_pz_handle_t pz_handle, it_rmr_handle_t *rmr_handl
 it_status_t it_rmr_create20(it_pz_handle_t pz_handle, it_rmr_type_t rmr_type,
                             it_rmr_handle_t *rmr_handle)
 {
+    CALL();
     CANCEL_OFF();
 
     return create(pz_handle, (unsigned int)rmr_type, rmr_handle);
@@ -52,6 +54,7 @@ it_status_t it_rmr_create20(it_pz_handle_t pz_handle, it_rmr_type_t rmr_type,
 
 it_status_t it_rmr_free(it_rmr_handle_t rmr_handle)
 {
+    CALL();
     struct ual_mw *mw = LOOKUP(struct ual_mw, MW, rmr_handle);
     CANCEL_OFF();
 
@@ -86,6 +89,7 @@ static void query_link(const struct ual_mw_state *state, unsigned int mask, it_r
 it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
                          it_rmr_param_t *params)
 {
+    CALL();
     struct ual_mw *mw = LOOKUP(struct ual_mw, MW, rmr_handle);
     struct ual_mw_state state;
 
@@ -181,6 +185,7 @@ it_status_t it_rmr_link(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle, 
                         it_ep_handle_t ep_handle, it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                         it_rmr_context_t *rmr_context)
 {
+    CALL();
     return link_rmr(rmr_handle, lmr_handle, addr, length, addr_mode, (unsigned int)privs, ep_handle,
                     cookie, (unsigned int)dto_flags, rmr_context);
 }
@@ -190,6 +195,7 @@ it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle
                           it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
                           it_rmr_context_t *rmr_context)
 {
+    CALL();
     return link_rmr(rmr_handle, lmr_handle, addr, length, IT_ADDR_MODE_ABSOLUTE,
                     (unsigned int)privs, ep_handle, cookie, (unsigned int)dto_flags, rmr_context);
 }
@@ -197,6 +203,7 @@ it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle
 it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
                           it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
+    CALL();
     struct ual_mw *mw = LOOKUP(struct ual_mw, MW, rmr_handle);
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     enum ual_status posted;

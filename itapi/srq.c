@@ -9,6 +9,7 @@
 it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, size_t max_recv_dtos,
                           it_srq_handle_t *srq_handle)
 {
+    CALL();
     struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
     const struct ri_rnic_attr *rnic;
     uint32_t segments;
@@ -39,6 +40,7 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
 
 it_status_t it_srq_free(it_srq_handle_t srq_handle)
 {
+    CALL();
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     enum ual_status status;
     CANCEL_OFF();
@@ -59,6 +61,7 @@ it_status_t it_srq_free(it_srq_handle_t srq_handle)
 it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
                          it_srq_param_t *params)
 {
+    CALL();
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     struct ri_srq_attr attr = { .size = sizeof(attr) };
     enum ual_status status = UAL_OK;
@@ -108,6 +111,7 @@ static it_status_t modified(enum ual_status status)
 it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
                           const it_srq_param_t *params)
 {
+    CALL();
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     struct ri_srq_attr attr = { .size = sizeof(attr) };
     enum ual_status queried;

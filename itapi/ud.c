@@ -47,6 +47,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
                                                 size_t private_data_length,
                                                 it_ud_svc_req_handle_t *ud_svc_handle)
 {
+    CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, reply_evd);
     struct ual_ia *ia = evd ? ((struct ual_object *)evd)->ia : NULL;
     struct sockaddr_storage source, destination;
@@ -82,6 +83,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
 
 it_status_t it_ud_service_request(it_ud_svc_req_handle_t ud_svc_handle)
 {
+    CALL();
     struct ual_ud_request *request = LOOKUP(struct ual_ud_request, UD_REQUEST, ud_svc_handle);
     enum ual_status status;
     CANCEL_OFF();
@@ -112,6 +114,7 @@ it_status_t it_ud_service_request_handle_query(it_ud_svc_req_handle_t ud_svc_han
                                                it_ud_svc_req_param_mask_t mask,
                                                it_ud_svc_req_param_t *ud_svc_handle_info)
 {
+    CALL();
     struct ual_ud_request *request = LOOKUP(struct ual_ud_request, UD_REQUEST, ud_svc_handle);
     it_ud_svc_req_param_t *params = ud_svc_handle_info;
 
@@ -137,6 +140,7 @@ it_status_t it_ud_service_request_handle_query(it_ud_svc_req_handle_t ud_svc_han
 
 it_status_t it_ud_service_request_handle_free(it_ud_svc_req_handle_t ud_svc_handle)
 {
+    CALL();
     struct ual_ud_request *request = LOOKUP(struct ual_ud_request, UD_REQUEST, ud_svc_handle);
     CANCEL_OFF();
 
@@ -167,6 +171,7 @@ it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
                                 it_ud_svc_req_status_t status, it_remote_ep_info_t ep_info,
                                 const unsigned char *private_data, size_t private_data_length)
 {
+    CALL();
     struct ual_ia *ia = ual_service_request_ia((ual_handle)ud_svc_req_id);
     struct ual_service_reply reply = {
         .status = (uint32_t)status,

@@ -641,7 +641,7 @@ static void established_by_peer(struct ual_ep *ep)
 
 void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
 {
-    struct ual_ep *ep = ual_ep_of((ual_handle)qp_context);
+    struct ual_ep *ep = (struct ual_ep *)ual_handle_object((ual_handle)qp_context);
     enum ending ending = ending_of(event->type);
     const struct ep_row *row = NULL;
 

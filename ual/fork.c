@@ -39,6 +39,7 @@ static void child(void)
 {
     int last = atomic_load(&highest);
 
+    ual_calls_forked();
     for (int word = 0; word <= last / WORD_BITS && last >= 0; word++) {
         uint64_t bits = atomic_exchange(&tracked[word], 0);
 

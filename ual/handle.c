@@ -34,6 +34,10 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, s
     uint32_t slot;
 
     pthread_mutex_lock(&table_lock);
+    if (ia && ia->closing) {
+        pthread_mutex_unlock(&table_lock);
+        return UAL_ERR_ABORTED;
+    }
     slot = first_free;
     if (slot) {
         first_free = spare[slot].next_free;
@@ -68,7 +72,36 @@ void ual_handle_hide(struct ual_object *object)
 
 void ual_handle_show(struct ual_object *object)
 {
-    atomic_store_explicit(&slot_of(object)->handle, object->handle, memory_order_release);
+    pthread_mutex_lock(&table_lock);
+    if (!object->ia || !object->ia->closing)
+        atomic_store_explicit(&slot_of(object)->handle, object->handle, memory_order_release);
+    pthread_mutex_unlock(&table_lock);
+}
+
+/* Over the table, not the IA's lists: an object has its handle before it is in a list. */
+bool ual_handle_close_ia(struct ual_ia *ia)
+{
+    bool first;
+
+    pthread_mutex_lock(&table_lock);
+    first = !ia->closing;
+    ia->closing = true;
+    for (uint32_t slot = 1; first && slot < high_water; slot++) {
+        const struct ual_object *object = atomic_load_explicit(&ual_slots[slot].object,
+                                                               memory_order_relaxed);
+
+        if (atomic_load_explicit(&ual_slots[slot].handle, memory_order_relaxed) && object->ia == ia)
+            atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_seq_cst);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return first;
+}
+
+struct ual_object *ual_handle_object(ual_handle handle)
+{
+    const struct ual_slot *slot = &ual_slots[(uint32_t)(handle >> 4) & (SLOT_COUNT - 1)];
+
+    return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
 void ual_handle_drop(struct ual_object *object)

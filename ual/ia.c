@@ -172,10 +172,11 @@ static enum kal_status close_rnic(struct ual_ia *ia)
     return kal_rnic_close(ia->rnic, true);
 }
 
-enum ual_status ual_ia_close(struct ual_ia *ia)
+static enum ual_status close_claimed(struct ual_ia *ia)
 {
     enum ual_status status;
 
+    ual_calls_settle();
     ual_handle_drop(&ia->object);
     if (!free_objects(ia))
         return UAL_ERR_BUSY;
@@ -188,6 +189,24 @@ enum ual_status ual_ia_close(struct ual_ia *ia)
     ual_instance_put(ia->kal);
     free_ia(ia);
     return UAL_OK;
+}
+
+enum ual_status ual_ia_close(struct ual_ia *ia)
+{
+    return ual_handle_close_ia(ia) ? close_claimed(ia) : UAL_ERR_INVALID_HANDLE;
+}
+
+/* This thread leaves its own call first: two that close two IAs would wait for each other. */
+enum ual_status ual_ia_close_on(ual_handle handle)
+{
+    struct ual_ia *ia;
+    bool claimed;
+
+    ual_call_begin();
+    ia = ual_lookup(handle, UAL_IA);
+    claimed = ia && ual_handle_close_ia(ia);
+    ual_call_end();
+    return claimed ? close_claimed(ia) : ual_lookup_failed();
 }
 
 /* --- attributes --- */

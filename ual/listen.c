@@ -291,20 +291,21 @@ static bool show(struct ual_listen *listen, struct ual_request *request, struct 
     return shown;
 }
 
-/* The request gets its handle, and the event that will tell of it. NULL: out of either. */
-static struct node *make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
-                               struct ual_request *request)
+/* The request gets its handle, and the event that will tell of it. NO_RESOURCES: out of either; ABORTED: the IA is being closed. */
+static enum ual_status make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
+                                  struct ual_request *request, struct node **node)
 {
     struct ual_event event;
-    struct node *node;
+    enum ual_status status = ual_handle_take(&request->object, UAL_REQUEST, listen->object.ia);
 
-    if (ual_handle_take(&request->object, UAL_REQUEST, listen->object.ia) != UAL_OK)
-        return NULL;
+    if (status != UAL_OK)
+        return status;
     fill_event(&event, listen, asked, request->object.handle);
-    node = ual_evd_node(listen->evd, &event);
-    if (!node)
-        ual_handle_drop(&request->object);
-    return node;
+    *node = ual_evd_node(listen->evd, &event);
+    if (*node)
+        return UAL_OK;
+    ual_handle_drop(&request->object);
+    return UAL_ERR_NO_RESOURCES;
 }
 
 void ual_listen_connection_request(void *listener_context, struct kal_connection *connection,
@@ -313,12 +314,15 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
 {
     struct ual_listen *listen = listener_context;
     struct ual_request *request = calloc(1, sizeof(*request));
-    struct node *event = request ? make_event(listen, asked, request) : NULL;
+    struct node *event;
+    enum ual_status status = request ? make_event(listen, asked, request, &event)
+                                     : UAL_ERR_NO_RESOURCES;
 
-    if (!event) {
+    if (status != UAL_OK) {
         /* Nothing to remember it by: the one case where the connection has to go at once. */
-        kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
-                listen->object.ia->name);
+        if (status != UAL_ERR_ABORTED)
+            kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
+                    listen->object.ia->name);
         free(request);
         kal_connection_destroy(connection);
         return;

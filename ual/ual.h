@@ -11,7 +11,8 @@
  * a front end reaches them through this header only and calls nothing else of rnicpi.h or kal.h.
  *
  * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may be made from any
- * thread; an object must not be freed while another thread is inside a call on it (waiters excepted: busy).
+ * thread; an object must not be freed while another thread is inside a call on it (waiters excepted: busy). An IA may be, with all
+ * that was made on it: section 1, ual_call_begin.
  * Calls marked [data] never block, allocate or take a lock that is not the object's own.
  */
 #ifndef ITAL_UAL_H
@@ -105,11 +106,58 @@ UAL_PUBLIC void *ual_lookup_missed(ual_handle handle) __attribute__((cold));
 static inline void *ual_lookup(ual_handle handle, enum ual_type type)
 {
     const struct ual_slot *slot = &ual_slots[(handle >> 4) & ((1u << UAL_SLOT_BITS) - 1)];
+    void *object;
 
     if (__builtin_expect(atomic_load_explicit(&slot->handle, memory_order_acquire) != handle, 0) ||
         __builtin_expect((handle & 15) != (ual_handle)type, 0))
         return ual_lookup_missed(handle);
-    return atomic_load_explicit(&slot->object, memory_order_relaxed);
+    object = atomic_load_explicit(&slot->object, memory_order_relaxed);
+    if (type && !object)
+        __builtin_unreachable(); /* callers need not look twice: a slot with a handle has an object */
+    return object;
+}
+
+/*
+ * A front end's call is inside from ual_call_begin to ual_call_end, which it may not nest: what it looks up meanwhile stays until the
+ * end, though another thread closes the IA (ual_ia_close_on waits). Not around calls that wait for what others do: ual_evd_wait_on and
+ * ual_ia_close_on. How: calls.c. [data]
+ */
+struct ual_caller {
+    _Atomic int64_t count; /* odd: inside. Negative: begins slowly */
+    int64_t seen;          /* by who waits */
+    bool listed;
+    struct ual_caller *prev, *next;
+};
+extern UAL_PUBLIC _Thread_local struct ual_caller ual_caller
+    __attribute__((tls_model("initial-exec")));
+UAL_PUBLIC void ual_call_begin_slowly(void);
+
+static inline void ual_call_begin(void)
+{
+    bool slow;
+#if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__) && !defined(ITAL_TSAN)
+    /* By hand: one instruction on memory that is this thread's own, where compilers take three. */
+    __asm__ volatile("incq %0" : "+m"(ual_caller.count), "=@ccs"(slow) : : "memory");
+#else
+    int64_t count = atomic_load_explicit(&ual_caller.count, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&ual_caller.count, count, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    slow = count < 0;
+#endif
+    if (__builtin_expect(slow, 0))
+        ual_call_begin_slowly();
+}
+
+static inline void ual_call_end(void)
+{
+#if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__) && !defined(ITAL_TSAN)
+    __asm__ volatile("incq %0" : "+m"(ual_caller.count) : : "memory", "cc");
+#else
+    int64_t count = atomic_load_explicit(&ual_caller.count, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&ual_caller.count, count, memory_order_release);
+#endif
 }
 
 /* Object of any type, or NULL. */
@@ -160,6 +208,9 @@ UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
  * UAL_ERR_ABORTED, and waits at most option close_timeout for connections that are still closing in order. */
 UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_ia **ia);
 UAL_PUBLIC enum ual_status ual_ia_close(struct ual_ia *ia);
+/* The same by handle, for front ends: first all handles of the IA stop working, then calls of other threads that have found one end.
+ * What they were about to make they do not get (UAL_ERR_ABORTED). UAL_ERR_INVALID_HANDLE: also where another thread closes it. */
+UAL_PUBLIC enum ual_status ual_ia_close_on(ual_handle ia);
 UAL_PUBLIC const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia);
 UAL_PUBLIC const char *ual_ia_name(const struct ual_ia *ia);
 UAL_PUBLIC const char *ual_ia_provider(const struct ual_ia *ia);

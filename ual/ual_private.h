@@ -22,6 +22,14 @@ void ual_handle_fork_lock(void);
 void ual_handle_fork_unlock(void);
 void ual_handle_forked(void);
 void ual_handle_revived(void);
+/* No handle of the IA works from here on, nor does it get new ones. False: this was done before. */
+bool ual_handle_close_ia(struct ual_ia *ia);
+/* The object behind the handle of an object that exists, hidden or not: for upcalls. */
+struct ual_object *ual_handle_object(ual_handle handle);
+
+/* calls.c: front ends' calls of other threads that began before this are over when it returns. The caller is in none. */
+void ual_calls_settle(void);
+void ual_calls_forked(void);
 
 /* instance.c: the kal of this process, with ual's upcall table. Counted. */
 enum ual_status ual_instance_get(struct kal **kal);
@@ -93,6 +101,7 @@ struct ual_ia {
     char *name;
     pthread_mutex_t lock; /* object lists and asynchronous EVDs; first in the lock order */
     atomic_bool dead;     /* catastrophic */
+    bool closing;         /* under handle.c's lock */
     struct ual_evd *affiliated, *unaffiliated;
     struct ual_pz *pzs; /* utlist doubly linked lists, for tear-down */
     struct ual_mr_record *mrs;
