@@ -8,13 +8,10 @@
 #include <config.h>
 #endif
 
+#include "pages.h"
 #include "provider.h"
 
-#include <linux/futex.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 struct mr {
     struct ri_mr base;
@@ -42,35 +39,10 @@ static enum ri_status check_access(uint32_t access)
     return RI_OK;
 }
 
-/* Asks for nothing that would happen by itself; fails where a page of the range is not mapped. */
-static bool range_is_mapped(uintptr_t page, uintptr_t last, size_t page_size)
-{
-    return msync((void *)page, last - page + page_size, MS_ASYNC) == 0;
-}
-
-/* Can the CPU write to the page? The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent
- * change is lost nor a fault ends the process. */
-static bool page_is_writable(uintptr_t page)
-{
-    int nobody = 0;
-
-    return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, NULL, (void *)page,
-                   FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
-}
-
-/* Rights are looked at in the first and last page: the cost does not grow with the region. */
+/* Of every page: what the CPU cannot do would end the process later, at a time that the peer chooses. */
 static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
 {
-    size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = (uintptr_t)addr & ~(uintptr_t)(page_size - 1);
-    uintptr_t last = ((uintptr_t)addr + (uintptr_t)(length - 1)) & ~(uintptr_t)(page_size - 1);
-
-    if (!range_is_mapped(first, last, page_size))
-        return RI_ERR_ADDRESS;
-    if ((access & RI_ACCESS_LOCAL_WRITE) &&
-        (!page_is_writable(first) || (last != first && !page_is_writable(last))))
-        return RI_ERR_ACCESS;
-    return RI_OK;
+    return pages_check(addr, length, access & RI_ACCESS_LOCAL_READ, access & RI_ACCESS_LOCAL_WRITE);
 }
 
 static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length,

@@ -362,6 +362,39 @@ START_TEST(ranges)
 }
 END_TEST
 
+/* every page counts; so when a region is registered anew. Nothing is populated by it. */
+START_TEST(X009_every_page_counts)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *map = mmap(NULL, 5 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), in[5];
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = LR, .addr = map };
+    struct ri_mr_keys keys;
+    struct ri_pd *pd;
+    struct ri_mr *mr;
+
+    ck_assert(map != MAP_FAILED);
+    attr.length = 5 * page;
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(fake.privileged.mr_register(pd, &attr, &keys, &mr), RI_OK);
+    ck_assert_int_eq(mprotect(map, 2 * page, PROT_READ | PROT_WRITE), 0);
+    ck_assert_int_eq(mprotect(map + 3 * page, 2 * page, PROT_READ | PROT_WRITE), 0);
+    ck_assert_int_eq(try_range(pd, map, 5 * page, LR | LW), RI_ERR_ACCESS);
+    attr.access = LR | LW;
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_ERR_ACCESS);
+    ck_assert_int_eq(mprotect(map + 2 * page, page, PROT_NONE), 0);
+    ck_assert_int_eq(try_range(pd, map, 5 * page, LR), RI_ERR_ACCESS);
+    ck_assert_int_eq(try_range(pd, map + page, page + 1, LR | RR), RI_ERR_ACCESS);
+    ck_assert_int_eq(mprotect(map + 2 * page, page, PROT_READ | PROT_WRITE), 0);
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
+    ck_assert_int_eq(mincore(map, 5 * page, in), 0);
+    for (int i = 0; i < 5; i++)
+        ck_assert(!(in[i] & 1));
+    ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+    ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
+    munmap(map, 5 * page);
+}
+END_TEST
+
 /* New rights, perhaps another PD, other keys; a change that is refused leaves the region as it was. */
 START_TEST(reregister)
 {
@@ -453,6 +486,7 @@ int main(void)
     tcase_add_test(tc, protection_domains);
     tcase_add_loop_test(tc, access_rules, 0, COUNT(access_cases));
     tcase_add_test(tc, ranges);
+    tcase_add_test(tc, X009_every_page_counts);
     tcase_add_test(tc, reregister);
     tcase_add_test(tc, X002_registered_again_is_another_index);
     tcase_add_test(tc, absent_operations);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Pages: see pages.h. The kernel is asked for one mapping after the other (PROCMAP_QUERY, Linux 6.11); an older one is asked for the
+ * text of all, and where there is no /proc each page is tried, which populates it. The file is opened each time: it names the memory of
+ * the process that opened it, and a child of fork would look at its parent's.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct pages {
+    uint64_t at, last; /* the first octet that is not judged yet; the last */
+    bool read, write;
+};
+
+/* A mapping, in ascending order. RI_ERR_AGAIN: it is in order, and the next one counts. */
+static enum ri_status judge(struct pages *pages, uint64_t start, uint64_t end, bool readable,
+                            bool writable)
+{
+    if (end <= pages->at)
+        return RI_ERR_AGAIN;
+    if (start > pages->at)
+        return RI_ERR_ADDRESS;
+    if ((pages->write && !writable) || (pages->read && !readable && !writable))
+        return RI_ERR_ACCESS; /* what may be written may be read, by every processor */
+    pages->at = end;
+    return end > pages->last ? RI_OK : RI_ERR_AGAIN;
+}
+
+/* --- one mapping after the other --- */
+
+/* As <linux/fs.h> has it since 6.11. */
+struct mapping_query {
+    uint64_t size, flags, addr;
+    uint64_t start, end, is, page_size, offset, inode;
+    uint32_t major, minor, name_size, build_id_size;
+    uint64_t name, build_id;
+};
+#define MAPPING_QUERY    _IOWR('f', 17, struct mapping_query)
+#define MAPPING_READABLE 1u
+#define MAPPING_WRITABLE 2u
+
+/* RI_ERR_NOT_SUPPORTED: the kernel cannot. */
+static enum ri_status query_mappings(int fd, struct pages *pages)
+{
+    enum ri_status status;
+
+    do {
+        struct mapping_query query = { .size = sizeof(query), .addr = pages->at };
+
+        if (ioctl(fd, MAPPING_QUERY, &query))
+            return errno == ENOENT ? RI_ERR_ADDRESS : RI_ERR_NOT_SUPPORTED;
+        status = judge(pages, query.start, query.end, query.is & MAPPING_READABLE,
+                       query.is & MAPPING_WRITABLE);
+    } while (status == RI_ERR_AGAIN);
+    return status;
+}
+
+/* --- the text of all --- */
+
+static enum ri_status judge_line(struct pages *pages, const char *line)
+{
+    unsigned long long start, end;
+    char rights[5];
+
+    if (sscanf(line, "%llx-%llx %4s", &start, &end, rights) != 3)
+        return RI_ERR_NOT_SUPPORTED;
+    return judge(pages, start, end, rights[0] == 'r', rights[1] == 'w');
+}
+
+/* RI_ERR_NOT_SUPPORTED: it cannot be read. */
+static enum ri_status read_mappings(int fd, struct pages *pages)
+{
+    char text[8192];
+    size_t used = 0;
+    ssize_t got;
+
+    while ((got = read(fd, text + used, sizeof(text) - 1 - used)) > 0) {
+        char *line = text, *next;
+
+        used += (size_t)got;
+        text[used] = 0;
+        while ((next = strchr(line, '\n'))) {
+            enum ri_status status = judge_line(pages, line);
+
+            if (status != RI_ERR_AGAIN)
+                return status;
+            line = next + 1;
+        }
+        used -= (size_t)(line - text); /* of a line that has not come whole */
+        memmove(text, line, used);
+    }
+    return got < 0 ? RI_ERR_NOT_SUPPORTED : RI_ERR_ADDRESS;
+}
+
+/* --- page by page --- */
+
+/* The kernel reads an octet. */
+static bool page_is_readable(uint64_t page)
+{
+    uint8_t octet;
+    const struct iovec to = { &octet, 1 }, from = { (void *)(uintptr_t)page, 1 };
+
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
+}
+
+/* The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent change is lost nor a fault ends the
+ * process. */
+static bool page_is_writable(uint64_t page)
+{
+    int nobody = 0;
+
+    return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, NULL,
+                   (void *)(uintptr_t)page, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
+static enum ri_status try_pages(const struct pages *pages)
+{
+    uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t first = pages->at & ~(size - 1), last = pages->last & ~(size - 1);
+
+    /* Asks for nothing that would happen by itself; fails where a page of the range is not mapped. */
+    if (msync((void *)(uintptr_t)first, (size_t)(last - first + size), MS_ASYNC))
+        return RI_ERR_ADDRESS;
+    for (uint64_t page = first; page <= last; page += size)
+        if ((pages->write && !page_is_writable(page)) ||
+            (pages->read && !page_is_readable(page) && !page_is_writable(page)))
+            return RI_ERR_ACCESS;
+    return RI_OK;
+}
+
+enum ri_status pages_check(const void *addr, uint64_t length, bool read, bool write)
+{
+    struct pages pages = { (uintptr_t)addr, (uintptr_t)addr + (length - 1), read, write };
+    enum ri_status status = RI_ERR_NOT_SUPPORTED;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        status = query_mappings(fd, &pages);
+        if (status == RI_ERR_NOT_SUPPORTED)
+            status = read_mappings(fd, &pages);
+        close(fd);
+    }
+    return status == RI_ERR_NOT_SUPPORTED ? try_pages(&pages) : status;
+}
