@@ -29,6 +29,7 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
     struct ual_ep *ep = &inside->ep;
     struct ual_event event = { .stream = UAL_STREAM_CONNECTION };
     struct ual_connection_event *c = &event.connection;
+    enum ual_status status;
 
     if (!ep->connect_evd)
         return;
@@ -42,9 +43,15 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
         c->request = inside->accepted_id;
     else if (message == UAL_ACCEPT_ARRIVED && inside->arrival)
         c->request = inside->arrival->object.handle;
-    if (!ual_evd_push(ep->connect_evd, &event))
+    status = ual_evd_push_reserved(ep->connect_evd, &event);
+    if (status == UAL_ERR_FULL)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
+                ep->object.ia->name, (int)message);
+    else if (status != UAL_OK)
+        kal_log(RI_LOG_ERROR,
+                "%s: no memory for connection message %d of an endpoint, whose earlier ones were "
+                "not taken yet; take them sooner, or free memory",
                 ep->object.ia->name, (int)message);
 }
 

@@ -18,6 +18,7 @@
 
 #define LIST_SIZE_MAX   (1u << 20)
 #define RESERVED_PER_EP 2u  /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
+#define ASYNC_SPARES    64u /* of an asynchronous EVD, at most: errors come when memory is short */
 #define TAKES_UNTOLD    8u  /* with a descriptor, until the CQ is armed: more mean polling */
 #define TAKES_TOGETHER  16u /* without: told to the lane at once */
 
@@ -57,10 +58,101 @@ static void enqueue(struct ual_evd *evd, struct node *node)
     atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
 }
 
+/* --- memory for when there is none --- */
+
+static struct node *new_node(const struct ual_evd *evd)
+{
+    return malloc(offsetof(struct node, event) + event_bytes(evd->stream));
+}
+
+static struct node *take_spare(struct ual_evd *evd)
+{
+    struct node *node;
+
+    spinlock_lock(&evd->queue_lock);
+    node = evd->spare;
+    if (node) {
+        DL_DELETE(evd->spare, node);
+        evd->spares--;
+    }
+    spinlock_unlock(&evd->queue_lock);
+    return node;
+}
+
+/* What is no longer used makes good what was taken from the reserve. */
+static void release_node(struct ual_evd *evd, struct node *node)
+{
+    bool kept;
+
+    spinlock_lock(&evd->queue_lock);
+    kept = evd->spares < evd->spares_due;
+    if (kept) {
+        DL_APPEND(evd->spare, node);
+        evd->spares++;
+    }
+    spinlock_unlock(&evd->queue_lock);
+    if (!kept)
+        free(node);
+}
+
+static void drop_reserve(struct ual_evd *evd, uint32_t count)
+{
+    struct node *node;
+    bool surplus;
+
+    spinlock_lock(&evd->queue_lock);
+    evd->spares_due -= count;
+    surplus = evd->spares > evd->spares_due;
+    spinlock_unlock(&evd->queue_lock);
+    while (surplus && (node = take_spare(evd))) {
+        free(node);
+        spinlock_lock(&evd->queue_lock);
+        surplus = evd->spares > evd->spares_due;
+        spinlock_unlock(&evd->queue_lock);
+    }
+}
+
+static enum ual_status add_reserve(struct ual_evd *evd, uint32_t count)
+{
+    spinlock_lock(&evd->queue_lock);
+    evd->spares_due += count;
+    spinlock_unlock(&evd->queue_lock);
+    for (uint32_t i = 0; i < count; i++) {
+        struct node *node = new_node(evd);
+
+        if (!node) {
+            drop_reserve(evd, count);
+            return UAL_ERR_NO_RESOURCES;
+        }
+        release_node(evd, node);
+    }
+    return UAL_OK;
+}
+
+enum ual_status ual_evd_reserve(struct ual_evd *evd)
+{
+    return add_reserve(evd, RESERVED_PER_EP);
+}
+
+void ual_evd_unreserve(struct ual_evd *evd)
+{
+    drop_reserve(evd, RESERVED_PER_EP);
+}
+
+static enum ual_status reserve_for_errors(struct ual_evd *evd)
+{
+    if (evd->stream != UAL_STREAM_AFFILIATED && evd->stream != UAL_STREAM_UNAFFILIATED)
+        return UAL_OK;
+    return add_reserve(evd, evd->size < ASYNC_SPARES ? evd->size : ASYNC_SPARES);
+}
+
+/* --- taking and queuing --- */
+
 bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
 {
     void (*room)(struct ual_evd * evd) = NULL;
     struct node *node;
+    bool short_of_spares = false;
 
     if (!atomic_load_explicit(&evd->queued, memory_order_acquire))
         return false;
@@ -70,12 +162,16 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
         unqueue(evd, node);
         room = evd->refused ? evd->room : NULL;
         evd->refused = false;
+        short_of_spares = evd->spares < evd->spares_due;
     }
     spinlock_unlock(&evd->queue_lock);
     if (!node)
         return false;
     memcpy(event, &node->event, event_bytes(evd->stream));
-    free(node);
+    if (short_of_spares)
+        release_node(evd, node);
+    else
+        free(node);
     if (room)
         room(evd);
     return true;
@@ -220,24 +316,41 @@ static uint32_t rivals(const struct ual_evd *evd, const struct node *node)
     return is_datagram(evd, node) ? evd->datagrams : all - evd->datagrams;
 }
 
-struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event)
+static void fill_node(const struct ual_evd *evd, struct node *node, const struct ual_event *event)
 {
-    size_t bytes = event_bytes(evd->stream);
-    struct node *node = malloc(offsetof(struct node, event) + bytes);
-
-    if (!node)
-        return NULL;
-    memcpy(&node->event, event, bytes);
+    memcpy(&node->event, event, event_bytes(evd->stream));
     node->event.stream = evd->stream;
     node->event.evd = evd->object.handle;
+}
+
+struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event)
+{
+    struct node *node = new_node(evd);
+
+    if (node)
+        fill_node(evd, node, event);
     return node;
 }
 
-bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
 {
     struct node *node = ual_evd_node(evd, event);
 
-    return node && ual_evd_push_node(evd, node);
+    if (!node)
+        return UAL_ERR_NO_RESOURCES;
+    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
+}
+
+enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event)
+{
+    struct node *node = new_node(evd);
+
+    if (!node)
+        node = take_spare(evd);
+    if (!node)
+        return UAL_ERR_NO_RESOURCES;
+    fill_node(evd, node, event);
+    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
 }
 
 bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
@@ -253,7 +366,7 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
     if (!fits) {
         if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
             atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
-        free(node);
+        release_node(evd, node);
         return false;
     }
     atomic_thread_fence(memory_order_seq_cst);
@@ -268,7 +381,7 @@ enum ual_status ual_evd_post(struct ual_evd *evd, void *data)
     if (evd->stream != UAL_STREAM_SOFTWARE)
         return UAL_ERR_INVALID_ARGUMENT;
     event.software = data;
-    return ual_evd_push(evd, &event) ? UAL_OK : UAL_ERR_FULL;
+    return ual_evd_push(evd, &event);
 }
 
 void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd))
@@ -298,7 +411,7 @@ void ual_evd_purge(struct ual_evd *evd, ual_handle source)
     }
     spinlock_unlock(&evd->queue_lock);
     DL_FOREACH_SAFE (purged, node, next)
-        free(node);
+        release_node(evd, node);
 }
 
 void ual_evd_cq_fired(void *cq_context)
@@ -321,7 +434,7 @@ void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
             evd->size);
     pthread_mutex_lock(&ia->lock);
     if (ia->affiliated)
-        ual_evd_push(ia->affiliated, &report);
+        ual_evd_push_reserved(ia->affiliated, &report);
     pthread_mutex_unlock(&ia->lock);
 }
 
@@ -476,9 +589,12 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
         status = open_cq(evd);
     if (status != UAL_OK)
         goto close_notifier;
-    status = ual_handle_take(&evd->object, UAL_EVD, ia);
+    status = reserve_for_errors(evd);
     if (status != UAL_OK)
         goto destroy_cq;
+    status = ual_handle_take(&evd->object, UAL_EVD, ia);
+    if (status != UAL_OK)
+        goto drop_reserve;
     status = enlist(evd);
     if (status != UAL_OK)
         goto drop_handle;
@@ -488,6 +604,8 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
     return UAL_OK;
 drop_handle:
     ual_handle_drop(&evd->object);
+drop_reserve:
+    drop_reserve(evd, evd->spares_due);
 destroy_cq:
     if (evd->cq)
         kal_cq_destroy(ia->rnic, evd->cq);
@@ -525,6 +643,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     feed_close(&evd->feed);
     DL_FOREACH_SAFE (evd->queue, node, next)
         free(node);
+    drop_reserve(evd, evd->spares_due);
     free(evd);
     return UAL_OK;
 }

@@ -25,6 +25,9 @@ struct ual_evd {
     struct spinlock queue_lock; /* others */
     struct node *queue;
     atomic_uint queued;
+    struct node *
+        spare; /* for when there is no memory: of the endpoints, or of an asynchronous stream; queue_lock */
+    uint32_t spares, spares_due; /* how many there are, and are to be: the rest is queued */
     atomic_uchar takes; /* completions that were there, not told to the lane yet; not exact */
     uint32_t datagrams; /* of those, service requests; queue_lock */
     struct ual_evd *prev, *next; /* of the IA */

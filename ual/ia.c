@@ -304,7 +304,7 @@ void ual_ia_affiliated_event(struct ual_ia *ia, enum ri_event_type type, ual_han
 
     pthread_mutex_lock(&ia->lock);
     if (ia->affiliated)
-        ual_evd_push(ia->affiliated, &event);
+        ual_evd_push_reserved(ia->affiliated, &event);
     pthread_mutex_unlock(&ia->lock);
 }
 
@@ -327,6 +327,6 @@ void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
     }
     pthread_mutex_lock(&ia->lock);
     if (ia->unaffiliated)
-        ual_evd_push(ia->unaffiliated, &report);
+        ual_evd_push_reserved(ia->unaffiliated, &report);
     pthread_mutex_unlock(&ia->lock);
 }

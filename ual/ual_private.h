@@ -148,9 +148,14 @@ void ual_evd_bind(struct ual_evd *evd, uint32_t lane); /* lane: the user's, by i
 void ual_evd_unbind(struct ual_evd *evd, uint32_t lane);
 const struct feed *ual_evd_feed(const struct ual_evd *evd);
 struct ri_cq *ual_evd_cq(struct ual_evd *evd); /* UAL_STREAM_DTO */
-/* Queue a copy of an event of the EVD's stream; false: full, the event is lost (connection EVDs keep two places
- * in reserve for each bound EP, so their events are not). Wakes a waiter, descriptor. Any thread. */
-bool ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
+/* Queue a copy of an event of the EVD's stream. UAL_ERR_FULL, NO_RESOURCES (no memory): the event is lost (connection EVDs keep two
+ * places in reserve for each bound EP, so their events are not). Wakes a waiter, descriptor. Any thread. */
+enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
+/* The same of what must not be lost: where there is no memory that of ual_evd_reserve is used. */
+enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event);
+/* Memory for the last messages of one more endpoint. UAL_ERR_NO_RESOURCES. It goes with the endpoint, after its purge. */
+enum ual_status ual_evd_reserve(struct ual_evd *evd);
+void ual_evd_unreserve(struct ual_evd *evd);
 /* The same in two steps: what can fail for want of memory (NULL), and what can fail only for want of room (the node is freed). */
 struct node;
 struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event);

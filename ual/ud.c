@@ -185,7 +185,7 @@ void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connec
         return;
     fill_reply(&report.connection, event);
     report.connection.ep = request->object.handle;
-    if (!ual_evd_push(request->evd, &report))
+    if (ual_evd_push(request->evd, &report) != UAL_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for a service reply: its EVD of %u events is full; make it larger",
                 request->object.ia->name, ual_evd_size(request->evd));

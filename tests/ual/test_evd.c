@@ -115,7 +115,7 @@ static bool message(struct ual_evd *evd, ual_handle ep, enum ual_connection_mess
 {
     struct ual_event event = { .connection = { .message = which, .ep = ep } };
 
-    return ual_evd_push(evd, &event);
+    return ual_evd_push(evd, &event) == UAL_OK;
 }
 
 START_TEST(bound_endpoints_have_places_in_reserve)

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Out of memory while endpoints connect, accept and end. The program's own allocator stands before libc's and fails where it is told
+ * to. Whatever fails: what a call says is true, and each endpoint whose connecting or accepting began hears of its end: the active
+ * one in waits without a limit, the passive one by polling.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fixture.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_bool armed;
+static atomic_uint made;    /* allocations since it was armed */
+static atomic_uint fail_at; /* that one ... */
+static atomic_bool repeat;  /* ... and each further one of its multiples */
+
+static void arm(unsigned int which, bool again)
+{
+    atomic_store(&made, 0);
+    atomic_store(&fail_at, which);
+    atomic_store(&repeat, again);
+    atomic_store(&armed, true);
+}
+
+static void disarm(void)
+{
+    atomic_store(&armed, false);
+}
+
+#if defined(__GLIBC__) && !defined(ITAL_SANITIZERS)
+#define OWN_ALLOCATOR 1
+#define STANDS_BEFORE __attribute__((visibility("default"))) /* programs hide what they have */
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+
+static bool fails_now(void)
+{
+    unsigned int number, which = atomic_load(&fail_at);
+
+    if (!atomic_load(&armed))
+        return false;
+    number = atomic_fetch_add(&made, 1) + 1;
+    if (number != which && !(atomic_load(&repeat) && number % which == 0))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+STANDS_BEFORE void *malloc(size_t size)
+{
+    return fails_now() ? NULL : __libc_malloc(size);
+}
+
+STANDS_BEFORE void *calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : __libc_calloc(count, size);
+}
+
+STANDS_BEFORE void *realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : __libc_realloc(old, size);
+}
+#else
+#define OWN_ALLOCATOR 0
+#endif
+
+static struct pair pair;
+static struct buffer outbox;
+
+enum side { A, B };
+static struct progress {
+    atomic_bool began, established, ended;
+} progress[2];
+static bool ending;      /* they were disconnected, or a rule was broken */
+static atomic_bool gone; /* the active one hears no more */
+
+static bool ends(it_event_type_t event)
+{
+    return event == IT_CM_MSG_CONN_DISCONNECT_EVENT || event == IT_CM_MSG_CONN_BROKEN_EVENT ||
+           event == IT_CM_MSG_CONN_PEER_REJECT_EVENT ||
+           event == IT_CM_MSG_CONN_NONPEER_REJECT_EVENT;
+}
+
+static void note(enum side side, it_event_type_t event)
+{
+    if (event == IT_CM_MSG_CONN_ESTABLISHED_EVENT)
+        atomic_store(&progress[side].established, true);
+    if (ends(event))
+        atomic_store(&progress[side].ended, true);
+}
+
+/* The active side, once its connect has begun. */
+static void *hear(void *arg)
+{
+    it_event_t event;
+
+    (void)arg;
+    while (!atomic_load(&progress[A].began) && !atomic_load(&gone))
+        sched_yield();
+    while (!atomic_load(&progress[A].ended) && !atomic_load(&gone))
+        if (it_evd_wait(pair.a.connections, IT_TIMEOUT_INFINITE, &event, NULL) == IT_SUCCESS)
+            note(A, event.event_number);
+    return NULL;
+}
+
+static void look(void)
+{
+    it_event_t event;
+
+    if (it_evd_dequeue(pair.b.connections, &event) == IT_SUCCESS)
+        note(B, event.event_number);
+}
+
+/* A request that comes is accepted; where that fails, refused, which may have to wait for memory. */
+static void decide(void)
+{
+    it_event_t event;
+
+    if (it_evd_dequeue(pair.b.asked, &event) != IT_SUCCESS)
+        return;
+    progress[B].began = it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0) == IT_SUCCESS;
+    if (!progress[B].began && it_reject(event.conn_req.cn_est_id, NULL, 0) == IT_ERR_RESOURCES) {
+        disarm();
+        it_reject(event.conn_req.cn_est_id, NULL, 0); /* or the peer has gone */
+    }
+}
+
+static bool over(enum side side)
+{
+    return !progress[side].began || progress[side].ended;
+}
+
+/* Both are established, or one that is has lost the other: to the end, in order or by breaking a rule. */
+static void end_them(bool broken)
+{
+    struct progress *a = &progress[A], *b = &progress[B];
+    it_lmr_triplet_t local = segment(&outbox, 0, 64);
+    bool settled = (a->established || over(A)) && (b->established || over(B));
+
+    if (!settled || ending || (over(A) && over(B)))
+        return;
+    ending = true;
+    if (broken && a->established && !a->ended &&
+        it_post_send(pair.a.ep, &local, 1, 1, BOTH) == IT_SUCCESS)
+        return; /* no receive is there */
+    if (!over(A))
+        it_ep_disconnect(pair.a.ep, NULL, 0);
+    if (!over(B))
+        it_ep_disconnect(pair.b.ep, NULL, 0);
+}
+
+static it_status_t start_connect(const it_path_t *path, const it_conn_qual_t *qualifier)
+{
+    return it_ep_connect(pair.a.ep, path, NULL, qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
+}
+
+/* One connection with one failure or some. Allocations that it made. */
+static unsigned int one_life(unsigned int which, bool again, bool broken)
+{
+    it_net_addr_t address = node_address(&pair.b, pair_family(&pair));
+    it_path_t path = path_to(&pair.a, &address);
+    it_conn_qual_t qualifier = towards(&pair.b.qualifier);
+    uint64_t deadline = tc_deadline(PATIENCE);
+    pthread_t thread;
+    it_event_t event;
+
+    node_endpoint(&pair.a);
+    node_endpoint(&pair.b);
+    memset(progress, 0, sizeof(progress));
+    ending = false;
+    atomic_store(&gone, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, hear, NULL), 0);
+    arm(which, again);
+    progress[A].began = start_connect(&path, &qualifier) == IT_SUCCESS;
+    while (!(over(A) && over(B)) && !tc_expired(deadline)) {
+        decide();
+        look();
+        end_them(broken);
+        sched_yield();
+    }
+    disarm();
+    ck_assert_msg(over(A) && over(B),
+                  "allocation %u%s fails, %s: no end at %s; established: %d and %d", which,
+                  again ? " and its multiples" : "", broken ? "broken" : "disconnected",
+                  over(A) ? "the passive side" : "the active side", progress[A].established,
+                  progress[B].established);
+    atomic_store(&gone, true);
+    pthread_join(thread, NULL);
+    ok(it_ep_free(pair.a.ep));
+    ok(it_ep_free(pair.b.ep));
+    while (it_evd_dequeue(pair.a.requests, &event) == IT_SUCCESS)
+        ;
+    while (it_evd_dequeue(pair.b.asked, &event) == IT_SUCCESS)
+        it_reject(event.conn_req.cn_est_id, NULL, 0);
+    return atomic_load(&made);
+}
+
+#define NEVER UINT_MAX
+
+static void lives(bool again)
+{
+    unsigned int most;
+
+    if (!OWN_ALLOCATOR)
+        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    most = one_life(NEVER, false, true);
+    ck_assert_uint_gt(most, 0);
+    for (unsigned int which = 1; which <= most + most / 4; which++) {
+        for (int broken = 0; broken < 2; broken++)
+            one_life(which, again, broken);
+    }
+}
+
+static void open_pair(const char *name)
+{
+    node_open(&pair.a, name);
+    node_open(&pair.b, name);
+    node_listen(&pair.b);
+    outbox = buffer_make(&pair.a, 4096, EVERYTHING);
+}
+
+START_TEST(no_end_is_lost_when_an_allocation_fails)
+{
+    open_pair(IFACE);
+    lives(false);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(no_end_is_lost_when_every_kth_allocation_fails)
+{
+    open_pair(IFACE);
+    lives(true);
+    pair_close(&pair);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("shortage");
+    TCase *tc = tc_case(suite, "memory", NULL, NULL);
+
+    tcase_set_timeout(tc, 120);
+    add_each(tc, no_end_is_lost_when_an_allocation_fails);
+    add_each(tc, no_end_is_lost_when_every_kth_allocation_fails);
+    return suite;
+}
+
+int main(void)
+{
+    return tc_main(make_suite());
+}
