@@ -1530,7 +1530,7 @@ ITAPI_PUBLIC it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeou
 
 /*
  * Queues a software event that carries the pointer `event`, which is not followed. Does not block.
- * Errors: INVALID_SOFT_EVD (not an SEVD of IT_SOFTWARE_EVENT_STREAM), EVD_QUEUE_FULL.
+ * Errors: INVALID_SOFT_EVD (not an SEVD of IT_SOFTWARE_EVENT_STREAM), EVD_QUEUE_FULL, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_evd_post_se(it_evd_handle_t evd_handle, const void *event);
 
