@@ -278,19 +278,39 @@ static enum ual_status listen_everywhere(struct ual_ia *ia, uint32_t spigot, str
                              listen);
 }
 
+static enum ual_status listen_at(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+                                 const it_net_addr_t *address, uint16_t port, bool negotiate,
+                                 struct sockaddr_storage *bound, struct ual_listen **listen)
+{
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = port };
+    bool is_four = address->addr_type == IT_IPV4;
+
+    six.sin6_addr = address->addr.ipv6;
+    four.sin_addr = address->addr.ipv4;
+    return ual_listen_create(
+        ia, spigot, evd, is_four ? (const struct sockaddr *)&four : (const struct sockaddr *)&six,
+        negotiate, bound, listen);
+}
+
 static enum ual_status start_listen(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+                                    const it_net_addr_t *address,
                                     const struct itapi_service *service, bool negotiate,
                                     struct sockaddr_storage *bound, struct ual_listen **listen)
 {
+    if (address)
+        return listen_at(ia, spigot, evd, address, service->local_port, negotiate, bound, listen);
     if (!service->service_id)
         return listen_everywhere(ia, spigot, evd, service->local_port, negotiate, bound, listen);
     memset(bound, 0, sizeof(*bound));
     return ual_listen_create_service(ia, spigot, evd, service->service_id, negotiate, listen);
 }
 
-it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
-                             it_evd_handle_t connect_evd, it_listen_flags_t flags,
-                             it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
+/* everywhere: on all addresses of the Spigot, address counts for nothing. */
+static it_status_t listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
+                                 it_evd_handle_t connect_evd, it_listen_flags_t flags,
+                                 bool everywhere, const it_net_addr_t *address,
+                                 it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
 {
     CALL();
     struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
@@ -311,15 +331,19 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
     status = check_listen(ual_ia_attr(ia), spigot_id, flags);
     if (status != IT_SUCCESS)
         return status;
-    if (!conn_qual || !listen_handle)
+    if (!conn_qual || !listen_handle || (!everywhere && !address))
         return IT_ERR_FAULT;
+    if (!everywhere && address->addr_type != IT_IPV4 && address->addr_type != IT_IPV6)
+        return IT_ERR_INVALID_NETADDR;
     if (!itapi_read_qualifier(ia, conn_qual, true, &service))
         return IT_ERR_INVALID_CONN_QUAL;
     if (!(flags & IT_LISTEN_CONN_QUAL_INPUT))
         service = (struct itapi_service){ 0 };
     else if (conn_qual->type == IT_IB_SERVICEID && !service.service_id)
         return IT_ERR_INVALID_CONN_QUAL;
-    created = start_listen(ia, (uint32_t)spigot_id, evd, &service,
+    if (address && service.service_id)
+        return IT_ERR_INVALID_CONN_QUAL;
+    created = start_listen(ia, (uint32_t)spigot_id, evd, address, &service,
                            !(flags & IT_LISTEN_SUPPRESS_IRD_ORD), &bound, &listen);
     if (created != UAL_OK)
         return created == UAL_ERR_NOT_SUPPORTED && service.service_id ? IT_ERR_INVALID_CONN_QUAL
@@ -328,6 +352,25 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
     *conn_qual = make_qualifier(conn_qual->type, itapi_port_of(&bound), 0, service.service_id);
     *listen_handle = (it_listen_handle_t)ual_handle_of(listen);
     return IT_SUCCESS;
+}
+
+it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
+                             it_evd_handle_t connect_evd, it_listen_flags_t flags,
+                             it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
+{
+    return listen_create(ia_handle, spigot_id, connect_evd, flags, true, NULL, conn_qual,
+                         listen_handle);
+}
+
+it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
+                              it_evd_handle_t connect_evd, it_listen_flags_t flags,
+                              const it_net_addr_t *address, it_conn_qual_t *conn_qual,
+                              it_listen_handle_t *listen_handle)
+{
+    it_status_t status = listen_create(ia_handle, spigot_id, connect_evd, flags, false, address,
+                                       conn_qual, listen_handle);
+
+    return status == IT_ERR_INVALID_SOURCE_PATH ? IT_ERR_INVALID_NETADDR : status;
 }
 
 it_status_t it_listen_free(it_listen_handle_t listen_handle)

@@ -185,6 +185,17 @@ ITAPI_PUBLIC it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it
                                                     it_rmr_context_t *rmr_context);
 
 /*
+ * it_listen_create on one address of the Spigot's host instead of all: IPv4, or IPv6 that is not
+ * link-local; lent for the call. Addition. Errors: those of it_listen_create, FAULT (address NULL),
+ * INVALID_NETADDR (another kind of address), INVALID_CONN_QUAL (a service ID), and what an address
+ * gives that is not of this host: INVALID_NETADDR.
+ */
+ITAPI_PUBLIC it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
+                                           it_evd_handle_t connect_evd, it_listen_flags_t flags,
+                                           const it_net_addr_t *address, it_conn_qual_t *conn_qual,
+                                           it_listen_handle_t *listen_handle);
+
+/*
  * Names this process in traces: a context of less than 128 characters and a rank. Tracing itself is
  * switched on from outside, so this may do nothing. Does not block.
  */

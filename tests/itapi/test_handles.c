@@ -52,6 +52,7 @@ static union {
     it_ud_svc_req_handle_t ud;
     it_ud_svc_req_param_t ud_param;
     it_path_t path;
+    it_net_addr_t address;
     int number;
     size_t size;
 } out;
@@ -152,6 +153,10 @@ CALL(listen_create,
      it_listen_create(bad, 0, good.node.asked, IT_LISTEN_NO_FLAG, &qualifier, &out.listen))
 CALL(listen_create_evd,
      it_listen_create(good.node.ia, 0, bad, IT_LISTEN_NO_FLAG, &qualifier, &out.listen))
+CALL(listen_at, itx_listen_create(bad, 0, good.node.asked, IT_LISTEN_NO_FLAG, &out.address,
+                                  &qualifier, &out.listen))
+CALL(listen_at_evd, itx_listen_create(good.node.ia, 0, bad, IT_LISTEN_NO_FLAG, &out.address,
+                                      &qualifier, &out.listen))
 CALL(listen_free, it_listen_free(bad))
 CALL(listen_query, it_listen_query(bad, IT_LISTEN_PARAM_ALL, &out.listen_param))
 CALL(reject, it_reject((it_cn_est_identifier_t)(uintptr_t)bad, NULL, 0))
@@ -265,6 +270,8 @@ static const struct {
     ROW(ep_disconnect, EP, EP),
     ROW(listen_create, IA, IA),
     ROW(listen_create_evd, EVD, CONN_EVD),
+    ROW(listen_at, IA, IA),
+    ROW(listen_at_evd, EVD, CONN_EVD),
     ROW(listen_free, LISTEN, LISTEN),
     ROW(listen_query, LISTEN, LISTEN),
     ROW(reject, REQUEST, CN_EST_ID),

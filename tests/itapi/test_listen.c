@@ -4,7 +4,9 @@
 #include "process.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* --- wrong arguments --- */
 
@@ -172,6 +174,42 @@ START_TEST(listen_life)
 }
 END_TEST
 
+/* On one address: what comes to it is a request, and another one of the same host is refused. */
+START_TEST(listen_at_an_address)
+{
+    static const char *const reached[] = { "127.0.0.1", "127.0.0.2" };
+    struct sockaddr_in to = { .sin_family = AF_INET };
+    it_net_addr_t address = { .addr_type = IT_IPV4 }, strange = { .addr_type = IT_VIA_HOSTADDR };
+    it_listen_handle_t listen;
+    struct node node;
+    int client;
+
+    node_open(&node, IFACE);
+    node.qualifier.type = IT_IANA_PORT;
+    is(IT_ERR_FAULT, itx_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, NULL,
+                                       &node.qualifier, &listen));
+    is(IT_ERR_INVALID_NETADDR, itx_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG,
+                                                 &strange, &node.qualifier, &listen));
+    address.addr.ipv4.s_addr = htonl(0xC0000263); /* 192.0.2.99: nobody's, RFC 5737 */
+    is(IT_ERR_INVALID_NETADDR, itx_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG,
+                                                 &address, &node.qualifier, &listen));
+    address.addr.ipv4.s_addr = htonl(INADDR_LOOPBACK);
+    ok(itx_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &address, &node.qualifier,
+                         &listen));
+    ck_assert_uint_ne(node.qualifier.conn_qual.port, 0);
+    to.sin_port = node.qualifier.conn_qual.port;
+    for (int i = 0; i < 2; i++) {
+        client = socket(AF_INET, SOCK_STREAM, 0);
+        ck_assert_int_eq(inet_pton(AF_INET, reached[i], &to.sin_addr), 1);
+        ck_assert_int_eq(connect(client, (struct sockaddr *)&to, sizeof(to)), i ? -1 : 0);
+        ck_assert(!i || errno == ECONNREFUSED);
+        close(client);
+    }
+    ok(it_listen_free(listen));
+    node_close(&node);
+}
+END_TEST
+
 /* A request that was reported can be answered after its listen point is gone. */
 START_TEST(request_outlives_listen)
 {
@@ -233,6 +271,7 @@ int main(void)
     suite_add_tcase(suite, wrong);
     add_each(points, listen_errors);
     add_each(points, listen_life);
+    add_each(points, listen_at_an_address);
     add_each(points, request_outlives_listen);
     add_each(points, too_many_requests);
     suite_add_tcase(suite, points);
