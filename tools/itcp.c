@@ -16,7 +16,7 @@
 #include "tools/common/tool.h"
 
 static const char help_text[] =
-    "Usage: itcp -l [-p PORT] [-I NAME] [--once] [-q] DIRECTORY         (server)\n"
+    "Usage: itcp -l [-p PORT] [-I NAME] [--once] [--overwrite] [-q] DIRECTORY   (server)\n"
     "       itcp [OPTION]... FILE|DIR... HOST[:PORT]                    (client)\n"
     "Copies files to a server's DIRECTORY by RDMA over an IT-API interface; each file is checked "
     "by\n"
@@ -26,12 +26,14 @@ static const char help_text[] =
     "  -p, --port PORT     port (default 7471; server: 0 takes any free one and prints it)\n"
     "  -I, --interface NAME  interface to use (default: the first usable one, see itinfo)\n"
     "  -q, --quiet         only errors\n"
+    "      --overwrite     replace files that exist; done only if both sides say so\n"
+    "      --secret-file FILE  only with a peer that knows the same secret (mode 600)\n"
     "Server:\n"
     "  -1, --once          end after one client\n"
-    "      --no-overwrite  never replace a file, whatever the client asks for\n"
+    "      --bind ADDRESS  listen on this address only (default: on all)\n"
+    "      --no-overwrite  never replace a file (the default; for older scripts)\n"
     "Client:\n"
     "  -r, --recursive     copy directories with all that is in them\n"
-    "      --overwrite     replace files that exist, and partial ones of earlier copies\n"
     "  -v, --verbose       a line with the sum for each file\n"
     "      --progress      show progress even if stderr is no terminal\n"
     "      --no-progress   show none\n"
@@ -41,19 +43,30 @@ static const char help_text[] =
     "\n"
     "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for "
     "IPv6.\n"
-    "There is no login: whoever reaches the port can fill DIRECTORY. Files are written as "
-    "NAME.part and\n"
-    "renamed at the end; a copy that broke off is not resumed.\n"
+    "Without --secret-file whoever reaches the port can fill DIRECTORY; with it the data is still "
+    "not\n"
+    "encrypted. Files are written as NAME.RANDOM.part and renamed at the end; a copy that broke "
+    "off is\n"
+    "not resumed. Modes are the client's without what the server's umask takes away.\n"
     "Exit status: 0 if all is there and equal, 1 if not, 2 for wrong arguments.\n"
     "Example: itcp -l incoming &  itcp big.iso localhost\n";
 
 struct arguments {
     struct copy_options copy;
     bool listen, once, no_overwrite;
+    const char *bind, *secret_file;
+    struct copy_secret secret;
     const char *client_option, *server_option; /* one that was given, for complaints */
 };
 
-enum long_only { OPT_OVERWRITE = 256, OPT_NO_OVERWRITE, OPT_PROGRESS, OPT_NO_PROGRESS };
+enum long_only {
+    OPT_OVERWRITE = 256,
+    OPT_NO_OVERWRITE,
+    OPT_PROGRESS,
+    OPT_NO_PROGRESS,
+    OPT_BIND,
+    OPT_SECRET_FILE
+};
 
 /* false: not one of them. */
 static bool take_client_flag(struct arguments *arguments, int letter)
@@ -72,10 +85,6 @@ static bool take_client_flag(struct arguments *arguments, int letter)
     case 'T':
         copy->tcp = true;
         arguments->client_option = "--tcp";
-        return true;
-    case OPT_OVERWRITE:
-        copy->overwrite = true;
-        arguments->client_option = "--overwrite";
         return true;
     case OPT_PROGRESS:
         copy->progress = PROGRESS_ALWAYS;
@@ -99,6 +108,8 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "quiet", no_argument, NULL, 'q' },
         { "once", no_argument, NULL, '1' },
         { "no-overwrite", no_argument, NULL, OPT_NO_OVERWRITE },
+        { "bind", required_argument, NULL, OPT_BIND },
+        { "secret-file", required_argument, NULL, OPT_SECRET_FILE },
         { "recursive", no_argument, NULL, 'r' },
         { "overwrite", no_argument, NULL, OPT_OVERWRITE },
         { "verbose", no_argument, NULL, 'v' },
@@ -129,6 +140,12 @@ static int parse(int argc, char **argv, struct arguments *arguments)
             arguments->once = true;
             arguments->server_option = "--once";
             break;
+        case OPT_OVERWRITE: arguments->copy.overwrite = true; break;
+        case OPT_SECRET_FILE: arguments->secret_file = optarg; break;
+        case OPT_BIND:
+            arguments->bind = optarg;
+            arguments->server_option = "--bind";
+            break;
         case OPT_NO_OVERWRITE:
             arguments->no_overwrite = true;
             arguments->server_option = "--no-overwrite";
@@ -147,11 +164,15 @@ static int run_server(int argc, char **argv, const struct arguments *arguments)
                                     .port = arguments->copy.port,
                                     .once = arguments->once,
                                     .quiet = arguments->copy.quiet,
-                                    .may_overwrite = !arguments->no_overwrite };
+                                    .bind = arguments->bind,
+                                    .secret = arguments->copy.secret,
+                                    .may_overwrite = arguments->copy.overwrite };
     struct stat about;
 
     if (arguments->client_option)
         return tool_usage("%s is for clients", arguments->client_option);
+    if (arguments->no_overwrite && arguments->copy.overwrite)
+        return tool_usage("--overwrite and --no-overwrite: give one of them");
     if (optind == argc)
         return tool_usage("DIRECTORY is missing: where shall files go?");
     if (optind + 1 < argc)
@@ -198,8 +219,13 @@ int main(int argc, char **argv)
 
     tool_init("itcp");
     result = parse(argc, argv, &arguments);
-    if (result >= 0)
-        return result;
-    return arguments.listen ? run_server(argc, argv, &arguments)
-                            : run_client(argc, argv, &arguments);
+    if (result < 0 && arguments.secret_file) {
+        result = copy_read_secret(arguments.secret_file, &arguments.secret);
+        arguments.copy.secret = &arguments.secret;
+    }
+    if (result < 0)
+        result = arguments.listen ? run_server(argc, argv, &arguments)
+                                  : run_client(argc, argv, &arguments);
+    copy_forget_secret(&arguments.secret);
+    return result;
 }

@@ -3,7 +3,10 @@
  * itcp: what client and server tell each other, and the channel it travels on.
  *
  * The client says hello in the private data of its connection request; the server answers with the
- * place of a ring of `slots` slots of `chunk` bytes in its memory. A file then is
+ * place of a ring of `slots` slots of `chunk` bytes in its memory. With a secret both prove first
+ * that they know it:
+ *   client  AUTH                                     server  AUTH_OK, or ERROR
+ * and before that nothing else is heard. A file then is
  *   client  FILE (name, size, mode, time)            server  GO, or REFUSED with a sentence
  *   client  RDMA Write into the next slot, DATA ...  server  CREDIT for each slot written to the
  *   file client  SUM (SHA-256 of what it read)            server  DONE (of what it wrote), BAD_SUM
@@ -22,7 +25,7 @@
 #include "tools/common/progress.h"
 
 #define COPY_MAGIC       0x49544350u /* "ITCP" */
-#define COPY_VERSION     1u
+#define COPY_VERSION     2u
 #define COPY_CHUNK       (512u << 10) /* bytes of a slot */
 #define COPY_SLOTS       16u
 #define COPY_PATH        4096u /* bytes of a name, with its NUL */
@@ -33,18 +36,33 @@
 
 /* ---- private data ---------------------------------------------------------------------------- */
 
-enum copy_flag { COPY_FLAG_TCP = 1, COPY_FLAG_OVERWRITE = 2 };
-enum copy_refusal { COPY_REFUSED_VERSION = 1, COPY_REFUSED_FULL };
+enum copy_flag { COPY_FLAG_TCP = 1, COPY_FLAG_OVERWRITE = 2, COPY_FLAG_SECRET = 4 };
+enum copy_refusal {
+    COPY_REFUSED_VERSION = 1,
+    COPY_REFUSED_FULL,
+    COPY_REFUSED_SHARE,    /* too many from that address */
+    COPY_REFUSED_SECRET,   /* the server wants one */
+    COPY_REFUSED_NO_SECRET /* it has none */
+};
+
+struct copy_hello {
+    unsigned flags; /* COPY_FLAG_TCP, COPY_FLAG_SECRET */
+    uint8_t nonce[COPY_SUM];
+};
 
 struct copy_welcome {
+    unsigned flags; /* COPY_FLAG_SECRET */
     uint32_t chunk, slots;
     uint64_t address, context;
     struct plain_offer tcp;
+    uint8_t nonce[COPY_SUM];
 };
 
-#define COPY_PRIVATE 64
-size_t copy_put_hello(uint8_t *data, unsigned flags);
-bool copy_get_hello(const uint8_t *data, size_t size, unsigned *flags);
+#define COPY_HELLO   (8u + COPY_SUM) /* bytes; InfiniBand's connection manager takes 56 at most */
+#define COPY_WELCOME (42u + COPY_SUM)
+#define COPY_PRIVATE 96
+size_t copy_put_hello(uint8_t *data, const struct copy_hello *hello);
+bool copy_get_hello(const uint8_t *data, size_t size, struct copy_hello *hello);
 size_t copy_put_welcome(uint8_t *data, const struct copy_welcome *welcome);
 bool copy_get_welcome(const uint8_t *data, size_t size, struct copy_welcome *welcome);
 size_t copy_put_refusal(uint8_t *data, enum copy_refusal refusal);
@@ -60,6 +78,7 @@ enum copy_type {
     COPY_DATA,     /* slot, length */
     COPY_SUM_IS,   /* sum */
     COPY_ABORT,    /* text: why this file ends here */
+    COPY_AUTH,     /* sum: the client's proof */
     COPY_BYE,      /* flags: COPY_FLAG_TCP */
     /* server */
     COPY_GO = 16,
@@ -68,6 +87,7 @@ enum copy_type {
     COPY_DONE,    /* sum */
     COPY_BAD_SUM, /* sum */
     COPY_ERROR,   /* text: why; nothing can follow */
+    COPY_AUTH_OK, /* sum: the server's proof */
     COPY_BYE_OK
 };
 
@@ -149,17 +169,51 @@ void hasher_abort(struct hasher *hasher);
 bool hash_bytes(const void *data, size_t length, uint8_t sum[COPY_SUM]);
 const char *sum_text(const uint8_t sum[COPY_SUM], char text[2 * COPY_SUM + 1]);
 
+/* ---- the secret ------------------------------------------------------------------------------ */
+
+#define COPY_SECRET_LEAST 16u /* bytes */
+struct copy_secret {
+    size_t length; /* 0: none */
+    uint8_t data[4096];
+};
+/* -1, or the exit code after the complaint. A file that others may read is refused. */
+int copy_read_secret(const char *path, struct copy_secret *secret);
+void copy_forget_secret(struct copy_secret *secret);
+bool copy_nonce(uint8_t nonce[COPY_SUM]); /* prints why not */
+
+/* TCP: its first bytes are what has to be shown on the connection for the comparison. */
+enum copy_role { COPY_ROLE_CLIENT, COPY_ROLE_SERVER, COPY_ROLE_TCP };
+/* hello, welcome: as they went over the wire. Prints why not. */
+bool copy_prove(const struct copy_secret *secret, enum copy_role role,
+                const uint8_t hello[COPY_HELLO], const uint8_t welcome[COPY_WELCOME],
+                uint8_t proof[COPY_SUM]);
+uint64_t copy_token(const uint8_t proof[COPY_SUM]);
+/* In a time that does not depend on where they differ. */
+bool copy_proof_holds(const uint8_t one[COPY_SUM], const uint8_t other[COPY_SUM]);
+
 /* ---- files of the server --------------------------------------------------------------------- */
 
 struct store {
     int root; /* descriptor of the directory */
     bool may_overwrite;
+    unsigned umask; /* permission bits that nothing gets */
 };
 
 struct store_file {
     int directory, file;
     char name[256], part[256];
     bool overwrite, discard;
+    unsigned umask;
+};
+
+/* Directories that a session is inside of: only those that it made get mode and time. */
+#define STORE_DEPTH 64u
+struct store_tree {
+    unsigned depth;
+    struct {
+        uint64_t device, inode;
+        bool made;
+    } level[STORE_DEPTH];
 };
 
 /*
@@ -175,9 +229,12 @@ bool store_write(struct store_file *file, const void *data, size_t length, uint6
 bool store_commit(struct store_file *file, const struct copy_message *message, char *why);
 /* Removes the partial file. */
 void store_abandon(struct store_file *file);
-bool store_make_directory(const struct store *store, const struct copy_message *message, char *why);
-bool store_finish_directory(const struct store *store, const struct copy_message *message,
-                            char *why);
+/* One that is there already is entered and left as it is. */
+bool store_make_directory(const struct store *store, struct store_tree *tree,
+                          const struct copy_message *message, char *why);
+/* The one entered last. */
+bool store_finish_directory(const struct store *store, struct store_tree *tree,
+                            const struct copy_message *message, char *why);
 
 /* ---- sides ----------------------------------------------------------------------------------- */
 
@@ -188,6 +245,7 @@ struct copy_options {
     bool recursive, quiet, verbose, overwrite, tcp;
     enum progress_mode progress;
     char *const *sources; /* NULL-terminated */
+    const struct copy_secret *secret;
 };
 int copy_client(const struct copy_options *options);
 
@@ -211,6 +269,8 @@ struct copy_service {
     const char *interface, *directory;
     uint16_t port;
     bool once, quiet, may_overwrite;
+    const char *bind; /* the one address to listen on; NULL: all */
+    const struct copy_secret *secret;
 };
 int copy_server(const struct copy_service *service);
 

@@ -23,6 +23,15 @@ static void explain_refusal(const struct conn *conn)
 
     if (code == COPY_REFUSED_FULL)
         tool_error("%s has too many clients, or too little memory; try again later", conn->peer);
+    else if (code == COPY_REFUSED_SHARE)
+        tool_error("%s refuses: it has as many clients from this address as it serves at once; try "
+                   "again later",
+                   conn->peer);
+    else if (code == COPY_REFUSED_SECRET)
+        tool_error("%s refuses: it wants a secret; give --secret-file", conn->peer);
+    else if (code == COPY_REFUSED_NO_SECRET)
+        tool_error("%s refuses: it was started without --secret-file; nothing was sent to it",
+                   conn->peer);
     else if (code)
         tool_error("%s refused: its itcp is of another version; use the same on both sides",
                    conn->peer);
@@ -30,28 +39,75 @@ static void explain_refusal(const struct conn *conn)
         tool_error("%s refused: no itcp server listens there", conn->peer);
 }
 
+/* Proves that the secret is known here, and wants to know the same of the server. */
+static bool authenticate(const struct copy_secret *secret, struct chan *chan, const uint8_t *hello,
+                         const uint8_t *welcome)
+{
+    struct copy_message message;
+    enum conn_result result;
+    uint8_t proof[COPY_SUM];
+
+    memset(&message, 0, sizeof(message));
+    message.type = COPY_AUTH;
+    if (!copy_prove(secret, COPY_ROLE_CLIENT, hello, welcome, message.sum) ||
+        !copy_prove(secret, COPY_ROLE_SERVER, hello, welcome, proof))
+        return false;
+    result = chan_send(chan, &message);
+    if (result == CONN_OK)
+        result = chan_receive(chan, &message, CONNECT_US);
+    if (result == CONN_OK && message.type == COPY_AUTH_OK && copy_proof_holds(message.sum, proof))
+        return true;
+    if (result == CONN_OK && message.type == COPY_ERROR)
+        tool_error("%s: %s", chan->peer, message.text);
+    else if (result == CONN_OK)
+        tool_error("%s does not know the secret; nothing was sent to it", chan->peer);
+    else if (result == CONN_ENDED)
+        tool_error("%s: %s before it proved that it knows the secret", chan->peer, chan_why(chan));
+    else if (result == CONN_TIMEOUT)
+        tool_error("%s does not prove that it knows the secret", chan->peer);
+    return false;
+}
+
+/* With the token that has to be shown for the comparison in *welcome. */
+static bool check_welcome(const struct copy_options *options, struct conn *conn, struct chan *chan,
+                          const uint8_t *hello, struct copy_welcome *welcome)
+{
+    const it_connection_event_t *event = &conn->established;
+    const struct copy_secret *secret = options->secret;
+    uint8_t proof[COPY_SUM];
+
+    if (!event->private_data_present ||
+        !copy_get_welcome(event->private_data, sizeof(event->private_data), welcome)) {
+        tool_error("%s answers, but is no itcp server of version %u", conn->peer, COPY_VERSION);
+        return false;
+    }
+    if (!secret)
+        return true;
+    if (!authenticate(secret, chan, hello, event->private_data) ||
+        !copy_prove(secret, COPY_ROLE_TCP, hello, event->private_data, proof))
+        return false;
+    welcome->tcp.token = copy_token(proof);
+    return true;
+}
+
 static bool join(const struct copy_options *options, struct conn *conn, struct chan *chan,
                  struct copy_welcome *welcome)
 {
-    struct addrinfo *addresses = address_resolve(options->host, options->port);
-    const it_connection_event_t *event = &conn->established;
+    struct copy_hello hello = { .flags = (options->tcp ? COPY_FLAG_TCP : 0u) |
+                                         (options->secret ? COPY_FLAG_SECRET : 0u) };
+    struct addrinfo *addresses;
     uint8_t data[COPY_PRIVATE];
     bool good, rejected;
 
-    if (!addresses)
+    if (!copy_nonce(hello.nonce) || !(addresses = address_resolve(options->host, options->port)))
         return false;
-    good = conn_connect(conn, addresses, CONNECT_US, data,
-                        copy_put_hello(data, options->tcp ? COPY_FLAG_TCP : 0), chan_rdma_prepare,
-                        chan, &rejected);
+    good = conn_connect(conn, addresses, CONNECT_US, data, copy_put_hello(data, &hello),
+                        chan_rdma_prepare, chan, &rejected);
     freeaddrinfo(addresses);
     if (rejected)
         explain_refusal(conn);
-    if (good && (!event->private_data_present ||
-                 !copy_get_welcome(event->private_data, sizeof(event->private_data), welcome))) {
-        tool_error("%s answers, but is no itcp server of version %u", conn->peer, COPY_VERSION);
-        good = false;
-    }
-    return good && chan_rdma_join(chan, welcome);
+    return good && check_welcome(options, conn, chan, data, welcome) &&
+           chan_rdma_join(chan, welcome);
 }
 
 /* The same sources once more over TCP; the server throws them away. */

@@ -13,18 +13,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/common/server.h"
 #include "tools/common/tool.h"
 
-#define IDLE_US   600000000u
+#define IDLE_US   120000000u /* between two files */
+#define FIRST_US  10000000u  /* until the proof, and until the first request */
 #define SET_UP_US 10000000u
 
 struct hall {
     const struct copy_service *service;
     const struct adapter *adapter;
     struct store store;
+    const it_net_addr_t *address; /* NULL: all */
 };
 
 /* One client. While a file is under way, `entry` is its announcement and `hasher` runs. */
@@ -34,6 +37,7 @@ struct session {
     bool discard; /* comparison over TCP: write, sum, throw away */
     bool open;
     struct store_file file;
+    struct store_tree tree;
     struct copy_message entry;
     uint64_t written;
     uint32_t next_slot;
@@ -69,7 +73,7 @@ static enum outcome outcome_of(struct session *session, enum conn_result result)
     else if (result == CONN_ENDED)
         tool_error("%s: %s before the end", session->chan->peer, chan_why(session->chan));
     else if (result == CONN_TIMEOUT)
-        tool_error("%s said nothing for a long time; given up", session->chan->peer);
+        tool_error("%s said nothing for too long; given up", session->chan->peer);
     return BROKEN;
 }
 
@@ -142,8 +146,8 @@ static enum outcome take_directory(struct session *session, const struct copy_me
     answer_init(&reply, COPY_GO);
     tool_printable(message->text, session->shown, sizeof(session->shown));
     good = message->type == COPY_DIR
-               ? store_make_directory(&session->hall->store, message, reply.text)
-               : store_finish_directory(&session->hall->store, message, reply.text);
+               ? store_make_directory(&session->hall->store, &session->tree, message, reply.text)
+               : store_finish_directory(&session->hall->store, &session->tree, message, reply.text);
     return good ? answer(session, &reply) : refuse_file(session, &reply);
 }
 
@@ -255,16 +259,60 @@ static enum outcome take(struct session *session, const struct copy_message *mes
     }
 }
 
+/* What both sides said at the beginning, as it went over the wire. */
+struct greeting {
+    const uint8_t *hello;
+    uint8_t welcome[COPY_PRIVATE];
+};
+
+/* Before anything else is heard: does the client know the secret? It is told that this one does. */
+static bool authenticate(struct session *session, const struct greeting *greeting)
+{
+    const struct copy_secret *secret = session->hall->service->secret;
+    uint8_t proof[COPY_SUM];
+    struct copy_message message;
+    enum conn_result result = chan_receive(session->chan, &message, FIRST_US);
+
+    if (outcome_of(session, result) != GO_ON ||
+        !copy_prove(secret, COPY_ROLE_CLIENT, greeting->hello, greeting->welcome, proof))
+        return false;
+    if (message.type != COPY_AUTH || !copy_proof_holds(message.sum, proof)) {
+        tool_error("%s refused: it does not know the secret", session->chan->peer);
+        answer_init(&message, COPY_ERROR);
+        strcpy(message.text, "refused: the secrets of the two sides differ");
+        session->last_said = answer(session, &message) == GO_ON;
+        return false;
+    }
+    answer_init(&message, COPY_AUTH_OK);
+    return copy_prove(secret, COPY_ROLE_SERVER, greeting->hello, greeting->welcome, message.sum) &&
+           answer(session, &message) == GO_ON;
+}
+
+/* What has to be shown on the TCP connection; with a secret nothing that went over the wire. */
+static uint64_t tcp_token(const struct copy_service *service, const struct greeting *greeting,
+                          uint64_t offered)
+{
+    uint8_t proof[COPY_SUM];
+
+    if (!service->secret)
+        return offered;
+    if (!copy_prove(service->secret, COPY_ROLE_TCP, greeting->hello, greeting->welcome, proof))
+        return offered;
+    return copy_token(proof);
+}
+
 /* One client over one channel until bye; false: broken off. *tcp: it wants the comparison now. */
 static bool run_session(struct session *session, bool *tcp)
 {
+    uint64_t patience_us = FIRST_US;
     struct copy_message message;
     enum conn_result result;
     enum outcome outcome;
 
     *tcp = false;
     do {
-        result = chan_receive(session->chan, &message, session->open ? COPY_PATIENCE_US : IDLE_US);
+        result = chan_receive(session->chan, &message, patience_us);
+        patience_us = session->open ? COPY_PATIENCE_US : IDLE_US;
         outcome = outcome_of(session, result);
         if (outcome == GO_ON)
             outcome = take(session, &message, tcp);
@@ -286,17 +334,20 @@ static void drain(struct chan *chan)
 
 static void compare_by_tcp(const struct hall *hall, int listener, uint64_t token, const char *peer)
 {
-    struct session session = { .hall = hall, .discard = true };
+    struct session *session = calloc(1, sizeof(*session));
     struct chan chan;
     bool again;
-    int client = plain_accept(listener, token, SET_UP_US);
+    int client = session ? plain_accept(listener, token, SET_UP_US) : -1;
 
-    if (client < 0)
-        return;
-    session.chan = &chan;
-    if (chan_tcp_create(&chan, client, true, COPY_CHUNK, COPY_SLOTS, peer))
-        run_session(&session, &again);
-    chan_destroy(&chan);
+    if (client >= 0) {
+        session->hall = hall;
+        session->discard = true;
+        session->chan = &chan;
+        if (chan_tcp_create(&chan, client, true, COPY_CHUNK, COPY_SLOTS, peer))
+            run_session(session, &again);
+        chan_destroy(&chan);
+    }
+    free(session);
 }
 
 static int refuse(const it_conn_request_event_t *request, enum copy_refusal refusal)
@@ -309,8 +360,8 @@ static int refuse(const it_conn_request_event_t *request, enum copy_refusal refu
 
 static size_t refuse_full(unsigned char *data, size_t size, bool share)
 {
-    (void)size, (void)share;
-    return copy_put_refusal(data, COPY_REFUSED_FULL);
+    (void)size;
+    return copy_put_refusal(data, share ? COPY_REFUSED_SHARE : COPY_REFUSED_FULL);
 }
 
 static void report(const struct session *session, const char *peer)
@@ -322,34 +373,75 @@ static void report(const struct session *session, const char *peer)
                tool_human((double)session->bytes, amount));
 }
 
-static int talk(const struct hall *hall, struct chan *chan, const it_conn_request_event_t *request,
-                unsigned flags)
+/* From the accept on. true: the client said bye. */
+static bool serve_client(struct session *session, struct greeting *greeting, int listener,
+                         uint64_t token)
 {
-    struct session session = { .hall = hall, .chan = chan };
+    bool good, tcp = false;
+
+    good = !session->hall->service->secret || authenticate(session, greeting);
+    if (good)
+        good = run_session(session, &tcp);
+    if (good && tcp && listener >= 0)
+        compare_by_tcp(session->hall, listener, tcp_token(session->hall->service, greeting, token),
+                       session->chan->peer);
+    if (session->last_said)
+        drain(session->chan);
+    report(session, session->chan->peer);
+    return good;
+}
+
+static int talk(const struct hall *hall, struct chan *chan, const it_conn_request_event_t *request,
+                const struct copy_hello *hello)
+{
+    struct session *session = calloc(1, sizeof(*session));
+    struct greeting greeting = { .hello = request->private_data };
     struct copy_welcome welcome = { .chunk = (uint32_t)chan->chunk,
-                                    .slots = (uint32_t)chan->slots };
-    uint8_t data[COPY_PRIVATE];
+                                    .slots = (uint32_t)chan->slots,
+                                    .flags = hall->service->secret ? COPY_FLAG_SECRET : 0 };
     int listener = -1;
-    bool good, tcp;
+    bool good = false;
 
     welcome.address = it_make_rdma_addr_absolute(chan->ring);
     welcome.context = chan->ring_region.context;
-    if ((flags & COPY_FLAG_TCP) && (listener = plain_listen(&welcome.tcp)) < 0)
+    if (!session || !copy_nonce(welcome.nonce) ||
+        ((hello->flags & COPY_FLAG_TCP) &&
+         (listener = plain_listen(hall->address, &welcome.tcp)) < 0)) {
+        free(session);
         return refuse(request, COPY_REFUSED_FULL);
-    good = conn_accept(chan->conn, request->cn_est_id, data, copy_put_welcome(data, &welcome),
-                       SET_UP_US);
-    if (good) {
-        good = run_session(&session, &tcp);
-        if (good && tcp && listener >= 0)
-            compare_by_tcp(hall, listener, welcome.tcp.token, chan->peer);
-        if (session.last_said)
-            drain(chan);
-        report(&session, chan->peer);
     }
+    session->hall = hall;
+    session->chan = chan;
+    if (conn_accept(chan->conn, request->cn_est_id, greeting.welcome,
+                    copy_put_welcome(greeting.welcome, &welcome), SET_UP_US))
+        good = serve_client(session, &greeting, listener, welcome.tcp.token);
     if (listener >= 0)
         close(listener);
     conn_disconnect(chan->conn, 2000000);
+    free(session);
     return good ? TOOL_OK : TOOL_FAILED;
+}
+
+/* 0, or why a client with this hello is not served. */
+static int objection(const struct hall *hall, const it_conn_request_event_t *request,
+                     const char *peer, struct copy_hello *hello)
+{
+    bool secret = hall->service->secret;
+
+    if (!request->private_data_present ||
+        !copy_get_hello(request->private_data, sizeof(request->private_data), hello)) {
+        tool_error("%s is no itcp of version %u: refused", peer, COPY_VERSION);
+        return COPY_REFUSED_VERSION;
+    }
+    if (secret && !(hello->flags & COPY_FLAG_SECRET)) {
+        tool_error("%s refused: it has no secret", peer);
+        return COPY_REFUSED_SECRET;
+    }
+    if (!secret && (hello->flags & COPY_FLAG_SECRET)) {
+        tool_error("%s refused: it wants a secret, and this server has no --secret-file", peer);
+        return COPY_REFUSED_NO_SECRET;
+    }
+    return 0;
 }
 
 static int serve(void *arg, const it_conn_request_event_t *request, const char *peer)
@@ -359,21 +451,18 @@ static int serve(void *arg, const it_conn_request_event_t *request, const char *
                                              .send_length = COPY_MESSAGE,
                                              .remote_write = true };
     const struct hall *hall = arg;
+    struct copy_hello hello;
     struct chan chan;
     struct conn conn;
-    unsigned flags;
-    int result;
+    int result = objection(hall, request, peer, &hello);
 
-    if (!request->private_data_present ||
-        !copy_get_hello(request->private_data, sizeof(request->private_data), &flags)) {
-        tool_error("%s is no itcp of version %u: refused", peer, COPY_VERSION);
-        return refuse(request, COPY_REFUSED_VERSION);
-    }
+    if (result)
+        return refuse(request, (enum copy_refusal)result);
     if (!conn_create(hall->adapter, &needs, &conn))
         return refuse(request, COPY_REFUSED_FULL);
     snprintf(conn.peer, sizeof(conn.peer), "%s", peer);
     if (chan_rdma_create(&chan, &conn, true) && chan_rdma_prepare(&conn, &chan))
-        result = talk(hall, &chan, request, flags);
+        result = talk(hall, &chan, request, &hello);
     else
         result = refuse(request, COPY_REFUSED_FULL);
     /* Endpoint first: its Receives use the regions. */
@@ -384,10 +473,20 @@ static int serve(void *arg, const it_conn_request_event_t *request, const char *
     return result;
 }
 
+/* Before there are threads. */
+static unsigned umask_here(void)
+{
+    mode_t mask = umask(077);
+
+    umask(mask);
+    return mask;
+}
+
 int copy_server(const struct copy_service *service)
 {
     struct adapter adapter;
     struct hall hall = { .service = service, .adapter = &adapter };
+    it_net_addr_t address;
     struct server server = { .adapter = &adapter,
                              .port = service->port,
                              .once = service->once,
@@ -396,7 +495,13 @@ int copy_server(const struct copy_service *service)
                              .refuse = refuse_full };
     int result = TOOL_FAILED;
 
+    if (service->bind) {
+        if (!address_parse_number(service->bind, &address))
+            return tool_usage("--bind: '%s' is no IPv4 or IPv6 address in numbers", service->bind);
+        server.address = hall.address = &address;
+    }
     hall.store.may_overwrite = service->may_overwrite;
+    hall.store.umask = umask_here();
     hall.store.root = open(service->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (hall.store.root < 0) {
         tool_error("cannot open directory '%s': %s", service->directory, strerror(errno));

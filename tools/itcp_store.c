@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -23,6 +23,8 @@
 
 #define PART       ".part"
 #define NAME_BYTES 255u
+#define PART_STEM  (NAME_BYTES - 17u - 5u) /* bytes of the name that a partial file's has */
+#define PART_TRIES 8u
 #define DEPTH      64u
 
 static bool fail(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -88,28 +90,25 @@ static int open_parent(const struct store *store, const char *name, char last[NA
     return directory;
 }
 
-/* An abandoned partial file stands in the way; one that is being written is locked. */
-static bool clear_partial(const struct store_file *out, bool overwrite, char *why)
+/*
+ * The partial file: a name that nobody else has or can foresee, so that no other one is in the way,
+ * reopened or removed. Its end says what it is.
+ */
+static int create_partial(struct store_file *out)
 {
-    int old;
-    bool active;
+    int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file = -1;
+    uint64_t random;
 
-    if (!overwrite)
-        return fail(why,
-                    "a partial file '%.200s' from an earlier copy is there; resuming is not "
-                    "possible: remove it, or give --overwrite",
-                    out->part);
-    old = openat(out->directory, out->part, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    active = old >= 0 && flock(old, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    if (!active && unlinkat(out->directory, out->part, 0) && errno != ENOENT) {
-        fail(why, "cannot remove the partial file '%.200s': %s", out->part, strerror(errno));
-        active = true;
-    } else if (active) {
-        fail(why, "another copy is just writing '%.200s'; wait for it", out->part);
+    for (unsigned tries = 0; tries < PART_TRIES; tries++) {
+        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+            return -1;
+        snprintf(out->part, sizeof(out->part), "%.*s.%016llx" PART, (int)PART_STEM, out->name,
+                 (unsigned long long)random);
+        file = openat(out->directory, out->part, flags, 0600);
+        if (file >= 0 || errno != EEXIST)
+            break;
     }
-    if (old >= 0)
-        close(old);
-    return !active;
+    return file;
 }
 
 static bool room_for(const struct store_file *out, uint64_t size, char *why)
@@ -126,7 +125,7 @@ static bool room_for(const struct store_file *out, uint64_t size, char *why)
                 tool_human((double)room.f_bavail * (double)room.f_frsize, have));
 }
 
-static bool check_target(const struct store_file *out, bool overwrite, char *why)
+static bool check_target(const struct store *store, const struct store_file *out, char *why)
 {
     struct stat there;
 
@@ -135,49 +134,34 @@ static bool check_target(const struct store_file *out, bool overwrite, char *why
                                : fail(why, "cannot look at it on the server: %s", strerror(errno));
     if (S_ISDIR(there.st_mode))
         return fail(why, "a directory of that name is there");
-    if (!overwrite)
-        return fail(why, "it exists on the server; give --overwrite to replace it");
-    return true;
+    if (out->overwrite)
+        return true;
+    if (!store->may_overwrite)
+        return fail(why, "it exists on the server, which was not started with --overwrite");
+    return fail(why, "it exists on the server; give --overwrite to replace it");
 }
 
 bool store_open(const struct store *store, const struct copy_message *message, bool discard,
                 struct store_file *out, char *why)
 {
     bool wish = message->flags & COPY_FLAG_OVERWRITE;
-    int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
     memset(out, 0, sizeof(*out));
     out->file = -1;
     out->discard = discard;
+    out->umask = store->umask;
     out->overwrite = wish && store->may_overwrite;
     out->directory = open_parent(store, message->text, out->name, why);
     if (out->directory < 0)
         return false;
-    if (strlen(out->name) + strlen(PART) > NAME_BYTES) {
-        fail(why, "the name is too long for '%s' behind it", PART);
+    if (!discard && !check_target(store, out, why))
         goto close_directory;
-    }
-    strcat(strcpy(out->part, out->name), PART);
-    if (!discard && !check_target(out, out->overwrite, why)) {
-        if (wish && !out->overwrite)
-            fail(why, "it exists on the server, which does not allow --overwrite");
-        goto close_directory;
-    }
     if (!room_for(out, message->size, why))
         goto close_directory;
-    out->file = openat(out->directory, out->part, flags, 0600);
-    if (out->file < 0 && errno == EEXIST) {
-        if (!clear_partial(out, out->overwrite, why))
-            goto close_directory;
-        out->file = openat(out->directory, out->part, flags, 0600);
-    }
-    if (out->file < 0) {
-        fail(why, "cannot create it on the server: %s", strerror(errno));
-        goto close_directory;
-    }
-    /* Marks the partial file as being written, for clear_partial. */
-    flock(out->file, LOCK_EX | LOCK_NB);
-    return true;
+    out->file = create_partial(out);
+    if (out->file >= 0)
+        return true;
+    fail(why, "cannot create it on the server: %s", strerror(errno));
 close_directory:
     close(out->directory);
     return false;
@@ -260,7 +244,7 @@ bool store_commit(struct store_file *file, const struct copy_message *message, c
     times_of(message, times);
     if (!still_ours(file))
         good = fail(why, "its partial file was removed on the server meanwhile");
-    else if (fchmod(file->file, message->mode & 0777) || futimens(file->file, times))
+    else if (fchmod(file->file, message->mode & 0777 & ~file->umask) || futimens(file->file, times))
         good = fail(why, "cannot set mode and time on the server: %s", strerror(errno));
     else if (give_name(file))
         good = errno == EEXIST ? fail(why, "somebody else created it on the server meanwhile")
@@ -277,42 +261,83 @@ bool store_commit(struct store_file *file, const struct copy_message *message, c
     return good;
 }
 
-bool store_make_directory(const struct store *store, const struct copy_message *message, char *why)
+/* Enters what is there by now. */
+static bool enter(struct store_tree *tree, int directory, const char *last, bool made, char *why)
+{
+    int entered = openat(directory, last, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat about;
+    bool good = entered >= 0 && fstat(entered, &about) == 0;
+
+    if (good) {
+        tree->level[tree->depth].device = about.st_dev;
+        tree->level[tree->depth].inode = about.st_ino;
+        tree->level[tree->depth++].made = made;
+    } else {
+        fail(why, "cannot enter it as a directory on the server: %s", strerror(errno));
+    }
+    if (entered >= 0)
+        close(entered);
+    return good;
+}
+
+bool store_make_directory(const struct store *store, struct store_tree *tree,
+                          const struct copy_message *message, char *why)
 {
     char last[NAME_BYTES + 1];
     int directory = open_parent(store, message->text, last, why);
-    struct stat there;
-    bool good = true;
+    bool good, made;
 
     if (directory < 0)
         return false;
     /* Ours to enter and fill until its content is complete; then it gets its real mode. */
-    if (mkdirat(directory, last, 0700)) {
-        if (errno != EEXIST)
-            good = fail(why, "cannot create the directory on the server: %s", strerror(errno));
-        else if (fstatat(directory, last, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))
-            good = fail(why, "something that is no directory has that name on the server");
-    }
+    made = tree->depth < STORE_DEPTH && mkdirat(directory, last, 0700) == 0;
+    if (tree->depth == STORE_DEPTH)
+        good = fail(why, "too many directories inside each other");
+    else if (!made && errno != EEXIST)
+        good = fail(why, "cannot create the directory on the server: %s", strerror(errno));
+    else
+        good = enter(tree, directory, last, made, why);
     close(directory);
     return good;
 }
 
-bool store_finish_directory(const struct store *store, const struct copy_message *message,
-                            char *why)
+/* Mode and time, of one that this session made. */
+static bool finish(const struct store *store, int made, const struct copy_message *message,
+                   char *why)
+{
+    struct timespec times[2];
+
+    times_of(message, times);
+    if (futimens(made, times) == 0 && fchmod(made, message->mode & 0777 & ~store->umask) == 0)
+        return true;
+    return fail(why, "cannot set mode and time of the directory: %s", strerror(errno));
+}
+
+bool store_finish_directory(const struct store *store, struct store_tree *tree,
+                            const struct copy_message *message, char *why)
 {
     char last[NAME_BYTES + 1];
-    int directory = open_parent(store, message->text, last, why), made;
-    struct timespec times[2];
-    bool good = true;
+    int directory = open_parent(store, message->text, last, why), own = -1;
+    struct stat about;
+    bool good;
 
     if (directory < 0)
         return false;
-    times_of(message, times);
-    made = openat(directory, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (made < 0 || futimens(made, times) || fchmod(made, message->mode & 0777))
-        good = fail(why, "cannot set mode and time of the directory: %s", strerror(errno));
-    if (made >= 0)
-        close(made);
+    if (fstatat(directory, last, &about, AT_SYMLINK_NOFOLLOW) || !tree->depth ||
+        tree->level[tree->depth - 1].device != about.st_dev ||
+        tree->level[tree->depth - 1].inode != about.st_ino) {
+        good = fail(why, "this is not the directory that was entered last");
+    } else if (!tree->level[--tree->depth].made) {
+        good = true;
+    } else {
+        own = openat(directory, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (own < 0 || fstat(own, &about) || tree->level[tree->depth].inode != about.st_ino)
+            good = fail(why, "the directory was replaced on the server meanwhile");
+        else
+            good = finish(store, own, message, why);
+    }
+    if (own >= 0)
+        close(own);
     close(directory);
     return good;
 }

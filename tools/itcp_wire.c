@@ -24,40 +24,43 @@ static bool get_head(struct wire *wire, unsigned *word)
     return !wire->bad && magic == COPY_MAGIC && version == COPY_VERSION;
 }
 
-size_t copy_put_hello(uint8_t *data, unsigned flags)
+size_t copy_put_hello(uint8_t *data, const struct copy_hello *hello)
 {
     struct wire wire = wire_over(data, COPY_PRIVATE);
 
-    put_head(&wire, flags);
+    put_head(&wire, hello->flags);
+    wire_put_bytes(&wire, hello->nonce, COPY_SUM);
     return COPY_PRIVATE - wire.left;
 }
 
-bool copy_get_hello(const uint8_t *data, size_t size, unsigned *flags)
+bool copy_get_hello(const uint8_t *data, size_t size, struct copy_hello *hello)
 {
     struct wire wire = wire_over((uint8_t *)data, size);
+    bool good = get_head(&wire, &hello->flags);
 
-    return get_head(&wire, flags);
+    wire_get_bytes(&wire, hello->nonce, COPY_SUM);
+    return good && !wire.bad;
 }
 
 size_t copy_put_welcome(uint8_t *data, const struct copy_welcome *welcome)
 {
     struct wire wire = wire_over(data, COPY_PRIVATE);
 
-    put_head(&wire, 0);
+    put_head(&wire, welcome->flags);
     wire_put(&wire, welcome->chunk, 4);
     wire_put(&wire, welcome->slots, 4);
     wire_put(&wire, welcome->address, 8);
     wire_put(&wire, welcome->context, 8);
     wire_put(&wire, welcome->tcp.port, 2);
     wire_put(&wire, welcome->tcp.token, 8);
+    wire_put_bytes(&wire, welcome->nonce, COPY_SUM);
     return COPY_PRIVATE - wire.left;
 }
 
 bool copy_get_welcome(const uint8_t *data, size_t size, struct copy_welcome *welcome)
 {
     struct wire wire = wire_over((uint8_t *)data, size);
-    unsigned word;
-    bool good = get_head(&wire, &word);
+    bool good = get_head(&wire, &welcome->flags);
 
     welcome->chunk = (uint32_t)wire_get(&wire, 4);
     welcome->slots = (uint32_t)wire_get(&wire, 4);
@@ -65,6 +68,7 @@ bool copy_get_welcome(const uint8_t *data, size_t size, struct copy_welcome *wel
     welcome->context = wire_get(&wire, 8);
     welcome->tcp.port = (uint16_t)wire_get(&wire, 2);
     welcome->tcp.token = wire_get(&wire, 8);
+    wire_get_bytes(&wire, welcome->nonce, COPY_SUM);
     /* The client makes as many slots of its own: what it would refuse to allocate is no welcome. */
     return good && !wire.bad && welcome->chunk >= 4096 && welcome->chunk <= 16u << 20 &&
            welcome->slots >= 2 && welcome->slots <= 256 &&
@@ -101,6 +105,8 @@ static enum form form_of(unsigned type)
     case COPY_DATA: return FORM_DATA;
     case COPY_CREDIT: return FORM_COUNT;
     case COPY_SUM_IS:
+    case COPY_AUTH:
+    case COPY_AUTH_OK:
     case COPY_DONE:
     case COPY_BAD_SUM: return FORM_SUM;
     case COPY_ABORT:

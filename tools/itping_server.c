@@ -181,7 +181,7 @@ static int talk(struct session *session, const it_conn_request_event_t *request)
         welcome.address = it_make_rdma_addr_absolute(told->memory);
         welcome.context = told->context;
     }
-    if (tcp && (listener = plain_listen(&welcome.tcp)) < 0)
+    if (tcp && (listener = plain_listen(NULL, &welcome.tcp)) < 0)
         return refuse(request, PING_REFUSED_PARAMETER, session->conn.peer);
     good = conn_accept(&session->conn, request->cn_est_id, data, ping_put_welcome(data, &welcome),
                        SET_UP_US);

@@ -151,13 +151,34 @@ static void long_name(void)
     tell(COPY_FILE, name, 1);
 }
 
-static void part_too_long(void)
+/* That directory is there, and this session is not inside of it. */
+static void directory_end_alone(void)
 {
-    char name[300];
+    tell(COPY_DIR_END, "tree", 0);
+}
 
-    memset(name, 'n', sizeof(name));
-    name[255] = '\0';
-    tell(COPY_FILE, name, 1);
+/* Inside of one, it ends another one. */
+static void directory_end_other(void)
+{
+    tell(COPY_DIR, "tree/a", 0);
+    if (answer() == COPY_GO)
+        tell(COPY_DIR_END, "tree", 0);
+}
+
+static void directories_without_end(void)
+{
+    for (unsigned i = 0; i < STORE_DEPTH; i++) {
+        tell(COPY_DIR, "tree", 0);
+        if (answer() != COPY_GO)
+            return;
+    }
+    tell(COPY_DIR, "tree", 0);
+}
+
+/* The server has no secret, so nobody asked. */
+static void proof_unasked(void)
+{
+    tell(COPY_AUTH, "", 0);
 }
 
 static void deep_name(void)
@@ -345,7 +366,10 @@ static const struct hostile_case {
     { "larger_than_disk", larger_than_disk, REFUSED },
     { "negative_size", negative_size, END },
     { "long_name", long_name, REFUSED },
-    { "part_too_long", part_too_long, REFUSED },
+    { "directory_end_alone", directory_end_alone, REFUSED },
+    { "directory_end_other", directory_end_other, REFUSED },
+    { "directories_without_end", directories_without_end, REFUSED },
+    { "proof_unasked", proof_unasked, ERROR },
     { "deep_name", deep_name, REFUSED },
     { "data_first", data_first, ERROR },
     { "sum_first", sum_first, ERROR },
@@ -394,6 +418,7 @@ static struct addrinfo closed_address(struct sockaddr_in *address)
 static bool meet(const char *host, uint16_t port)
 {
     struct addrinfo *addresses = address_resolve(host, port), first;
+    struct copy_hello hello = { 0 };
     uint8_t data[COPY_PRIVATE];
     struct sockaddr_in closed;
     bool good, rejected;
@@ -402,8 +427,8 @@ static bool meet(const char *host, uint16_t port)
         return false;
     first = closed_address(&closed);
     first.ai_next = addresses;
-    good = conn_connect(&conn, &first, ANSWER_US, data, copy_put_hello(data, 0), chan_rdma_prepare,
-                        &chan, &rejected) &&
+    good = conn_connect(&conn, &first, ANSWER_US, data, copy_put_hello(data, &hello),
+                        chan_rdma_prepare, &chan, &rejected) &&
            copy_get_welcome(conn.established.private_data, sizeof(conn.established.private_data),
                             &welcome) &&
            chan_rdma_join(&chan, &welcome);

@@ -6,6 +6,7 @@
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -665,7 +666,7 @@ static bool can_open(struct store *store, const char *name, unsigned flags, stru
 
 static struct store fresh_store(char folder[4096])
 {
-    struct store store = { .may_overwrite = true };
+    struct store store = { .may_overwrite = true, .umask = 022 };
 
     snprintf(folder, 4096, "%s/store", tc_tempdir());
     ck_assert_int_eq(mkdir(folder, 0755), 0);
@@ -704,16 +705,24 @@ START_TEST(nothing_outside_is_reached)
         free(entry);
     }
     ck_assert_int_ne(faccessat(store.root, "victim", F_OK, 0), 0);
-    /* A link in the place of the partial file is not followed either. */
-    ck_assert_int_eq(symlinkat("victim", store.root, "other.part"), 0);
-    ck_assert(!can_open(&store, "other", 0, &file, why));
-    ck_assert(can_open(&store, "other", COPY_FLAG_OVERWRITE, &file, why));
-    ck_assert_int_ne(faccessat(store.root, "victim", F_OK, 0), 0);
-    store_abandon(&file);
     close(store.root);
 }
 END_TEST
 
+static unsigned partials(const struct store *store)
+{
+    DIR *folder = fdopendir(openat(store->root, ".", O_RDONLY | O_DIRECTORY));
+    unsigned count = 0;
+
+    ck_assert_ptr_nonnull(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += strlen(entry->d_name) > 5 &&
+                 !strcmp(entry->d_name + strlen(entry->d_name) - 5, ".part");
+    closedir(folder);
+    return count;
+}
+
+/* Without set-user-ID, and without what umask takes away. */
 START_TEST(mode_and_time_are_given)
 {
     char folder[4096], why[COPY_PATH];
@@ -722,15 +731,19 @@ START_TEST(mode_and_time_are_given)
     struct store_file file;
     struct stat about;
 
+    entry->mode = 06777;
+    store.umask = 027;
     ck_assert_msg(store_open(&store, entry, false, &file, why), "%s", why);
     ck_assert_int_eq(faccessat(store.root, "f", F_OK, 0), -1);
+    ck_assert_int_eq(fstat(file.file, &about), 0);
+    ck_assert_uint_eq(about.st_mode & 07777, 0600);
     ck_assert(store_write(&file, "12345", 5, 0, why));
     ck_assert_msg(store_commit(&file, entry, why), "%s", why);
     ck_assert_int_eq(fstatat(store.root, "f", &about, 0), 0);
-    ck_assert_uint_eq(about.st_mode & 07777, 0755); /* no set-user-ID from strangers */
+    ck_assert_uint_eq(about.st_mode & 07777, 0750);
     ck_assert_int_eq(about.st_mtim.tv_sec, 1000000000);
     ck_assert_int_eq(about.st_size, 5);
-    ck_assert_int_eq(faccessat(store.root, "f.part", F_OK, 0), -1);
+    ck_assert_uint_eq(partials(&store), 0);
     free(entry);
     close(store.root);
 }
@@ -743,39 +756,220 @@ START_TEST(two_copies_of_one_name)
     struct copy_message *entry = entry_of("f", 5);
     struct store_file one, two;
 
+    /* Each writes a file of its own; the first one that is complete has the name. */
     ck_assert(can_open(&store, "f", 0, &one, why));
-    ck_assert(!can_open(&store, "f", 0, &two, why));
-    /* Not even with overwrite while the first is writing. */
-    ck_assert(!can_open(&store, "f", COPY_FLAG_OVERWRITE, &two, why));
-    ck_assert_ptr_nonnull(strstr(why, "just writing"));
-
-    /* The name appears meanwhile: the first copy must not replace it. */
-    close(openat(store.root, "f", O_WRONLY | O_CREAT, 0600));
+    ck_assert(can_open(&store, "f", 0, &two, why));
+    ck_assert_uint_eq(partials(&store), 2);
+    ck_assert(store_commit(&two, entry, why));
     ck_assert(!store_commit(&one, entry, why));
-    ck_assert_int_eq(faccessat(store.root, "f.part", F_OK, 0), -1);
+    ck_assert_ptr_nonnull(strstr(why, "meanwhile"));
+    ck_assert_uint_eq(partials(&store), 0);
 
     /* Its partial file was taken away and another one put there: that one is left alone. */
     ck_assert(can_open(&store, "f", COPY_FLAG_OVERWRITE, &one, why));
-    ck_assert_int_eq(unlinkat(store.root, "f.part", 0), 0);
-    close(openat(store.root, "f.part", O_WRONLY | O_CREAT, 0600));
+    ck_assert_int_eq(unlinkat(store.root, one.part, 0), 0);
+    close(openat(store.root, one.part, O_WRONLY | O_CREAT, 0600));
     ck_assert(!store_commit(&one, entry, why));
-    ck_assert_int_eq(faccessat(store.root, "f.part", F_OK, 0), 0);
+    ck_assert_uint_eq(partials(&store), 1);
     free(entry);
     close(store.root);
 }
 END_TEST
 
-START_TEST(overwriting_can_be_forbidden)
+/* What has the name of a partial file, of whomever, is neither in the way nor touched. */
+START_TEST(partial_files_of_others_stay)
+{
+    static const char *const names[] = { "f.part", "f.0000000000000000.part", ".part" };
+    char folder[4096], why[COPY_PATH], name[256];
+    struct store store = fresh_store(folder);
+    struct copy_message *entry = entry_of("f", 0);
+    struct store_file file;
+
+    for (size_t i = 0; i < 3; i++)
+        close(openat(store.root, names[i], O_WRONLY | O_CREAT, 0600));
+    ck_assert_int_eq(symlinkat("victim", store.root, "g.part"), 0);
+    ck_assert_msg(can_open(&store, "f", COPY_FLAG_OVERWRITE, &file, why), "%s", why);
+    ck_assert(store_commit(&file, entry, why));
+    ck_assert_msg(can_open(&store, "g", COPY_FLAG_OVERWRITE, &file, why), "%s", why);
+    store_abandon(&file);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(faccessat(store.root, names[i], F_OK, 0), 0);
+    ck_assert_int_ne(faccessat(store.root, "victim", F_OK, 0), 0);
+    ck_assert_uint_eq(partials(&store), 3 - 1 + 1); /* ".part" has no name before it */
+    /* The longest name there is has one too. */
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    ck_assert_msg(can_open(&store, name, 0, &file, why), "%s", why);
+    ck_assert_uint_le(strlen(file.part), 255);
+    store_abandon(&file);
+    free(entry);
+    close(store.root);
+}
+END_TEST
+
+static bool directory(struct store *store, struct store_tree *tree, enum copy_type type,
+                      const char *name, char *why)
+{
+    struct copy_message *entry = entry_of(name, 0);
+    bool good;
+
+    entry->mode = 06777;
+    good = type == COPY_DIR ? store_make_directory(store, tree, entry, why)
+                            : store_finish_directory(store, tree, entry, why);
+    free(entry);
+    return good;
+}
+
+/* Only a directory that this session made gets mode and time, also where overwriting is allowed. */
+START_TEST(directories_of_others_are_left_as_they_are)
+{
+    char folder[4096], why[COPY_PATH];
+    struct store store = fresh_store(folder);
+    struct store_tree tree = { 0 };
+    struct stat before, about;
+
+    ck_assert_int_eq(mkdirat(store.root, "old", 0710), 0);
+    ck_assert_int_eq(fstatat(store.root, "old", &before, 0), 0);
+    ck_assert(directory(&store, &tree, COPY_DIR, "old", why));
+    ck_assert(directory(&store, &tree, COPY_DIR_END, "old", why));
+    ck_assert_int_eq(fstatat(store.root, "old", &about, 0), 0);
+    ck_assert_uint_eq(about.st_mode, before.st_mode);
+    ck_assert_int_eq(about.st_mtim.tv_sec, before.st_mtim.tv_sec);
+    ck_assert(!directory(&store, &tree, COPY_DIR_END, "old", why)); /* not inside of it */
+
+    ck_assert(directory(&store, &tree, COPY_DIR, "new", why));
+    ck_assert(directory(&store, &tree, COPY_DIR, "new/old", why));
+    ck_assert(!directory(&store, &tree, COPY_DIR_END, "new", why)); /* inside of another */
+    ck_assert(directory(&store, &tree, COPY_DIR_END, "new/old", why));
+    ck_assert(directory(&store, &tree, COPY_DIR_END, "new", why));
+    ck_assert_int_eq(fstatat(store.root, "new", &about, 0), 0);
+    ck_assert_uint_eq(about.st_mode & 07777, 0755); /* umask 022 */
+    ck_assert_int_eq(about.st_mtim.tv_sec, 1000000000);
+    /* Somebody put another one in its place. */
+    ck_assert(directory(&store, &tree, COPY_DIR, "swapped", why));
+    ck_assert_int_eq(renameat(store.root, "old", store.root, "swapped"), 0);
+    ck_assert(!directory(&store, &tree, COPY_DIR_END, "swapped", why));
+    ck_assert_int_eq(fstatat(store.root, "swapped", &about, 0), 0);
+    ck_assert_uint_eq(about.st_mode, before.st_mode);
+    close(store.root);
+}
+END_TEST
+
+START_TEST(overwriting_is_the_servers_choice)
 {
     char folder[4096], why[COPY_PATH];
     struct store store = fresh_store(folder);
     struct store_file file;
 
-    store.may_overwrite = false;
     close(openat(store.root, "f", O_WRONLY | O_CREAT, 0600));
+    ck_assert(!can_open(&store, "f", 0, &file, why));
+    ck_assert_ptr_nonnull(strstr(why, "give --overwrite"));
+    ck_assert(can_open(&store, "f", COPY_FLAG_OVERWRITE, &file, why));
+    store_abandon(&file);
+    store.may_overwrite = false;
     ck_assert(!can_open(&store, "f", COPY_FLAG_OVERWRITE, &file, why));
-    ck_assert_ptr_nonnull(strstr(why, "does not allow"));
+    ck_assert_ptr_nonnull(strstr(why, "not started with --overwrite"));
     close(store.root);
+}
+END_TEST
+
+static int secret_of(const char *text, size_t length, unsigned mode, struct copy_secret *secret)
+{
+    char path[4096];
+    int file;
+
+    snprintf(path, sizeof(path), "%s/secret", tc_tempdir());
+    unlink(path);
+    file = open(path, O_WRONLY | O_CREAT, 0600);
+    ck_assert_int_eq(write(file, text, length), (ssize_t)length);
+    ck_assert_int_eq(fchmod(file, mode), 0);
+    close(file);
+    return copy_read_secret(path, secret);
+}
+
+START_TEST(secret_files_are_checked)
+{
+    char large[5000];
+    struct copy_secret secret;
+
+    memset(large, 'x', sizeof(large));
+    ck_assert_int_eq(secret_of("0123456789abcdef\n", 17, 0600, &secret), -1);
+    ck_assert_uint_eq(secret.length, 16);
+    ck_assert_mem_eq(secret.data, "0123456789abcdef", 16);
+    ck_assert_int_eq(secret_of("0123456789abcdef", 16, 0400, &secret), -1);
+    ck_assert_int_eq(secret_of("0123456789abcde\n", 16, 0600, &secret), TOOL_USAGE);
+    ck_assert_int_eq(secret_of("", 0, 0600, &secret), TOOL_USAGE);
+    ck_assert_int_eq(secret_of(large, sizeof(large), 0600, &secret), TOOL_USAGE);
+    ck_assert_int_eq(secret_of(large, 4095, 0600, &secret), -1);
+    for (unsigned bit = 1; bit < 0100; bit <<= 1)
+        ck_assert_int_eq(secret_of("0123456789abcdef", 16, 0600 | bit, &secret), TOOL_USAGE);
+    ck_assert_int_eq(copy_read_secret("/nonexistent/secret", &secret), TOOL_USAGE);
+    ck_assert_int_eq(copy_read_secret("/dev/zero", &secret), TOOL_USAGE);
+}
+END_TEST
+
+START_TEST(proofs_depend_on_everything)
+{
+    struct copy_secret secret = { .length = 16, .data = "0123456789abcdef" };
+    uint8_t hello[COPY_HELLO] = { 1 }, welcome[COPY_WELCOME] = { 2 }, proof[COPY_SUM],
+            other[COPY_SUM];
+
+    ck_assert(copy_prove(&secret, COPY_ROLE_CLIENT, hello, welcome, proof));
+    ck_assert(copy_prove(&secret, COPY_ROLE_CLIENT, hello, welcome, other));
+    ck_assert(copy_proof_holds(proof, other));
+    /* HMAC-SHA256 by another implementation (Python's hmac). */
+    ck_assert_uint_eq(copy_token(proof), 0x1b4a9465c718ff7bu);
+    ck_assert(copy_prove(&secret, COPY_ROLE_SERVER, hello, welcome, other));
+    ck_assert(!copy_proof_holds(proof, other));
+    ck_assert(copy_prove(&secret, COPY_ROLE_TCP, hello, welcome, other));
+    ck_assert(!copy_proof_holds(proof, other));
+    for (unsigned i = 0; i < COPY_HELLO + COPY_WELCOME; i++) {
+        uint8_t *octet = i < COPY_HELLO ? &hello[i] : &welcome[i - COPY_HELLO];
+
+        *octet ^= 0x80;
+        ck_assert(copy_prove(&secret, COPY_ROLE_CLIENT, hello, welcome, other));
+        ck_assert(!copy_proof_holds(proof, other));
+        *octet ^= 0x80;
+    }
+    secret.length--;
+    ck_assert(copy_prove(&secret, COPY_ROLE_CLIENT, hello, welcome, other));
+    ck_assert(!copy_proof_holds(proof, other));
+    for (unsigned i = 0; i < COPY_SUM; i++) {
+        memcpy(other, proof, COPY_SUM);
+        other[i] ^= 1;
+        ck_assert(!copy_proof_holds(proof, other));
+    }
+}
+END_TEST
+
+START_TEST(greetings_are_checked)
+{
+    struct copy_hello hello = { .flags = COPY_FLAG_SECRET }, hello_back;
+    struct copy_welcome welcome = { .flags = COPY_FLAG_SECRET,
+                                    .chunk = COPY_CHUNK,
+                                    .slots = COPY_SLOTS,
+                                    .address = 1,
+                                    .context = 2 },
+                        back;
+    uint8_t data[COPY_PRIVATE];
+    size_t length;
+
+    memset(hello.nonce, 7, COPY_SUM);
+    memset(welcome.nonce, 9, COPY_SUM);
+    length = copy_put_hello(data, &hello);
+    ck_assert_uint_eq(length, COPY_HELLO);
+    ck_assert(copy_get_hello(data, length, &hello_back));
+    ck_assert(hello_back.flags == COPY_FLAG_SECRET && hello_back.nonce[COPY_SUM - 1] == 7);
+    for (size_t i = 0; i < length; i++)
+        ck_assert(!copy_get_hello(data, i, &hello_back));
+    data[5]--; /* version 1 */
+    ck_assert(!copy_get_hello(data, length, &hello_back));
+    length = copy_put_welcome(data, &welcome);
+    ck_assert_uint_eq(length, COPY_WELCOME);
+    ck_assert(copy_get_welcome(data, length, &back));
+    ck_assert(back.flags == COPY_FLAG_SECRET && back.nonce[0] == 9 && back.slots == COPY_SLOTS);
+    for (size_t i = 0; i < length; i++)
+        ck_assert(!copy_get_welcome(data, i, &back));
 }
 END_TEST
 
@@ -826,7 +1020,12 @@ static void add_itcp(Suite *suite)
     tcase_add_test(files, nothing_outside_is_reached);
     tcase_add_test(files, mode_and_time_are_given);
     tcase_add_test(files, two_copies_of_one_name);
-    tcase_add_test(files, overwriting_can_be_forbidden);
+    tcase_add_test(files, partial_files_of_others_stay);
+    tcase_add_test(files, directories_of_others_are_left_as_they_are);
+    tcase_add_test(files, overwriting_is_the_servers_choice);
+    tcase_add_test(wire, greetings_are_checked);
+    tcase_add_test(wire, secret_files_are_checked);
+    tcase_add_test(wire, proofs_depend_on_everything);
     tcase_add_test(files, the_hasher_knows_the_sum);
     suite_add_tcase(suite, wire);
     suite_add_tcase(suite, files);

@@ -181,6 +181,30 @@ const char *address_net_text(const it_net_addr_t *address, char *buffer)
     return buffer;
 }
 
+bool address_parse_number(const char *text, it_net_addr_t *address)
+{
+    memset(address, 0, sizeof(*address));
+    address->addr_type = IT_IPV4;
+    if (inet_pton(AF_INET, text, &address->addr.ipv4) == 1)
+        return true;
+    address->addr_type = IT_IPV6;
+    return inet_pton(AF_INET6, text, &address->addr.ipv6) == 1 &&
+           !IN6_IS_ADDR_LINKLOCAL(&address->addr.ipv6) &&
+           !IN6_IS_ADDR_V4MAPPED(&address->addr.ipv6);
+}
+
+bool address_of_spigot(const it_spigot_info_t *spigot, const it_net_addr_t *address)
+{
+    size_t length = address->addr_type == IT_IPV4 ? sizeof(address->addr.ipv4)
+                                                  : sizeof(address->addr.ipv6);
+
+    for (size_t i = 0; i < spigot->num_net_addr; i++)
+        if (spigot->net_addr[i].addr_type == address->addr_type &&
+            !memcmp(&spigot->net_addr[i].addr, &address->addr, length))
+            return true;
+    return false;
+}
+
 /* A link-local peer is found through the interface that has the scope; the Path carries that in
  * laddr. */
 static void path_set_scope(it_path_t *path, uint32_t scope)

@@ -44,6 +44,9 @@ struct addrinfo *address_resolve(const char *host, uint16_t port);
 #define ADDRESS_TEXT 128
 const char *address_text(const struct sockaddr *address, char *buffer);
 const char *address_net_text(const it_net_addr_t *address, char *buffer);
+/* An address in numbers. false: it is none, or a link-local one; nothing printed. */
+bool address_parse_number(const char *text, it_net_addr_t *address);
+bool address_of_spigot(const it_spigot_info_t *spigot, const it_net_addr_t *address);
 /* The Path of the adapter to an address. IT_ERR_INVALID_NETADDR: none of its Spigots reaches it. */
 it_status_t address_path(const struct adapter *adapter, const struct sockaddr *address,
                          it_path_t *path);

@@ -56,14 +56,20 @@ static uint64_t limit_of(uint64_t timeout_us)
     return timeout_us > (UINT64_MAX - now) / 1000 ? UINT64_MAX : now + timeout_us * 1000;
 }
 
-int plain_listen(struct plain_offer *offer)
+int plain_listen(const it_net_addr_t *address, struct plain_offer *offer)
 {
     struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
     struct sockaddr_in any4 = { .sin_family = AF_INET };
     socklen_t length = sizeof(any);
-    int off = 0, listener;
+    bool four = address && address->addr_type == IT_IPV4;
+    int off = 0, listener = -1;
 
-    listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (four)
+        any4.sin_addr = address->addr.ipv4;
+    else if (address)
+        any.sin6_addr = address->addr.ipv6;
+    if (!four)
+        listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener >= 0) {
         setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
         if (bind(listener, (struct sockaddr *)&any, sizeof(any)))

@@ -6,6 +6,8 @@
 #ifndef ITAL_TOOLS_PLAIN_TCP_H
 #define ITAL_TOOLS_PLAIN_TCP_H
 
+#define ITAPI_ENABLE_V21_BINDINGS
+#include <it_api.h>
 #include <netdb.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +18,8 @@ struct plain_offer {
     uint64_t token; /* whoever connects has to show it first */
 };
 
-/* A listening socket on any free port; -1: printed. */
-int plain_listen(struct plain_offer *offer);
+/* A listening socket on any free port, of one address if there is one; -1: printed. */
+int plain_listen(const it_net_addr_t *address, struct plain_offer *offer);
 /* The client's connection; others are dropped. -1: none within the time, or stopped; printed. */
 int plain_accept(int listener, uint64_t token, uint64_t timeout_us);
 /* host: as resolved by the caller. -1: printed. */

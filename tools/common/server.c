@@ -45,6 +45,24 @@ static void stop_listening(struct listening *listening)
         it_evd_free(listening->evd);
 }
 
+/* The first Spigot chooses a free port, the others follow. */
+static it_status_t listen_on(const struct server *server, size_t spigot,
+                             struct listening *listening, it_conn_qual_t *where)
+{
+    it_listen_flags_t flags = where->conn_qual.port ? IT_LISTEN_CONN_QUAL_INPUT : IT_LISTEN_NO_FLAG;
+    it_listen_handle_t *point = &listening->points[listening->count];
+    it_status_t status;
+
+    if (server->address)
+        status = itx_listen_create(server->adapter->ia, spigot, listening->evd, flags,
+                                   server->address, where, point);
+    else
+        status = it_listen_create(server->adapter->ia, spigot, listening->evd, flags, where, point);
+    if (status == IT_SUCCESS)
+        listening->count++;
+    return status;
+}
+
 static bool start_listening(const struct server *server, struct listening *listening,
                             uint16_t *port)
 {
@@ -68,14 +86,9 @@ static bool start_listening(const struct server *server, struct listening *liste
                            server->outside ? &listening->fd : NULL);
     where.conn_qual.port = htons(server->port);
     for (size_t i = 0; status == IT_SUCCESS && i < info->num_spigots; i++) {
-        /* The first Spigot chooses a free port, the others follow. */
-        bool given = where.conn_qual.port != 0;
-
-        status = it_listen_create(
-            server->adapter->ia, info->spigot_info[i].spigot_id, listening->evd,
-            given ? IT_LISTEN_CONN_QUAL_INPUT : IT_LISTEN_NO_FLAG, &where, &listening->points[i]);
-        if (status == IT_SUCCESS)
-            listening->count++;
+        if (server->address && !address_of_spigot(&info->spigot_info[i], server->address))
+            continue;
+        status = listen_on(server, info->spigot_info[i].spigot_id, listening, &where);
     }
     if (status == IT_SUCCESS && listening->count) {
         *port = ntohs(where.conn_qual.port);
@@ -86,6 +99,11 @@ static bool start_listening(const struct server *server, struct listening *liste
             "cannot listen on port %u: another program has it; give another with -p, or -p 0 "
             "for any free one",
             ntohs(where.conn_qual.port));
+    else if (status == IT_SUCCESS && server->address)
+        tool_error(
+            "cannot listen: interface %s does not have that address; 'itinfo' shows which it "
+            "has",
+            server->adapter->name);
     else if (status == IT_SUCCESS)
         tool_error("cannot listen: interface %s has no spigot", server->adapter->name);
     else

@@ -14,8 +14,9 @@
 
 struct server {
     const struct adapter *adapter;
-    uint16_t port; /* 0: any */
-    bool once;     /* end after the first client that was served */
+    uint16_t port;                /* 0: any */
+    const it_net_addr_t *address; /* listens on this one only; NULL: on all */
+    bool once;                    /* end after the first client that was served */
     /*
      * Sleep in poll(2) between requests. A thread that waits in the library works for everybody,
      * and would take part in what another one measures.
