@@ -43,22 +43,48 @@ static void rename_region(struct twin *twin, struct region *region, uint8_t key)
     stag_publish(entry, region->keys.lkey);
 }
 
+/* The next region that GENERAL allocates gets the place of ALONE's n-th, whatever chance says. */
+static void same_place(uint32_t n)
+{
+    const struct twin *alone = &twins[ALONE];
+    struct stag_table *stags = &twin_qp(&twins[GENERAL])->rnic->stags;
+    struct stag_table *others = &twin_qp(&twins[ALONE])->rnic->stags;
+    uint32_t place = stag_find(others, alone->region[n].keys.lkey)->place;
+
+    for (uint32_t at = 0; at < STAG_RESERVE; at++)
+        stags->reserve[at] = place;
+    stags->reserved = STAG_RESERVE;
+}
+
+/* Both tables name a place alike. A first region makes room for the places. */
+static void same_names(void)
+{
+    struct side *side = side_of(&twins[GENERAL]);
+    struct stag_table *stags = &twin_qp(&twins[GENERAL])->rnic->stags;
+    struct region first = region_new(side, 8, RIG_ALL);
+
+    region_free(side, &first);
+    memcpy(stags->rounds, twin_qp(&twins[ALONE])->rnic->stags.rounds, sizeof(stags->rounds));
+}
+
 static void open_regions(struct twin *twin)
 {
     static const uint32_t access[REGIONS] = { RIG_ALL, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE,
                                               RIG_ALL };
 
     if (twin == &twins[GENERAL])
-        memcpy(twin_qp(twin)->rnic->stags.permutation,
-               twin_qp(&twins[ALONE])->rnic->stags.permutation,
-               sizeof(twin_qp(twin)->rnic->stags.permutation));
+        same_names();
     for (uint32_t i = 0; i < REGIONS; i++) {
+        if (twin == &twins[GENERAL])
+            same_place(i);
         twin->region[i] = region_new(&twin->rig.side[i == FOREIGN], OCTETS,
                                      access[i] | RI_ACCESS_ZERO_BASED);
         rename_region(twin, &twin->region[i], (uint8_t)(i + 1));
         for (uint32_t at = 0; at < OCTETS; at++)
             twin->region[i].octets[at] = (uint8_t)(at * 11 + (at >> 8) + i);
     }
+    if (twin == &twins[GENERAL])
+        twin_qp(twin)->rnic->stags.reserved = 0; /* from here on by chance */
 }
 
 void start(struct twin *twin, bool crc, uint32_t cqe)
