@@ -192,6 +192,17 @@ static void note_terminate(struct qp *qp, const struct qp_end *end)
     }
 }
 
+/* The peer named memory that it may not use. Who guesses STags does it again and again, with a connection each. */
+static void count_access_error(struct qp *qp, const struct qp_end *end)
+{
+    unsigned int kind = end->terminate_value >> 8;
+
+    if (!end->send_terminate || (kind != TERMINATE_R_STAG >> 8 && kind != TERMINATE_T_STAG >> 8))
+        return;
+    atomic_fetch_add(&qp->access_errors, 1);
+    atomic_fetch_add(&qp->rnic->access_errors, 1);
+}
+
 bool qp_end(struct qp *qp, const struct qp_end *end)
 {
     bool first;
@@ -201,6 +212,7 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
     if (first) {
         qp->lost = end->lost;
         note_terminate(qp, end);
+        count_access_error(qp, end);
         if (end->wqe) {
             end->wqe->vendor_error = end->terminate_value;
             wqe_finish(end->wqe, end->status, 0);

@@ -81,6 +81,7 @@ struct qp {
     bool lost;             /* nothing can be sent any more; under state_lock */
     bool told;             /* the end was told or will be; under state_lock */
     bool telling;          /* a thread is at it; under state_lock */
+    atomic_ullong access_errors; /* of its peers, over all connections */
     uint16_t terminate_sent, terminate_received;
     uint8_t terminate[56];
     uint32_t terminate_length;

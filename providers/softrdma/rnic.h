@@ -97,7 +97,8 @@ struct rnic {
     struct lane *lanes[LANES_MOST]; /* options.lanes of them */
     atomic_uint pds, cqs, qps, srqs, mws;
     atomic_uint next_qpn;
-    atomic_ullong rest_octets; /* of all rests */
+    atomic_ullong rest_octets;   /* of all rests */
+    atomic_ullong access_errors; /* of all peers */
 };
 
 /* Up to 64 octets without a call, as most are. */

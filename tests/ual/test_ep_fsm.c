@@ -87,7 +87,7 @@ static void show(const struct ep_row *row, char *text, size_t size)
         snprintf(text, size, "%s", states[row->next]);
 }
 
-START_TEST(every_cell)
+START_TEST(X031_every_cell)
 {
     ck_assert_uint_eq(sizeof(expected) / sizeof(*expected), EP_STIMULI);
     ck_assert_uint_eq(STATES, EP_FSM_STATES);
@@ -202,7 +202,7 @@ int main(void)
     Suite *suite = suite_create("endpoint state machine");
     TCase *tc = tcase_create("table");
 
-    tcase_add_test(tc, every_cell);
+    tcase_add_test(tc, X031_every_cell);
     tcase_add_test(tc, work_of_rows);
     tcase_add_test(tc, one_end_per_connection);
     tcase_add_test(tc, names_and_numbers);

@@ -113,7 +113,7 @@ START_TEST(the_table_runs_full)
 }
 END_TEST
 
-START_TEST(a_forked_child_is_dead)
+START_TEST(X022_a_forked_child_is_dead)
 {
     struct ual_object object = { 0 };
     int status, fds[2];
@@ -217,7 +217,7 @@ int main(void)
     tcase_add_test(tc, a_reused_slot_has_a_new_generation);
     tcase_add_test(tc, context);
     tcase_add_test(tc, the_table_runs_full);
-    tcase_add_test(tc, a_forked_child_is_dead);
+    tcase_add_test(tc, X022_a_forked_child_is_dead);
     tcase_add_test(tc, concurrent_take_drop_lookup);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

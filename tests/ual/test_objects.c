@@ -310,6 +310,25 @@ START_TEST(port_events)
 }
 END_TEST
 
+/* Nobody takes them: as many as there are places are kept, the first ones, and memory does not grow with what happens. */
+START_TEST(X025_untaken_asynchronous_events_are_bounded)
+{
+    struct ual_evd *evd = make_evd(UAL_STREAM_UNAFFILIATED, 4);
+    size_t before = 0;
+
+    for (uint32_t i = 0; i < 1000; i++) {
+        fk_rnic_event(i % 2 ? RI_EVENT_PORT_UP : RI_EVENT_PORT_DOWN, 0);
+        fk_settle();
+        if (i == 10)
+            before = tc_heap();
+    }
+    ck_assert_uint_le(tc_heap(), before);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_int_eq(next_event(evd).async.type, i % 2 ? RI_EVENT_PORT_UP : RI_EVENT_PORT_DOWN);
+    expect_nothing(evd);
+}
+END_TEST
+
 START_TEST(dead_device)
 {
     struct sockaddr_in any = address(0);
@@ -543,6 +562,7 @@ int main(void)
     tcase_add_test(in_world, full_queue);
     tcase_add_test(in_world, ia_attributes);
     tcase_add_test(in_world, port_events);
+    tcase_add_test(in_world, X025_untaken_asynchronous_events_are_bounded);
     tcase_add_test(in_world, dead_device);
     tcase_add_test(in_world, listen_points);
     tcase_add_test(alone, open_failures);
