@@ -102,14 +102,14 @@ EXPECTED = {
         Entry("test_rmr", "privileges_count", "IT_ERR_TIMEOUT_EXPIRED", RXE_SOLICITED),
         Entry("test_rmr", "unlinked_and_linked_again|busy_region|wide_is_of_all_connections", "IT_ASYNC_AFF_EP_FAILURE came", RXE_NO_EVENT),
         Entry("test_rmr", "unlink_of_none", "cookie 12 ended with IT_DTO_ERR_LOCAL_EP", RXE_UNBOUND),
-        Entry("test_rmr", "narrow_is_of_one_connection|narrow_linked_twice", "IT_ERR_LMR_BUSY, not IT_SUCCESS", RXE_WINDOW_KEEPS),
+        Entry("test_rmr", "X004_narrow_is_of_one_connection|narrow_linked_twice", "IT_ERR_LMR_BUSY, not IT_SUCCESS", RXE_WINDOW_KEEPS),
         Entry("test_unlink", "send_unlinks_rmr", "unlinked == 0", RXE_INVALIDATED),
         Entry("test_unlink", "send_unlinks_lmr", "cookie 5 ended with IT_DTO_ERR_REMOTE_RESPONDER", RXE_REGIONS),
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr|wide|lmr_in_use)", "IT_ERR_TIMEOUT_EXPIRED", RXE_NO_NAK),
         Entry("test_ud_service", "no_answer_in_time", "IT_ERR_TIMEOUT_EXPIRED", SLOW, False),
         Entry("test_guest", "no_descriptor_at_accept", "NONPEER_REJECT", NO_DESCRIPTOR),
         Entry("test_guest", "cancelled_at_work", "cancelled inside a call", RXE_WRITE, False),
-        Entry("test_pz_lmr", "read_only_memory", "IT_ERR_ACCESS", PINNED_FOR_WRITING),
+        Entry("test_pz_lmr", "X009_read_only_memory", "IT_ERR_ACCESS", PINNED_FOR_WRITING),
     ],
 }
 

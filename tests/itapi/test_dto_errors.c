@@ -7,7 +7,7 @@
 
 /* --- what is found at post --- */
 
-START_TEST(post_errors)
+START_TEST(X039_post_errors)
 {
     struct pair pair;
     struct buffer buffer, only_read;
@@ -400,7 +400,7 @@ int main(void)
     Suite *suite = suite_create("it_dto: errors");
     TCase *post = tcase_create("post"), *peer = tcase_create("protection");
 
-    add_each(post, post_errors);
+    add_each(post, X039_post_errors);
     add_each(post, payload_limit);
     add_each(post, no_reads_with_ord_0);
     add_each(post, contexts_have_32_bits);

@@ -124,7 +124,7 @@ START_TEST(lengths_and_addresses)
 }
 END_TEST
 
-START_TEST(read_only_memory)
+START_TEST(X009_read_only_memory)
 {
     struct node node;
     void *memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -251,7 +251,7 @@ START_TEST(modify)
 }
 END_TEST
 
-START_TEST(pz_of_another_adapter)
+START_TEST(X039_pz_of_another_adapter)
 {
     struct node one, two;
     struct buffer buffer;
@@ -343,11 +343,11 @@ int main(void)
     add_each(tc, pz_busy);
     add_each(tc, privilege_rules);
     add_each(tc, lengths_and_addresses);
-    add_each(tc, read_only_memory);
+    add_each(tc, X009_read_only_memory);
     add_each(tc, flags_modes_and_lists);
     add_each(tc, query_tells_what_was_given);
     add_each(tc, modify);
-    add_each(tc, pz_of_another_adapter);
+    add_each(tc, X039_pz_of_another_adapter);
     add_each(tc, flush_and_refresh);
     add_each(tc, many_regions);
     tcase_add_test(tc, rdma_addresses);

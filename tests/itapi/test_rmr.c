@@ -489,7 +489,7 @@ static void connect_second(void)
     expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
 }
 
-START_TEST(narrow_is_of_one_connection)
+START_TEST(X004_narrow_is_of_one_connection)
 {
     it_rmr_context_t context;
     it_rmr_handle_t rmr;
@@ -615,7 +615,7 @@ int main(void)
     add_each(tc, unlink_behind_a_fence);
     add_each(tc, narrow_linked_twice);
     add_each(tc, busy_region);
-    add_each(tc, narrow_is_of_one_connection);
+    add_each(tc, X004_narrow_is_of_one_connection);
     add_each(tc, wide_is_of_all_connections);
     add_each(tc, wide_keeps_its_link);
     add_each(tc, bind_and_early_free);

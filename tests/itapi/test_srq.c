@@ -452,7 +452,7 @@ static size_t armed(void)
     return params.low_watermark;
 }
 
-START_TEST(low_watermark)
+START_TEST(X020_low_watermark)
 {
     it_event_t event;
 
@@ -514,7 +514,7 @@ START_TEST(soft_watermark)
 }
 END_TEST
 
-START_TEST(hard_watermark)
+START_TEST(X020_hard_watermark)
 {
     it_lmr_triplet_t one;
 
@@ -612,9 +612,9 @@ int main(void)
     add_each(tc, nothing_posted);
     add_each(tc, untaken_receives_stay);
     add_each(tc, resized_in_use);
-    add_each(tc, low_watermark);
+    add_each(tc, X020_low_watermark);
     add_each(tc, soft_watermark);
-    add_each(tc, hard_watermark);
+    add_each(tc, X020_hard_watermark);
     add_each(tc, posted_by_several);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

@@ -110,7 +110,7 @@ START_TEST(port_again_although_a_copy_lives)
 }
 END_TEST
 
-START_TEST(policy_listen)
+START_TEST(x036_policy_listen)
 {
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
     struct kal_listener *other;
@@ -121,7 +121,7 @@ START_TEST(policy_listen)
 }
 END_TEST
 
-START_TEST(policy_request)
+START_TEST(x036_policy_request)
 {
     fake_policy("deny request from 127.0.0.0/8");
     dial();
@@ -323,8 +323,8 @@ static Suite *suite(void)
     tcase_add_loop_test(t, listen_errors, 0, 3);
     tcase_add_test(t, port_again_at_once);
     tcase_add_test(t, port_again_although_a_copy_lives);
-    tcase_add_test(t, policy_listen);
-    tcase_add_test(t, policy_request);
+    tcase_add_test(t, x036_policy_listen);
+    tcase_add_test(t, x036_policy_request);
     tcase_add_test(t, refused_peers_do_not_stop_a_lane_whose_log_is_not_read);
     tcase_add_test(t, refused_peers_are_named_and_counted);
     tcase_add_test(t, accepted_sockets_options);

@@ -39,7 +39,7 @@ START_TEST(s004_revision_1_is_unenhanced)
 }
 END_TEST
 
-START_TEST(s007_crc_off_only_by_option)
+START_TEST(s007_x033_crc_off_only_by_option)
 {
     with((const char *[]){ "crc", "no", NULL });
     ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
@@ -116,7 +116,7 @@ START_TEST(s006_private_data_limits)
 }
 END_TEST
 
-START_TEST(depths_are_clamped_to_the_rnic)
+START_TEST(x017_depths_are_clamped_to_the_rnic)
 {
     ck_assert_int_eq(start("x", 1000, 65535), KAL_OK);
     expect_request(F_C | F_S, 2, 0x8080, 0xC080, "x");
@@ -317,12 +317,12 @@ static Suite *suite(void)
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, s001_to_s007_request_in_one_write);
     tcase_add_test(t, s004_revision_1_is_unenhanced);
-    tcase_add_test(t, s007_crc_off_only_by_option);
+    tcase_add_test(t, s007_x033_crc_off_only_by_option);
     tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
     tcase_add_loop_test(t, s012_offers_follow_option_rtr, 0, 4);
     tcase_add_test(t, s016_suppressed_depths);
     tcase_add_test(t, s006_private_data_limits);
-    tcase_add_test(t, depths_are_clamped_to_the_rnic);
+    tcase_add_test(t, x017_depths_are_clamped_to_the_rnic);
     tcase_add_loop_test(t, c039_reply_split_anywhere_with_octets_behind, 0, SPLITS + 1);
     tcase_add_test(t, c035_depths_and_what_is_told);
     tcase_add_loop_test(t, c032_c033_c036_c038_what_the_reply_settles, 0, 6);

@@ -150,7 +150,7 @@ static const struct {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-START_TEST(test_quota)
+START_TEST(x037_quota)
 {
     void *first, *second, *none = &context;
     char option[32];
@@ -436,7 +436,7 @@ static void *taker(void *arg)
     return NULL;
 }
 
-START_TEST(test_account_is_exact)
+START_TEST(x037_account_is_exact)
 {
     unsigned long got[4] = { 0 };
     pthread_t threads[4];
@@ -474,13 +474,13 @@ int main(void)
     TCase *tc = tcase_create("objects");
 
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_loop_test(tc, test_quota, 0, KINDS);
+    tcase_add_loop_test(tc, x037_quota, 0, KINDS);
     tcase_add_loop_test(tc, test_refusal_of_the_provider_leaves_nothing, 0, KINDS);
     tcase_add_loop_test(tc, test_busy_object_stays, 0, KINDS);
     tcase_add_test(tc, test_upcalls);
     tcase_add_test(tc, test_region_modify_keeps_keys_on_failure);
     tcase_add_loop_test(tc, test_regions_are_pinned_for_dma_only, 0, 2);
-    tcase_add_test(tc, test_account_is_exact);
+    tcase_add_test(tc, x037_account_is_exact);
     tcase_add_test(tc, test_status_table);
     suite_add_tcase(suite, tc);
 

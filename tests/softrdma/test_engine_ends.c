@@ -230,7 +230,7 @@ START_TEST(one_error_per_queue)
 END_TEST
 
 /* Nothing is lost when the CQ is full, but the connection ends (0x0207), told once. */
-START_TEST(overflow_ends_the_connection)
+START_TEST(X021_X025_overflow_ends_the_connection)
 {
     const struct shape shape = { .cqe = 2 };
     struct ri_wc wc;
@@ -342,7 +342,7 @@ int main(void)
     tcase_add_test(tc, answered_before_the_send_returns);
     tcase_add_test(tc, answered_before_it_was_sent);
     tcase_add_test(tc, one_error_per_queue);
-    tcase_add_test(tc, overflow_ends_the_connection);
+    tcase_add_test(tc, X021_X025_overflow_ends_the_connection);
     tc = new_case(suite, "memory");
     tcase_add_loop_test(tc, X006_deregister_under_way, 0, 2);
     tcase_add_test(tc, walks_do_not_meet);

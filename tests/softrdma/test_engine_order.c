@@ -214,7 +214,7 @@ static void null_close(struct stream *stream, bool reset)
 }
 
 /* What one visitor writes is bounded, also where each write is one segment; the rest goes by and by. */
-START_TEST(one_visitor_does_not_write_for_ever)
+START_TEST(X018_one_visitor_does_not_write_for_ever)
 {
     static const struct llp_ops null = { null_send, null_receive, null_emss, null_finish,
                                          null_close };
@@ -355,7 +355,7 @@ int main(void)
     tcase_add_test(tc, coalesced_posts);
     tc = new_case(suite, "fairness");
     tcase_add_test(tc, flood);
-    tcase_add_loop_test(tc, one_visitor_does_not_write_for_ever, 0, 2);
+    tcase_add_loop_test(tc, X018_one_visitor_does_not_write_for_ever, 0, 2);
     tcase_add_test(tc, silent_streams_cool_down);
     tcase_add_test(tc, streams_of_other_pollers_stay_hot);
     tcase_add_test(tc, streams_with_output_stay_hot);

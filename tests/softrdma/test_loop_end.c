@@ -268,7 +268,7 @@ START_TEST(consumer_terminates)
 END_TEST
 
 /* A local key, right or range that is wrong: its completion tells, the peer gets 0x0000, the rest is flushed. */
-START_TEST(local_protection)
+START_TEST(X003_X039_local_protection)
 {
     struct region readable, other;
     struct ri_sge sge;
@@ -394,7 +394,7 @@ int main(void)
     tc = new_case(suite, "by the consumer");
     tcase_add_test(tc, consumer_aborts);
     tcase_add_test(tc, consumer_terminates);
-    tcase_add_loop_test(tc, local_protection, 0, 6);
+    tcase_add_loop_test(tc, X003_X039_local_protection, 0, 6);
     tcase_add_test(tc, refused_handover);
     tcase_add_test(tc, qp_is_used_again);
     return tc_main(suite);

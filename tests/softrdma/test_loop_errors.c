@@ -446,7 +446,7 @@ END_TEST
 
 /* A CQ of two and nobody polls: told once per CQ and once per QP, which ends; what had succeeded is there, in order, and the
  * rest behind it flushed. */
-START_TEST(cq_overflow)
+START_TEST(X021_cq_overflow)
 {
     const struct shape shape = { .cqe = 2 };
     uint64_t next = 0;
@@ -492,6 +492,6 @@ int main(void)
     tcase_add_test(tc, C095_unasked_response);
     tcase_add_loop_test(tc, C050_bad_crc, 0, 10);
     tcase_add_loop_test(tc, C055_tiny_fpdu, 0, 2);
-    tcase_add_test(tc, cq_overflow);
+    tcase_add_test(tc, X021_cq_overflow);
     return tc_main(suite);
 }

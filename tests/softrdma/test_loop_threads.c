@@ -277,7 +277,7 @@ END_TEST
 
 /* The peer writes without end; the region is deregistered and its memory taken away: whoever touched it then would crash.
  * The same for Reads. */
-START_TEST(deregistered_memory_is_not_touched)
+START_TEST(X006_deregistered_memory_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
     const enum ri_wr_opcode opcode = _i ? RI_WR_RDMA_READ : RI_WR_RDMA_WRITE;
@@ -324,7 +324,7 @@ END_TEST
 
 /* Our own source goes away while its octets may still wait for the socket: the peer gets what was promised, or the
  * connection ends; the memory is not read any more. */
-START_TEST(deregistered_source_is_not_touched)
+START_TEST(X006_deregistered_source_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
     const uint32_t size = 4 << 20;
@@ -362,7 +362,7 @@ int main(void)
     tcase_add_test(tc, S036_messages_in_order);
     tcase_add_test(tc, two_threads_post);
     tcase_add_test(tc, connections_come_and_go);
-    tcase_add_loop_test(tc, deregistered_memory_is_not_touched, 0, 2);
-    tcase_add_test(tc, deregistered_source_is_not_touched);
+    tcase_add_loop_test(tc, X006_deregistered_memory_is_not_touched, 0, 2);
+    tcase_add_test(tc, X006_deregistered_source_is_not_touched);
     return tc_main(suite);
 }

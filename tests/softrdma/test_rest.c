@@ -86,7 +86,7 @@ START_TEST(C047_C048_fpdu_in_small_parts)
 END_TEST
 
 /* The sum is bounded: of peers that leave FPDUs incomplete the one that began first goes, the others go on. */
-START_TEST(C155_sum_of_rests_is_bounded)
+START_TEST(C155_X024_sum_of_rests_is_bounded)
 {
     static const char *const options[] = { "rest_limit", "131072", NULL };
     uint8_t *fpdu = malloc(MPA_FPDU_MAX);
@@ -368,7 +368,7 @@ int main(void)
 
     tcase_set_timeout(t, 60);
     tcase_add_test(t, C047_C048_fpdu_in_small_parts);
-    tcase_add_test(t, C155_sum_of_rests_is_bounded);
+    tcase_add_test(t, C155_X024_sum_of_rests_is_bounded);
     tcase_add_loop_test(t, C155_stall_inside_an_fpdu, 0, 2);
     tcase_add_test(t, C155_flood_of_zero_lengths);
     tcase_add_test(t, reads_end_where_large_fpdus_do);

@@ -299,7 +299,7 @@ START_TEST(full_until_polled)
 }
 END_TEST
 
-START_TEST(low_watermark_once)
+START_TEST(X020_X025_low_watermark_once)
 {
     struct region region;
     struct raw raw;
@@ -376,7 +376,7 @@ START_TEST(soft_watermark)
 END_TEST
 
 /* The QP ends; what it did not take stays for others. */
-START_TEST(hard_watermark)
+START_TEST(X020_hard_watermark)
 {
     open_two(16, &(struct shape){ .hard_watermark = 2 });
     for (uint64_t i = 0; i < 3; i++)
@@ -628,9 +628,9 @@ int main(void)
     tc = tcase_create("limits");
     tcase_add_test(tc, arguments);
     tcase_add_test(tc, full_until_polled);
-    tcase_add_test(tc, low_watermark_once);
+    tcase_add_test(tc, X020_X025_low_watermark_once);
     tcase_add_test(tc, soft_watermark);
-    tcase_add_test(tc, hard_watermark);
+    tcase_add_test(tc, X020_hard_watermark);
     tcase_add_test(tc, error_flushes_what_is_in_use);
     tcase_add_test(tc, resize_keeps_requests);
     suite_add_tcase(suite, tc);

@@ -106,7 +106,7 @@ START_TEST(C086_order_of_answers)
 }
 END_TEST
 
-START_TEST(C088_all_rights_are_needed)
+START_TEST(C088_X007_all_rights_are_needed)
 {
     uint32_t stag;
 
@@ -137,7 +137,7 @@ START_TEST(C090_wrap)
 END_TEST
 
 /* C-091, C-092: octet granular, and the pointer is that of the offset. */
-START_TEST(C091_bounds)
+START_TEST(C091_X005_bounds)
 {
     uint8_t *at;
     uint32_t stag;
@@ -410,7 +410,7 @@ static void *use(void *arg)
     return (void *)wrong;
 }
 
-START_TEST(revocation_under_use)
+START_TEST(X006_revocation_under_use)
 {
     unsigned long rounds = tc_count(2000);
     pthread_t threads[2];
@@ -476,7 +476,7 @@ START_TEST(full_table)
 END_TEST
 
 /* STag 0 is never given out, whatever key the consumer chooses: the place that index 0 belongs to stays unused. */
-START_TEST(C082_index_0_is_never_given_out)
+START_TEST(C082_X008_index_0_is_never_given_out)
 {
     struct stag_entry *unused;
     uint32_t stag;
@@ -503,8 +503,8 @@ int main(void)
     TCase *tc = tcase_create("check");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tc_add_tests(tc, C083_unknown_stag, C086_order_of_answers, C088_all_rights_are_needed,
-                 C090_wrap, C091_bounds);
+    tc_add_tests(tc, C083_unknown_stag, C086_order_of_answers, C088_X007_all_rights_are_needed,
+                 C090_wrap, C091_X005_bounds);
     suite_add_tcase(suite, tc);
     tc = tcase_create("table");
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -512,11 +512,11 @@ int main(void)
                  X002_a_freed_index_comes_back_late, many_entries,
                  X001_keys_and_indices_are_spread_evenly, X001_places_are_chosen_at_random,
                  X001_a_child_draws_for_itself, X001_no_random_numbers, full_table,
-                 C082_index_0_is_never_given_out);
+                 C082_X008_index_0_is_never_given_out);
     suite_add_tcase(suite, tc);
     tc = tcase_create("threads");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tc_add_tests(tc, revoke_waits_for_users, revocation_under_use);
+    tc_add_tests(tc, revoke_waits_for_users, X006_revocation_under_use);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -15,26 +15,30 @@ import os
 import re
 import sys
 
-NUMBER = re.compile(r"(?:^|_)([CS])(\d{3})(?=_|$)", re.IGNORECASE)
+NUMBER = re.compile(r"(?:^|_)([CSX])(\d{3})(?=_|$)", re.IGNORECASE)
 TEST = re.compile(r"^START_TEST\((\w+)\)", re.MULTILINE)
-SCRIPT_WORD = re.compile(r"\b[CS]\d{3}_\w+")
+SCRIPT_WORD = re.compile(r"\b[CSX]\d{3}_\w+")
 RESULT = re.compile(r"^(not )?ok \d+ - (.*)$")
-ROW = re.compile(r"^\| ([CS]-\d{3}) \| (.*) \| (.*) \| (.*) \|$")
+ROW = re.compile(r"^\| ([CSX]-\d{3}) \| (.*) \| (.*) \| (.*) \|$")
+QUOTED = re.compile(r"`(\w*[CSX]\d{3}_\w+)`", re.IGNORECASE)  # a test, in SECURITY.md
 SHOWN = 6  # tests of a row that are named; the others are counted
 NEARER = ["wire", "softrdma", "interop", "itapi", "ual", "kal"]  # folders whose tests are named first
 
-# A provider over sockets cannot meet or provoke these; of S-064 and S-071 what is the library's has tests.
+# A provider over sockets cannot meet or provoke these, or they ask something of others; of S-064 and S-071 what is the library's has tests.
 NOT_APPLICABLE = {
     "C-150": "TCP itself passes nothing up behind a FIN, and sockets cannot be made to",
     "S-025": "where TCP segments begin is not a socket's to say; S-024 holds their size",
     "S-042": "a rule for the application above the verbs",
+    "X-011": "a rule for the application: only it knows which of its peers trust each other",
+    "X-034": "a rule for the network below TCP; ital adds no channel security of its own (SECURITY.md)",
+    "X-035": "a rule about what is claimed: nothing in ital takes a CRC for a proof of origin (SECURITY.md)",
 }
 
 HEAD = """# Conformance: what the iWARP suite asks for, and the tests that prove it
 
-Written by `make conformance`; do not edit. C: what a receiver checks or does, S: what a sender does. A number stands for the
-rule of that key in the RFC section beside it. A test proves the numbers in its name. **missing**: no test carries the number;
-**not run**: there was no result when the table was written.
+Written by `make conformance`; do not edit. C: what a receiver checks or does, S: what a sender does, X: security
+(`../SECURITY.md` has the attacks in words). A number stands for the rule of that key in the RFC section beside it. A test proves the
+numbers in its name. **missing**: no test carries the number; **not run**: there was no result when the table was written.
 
 """
 
@@ -70,7 +74,7 @@ def tests(srcdir):
     found = {}
     for folder, path in programs(srcdir):
         base = os.path.basename(path)
-        if base.startswith("conformance"):  # this, and its test
+        if base.startswith(("conformance", "differences")):  # this and its test; names of tests elsewhere
             continue
         expression = TEST if path.endswith(".c") else SCRIPT_WORD
         for name in expression.findall(read(path)):
@@ -169,6 +173,19 @@ def recorded(path):
     return found
 
 
+def security(srcdir):
+    """Complaints about SECURITY.md: tests that there are not, security requirements that it says nothing of."""
+    path = os.path.join(srcdir, "SECURITY.md")
+    text = read(path) if os.path.isfile(path) else ""
+    names = {name for proofs in tests(srcdir).values() for _, _, name in proofs}
+    said = {"X-" + digits for digits in re.findall(r"X-(\d{3})", text)}
+    for first, last in re.findall(r"X-(\d{3}) to X-(\d{3})", text):
+        said |= {"X-%03d" % number for number in range(int(first), int(last))}
+    known = [number for _, group in rows(srcdir) for number, _, _ in group if number.startswith("X")]
+    return (["%s is no test" % name for name in QUOTED.findall(text) if name not in names] +
+            ["%s is not in it" % number for number in known if number not in said])
+
+
 def check(srcdir):
     """[(what, [complaints])]"""
     there = recorded(os.path.join(srcdir, "docs/conformance.md"))
@@ -190,6 +207,7 @@ def check(srcdir):
         ("every result in docs/conformance.md is good", bad),
         ("test names carry known numbers only",
          ["%s: %s" % (number, named(tests(srcdir)[number])) for number in unknown]),
+        ("SECURITY.md has every security requirement, and names tests that there are", security(srcdir)),
     ]
 
 

@@ -31,6 +31,11 @@ def write(path, text):
         file.write(text)
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def tree(work):
     """Seven requirements, tests for some of them, the log of a run."""
     ids = ["C-001", "C-002", "C-003", "C-004", "C-005", "C-006", "C-150"]
@@ -68,18 +73,26 @@ def generator(work):
         result(got.get(number) == text, "generator: %s is %s" % (number, text.strip("*")),
                "it is %s" % got.get(number))
     result(got.get("C-150", "").startswith("not applicable: "), "generator: not applicable, with its reason")
-    result(complaints(work) == [False, True, True, False],
+    result(complaints(work) == [False, True, True, False, False],
            "check: what is missing and what failed is told, the names agree", complaints(work))
 
     write(work + "/tests/a/not_listed.c", "START_TEST(C006_C999_now)\n")
     write(work + "/tests/a/Makefile.am", "TESTS += %D%/test_x.c %D%/test_y.c %D%/not_listed.c\n")
-    result(complaints(work) == [True, False, True, True],
+    result(complaints(work) == [True, False, True, True, False],
            "check: a test that came, and a number that does not exist, are told", complaints(work))
     write(work + "/tests/a/not_listed.c", "START_TEST(C006_now)\n")
     write(work + "/tests/a/test_x.log", "\n".join("ok 1 - s: c: " + name for name in (
         "C001_C002_good", "C002_bad", "c003_skipped", "C004_skipped_once", "C005_never_run", "C006_now")))
     conformance.main(["write", work, work])
-    result(complaints(work) == [False] * 4, "check: silent where all is well", complaints(work))
+    result(complaints(work) == [False] * 5, "check: silent where all is well", complaints(work))
+    write(work + "/SECURITY.md", "`C001_C002_gone`")
+    result(complaints(work) == [False] * 4 + [True], "check: SECURITY.md names a test that went", complaints(work))
+    write(work + "/tests/data/checks.json", read(work + "/tests/data/checks.json").replace("C-150", "X-002"))
+    write(work + "/SECURITY.md", "`C001_C002_good`")
+    result(complaints(work)[4], "check: SECURITY.md lacks a requirement", complaints(work))
+    write(work + "/SECURITY.md", "X-001 to X-003: `C001_C002_good`")
+    result(not complaints(work)[4], "check: SECURITY.md names a range of requirements", complaints(work))
+    write(work + "/tests/data/checks.json", read(work + "/tests/data/checks.json").replace("X-002", "C-150"))
     before = results_of(work)
     write(work + "/tests/a/test_x.log", "ok 1 - s: c: C001_C002_good[1]\nnot ok 2 - s: c: C001_C002_good\n")
     conformance.main(["write", work, work])
@@ -93,7 +106,7 @@ def generator(work):
            "generator: a program that was skipped as a whole, one that ended early", got)
     os.remove(work + "/docs/conformance.md")
     result(complaints(work)[0] and complaints(work)[2], "check: no table is no good one")
-    result(set(conformance.NOT_APPLICABLE) <= {"C-150", "S-025", "S-042"},
+    result(set(conformance.NOT_APPLICABLE) <= {"C-150", "S-025", "S-042", "X-011", "X-034", "X-035"},
            "generator: nothing else can be not applicable")
 
 

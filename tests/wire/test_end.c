@@ -72,7 +72,7 @@ static const struct {
     { LAST, 2, 1, 0, 1 }, { LAST, 2, 1, 0, 0 }, { C_DV, 9, 9, 9, 0 },
 };
 
-START_TEST(C142_malformed_terminate)
+START_TEST(C142_X029_malformed_terminate)
 {
     const uint8_t payload[4] = { 0x02, 0x07 };
     const uint32_t length = malformed[_i].length;
@@ -89,7 +89,7 @@ static const uint16_t values[] = { 0x0000, 0x0100, 0x0104, 0x0109, 0x01ff, 0x020
                                    0x2002, 0x2003, 0x2007, 0x2302, 0x1300, 0x3456, 0xf123 };
 
 /* Every value, known or not, in the four forms; what is longer than the longest form is kept as far as there is room. */
-START_TEST(C143_delivered_whole)
+START_TEST(C143_X029_delivered_whole)
 {
     static const uint32_t lengths[] = { 4, 20, 24, 52 };
     static const uint8_t flags[] = { 0, 0xc0, 0xc0, 0xe0 };
@@ -447,7 +447,7 @@ START_TEST(C155_stalled_fpdu)
 END_TEST
 
 /* The QP is in the middle of a Write, half an FPDU is in the socket: it is finished, the Terminate begins behind it. */
-START_TEST(S057_S058_S059_S062_at_a_boundary)
+START_TEST(S057_S058_S059_S062_X028_at_a_boundary)
 {
     const struct connection connection = { .maxseg = _i ? 1460 : 0 };
     uint8_t cause[TAGGED_LEN + 4];
@@ -585,8 +585,8 @@ static Suite *suite(void)
     TCase *tc = tc_case(suite, "both sides", setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C142_malformed_terminate, 0, COUNT(malformed));
-    tcase_add_loop_test(tc, C143_delivered_whole, 0, COUNT(values));
+    tcase_add_loop_test(tc, C142_X029_malformed_terminate, 0, COUNT(malformed));
+    tcase_add_loop_test(tc, C143_X029_delivered_whole, 0, COUNT(values));
     tcase_add_test(tc, C144_shorter_than_announced);
     tcase_add_loop_test(tc, C145_bit_order_of_siw, 0, COUNT(siw));
     tcase_add_test(tc, C146_nothing_behind_it);
@@ -602,7 +602,7 @@ static Suite *suite(void)
     tcase_add_test(tc, C155_keepalive);
     tcase_add_test(tc, C155_stalled_fpdu);
     tcase_add_test(tc, C155_S080_no_end_of_its_own);
-    tcase_add_loop_test(tc, S057_S058_S059_S062_at_a_boundary, 0, 2);
+    tcase_add_loop_test(tc, S057_S058_S059_S062_X028_at_a_boundary, 0, 2);
     tcase_add_test(tc, S075_nothing_behind_fin);
     tcase_add_test(tc, S076_no_fin_before_the_answers);
     tcase_add_test(tc, S077_peer_does_not_close);

@@ -123,7 +123,7 @@ START_TEST(C063_tagged_or_not)
 END_TEST
 
 /* Thirteen octets and less; what is not there is not sent back. */
-START_TEST(C064_tagged_header_cut)
+START_TEST(C064_X026_tagged_header_cut)
 {
     for (uint32_t length = 2; length < TAGGED_LEN; length++) {
         wire_open(NULL);
@@ -137,7 +137,7 @@ START_TEST(C064_tagged_header_cut)
 }
 END_TEST
 
-START_TEST(C065_untagged_header_cut)
+START_TEST(C065_X026_untagged_header_cut)
 {
     static const uint8_t ops[] = { OP_READ, OP_SEND, OP_SEND_SE };
 
@@ -227,7 +227,7 @@ START_TEST(C069_invalidate_stag_is_ignored)
 END_TEST
 
 /* The Terminate gives the header back as it came, ignored bits and fields among it (S-058, S-060). */
-START_TEST(S058_S060_header_as_received)
+START_TEST(S058_S060_X028_header_as_received)
 {
     uint32_t length;
 
@@ -264,14 +264,14 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C061_rdmap_reserved_bits, 0, 3);
     tcase_add_loop_test(tc, C062_opcode, 0, 8);
     tcase_add_loop_test(tc, C063_tagged_or_not, 0, 12);
-    tcase_add_loop_test(tc, C064_tagged_header_cut, 0, 2);
-    tcase_add_loop_test(tc, C065_untagged_header_cut, 0, 3);
+    tcase_add_loop_test(tc, C064_X026_tagged_header_cut, 0, 2);
+    tcase_add_loop_test(tc, C065_X026_untagged_header_cut, 0, 3);
     tcase_add_loop_test(tc, C066_read_request_without_last, 0, 2);
     tcase_add_loop_test(tc, C067_no_such_queue, 0, 15);
     tcase_add_loop_test(tc, C068_queue_of_another_opcode, 0,
                         sizeof(wrong_queues) / sizeof(wrong_queues[0]));
     tcase_add_loop_test(tc, C069_invalidate_stag_is_ignored, 0, 4);
-    tcase_add_loop_test(tc, S058_S060_header_as_received, 0, 3);
+    tcase_add_loop_test(tc, S058_S060_X028_header_as_received, 0, 3);
     return suite;
 }
 

@@ -117,7 +117,7 @@ static size_t flood(const uint8_t *octets, size_t length, int rounds)
 enum storm { ZERO_WRITES, ZERO_WRITES_OPEN, ZERO_SEND_SEGMENTS, ZERO_RESPONSES, STORMS };
 
 /* Legal, and of no use to anybody: taken, but nothing is kept of it. */
-START_TEST(storm_of_segments_without_octets)
+START_TEST(X023_storm_of_segments_without_octets)
 {
     static uint8_t many[1u << 16];
     const uint8_t *payload = NULL;
@@ -152,7 +152,7 @@ START_TEST(storm_of_segments_without_octets)
 END_TEST
 
 /* The first ends the connection; what follows is dropped until the peer closes, and costs nothing. */
-START_TEST(storm_of_sends_without_receives)
+START_TEST(X019_X038_storm_of_sends_without_receives)
 {
     const struct connection bare = { .no_receives = true };
     static uint8_t many[1u << 16];
@@ -176,7 +176,7 @@ END_TEST
 /* ---- Reads ---- */
 
 /* Ten thousand Requests where eight are agreed, nothing read: the ninth ends it; no list grows. */
-START_TEST(read_requests_over_ird)
+START_TEST(X016_X038_read_requests_over_ird)
 {
     static uint8_t many[10000 * 52];
     size_t used = 0, before;
@@ -197,7 +197,7 @@ START_TEST(read_requests_over_ird)
 END_TEST
 
 /* Four gigabytes asked for in eight times 28 octets, and not read: answered as far as the socket takes it, not farther. */
-START_TEST(read_amplification)
+START_TEST(X018_read_amplification)
 {
     size_t before;
 
@@ -218,7 +218,7 @@ START_TEST(read_amplification)
 END_TEST
 
 /* Requests of no length, answered as fast as they come, the answers read or not. */
-START_TEST(storm_of_reads_without_octets)
+START_TEST(X023_storm_of_reads_without_octets)
 {
     size_t before;
     uint32_t msn = 1;
@@ -244,7 +244,7 @@ END_TEST
 
 /* ---- octets in the smallest pieces ---- */
 
-START_TEST(one_octet_segments)
+START_TEST(X023_one_octet_segments)
 {
     const uint32_t count = (uint32_t)tc_count(50000);
     size_t before;
@@ -267,7 +267,7 @@ START_TEST(one_octet_segments)
 }
 END_TEST
 
-START_TEST(single_octets_of_a_long_fpdu)
+START_TEST(X023_single_octets_of_a_long_fpdu)
 {
     size_t octets, before;
 
@@ -295,7 +295,7 @@ struct stalled {
 };
 
 /* All but the last octet of the longest FPDU, on each of many; one FPDU each is kept, and given back with the QP. */
-START_TEST(stalled_inside_an_fpdu)
+START_TEST(X024_stalled_inside_an_fpdu)
 {
     static struct stalled all[STALLED];
     const struct shape shape = { .depth = 4, .cqe = 16 };
@@ -342,7 +342,7 @@ START_TEST(stalled_inside_an_fpdu)
 END_TEST
 
 /* Begun, left in the middle of an FPDU, by FIN or RST, a thousand times: nothing adds up. */
-START_TEST(opened_and_abandoned)
+START_TEST(X031_X038_opened_and_abandoned)
 {
     struct tc_rng rng = tc_rng(1000);
     const unsigned long count = tc_count(1000), step = count / 10;
@@ -367,7 +367,7 @@ START_TEST(opened_and_abandoned)
 END_TEST
 
 /* Octets of no sense: one event, one end, each time. */
-START_TEST(noise)
+START_TEST(X031_noise)
 {
     struct tc_rng rng = tc_rng(4711);
     const unsigned long count = tc_count(300), step = count / 6;
@@ -408,16 +408,16 @@ static Suite *suite(void)
     TCase *tc = tc_case(suite, "stream", setup, teardown);
 
     tcase_set_timeout(tc, 240);
-    tcase_add_loop_test(tc, storm_of_segments_without_octets, 0, STORMS);
-    tcase_add_test(tc, storm_of_sends_without_receives);
-    tcase_add_test(tc, read_requests_over_ird);
-    tcase_add_test(tc, read_amplification);
-    tcase_add_loop_test(tc, storm_of_reads_without_octets, 0, 2);
-    tcase_add_test(tc, one_octet_segments);
-    tcase_add_test(tc, single_octets_of_a_long_fpdu);
-    tcase_add_loop_test(tc, stalled_inside_an_fpdu, 0, 2);
-    tcase_add_test(tc, opened_and_abandoned);
-    tcase_add_test(tc, noise);
+    tcase_add_loop_test(tc, X023_storm_of_segments_without_octets, 0, STORMS);
+    tcase_add_test(tc, X019_X038_storm_of_sends_without_receives);
+    tcase_add_test(tc, X016_X038_read_requests_over_ird);
+    tcase_add_test(tc, X018_read_amplification);
+    tcase_add_loop_test(tc, X023_storm_of_reads_without_octets, 0, 2);
+    tcase_add_test(tc, X023_one_octet_segments);
+    tcase_add_test(tc, X023_single_octets_of_a_long_fpdu);
+    tcase_add_loop_test(tc, X024_stalled_inside_an_fpdu, 0, 2);
+    tcase_add_test(tc, X031_X038_opened_and_abandoned);
+    tcase_add_test(tc, X031_noise);
     return suite;
 }
 

@@ -39,7 +39,7 @@ static void teardown(void)
 /* ---- stage 4 ---- */
 
 /* An FPDU without room for control octets whose CRC is wrong as well; and one with a CRC error in what would be refused else. */
-START_TEST(C050_before_C055_and_all_others)
+START_TEST(C050_X027_before_C055_and_all_others)
 {
     uint32_t length;
     size_t octets;
@@ -350,7 +350,7 @@ static Suite *suite(void)
     TCase *tc = tc_case(suite, "first row decides", setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C050_before_C055_and_all_others, 0, 3);
+    tcase_add_loop_test(tc, C050_X027_before_C055_and_all_others, 0, 3);
     tcase_add_test(tc, C055_before_C058);
     tcase_add_loop_test(tc, C058_to_C071_C104_C105_pairs, 0, COUNT(stateless));
     tcase_add_test(tc, C070_before_C072);

@@ -95,7 +95,7 @@ END_TEST
 /* ---- depth ---- */
 
 /* As many as IRD while nothing is answered for want of room; one more is too much. */
-START_TEST(C107_more_than_ird)
+START_TEST(C107_X016_more_than_ird)
 {
     const struct connection connection = { .ird = (uint32_t[]){ 1, 2, 8, 128 }[_i] };
     struct region big;
@@ -150,7 +150,7 @@ START_TEST(C108_read_not_enabled)
 END_TEST
 
 /* Neither STag nor TO of the source are looked at; those of the sink come back. */
-START_TEST(C109_C115_of_no_length)
+START_TEST(C109_C115_X007_of_no_length)
 {
     const uint32_t stags[] = { 0, 1, 0xffffffff, env_stag(ENV_W), env_stag(ENV_OPD) };
     const uint64_t tos[] = { 0, UINT64_MAX, 1, world.base[ENV_W], 1ull << 63 };
@@ -184,14 +184,14 @@ START_TEST(C110_source_stag)
 }
 END_TEST
 
-START_TEST(C111_source_of_another_pd)
+START_TEST(C111_X003_source_of_another_pd)
 {
     refuse_source(env_stag(ENV_OPD), world.base[ENV_OPD], 1, 0x0103);
     refuse_source(env_stag(ENV_OPD), world.base[ENV_OPD], REGION_LEN, 0x0103);
 }
 END_TEST
 
-START_TEST(C111_window_of_another_qp)
+START_TEST(C111_X004_window_of_another_qp)
 {
     uint32_t stag;
 
@@ -218,7 +218,7 @@ START_TEST(C110_source_invalidated)
 }
 END_TEST
 
-START_TEST(C112_no_remote_read)
+START_TEST(C112_X007_no_remote_read)
 {
     enum env env = _i ? ENV_LOC : ENV_W;
 
@@ -228,7 +228,7 @@ START_TEST(C112_no_remote_read)
 END_TEST
 
 /* The sum 2^64 itself is no wrap. */
-START_TEST(C113_C114_wrap)
+START_TEST(C113_C114_X005_wrap)
 {
     uint32_t stag = env_stag(_i ? ENV_ZERO : ENV_R);
 
@@ -262,7 +262,7 @@ START_TEST(C114_bounds)
 }
 END_TEST
 
-START_TEST(C114_to_the_octet)
+START_TEST(C114_X005_to_the_octet)
 {
     enum env env = _i ? ENV_ZERO : ENV_R;
     const uint32_t places[][2] = { { 0, 1 },    { 0, REGION_LEN },     { REGION_LEN - 1, 1 },
@@ -340,7 +340,7 @@ static void advanced(const uint8_t *cause, uint32_t octets)
 }
 
 /* The peer reads nothing until the source is gone. */
-START_TEST(C116_S058_revoked_under_way)
+START_TEST(C116_S058_X006_revoked_under_way)
 {
     struct region big = region_new(world.side, BIG, RIG_ALL);
     uint32_t octets;
@@ -432,21 +432,21 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C105_offset, 0, 4);
     tcase_add_loop_test(tc, C106_msn, 0, 8);
     tcase_add_loop_test(tc, C106_msn_wraps, 0, 2);
-    tcase_add_loop_test(tc, C107_more_than_ird, 0, 4);
+    tcase_add_loop_test(tc, C107_X016_more_than_ird, 0, 4);
     tcase_add_test(tc, C107_C109_of_no_length_too);
     tcase_add_test(tc, C107_places_are_used_again);
     tcase_add_loop_test(tc, C108_read_not_enabled, 0, 4);
-    tcase_add_test(tc, C109_C115_of_no_length);
+    tcase_add_test(tc, C109_C115_X007_of_no_length);
     tcase_add_test(tc, C110_source_stag);
-    tcase_add_test(tc, C111_source_of_another_pd);
-    tcase_add_loop_test(tc, C111_window_of_another_qp, 0, 2);
+    tcase_add_test(tc, C111_X003_source_of_another_pd);
+    tcase_add_loop_test(tc, C111_X004_window_of_another_qp, 0, 2);
     tcase_add_test(tc, C110_source_invalidated);
-    tcase_add_loop_test(tc, C112_no_remote_read, 0, 2);
-    tcase_add_loop_test(tc, C113_C114_wrap, 0, 2);
+    tcase_add_loop_test(tc, C112_X007_no_remote_read, 0, 2);
+    tcase_add_loop_test(tc, C113_C114_X005_wrap, 0, 2);
     tcase_add_loop_test(tc, C114_bounds, 0, 2);
-    tcase_add_loop_test(tc, C114_to_the_octet, 0, 2);
+    tcase_add_loop_test(tc, C114_X005_to_the_octet, 0, 2);
     tcase_add_test(tc, C115_sink_is_opaque);
-    tcase_add_loop_test(tc, C116_S058_revoked_under_way, 0, 2);
+    tcase_add_loop_test(tc, C116_S058_X006_revoked_under_way, 0, 2);
     tcase_add_test(tc, C116_revoked_before_its_turn);
     tcase_add_test(tc, C117_S051_S053_in_order);
     return suite;

@@ -119,7 +119,7 @@ END_TEST
 /* ---- buffers ---- */
 
 /* None at all; of no length too; and a gap where nothing is posted is nothing but that. */
-START_TEST(C072_no_receive)
+START_TEST(C072_X019_no_receive)
 {
     wire_open(&bare);
     wire_refused(ulpdu, put_send(ulpdu, _i != 3, _i == 2 ? 2 : 1, 0, "data", _i ? 4 : 0), 0x1202,
@@ -397,7 +397,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C071_C070_msn_changes_inside_a_message, 0, 2);
     tcase_add_loop_test(tc, C070_C071_msn_wraps, 0, 4);
     tcase_add_loop_test(tc, C070_C071_at_the_wrap, 0, 4);
-    tcase_add_loop_test(tc, C072_no_receive, 0, 4);
+    tcase_add_loop_test(tc, C072_X019_no_receive, 0, 4);
     tcase_add_test(tc, C072_receives_used_up);
     tcase_add_loop_test(tc, C073_offset_beyond_the_buffer, 0, 6);
     tcase_add_loop_test(tc, C074_first_offset, 0, 4);

@@ -205,7 +205,7 @@ START_TEST(C026_C031_revision_above_the_requested)
 }
 END_TEST
 
-START_TEST(C027_private_data_length)
+START_TEST(C027_X030_private_data_length)
 {
     static const unsigned wrong[] = { 513, 514, 768, 0x7fff, 0x8000, 0xffff };
     static char text[509];
@@ -517,7 +517,7 @@ int main(void)
     tcase_add_test(forms, C025_reserved_bits_of_revision_1);
     tcase_add_test(forms, C026_every_revision);
     tcase_add_test(forms, C026_C031_revision_above_the_requested);
-    tcase_add_test(forms, C027_private_data_length);
+    tcase_add_test(forms, C027_X030_private_data_length);
     tcase_add_test(forms, C029_enhanced_word_missing);
     tcase_add_test(forms, C028_S020_rejection);
     tcase_add_test(forms, C030_enhanced_negotiation_did_not_happen);

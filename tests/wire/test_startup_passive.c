@@ -188,7 +188,7 @@ END_TEST
 
 /* ---- lengths ---- */
 
-START_TEST(C007_private_data_length)
+START_TEST(C007_X030_private_data_length)
 {
     static const unsigned wrong[] = { 513, 514, 768, 1024, 0x7fff, 0x8000, 0xffff };
     static char text[513];
@@ -562,7 +562,7 @@ int main(void)
     tcase_add_test(forms, C004_every_revision);
     tcase_add_test(forms, C004_limited_to_revision_1);
     tcase_add_test(forms, C005_C006_C009_S003_reserved_bits_and_R);
-    tcase_add_test(forms, C007_private_data_length);
+    tcase_add_test(forms, C007_X030_private_data_length);
     tcase_add_test(forms, C008_enhanced_word_missing);
     tcase_add_test(forms, C010_octets_behind_the_request);
     tcase_add_loop_test(forms, C010_octets_while_undecided, 0, 2);

@@ -191,7 +191,7 @@ START_TEST(C048_longest_send)
 END_TEST
 
 /* Without room for the control octets nothing can be read, so no header goes back. With CRC right, so that it is the length. */
-START_TEST(C055_too_short)
+START_TEST(C055_X026_too_short)
 {
     const uint8_t octets[2] = { C_LAST | C_DV, C_RV | OP_SEND };
 
@@ -216,7 +216,7 @@ END_TEST
 
 /* One wrong bit anywhere in what the CRC covers, or in the CRC itself: nothing of the FPDU reaches memory. The length is left
  * alone: a wrong one moves the CRC elsewhere (next test). */
-START_TEST(C050_C056_one_wrong_bit)
+START_TEST(C050_C056_X027_one_wrong_bit)
 {
     size_t length, at = 2;
     unsigned int bit = 0;
@@ -273,7 +273,7 @@ START_TEST(C050_crc_of_another_kind)
 END_TEST
 
 /* After the error nothing is passed up, however it comes: here long after the Terminate, while the peer reads nothing. */
-START_TEST(C056_nothing_is_passed_up)
+START_TEST(C056_X027_nothing_is_passed_up)
 {
     wire_open(NULL);
     peer_frame(frame, ulpdu, put_send(ulpdu, true, 1, 0, "abcd", 4));
@@ -352,7 +352,7 @@ static void story_up_to(const size_t *ends, size_t cut)
 }
 
 /* C-148 at a boundary, C-057 elsewhere: in either case no Terminate, and our FIN. */
-START_TEST(C057_C148_fin_at_every_octet)
+START_TEST(C057_C148_X031_fin_at_every_octet)
 {
     uint8_t octets[1024];
     size_t ends[6], length, cut = 0;
@@ -375,7 +375,7 @@ START_TEST(C057_C148_fin_at_every_octet)
 }
 END_TEST
 
-START_TEST(C057_C152_rst_at_every_octet)
+START_TEST(C057_C152_X031_rst_at_every_octet)
 {
     uint8_t octets[1024];
     size_t ends[6], length, cut = 0;
@@ -407,16 +407,16 @@ static Suite *suite(void)
     tcase_add_test(tc, C047_first_fpdu_in_single_octets);
     tcase_add_loop_test(tc, C048_any_length, 0, sizeof(lengths) / sizeof(lengths[0]));
     tcase_add_test(tc, C048_longest_send);
-    tcase_add_loop_test(tc, C050_C056_one_wrong_bit, 0, 2);
+    tcase_add_loop_test(tc, C050_C056_X027_one_wrong_bit, 0, 2);
     tcase_add_loop_test(tc, C050_wrong_length, 0, 6);
     tcase_add_loop_test(tc, C050_crc_of_another_kind, 0, 4);
     tcase_add_test(tc, C051_crc_not_in_use);
     tcase_add_loop_test(tc, C052_pad_is_not_looked_at, 0, 4);
-    tcase_add_loop_test(tc, C055_too_short, 0, 4);
+    tcase_add_loop_test(tc, C055_X026_too_short, 0, 4);
     tcase_add_loop_test(tc, C055_two_octets_are_judged, 0, 2);
-    tcase_add_test(tc, C056_nothing_is_passed_up);
-    tcase_add_loop_test(tc, C057_C148_fin_at_every_octet, 0, 2);
-    tcase_add_test(tc, C057_C152_rst_at_every_octet);
+    tcase_add_test(tc, C056_X027_nothing_is_passed_up);
+    tcase_add_loop_test(tc, C057_C148_X031_fin_at_every_octet, 0, 2);
+    tcase_add_test(tc, C057_C152_X031_rst_at_every_octet);
     return suite;
 }
 

@@ -199,7 +199,7 @@ START_TEST(S033_S034_S035_S039_S041_S050_S052_responses)
 END_TEST
 
 /* What wire_next() asks of each FPDU, and that none is longer than MULPDU. */
-START_TEST(S022_S024_S026_S027_S032_S043_S044_every_fpdu)
+START_TEST(S022_S024_S026_S027_S032_S043_S044_X010_every_fpdu)
 {
     all_lengths(&shapes[2 * _i], SEND, RESPONSE);
 }
@@ -445,6 +445,39 @@ START_TEST(S022_S036_S051_socket_full)
 }
 END_TEST
 
+/*
+ * What the consumer may change is read once: the list of segments at the post, the source of a Response when its segment is made. Each
+ * FPDU is whole (wire_next holds its CRC), of the lengths and places that were asked for, and one of both patterns.
+ */
+START_TEST(X013_what_changes_meanwhile)
+{
+    const uint32_t length = 8u << 20;
+    struct region big = region_new(world.side, length, RIG_ALL);
+    struct ri_sge sge = region_sge(&source, 0, 1000);
+    uint32_t at = 0;
+
+    memset(big.octets, 0x11, length);
+    wire_open(NULL);
+    peer_ulpdu(ulpdu, put_read(ulpdu, 1, 2, 0, length, big.keys.rkey, (uintptr_t)big.octets));
+    wire_pass(20); /* the peer does not read: the Send waits */
+    post(SEND, 1, &sge, 1, 0, 0);
+    memset(&sge, 0xff, sizeof(sge));
+    memset(big.octets, 0x22, length);
+    while (at < length) {
+        ck_assert(wire_next());
+        ck_assert_uint_eq(world.seen.op, OP_RESPONSE);
+        ck_assert_uint_eq(world.seen.to, at);
+        ck_assert(world.seen.payload[0] == 0x11 || world.seen.payload[0] == 0x22);
+        at += world.seen.payload_length;
+    }
+    ck_assert_uint_eq(at, length);
+    ck_assert_uint_eq(world.seen.payload[0], 0x22); /* it did change under way */
+    message(SEND, 1, 0, 0, source.octets, 1000);
+    side_expect(world.side, world.side->send_cq, 1, RI_WC_SUCCESS, 1000);
+    region_free(world.side, &big);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: transmit");
@@ -454,7 +487,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, S033_S034_S035_S037_S038_S040_S041_S054_sends, 0, PLAIN_SHAPES);
     tcase_add_loop_test(tc, S033_S034_S035_S039_S040_S041_S056_writes, 0, PLAIN_SHAPES);
     tcase_add_loop_test(tc, S033_S034_S035_S039_S041_S050_S052_responses, 0, PLAIN_SHAPES);
-    tcase_add_loop_test(tc, S022_S024_S026_S027_S032_S043_S044_every_fpdu, 0, 2);
+    tcase_add_loop_test(tc, S022_S024_S026_S027_S032_S043_S044_X010_every_fpdu, 0, 2);
     tcase_add_loop_test(tc, S024_S026_S028_S029_with_markers, 0, MARKER_SHAPES);
     tcase_add_loop_test(tc, S028_S029_markers_everywhere, 0, 2);
     tcase_add_test(tc, S023_longest_ulpdu);
@@ -463,6 +496,7 @@ static Suite *suite(void)
     tcase_add_test(tc, S036_S045_S046_order_of_posts);
     tcase_add_loop_test(tc, S048_read_request, 0, 4);
     tcase_add_loop_test(tc, S049_not_more_than_ord, 0, 3);
+    tcase_add_test(tc, X013_what_changes_meanwhile);
     tcase_add_test(tc, S030_no_delay);
     tcase_add_loop_test(tc, S031_S032_S043_versions, 0, 2);
     tcase_add_loop_test(tc, S022_S036_S051_socket_full, 0, 2);

@@ -37,7 +37,7 @@ static bool is_known(uint32_t stag)
 /* ---- of no length ---- */
 
 /* Whatever the STag and TO, whatever the rights of the QP. */
-START_TEST(C081_of_no_length)
+START_TEST(C081_X007_of_no_length)
 {
     const struct connection connection = { .no_write = _i };
     const uint32_t stags[] = {
@@ -59,7 +59,7 @@ END_TEST
 
 /* ---- STags ---- */
 
-START_TEST(C082_stag_zero)
+START_TEST(C082_X008_stag_zero)
 {
     refuse(0, _i ? 0 : world.base[ENV_W], 1 + (uint32_t)_i * 3, 0x1100);
 }
@@ -110,7 +110,7 @@ START_TEST(C085_stag_invalidated)
 END_TEST
 
 /* A window of another QP, whatever the rights; one of this QP is as good as a region. */
-START_TEST(C087_window_of_another_qp)
+START_TEST(C087_X004_window_of_another_qp)
 {
     uint32_t stag;
 
@@ -128,13 +128,13 @@ START_TEST(C087_window_of_another_qp)
 }
 END_TEST
 
-START_TEST(C086_stag_of_another_pd)
+START_TEST(C086_X003_stag_of_another_pd)
 {
     refuse(env_stag(ENV_OPD), world.base[ENV_OPD], 1 + (uint32_t)_i, 0x1102);
 }
 END_TEST
 
-START_TEST(C088_no_remote_write)
+START_TEST(C088_X007_no_remote_write)
 {
     enum env env = _i ? ENV_LOC : ENV_R;
 
@@ -143,7 +143,7 @@ START_TEST(C088_no_remote_write)
 }
 END_TEST
 
-START_TEST(C089_write_not_enabled)
+START_TEST(C089_X007_write_not_enabled)
 {
     const struct connection connection = { .no_write = true };
 
@@ -157,7 +157,7 @@ END_TEST
 /* ---- addresses ---- */
 
 /* The sum 2^64 itself is no wrap: then it is the bound that is broken. */
-START_TEST(C090_C092_wrap)
+START_TEST(C090_C092_X005_wrap)
 {
     enum env env = _i ? ENV_ZERO : ENV_W;
     uint32_t stag = env_stag(env);
@@ -202,7 +202,7 @@ START_TEST(C092_beyond_the_end)
 END_TEST
 
 /* And what is just allowed. */
-START_TEST(C091_C092_to_the_octet)
+START_TEST(C091_C092_X005_to_the_octet)
 {
     enum env env = _i ? ENV_ZERO : ENV_W;
     const uint32_t places[][2] = { { 0, 1 },    { 0, REGION_LEN },     { REGION_LEN - 1, 1 },
@@ -271,27 +271,62 @@ START_TEST(C094_never_delivered)
 }
 END_TEST
 
+static uint64_t told(const char *name, bool of_qp)
+{
+    const struct ri_privileged_ops *ops = &world.rig.fake.privileged;
+    const char *names[32];
+    uint64_t values[32];
+    size_t count = 32;
+
+    ck_assert_int_eq(of_qp ? ops->qp_counters(world.side->qp, names, values, &count)
+                           : ops->rnic_counters(world.rig.fake.rnic, names, values, &count),
+                     RI_OK);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return values[i];
+    ck_abort_msg("no counter %s", name);
+}
+
+/* Over connections, by the endpoint that the peer connects to; other errors are none of them. */
+START_TEST(X040_guesses_are_counted)
+{
+    static const char name[] = "access errors of peers";
+
+    for (uint64_t i = 0; i < 5; i++) {
+        ck_assert_uint_eq(told(name, true), i);
+        ck_assert_uint_eq(told(name, false), i);
+        refuse(env_stag(ENV_W) ^ 1, world.base[ENV_W], 4, 0x1100);
+    }
+    wire_open(NULL);
+    wire_refused(ulpdu, put_send(ulpdu, true, 9, 0, NULL, 0), 0x1203, RI_EVENT_REMOTE_OPERATION);
+    wire_flushed(1);
+    ck_assert_uint_eq(told(name, true), 5);
+    ck_assert_uint_eq(told(name, false), 5);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Write");
     TCase *tc = tc_case(suite, "receiver", setup, wire_teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C081_of_no_length, 0, 2);
-    tcase_add_loop_test(tc, C082_stag_zero, 0, 2);
+    tcase_add_loop_test(tc, C081_X007_of_no_length, 0, 2);
+    tcase_add_loop_test(tc, C082_X008_stag_zero, 0, 2);
     tcase_add_test(tc, C083_stag_not_allocated);
     tcase_add_test(tc, C084_stag_key);
     tcase_add_loop_test(tc, C085_stag_invalidated, 0, 2);
-    tcase_add_loop_test(tc, C087_window_of_another_qp, 0, 2);
-    tcase_add_loop_test(tc, C086_stag_of_another_pd, 0, 2);
-    tcase_add_loop_test(tc, C088_no_remote_write, 0, 2);
-    tcase_add_test(tc, C089_write_not_enabled);
-    tcase_add_loop_test(tc, C090_C092_wrap, 0, 2);
+    tcase_add_loop_test(tc, C087_X004_window_of_another_qp, 0, 2);
+    tcase_add_loop_test(tc, C086_X003_stag_of_another_pd, 0, 2);
+    tcase_add_loop_test(tc, C088_X007_no_remote_write, 0, 2);
+    tcase_add_test(tc, C089_X007_write_not_enabled);
+    tcase_add_loop_test(tc, C090_C092_X005_wrap, 0, 2);
     tcase_add_test(tc, C091_below_the_base);
     tcase_add_loop_test(tc, C092_beyond_the_end, 0, 2);
-    tcase_add_loop_test(tc, C091_C092_to_the_octet, 0, 2);
+    tcase_add_loop_test(tc, C091_C092_X005_to_the_octet, 0, 2);
     tcase_add_test(tc, C093_segments_stand_alone);
     tcase_add_test(tc, C094_never_delivered);
+    tcase_add_test(tc, X040_guesses_are_counted);
     return suite;
 }
 
