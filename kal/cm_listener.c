@@ -464,12 +464,25 @@ static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rn
     return KAL_OK;
 }
 
-/* Out of the old lane, without a lock: its handlers find MOVING and leave. */
-static void leave_lane(struct kal_connection *c)
+/* It moves: handlers of the old lane find MOVING and leave. Locked; the watch is the caller's. */
+static struct ri_watch *begin_move(struct kal_connection *c)
+{
+    struct ri_watch *watch;
+
+    c->state = CM_MOVING;
+    cm_wait_others(&c->guard);
+    watch = c->watch;
+    c->watch = NULL;
+    return watch;
+}
+
+/* Out of the old lane, without a lock. */
+static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
 {
     const struct kal_upper *upper = c->rnic->upper;
 
-    cm_unwatch(c);
+    if (watch)
+        upper->unwatch(watch);
     upper->timer_cancel(c->lane, &c->startup->kick);
     upper->timer_cancel(c->lane, &c->startup->deadline);
 }
@@ -489,6 +502,7 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
 {
     struct kal_connection *c = connection;
     enum kal_status status = KAL_ERR_INVALID_STATE;
+    struct ri_watch *watch;
 
     if (listener->rnic->kal != c->rnic->kal)
         return KAL_ERR_INVALID_ARGUMENT;
@@ -499,10 +513,9 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
         status = KAL_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
-    c->state = CM_MOVING;
-    cm_wait_others(&c->guard);
+    watch = begin_move(c);
     pthread_mutex_unlock(&c->guard.lock);
-    leave_lane(c);
+    leave_lane(c, watch);
     pthread_mutex_lock(&c->guard.lock);
 
     status = reserve(listener, c);
@@ -533,14 +546,14 @@ unlock:
 void kal_place(struct kal_connection *connection, void *lane_context)
 {
     struct kal_connection *c = connection;
+    struct ri_watch *watch;
 
     pthread_mutex_lock(&c->guard.lock);
     if (c->ri || c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
         goto unlock;
-    c->state = CM_MOVING;
-    cm_wait_others(&c->guard);
+    watch = begin_move(c);
     pthread_mutex_unlock(&c->guard.lock);
-    leave_lane(c);
+    leave_lane(c, watch);
     pthread_mutex_lock(&c->guard.lock);
     c->lane = lane_context;
     c->state = CM_PENDING;

@@ -55,6 +55,7 @@ struct fake {
     struct fake_request requests[FAKE_REQUESTS];
     unsigned request_count;
     void (*on_request)(struct fake_request *request); /* inside the upcall */
+    void (*on_unwatch)(void);                         /* before anything of an unwatch was done */
     struct fake_connection pool[FAKE_REQUESTS];
     /* set A */
     struct ri_connection *a_last;

@@ -283,6 +283,8 @@ static void up_unwatch(struct ri_watch *w)
 {
     struct fake_lane *lane = w->lane;
 
+    if (fake.on_unwatch)
+        fake.on_unwatch();
     ck_assert_int_eq(epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL), 0);
     pthread_mutex_lock(&lane->lock);
     w->dead = true;

@@ -4,6 +4,8 @@
 #include "cm_passive.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* ---- accept ---- */
@@ -201,6 +203,54 @@ START_TEST(placed_on_the_lane_of_the_qp)
         for (; listener->undecided; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));
         ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
+    }
+}
+END_TEST
+
+static atomic_uint passes;
+static atomic_bool looked_enough;
+
+static void *look_on(void *arg)
+{
+    (void)arg;
+    while (!atomic_load_explicit(&looked_enough, memory_order_relaxed)) {
+        fake_lane_run(fake.lane);
+        atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+/* The watch is about to go when its descriptor becomes ready: the old lane has a look or two. It is told nothing here that would
+ * order what was written before for it. */
+static void leave_and_be_seen(void)
+{
+    unsigned before;
+
+    fake.on_unwatch = NULL;
+    hang_up();
+    before = atomic_load_explicit(&passes, memory_order_relaxed);
+    ck_assert(
+        tc_until(atomic_load_explicit(&passes, memory_order_relaxed) - before >= 1000, 10000));
+}
+
+/* For ThreadSanitizer: handlers of the lane that it leaves run beside the move, and find that it moves. */
+START_TEST(placed_while_its_lane_looks_on)
+{
+    for (int i = 0; i < 10; i++) {
+        struct fake_request *r = usual();
+        uint64_t end = tc_deadline(10000);
+        pthread_t thread;
+
+        atomic_store(&looked_enough, false);
+        fake.on_unwatch = leave_and_be_seen;
+        ck_assert_int_eq(pthread_create(&thread, NULL, look_on, NULL), 0);
+        kal_place(r->context->connection, fake.lane2);
+        atomic_store_explicit(&looked_enough, true, memory_order_relaxed);
+        pthread_join(thread, NULL);
+        ck_assert_ptr_null(fake.on_unwatch);
+        ck_assert_uint_eq(listener->undecided, 1); /* the old lane did nothing about it */
+        for (; listener->undecided; fake_lane_run(fake.lane2))
+            ck_assert(!tc_expired(end));
     }
 }
 END_TEST
@@ -481,6 +531,7 @@ static Suite *suite(void)
     tcase_add_test(t, peer_leaves_between_accept_and_run);
     tcase_add_loop_test(t, request_withdrawn, 0, 2);
     tcase_add_loop_test(t, placed_on_the_lane_of_the_qp, 0, 2);
+    tcase_add_test(t, placed_while_its_lane_looks_on);
     tcase_add_test(t, request_abandoned);
     tcase_add_test(t, abandoned_right_after_accept);
     tcase_add_test(t, destroy_inside_the_upcall);
