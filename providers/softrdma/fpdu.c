@@ -7,6 +7,7 @@
 #endif
 
 #include "fpdu.h"
+#include "guard.h"
 
 #include <string.h>
 
@@ -126,7 +127,7 @@ void fpdu_learn_mulpdu(struct qp *qp)
                      ? mpa_mulpdu_unbound()
                      : mpa_mulpdu(qp->stream->llp->emss(qp->stream), qp->markers_transmit);
     qp->short_below = smaller(qp->mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
-    if (qp->markers_transmit)
+    if (qp->markers_transmit || qp->rnic->options.guard)
         qp->short_below = 0;
     qp->learn_at = qp->position + (qp->position < MULPDU_OCTETS ? EARLY_OCTETS : MULPDU_OCTETS);
     learn_pieces(qp);
@@ -186,17 +187,60 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
     }
 }
 
+/*
+ * Option guard: the kernel reads the payload into the bounce buffer, before anything of the FPDU is in the batch, so that no batch
+ * names memory of the consumer. Parts that were read before a fault are dropped with the batch's end.
+ */
+bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
+{
+    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+
+    qp->batch.fetched = to;
+    while (octets) {
+        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
+        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+
+        if (!guard_read(qp, sge->lkey, to, (uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset,
+                        part))
+            return false;
+        to += part;
+        octets -= part;
+        qp->cursor_offset += part;
+        if (qp->cursor_offset == sge->length) {
+            qp->cursor_sge++;
+            qp->cursor_offset = 0;
+        }
+    }
+    return true;
+}
+
+static void payload_fetched(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+{
+    struct tx_batch *batch = &qp->batch;
+
+    if (qp->crc)
+        fpdu->crc = crc32c(fpdu->crc, batch->fetched, octets);
+    batch_add(batch, batch->fetched, octets);
+    batch->bounce_used += octets;
+}
+
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
                        uint32_t octets)
 {
     uint32_t head = MPA_HDR_LEN + header;
 
     if (octets <= TX_COPY_OCTETS) {
-        payload_copy(qp, wqe, fpdu->start + head, octets);
+        if (__builtin_expect(qp->rnic->options.guard, 0))
+            memcpy(fpdu->start + head, qp->batch.fetched, octets);
+        else
+            payload_copy(qp, wqe, fpdu->start + head, octets);
         fpdu_end_short(qp, fpdu, head + octets);
         return;
     }
     fpdu_head(qp, fpdu, head);
-    payload_reference(qp, wqe, fpdu, octets);
+    if (__builtin_expect(qp->rnic->options.guard, 0))
+        payload_fetched(qp, fpdu, octets);
+    else
+        payload_reference(qp, wqe, fpdu, octets);
     fpdu_end(qp, fpdu);
 }

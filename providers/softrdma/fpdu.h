@@ -190,6 +190,8 @@ void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
 /* The rest of an FPDU whose DDP header, `header` octets, is written: the next `octets` of the message under way. */
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
                        uint32_t octets);
+/* With option guard, before that: the octets come from memory that can be read. False: they do not. */
+bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets);
 /* The path may change: looked at from time to time. */
 void fpdu_learn_mulpdu(struct qp *qp);
 

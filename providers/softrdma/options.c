@@ -65,6 +65,10 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "remote_invalidate", "bool", "on", "",
       "Whether a peer may invalidate a region: where its protection zone has one endpoint, and no "
       "RMR is linked to it. Narrow RMRs are not concerned." },
+    { "guard", "bool", "off", "",
+      "Read and write registered memory by the kernel: where it was unmapped, protected or "
+      "truncated "
+      "since, the connection ends and not the process. Slower." },
     { "max_ird", "int", "128", "", "Largest inbound RDMA Read queue depth of an endpoint." },
     { "max_ord", "int", "128", "", "Largest outbound RDMA Read queue depth of an endpoint." },
     { "max_qp", "int", "65536", "", "Endpoints of one open interface." },
@@ -173,6 +177,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
 
     if (!read_fpdu(rnic, &options->fpdu_max) ||
         !read_bool(rnic, "remote_invalidate", &options->remote_invalidate) ||
+        !read_bool(rnic, "guard", &options->guard) ||
         !read_u32(rnic, "hot", 0, HOT_MAX, &options->hot) ||
         !read_u32(rnic, "lanes", 1, LANES_MOST, &options->lanes) ||
         !read_number(rnic, "close_timeout", 1, day_ms, &close_ms) ||

@@ -119,12 +119,17 @@ static bool page_is_readable(uint64_t page)
 
 /* The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent change is lost nor a fault ends the
  * process. */
-static bool page_is_writable(uint64_t page)
+bool pages_try_word(void *word)
 {
     int nobody = 0;
 
-    return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, NULL,
-                   (void *)(uintptr_t)page, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+    return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, NULL, word,
+                   FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
+static bool page_is_writable(uint64_t page)
+{
+    return pages_try_word((void *)(uintptr_t)page);
 }
 
 static enum ri_status try_pages(const struct pages *pages)

@@ -17,5 +17,7 @@
  * that ends before its mapping, and guards within one (MADV_GUARD_INSTALL), it does not see.
  */
 enum ri_status pages_check(const void *addr, uint64_t length, bool read, bool write);
+/* The kernel changes nothing in the word (aligned to 4 octets), atomically, and says whether it could. */
+bool pages_try_word(void *word);
 
 #endif

@@ -6,6 +6,7 @@
 #include <config.h>
 #endif
 
+#include "guard.h"
 #include "provider.h"
 
 #include "base/sized.h"
@@ -103,6 +104,13 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     status = softrdma_read_options(rnic);
     if (status != RI_OK)
         goto free_rnic;
+    if (rnic->options.guard && !guard_works()) {
+        softrdma_log(rnic, RI_LOG_ERROR,
+                     "option guard is on, and the kernel refuses process_vm_readv or "
+                     "process_vm_writev: a filter of system calls (seccomp) may be the cause");
+        status = RI_ERR_NOT_SUPPORTED;
+        goto free_rnic;
+    }
     if (!stag_table_open(&rnic->stags)) {
         softrdma_log(rnic, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
         status = RI_ERR_NO_RESOURCES;

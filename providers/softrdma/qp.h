@@ -54,7 +54,8 @@ struct tx_batch {
     uint32_t most, piece; /* it is one TCP segment: octets of it, of an FPDU. 0: it is not */
     uint8_t *bounce;      /* Read Response payload; NULL: not needed yet */
     uint32_t bounce_used;
-    uint8_t *own; /* octets of this batch that are in none of the above; freed with it */
+    uint8_t *fetched; /* option guard: payload of the next FPDU, in the bounce buffer */
+    uint8_t *own;     /* octets of this batch that are in none of the above; freed with it */
 };
 
 struct qp {

@@ -67,6 +67,7 @@
 struct softrdma_options {
     bool fpdu_max;
     bool remote_invalidate; /* of regions */
+    bool guard;
     uint32_t hot, lanes;
     uint64_t close_timeout_ns;
     uint64_t rtr_timeout_ns, rtr_repeat_ns;

@@ -53,6 +53,18 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
         __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
+/* The same for memory of this STag, as option guard has it. False: it cannot be written any more. */
+bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+                      uint32_t octets);
+static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+                          uint32_t octets)
+{
+    if (unlikely(qp->rnic->options.guard))
+        return rx_place_guarded(qp, stag, to, from, octets);
+    rx_place(to, from, octets);
+    return true;
+}
+
 /* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order. Where qp->straight only. */
 struct rx_taken {
     const uint8_t *end; /* of what was taken */

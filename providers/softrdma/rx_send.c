@@ -7,6 +7,7 @@
 #include <config.h>
 #endif
 
+#include "guard.h"
 #include "rx.h"
 #include "terminate.h"
 
@@ -27,7 +28,12 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
                                   RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
                                   &memory) != STAG_OK)
                 return false;
-            memcpy(memory, from, part);
+            if (unlikely(qp->rnic->options.guard)) {
+                if (!guard_write(qp, sge->lkey, memory, from, part))
+                    return false;
+            } else {
+                memcpy(memory, from, part);
+            }
         }
         from += part;
         octets -= part;

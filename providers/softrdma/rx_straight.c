@@ -33,10 +33,11 @@
 #define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
 #define READ_REQUEST     (READ_REQUEST_LEN << 16 | CONTROL(DDP_CTRL_L, RDMAP_READ_REQ))
 
-/* Markers do not go this way, nor what comes before both sides may speak. */
+/* Markers do not go this way, nor what comes before both sides may speak, nor what option guard places. */
 void rx_choose_way(struct qp *qp)
 {
-    qp->straight = !qp->srq && !qp->markers_receive && !qp->rtr_await && !atomic_load(&qp->holding);
+    qp->straight = !qp->srq && !qp->markers_receive && !qp->rtr_await &&
+                   !atomic_load(&qp->holding) && !qp->rnic->options.guard;
 }
 
 /*

@@ -6,8 +6,24 @@
 #include <config.h>
 #endif
 
+#include "guard.h"
 #include "rx.h"
 #include "terminate.h"
+
+/* --- placement --- */
+
+/* The octets that consumers poll are stored last, here too. */
+bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+                      uint32_t octets)
+{
+    uint32_t tail = (uint32_t)(((uintptr_t)to + octets - 1) & 7) + 1;
+
+    tail = tail < octets ? tail : octets;
+    if (!guard_write(qp, stag, to, from, octets - tail))
+        return false;
+    atomic_thread_fence(memory_order_release);
+    return guard_write(qp, stag, to + octets - tail, from + octets - tail, tail);
+}
 
 /* --- RDMA Write, stage 7 --- */
 
@@ -32,7 +48,8 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
     if (result != STAG_OK)
         return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
                      "RDMA Write beyond what the STag allows");
-    rx_place(memory, segment->payload, segment->payload_len);
+    if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, segment->payload_len))
+        return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_LOCAL_ERROR, "memory of an RDMA Write is gone");
     TRACE3(place, qp->qpn, memory, segment->payload_len);
     if (segment->hdr.last)
         count_up(&qp->received_messages, 1);
@@ -120,7 +137,9 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
         if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
-        rx_place(memory, segment->payload, octets);
+        if (!rx_put(qp, read->sink_stag, memory, segment->payload, octets))
+            return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_DDP_LOCAL,
+                                  "sink of an RDMA Read is gone");
         TRACE3(place, qp->qpn, memory, octets);
         read->received += octets;
     }

@@ -286,6 +286,22 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
 
 enum step { STEP_STOP, STEP_AGAIN, STEP_BUILT };
 
+/* Option guard: the payload of the next segment is read first. False: there is no room now, or the stream has ended. */
+static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *wqe)
+{
+    bool tagged = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+
+    if (wqe_is_answered(wqe) || wqe->opcode == RI_WR_SEND_IMMEDIATE || qp->immediate_due)
+        return true;
+    if (qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS ||
+        (!qp->batch.bounce && !tx_borrow_bounce(qp)))
+        return false;
+    if (fpdu_fetch_payload(qp, wqe, segment_octets(qp, wqe, tagged)))
+        return true;
+    tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+    return false;
+}
+
 /* The next segment of any request, begun or not. */
 static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
@@ -301,6 +317,8 @@ static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     }
     if (is_lone(qp, wqe, index))
         aim_lone(qp, wqe->length - qp->message_offset);
+    if (__builtin_expect(qp->rnic->options.guard, 0) && !fetch_segment(qp, wqe))
+        return STEP_STOP;
     if (!next_segment(qp, wqe, index))
         return STEP_AGAIN;
     qp->message_begun = qp->halved = false;

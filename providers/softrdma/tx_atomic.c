@@ -11,6 +11,7 @@
 #endif
 
 #include "fpdu.h"
+#include "guard.h"
 #include "rdmap.h"
 #include "terminate.h"
 
@@ -109,6 +110,11 @@ bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
     if ((uintptr_t)memory % ATOMIC_OCTETS) {
         stag_leave(entry);
         tx_refuse_answer(qp, request, TERMINATE_STREAM, RI_EVENT_REMOTE_OPERATION);
+        return false;
+    }
+    if (qp->rnic->options.guard && !guard_word(qp, request->source_stag, memory)) {
+        stag_leave(entry);
+        tx_refuse_answer(qp, request, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR);
         return false;
     }
     response.value = execute((uint64_t *)(void *)memory, request);

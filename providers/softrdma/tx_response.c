@@ -7,6 +7,7 @@
 #endif
 
 #include "fpdu.h"
+#include "guard.h"
 #include "rdmap.h"
 #include "terminate.h"
 
@@ -44,8 +45,10 @@ void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t v
     const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), length, NULL };
     const struct qp_end end = { .event = event,
                                 .terminate_value = value,
-                                .detail = read->atomic ? "target of an atomic was revoked"
-                                                       : "source of an RDMA Read was revoked" };
+                                .detail = value == TERMINATE_LOCAL
+                                              ? "memory that the peer asked for is gone"
+                                          : read->atomic ? "target of an atomic was revoked"
+                                                         : "source of an RDMA Read was revoked" };
 
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(read->atomic ? RDMAP_ATOMIC_REQ : RDMAP_READ_REQ), 0,
                      DDP_QN_READ, read->msn, 0);
@@ -68,13 +71,27 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
     }
     fpdu_head(qp, fpdu, head);
     to = qp->batch.bounce + qp->batch.bounce_used;
-    if (qp->crc)
+    if (source == to) /* by the kernel, already */
+        fpdu->crc = qp->crc ? crc32c(fpdu->crc, to, octets) : 0;
+    else if (qp->crc)
         fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
     else
         memcpy(to, source, octets);
     batch_add(&qp->batch, to, octets);
     qp->batch.bounce_used += octets;
     fpdu_end(qp, fpdu);
+}
+
+/* Option guard: the kernel reads the source into the bounce buffer, and that is the source. False: it cannot be read. */
+static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
+                         uint32_t octets)
+{
+    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+
+    if (!guard_read(qp, read->source_stag, to, *source, octets))
+        return false;
+    *source = to;
+    return true;
 }
 
 /* One segment; the source is looked up again for each. False: the stream has ended. */
@@ -93,6 +110,12 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
                                  read->source_to + read->sent, octets, &source, &entry);
     if (result != STAG_OK) {
         tx_refuse_answer(qp, read, tx_protection_value(result), RI_EVENT_READ_ACCESS);
+        return false;
+    }
+    if (__builtin_expect(qp->rnic->options.guard, 0) && octets &&
+        !fetch_source(qp, read, &source, octets)) {
+        stag_leave(entry);
+        tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR);
         return false;
     }
     ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets),
@@ -119,8 +142,8 @@ void tx_build_responses(struct qp *qp, bool only_one)
         do {
             if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
                 return;
-            if (__builtin_expect(!qp->batch.bounce, 0) && read->size > TX_COPY_OCTETS &&
-                !tx_borrow_bounce(qp))
+            if (__builtin_expect(!qp->batch.bounce, 0) &&
+                (read->size > TX_COPY_OCTETS || qp->rnic->options.guard) && !tx_borrow_bounce(qp))
                 return;
             if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
                 return;

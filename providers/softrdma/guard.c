@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Guard: see guard.h. process_vm_readv and process_vm_writev of the process itself: what would be a signal is an error there. The
+ * process is asked for its number each time: a child of fork that knew its parent's would write into that one's memory.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "guard.h"
+#include "pages.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+static bool refused(const struct qp *qp, uint32_t stag, const void *at, uint32_t octets,
+                    const char *how)
+{
+    softrdma_log(qp->rnic, RI_LOG_ERROR,
+                 "memory of STag 0x%08x cannot be %s any more, %u octets at %p: it was unmapped or "
+                 "protected, or its file truncated, after it was registered; the connection ends",
+                 stag, how, octets, at);
+    return false;
+}
+
+bool guard_works(void)
+{
+    uint8_t from = 1, to = 0;
+    const struct iovec mine = { &from, 1 }, theirs = { &to, 1 };
+
+    return process_vm_writev(getpid(), &mine, 1, &theirs, 1, 0) == 1 && to == 1 &&
+           process_vm_readv(getpid(), &theirs, 1, &mine, 1, 0) == 1;
+}
+
+bool guard_write(const struct qp *qp, uint32_t stag, uint8_t *to, const void *from, uint32_t octets)
+{
+    const struct iovec mine = { (void *)(uintptr_t)from, octets }, theirs = { to, octets };
+
+    return !octets || process_vm_writev(getpid(), &mine, 1, &theirs, 1, 0) == (ssize_t)octets ||
+           refused(qp, stag, to, octets, "written");
+}
+
+bool guard_read(const struct qp *qp, uint32_t stag, void *to, const uint8_t *from, uint32_t octets)
+{
+    const struct iovec mine = { to, octets }, theirs = { (void *)(uintptr_t)from, octets };
+
+    return !octets || process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == (ssize_t)octets ||
+           refused(qp, stag, from, octets, "read");
+}
+
+bool guard_word(const struct qp *qp, uint32_t stag, uint8_t *word)
+{
+    return pages_try_word(word) || refused(qp, stag, word, ATOMIC_OCTETS, "written");
+}
