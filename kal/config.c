@@ -451,7 +451,7 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
 {
     struct kal_config *read = calloc(1, sizeof *read);
     const char *path = get("ITAL_CONF"), *providers = get("ITAL_PROVIDER_PATH");
-    const char *log = get("ITAL_LOG"), *allowed;
+    const char *log = get("ITAL_LOG"), *interface = get("ITAL_INTERFACE"), *allowed;
     bool asked = path && *path, log_set = log_from_environment(log);
     enum kal_status status = KAL_ERR_NO_RESOURCES;
 
@@ -463,6 +463,11 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
     if (providers && *providers) {
         read->env_provider_path = strdup(providers);
         if (!read->env_provider_path)
+            goto free_config;
+    }
+    if (interface && *interface) {
+        read->env_interface = strdup(interface);
+        if (!read->env_interface)
             goto free_config;
     }
     status = read_source(read, asked ? path : ITAL_CONF_FILE, asked);
@@ -499,13 +504,15 @@ void kal_config_free(struct kal_config *config)
     settings_free(config->rules);
     kal_values_destroy(config->ital);
     free((char *)config->env_provider_path);
+    free((char *)config->env_interface);
     free(config->source);
     free(config);
 }
 
 void kal_config_check_environment(char *const *environment)
 {
-    static const char *const known[] = { "ITAL_CONF", "ITAL_PROVIDER_PATH", "ITAL_LOG" };
+    static const char *const known[] = { "ITAL_CONF", "ITAL_PROVIDER_PATH", "ITAL_LOG",
+                                         "ITAL_INTERFACE" };
     const size_t count = sizeof known / sizeof *known;
 
     for (; environment && *environment; environment++) {
@@ -526,7 +533,7 @@ void kal_config_check_environment(char *const *environment)
         else
             kal_log(RI_LOG_WARNING,
                     "unknown environment variable %s; known are ITAL_CONF, "
-                    "ITAL_PROVIDER_PATH and ITAL_LOG",
+                    "ITAL_PROVIDER_PATH, ITAL_LOG and ITAL_INTERFACE",
                     name);
     }
 }

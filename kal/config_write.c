@@ -5,6 +5,7 @@
 #endif
 
 #include "kal_private.h"
+#include "answer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,10 +24,8 @@ static void tell(kal_option_fn fn, void *arg, const char *section, const char *p
     }
 }
 
-void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
+static void tell_own(kal_option_fn fn, void *arg)
 {
-    const struct kal_provider *provider;
-
     tell(fn, arg, "ital", NULL, kal_ital_options, kal_ital_option_count);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++) {
         struct ri_option option = kal_quota_option((enum kal_account_kind)kind);
@@ -35,12 +34,19 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
     }
     tell(fn, arg, "policy", NULL, kal_policy_options, kal_policy_option_count);
     tell(fn, arg, "interface", NULL, kal_interface_options, kal_interface_option_count);
-    if (kal_registry_search(kal) != KAL_OK)
+}
+
+void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
+{
+    struct kal_answer *list = NULL, *answer;
+
+    tell_own(fn, arg);
+    if (kal_ask_all(kal, &list) != KAL_OK)
         return;
-    LL_FOREACH (kal->registry.providers, provider)
-        if (provider->usable)
-            tell(fn, arg, "interface", provider->name, provider->descriptor->options,
-                 provider->descriptor->option_count);
+    LL_FOREACH (list, answer)
+        if (answer->usable)
+            tell(fn, arg, "interface", answer->name, answer->options, answer->option_count);
+    kal_answers_free(list);
 }
 
 /* ---- the file ---- */
@@ -48,8 +54,7 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
 struct writer {
     kal_line_fn fn;
     void *arg;
-    const char *section;  /* that of the last line */
-    const char *provider; /* whose interface section is being written */
+    const char *section; /* that of the last line */
 };
 
 static void put(struct writer *writer, const char *format, ...)
@@ -98,38 +103,31 @@ static void write_interface(struct writer *writer, const char *name)
                      strcmp(kal_interface_options[i].name, "provider") ? "" : name);
 }
 
-static void on_interface_option(const struct kal_option *option, void *arg)
-{
-    struct writer *writer = arg;
-
-    if (option->provider && !strcmp(option->provider, writer->provider))
-        write_option(writer, &option->option, option->option.value ? option->option.value : "");
-}
-
 void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
 {
     struct writer writer = { .fn = fn, .arg = arg };
-    const struct kal_provider *provider;
+    struct kal_answer *list = NULL, *answer;
     bool any = false;
 
     put(&writer, "# Configuration of ital: see ital.conf(5). Every option with its default; lines "
                  "that begin "
                  "with # have no effect.");
-    kal_option_list(kal, on_plain_option, &writer);
+    tell_own(on_plain_option, &writer);
     put(&writer, "%s", "");
     put(&writer, "# An interface is a name for a device of a provider with its options. Devices "
                  "are interfaces "
                  "of their own name without any section.");
-    if (kal_registry_search(kal) != KAL_OK)
+    if (kal_ask_all(kal, &list) != KAL_OK)
         return;
-    LL_FOREACH (kal->registry.providers, provider) {
-        if (!provider->usable)
+    LL_FOREACH (list, answer) {
+        if (!answer->usable)
             continue;
         any = true;
-        writer.provider = provider->name;
-        write_interface(&writer, provider->name);
-        kal_option_list(kal, on_interface_option, &writer);
+        write_interface(&writer, answer->name);
+        for (uint32_t i = 0; i < answer->option_count; i++)
+            write_option(&writer, &answer->options[i], answer->options[i].value);
     }
     if (!any)
         write_interface(&writer, "NAME");
+    kal_answers_free(list);
 }

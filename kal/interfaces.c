@@ -5,6 +5,7 @@
 #endif
 
 #include "kal_private.h"
+#include "answer.h"
 
 #include "base/nearest.h"
 
@@ -14,22 +15,16 @@
 #include <string.h>
 #include <utlist.h>
 
+#ifndef ITAL_PROVIDER_ORDER
+#define ITAL_PROVIDER_ORDER ""
+#endif
+
 /* One build of the list. */
 struct build {
     struct kal *kal;
+    struct kal_answer *answers; /* what providers say; those that are not in it are not asked */
     struct kal_interface *list;
     bool no_memory;
-};
-
-/* What enumerate is asked about: every device (default interfaces), or the device of one
- * section. */
-struct inquiry {
-    struct build *build;
-    struct kal_provider *provider;
-    struct kal_interface *interface; /* NULL: every device becomes an interface */
-    bool seen;
-    bool only_why;      /* devices are not looked at */
-    char *none, *to_do; /* why the provider has no device, and what to do; may be NULL */
 };
 
 static void assign(struct build *build, char **where, const char *format, ...)
@@ -99,9 +94,8 @@ static const char *source_of(const struct build *build)
 }
 
 static void set_option(struct build *build, struct kal_interface *interface,
-                       struct kal_setting *setting)
+                       const struct kal_answer *answer, struct kal_setting *setting)
 {
-    const struct ri_provider *descriptor = interface->provider->descriptor;
     struct nearest near = { .word = NULL };
     char normal[KAL_VALUE_MAX];
     const char *allowed;
@@ -111,8 +105,8 @@ static void set_option(struct build *build, struct kal_interface *interface,
         if (!strcmp(setting->name, kal_interface_options[i].name))
             return;
     }
-    for (uint32_t i = 0; i < descriptor->option_count; i++) {
-        const struct ri_option *option = &descriptor->options[i];
+    for (uint32_t i = 0; i < answer->option_count; i++) {
+        const struct ri_option *option = &answer->options[i];
 
         nearest_try(&near, setting->name, option->name);
         if (strcmp(setting->name, option->name))
@@ -134,130 +128,109 @@ static void set_option(struct build *build, struct kal_interface *interface,
     if (near.word)
         kal_log(RI_LOG_WARNING,
                 "%s:%u: unknown option \"%s\" of provider %s is ignored; did you mean \"%s\"?",
-                source_of(build), setting->line, setting->name, descriptor->name, near.word);
+                source_of(build), setting->line, setting->name, answer->name, near.word);
     else
         kal_log(RI_LOG_WARNING, "%s:%u: unknown option \"%s\" of provider %s is ignored",
-                source_of(build), setting->line, setting->name, descriptor->name);
+                source_of(build), setting->line, setting->name, answer->name);
 }
 
 /* ---- devices ---- */
 
 static void take_device(struct build *build, struct kal_interface *interface,
-                        const struct ri_device *device)
+                        const struct kal_device *device)
 {
     interface->transport = device->transport;
     if (interface->configured_wrong)
         return; /* its reason stands */
     interface->usable = device->usable;
-    if (device->usable) {
-        free(interface->reason);
-        free(interface->advice);
-        interface->reason = interface->advice = NULL;
+    if (device->usable)
         return;
-    }
     assign(build, &interface->reason, "%s",
            device->reason ? device->reason : "the provider does not say why");
     assign(build, &interface->advice, "%s", device->advice ? device->advice : "");
 }
 
-static void add_default(struct inquiry *inquiry, const struct ri_device *device)
+/* NAME, NAME:... or NAME/...: of what is left after NAME, or NULL. */
+static const char *after_provider(const char *text, const char *name)
 {
-    struct build *build = inquiry->build;
+    size_t length = strlen(name);
+
+    if (!*name || strncmp(text, name, length) || !strchr(":/", text[length]))
+        return NULL;
+    return text + length; /* at the NUL or the sign */
+}
+
+/* A device that is called like somebody else's provider does not take that one's place. */
+static bool is_of_another(const struct build *build, const struct kal_answer *answer,
+                          const char *device)
+{
+    const struct kal_provider *other;
+
+    LL_FOREACH (build->kal->registry.providers, other)
+        if (other->usable && other != answer->provider && strcmp(other->stem, answer->name) &&
+            after_provider(device, other->stem))
+            return true;
+    return false;
+}
+
+static void add_default(struct build *build, const struct kal_answer *answer,
+                        const struct kal_device *device)
+{
     struct kal_interface *interface, *same = find(build->list, device->name);
+    bool long_name = same || is_of_another(build, answer, device->name);
     char *name = NULL;
 
-    if (same && same->provider == inquiry->provider)
+    if (same && same->provider == answer->provider)
         return; /* a section of that name describes it */
-    assign(build, &name, same ? "%2$s/%1$s" : "%1$s", device->name, inquiry->provider->name);
+    assign(build, &name, long_name ? "%2$s/%1$s" : "%1$s", device->name, answer->name);
     interface = name && !find(build->list, name) ? add(build, name) : NULL;
     free(name);
     if (!interface)
         return;
-    interface->provider = inquiry->provider;
-    assign(build, &interface->provider_name, "%s", inquiry->provider->name);
+    interface->provider = answer->provider;
+    assign(build, &interface->provider_name, "%s", answer->name);
     assign(build, &interface->device, "%s", device->name);
-    interface->options = kal_values_create(inquiry->provider->descriptor->options,
-                                           inquiry->provider->descriptor->option_count);
+    interface->options = kal_values_create(answer->options, answer->option_count);
     if (!interface->options)
         build->no_memory = true;
     take_device(build, interface, device);
 }
 
-/* A report without a name: there is no device. */
-static void take_absence(struct inquiry *inquiry, const struct ri_device *device)
-{
-    if (device->reason)
-        assign(inquiry->build, &inquiry->none, "%s", device->reason);
-    if (device->advice)
-        assign(inquiry->build, &inquiry->to_do, "%s", device->advice);
-}
-
 /* The full name, or, of a name PROVIDER:DEVICE, its second part. */
-static bool is_called(const struct kal_provider *provider, const char *full, const char *name)
+static bool is_called(const struct kal_answer *answer, const char *full, const char *name)
 {
-    size_t length = strlen(provider->name);
+    const char *rest = after_provider(full, answer->name);
 
-    return !strcmp(full, name) || (!strncmp(full, provider->name, length) && full[length] == ':' &&
-                                   !strcmp(full + length + 1, name));
+    return !strcmp(full, name) || (rest && *rest == ':' && !strcmp(rest + 1, name));
 }
 
-static void on_device(void *arg, const struct ri_device *device)
+/* The device of a section: the one named, else the first usable one, else the first. NULL: none. */
+static const struct kal_device *device_of(const struct kal_answer *answer, const char *name)
 {
-    struct inquiry *inquiry = arg;
-    struct kal_interface *interface = inquiry->interface;
+    const struct kal_device *device, *first = NULL;
 
-    if (!device || device->size < offsetof(struct ri_device, advice))
-        return;
-    if (!device->name || !*device->name) {
-        take_absence(inquiry, device);
-        return;
+    LL_FOREACH (answer->devices, device) {
+        if (name ? is_called(answer, device->name, name) : device->usable)
+            return device;
+        first = first ? first : device;
     }
-    if (inquiry->only_why)
-        return;
-    if (!interface) {
-        add_default(inquiry, device);
-        return;
-    }
-    if (interface->device ? !is_called(inquiry->provider, device->name, interface->device)
-                          : inquiry->seen && (interface->usable || !device->usable))
-        return; /* not ours; without a device the first usable one, else the first, tells */
-    inquiry->seen = true;
-    take_device(inquiry->build, interface, device);
-}
-
-static enum ri_status ask(struct inquiry *inquiry)
-{
-    struct kal_rnic probe = { .kal = inquiry->build->kal,
-                              .upper = inquiry->build->kal->upper,
-                              .provider = inquiry->provider };
-    enum ri_status status;
-
-    probe.options = kal_values_create(inquiry->provider->descriptor->options,
-                                      inquiry->provider->descriptor->option_count);
-    if (!probe.options) {
-        inquiry->build->no_memory = true;
-        return RI_ERR_NO_RESOURCES;
-    }
-    kal_rnic_host_init(&probe);
-    status = inquiry->provider->ops.enumerate(&probe.host, on_device, inquiry);
-    kal_values_destroy(probe.options);
-    return status;
+    return name ? NULL : first;
 }
 
 static void unusable(struct build *build, struct kal_interface *interface,
-                     const struct inquiry *inquiry, enum ri_status status)
+                     const struct kal_answer *answer)
 {
     if (interface->configured_wrong)
         return;
     interface->usable = false;
-    if (status == RI_OK && inquiry->none) {
-        assign(build, &interface->reason, "%s", inquiry->none);
-        assign(build, &interface->advice, "%s", inquiry->to_do ? inquiry->to_do : "");
+    if (answer->status == RI_OK && answer->none) {
+        assign(build, &interface->reason, "%s", answer->none);
+        assign(build, &interface->advice, "%s", answer->to_do ? answer->to_do : "");
         return;
     }
-    if (status != RI_OK)
+    if (answer->status != RI_OK)
         assign(build, &interface->reason, "provider %s cannot list its devices (%s)",
-               interface->provider_name, ri_status_name(status));
+               interface->provider_name, ri_status_name(answer->status));
     else if (interface->device)
         assign(build, &interface->reason, "provider %s has no device \"%s\"",
                interface->provider_name, interface->device);
@@ -268,75 +241,48 @@ static void unusable(struct build *build, struct kal_interface *interface,
                              : "see what the provider needs");
 }
 
-static void forget_absence(struct inquiry *inquiry)
-{
-    free(inquiry->none);
-    free(inquiry->to_do);
-    inquiry->none = inquiry->to_do = NULL;
-}
-
-enum kal_status kal_provider_absence(struct kal *kal, struct kal_provider *provider, char **reason,
-                                     char **advice)
-{
-    struct build build = { .kal = kal };
-    struct inquiry inquiry = { .build = &build, .provider = provider, .only_why = true };
-
-    kal_registry_lock(&kal->registry);
-    ask(&inquiry);
-    kal_registry_unlock(&kal->registry);
-    if (build.no_memory) {
-        forget_absence(&inquiry);
-        return KAL_ERR_NO_RESOURCES;
-    }
-    *reason = inquiry.none;
-    *advice = inquiry.to_do;
-    return KAL_OK;
-}
-
 /* ---- sections ---- */
 
-static struct kal_provider *find_provider(struct kal *kal, const char *name, struct nearest *near)
+static const struct kal_answer *find_answer(const struct build *build, const char *name)
 {
-    struct kal_provider *provider;
+    const struct kal_answer *answer;
 
-    LL_FOREACH (kal->registry.providers, provider) {
-        if (!provider->usable)
-            continue;
-        if (!strcmp(provider->name, name))
-            return provider;
-        nearest_try(near, name, provider->name);
-    }
+    LL_FOREACH (build->answers, answer)
+        if (answer->usable && !strcmp(answer->name, name))
+            return answer;
     return NULL;
 }
 
-/* A rejected file whose name says that it would have been this provider. */
-static const struct kal_provider *find_rejected(struct kal *kal, const char *name)
+/* A refused file that is, or by its own name would have been, this provider. */
+static const struct kal_answer *find_refused(const struct build *build, const char *name)
 {
-    const struct kal_provider *provider;
-    const char *base;
+    const struct kal_answer *answer;
 
-    LL_FOREACH (kal->registry.providers, provider) {
-        base = strrchr(provider->path, '/');
-        base = base ? base + 1 : provider->path;
-        if (!provider->usable && !strncmp(base, "vp_", 3) &&
-            !strncmp(base + 3, name, strlen(name)) && !strcmp(base + 3 + strlen(name), ".so"))
-            return provider;
-    }
+    LL_FOREACH (build->answers, answer)
+        if (!answer->usable && (!strcmp(answer->provider->stem, name) ||
+                                (answer->name && !strcmp(answer->name, name))))
+            return answer;
     return NULL;
 }
 
 static void no_provider(struct build *build, struct kal_interface *interface,
-                        const struct kal_interface_section *section, const char *near)
+                        const struct kal_interface_section *section)
 {
-    const struct kal_provider *rejected = find_rejected(build->kal, interface->provider_name);
+    const struct kal_answer *refused = find_refused(build, interface->provider_name);
+    const struct kal_provider *provider;
+    struct nearest near = { .word = NULL };
 
-    if (rejected) {
-        assign(build, &interface->reason, "provider file %s is not used: %s", rejected->path,
-               rejected->reason);
-        assign(build, &interface->advice, "%s", rejected->advice);
-    } else if (near) {
+    LL_FOREACH (build->kal->registry.providers, provider)
+        if (provider->usable)
+            nearest_try(&near, interface->provider_name,
+                        *provider->stem ? provider->stem : provider->name);
+    if (refused) {
+        assign(build, &interface->reason, "provider file %s is not used: %s",
+               refused->provider->path, refused->reason);
+        assign(build, &interface->advice, "%s", refused->advice);
+    } else if (near.word) {
         assign(build, &interface->reason, "there is no provider \"%s\"; did you mean \"%s\"?",
-               interface->provider_name, near);
+               interface->provider_name, near.word);
         assign(build, &interface->advice, "correct provider of [interface %s] (%s:%u)",
                section->name, source_of(build), section->line);
     } else {
@@ -351,10 +297,9 @@ static void add_section(struct build *build, const struct kal_interface_section 
     const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
     const struct kal_setting *device = kal_setting_find(section->settings, "device");
     struct kal_interface *interface = add(build, section->name);
-    struct nearest near = { .word = NULL };
+    const struct kal_answer *answer;
+    const struct kal_device *its;
     struct kal_setting *setting;
-    struct inquiry inquiry;
-    enum ri_status status;
 
     if (!interface)
         return;
@@ -370,63 +315,231 @@ static void add_section(struct build *build, const struct kal_interface_section 
         assign(build, &interface->device, "%s", device->value);
     if (build->no_memory)
         return;
-    interface->provider = find_provider(build->kal, provider->value, &near);
-    if (!interface->provider) {
-        no_provider(build, interface, section, near.word);
+    answer = find_answer(build, provider->value);
+    if (!answer) {
+        no_provider(build, interface, section);
         return;
     }
-    interface->options = kal_values_create(interface->provider->descriptor->options,
-                                           interface->provider->descriptor->option_count);
+    interface->provider = answer->provider;
+    interface->options = kal_values_create(answer->options, answer->option_count);
     if (!interface->options) {
         build->no_memory = true;
         return;
     }
     LL_FOREACH (section->settings, setting)
-        set_option(build, interface, setting);
-    inquiry =
-        (struct inquiry){ .build = build, .provider = interface->provider, .interface = interface };
-    status = ask(&inquiry);
-    if (status != RI_OK || !inquiry.seen)
-        unusable(build, interface, &inquiry, status);
-    forget_absence(&inquiry);
+        set_option(build, interface, answer, setting);
+    its = answer->status == RI_OK ? device_of(answer, interface->device) : NULL;
+    if (its)
+        take_device(build, interface, its);
+    else
+        unusable(build, interface, answer);
 }
 
 /* ---- the list ---- */
 
-static void build_all(struct build *build)
+/* Own providers first, in the order that the build was given; then by name. */
+static int rank(const struct kal_answer *answer)
 {
-    const struct kal_interface_section *sections = build->kal->config->interfaces, *section;
-    struct kal_provider *provider;
+    const char *word = ITAL_PROVIDER_ORDER;
+    size_t length;
+    int place = 0;
 
-    LL_FOREACH (sections, section)
-        add_section(build, section);
+    for (; *word; word += length, word += strspn(word, " "), place++) {
+        length = strcspn(word, " ");
+        if (strlen(answer->name) == length && !strncmp(word, answer->name, length))
+            break;
+    }
+    return place;
+}
+
+static int by_rank(struct kal_answer *a, struct kal_answer *b)
+{
+    int one, other;
+
+    if (!a->usable || !b->usable)
+        return b->usable - a->usable;
+    one = rank(a);
+    other = rank(b);
+    return one != other ? one - other : strcmp(a->name, b->name);
+}
+
+static void add_defaults(struct build *build)
+{
+    const struct kal_interface_section *sections = build->kal->config->interfaces;
+    const struct kal_answer *answer;
+    const struct kal_device *device;
+
     if (sections && strcmp(kal_values_get(build->kal->config->ital, "default_interfaces"), "yes"))
         return;
-    LL_FOREACH (build->kal->registry.providers, provider) {
-        struct inquiry inquiry = { .build = build, .provider = provider };
-
-        if (provider->usable && ask(&inquiry) != RI_OK && !build->no_memory)
-            kal_log(RI_LOG_WARNING, "provider %s cannot list its devices", provider->name);
-        forget_absence(&inquiry);
+    LL_FOREACH (build->answers, answer) {
+        if (!answer->usable)
+            continue;
+        if (answer->status != RI_OK)
+            kal_log(RI_LOG_WARNING, "provider %s cannot list its devices", answer->name);
+        LL_FOREACH (answer->devices, device)
+            add_default(build, answer, device);
     }
+}
+
+/* What is taken where a program names none stands first. */
+static void put_default_first(struct build *build)
+{
+    struct kal_config *config = build->kal->config;
+    const char *name = config->env_interface ? config->env_interface
+                                             : kal_values_get(config->ital, "default");
+    const char *origin = config->env_interface ? "ITAL_INTERFACE" : "default in section [ital]";
+    struct kal_interface *interface = *name ? find(build->list, name) : NULL;
+
+    if (interface) {
+        LL_DELETE(build->list, interface);
+        LL_PREPEND(build->list, interface);
+    }
+    if (!*name || (interface && interface->usable) || build->no_memory || config->default_warned)
+        return;
+    config->default_warned = true; /* the list is built often */
+    if (interface)
+        kal_log(RI_LOG_WARNING, "the default interface \"%s\" (%s) is not usable: %s%s%s", name,
+                origin, interface->reason, *interface->advice ? "; " : "", interface->advice);
+    else
+        kal_log(RI_LOG_WARNING, "the default interface \"%s\" (%s) does not exist", name, origin);
+}
+
+static enum kal_status finish(struct build *build, struct kal_interface **list)
+{
+    kal_answers_free(build->answers);
+    if (build->no_memory) {
+        kal_interfaces_free(build->list);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    *list = build->list;
+    return KAL_OK;
 }
 
 enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list)
 {
     struct build build = { .kal = kal };
-    enum kal_status status = kal_registry_search(kal);
+    enum kal_status status = kal_ask_all(kal, &build.answers);
+    const struct kal_interface_section *section;
 
     if (status != KAL_OK)
         return status;
-    kal_registry_lock(&kal->registry);
-    build_all(&build);
+    kal_registry_lock(&kal->registry); /* what was warned about already */
+    LL_FOREACH (kal->config->interfaces, section)
+        add_section(&build, section);
+    LL_SORT(build.answers, by_rank);
+    add_defaults(&build);
+    put_default_first(&build);
     kal_registry_unlock(&kal->registry);
-    if (build.no_memory) {
-        kal_interfaces_free(build.list);
-        return KAL_ERR_NO_RESOURCES;
+    return finish(&build, list);
+}
+
+/* ---- one of them ---- */
+
+/* The provider of that name, loaded. Where no file is called so, the helpers find out which one is. */
+static enum kal_status ask_for(struct build *build, const char *name)
+{
+    enum kal_status status = kal_ask_named(build->kal, name, &build->answers);
+    const struct kal_answer *known;
+    struct kal_answer *here = NULL;
+
+    if (status != KAL_OK || build->answers)
+        return status;
+    status = kal_ask_all(build->kal, &build->answers);
+    known = status == KAL_OK ? find_answer(build, name) : NULL;
+    if (!known)
+        return status;
+    status = kal_ask_here(build->kal, known->provider, &here);
+    if (status == KAL_OK)
+        LL_PREPEND(build->answers, here);
+    return status;
+}
+
+static enum kal_status choose_section(struct build *build,
+                                      const struct kal_interface_section *section)
+{
+    const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
+    enum kal_status status = KAL_OK;
+
+    if (provider && *provider->value)
+        status = ask_for(build, provider->value);
+    if (status == KAL_OK) {
+        kal_registry_lock(&build->kal->registry);
+        add_section(build, section);
+        kal_registry_unlock(&build->kal->registry);
     }
-    *list = build.list;
+    return status;
+}
+
+/* The provider that the name of a device's own interface begins with: "NAME", "NAME:DEVICE", "NAME/DEVICE". */
+static enum kal_status choose_by_prefix(struct build *build, const char *name)
+{
+    size_t length = strcspn(name, ":/");
+    enum kal_status status;
+    char *provider = strndup(name, length);
+
+    status = provider ? kal_ask_named(build->kal, provider, &build->answers) : KAL_ERR_NO_RESOURCES;
+    free(provider);
+    if (status != KAL_OK)
+        return status;
+    kal_registry_lock(&build->kal->registry);
+    add_defaults(build);
+    kal_registry_unlock(&build->kal->registry);
+    if (!find(build->list, name) && name[length] == '/') { /* told by its short name, as no other is there */
+        struct kal_interface *interface = find(build->list, name + length + 1);
+
+        if (interface)
+            assign(build, &interface->name, "%s", name);
+    }
     return KAL_OK;
+}
+
+/* Only its device says whose it is: look at all, then load that one. */
+static enum kal_status choose_from_all(struct kal *kal, const char *name,
+                                       struct kal_interface **list)
+{
+    enum kal_status status = kal_interfaces_build(kal, list);
+    struct kal_interface *interface = status == KAL_OK ? find(*list, name) : NULL;
+    struct kal_answer *answer = NULL;
+
+    if (!interface || !interface->usable)
+        return status;
+    status = kal_ask_here(kal, interface->provider, &answer);
+    if (status == KAL_OK && !answer->usable) {
+        struct build build = { .kal = kal };
+
+        interface->usable = false;
+        assign(&build, &interface->reason, "%s", answer->reason);
+        assign(&build, &interface->advice, "%s", answer->advice);
+        status = build.no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    }
+    if (answer)
+        kal_answer_free(answer);
+    if (status != KAL_OK)
+        kal_interfaces_free(*list);
+    return status;
+}
+
+enum kal_status kal_interface_choose(struct kal *kal, const char *name,
+                                     struct kal_interface **list)
+{
+    struct build build = { .kal = kal };
+    const struct kal_interface_section *section;
+    enum kal_status status;
+
+    LL_FOREACH (kal->config->interfaces, section)
+        if (!strcmp(section->name, name))
+            break;
+    status = section ? choose_section(&build, section) : choose_by_prefix(&build, name);
+    if (status != KAL_OK) {
+        kal_answers_free(build.answers);
+        kal_interfaces_free(build.list);
+        return status;
+    }
+    if (section || find(build.list, name) || build.no_memory)
+        return finish(&build, list);
+    kal_answers_free(build.answers);
+    kal_interfaces_free(build.list);
+    return choose_from_all(kal, name, list);
 }
 
 enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)

@@ -60,6 +60,8 @@ struct kal_config {
     struct kal_setting *rules; /* section [policy], in the order of the file */
     struct kal_interface_section *interfaces;
     const char *env_provider_path; /* ITAL_PROVIDER_PATH or NULL; own copy */
+    const char *env_interface;     /* ITAL_INTERFACE or NULL; own copy */
+    bool default_warned;           /* interfaces.c, under the registry's lock */
 };
 
 /* How the environment is read: getenv-like. secure_getenv outside of tests. */

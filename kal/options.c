@@ -21,6 +21,11 @@ const struct ri_option kal_ital_options[] = {
     { "log", "string", "warning:stderr", "LEVEL[:stderr|syslog|FILE]",
       "error, warning, info or debug, and where the lines go; ITAL_LOG overrides." },
     { "spin", "time", "20", "us", "How long a wait polls before it sleeps; 0: it sleeps at once." },
+    { "default", "string", "", "interface",
+      "The interface that stands first and so is taken where none is named; empty: interface sections, then providers "
+      "in a fixed order. ITAL_INTERFACE overrides." },
+    { "ask_timeout", "time", "5000", "ms",
+      "How long a list of interfaces waits for providers that no interface section has opened." },
     { "default_interfaces", "bool", "yes", "",
       "Every usable device is an interface of its own name also when interface sections exist." },
 };
@@ -222,28 +227,29 @@ bool kal_option_normal(const struct ri_option *option, const char *value,
 /* ---- tables of values ---- */
 
 struct kal_values {
-    const struct ri_option *options;
     size_t count;
-    char *value[]; /* count of them */
+    struct {
+        char *name, *value; /* own copies: a list of interfaces outlives what options were taken from */
+    } at[];
 };
 
 struct kal_values *kal_values_create(const struct ri_option *options, size_t count)
 {
-    struct kal_values *values = calloc(1, sizeof *values + count * sizeof *values->value);
+    struct kal_values *values = calloc(1, sizeof *values + count * sizeof *values->at);
     char normal[KAL_VALUE_MAX];
     const char *allowed;
 
     if (!values)
         return NULL;
-    values->options = options;
     values->count = count;
     for (size_t i = 0; i < count; i++) {
         const char *value = options[i].value ? options[i].value : "";
 
         if (kal_option_normal(&options[i], value, normal, &allowed))
             value = normal;
-        values->value[i] = strdup(value);
-        if (!values->value[i]) {
+        values->at[i].name = strdup(options[i].name);
+        values->at[i].value = strdup(value);
+        if (!values->at[i].name || !values->at[i].value) {
             kal_values_destroy(values);
             return NULL;
         }
@@ -256,13 +262,13 @@ bool kal_values_set(struct kal_values *values, const char *name, const char *nor
     char *copy;
 
     for (size_t i = 0; i < values->count; i++) {
-        if (strcmp(values->options[i].name, name))
+        if (strcmp(values->at[i].name, name))
             continue;
         copy = strdup(normal);
         if (!copy)
             return false;
-        free(values->value[i]);
-        values->value[i] = copy;
+        free(values->at[i].value);
+        values->at[i].value = copy;
     }
     return true;
 }
@@ -270,8 +276,8 @@ bool kal_values_set(struct kal_values *values, const char *name, const char *nor
 const char *kal_values_get(const struct kal_values *values, const char *name)
 {
     for (size_t i = 0; i < values->count; i++)
-        if (!strcmp(values->options[i].name, name))
-            return values->value[i];
+        if (!strcmp(values->at[i].name, name))
+            return values->at[i].value;
     return NULL;
 }
 
@@ -279,7 +285,9 @@ void kal_values_destroy(struct kal_values *values)
 {
     if (!values)
         return;
-    for (size_t i = 0; i < values->count; i++)
-        free(values->value[i]);
+    for (size_t i = 0; i < values->count; i++) {
+        free(values->at[i].name);
+        free(values->at[i].value);
+    }
     free(values);
 }

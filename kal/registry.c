@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds provider files, looks at them, loads those that fit. What is rejected keeps its reason.
- *
- * libltdl is not thread-safe and shares its state with everyone in the process: all lt_* calls are
- * made inside one search under the lock of the one registry, modules stay resident, lt_dlexit is never
- * called.
+ * Finds provider files and reads them before anything of them runs. None is loaded here but for who needs it: an interface that
+ * names its provider has that file loaded, and no other. What the others are is asked of them in helper processes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "kal_private.h"
+#include "answer.h"
 #include "kal_elf.h"
+#include "load.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <ltdl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,22 +51,36 @@ static char *text_of(const char *format, ...)
 static void provider_free(struct kal_provider *provider)
 {
     free(provider->path);
+    free(provider->stem);
     free(provider->name);
-    free(provider->version);
-    free(provider->description);
     free(provider->reason);
     free(provider->advice);
     free(provider);
+}
+
+/* The NAME of a file vp_NAME.so; "" of other paths. */
+static char *stem_of(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    size_t length;
+
+    base = base ? base + 1 : path;
+    length = strlen(base);
+    if (length <= 6 || strncmp(base, "vp_", 3) || strcmp(base + length - 3, ".so"))
+        return strdup("");
+    return strndup(base + 3, length - 6);
 }
 
 static struct kal_provider *provider_new(const char *path)
 {
     struct kal_provider *provider = calloc(1, sizeof *provider);
 
-    if (provider)
-        provider->path = strdup(path);
-    if (provider && !provider->path) {
-        free(provider);
+    if (!provider)
+        return NULL;
+    provider->path = strdup(path);
+    provider->stem = stem_of(path);
+    if (!provider->path || !provider->stem) {
+        provider_free(provider);
         provider = NULL;
     }
     return provider;
@@ -149,8 +159,18 @@ static enum kal_status check_exports(struct kal_provider *provider,
     return KAL_OK;
 }
 
+/* What this process is short of says nothing about the file. */
+static bool is_shortage(int error)
+{
+    return error == ENOMEM || error == EMFILE || error == ENFILE;
+}
+
 static enum kal_status reject_unreadable(struct kal_provider *provider, int error)
 {
+    if (is_shortage(error)) {
+        kal_log(RI_LOG_ERROR, "%s cannot be read: %s", provider->path, strerror(error));
+        return KAL_ERR_NO_RESOURCES;
+    }
     return reject(provider, text_of("it cannot be read: %s", strerror(error)),
                   text_of("check the file and its permissions"));
 }
@@ -188,85 +208,6 @@ static enum kal_status look_into(struct kal_provider *provider, bool *fits)
     return check_exports(provider, &summary, fits);
 }
 
-/* ---- opening ---- */
-
-static enum kal_status check_name(struct kal *kal, struct kal_provider *provider)
-{
-    struct kal_provider *other;
-
-    LL_FOREACH (kal->registry.providers, other) {
-        if (other->usable && !strcmp(other->name, provider->name))
-            return reject(
-                provider,
-                text_of("provider \"%s\" was found in %s before", provider->name, other->path),
-                text_of("remove one of the two files, or order the folders by provider_path"));
-    }
-    provider->usable = true;
-    return KAL_OK;
-}
-
-static enum kal_status adopt(struct kal *kal, struct kal_provider *provider,
-                             const struct ri_provider *descriptor)
-{
-    const char *reason = "its descriptor is not sound";
-
-    if (!descriptor || ri_provider_check(descriptor, &reason) != RI_OK) {
-        if (descriptor && descriptor->size >= offsetof(struct ri_provider, name)) {
-            provider->abi_major = descriptor->abi_major;
-            provider->abi_minor = descriptor->abi_minor;
-        }
-        return reject(
-            provider,
-            text_of("%s (this library speaks RNICPI %u.%u)", reason, RI_ABI_MAJOR, RI_ABI_MINOR),
-            text_of("install the provider that fits this version of ital"));
-    }
-    provider->abi_major = descriptor->abi_major;
-    provider->abi_minor = descriptor->abi_minor;
-    provider->name = strdup(descriptor->name);
-    provider->version = strdup(descriptor->version ? descriptor->version : "");
-    provider->description = strdup(descriptor->description ? descriptor->description : "");
-    if (!provider->name || !provider->version || !provider->description)
-        return KAL_ERR_NO_RESOURCES;
-    provider->descriptor = descriptor;
-    ri_complete_privileged_ops(&provider->ops, descriptor->privileged);
-    ri_complete_user_ops(&provider->user_ops, descriptor->user);
-    return check_name(kal, provider);
-}
-
-static lt_dlhandle open_module(const char *path)
-{
-    lt_dladvise advise;
-    lt_dlhandle handle = NULL;
-
-    if (lt_dladvise_init(&advise))
-        return NULL;
-    if (!lt_dladvise_local(&advise) && !lt_dladvise_resident(&advise))
-        handle = lt_dlopenadvise(path, advise);
-    lt_dladvise_destroy(&advise);
-    return handle;
-}
-
-/*
- * libltdl binds lazily and swallows the linker's message. So the linker is asked first, to bind
- * everything: a function that is missing is told now and not in the middle of traffic.
- */
-static enum kal_status load(struct kal *kal, struct kal_provider *provider)
-{
-    void *bound = dlopen(provider->path, RTLD_NOW | RTLD_LOCAL);
-    const char *error = bound ? NULL : dlerror();
-    lt_dlhandle handle = bound ? open_module(provider->path) : NULL;
-
-    if (bound)
-        dlclose(bound); /* libltdl's handle keeps it */
-    if (handle)
-        return adopt(kal, provider, lt_dlsym(handle, RI_PROVIDER_SYMBOL));
-    if (!error)
-        error = lt_dlerror();
-    free(provider->advice);
-    return reject(provider, text_of("it cannot be loaded: %s", error ? error : "no reason given"),
-                  text_of("install what it needs (ldd shows it), or install the provider again"));
-}
-
 static enum kal_status add_file(struct kal *kal, const char *folder, const char *file)
 {
     char *path = text_of("%s/%s", folder, file);
@@ -278,9 +219,7 @@ static enum kal_status add_file(struct kal *kal, const char *folder, const char 
     if (!provider)
         return KAL_ERR_NO_RESOURCES;
     status = look_into(provider, &fits);
-    if (status == KAL_OK && fits)
-        status = load(kal, provider);
-    /* In the list only now: check_name compares with those before. */
+    provider->usable = status == KAL_OK && fits;
     LL_APPEND(kal->registry.providers, provider);
     return status;
 }
@@ -320,18 +259,41 @@ static enum kal_status add_missing(struct kal *kal, const char *folder, int erro
                   text_of("correct %s", origin));
 }
 
+/* True where the folder was searched under whatever name. */
+static bool seen(struct kal_registry *registry, const char *folder)
+{
+    struct kal_folder *other;
+    struct stat about;
+
+    if (stat(folder, &about))
+        return false;
+    LL_FOREACH (registry->seen, other)
+        if (other->device == about.st_dev && other->inode == about.st_ino)
+            return true;
+    other = calloc(1, sizeof *other); /* without memory it is searched twice, and its files are told twice */
+    if (other) {
+        other->device = about.st_dev;
+        other->inode = about.st_ino;
+        LL_PREPEND(registry->seen, other);
+    }
+    return false;
+}
+
 /* origin: who asked for the folder, NULL: it need not exist. */
 static enum kal_status search_folder(struct kal *kal, const char *folder, const char *origin)
 {
     struct dirent **entries = NULL;
-    enum kal_status status = note_folder(&kal->registry, folder);
+    enum kal_status status;
     int count;
 
+    if (seen(&kal->registry, folder))
+        return KAL_OK;
+    status = note_folder(&kal->registry, folder);
     if (status != KAL_OK)
         return status;
     count = scandir(folder, &entries, is_module, alphasort);
     if (count < 0) {
-        if (errno == ENOMEM)
+        if (is_shortage(errno))
             return KAL_ERR_NO_RESOURCES;
         return origin ? add_missing(kal, folder, errno, origin) : KAL_OK;
     }
@@ -356,69 +318,85 @@ static enum kal_status search_list(struct kal *kal, const char *list, const char
     return status;
 }
 
-static bool same_folder(const char *a, const char *b)
+/* Those of a build tree lie in providers/SOMETHING/.libs. */
+static enum kal_status search_build_tree(struct kal *kal, const char *tree)
 {
-    struct stat one, other;
+    char *pattern = text_of("%s/providers/*/.libs", tree);
+    enum kal_status status = pattern ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    glob_t found = { 0 };
 
-    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev &&
-           one.st_ino == other.st_ino;
+    if (pattern && glob(pattern, 0, NULL, &found) == GLOB_NOSPACE)
+        status = KAL_ERR_NO_RESOURCES;
+    for (size_t i = 0; status == KAL_OK && i < found.gl_pathc; i++)
+        status = search_folder(kal, found.gl_pathv[i], NULL);
+    globfree(&found);
+    free(pattern);
+    return status;
 }
 
-/* Its address tells which file this code is in. */
-static const char inside_library;
-
-/* "ital" beside the loaded library (lib/libital.so, lib/ital), then the installed folder. */
+/* Where the library lies: in its build tree that tree's providers, else "ital" beside it (lib/libital.so, lib/ital). Then the
+ * installed folder. */
 static enum kal_status search_standard(struct kal *kal)
 {
+    char *library = kal_library_folder(), *tree = kal_build_tree(library), *folder = NULL;
     enum kal_status status = KAL_OK;
-    char *folder = NULL;
-    const char *slash;
-    Dl_info self;
 
-    /* Linked into a program, the path is its argv[0]: not to be trusted where rights were gained. */
-    if (!getauxval(AT_SECURE) && dladdr((const void *)&inside_library, &self) && self.dli_fname) {
-        slash = strrchr(self.dli_fname, '/');
-        if (slash) {
-            folder = text_of("%.*s/ital", (int)(slash - self.dli_fname), self.dli_fname);
-            status = folder ? search_folder(kal, folder, NULL) : KAL_ERR_NO_RESOURCES;
-        }
+    if (tree) {
+        status = search_build_tree(kal, tree);
+    } else if (library) {
+        folder = text_of("%s/ital", library);
+        status = folder ? search_folder(kal, folder, NULL) : KAL_ERR_NO_RESOURCES;
     }
-    if (status == KAL_OK && !(folder && same_folder(folder, ITAL_PROVIDER_DIR)))
+    if (status == KAL_OK)
         status = search_folder(kal, ITAL_PROVIDER_DIR, NULL);
     free(folder);
+    free(tree);
+    free(library);
     return status;
 }
 
 /* ---- modules linked into the program with -dlpreopen ---- */
 
-/* lt_dlpreload_open's callback has no argument; ltdl_lock is held. */
-static struct kal *preload_kal;
-static enum kal_status preload_status;
+struct preopened {
+    struct kal *kal;
+    enum kal_status status;
+};
 
-static int on_preopened(lt_dlhandle handle)
+static void adopt(struct kal_provider *provider, const struct ri_provider *descriptor)
 {
-    struct kal_provider *provider;
-    void *symbol = lt_dlsym(handle, RI_PROVIDER_SYMBOL);
+    provider->descriptor = descriptor;
+    ri_complete_privileged_ops(&provider->ops, descriptor->privileged);
+    ri_complete_user_ops(&provider->user_ops, descriptor->user);
+}
 
-    if (!symbol || preload_status != KAL_OK)
-        return 0; /* somebody else's module */
-    provider = provider_new(PREOPENED);
+static void on_preopened(void *arg, const struct ri_provider *descriptor)
+{
+    struct preopened *search = arg;
+    struct kal_provider *provider = provider_new(PREOPENED);
+    struct kal_answer answer = { .provider = NULL };
+
     if (!provider) {
-        preload_status = KAL_ERR_NO_RESOURCES;
-        return 0;
+        search->status = KAL_ERR_NO_RESOURCES;
+        return;
     }
-    preload_status = adopt(preload_kal, provider, symbol);
-    LL_APPEND(preload_kal->registry.providers, provider);
-    return 0;
+    LL_APPEND(search->kal->registry.providers, provider);
+    provider->usable = kal_load_check(descriptor, &answer);
+    if (provider->usable) {
+        provider->name = strdup(descriptor->name);
+        adopt(provider, descriptor);
+    }
+    provider->reason = answer.reason;
+    provider->advice = answer.advice;
+    if (answer.no_memory || (provider->usable && !provider->name))
+        search->status = KAL_ERR_NO_RESOURCES;
 }
 
 static enum kal_status search_preopened(struct kal *kal)
 {
-    preload_kal = kal;
-    preload_status = KAL_OK;
-    lt_dlpreload_open(NULL, on_preopened); /* its error only says that there are none */
-    preload_kal = NULL;
-    return preload_status;
+    struct preopened search = { .kal = kal, .status = KAL_OK };
+    enum kal_status status = kal_load_preopened(on_preopened, &search);
+
+    return status != KAL_OK ? status : search.status;
 }
 
 /* ---- the search ---- */
@@ -429,10 +407,6 @@ static enum kal_status search(struct kal *kal)
     const char *environment = kal->config->env_provider_path;
     enum kal_status status = KAL_OK;
 
-    if (lt_dlinit()) {
-        kal_log(RI_LOG_ERROR, "libltdl cannot be initialised: %s", lt_dlerror());
-        return KAL_ERR_NO_RESOURCES;
-    }
     if (*configured)
         status = search_list(kal, configured, "provider_path in section [ital]");
     if (status == KAL_OK && environment)
@@ -447,10 +421,14 @@ static enum kal_status search(struct kal *kal)
 static void forget(struct kal_registry *registry)
 {
     struct kal_provider *provider, *next;
+    struct kal_folder *folder, *next_folder;
 
     LL_FOREACH_SAFE (registry->providers, provider, next)
         provider_free(provider);
     registry->providers = NULL;
+    LL_FOREACH_SAFE (registry->seen, folder, next_folder)
+        free(folder);
+    registry->seen = NULL;
     free(registry->folders);
     registry->folders = NULL;
 }
@@ -470,6 +448,24 @@ enum kal_status kal_registry_search(struct kal *kal)
     }
     kal_registry_unlock(registry);
     return status;
+}
+
+enum kal_status kal_provider_load(struct kal *kal, struct kal_provider *provider,
+                                  struct kal_answer *answer)
+{
+    const struct ri_provider *descriptor = provider->descriptor;
+    bool shortage = false;
+
+    if (!descriptor)
+        descriptor = kal_load(provider->path, answer, &shortage);
+    if (descriptor && !provider->name) {
+        provider->name = strdup(descriptor->name);
+        if (!provider->name)
+            return KAL_ERR_NO_RESOURCES;
+        adopt(provider, descriptor);
+    }
+    (void)kal;
+    return shortage || answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
 }
 
 void kal_registry_lock(struct kal_registry *registry)
@@ -506,38 +502,4 @@ void kal_registry_fork_unlock(struct kal_registry *registry)
 {
     if (!inside)
         pthread_mutex_unlock(&registry->lock);
-}
-
-enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
-{
-    enum kal_status status = kal_registry_search(kal);
-    struct kal_provider *provider;
-
-    if (status != KAL_OK)
-        return status;
-    LL_FOREACH (kal->registry.providers, provider) {
-        char *none = NULL, *to_do = NULL;
-        struct kal_provider_info info;
-
-        if (provider->usable)
-            status = kal_provider_absence(kal, provider, &none, &to_do);
-        if (status != KAL_OK)
-            return status;
-        info = (struct kal_provider_info){
-            .name = provider->name,
-            .path = provider->path,
-            .usable = provider->usable,
-            .reason = none ? none : provider->reason,
-            .advice = to_do ? to_do : provider->advice,
-            .version = provider->version,
-            .description = provider->description,
-            .abi_major = provider->abi_major,
-            .abi_minor = provider->abi_minor,
-        };
-
-        fn(&info, arg);
-        free(none);
-        free(to_do);
-    }
-    return KAL_OK;
 }

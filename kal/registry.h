@@ -4,30 +4,44 @@
 #define ITAL_KAL_REGISTRY_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "kal.h"
 
+struct kal_answer;
 struct kal_config;
 struct kal_interface_section;
 
-/* One provider file that was looked at. */
+/* One provider file that was looked at. Fixed once searched, but for what is marked. */
 struct kal_provider {
-    char *path;                         /* or "(preopened)" */
-    char *name, *version, *description; /* NULL: not read */
-    uint16_t abi_major, abi_minor;
-    bool usable;
-    char *reason, *advice; /* when not usable; advice also when usable with a doubt */
-    const struct ri_provider *descriptor; /* when usable; resident */
+    char *path; /* or "(preopened)" */
+    char *stem; /* NAME of vp_NAME.so: what its provider should be called; else "" */
+    uint16_t abi_major, abi_minor; /* of a refused file; 0: not read */
+    bool usable;                   /* by what its octets say */
+    char *reason, *advice;         /* when not usable; advice also when usable with a doubt */
+    /* Set when it was loaded, and not changed afterwards; under the lock. */
+    char *name;
+    const struct ri_provider *descriptor; /* resident */
     struct ri_privileged_ops ops;         /* completed */
     struct ri_user_ops user_ops;
+    bool told;     /* why it cannot be used was logged; under the lock, too */
+    uint64_t late; /* when a helper was ended for its silence, 0: never; under the lock */
     struct kal_provider *next; /* in search order */
 };
 
+/* A folder that was searched. */
+struct kal_folder {
+    dev_t device;
+    ino_t inode;
+    struct kal_folder *next;
+};
+
 struct kal_registry {
-    pthread_mutex_t lock; /* over the search, and over enumerate (serial by contract) */
+    pthread_mutex_t lock; /* over search, loading, and enumerate (serial by contract); not while helpers are asked */
     bool searched;
     struct kal_provider *providers; /* fixed once searched */
-    char *folders;                  /* those searched, for advice: "A, B and C" */
+    struct kal_folder *seen;
+    char *folders; /* those searched, for advice: "A, B and C" */
 };
 
 /* One interface. Strings are its own. */
@@ -35,24 +49,43 @@ struct kal_interface {
     char *name, *provider_name, *device, *reason, *advice;
     enum ri_transport transport;
     bool usable;
-    bool configured_wrong; /* not usable because of a value in the file */
-    struct kal_provider *provider;
-    struct kal_values *options; /* when the provider is there */
+    bool configured_wrong;         /* not usable because of a value in the file */
+    struct kal_provider *provider; /* loaded in what kal_interface_choose finds; else perhaps not */
+    struct kal_values *options;    /* when the provider is there */
     struct kal_interface *next;
 };
 
 void kal_registry_init(struct kal_registry *registry);
 void kal_registry_destroy(struct kal_registry *registry);
 
-/* Search and load at the first call; afterwards the list stands. KAL_ERR_NO_RESOURCES. */
+/* Search at the first call; afterwards the list stands. No file is loaded. KAL_ERR_NO_RESOURCES: nothing is kept, the next call
+ * searches again. */
 enum kal_status kal_registry_search(struct kal *kal);
 
-/* Every interface there is now. The caller frees the list. KAL_ERR_NO_RESOURCES. */
+/* Load the file, if that has not been done. Where it cannot be, provider->descriptor stays NULL and the answer has the reason, or, for
+ * want of memory or descriptors, KAL_ERR_NO_RESOURCES. The lock is held. */
+enum kal_status kal_provider_load(struct kal *kal, struct kal_provider *provider,
+                                  struct kal_answer *answer);
+
+/* ---- asking.c ---- */
+/* What every provider file says of itself, in search order, also of those that cannot be used. Files are asked in helper processes, for
+ * option ask_timeout at most; no lock may be held. The caller frees the list. KAL_ERR_NO_RESOURCES. */
+enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers);
+/* The same of the files that may hold the provider of that name: the first that can be loaded is, into this process, and is
+ * asked here. Reasons of others come before it. Empty: there is no such file. */
+enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers);
+/* One file, here. */
+enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
+                             struct kal_answer **answer);
+
+/* ---- interfaces.c ---- */
+/* Every interface there is now, the default one first; providers are asked by helpers. The caller frees the list. KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list);
+/* The interface of that name; its provider, and if it can be told from the name no other, is loaded. *list has it, or, if it has none
+ * of that name, others. The caller frees the list. KAL_ERR_NO_RESOURCES. */
+enum kal_status kal_interface_choose(struct kal *kal, const char *name,
+                                     struct kal_interface **list);
 void kal_interfaces_free(struct kal_interface *list);
-/* Asks a usable provider why it has no device: NULL where it has one, or does not say. The caller frees both. */
-enum kal_status kal_provider_absence(struct kal *kal, struct kal_provider *provider, char **reason,
-                                     char **advice);
 
 /* The lock is held while a provider's code is loaded or enumerates. */
 void kal_registry_lock(struct kal_registry *registry);

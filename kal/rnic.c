@@ -263,7 +263,7 @@ static enum kal_status explain(const char *name, const struct kal_interface *lis
 static enum kal_status choose(struct kal *kal, const char *name, struct kal_rnic *rnic)
 {
     struct kal_interface *list = NULL, *interface;
-    enum kal_status status = kal_interfaces_build(kal, &list);
+    enum kal_status status = kal_interface_choose(kal, name, &list);
 
     if (status != KAL_OK)
         return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of kal share. */
 #include "kal_fixture.h"
+#include "load.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -49,7 +50,11 @@ static void spill(const char *path, const void *data, size_t length)
 
 void fixture_setup(void)
 {
+    static char asker[4300];
     char log[4300];
+
+    snprintf(asker, sizeof asker, "%s/kal/ital-ask", tc_builddir());
+    kal_asker_is = asker;
 
     snprintf(folder, sizeof folder, "%s", tc_tempdir());
     snprintf(log_path, sizeof log_path, "%s/log", folder);

@@ -41,6 +41,7 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
 char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t most);
 int __real_vasprintf(char **out, const char *format, va_list args);
 ssize_t __real___getdelim(char **line, size_t *room, int end, FILE *file);
 int __real_scandir(const char *folder, struct dirent ***entries,
@@ -52,6 +53,7 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t most);
 int __wrap_vasprintf(char **out, const char *format, va_list args);
 ssize_t __wrap_getline(char **line, size_t *room, FILE *file);
 ssize_t __wrap___getdelim(char **line, size_t *room, int end, FILE *file);
@@ -81,6 +83,11 @@ void *__wrap_realloc(void *memory, size_t size)
 char *__wrap_strdup(const char *text)
 {
     return fails() ? NULL : got(__real_strdup(text));
+}
+
+char *__wrap_strndup(const char *text, size_t most)
+{
+    return fails() ? NULL : got(__real_strndup(text, most));
 }
 
 int __wrap_vasprintf(char **out, const char *format, va_list args)

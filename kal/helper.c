@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Helper processes that the consumer's process does not notice.
+ *
+ * A child whose exit signal is 0 raises no SIGCHLD and is not waited for by wait(-1). But Linux makes the exit signal of whoever
+ * executes a program SIGCHLD (fs/exec.c, de_thread), so a helper cannot be such a child itself. In between stands one that executes
+ * nothing, the watcher: it starts the helpers, which are its children, reads what they write, ends those that are late and reaps them.
+ * It has a stack of its own and otherwise this process's memory (CLONE_VM: a copy of a threaded process could not use its locks),
+ * and the calling thread stands still until it has ended (CLONE_VFORK), so the two share errno and the like without conflict. Descriptors
+ * and signal dispositions are copies: it closes and changes its own. It makes system calls only, takes no lock and allocates nothing.
+ *
+ * What the watcher tells stands in memory that is shared even where a tool (valgrind) makes a fork of the clone.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "helper.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK         (64u << 10)
+#define RUNS_MAX      64u /* at once */
+#define KERNEL_SIGSET 8   /* octets of the kernel's sigset_t */
+
+/* One helper, as the watcher sees it. */
+struct one {
+    const char *argument;
+    pid_t pid;  /* 0: none */
+    int fd;     /* its output; -1: at its end */
+    int to;     /* what it writes to */
+    char number[12];
+    int error; /* why it was not executed */
+    enum kal_helper_end end;
+    int status;
+    size_t length;
+    char *output;
+};
+
+struct kal_helper {
+    size_t size; /* of the mapping */
+    const char *program;
+    char **environment;
+    unsigned count;
+    uint64_t deadline;
+    char *stacks; /* two */
+    struct one one[];
+};
+
+/* The sanitizers' view of the calling thread is not the watcher's to change. */
+#if defined __clang__
+#define ALONE __attribute__((no_sanitize("address", "thread", "undefined")))
+#else
+#define ALONE __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
+#endif
+
+/* ---- the helper until it executes its program ---- */
+
+static ALONE int become(void *arg)
+{
+    struct kal_helper *helper = ((void **)arg)[0];
+    struct one *one = ((void **)arg)[1];
+    char *const arguments[] = { (char *)helper->program, one->number, (char *)one->argument, NULL };
+
+    syscall(SYS_setpgid, 0, 0); /* so that it is ended with whatever it started */
+    syscall(SYS_dup3, 2, 1, 0); /* what a provider prints is no output of the consumer's */
+    syscall(SYS_fcntl, one->to, F_SETFD, 0);
+    syscall(SYS_execve, helper->program, arguments, helper->environment);
+    one->error = errno;
+    return 127;
+}
+
+/* ---- the watcher ---- */
+
+static ALONE void decimal(char *text, int value)
+{
+    char digits[12];
+    int count = 0;
+
+    do
+        digits[count++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (count)
+        *text++ = digits[--count];
+    *text = '\0';
+}
+
+static ALONE void start(struct kal_helper *helper, struct one *one)
+{
+    void *arg[2] = { helper, one };
+    int fds[2];
+    pid_t pid;
+
+    one->end = KAL_HELPER_NOT_RUN;
+    if (syscall(SYS_pipe2, fds, O_CLOEXEC)) {
+        one->status = errno;
+        return;
+    }
+    one->to = fds[1];
+    decimal(one->number, fds[1]);
+    pid = clone(become, helper->stacks + 2 * STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, arg);
+    one->status = pid < 0 ? errno : one->error;
+    syscall(SYS_close, fds[1]);
+    if (pid > 0 && one->error)
+        syscall(SYS_wait4, pid, NULL, 0, NULL);
+    if (pid < 0 || one->error) {
+        syscall(SYS_close, fds[0]);
+        return;
+    }
+    one->pid = pid;
+    one->fd = fds[0];
+}
+
+/* It has ended by itself, or does now; its group goes with it. */
+static ALONE void finish(struct one *one, bool by_us, enum kal_helper_end why)
+{
+    int status = 0;
+
+    syscall(SYS_kill, -one->pid, SIGKILL);
+    syscall(SYS_kill, one->pid, SIGKILL); /* where it has no group yet */
+    while (syscall(SYS_wait4, one->pid, &status, 0, NULL) < 0 && errno == EINTR)
+        ;
+    syscall(SYS_close, one->fd);
+    one->fd = -1;
+    one->end = by_us ? why : WIFSIGNALED(status) ? KAL_HELPER_KILLED : KAL_HELPER_ENDED;
+    one->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static ALONE void take(struct one *one)
+{
+    long got;
+
+    if (one->length == KAL_HELPER_ROOM) {
+        finish(one, true, KAL_HELPER_LONG);
+        return;
+    }
+    got = syscall(SYS_read, one->fd, one->output + one->length, KAL_HELPER_ROOM - one->length);
+    if (got > 0)
+        one->length += (size_t)got;
+    else if (got == 0 || errno != EINTR)
+        finish(one, false, KAL_HELPER_ENDED);
+}
+
+/* One wait for any of them. False: all have ended, or time is up. */
+static ALONE bool attend(struct kal_helper *helper)
+{
+    struct pollfd polled[RUNS_MAX];
+    struct one *whose[RUNS_MAX];
+    uint64_t now = clock_now();
+    struct timespec left = clock_left(now, helper->deadline);
+    unsigned count = 0;
+    long ready;
+
+    for (unsigned i = 0; i < helper->count; i++) {
+        if (helper->one[i].fd < 0)
+            continue;
+        whose[count] = &helper->one[i];
+        polled[count].fd = helper->one[i].fd;
+        polled[count++].events = POLLIN;
+    }
+    if (!count || now >= helper->deadline)
+        return false;
+    ready = syscall(SYS_ppoll, polled, count, &left, NULL, KERNEL_SIGSET);
+    for (unsigned i = 0; ready > 0 && i < count; i++)
+        if (polled[i].revents)
+            take(whose[i]);
+    return true;
+}
+
+static ALONE void own_descriptors_and_signals(void)
+{
+    long action[8] = { 0 }; /* the kernel's struct sigaction, SIG_DFL: an ignored SIGCHLD reaps by itself */
+    long fd;
+
+    syscall(SYS_rt_sigaction, SIGCHLD, action, NULL, KERNEL_SIGSET);
+#ifdef SYS_close_range
+    syscall(SYS_close_range, 3u, ~0u, 0);
+#endif
+    do /* 0 to 2 are there, so that no pipe takes their place */
+        fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+    while (fd >= 0 && fd < 3);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+}
+
+static ALONE int watcher(void *arg)
+{
+    struct kal_helper *helper = arg;
+
+    own_descriptors_and_signals();
+    for (unsigned i = 0; i < helper->count; i++)
+        start(helper, &helper->one[i]);
+    while (attend(helper))
+        ;
+    for (unsigned i = 0; i < helper->count; i++)
+        if (helper->one[i].fd >= 0)
+            finish(&helper->one[i], true, KAL_HELPER_LATE);
+    return 0;
+}
+
+/* ---- the caller ---- */
+
+static struct kal_helper *memory_for(size_t count)
+{
+    size_t head = sizeof(struct kal_helper) + count * sizeof(struct one);
+    size_t before = (head + 4095) & ~(size_t)4095, size = before + 2 * STACK + count * KAL_HELPER_ROOM;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct kal_helper *helper = (struct kal_helper *)memory;
+
+    if (memory == MAP_FAILED)
+        return NULL;
+    helper->size = size;
+    helper->count = (unsigned)count;
+    helper->stacks = memory + before;
+    for (size_t i = 0; i < count; i++) {
+        helper->one[i].fd = -1;
+        helper->one[i].end = KAL_HELPER_NOT_RUN;
+        helper->one[i].output = memory + before + 2 * STACK + i * KAL_HELPER_ROOM;
+    }
+    return helper;
+}
+
+/* Signals are blocked meanwhile, so that no handler of the consumer's runs in the watcher. */
+static bool run_watcher(struct kal_helper *helper)
+{
+    sigset_t all, before;
+    int status;
+    pid_t pid;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pid = clone(watcher, helper->stacks + STACK, CLONE_VM | CLONE_VFORK, helper);
+    if (pid > 0)
+        while (waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid > 0;
+}
+
+enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
+                               unsigned timeout_ms, struct kal_helper **memory)
+{
+    struct kal_helper *helper;
+
+    if (count > RUNS_MAX)
+        return KAL_ERR_NO_RESOURCES;
+    helper = memory_for(count);
+    if (!helper)
+        return KAL_ERR_NO_RESOURCES;
+    helper->program = program;
+    helper->environment = environ;
+    helper->deadline = clock_after(clock_now(), timeout_ms * CLOCK_NS_PER_MS);
+    for (size_t i = 0; i < count; i++)
+        helper->one[i].argument = runs[i].argument;
+    if (!run_watcher(helper)) {
+        kal_helper_forget(helper);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    for (size_t i = 0; i < count; i++) {
+        runs[i].end = helper->one[i].end;
+        runs[i].status = helper->one[i].status;
+        runs[i].output = helper->one[i].output;
+        runs[i].length = helper->one[i].length;
+    }
+    *memory = helper;
+    return KAL_OK;
+}
+
+void kal_helper_forget(struct kal_helper *memory)
+{
+    if (memory)
+        munmap(memory, memory->size);
+}

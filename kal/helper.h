@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs a program beside this process so that nothing in it notices, and takes what the program writes. */
+#ifndef ITAL_KAL_HELPER_H
+#define ITAL_KAL_HELPER_H
+
+#include <stddef.h>
+
+#include "kal.h"
+
+#define KAL_HELPER_ROOM (256u << 10) /* octets of one output */
+
+enum kal_helper_end {
+    KAL_HELPER_ENDED,   /* by itself; status: its exit status */
+    KAL_HELPER_KILLED,  /* by a signal; status: which */
+    KAL_HELPER_LATE,    /* by us, at the bound */
+    KAL_HELPER_LONG,    /* by us, for it wrote more than there is room for */
+    KAL_HELPER_NOT_RUN, /* status: the errno */
+};
+
+/* One run of PROGRAM FD ARGUMENT, which writes to the descriptor FD. */
+struct kal_helper_run {
+    const char *argument; /* the caller's */
+    enum kal_helper_end end;
+    int status;
+    const char *output; /* lives until kal_helper_forget */
+    size_t length;
+};
+
+/*
+ * Run all at once and wait for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see none of them. The calling thread
+ * is held meanwhile, other threads are not. No lock may be held. KAL_ERR_NO_RESOURCES: none has run.
+ */
+struct kal_helper;
+enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
+                               unsigned timeout_ms, struct kal_helper **memory);
+void kal_helper_forget(struct kal_helper *memory);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Provider files come into the process by dlopen itself: local symbols, everything bound at once (a function that is missing is told
+ * now and not in the middle of traffic), resident. Not by libltdl: it crashes when memory runs out in it, and reports want of memory as
+ * if the file were bad. Only it knows which modules a program has inside, so for those it is asked.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "load.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <ltdl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#ifndef ITAL_HELPER_DIR
+#define ITAL_HELPER_DIR "/usr/libexec/ital"
+#endif
+#define ASKER "ital-ask"
+
+const char *kal_asker_is;
+
+/* ---- a file ---- */
+
+/* The linker only says it in words: those of the C library, in the user's language. */
+static bool is_shortage(const char *error)
+{
+    static const int numbers[] = { ENOMEM, EMFILE, ENFILE };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strstr(error, strerror(numbers[i])))
+            return true;
+    return !strcmp(error, "out of memory");
+}
+
+bool kal_load_check(const struct ri_provider *descriptor, struct kal_answer *answer)
+{
+    const char *reason = "its descriptor is not sound";
+
+    if (descriptor && ri_provider_check(descriptor, &reason) == RI_OK)
+        return true;
+    if (descriptor && descriptor->size >= offsetof(struct ri_provider, name)) {
+        answer->abi_major = descriptor->abi_major;
+        answer->abi_minor = descriptor->abi_minor;
+    }
+    kal_answer_refuse(answer, "install the provider that fits this version of ital",
+                      "%s (this library speaks RNICPI %u.%u)", reason, RI_ABI_MAJOR, RI_ABI_MINOR);
+    return false;
+}
+
+const struct ri_provider *kal_load(const char *path, struct kal_answer *answer, bool *shortage)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const struct ri_provider *descriptor;
+    const char *error;
+
+    *shortage = false;
+    if (!handle) {
+        error = dlerror();
+        *shortage = !error || is_shortage(error);
+        kal_answer_refuse(answer,
+                          *shortage ? "free memory or descriptors, and try again"
+                                    : "install what it needs (ldd shows it), or install the "
+                                      "provider again",
+                          "it cannot be loaded: %s", error ? error : "out of memory");
+        return NULL;
+    }
+    descriptor = dlsym(handle, RI_PROVIDER_SYMBOL);
+    return kal_load_check(descriptor, answer) ? descriptor : NULL;
+}
+
+/* ---- modules linked into the program ---- */
+
+/* lt_dlpreload_open's callback has no argument. */
+static void (*preopened_fn)(void *arg, const struct ri_provider *descriptor);
+static void *preopened_arg;
+
+static int on_preopened(lt_dlhandle handle)
+{
+    const struct ri_provider *descriptor = lt_dlsym(handle, RI_PROVIDER_SYMBOL);
+
+    if (descriptor) /* else somebody else's module */
+        preopened_fn(preopened_arg, descriptor);
+    return 0;
+}
+
+enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provider *descriptor),
+                                   void *arg)
+{
+    /* A second lt_dlinit after one that failed says yes and leaves libltdl without loaders, in which it then crashes: so a failed
+     * one is undone. It fails only for who comes first, so no other user is in it. */
+    if (lt_dlinit()) {
+        lt_dlexit();
+        kal_log(RI_LOG_ERROR, "libltdl cannot be started: out of memory");
+        return KAL_ERR_NO_RESOURCES;
+    }
+    preopened_fn = fn;
+    preopened_arg = arg;
+    lt_dlpreload_open(NULL, on_preopened); /* its error only says that there are none */
+    return KAL_OK;
+}
+
+/* ---- places ---- */
+
+static const char here; /* its address tells which file this code is in */
+
+char *kal_library_folder(void)
+{
+    const char *slash;
+    Dl_info self;
+
+    /* Linked into a program, the path is its argv[0]: not to be trusted where rights were gained. */
+    if (getauxval(AT_SECURE) || !dladdr(&here, &self) || !self.dli_fname)
+        return NULL;
+    slash = strrchr(self.dli_fname, '/');
+    return slash ? strndup(self.dli_fname, (size_t)(slash - self.dli_fname)) : NULL;
+}
+
+static char *joined(const char *folder, const char *rest)
+{
+    char *text = malloc(strlen(folder) + strlen(rest) + 1);
+
+    if (text)
+        stpcpy(stpcpy(text, folder), rest);
+    return text;
+}
+
+/* libtool builds libraries in a folder .libs below that of their sources, and installs none there. */
+char *kal_build_tree(const char *library_folder)
+{
+    static const char libs[] = "/.libs";
+    size_t length = library_folder ? strlen(library_folder) : 0;
+    char *mark, *top;
+    bool there;
+
+    if (length <= strlen(libs) || strcmp(library_folder + length - strlen(libs), libs))
+        return NULL;
+    mark = joined(library_folder, "/../../config.status");
+    there = mark && !access(mark, F_OK);
+    free(mark);
+    if (!there)
+        return NULL;
+    top = strndup(library_folder, length - strlen(libs)); /* TOP/FLOOR */
+    mark = top ? strrchr(top, '/') : NULL;
+    if (mark) {
+        *mark = '\0';
+        return top;
+    }
+    free(top); /* a relative path without a folder */
+    return joined(library_folder, "/../..");
+}
+
+char *kal_asker(void)
+{
+    char *folder, *tree, *path = NULL;
+
+    if (kal_asker_is)
+        return strdup(kal_asker_is);
+    folder = kal_library_folder();
+    tree = kal_build_tree(folder);
+    if (tree)
+        path = joined(tree, "/kal/" ASKER);
+    else if (access(ITAL_HELPER_DIR "/" ASKER, X_OK) && folder) /* a tree that was moved */
+        path = joined(folder, "/../libexec/ital/" ASKER);
+    free(tree);
+    free(folder);
+    return path ? path : strdup(ITAL_HELPER_DIR "/" ASKER);
+}
