@@ -16,7 +16,15 @@
 #define FIELDS_MAX 6
 #define LIST_MAX   1024 /* options or devices taken from one answer */
 
-enum kind { KIND_IDENTITY = 'I', KIND_OPTION = 'O', KIND_DEVICE = 'D', KIND_NONE = 'N', KIND_LOG = 'L', KIND_END = 'E', KIND_REFUSAL = 'R' };
+enum kind {
+    KIND_IDENTITY = 'I',
+    KIND_OPTION = 'O',
+    KIND_DEVICE = 'D',
+    KIND_NONE = 'N',
+    KIND_LOG = 'L',
+    KIND_END = 'E',
+    KIND_REFUSAL = 'R'
+};
 
 /* ---- life ---- */
 
@@ -217,8 +225,8 @@ static void send_record(int fd, enum kind kind, const char *const *fields, unsig
     }
 }
 
-#define SEND(fd, kind, ...)                                                              \
-    send_record((fd), (kind), (const char *const[]){ __VA_ARGS__ },                      \
+#define SEND(fd, kind, ...)                                         \
+    send_record((fd), (kind), (const char *const[]){ __VA_ARGS__ }, \
                 sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 
 static const char *number(char text[12], unsigned value)

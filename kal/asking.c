@@ -17,9 +17,10 @@
 #include <string.h>
 #include <utlist.h>
 
-#define AT_ONCE      32                     /* helpers */
-#define LATE_FOR     (30 * CLOCK_NS_PER_S) /* a provider that kept silent is not asked again for so long */
-#define TIMEOUT_LEAST 10                   /* ms */
+#define AT_ONCE 32 /* helpers */
+#define LATE_FOR \
+    (30 * CLOCK_NS_PER_S) /* a provider that kept silent is not asked again for so long */
+#define TIMEOUT_LEAST 10  /* ms */
 
 static struct kal_answer *answer_new(struct kal_provider *provider)
 {
@@ -77,7 +78,7 @@ static enum kal_status fill_here(struct kal *kal, struct kal_answer *answer)
         kal_answer_refuse(answer, provider->advice, "%s", provider->reason);
         return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
     }
-    status = kal_provider_load(kal, provider, answer);
+    status = kal_provider_load(provider, answer);
     if (status != KAL_OK)
         return status;
     if (provider->descriptor) {
@@ -155,7 +156,8 @@ static void refuse_late(struct kal_answer *answer, unsigned timeout_ms)
 static enum kal_status judge(struct kal_answer *answer, const struct kal_helper_run *run,
                              const char *program, unsigned timeout_ms)
 {
-    static const char advice[] = "install it again or remove it; other providers are not touched by it";
+    static const char advice[] =
+        "install it again or remove it; other providers are not touched by it";
     bool whole = kal_answer_receive(answer, run->output, run->length);
     const char *when = answer->usable ? "while it listed its devices" : "while it was loaded";
 
@@ -171,8 +173,9 @@ static enum kal_status judge(struct kal_answer *answer, const struct kal_helper_
         if (run->status == ENOMEM || run->status == EAGAIN || run->status == EMFILE ||
             run->status == ENFILE)
             return KAL_ERR_NO_RESOURCES;
-        kal_answer_refuse(answer, "install ital again; an interface section that names the provider "
-                                  "works without",
+        kal_answer_refuse(answer,
+                          "install ital again; an interface section that names the provider "
+                          "works without",
                           "the program %s, which asks it for its devices, cannot be run: %s",
                           program, strerror(run->status));
         break;
@@ -206,8 +209,9 @@ static enum kal_status ask_some(struct kal *kal, struct kal_answer **asked, size
         status = judge(asked[i], &runs[i], program, timeout_ms);
         if (status == KAL_OK) {
             asked[i]->provider->late = runs[i].end == KAL_HELPER_LATE ? clock_now() : 0;
-            tell_once(asked[i], runs[i].end == KAL_HELPER_ENDED && !runs[i].status ? RI_LOG_INFO
-                                                                                 : RI_LOG_WARNING);
+            tell_once(asked[i], runs[i].end == KAL_HELPER_ENDED && !runs[i].status
+                                    ? RI_LOG_INFO
+                                    : RI_LOG_WARNING);
         }
     }
     kal_registry_unlock(&kal->registry);
@@ -224,8 +228,9 @@ static void refuse_doubles(struct kal_answer *list)
     LL_FOREACH (list, answer) {
         for (before = list; answer->usable && before != answer; before = before->next)
             if (before->usable && !strcmp(before->name, answer->name))
-                kal_answer_refuse(answer, "remove one of the two files, or order the folders by "
-                                          "provider_path",
+                kal_answer_refuse(answer,
+                                  "remove one of the two files, or order the folders by "
+                                  "provider_path",
                                   "provider \"%s\" was found in %s before", answer->name,
                                   before->provider->path);
     }

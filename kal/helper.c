@@ -39,9 +39,9 @@
 /* One helper, as the watcher sees it. */
 struct one {
     const char *argument;
-    pid_t pid;  /* 0: none */
-    int fd;     /* its output; -1: at its end */
-    int to;     /* what it writes to */
+    pid_t pid; /* 0: none */
+    int fd;    /* its output; -1: at its end */
+    int to;    /* what it writes to */
     char number[12];
     int error; /* why it was not executed */
     enum kal_helper_end end;
@@ -182,7 +182,9 @@ static ALONE bool attend(struct kal_helper *helper)
 
 static ALONE void own_descriptors_and_signals(void)
 {
-    long action[8] = { 0 }; /* the kernel's struct sigaction, SIG_DFL: an ignored SIGCHLD reaps by itself */
+    long action[8] = {
+        0
+    }; /* the kernel's struct sigaction, SIG_DFL: an ignored SIGCHLD reaps by itself */
     long fd;
 
     syscall(SYS_rt_sigaction, SIGCHLD, action, NULL, KERNEL_SIGSET);
@@ -216,7 +218,8 @@ static ALONE int watcher(void *arg)
 static struct kal_helper *memory_for(size_t count)
 {
     size_t head = sizeof(struct kal_helper) + count * sizeof(struct one);
-    size_t before = (head + 4095) & ~(size_t)4095, size = before + 2 * STACK + count * KAL_HELPER_ROOM;
+    size_t before = (head + 4095) & ~(size_t)4095,
+           size = before + 2 * STACK + count * KAL_HELPER_ROOM;
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct kal_helper *helper = (struct kal_helper *)memory;
 

@@ -484,7 +484,8 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
     kal_registry_lock(&build->kal->registry);
     add_defaults(build);
     kal_registry_unlock(&build->kal->registry);
-    if (!find(build->list, name) && name[length] == '/') { /* told by its short name, as no other is there */
+    if (!find(build->list, name) &&
+        name[length] == '/') { /* told by its short name, as no other is there */
         struct kal_interface *interface = find(build->list, name + length + 1);
 
         if (interface)
@@ -519,8 +520,7 @@ static enum kal_status choose_from_all(struct kal *kal, const char *name,
     return status;
 }
 
-enum kal_status kal_interface_choose(struct kal *kal, const char *name,
-                                     struct kal_interface **list)
+enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
 {
     struct build build = { .kal = kal };
     const struct kal_interface_section *section;

@@ -120,8 +120,9 @@ const char *kal_config_value(struct kal *kal, const char *name);
 void kal_log(enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Every provider file that was looked at, in search order, and every interface; also those that cannot be
- * used, with the reason and what to do. Strings are lent for the call of fn. */
+/* Every provider file that was looked at, in search order, and every interface, the default one first; also those that cannot be
+ * used, with the reason and what to do. Providers are asked in processes of their own (program ital-ask), so that one that fails there
+ * harms nobody; the calling thread is held for option ask_timeout at most. Strings are lent for the call of fn. */
 struct kal_provider_info {
     const char *name; /* NULL when it could not be read */
     const char *path; /* file, or "(preopened)" */
@@ -149,7 +150,7 @@ enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *a
  */
 struct kal_rnic;
 
-/* Open an interface by its name. Each open is independent. */
+/* Open an interface by its name. Each open is independent. Its provider is loaded into this process, and no other. */
 enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
                               struct kal_rnic **rnic);
 /* Close. KAL_ERR_BUSY: objects remain; undecided requests and listeners are such. Lane contexts must live until it

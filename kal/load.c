@@ -28,14 +28,19 @@ const char *kal_asker_is;
 
 /* ---- a file ---- */
 
-/* The linker only says it in words: those of the C library, in the user's language. */
-static bool is_shortage(const char *error)
+/* The linker says it in words, those of the C library in the user's language, or leaves the number that the failed call left, or, without
+ * memory for a name, says that the file, which was read a moment ago, is not there. */
+static bool is_shortage(const char *path, const char *error, int number)
 {
     static const int numbers[] = { ENOMEM, EMFILE, ENFILE };
 
+    if (!error)
+        return true;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strstr(error, strerror(numbers[i])))
+        if (number == numbers[i] || strstr(error, strerror(numbers[i])))
             return true;
+    if (!strncmp(error, path, strlen(path)) && strstr(error, strerror(ENOENT)))
+        return !access(path, R_OK);
     return !strcmp(error, "out of memory");
 }
 
@@ -56,14 +61,18 @@ bool kal_load_check(const struct ri_provider *descriptor, struct kal_answer *ans
 
 const struct ri_provider *kal_load(const char *path, struct kal_answer *answer, bool *shortage)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const struct ri_provider *descriptor;
     const char *error;
+    void *handle;
+    int number;
 
     *shortage = false;
+    errno = 0;
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
+        number = errno;
         error = dlerror();
-        *shortage = !error || is_shortage(error);
+        *shortage = is_shortage(path, error, number);
         kal_answer_refuse(answer,
                           *shortage ? "free memory or descriptors, and try again"
                                     : "install what it needs (ldd shows it), or install the "
@@ -93,6 +102,10 @@ static int on_preopened(lt_dlhandle handle)
 enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provider *descriptor),
                                    void *arg)
 {
+    static const char none_inside[] =
+        "can't open the module"; /* what it says where there are none */
+    const char *error;
+
     /* A second lt_dlinit after one that failed says yes and leaves libltdl without loaders, in which it then crashes: so a failed
      * one is undone. It fails only for who comes first, so no other user is in it. */
     if (lt_dlinit()) {
@@ -102,8 +115,14 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
     }
     preopened_fn = fn;
     preopened_arg = arg;
-    lt_dlpreload_open(NULL, on_preopened); /* its error only says that there are none */
-    return KAL_OK;
+    if (!lt_dlpreload_open(NULL, on_preopened))
+        return KAL_OK;
+    error = lt_dlerror();
+    if (error && !strcmp(error, none_inside))
+        return KAL_OK;
+    kal_log(RI_LOG_ERROR, "a module that is linked into the program cannot be opened: %s",
+            error ? error : "out of memory");
+    return KAL_ERR_NO_RESOURCES; /* they need nothing but memory */
 }
 
 /* ---- places ---- */

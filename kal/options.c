@@ -22,10 +22,11 @@ const struct ri_option kal_ital_options[] = {
       "error, warning, info or debug, and where the lines go; ITAL_LOG overrides." },
     { "spin", "time", "20", "us", "How long a wait polls before it sleeps; 0: it sleeps at once." },
     { "default", "string", "", "interface",
-      "The interface that stands first and so is taken where none is named; empty: interface sections, then providers "
+      "The interface that stands first and so is taken where none is named; empty: interface "
+      "sections, then providers "
       "in a fixed order. ITAL_INTERFACE overrides." },
     { "ask_timeout", "time", "5000", "ms",
-      "How long a list of interfaces waits for providers that no interface section has opened." },
+      "How long a list of interfaces waits until all providers have listed their devices." },
     { "default_interfaces", "bool", "yes", "",
       "Every usable device is an interface of its own name also when interface sections exist." },
 };
@@ -229,7 +230,8 @@ bool kal_option_normal(const struct ri_option *option, const char *value,
 struct kal_values {
     size_t count;
     struct {
-        char *name, *value; /* own copies: a list of interfaces outlives what options were taken from */
+        char *name,
+            *value; /* own copies: a list of interfaces outlives what options were taken from */
     } at[];
 };
 

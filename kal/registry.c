@@ -270,7 +270,8 @@ static bool seen(struct kal_registry *registry, const char *folder)
     LL_FOREACH (registry->seen, other)
         if (other->device == about.st_dev && other->inode == about.st_ino)
             return true;
-    other = calloc(1, sizeof *other); /* without memory it is searched twice, and its files are told twice */
+    other = calloc(
+        1, sizeof *other); /* without memory it is searched twice, and its files are told twice */
     if (other) {
         other->device = about.st_dev;
         other->inode = about.st_ino;
@@ -450,8 +451,7 @@ enum kal_status kal_registry_search(struct kal *kal)
     return status;
 }
 
-enum kal_status kal_provider_load(struct kal *kal, struct kal_provider *provider,
-                                  struct kal_answer *answer)
+enum kal_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer)
 {
     const struct ri_provider *descriptor = provider->descriptor;
     bool shortage = false;
@@ -464,7 +464,9 @@ enum kal_status kal_provider_load(struct kal *kal, struct kal_provider *provider
             return KAL_ERR_NO_RESOURCES;
         adopt(provider, descriptor);
     }
-    (void)kal;
+    if (shortage)
+        kal_log(RI_LOG_ERROR, "%s: %s", provider->path,
+                answer->reason ? answer->reason : "out of memory");
     return shortage || answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
 }
 

@@ -37,7 +37,8 @@ struct kal_folder {
 };
 
 struct kal_registry {
-    pthread_mutex_t lock; /* over search, loading, and enumerate (serial by contract); not while helpers are asked */
+    pthread_mutex_t
+        lock; /* over search, loading, and enumerate (serial by contract); not while helpers are asked */
     bool searched;
     struct kal_provider *providers; /* fixed once searched */
     struct kal_folder *seen;
@@ -64,8 +65,7 @@ enum kal_status kal_registry_search(struct kal *kal);
 
 /* Load the file, if that has not been done. Where it cannot be, provider->descriptor stays NULL and the answer has the reason, or, for
  * want of memory or descriptors, KAL_ERR_NO_RESOURCES. The lock is held. */
-enum kal_status kal_provider_load(struct kal *kal, struct kal_provider *provider,
-                                  struct kal_answer *answer);
+enum kal_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer);
 
 /* ---- asking.c ---- */
 /* What every provider file says of itself, in search order, also of those that cannot be used. Files are asked in helper processes, for

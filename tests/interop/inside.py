@@ -84,10 +84,12 @@ def stage(builddir, root, others=()):
                ("rdmacore/.libs/vp_rnic.so", "rdmacore/.libs/vp_ib.so", "softrdma/.libs/vp_softrdma.so")]
     programs = [built(builddir, "tools/" + name) for name in TOOLS]
     programs += [built(builddir, name) for name in others]
-    missing = [path for path in modules + programs if not os.path.exists(path)]
+    helpers = [builddir + "/kal/ital-ask"]
+    missing = [path for path in modules + programs + helpers if not os.path.exists(path)]
     if missing:
         return "not built: " + ", ".join(os.path.basename(path) for path in missing)
-    for folder, files in (("bin", programs), ("lib/ital", modules), ("lib", libraries(programs + modules, folders))):
+    for folder, files in (("bin", programs), ("lib/ital", modules), ("libexec/ital", helpers),
+                          ("lib", libraries(programs + modules + helpers, folders))):
         os.makedirs("%s/ital/%s" % (root, folder), exist_ok=True)
         for path in files:
             target = "%s/ital/%s/%s" % (root, folder, os.path.basename(path))

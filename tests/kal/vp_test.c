@@ -13,6 +13,9 @@
 #ifndef VP_NAME
 #define VP_NAME "test"
 #endif
+#ifndef VP_DEVICE
+#define VP_DEVICE VP_NAME
+#endif
 #ifndef VP_MINOR
 #define VP_MINOR RI_ABI_MINOR
 #endif
@@ -87,11 +90,14 @@ static struct rnic *rnic_of(void *any)
 static enum ri_status test_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {
     struct ri_device device = { .size = sizeof device,
-                                .name = VP_NAME,
+                                .name = VP_DEVICE,
                                 .transport = RI_TRANSPORT_IWARP,
                                 .usable = !has("unusable") };
 
     (void)host;
+#ifdef VP_BEFORE_DEVICES
+    VP_BEFORE_DEVICES;
+#endif
     if (has("enumfail"))
         return RI_ERR_DEVICE;
     if (has("nodevice"))
@@ -102,7 +108,7 @@ static enum ri_status test_enumerate(const struct ri_host *host, ri_found_fn fou
     }
     found(arg, &device);
     if (has("two")) {
-        device.name = VP_NAME "-second";
+        device.name = VP_DEVICE "-second";
         found(arg, &device);
     }
     return RI_OK;

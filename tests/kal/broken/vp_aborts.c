@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sound until it lists its devices. */
+#include <stdlib.h>
+
+#define VP_NAME           "aborts"
+#define VP_BEFORE_DEVICES abort()
+#include "../vp_test.c"

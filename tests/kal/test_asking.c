@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A provider file harms only who asks for it: what aborts or hangs does so in a helper process that nobody notices, and nothing that is
+ * dropped in takes another one's place. */
+#include "kal_fixture.h"
+#include "load.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ASK_MS 3000u /* of the provider that hangs; the others need a hundredth */
+
+struct seen {
+    char names[16][64], providers[16][64], reason[600];
+    bool usable[16];
+    unsigned count;
+    const char *path; /* whose reason is wanted */
+    bool path_usable;
+};
+
+static void on_interface(const struct kal_interface_info *info, void *arg)
+{
+    struct seen *seen = arg;
+
+    ck_assert_uint_lt(seen->count, 16);
+    snprintf(seen->names[seen->count], 64, "%s", info->name);
+    snprintf(seen->providers[seen->count], 64, "%s", info->provider ? info->provider : "");
+    seen->usable[seen->count++] = info->usable;
+}
+
+static void on_provider(const struct kal_provider_info *info, void *arg)
+{
+    struct seen *seen = arg;
+
+    if (!strstr(info->path, seen->path))
+        return;
+    snprintf(seen->reason, sizeof seen->reason, "%s", info->reason ? info->reason : "");
+    seen->path_usable = info->usable;
+}
+
+static struct seen list(struct kal *kal)
+{
+    struct seen seen = { .count = 0 };
+
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), KAL_OK);
+    return seen;
+}
+
+/* Place of an interface in the list; fails where it is not. */
+static unsigned place_of(const struct seen *seen, const char *name)
+{
+    for (unsigned i = 0; i < seen->count; i++)
+        if (!strcmp(seen->names[i], name))
+            return i;
+    ck_abort_msg("there is no interface %s", name);
+}
+
+static bool is_mapped(const char *file)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[4400];
+    bool found = false;
+
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof line, maps))
+        found = found || strstr(line, file);
+    fclose(maps);
+    return found;
+}
+
+static void open_and_close(struct kal *kal, const char *name)
+{
+    struct kal_rnic *rnic;
+
+    ck_assert_int_eq(kal_rnic_open(kal, name, NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+}
+
+static void short_bound(void)
+{
+    char conf[64];
+
+    snprintf(conf, sizeof conf, "[ital]\nask_timeout = %u\n", ASK_MS);
+    fixture_conf(conf);
+}
+
+/* ---- bad providers ---- */
+
+static const struct {
+    const char *module, *file, *reason;
+} bad[] = {
+    { "broken/vp_aborts", "vp_aborts.so", "by signal 6 (Aborted) while it listed its devices" },
+    { "broken/vp_bursts", "vp_bursts.so", "by signal 6 (Aborted) while it was loaded" },
+    { "broken/vp_quits", "vp_quits.so", "ended the process that asked it (status 0)" },
+    { "broken/vp_hangs", "vp_hangs.so", "did not list its devices within 3000 ms" },
+};
+
+START_TEST(bad_provider_harms_nobody)
+{
+    int before = tc_fd_count();
+    struct seen seen;
+    struct kal *kal;
+
+    short_bound();
+    fixture_module("vp_test", NULL);
+    fixture_module(bad[_i].module, NULL);
+    kal = fixture_get();
+    open_and_close(kal, "test");
+    seen = list(kal);
+    ck_assert(seen.usable[place_of(&seen, "test")]);
+    ck_assert_uint_eq(seen.count, 1);
+    seen.path = bad[_i].file;
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert(!seen.path_usable);
+    ck_assert_msg(strstr(seen.reason, bad[_i].reason) != NULL, "%s", seen.reason);
+    ck_assert_msg(!is_mapped(bad[_i].file), "%s was loaded here", bad[_i].file);
+    ck_assert_uint_eq(fixture_log_count(bad[_i].file), 1); /* told once */
+    open_and_close(kal, "test");
+    kal_put(kal);
+    ck_assert_int_eq(tc_fd_count(), before);
+}
+END_TEST
+
+/* Another name than the file's own: the helpers find it, and only it is loaded. */
+START_TEST(only_the_one_named_is_loaded)
+{
+    struct kal *kal;
+
+    fixture_module("vp_test", "vp_b");
+    fixture_module("broken/vp_oldminor", NULL);
+    fixture_module("broken/vp_bursts", NULL);
+    fixture_conf("[interface a]\nprovider = test\n[interface b]\nprovider = oldminor\n");
+    kal = fixture_get();
+    open_and_close(kal, "b");
+    ck_assert(is_mapped("vp_oldminor.so") && !is_mapped("vp_b.so"));
+    open_and_close(kal, "a");
+    ck_assert(is_mapped("vp_b.so") && !is_mapped("vp_bursts.so"));
+    kal_put(kal);
+}
+END_TEST
+
+/* A provider that was silent is not waited for at every list. */
+START_TEST(silence_is_waited_for_once)
+{
+    struct kal *kal;
+    uint64_t begin;
+
+    short_bound();
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_hangs", NULL);
+    kal = fixture_get();
+    list(kal);
+    begin = clock_now();
+    for (int i = 0; i < 3; i++)
+        list(kal);
+    ck_assert_uint_lt(clock_now() - begin, ASK_MS * CLOCK_NS_PER_MS);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(without_the_helper_program)
+{
+    struct kal *kal;
+    struct seen seen;
+
+    kal_asker_is = "/nonexistent/ital-ask";
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    seen = list(kal);
+    ck_assert_uint_eq(seen.count, 0);
+    seen.path = "vp_test.so";
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_msg(strstr(seen.reason,
+                         "/nonexistent/ital-ask, which asks it for its devices, cannot "
+                         "be run: No such file") != NULL,
+                  "%s", seen.reason);
+    open_and_close(kal, "test");
+    kal_put(kal);
+}
+END_TEST
+
+/* ---- what the consumer sees ---- */
+
+static atomic_int signals;
+static atomic_bool stop;
+
+static void on_child(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signals, 1);
+}
+
+/* A consumer's own wait for whatever child comes. */
+static void *reaper(void *arg)
+{
+    int *found = arg;
+
+    while (!atomic_load(&stop))
+        if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
+            ++*found;
+    return NULL;
+}
+
+START_TEST(helpers_are_not_noticed)
+{
+    static const struct {
+        void (*handler)(int);
+    } dispositions[] = { { on_child }, { SIG_IGN } };
+    struct sigaction action = { .sa_handler = dispositions[_i].handler }, after;
+    sigset_t before, now;
+    struct seen seen;
+    pthread_t thread;
+    struct kal *kal;
+    int found = 0;
+
+    sigaction(SIGCHLD, &action, NULL);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_aborts", NULL);
+    kal = fixture_get();
+    ck_assert_int_eq(pthread_create(&thread, NULL, reaper, &found), 0);
+    for (int i = 0; i < 20; i++)
+        seen = list(kal);
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    ck_assert_uint_eq(seen.count, 1);
+    seen.path = "vp_aborts.so";
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_msg(strstr(seen.reason, "signal 6") != NULL, "%s", seen.reason);
+    kal_put(kal);
+    ck_assert_int_eq(found, 0);
+    ck_assert_int_eq(atomic_load(&signals), 0);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1); /* none is left of any kind */
+    sigaction(SIGCHLD, NULL, &after);
+    ck_assert(after.sa_handler == dispositions[_i].handler);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    for (int i = 1; i < 32; i++)
+        ck_assert_int_eq(sigismember(&before, i), sigismember(&now, i));
+}
+END_TEST
+
+/* A process without descriptors 0 to 2, and with none to spare. */
+START_TEST(descriptors_are_not_needed)
+{
+    struct seen seen;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    list(kal); /* the folder was read */
+    close(0);
+    seen = list(kal);
+    ck_assert_uint_eq(seen.count, 1);
+    ck_assert_int_eq(open("/dev/null", O_RDONLY), 0); /* and none was taken */
+    kal_put(kal);
+}
+END_TEST
+
+/* ---- which is the first ---- */
+
+START_TEST(dropped_in_changes_nothing)
+{
+    struct seen seen;
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_own", NULL);
+    fixture_module("broken/vp_aaa", NULL);
+    kal = fixture_get();
+    seen = list(kal);
+    ck_assert_str_eq(seen.names[0], "softrdma"); /* own ones first, then by name */
+    ck_assert_str_eq(seen.providers[place_of(&seen, "test")], "test");
+    ck_assert_str_eq(seen.providers[place_of(&seen, "aaa/test")], "aaa");
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_str_eq(kal_rnic_provider(rnic), "test");
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "aaa/test", NULL, &rnic), KAL_OK);
+    ck_assert_str_eq(kal_rnic_provider(rnic), "aaa");
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+static const struct {
+    const char *conf, *environment, *first;
+} defaults[] = {
+    { "", NULL, "oldminor" },
+    { "[ital]\ndefault = test\n", NULL, "test" },
+    { "[ital]\ndefault = test\n", "oldminor", "oldminor" },
+    { "[interface z]\nprovider = test\n", NULL, "z" },
+    { "[ital]\ndefault = test\n[interface z]\nprovider = test\n", NULL, "test" },
+    { "[interface z]\nprovider = test\n", "test", "test" },
+};
+
+START_TEST(default_interface)
+{
+    struct seen seen;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_oldminor", NULL);
+    fixture_conf(defaults[_i].conf);
+    if (defaults[_i].environment)
+        setenv("ITAL_INTERFACE", defaults[_i].environment, 1);
+    kal = fixture_get();
+    seen = list(kal);
+    ck_assert_str_eq(seen.names[0], defaults[_i].first);
+    ck_assert_uint_eq(fixture_log_count("default interface"), 0);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(default_that_is_not_there)
+{
+    struct seen seen;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    setenv("ITAL_INTERFACE", "nowhere", 1);
+    kal = fixture_get();
+    seen = list(kal);
+    list(kal);
+    ck_assert_str_eq(seen.names[0], "test");
+    ck_assert_uint_eq(
+        fixture_log_count("the default interface \"nowhere\" (ITAL_INTERFACE) does not exist"), 1);
+    kal_put(kal);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("asking");
+    TCase *tc = tcase_create("bad providers");
+
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, bad_provider_harms_nobody, 0, sizeof bad / sizeof *bad);
+    tcase_add_test(tc, only_the_one_named_is_loaded);
+    tcase_add_test(tc, silence_is_waited_for_once);
+    tcase_add_test(tc, without_the_helper_program);
+    suite_add_tcase(suite, tc);
+
+    tc = tcase_create("the process");
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, helpers_are_not_noticed, 0, 2);
+    tcase_add_test(tc, descriptors_are_not_needed);
+    suite_add_tcase(suite, tc);
+
+    tc = tcase_create("the first");
+    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tcase_add_test(tc, dropped_in_changes_nothing);
+    tcase_add_loop_test(tc, default_interface, 0, sizeof defaults / sizeof *defaults);
+    tcase_add_test(tc, default_that_is_not_there);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory or descriptors run out anywhere in the process while interfaces are listed and one is opened: in kal, in the dynamic linker, in
+ * libltdl. Each try is in a process of its own: it ends in a clean error or well, and afterwards, with enough of both, it works.
+ * test_memory has kal's own allocations, one by one, and its leaks.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal_fixture.h"
+
+#include <errno.h>
+#include <ltdl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef ITAL_SANITIZERS /* they have an allocator of their own */
+
+/* This program's allocator is the one of every library in it. -1: nothing fails; else how many more succeed. */
+static atomic_long left = -1;
+static atomic_bool for_good; /* all that follow fail, too */
+static atomic_ulong calls;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+
+#define EVERYBODYS __attribute__((visibility("default")))
+
+static bool fails(void)
+{
+    long now = atomic_load(&left);
+
+    atomic_fetch_add(&calls, 1);
+    if (now < 0)
+        return false;
+    if (now > 0) {
+        atomic_store(&left, now - 1);
+        return false;
+    }
+    if (!atomic_load(&for_good))
+        atomic_store(&left, -1);
+    errno = ENOMEM;
+    return true;
+}
+
+EVERYBODYS void *malloc(size_t size)
+{
+    return fails() ? NULL : __libc_malloc(size);
+}
+
+EVERYBODYS void *calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(count, size);
+}
+
+EVERYBODYS void *realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __libc_realloc(memory, size);
+}
+
+/* ---- one try ---- */
+
+static void count_usable(const struct kal_interface_info *info, void *arg)
+{
+    *(unsigned *)arg += info->usable;
+}
+
+/* List, then open and close. */
+static enum kal_status use(unsigned *usable)
+{
+    struct kal_rnic *rnic;
+    enum kal_status status;
+    struct kal *kal;
+
+    *usable = 0;
+    status = kal_get(&fixture_upper, &kal);
+    if (status != KAL_OK)
+        return status;
+    status = kal_interface_list(kal, count_usable, usable);
+    if (status == KAL_OK)
+        status = kal_rnic_open(kal, "a", NULL, &rnic);
+    if (status == KAL_OK)
+        status = kal_rnic_close(rnic, true);
+    kal_put(kal);
+    return status;
+}
+
+#define INTERFACES 3 /* two files, and one inside the program */
+
+/* What the exit status of a try says. */
+enum { GOOD, WRONG_ERROR, NOT_AFTERWARDS, LESS_AFTERWARDS };
+
+static bool is_clean(enum kal_status status)
+{
+    return status == KAL_OK || status == KAL_ERR_NO_RESOURCES;
+}
+
+/* A second instance lives through it all: what the first search finds stays. */
+static int try_memory(long allocations, bool good)
+{
+    struct kal *held = NULL;
+    enum kal_status status;
+    unsigned usable;
+
+    if (kal_get(&fixture_upper, &held) != KAL_OK)
+        return NOT_AFTERWARDS;
+    atomic_store(&for_good, good);
+    atomic_store(&left, allocations);
+    status = use(&usable);
+    atomic_store(&left, -1);
+    if (!is_clean(status))
+        return WRONG_ERROR;
+    if (use(&usable) != KAL_OK || use(&usable) != KAL_OK)
+        return NOT_AFTERWARDS;
+    return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
+}
+
+static int try_descriptors(long number)
+{
+    struct rlimit before, few;
+    enum kal_status status;
+    struct kal *held = NULL;
+    unsigned usable;
+
+    if (kal_get(&fixture_upper, &held) != KAL_OK)
+        return NOT_AFTERWARDS;
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = (struct rlimit){ (rlim_t)number, before.rlim_max };
+    setrlimit(RLIMIT_NOFILE, &few);
+    status = use(&usable);
+    setrlimit(RLIMIT_NOFILE, &before);
+    if (!is_clean(status))
+        return WRONG_ERROR;
+    if (use(&usable) != KAL_OK)
+        return NOT_AFTERWARDS;
+    return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
+}
+
+static void expect_good(pid_t child, const char *what, long number)
+{
+    static const char *const words[] = { "good", "another error than want of resources",
+                                         "it does not work afterwards",
+                                         "a provider stays refused" };
+    int status;
+
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status), "%s %ld: signal %d", what, number, WTERMSIG(status));
+    ck_assert_msg(WEXITSTATUS(status) == GOOD, "%s %ld: %s", what, number,
+                  words[WEXITSTATUS(status) & 3]);
+}
+
+/* What -dlpreopen makes of a module. */
+extern const struct ri_provider vp_test_LTX_rnicpi_provider_v1;
+static const lt_dlsymlist inside[] = {
+    { "@PROGRAM@", NULL },
+    { "vp_pre.a", NULL },
+    { RI_PROVIDER_SYMBOL, (void *)&vp_test_LTX_rnicpi_provider_v1 },
+    { NULL, NULL },
+};
+
+static void prepare(void)
+{
+    ck_assert_int_eq(lt_dlpreload_default(inside), 0);
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_oldminor", NULL);
+    fixture_conf("[ital]\ndefault_interfaces = no\n[interface a]\nprovider = test\n"
+                 "[interface b]\nprovider = oldminor\n[interface c]\nprovider = pre\n");
+    setenv("ITAL_LOG", "error", 1);
+}
+
+/* How many allocations a try without a failure makes. */
+static long allocations_of_a_try(void)
+{
+    int fds[2];
+    pid_t child;
+    long count = 0;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    child = fork();
+    if (child == 0) {
+        unsigned usable;
+        unsigned long before = atomic_load(&calls);
+
+        count = use(&usable) == KAL_OK ? (long)(atomic_load(&calls) - before) : 0;
+        _exit(write(fds[1], &count, sizeof count) == sizeof count ? GOOD : NOT_AFTERWARDS);
+    }
+    expect_good(child, "without a failure", 0);
+    ck_assert_int_eq(read(fds[0], &count, sizeof count), sizeof count);
+    close(fds[0]);
+    close(fds[1]);
+    return count;
+}
+
+START_TEST(every_kth_allocation)
+{
+    long total, stride, first;
+
+    prepare();
+    total = allocations_of_a_try();
+    ck_assert_int_gt(total, 100);
+    stride = 1 + total / (long)tc_count(200);
+    first = (long)(tc_seed() % (uint64_t)stride);
+    for (long n = first; n < total; n += stride) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(try_memory(n, _i == 1));
+        expect_good(child, _i ? "from allocation on" : "allocation", n);
+    }
+}
+END_TEST
+
+START_TEST(every_number_of_descriptors)
+{
+    int first;
+
+    prepare();
+    first = tc_fd_count();
+    for (long n = first; n < first + 12; n++) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(try_descriptors(n));
+        expect_good(child, "descriptors", n);
+    }
+}
+END_TEST
+
+#else
+START_TEST(every_kth_allocation)
+{
+    tc_skip("the sanitizer has an allocator of its own, which does not fail");
+}
+END_TEST
+
+START_TEST(every_number_of_descriptors)
+{
+    tc_skip("the sanitizer needs descriptors itself");
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    Suite *suite = suite_create("shortage");
+    TCase *tc = tc_case(suite, "list and open", fixture_setup, NULL);
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, every_kth_allocation, 0, 2);
+    tcase_add_test(tc, every_number_of_descriptors);
+    return tc_main(suite);
+}
