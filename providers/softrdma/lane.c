@@ -68,6 +68,7 @@ static void free_graves(struct lane *lane)
         next_stream = stream->grave_next;
         host->timer_cancel(host, lane->base.context, &stream->timer);
         host->timer_cancel(host, lane->base.context, &stream->stall);
+        host->timer_cancel(host, lane->base.context, &stream->acks);
         free(stream->rest);
         free(stream->tail);
         free(stream);

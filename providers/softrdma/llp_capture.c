@@ -89,12 +89,18 @@ static void capture_close(struct stream *stream, bool reset)
     stream->captured->close(stream, reset);
 }
 
+static void capture_waits(struct stream *stream, struct llp_wait *wait)
+{
+    stream->captured->waits(stream, wait);
+}
+
 static const struct llp_ops llp_capture = {
     .send = capture_send,
     .receive = capture_receive,
     .emss = capture_emss,
     .finish = capture_finish,
     .close = capture_close,
+    .waits = capture_waits,
 };
 
 void llp_capture_insert(struct stream *stream, uint64_t token)

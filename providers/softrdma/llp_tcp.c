@@ -12,14 +12,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h> /* libc's own knows less of struct tcp_info */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define EMSS_UNKNOWN 536u /* RFC 9293 3.7.1: the default MSS of IPv4 */
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* Linux 6.15 */
+#endif
+#define SYSTEM_KEEPCNT 9u   /* net.ipv4.tcp_keepalive_probes, unless an administrator changed it */
+#define EMSS_UNKNOWN   536u /* RFC 9293 3.7.1: the default MSS of IPv4 */
 
 /*
  * What one end did before it sent, happened before what the other end does after it received. ThreadSanitizer cannot see
@@ -120,12 +124,30 @@ static void tcp_close(struct stream *stream, bool reset)
     stream->fd = -1;
 }
 
+/* Where an acknowledgement came in the same tick as the last octets left, it counts as theirs: if not, they leave again. */
+static void tcp_waits(struct stream *stream, struct llp_wait *wait)
+{
+    struct tcp_info info = { .tcpi_unacked = 0 };
+    socklen_t length = sizeof(info);
+
+    *wait = (struct llp_wait){ .octets = false };
+    if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+        return;
+    wait->octets = info.tcpi_unacked || info.tcpi_notsent_bytes;
+    wait->probes = info.tcpi_probes;
+    wait->asked = info.tcpi_probes ||
+                  (info.tcpi_unacked && info.tcpi_last_data_sent < info.tcpi_last_ack_recv);
+    wait->repeats = info.tcpi_total_retrans;
+    wait->heard_ago_ns = info.tcpi_last_ack_recv * CLOCK_NS_PER_MS;
+}
+
 const struct llp_ops llp_tcp = {
     .send = tcp_send,
     .receive = tcp_receive,
     .emss = tcp_emss,
     .finish = tcp_finish,
     .close = tcp_close,
+    .waits = tcp_waits,
 };
 
 static void set_option(int fd, int level, int name, uint32_t value)
@@ -135,15 +157,28 @@ static void set_option(int fd, int level, int name, uint32_t value)
     setsockopt(fd, level, name, &number, sizeof(number));
 }
 
-/* Where the host has set the same options during the start-up, this one, which no system has by itself, tells. */
+/* Where the host has set the same options during the start-up, this one tells, which it sets last. */
 static bool is_prepared(int fd, const struct softrdma_options *options)
 {
-    unsigned int timeout = 0;
-    socklen_t length = sizeof(timeout);
+    unsigned int count = 0;
+    socklen_t length = sizeof(count);
 
-    return options->tcp_user_timeout_ms && !options->congestion[0] &&
-           !getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length) &&
-           timeout == options->tcp_user_timeout_ms;
+    return options->keepalive_idle_s && !options->congestion[0] &&
+           options->keepalive_count != SYSTEM_KEEPCNT &&
+           !getsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, &length) &&
+           count == options->keepalive_count;
+}
+
+/* An outage, or a closed window, makes TCP ask ever more rarely: often enough for ack_timeout. Its own bounds are 1 s and 120 s. */
+static void bound_backoff(int fd, const struct softrdma_options *options)
+{
+    uint64_t most = options->ack_timeout_ns / CLOCK_NS_PER_MS / LLP_ACK_LOOKS;
+
+    if (most)
+        set_option(fd, IPPROTO_TCP, TCP_RTO_MAX_MS,
+                   most < 1000     ? 1000
+                   : most > 120000 ? 120000
+                                   : (uint32_t)most);
 }
 
 /* Refused options are no reason to refuse the connection: each only improves it. */
@@ -153,6 +188,7 @@ void llp_tcp_prepare(int fd, const struct softrdma_options *options)
 
     if (flags >= 0 && !(flags & FD_CLOEXEC))
         fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    bound_backoff(fd, options);
     if (is_prepared(fd, options))
         return;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);

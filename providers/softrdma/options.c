@@ -55,11 +55,15 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "reset." },
     { "close_timeout", "time", "10000", "ms",
       "How long an orderly close waits for the peer before the connection is reset." },
-    { "tcp_user_timeout", "time", "30000", "ms",
-      "How long sent octets may stay unacknowledged; 0: as the system decides." },
+    { "ack_timeout", "time", "30000", "ms",
+      "How long a peer may acknowledge nothing while something is sent to it before the connection "
+      "is lost, and a sixth more; 0: as the system decides." },
+    { "tcp_user_timeout", "time", "0", "ms",
+      "TCP_USER_TIMEOUT, which also ends connections to peers that live but do not read, and "
+      "replaces keepalive_count; 0: not set." },
     { "keepalive", "bool", "on", "", "TCP keep-alive, so that a peer that vanished is noticed." },
-    { "keepalive_idle", "time", "60", "s", "Silence before the first keep-alive probe." },
-    { "keepalive_interval", "time", "10", "s", "Between keep-alive probes." },
+    { "keepalive_idle", "time", "10", "s", "Silence before the first keep-alive probe." },
+    { "keepalive_interval", "time", "5", "s", "Between keep-alive probes." },
     { "keepalive_count", "int", "6", "", "Unanswered keep-alive probes that end the connection." },
     { "tcp_congestion", "string", "", "", "TCP congestion control; empty: as the system decides." },
     { "remote_invalidate", "bool", "on", "",
@@ -173,7 +177,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     const uint32_t day_ms = 86400u * 1000u;
     struct softrdma_options *options = &rnic->options;
     struct ri_rnic_attr *attr = &rnic->attr;
-    uint64_t close_ms, request_ms, repeat_ms, stall_ms;
+    uint64_t close_ms, request_ms, repeat_ms, stall_ms, ack_ms;
 
     if (!read_fpdu(rnic, &options->fpdu_max) ||
         !read_bool(rnic, "remote_invalidate", &options->remote_invalidate) ||
@@ -185,6 +189,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
         !read_number(rnic, "rtr_repeat", 0, day_ms, &repeat_ms) ||
         !read_number(rnic, "stall_timeout", 0, day_ms, &stall_ms) ||
         !read_number(rnic, "rest_limit", 1u << 17, 1ull << 40, &options->rest_limit) ||
+        !read_number(rnic, "ack_timeout", 0, day_ms, &ack_ms) ||
         !read_u32(rnic, "tcp_user_timeout", 0, day_ms, &options->tcp_user_timeout_ms) ||
         !read_keepalive(rnic, options) ||
         !read_word(rnic, "tcp_congestion", options->congestion, sizeof(options->congestion)) ||
@@ -198,6 +203,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     options->rtr_timeout_ns = request_ms * CLOCK_NS_PER_MS;
     options->rtr_repeat_ns = repeat_ms * CLOCK_NS_PER_MS;
     options->stall_timeout_ns = stall_ms * CLOCK_NS_PER_MS;
+    options->ack_timeout_ns = ack_ms * CLOCK_NS_PER_MS;
     if (options->netdev[0] && !if_nametoindex(options->netdev))
         softrdma_log(rnic, RI_LOG_WARNING,
                      "there is no network interface %s now (option netdev): the port is off line",

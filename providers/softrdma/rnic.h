@@ -73,6 +73,7 @@ struct softrdma_options {
     uint64_t rtr_timeout_ns, rtr_repeat_ns;
     uint64_t stall_timeout_ns; /* 0: none */
     uint64_t rest_limit;
+    uint64_t ack_timeout_ns; /* 0: none */
     uint32_t tcp_user_timeout_ms;
     uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
     char congestion[16];

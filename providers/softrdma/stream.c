@@ -118,8 +118,10 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     stream->qp = qp;
     stream->held = qp != NULL;
     llp_capture_insert(stream, handover->capture);
+    llp_acks_insert(stream);
     stream->timer.expired = stream_expired;
     stream->stall.expired = rest_stalled;
+    stream->acks.expired = llp_acks_expired;
     stream->gulp = stream->take = GULP_MOST;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);

@@ -14,6 +14,15 @@ struct lane;
 struct qp;
 struct stream;
 
+/* What TCP waits for from the peer. */
+struct llp_wait {
+    bool octets;           /* some are not acknowledged yet, or wait for the window */
+    bool asked;            /* octets or probes left after the last acknowledgement came */
+    uint32_t probes;       /* of keep-alive or of a closed window, unanswered */
+    uint32_t repeats;      /* of octets, since the connection began */
+    uint64_t heard_ago_ns; /* age of the last acknowledgement, in ticks of TCP's clock */
+};
+
 /* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not now). */
 struct llp_ops {
     ssize_t (*send)(struct stream *stream, const struct iovec *iov, int count);
@@ -21,10 +30,16 @@ struct llp_ops {
     uint32_t (*emss)(struct stream *stream);
     void (*finish)(struct stream *stream);            /* no more output: FIN */
     void (*close)(struct stream *stream, bool reset); /* reset: RST */
+    /* All zero where the system does not tell. NULL: no peer is waited for. */
+    void (*waits)(struct stream *stream, struct llp_wait *wait);
 };
 extern const struct llp_ops llp_tcp;
 /* Put capture between the stream and its lower layer, if it is on. */
 void llp_capture_insert(struct stream *stream, uint64_t token);
+#define LLP_ACK_LOOKS 6u /* in ack_timeout */
+/* End the stream when its peer acknowledges nothing for ack_timeout. On top of what is there; before anything is sent. */
+void llp_acks_insert(struct stream *stream);
+void llp_acks_expired(struct ri_timer *timer); /* of stream.acks */
 void llp_tcp_prepare(int fd, const struct softrdma_options *options);
 
 enum stream_state {
@@ -41,7 +56,7 @@ enum attention {
 };
 
 struct stream {
-    const struct llp_ops *llp;
+    const struct llp_ops *_Atomic llp;
     int fd;
     struct lane *lane;
     struct ri_watch *watch;
@@ -80,6 +95,11 @@ struct stream {
     uint64_t number;                /* from 1; the list of all is in this order */
     uint64_t capture;               /* token */
     const struct llp_ops *captured; /* the lower layer under llp_capture */
+    const struct llp_ops *awake; /* the one for which llp_resting stands; see llp_acks.c, as for: */
+    struct ri_timer acks;
+    uint64_t waits_since; /* the first look that found this wait; 0: none */
+    uint64_t looked_at;
+    uint32_t repeats; /* when the wait began */
 };
 
 enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,

@@ -30,10 +30,10 @@ static const struct ri_option options[] = {
     { "connect_timeout", "time", "30s", "ms", "" },
     { "request_timeout", "time", "20s", "ms", "" },
     { "close_timeout", "time", "10s", "ms", "" },
-    { "tcp_user_timeout", "time", "30s", "ms", "" },
+    { "tcp_user_timeout", "time", "0", "ms", "" },
     { "keepalive", "bool", "yes", "", "" },
-    { "keepalive_idle", "time", "60", "s", "" },
-    { "keepalive_interval", "time", "10", "s", "" },
+    { "keepalive_idle", "time", "10", "s", "" },
+    { "keepalive_interval", "time", "5", "s", "" },
     { "keepalive_count", "int", "6", "", "" },
 };
 

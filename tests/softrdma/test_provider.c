@@ -76,6 +76,8 @@ static const struct {
     { "close_timeout", "1", true },
     { "close_timeout", "0", false },
     { "close_timeout", "99999999999999999999", false },
+    { "ack_timeout", "0", true },
+    { "ack_timeout", "86400001", false },
     { "tcp_user_timeout", "0", true },
     { "keepalive", "no", true },
     { "keepalive", "off", true },

@@ -399,10 +399,10 @@ START_TEST(C155_keepalive)
 {
     wire_open(NULL);
     ck_assert_int_ne(tcp_option(SOL_SOCKET, SO_KEEPALIVE), 0);
-    ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_KEEPIDLE), 60);
-    ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_KEEPINTVL), 10);
+    ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_KEEPIDLE), 10);
+    ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_KEEPINTVL), 5);
     ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_KEEPCNT), 6);
-    ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_USER_TIMEOUT), 30000);
+    ck_assert_int_eq(tcp_option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
 }
 END_TEST
 
