@@ -103,7 +103,7 @@ static void note_close(struct stream *stream, bool reset)
     close(stream->fd);
 }
 
-const struct llp_ops noted = { note_send, note_receive, note_emss, note_finish, note_close };
+const struct llp_ops noted = { note_send, note_receive, note_emss, note_finish, note_close, NULL };
 
 int noted_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
 {

@@ -216,8 +216,8 @@ static void null_close(struct stream *stream, bool reset)
 /* What one visitor writes is bounded, also where each write is one segment; the rest goes by and by. */
 START_TEST(X018_one_visitor_does_not_write_for_ever)
 {
-    static const struct llp_ops null = { null_send, null_receive, null_emss, null_finish,
-                                         null_close };
+    static const struct llp_ops null = { null_send,   null_receive, null_emss,
+                                         null_finish, null_close,   NULL };
     const uint32_t size = 64u << 20;
     struct ri_llp_handover handover = plain;
     struct region region;
