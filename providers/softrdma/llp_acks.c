@@ -8,10 +8,9 @@
  * repetitions come often enough to tell in that time, llp_tcp_prepare bounds the time between them where the kernel allows it
  * (TCP_RTO_MAX_MS, Linux 6.15); else it grows to two minutes while a window stays closed, and the wait with it.
  *
- * The data path has nothing to ask for that. A stream for which TCP has nothing to do rests: it has no timer, and its lower
- * layer is llp_resting, whose first send puts the real one (stream.awake) back and sets the timer. To come to rest, a look
- * changes the lower layer first and then sees that nobody is inside tx: who comes in later finds llp_resting, and what those
- * sent who were inside before shows in what TCP knows.
+ * The data path has nothing to ask for that. A stream for which TCP has nothing to do rests: it has no timer, and tx sends by
+ * llp_resting, whose send puts the real lower layer back and sets the timer. A look sees that there is nothing to do, and lets the
+ * stream rest, inside tx: so whatever was sent before shows in what TCP knows, and who comes later finds llp_resting.
  *
  * A wait begins where a look finds it, so what waits is found lost after seven sixths of ack_timeout at most. Keep-alive's
  * probes, which ask an idle peer, are a wait, too: of who first sends while some are unanswered it began with them.
@@ -27,8 +26,6 @@
     3u /* unanswered: fewer may have been lost on their way, or come in faster than a peer answers */
 #define REPEATS     2u                     /* of octets, likewise */
 #define TCP_TICK_NS (20 * CLOCK_NS_PER_MS) /* ages that TCP tells are whole ticks of its clock */
-
-static const struct llp_ops llp_resting;
 
 static uint64_t before(uint64_t now, uint64_t age)
 {
@@ -48,89 +45,51 @@ static uint64_t between_looks(const struct stream *stream)
     return stream->lane->rnic->options.ack_timeout_ns / LOOKS;
 }
 
-/* Who changes the lower layer from llp_resting has the fields and the timer. */
-static bool stop_resting(struct stream *stream)
-{
-    const struct llp_ops *resting = &llp_resting;
-
-    return atomic_compare_exchange_strong(&stream->llp, &resting, stream->awake);
-}
-
 static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint64_t since)
 {
     stream->waits_since = since;
     stream->repeats = wait->repeats;
 }
 
-/* Inside tx, or under rx while CLOSING. */
+/* Inside tx. The look that was the last has left the fields and the timer to us. */
 static ssize_t resting_send(struct stream *stream, const struct iovec *iov, int count)
 {
-    uint64_t now = clock_now(), interval;
+    uint64_t interval = stream->lane->rnic->options.keepalive_interval_s * CLOCK_NS_PER_S;
+    uint64_t now = clock_now();
     struct llp_wait wait;
 
-    if (stop_resting(stream)) {
-        interval = stream->lane->rnic->options.keepalive_interval_s * CLOCK_NS_PER_S;
-        stream->awake->waits(stream, &wait);
-        stream->looked_at = now;
-        begin_wait(stream, &wait, wait.probes ? before(now, (wait.probes - 1) * interval) : 0);
-        look_at(stream, clock_after(now, between_looks(stream)));
-    }
-    return stream->awake->send(stream, iov, count);
+    stream->sender = stream->llp;
+    stream->llp->waits(stream, &wait);
+    stream->looked_at = now;
+    begin_wait(stream, &wait, wait.probes ? before(now, (wait.probes - 1) * interval) : 0);
+    look_at(stream, clock_after(now, between_looks(stream)));
+    return stream->llp->send(stream, iov, count);
 }
 
-static ssize_t resting_receive(struct stream *stream, void *buffer, size_t length)
-{
-    return stream->awake->receive(stream, buffer, length);
-}
-
-static uint32_t resting_emss(struct stream *stream)
-{
-    return stream->awake->emss(stream);
-}
-
-static void resting_finish(struct stream *stream)
-{
-    stream->awake->finish(stream);
-}
-
-static void resting_close(struct stream *stream, bool reset)
-{
-    stream->awake->close(stream, reset);
-}
-
-static void resting_waits(struct stream *stream, struct llp_wait *wait)
-{
-    stream->awake->waits(stream, wait);
-}
-
-static const struct llp_ops llp_resting = {
-    .send = resting_send,
-    .receive = resting_receive,
-    .emss = resting_emss,
-    .finish = resting_finish,
-    .close = resting_close,
-    .waits = resting_waits,
-};
+static const struct llp_ops llp_resting = { .send = resting_send };
 
 void llp_acks_insert(struct stream *stream)
 {
-    const struct llp_ops *llp = atomic_load(&stream->llp);
+    bool on = stream->lane->rnic->options.ack_timeout_ns && stream->llp->waits;
 
-    if (!stream->lane->rnic->options.ack_timeout_ns || !llp->waits)
-        return;
-    stream->awake = llp;
-    atomic_store(&stream->llp, &llp_resting);
+    stream->sender = on ? &llp_resting : stream->llp;
 }
 
-/* True: TCP has nothing to do, or who sends has set the timer meanwhile. False: what there is to wait for. */
-static bool comes_to_rest(struct stream *stream, const struct qp *qp, struct llp_wait *wait)
+/* True: TCP has nothing to do. False: what there is to wait for, or somebody sends now. Nobody is waited for with rx held, and the
+ * work of those who came meanwhile is left to qp_settle: it may end the connection, which takes rx. */
+static bool comes_to_rest(struct stream *stream, struct qp *qp, struct llp_wait *wait)
 {
-    bool busy;
+    unsigned int nobody = 0;
+    bool alone = atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
 
-    atomic_store(&stream->llp, &llp_resting);
-    busy = atomic_load(&qp->tx_requests);
-    stream->awake->waits(stream, wait);
-    return (!wait->octets && !busy) || !stop_resting(stream);
+    stream->llp->waits(stream, wait);
+    if (!alone)
+        return false;
+    if (!wait->octets)
+        stream->sender = &llp_resting;
+    if (atomic_exchange(&qp->tx_requests, 0) != 1)
+        atomic_store(&qp->tx_wanted, true);
+    return !wait->octets;
 }
 
 /* One wait without an answer has lasted for ack_timeout, and enough was sent in it that a peer would have answered. */

@@ -56,7 +56,8 @@ enum attention {
 };
 
 struct stream {
-    const struct llp_ops *_Atomic llp;
+    const struct llp_ops *llp;
+    const struct llp_ops *sender; /* tx sends by it: llp, or llp_resting for it; inside tx */
     int fd;
     struct lane *lane;
     struct ri_watch *watch;

@@ -501,7 +501,7 @@ static bool transmit(struct qp *qp)
 {
     const struct tx_batch *batch = &qp->batch;
     struct stream *stream = qp->stream;
-    ssize_t sent = stream->llp->send(stream, batch->iov + batch->first,
+    ssize_t sent = stream->sender->send(stream, batch->iov + batch->first,
                                      (int)(batch->count - batch->first));
 
     TRACE3(send, qp->qpn, batch->octets, sent);

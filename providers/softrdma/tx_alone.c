@@ -64,7 +64,7 @@ mark:
 static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint32_t fpdu)
 {
     const struct iovec iov = { qp->batch.arena, fpdu };
-    ssize_t sent = qp->stream->llp->send(qp->stream, &iov, 1);
+    ssize_t sent = qp->stream->sender->send(qp->stream, &iov, 1);
 
     TRACE3(send, qp->qpn, fpdu, sent);
     if (unlikely(sent != (ssize_t)fpdu)) {

@@ -109,9 +109,9 @@ START_TEST(C148_fin_answers_what_is_being_sent)
     region = region_new(a, 64, RIG_ALL);
     rig_passes(&rig, 3);
     hooked.send = send_and_be_left;
-    qp_of(a)->stream->llp = &hooked;
+    qp_of(a)->stream->sender = &hooked;
     side_send(a, 1, region_sge(&region, 0, 64));
-    qp_of(a)->stream->llp = &llp_tcp;
+    qp_of(a)->stream->sender = &llp_tcp;
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     ck_assert(!next_frame());
@@ -159,13 +159,13 @@ START_TEST(answered_before_the_send_returns)
     region = region_new(a, 64, RIG_ALL);
     hooked_region = &region;
     hooked.send = send_and_be_overtaken;
-    qp_of(a)->stream->llp = &hooked;
+    qp_of(a)->stream->sender = &hooked;
     side_read(a, 1, region_sge(&region, 0, 4), 0, 1);
     if (!read_told) {
         side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4);
         side_send(a, 2, region_sge(&region, 0, 8));
     }
-    qp_of(a)->stream->llp = &llp_tcp;
+    qp_of(a)->stream->sender = &llp_tcp;
     ck_assert(next_frame());
     ck_assert_uint_eq(frame.segment.payload_len, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
@@ -190,12 +190,12 @@ START_TEST(answered_before_it_was_sent)
     raw_open_speaking(&raw, &rig, a, &shape, &plain);
     region = region_new(a, 64, RIG_ALL);
     hooked.send = send_nothing;
-    qp_of(a)->stream->llp = &hooked;
+    qp_of(a)->stream->sender = &hooked;
     side_read(a, 1, region_sge(&region, 0, 0), 0, 1);
     raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
     rig_passes(&rig, 3);
     ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
-    qp_of(a)->stream->llp = &llp_tcp;
+    qp_of(a)->stream->sender = &llp_tcp;
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
     ck_assert(next_frame());
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);

@@ -274,7 +274,7 @@ START_TEST(X006_C123_invalidate_at_the_end)
     receive = region_new(a, 64, RIG_ALL);
     side_receive(a, 2, region_sge(&receive, 0, 64));
     slow.send = send_slowly;
-    qp_of(a)->stream->llp = &slow;
+    qp_of(a)->stream->sender = &slow;
     pthread_create(&writer, NULL, write_lent, NULL);
     ck_assert(tc_until(atomic_load(&is_sending), RIG_TIMEOUT));
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND_INV), lent.keys.rkey, DDP_QN_SEND, 1, 0);
