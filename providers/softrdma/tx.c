@@ -502,7 +502,7 @@ static bool transmit(struct qp *qp)
     const struct tx_batch *batch = &qp->batch;
     struct stream *stream = qp->stream;
     ssize_t sent = stream->sender->send(stream, batch->iov + batch->first,
-                                     (int)(batch->count - batch->first));
+                                        (int)(batch->count - batch->first));
 
     TRACE3(send, qp->qpn, batch->octets, sent);
     return tx_take_up(qp, sent);
