@@ -150,6 +150,8 @@ static enum kal_status close_rnic(struct ual_ia *ia)
 
     if (status != KAL_ERR_AGAIN)
         return status;
+    if (atomic_load(&ia->dead)) /* nothing more comes of it */
+        return kal_rnic_close(ia->rnic, true);
     deadline = close_deadline(ia);
     ual_lanes_join_begin(ia);
     ual_lane_wait_begin(ia->lane, &waiter);

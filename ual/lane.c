@@ -19,6 +19,9 @@
  * DESCRIPTORS of EVDs may hold the lane's epoll set (notifier.h): then a consumer outside of the library wakes with the
  * traffic, and its dequeue is a poll like others. The lane does not know of it and does not rely on it.
  *
+ * CLOSED DESCRIPTORS. Somebody else in the process may close them. The system call that finds out makes the lane broken and the IA dead
+ * (ual_lane_check); the numbers may be others' by then and are not used again.
+ *
  * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock, dead_lock: leaves,
  * a few instructions each. unwatch and timer_cancel from outside a run wait for a running callback of theirs
  * (watch->busy, `expiring`), so their caller holds no lock that such a callback waits for; a watch is freed at the end of
@@ -123,14 +126,31 @@ void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, 
     }
 }
 
+void ual_lane_check(struct ual_lane *lane)
+{
+    const struct ri_event event = {
+        .size = sizeof(event),
+        .type = RI_EVENT_RNIC_FATAL,
+        .detail = "something in this process closed descriptors that are not its own, as closefrom "
+                  "does; keep it from those that were open before",
+    };
+
+    if ((errno != EBADF && errno != EINVAL) || atomic_exchange(&lane->broken, true))
+        return;
+    ual_ia_rnic_event(lane->ia, &event);
+}
+
 /* Under running. */
 static void dispatch_descriptors(struct ual_lane *lane, bool drain)
 {
     struct epoll_event events[EVENTS_PER_RUN];
+    long count = -1;
 
-    ual_lane_dispatch(lane, events,
-                      syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0),
-                      drain);
+    if (!ual_lane_is_broken(lane))
+        count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
+    if (__builtin_expect(count < 0, 0))
+        ual_lane_check(lane);
+    ual_lane_dispatch(lane, events, count, drain);
 }
 
 /* Under running. */
@@ -167,7 +187,8 @@ void ual_lane_kick(struct ual_lane *lane)
 {
     uint64_t one = 1;
 
-    syscall(SYS_write, lane->kick_fd, &one, sizeof(one));
+    if (!ual_lane_is_broken(lane))
+        syscall(SYS_write, lane->kick_fd, &one, sizeof(one));
 }
 
 bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline)
@@ -208,7 +229,8 @@ void ual_lane_set_watch(struct ual_lane *lane, uint64_t when)
 {
     struct itimerspec at = { .it_value = clock_left(0, when) };
 
-    timerfd_settime(lane->watch_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    if (!ual_lane_is_broken(lane))
+        timerfd_settime(lane->watch_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 /* The background thread need not look: consumers do. Under running. */
@@ -363,6 +385,8 @@ static void close_descriptors(struct ual_lane *lane)
     ual_fork_forget(lane->epoll_fd);
     ual_fork_forget(lane->kick_fd);
     ual_fork_forget(lane->watch_fd);
+    if (ual_lane_is_broken(lane))
+        return;
     if (lane->epoll_fd >= 0)
         close(lane->epoll_fd);
     if (lane->kick_fd >= 0)
@@ -377,9 +401,9 @@ enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t
     struct ual_lane *lane = calloc(1, sizeof(*lane));
     enum ual_status status;
 
-    (void)ia;
     if (!lane)
         return UAL_ERR_NO_RESOURCES;
+    lane->ia = ia;
     lane->epoll_fd = lane->kick_fd = lane->watch_fd = -1;
     lane->spin_ns = cpus_quota() >= 2 ? spin_ns : 0;
     atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);

@@ -64,7 +64,8 @@ static void serve_in_epoll(struct ual_lane *lane)
     struct fetched fetched;
 
     lane->may_linger = cpus_in_mask() >= 2;
-    while (!atomic_load(&lane->stop) && ual_lane_is_sleeper(lane, &lane->background)) {
+    while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&
+           ual_lane_is_sleeper(lane, &lane->background)) {
         unsigned int looks = ual_lane_looks(lane);
 
         if (!ual_lane_arm_or_run(lane, &lane->background, NULL))
@@ -122,15 +123,20 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
 static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 {
     uint64_t expirations;
+    long got = sizeof(expirations);
 
     atomic_store_explicit(&lane->was_put_off, false, memory_order_relaxed);
     ual_lane_set_watch(lane, until);
     atomic_store_explicit(&lane->put_off_at, may_put_off ? until - PACE_LAST / 2 : CLOCK_NEVER,
                           memory_order_relaxed);
     while (!atomic_load(&lane->stop) &&
-           syscall(SYS_read, lane->watch_fd, &expirations, sizeof(expirations)) < 0 &&
+           (got = syscall(SYS_read, lane->watch_fd, &expirations, sizeof(expirations))) < 0 &&
            errno == EINTR)
         ;
+    if (got != sizeof(expirations)) {
+        errno = got < 0 ? errno : EBADF; /* another file by now */
+        ual_lane_check(lane);
+    }
     atomic_store_explicit(&lane->put_off_at, CLOCK_NEVER, memory_order_relaxed);
 }
 
@@ -155,6 +161,10 @@ static void *background(void *arg)
         watch(lane, began + interval, interval >= PACE_LAST);
         if (atomic_load(&lane->stop))
             break;
+        if (ual_lane_is_broken(lane)) { /* there is nothing to serve */
+            futex_wait(&lane->background_word, word, CLOCK_NEVER);
+            continue;
+        }
         looks = ual_lane_looks(lane) - looks;
         switch (next_duty(lane, epoch, looks)) {
         case DUTY_WATCH:

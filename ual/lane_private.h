@@ -29,9 +29,12 @@ struct ri_watch {
 };
 
 struct ual_lane {
+    struct ual_ia *ia;
     struct ri_lane *provider;
     uint64_t spin_ns;
     int epoll_fd, kick_fd;
+    atomic_bool
+        broken; /* its descriptors were closed by somebody else: their numbers may be others' now */
     int watch_fd; /* timerfd: when the background thread looks whether consumers still run the lane */
 
     atomic_int running;
@@ -129,6 +132,13 @@ static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weigh
 /* Make who sleeps in epoll come out; take that back. Any thread. */
 void ual_lane_kick(struct ual_lane *lane);
 void ual_lane_drain_kick(struct ual_lane *lane);
+/* A system call on a descriptor of the lane failed with errno: unless that may pass, the lane is broken and the IA dead. With no lock
+ * held but `running`. */
+void ual_lane_check(struct ual_lane *lane);
+static inline bool ual_lane_is_broken(const struct ual_lane *lane)
+{
+    return __builtin_expect(atomic_load_explicit(&lane->broken, memory_order_relaxed), 0);
+}
 bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline);
 
 /* watch_fd expires at `when`, and wakes the background thread if it waits for that. Any thread. */

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#define SLEEP_MOST (5 * CLOCK_NS_PER_S)
+
 bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter)
 {
     return atomic_load_explicit(&lane->sleeper, memory_order_relaxed) == waiter;
@@ -75,10 +77,14 @@ static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_
     return sleeper;
 }
 
+/* Whoever sleeps while the descriptors are closed hears nothing of it, nor of any kick: he looks now and then. */
 static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
 {
     uint64_t timer = next_timer(lane);
     uint64_t provider = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
+    uint64_t look = clock_after(clock_now(), SLEEP_MOST);
+
+    deadline = look < deadline ? look : deadline;
 
     deadline = timer < deadline ? timer : deadline;
     return provider < deadline ? provider : deadline;
@@ -122,6 +128,7 @@ static long wait_until_handler(struct ual_lane *lane, uint64_t until, struct fet
 int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
                             struct fetched *fetched)
 {
+    bool interrupted;
     uint64_t until;
 
     fetched->count = 0;
@@ -134,13 +141,14 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
         return 0;
     fetched->count = waiter == &lane->background ? wait_in_epoll(lane, until, fetched)
                                                  : wait_until_handler(lane, until, fetched);
-    if (fetched->count < 0 && errno == EINTR) {
-        note_sleep(lane, waiter, 0);
-        ual_lane_let_go(lane);
-        return EINTR;
-    }
+    interrupted = fetched->count < 0 && errno == EINTR;
+    if (fetched->count < 0)
+        ual_lane_check(lane);
     note_sleep(lane, waiter, 0);
-    return 0;
+    if (!interrupted)
+        return 0;
+    ual_lane_let_go(lane);
+    return EINTR;
 }
 
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,

@@ -287,6 +287,18 @@ void kal_log(enum ri_log_level level, const char *format, ...)
     va_end(args);
 }
 
+atomic_uint lf_fatals;
+
+void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
+{
+    struct ual_ia *ia = rnic_context;
+
+    ck_assert_int_eq(event->type, RI_EVENT_RNIC_FATAL);
+    atomic_store(&ia->dead, true);
+    atomic_fetch_add(&lf_fatals, 1);
+    ual_evd_all_dead(ia);
+}
+
 const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia)
 {
     static struct ri_rnic_attr attr = { .size = sizeof(attr), .max_cqe = DEPTH };
