@@ -89,8 +89,10 @@ bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, s
     if (rx_check_sink(qp, read->sink_stag, read->sink_to, ATOMIC_OCTETS, &memory) != STAG_OK)
         return RESPONSE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL,
                               "sink of an atomic was revoked");
-    if (!rx_put(qp, read->sink_stag, memory, (const uint8_t *)&response.value,
-                sizeof(response.value)))
+    if (likely(!qp->rnic->options.guard))
+        memcpy(memory, &response.value, sizeof(response.value));
+    else if (!rx_place_guarded(qp, read->sink_stag, memory, (const uint8_t *)&response.value,
+                               sizeof(response.value)))
         return RESPONSE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_DDP_LOCAL,
                               "sink of an atomic is gone");
     qp->expect_atomic_msn++;

@@ -24,6 +24,7 @@ enum way { QUERY, TEXT, TRIAL, WAYS };
 
 static bool no_query;
 static unsigned int queries;
+static struct rlimit descriptors;
 static size_t page;
 static uint8_t *map;
 
@@ -52,17 +53,19 @@ static void setup(void)
     map = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert(map != MAP_FAILED);
     queries = 0;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
 }
 
 static void teardown(void)
 {
+    setrlimit(RLIMIT_NOFILE, &descriptors);
     munmap(map, PAGES * page);
 }
 
 /* Without a descriptor to be had there is no /proc. */
 static void go(enum way way)
 {
-    const struct rlimit none = { 0, 0 };
+    const struct rlimit none = { 0, descriptors.rlim_max };
 
     no_query = way != QUERY;
     if (way == TRIAL)

@@ -485,7 +485,8 @@ START_TEST(C082_X008_index_0_is_never_given_out)
     for (uint32_t i = 0; !(unused = stag_find(table, 1));
          i++) { /* until its place is in the chunk that exists */
         table->rounds[STAG_ROUNDS - 1][0] = (uint16_t)i;
-        table->rounds[0][i >> 12]++;
+        for (uint32_t at = 0; !(i & 0xfff) && at < 1 << 12; at++)
+            table->rounds[0][at]++;
     }
     table->used = table->reserved = 0;
     for (unsigned int i = 1; i < STAG_CHUNK_ENTRIES - 1; i++) {
