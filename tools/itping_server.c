@@ -74,6 +74,9 @@ static bool answer_message(struct session *session, unsigned slot)
         tool_error("%s: a message where only reads were announced", session->conn.peer);
         return false;
     }
+    /* Not before: a stranger's start-up frame alone shall not take all of it. */
+    if (!message)
+        ping_buffers_populate(&session->buffers);
     status = ping_post_data(&session->conn, &session->hello, &session->buffers, message,
                             session->hello.address, session->hello.context, &session->sent);
     if (status != IT_SUCCESS) {
@@ -184,11 +187,8 @@ static int talk(struct session *session, const it_conn_request_event_t *request)
     if (tcp && (listener = plain_listen(NULL, &welcome.tcp)) < 0)
         return refuse(request, PING_REFUSED_PARAMETER, session->conn.peer);
     good = conn_accept(&session->conn, request->cn_est_id, data, ping_put_welcome(data, &welcome),
-                       SET_UP_US);
-    if (good) {
-        ping_buffers_populate(&session->buffers);
-        good = serve_messages(session);
-    }
+                       SET_UP_US) &&
+           serve_messages(session);
     if (good && tcp)
         ping_tcp_server(listener, &session->hello, welcome.tcp.token);
     if (good)

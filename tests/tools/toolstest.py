@@ -190,18 +190,11 @@ def crc32c(data):
     return crc ^ 0xffffffff
 
 
-class RawPeer:
-    """A peer that speaks MPA, DDP and RDMAP just well enough to send and take Sends of one segment (RFC 5044, 5041, 5040)."""
+class Raw:
+    """One end of a connection that speaks MPA, DDP and RDMAP just well enough to send and take Sends of one segment (RFC 5044, 5041, 5040)."""
 
-    def __init__(self, port, private, host="127.0.0.1"):
-        self.sock = socket.create_connection((host, port), timeout=DEADLINE)
-        self.sent = 0
-        self.sock.sendall(mpa_request(private))
-        self.reply = None  # private data of the Reply; None: hung up on
-        head = self.exactly(20)
-        if head and head[:16] == b"MPA ID Rep Frame":
-            self.reply = self.exactly(int.from_bytes(head[18:20], "big"))
-            self.accepted = not head[16] & 0x20
+    def __init__(self, sock):
+        self.sock, self.sent = sock, 0
 
     def exactly(self, count):
         data = b""
@@ -223,13 +216,15 @@ class RawPeer:
         self.sock.sendall(fpdu + crc32c(fpdu).to_bytes(4, "little"))
 
     def receive(self):
-        """Payload of the next Send; None: the stream, or what is said over it, ended."""
-        head = self.exactly(2)
-        if not head:
-            return None
-        length = int.from_bytes(head, "big")
-        rest = self.exactly(length + -(length + 2) % 4 + 4)
-        return rest[18:length] if rest and rest[1] & 0xf == 3 else None
+        """Payload of the next Send; None: the stream ended. What is no Send, or an empty one (RTR), is passed over."""
+        while True:
+            head = self.exactly(2)
+            length = int.from_bytes(head or b"", "big")
+            rest = head and self.exactly(length + -(length + 2) % 4 + 4)
+            if not rest:
+                return None
+            if rest[1] & 0xf == 3 and length > 18:
+                return rest[18:length]
 
     def ends(self):
         """True if the server hangs up before the deadline."""
@@ -242,6 +237,51 @@ class RawPeer:
 
     def close(self):
         self.sock.close()
+
+
+class RawPeer(Raw):
+    """The active end."""
+
+    def __init__(self, port, private, host="127.0.0.1"):
+        super().__init__(socket.create_connection((host, port), timeout=DEADLINE))
+        self.sock.sendall(mpa_request(private))
+        self.reply, self.accepted = None, False  # private data of the Reply; None: hung up on
+        head = self.exactly(20)
+        if head and head[:16] == b"MPA ID Rep Frame":
+            self.reply = self.exactly(int.from_bytes(head[18:20], "big"))
+            self.accepted = not head[16] & 0x20
+
+
+class FalseServer(Raw):
+    """The passive end: takes one client, with that private data; what the client wants of depths and RTR it gets."""
+
+    def __init__(self, private):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(DEADLINE)
+        self.port, self.private = self.listener.getsockname()[1], private
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.listener.close()
+
+    def meet(self):
+        """The client's private data."""
+        super().__init__(self.listener.accept()[0])
+        self.sock.settimeout(DEADLINE)
+        head = self.exactly(20)
+        asked = self.exactly(int.from_bytes(head[18:20], "big"))
+        word, asked = (asked[:4], asked[4:]) if head[16] & 0x10 else (b"", asked)
+        self.sock.sendall(b"MPA ID Rep Frame" + bytes([head[16], head[17]]) + (len(word) + len(self.private)).to_bytes(2, "big") +
+                          word + self.private)
+        return asked
+
+    def rest(self):
+        """The first octet of one more Send, in a list; empty: the client hangs up without. Then it is hung up on."""
+        message = self.receive()
+        self.sock.close()
+        return [message[0]] if message else []
 
 
 GARBAGE = [
