@@ -1669,8 +1669,10 @@ ITAPI_PUBLIC it_status_t it_ep_disconnect(it_ep_handle_t ep_handle,
  * Listens on a Spigot; requests go to connect_evd, an SEVD of IT_CM_REQ_EVENT_STREAM. With
  * IT_LISTEN_CONN_QUAL_INPUT *conn_qual says where. Without, its type says which kind, the IA
  * chooses a free value and returns it there. Requests beyond the SEVD's size wait, in order, until
- * it is dequeued: with those undecided, as many as option backlog says, or the SEVD's size where
- * that is more; further ones are dropped, and their peers get NONPEER_REJECT.
+ * it is dequeued. Where those and the undecided are as many as option backlog says, or the SEVD's
+ * size where that is more, no further connection is accepted: the peers wait in the system's queue
+ * (net.core.somaxconn) and in their own time-outs. A request that waits is dropped when the program has taken
+ * none for request_timeout; its peer gets NONPEER_REJECT.
  * Errors: INVALID_SPIGOT, INVALID_CONN_EVD, INVALID_EVD_TYPE, INVALID_FLAGS, INVALID_CONN_QUAL,
  * CONN_QUAL_BUSY, NO_PERMISSION (privileged port, policy), RESOURCES.
  */

@@ -34,9 +34,10 @@ struct cm_options {
     uint8_t mpa_revision; /* 1 or 2: highest spoken */
     bool mpa_fallback;    /* revision 1 on a new connection after a closed enhanced Request */
     bool crc;
-    bool markers;     /* asked for in what the peer sends */
-    uint8_t rtr;      /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
-    uint32_t backlog; /* per listener, at least so many: undecided requests, half-open start-ups */
+    bool markers;       /* asked for in what the peer sends */
+    uint8_t rtr;        /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
+    uint32_t backlog;   /* per listener, at least so many undecided requests */
+    uint32_t half_open; /* per listener, at most so many start-ups without a complete Request */
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
     uint32_t tcp_user_timeout; /* ms; 0: the system's */
@@ -81,7 +82,8 @@ struct cm_stream {
 struct cm_startup {
     struct kal_connection *connection;
     struct ri_timer deadline, kick; /* kick: run the state in the lane soon */
-    uint64_t held_until; /* CLOCK_MONOTONIC ns, from the first time it was held; 0: never */
+    uint64_t began;                 /* CLOCK_MONOTONIC ns, when it was accepted */
+    uint64_t held_until;            /* the same, from the first time it was held; 0: never */
     uint8_t in[MPA_STARTUP_FRAME_MAX], out[MPA_STARTUP_FRAME_MAX];
     union address source, destination; /* active only: for a second attempt */
 };
@@ -141,13 +143,15 @@ struct kal_listener {
     void *context;
     int fd;
     struct ri_watch *watch;
-    struct ri_timer resume;      /* out of descriptors: when to look again */
+    struct ri_timer resume;      /* when to accept again; set with guard.lock held */
     struct ri_timer room;        /* ual has room for what waits */
     char name[80];               /* bound address, for logs */
     uint32_t backlog;            /* undecided requests, those held included */
     uint32_t half_open_max;      /* start-ups whose Request is incomplete */
     uint32_t half_open, held;    /* connections in `kept`; guard.lock */
-    uint32_t undecided;          /* shown; guard.lock */
+    uint32_t undecided;          /* shown; guard.lock, as are: */
+    uint64_t taken_at;           /* CLOCK_MONOTONIC ns, when ual last kept one that it was shown */
+    bool paused;                 /* accepts no more until `resume` */
     struct kal_connection *kept; /* start-ups and requests not shown; held ones in order */
     struct cm_meter bad, full, descriptors; /* in runs of the lane only */
     struct cm_meter late;
@@ -248,14 +252,19 @@ void cm_convert_request(
 
 /* ---- cm_listener.c ---- */
 void cm_listener_free(struct kal_listener *listener); /* after the last reference */
+/* Something that it holds has gone: it may accept again, or show what waits. Its lock is held. Any thread. */
+void cm_listener_room(struct kal_listener *listener);
 
-/* ---- cm_hold.c. All but cm_room_made with the listener's lock held ---- */
+/* ---- cm_hold.c. All but cm_room_made and cm_wait_on with the listener's lock held ---- */
 enum cm_place { CM_PLACE_SHOW, CM_PLACE_WAIT, CM_PLACE_NONE, CM_PLACE_TAKEN };
 enum cm_place cm_place_for(const struct kal_listener *listener,
                            const struct kal_connection *connection); /* that is complete */
 /* Behind, or in front of, those that wait. The connection's lock is held too. */
 void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first);
 void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection);
+/* The time of one that waits is over. True: others were taken meanwhile, it goes on. The connection's lock is held, not the
+ * listener's. */
+bool cm_wait_on(struct kal_connection *connection);
 void cm_show_next(struct kal_listener *listener); /* of those that wait, in the lane */
 void cm_room_made(struct ri_timer *timer);        /* ri_timer.expired of kal_listener.room */
 

@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <linux/sockios.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #ifndef IP_BIND_ADDRESS_NO_PORT
@@ -247,6 +249,19 @@ static void fall_back(struct kal_connection *c)
         cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
 }
 
+/*
+ * What says that the peer does not speak revision 2: it has read the Request, all of it, and then ended in an orderly way. A
+ * reset says nothing (a peer without room, or one that ends), nor does an end that came before our octets: a program
+ * that closes over unread octets resets. So they are acknowledged, because who read them sends the FIN behind.
+ */
+static bool request_was_read(const struct kal_connection *c)
+{
+    int unacknowledged = 0;
+
+    return c->out_sent == c->out_length && !ioctl(c->stream.fd, SIOCOUTQ, &unacknowledged) &&
+           !unacknowledged;
+}
+
 static void no_reply(struct kal_connection *c, int error)
 {
     struct mpa_startup_frame sent;
@@ -257,13 +272,16 @@ static void no_reply(struct kal_connection *c, int error)
         return;
     }
     mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
-    if (!c->retried && !c->conversion &&
+    if (!error && !c->retried && !c->conversion && request_was_read(c) &&
         mpa_startup_no_reply(&c->local, &sent) == MPA_STARTUP_FALLBACK)
         fall_back(c);
     else
-        cm_fail(c, RI_REASON_OTHER,
-                "the peer closed instead of answering the MPA Request; check that an iWARP server "
-                "listens there and look at its log");
+        cm_fail(
+            c, RI_REASON_OTHER,
+            error ? "the peer reset the connection instead of answering the MPA Request; it may be "
+                    "short of room: look at its log, or try again"
+                  : "the peer closed instead of answering the MPA Request; check that an iWARP "
+                    "server listens there and look at its log");
 }
 
 static void rejected(struct kal_connection *c, const struct mpa_startup_frame *reply)

@@ -7,6 +7,11 @@
  * lane; its run kicks the first one, whose run shows it, and so on until one is given back again, or none is left. Whatever
  * takes one of them away kicks the next: so no kick that was meant for all gets lost with the one that had it.
  *
+ * Requests beyond the backlog wait in the same way: those whose start-up was under way when it was reached. A decision lets
+ * the first of them come up, by the listener's timer `resume`.
+ *
+ * Their time (request_timeout) runs while the program takes none: each one that is taken lets all that wait begin anew.
+ *
  * No wake-up is lost between the refusal and the hold either: room that is made meanwhile sets the timer, and a lane runs
  * its timers after the upcall, not beside it.
  */
@@ -36,11 +41,15 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
 {
     if (connection->taken)
         return CM_PLACE_TAKEN;
+    if (listener->undecided >= listener->backlog && connection->held)
+        return CM_PLACE_WAIT;
     if (connection->held)
         return first_held(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_WAIT;
-    if (listener->undecided + listener->held >= listener->backlog)
+    /* A provider that accepts by itself does not stop: what is beyond is refused. */
+    if (connection->ri && listener->undecided + listener->held >= listener->backlog)
         return CM_PLACE_NONE;
-    return listener->held ? CM_PLACE_WAIT : CM_PLACE_SHOW;
+    return listener->held || listener->undecided >= listener->backlog ? CM_PLACE_WAIT
+                                                                      : CM_PLACE_SHOW;
 }
 
 void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
@@ -51,6 +60,7 @@ void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
     else
         listener->half_open--;
     connection->kept = connection->taken = connection->fresh = connection->held = false;
+    cm_listener_room(listener);
 }
 
 void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first)
@@ -71,6 +81,21 @@ void cm_wait(struct kal_listener *listener, struct kal_connection *connection, b
     if (!c->startup->held_until)
         c->startup->held_until = clock_after(clock_now(), c->rnic->cm->options.request_timeout);
     cm_deadline(c, c->startup->held_until);
+}
+
+bool cm_wait_on(struct kal_connection *connection)
+{
+    struct kal_listener *listener = connection->listener;
+    uint64_t end;
+
+    pthread_mutex_lock(&listener->guard.lock);
+    end = clock_after(listener->taken_at, connection->rnic->cm->options.request_timeout);
+    pthread_mutex_unlock(&listener->guard.lock);
+    if (!listener->taken_at || end <= clock_now())
+        return false;
+    connection->startup->held_until = end;
+    cm_deadline(connection, end);
+    return true;
 }
 
 void kal_defer(struct kal_connection *connection)

@@ -2,12 +2,14 @@
 /*
  * Connection manager: listeners, and moving a request from one to another.
  *
- * A listener bounds what strangers can make it hold (C-019). Of start-ups whose Request is incomplete there are
- * `half_open_max`; the oldest gives way to a further one: who means it sends the Request with its first octets, so
- * nobody keeps others out by holding places. Of undecided requests there are `backlog`, those for which ual has no room
- * included (cm_hold.c); a further one is dropped.
- * Without descriptors it keeps its place: the spare descriptor is given up for a moment to accept and close what waits;
- * where even that fails it looks again a little later.
+ * A listener bounds what strangers can make it hold (C-019): start-ups whose Request is incomplete by option half_open,
+ * undecided requests by option backlog, those that wait for room included (cm_hold.c). Where either bound is reached it
+ * accepts no more, and the kernel's queue holds the peers: what was accepted is not shed, and a complete Request is never
+ * dropped for want of room. So the start-ups that were under way at that moment may exceed the backlog. One thing gives
+ * way: the oldest start-up, when it is older than GRACE and somebody waits in the queue: who means it sends the
+ * Request with its first octets, so nobody keeps others out by holding places.
+ * Without descriptors the same one gives way; else the spare descriptor is given up for a moment to accept and
+ * close what waits; where even that fails the listener looks again a little later.
  *
  * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on the same port for
  * IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show as IPv4 addresses.
@@ -22,16 +24,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #define ACCEPTS_PER_RUN 16
-#define LISTEN_QUEUE    1024 /* the kernel bounds it by net.core.somaxconn */
+#define LISTEN_QUEUE    INT_MAX /* the kernel bounds it by net.core.somaxconn */
 #define RESUME_DELAY    (100 * CLOCK_NS_PER_MS)
+#define HALF_OPEN_LEAST 16
+#define LANE_DELAY      (5 * CLOCK_NS_PER_MS)
+#define GRACE           (500 * CLOCK_NS_PER_MS)
 
 /* ---- accept ---- */
 
@@ -79,10 +87,27 @@ static bool turn_away(struct kal_listener *l)
     return fd >= 0 || errno != EMFILE;
 }
 
-static void pause_accept(struct kal_listener *l)
+/* Until then, or until cm_listener_room. Lane, locked. */
+static void pause_accept(struct kal_listener *l, uint64_t until)
 {
+    l->paused = true;
     l->rnic->upper->rewatch(l->watch, 0);
-    l->resume.deadline = clock_after(clock_now(), RESUME_DELAY);
+    if (until == CLOCK_NEVER)
+        return;
+    l->resume.deadline = until;
+    l->rnic->upper->timer_set(l->lane, &l->resume);
+}
+
+void cm_listener_room(struct kal_listener *listener)
+{
+    struct kal_listener *l = listener;
+    bool accepts = l->paused && l->undecided + l->held < l->backlog &&
+                   l->half_open < l->half_open_max;
+    bool shows = l->held && l->undecided + 1 == l->backlog; /* others: kal_listen_room */
+
+    if ((!accepts && !shows) || l->guard.dead)
+        return;
+    l->resume.deadline = clock_now();
     l->rnic->upper->timer_set(l->lane, &l->resume);
 }
 
@@ -102,11 +127,12 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_lock(&l->guard.lock);
     DL_APPEND2(l->kept, c, kept_prev, kept_next);
     c->kept = c->fresh = true;
+    c->startup->began = clock_now();
     l->half_open++;
     pthread_mutex_unlock(&l->guard.lock);
 
     pthread_mutex_lock(&c->guard.lock);
-    cm_deadline(c, clock_after(clock_now(), l->rnic->cm->options.request_timeout));
+    cm_deadline(c, clock_after(c->startup->began, l->rnic->cm->options.request_timeout));
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
         pthread_mutex_unlock(&c->guard.lock);
         if (!cm_keep_take(c))
@@ -118,37 +144,71 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     return true;
 }
 
-/* Where there are too many, the oldest that is still unknown to ual ends. */
-static void make_room(struct kal_listener *l)
+static struct kal_connection *oldest_start_up(const struct kal_listener *l)
 {
-    struct kal_connection *oldest = NULL;
+    struct kal_connection *c;
+
+    DL_FOREACH2 (l->kept, c, kept_next)
+        if (c->fresh && !c->taken)
+            break;
+    return c;
+}
+
+/* The oldest start-up ends. Its peer is reset: an orderly end could be taken for an answer. Lane, locked; released meanwhile. */
+static void evict(struct kal_listener *l, struct kal_connection *oldest)
+{
     char more[80];
 
-    pthread_mutex_lock(&l->guard.lock);
-    if (l->half_open >= l->half_open_max) {
-        DL_FOREACH2 (l->kept, oldest, kept_next)
-            if (oldest->fresh && !oldest->taken)
-                break;
-    }
-    if (oldest)
-        cm_unkeep(l, oldest);
+    cm_unkeep(l, oldest);
     pthread_mutex_unlock(&l->guard.lock);
-    if (!oldest)
-        return;
     if (cm_meter(&l->full, more, sizeof more))
         kal_rnic_log(
             l->rnic, RI_LOG_WARNING,
             "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
-            "dropped for a further one; raise backlog or lower request_timeout%s",
+            "dropped for a further one; raise half_open or lower request_timeout%s",
             l->name, l->half_open_max, more);
+    cm_reset_on_close(&oldest->stream);
     kal_connection_destroy(oldest);
+    pthread_mutex_lock(&l->guard.lock);
+}
+
+static bool readable(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+
+    return poll(&p, 1, 0) == 1;
+}
+
+/* May one more be accepted? False: paused. Lane, locked. */
+static bool has_room(struct kal_listener *l)
+{
+    struct kal_connection *oldest;
+    uint64_t end;
+
+    if (l->undecided + l->held >= l->backlog) {
+        pause_accept(l, CLOCK_NEVER);
+        return false;
+    }
+    if (l->half_open < l->half_open_max)
+        return true;
+    if (!readable(l->fd)) /* the next one's readiness comes here again */
+        return false;
+    oldest = oldest_start_up(l);
+    end = oldest ? oldest->startup->began + GRACE : CLOCK_NEVER;
+    if (end <= clock_now() && !readable(oldest->stream.fd)) {
+        evict(l, oldest);
+        return true;
+    }
+    if (end <= clock_now()) /* it is this lane that is late: the Request may be there */
+        end = clock_after(clock_now(), LANE_DELAY);
+    pause_accept(l, end);
+    return false;
 }
 
 static void take(struct kal_listener *l, int fd, const union address *peer)
 {
     struct kal_connection *c;
 
-    make_room(l);
     c = cm_connection_new(l->rnic, l->lane, NULL);
     if (!c) {
         close(fd);
@@ -160,10 +220,25 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         kal_connection_destroy(c);
 }
 
+/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False: paused. Lane, locked. */
+static bool make_descriptor(struct kal_listener *l)
+{
+    struct kal_connection *oldest = oldest_start_up(l);
+
+    if (oldest && oldest->startup->began + GRACE <= clock_now() && !readable(oldest->stream.fd)) {
+        evict(l, oldest);
+        return true;
+    }
+    if (turn_away(l))
+        return true;
+    pause_accept(l, clock_after(clock_now(), RESUME_DELAY));
+    return false;
+}
+
 /* Lane, locked; the lock is released for each connection. */
 static void accept_some(struct kal_listener *l)
 {
-    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead; i++) {
+    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead && has_room(l); i++) {
         union address peer;
         int fd = accept_one(l, &peer);
 
@@ -174,12 +249,10 @@ static void accept_some(struct kal_listener *l)
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE) {
-            if (!turn_away(l)) {
-                pause_accept(l);
+            if (!make_descriptor(l))
                 return;
-            }
         } else if (errno == ENOMEM || errno == ENOBUFS) {
-            pause_accept(l);
+            pause_accept(l, clock_after(clock_now(), RESUME_DELAY));
             return;
         } /* else: that one connection is gone, accept(2); the next */
     }
@@ -206,9 +279,13 @@ static void resumed(struct ri_timer *timer)
 
     if (!cm_enter(&l->guard, &run))
         return;
-    open_spare(l->rnic->cm);
-    l->rnic->upper->rewatch(l->watch, EPOLLIN);
-    accept_some(l);
+    if (l->watch) { /* else set A, which accepts by itself */
+        open_spare(l->rnic->cm);
+        l->paused = false;
+        l->rnic->upper->rewatch(l->watch, EPOLLIN);
+        accept_some(l);
+    }
+    cm_show_next(l);
     if (cm_leave(&l->guard, &run))
         cm_listener_free(l);
 }
@@ -286,6 +363,17 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
     return status;
 }
 
+/* Strangers have a quarter of the process's descriptors at most, and a few in any case. */
+static uint32_t half_open_most(const struct kal_rnic *rnic)
+{
+    uint32_t most = rnic->cm->options.half_open;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || most <= limit.rlim_cur / 4)
+        return most;
+    return limit.rlim_cur / 4 < HALF_OPEN_LEAST ? HALF_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 4);
+}
+
 static enum kal_status listen_tcp(struct kal_listener *l, const struct sockaddr *address,
                                   struct sockaddr_storage *bound)
 {
@@ -343,9 +431,9 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     l->fd = -1;
     l->resume.expired = resumed;
     l->room.expired = cm_room_made;
-    l->backlog = l->half_open_max = param->backlog > rnic->cm->options.backlog
-                                        ? param->backlog
-                                        : rnic->cm->options.backlog;
+    l->backlog = param->backlog > rnic->cm->options.backlog ? param->backlog
+                                                            : rnic->cm->options.backlog;
+    l->half_open_max = half_open_most(rnic);
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
@@ -420,8 +508,7 @@ static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_lock(&l->guard.lock);
     if (l->guard.dead)
         status = KAL_ERR_INVALID_ARGUMENT;
-    else if (l->undecided + l->held + l->half_open >= (uint64_t)l->backlog + l->half_open_max ||
-             l->undecided + l->held >= l->backlog)
+    else if (l->undecided + l->held >= l->backlog)
         status = KAL_ERR_NO_RESOURCES;
     if (!status) {
         DL_APPEND2(l->kept, c, kept_prev, kept_next);

@@ -13,6 +13,8 @@
 
 #include "cm.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,7 @@ void cm_listener_leave(struct kal_connection *connection, bool undecided)
     if (undecided) {
         pthread_mutex_lock(&listener->guard.lock);
         listener->undecided--;
+        cm_listener_room(listener);
         pthread_mutex_unlock(&listener->guard.lock);
     }
     if (cm_drop(&listener->guard))
@@ -133,8 +136,12 @@ static void note_late(struct kal_connection *c)
 
 void cm_passive_expired(struct kal_connection *connection)
 {
+    if (connection->state == CM_HELD && connection->listener && cm_wait_on(connection))
+        return;
     if (connection->state == CM_HELD) {
         note_late(connection);
+        if (!connection->ri)
+            cm_reset_on_close(&connection->stream); /* it has read the Request: no answer, either */
         discard(connection, NULL);
     } else {
         give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
@@ -180,7 +187,7 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
         request->private_data = NULL;
 }
 
-/* From ours to undecided. False: it has to wait, or the listener is gone, or full (then it is dropped: C-019). */
+/* From ours to undecided. False: it has to wait, or the listener is gone, or a provider's is full (then it is dropped: C-019). */
 static bool promote(struct kal_connection *c, struct cm_run *run)
 {
     struct kal_listener *listener = c->listener;
@@ -191,8 +198,8 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
         return false;
     place = cm_place_for(listener, c);
     if (place == CM_PLACE_SHOW) {
-        cm_unkeep(listener, c);
         listener->undecided++;
+        cm_unkeep(listener, c);
         pthread_mutex_unlock(&listener->guard.lock);
         return true;
     }
@@ -234,8 +241,10 @@ static void show(struct kal_connection *c)
         c->context = context;
     pthread_mutex_lock(&listener->guard.lock);
     /* Of one that has moved `held` is the other listener's. */
-    if (c->migrations != migrations || !c->held)
+    if (c->migrations != migrations || !c->held) {
+        listener->taken_at = clock_now();
         cm_show_next(listener);
+    }
     if (cm_leave(&listener->guard, &run))
         cm_listener_free(listener);
 }

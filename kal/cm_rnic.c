@@ -64,6 +64,7 @@ static void read_options(struct kal_rnic *rnic, struct cm_options *o)
     else
         o->v6only = option_bool(rnic, "v6only", "no") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
     o->backlog = (uint32_t)option_number(rnic, "backlog", 128, 1, 65535);
+    o->half_open = (uint32_t)option_number(rnic, "half_open", 4096, 1, 65535);
     o->connect_timeout = option_number(rnic, "connect_timeout", 30000, 1, day * 1000) *
                          CLOCK_NS_PER_MS;
     o->request_timeout = option_number(rnic, "request_timeout", 5000, 1, day * 1000) *

@@ -281,7 +281,8 @@ void kal_listen_destroy(struct kal_listener *listener);
 /*
  * There is no room for a request now: kal takes it back, shows no other one before it, and calls connection_request for it
  * again after kal_listen_room. Only inside that upcall, whose context is then ignored. Requests that wait count as undecided
- * (option backlog); they end when their peer leaves, with the listener, or after request_timeout.
+ * (option backlog), with which accepting stops; they end when their peer leaves, with the listener, or when none was taken for
+ * request_timeout.
  */
 void kal_defer(struct kal_connection *connection);
 /* There is room again. The requests that wait come up one after the other in the listener's lane. Any thread, one at a time for a

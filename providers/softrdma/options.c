@@ -22,7 +22,9 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "sent." },
     { "mpa_revision", "int", "2", "", "Highest MPA revision to offer and accept: 1 or 2." },
     { "mpa_fallback", "bool", "on", "",
-      "Connect once more with revision 1 when the peer refuses revision 2." },
+      "Connect once more with revision 1 when the peer reads a request of revision 2 and then "
+      "closes "
+      "in an orderly way." },
     { "rtr", "enum: write|read|none", "write", "",
       "Ready-to-receive message that the active side offers (revision 2)." },
     { "connect_timeout", "time", "10000", "ms", "Bound of TCP and MPA set-up of the active side." },
@@ -30,7 +32,11 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "How long an accepted TCP connection may take to send its MPA request, and then its "
       "ready-to-receive message." },
     { "backlog", "int", "128", "",
-      "Undecided connection requests of one listener; its EVD's size where that is more." },
+      "Undecided connection requests of one listener, from which on it accepts no more and the "
+      "system's queue (net.core.somaxconn) holds the peers; its EVD's size where that is more." },
+    { "half_open", "int", "4096", "",
+      "Accepted TCP connections of one listener whose MPA request is incomplete; never more than a "
+      "quarter of the limit on open files. Beyond, one that is older than 0.5 s gives way." },
     { "v6only", "enum: auto|yes|no", "auto", "",
       "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
     { "pcap", "path", "", "",

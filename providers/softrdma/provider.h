@@ -7,7 +7,7 @@
 
 /* --- options.c --- */
 
-#define SOFTRDMA_OPTIONS 30u /* a constant: the descriptor is one */
+#define SOFTRDMA_OPTIONS 31u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
 /* Reads what the provider itself uses, and the limits of attr that are options; a bad value is logged.

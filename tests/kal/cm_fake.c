@@ -26,6 +26,7 @@ static const struct ri_option options[] = {
     { "rtr", "enum: none|write|read", "write", "", "" },
     { "markers", "bool", "no", "", "" },
     { "backlog", "int", "128", "", "" },
+    { "half_open", "int", "4096", "", "" },
     { "v6only", "enum: auto|yes|no", "auto", "", "" },
     { "connect_timeout", "time", "30s", "ms", "" },
     { "request_timeout", "time", "20s", "ms", "" },

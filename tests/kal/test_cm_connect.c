@@ -23,10 +23,11 @@ static void end_peer(bool reset)
     hang_up();
 }
 
+/* An orderly end behind our Request, which was read. */
 START_TEST(c022_s020_second_attempt_with_revision_1)
 {
     ask();
-    end_peer(_i & 1);
+    end_peer(false);
     expect_request(F_C, 1, 0, 0, "hello");
     ck_assert_uint_eq(c->events, 0);
     reply(F_C, 1, 0, 0, "hi");
@@ -35,6 +36,36 @@ START_TEST(c022_s020_second_attempt_with_revision_1)
     ck_assert_uint_eq(qp->last.rtr_send, RI_RTR_NONE);
     ck_assert_mem_eq(c->private_data, "hi", 2);
     ck_assert_uint_eq(fake_log_count("trying revision 1"), 1);
+}
+END_TEST
+
+static void expect_no_second(void)
+{
+    expect_failure(RI_REASON_OTHER);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
+    ck_assert_uint_eq(fake_log_count("trying revision 1"), 0);
+}
+
+/* So ends a peer that has no room, or ends itself. */
+START_TEST(s020_reset_is_no_proof_of_revision_1)
+{
+    ask();
+    end_peer(true);
+    expect_no_second();
+}
+END_TEST
+
+/* So ends one that turns us away: orderly, but without having read the Request. 0: before it comes, 1: over it. */
+START_TEST(s020_end_without_reading_is_no_proof_of_revision_1)
+{
+    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert(tc_wait_fd(server, POLLIN, tc_deadline(10000)) > 0);
+    peer = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_ge(peer, 0);
+    if (_i)
+        fake_until(tc_wait_fd(peer, POLLIN, 0) > 0, 10000);
+    hang_up();
+    expect_no_second();
 }
 END_TEST
 
@@ -155,7 +186,7 @@ START_TEST(source_with_fixed_port_also_for_the_second_attempt)
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
     ck_assert_int_eq(getpeername(peer, (struct sockaddr *)&from, &length), 0);
     ck_assert_uint_eq(port_of(&from), port_of(&source));
-    end_peer(true);
+    end_peer(false);
     expect_request(F_C, 1, 0, 0, "hello");
     length = sizeof from;
     ck_assert_int_eq(getpeername(peer, (struct sockaddr *)&from, &length), 0);
@@ -400,7 +431,9 @@ static Suite *suite(void)
     TCase *t = tc_case(s, "active", setup, teardown);
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
-    tcase_add_loop_test(t, c022_s020_second_attempt_with_revision_1, 0, 2);
+    tcase_add_test(t, c022_s020_second_attempt_with_revision_1);
+    tcase_add_test(t, s020_reset_is_no_proof_of_revision_1);
+    tcase_add_loop_test(t, s020_end_without_reading_is_no_proof_of_revision_1, 0, 2);
     tcase_add_test(t, c022_closed_inside_the_reply);
     tcase_add_loop_test(t, s020_second_attempt_can_be_forbidden, 0, 2);
     tcase_add_test(t, s020_second_attempt_refused);

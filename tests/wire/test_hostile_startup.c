@@ -154,7 +154,7 @@ START_TEST(X014_held_half_way)
     int fds[HELD], fds_before, alive = 0;
     size_t heap_before;
 
-    scene_passive(&scene, "");
+    scene_passive(&scene, "half_open = 128\n");
     behave();
     fds_before = tc_fd_count();
     heap_before = tc_heap();
@@ -166,8 +166,10 @@ START_TEST(X014_held_half_way)
     }
     for (int i = 0; i < HELD; i++)
         alive += !ended(fds[i]);
-    ck_assert_int_le(alive, 129); /* option backlog, and the one on its way */
-    ck_assert_int_ge(alive, 64);  /* else nobody was held */
+    ck_assert_int_le(alive,
+                     129 + HELD % 25 +
+                         25);    /* option half_open; the last ones wait in the kernel's queue */
+    ck_assert_int_ge(alive, 64); /* else nobody was held */
     behave();
     for (int i = 0; i < HELD; i++)
         close(fds[i]);

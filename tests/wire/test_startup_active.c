@@ -83,10 +83,15 @@ START_TEST(C022_S020_closed_before_the_reply_is_complete)
     for (size_t cut = 0; cut < answer.length; cut++) {
         connect_it(&scene, "hello");
         end_after(answer, cut, _i);
+        if (_i) { /* a reset says nothing about revisions */
+            expect_failed(&scene, IT_CN_REJ_OTHER);
+            scene_next(&scene);
+            continue;
+        }
         scene.fd = wait_for_call(scene.listener);
         hear(scene.fd, request(F_C, 1, "hello"));
         if (cut % 2) { /* once more: there is no third attempt */
-            end_after(reply(F_C, 1, ""), cut % 20, _i);
+            end_after(reply(F_C, 1, ""), cut % 20, cut % 4 == 1);
             expect_failed(&scene, IT_CN_REJ_OTHER);
         } else {
             say(scene.fd, reply(F_C, 1, "hi"));

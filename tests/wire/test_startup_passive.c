@@ -444,13 +444,13 @@ START_TEST(C019_half_open_start_ups_are_bounded)
     enum { BACKLOG = 20, EXTRA = 4 }; /* more than the EVD takes: that is for requests */
     int fds[BACKLOG + EXTRA];
 
-    scene_passive(&scene, "backlog = 20\n");
+    scene_passive(&scene, "half_open = 20\n");
     for (int i = 0; i < BACKLOG + EXTRA; i++) {
         fds[i] = dial(PORT);
         say(fds[i], part(sample(), 0, 20));
-        until_read(fds[i]);
-        if (i >= BACKLOG) /* the oldest makes room */
+        if (i >= BACKLOG) /* the oldest makes room, when it is old enough */
             hear_end(fds[i - BACKLOG]);
+        until_read(fds[i]);
     }
     for (int i = EXTRA; i < BACKLOG + EXTRA; i++) { /* all others are served */
         ck_assert(!ended(fds[i]));
@@ -469,7 +469,7 @@ START_TEST(C019_undecided_requests_are_bounded)
 {
     enum { BACKLOG = 20 }; /* more than the EVD takes: that is for those not looked at */
     it_cn_est_identifier_t first = 0;
-    int fds[BACKLOG];
+    int fds[BACKLOG], late;
 
     scene_passive(&scene, "backlog = 20\n");
     for (int i = 0; i < BACKLOG; i++) {
@@ -477,9 +477,13 @@ START_TEST(C019_undecided_requests_are_bounded)
         fds[i] = scene.fd;
         first = i ? first : scene.asked.conn_req.cn_est_id;
     }
-    refused(sample());
+    late = dial(PORT); /* stays in the kernel's queue */
+    say(late, sample());
     expect_no_event(scene.node.asked);
+    ck_assert(!ended(late));
     ok(it_reject(first, NULL, 0)); /* that makes room for one */
+    expect_asked(&scene);
+    close(late);
     expect_untouched(&scene);
     for (int i = 0; i < BACKLOG; i++)
         close(fds[i]);
