@@ -439,6 +439,11 @@ struct ri_mr_attr {
     uint64_t reserved[4];
 };
 
+/*
+ * The upper 24 bits of an STag name its region or window, the lower 8 are the key, which consumers and re-registration
+ * change (RDMAC 7.2.1). So regions and windows that exist at one time on an RNIC differ in the upper 24 bits of their lkeys,
+ * rkeys and window STags: the host finds the object of a completion by these bits.
+ */
 struct ri_mr_keys {
     uint32_t lkey; /* STag for ri_sge */
     uint32_t rkey; /* STag for the peer; 0 when no remote access was asked */

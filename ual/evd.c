@@ -43,10 +43,19 @@ static bool is_datagram(const struct ual_evd *evd, const struct node *node)
     return evd->stream == UAL_STREAM_REQUEST && node->event.request.datagram;
 }
 
+static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
+{
+    return evd->stream == UAL_STREAM_CONNECTION ? event->connection.ep
+           : evd->stream == UAL_STREAM_REQUEST  ? event->request.listen
+           : evd->stream == UAL_STREAM_SOFTWARE ? 0
+                                                : event->async.cause;
+}
+
 /* Under queue_lock, as is enqueue. */
 static void unqueue(struct ual_evd *evd, struct node *node)
 {
     DL_DELETE(evd->queue, node);
+    evd_index_remove(&evd->index, node);
     evd->datagrams -= is_datagram(evd, node);
     atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
 }
@@ -54,6 +63,7 @@ static void unqueue(struct ual_evd *evd, struct node *node)
 static void enqueue(struct ual_evd *evd, struct node *node)
 {
     DL_APPEND(evd->queue, node);
+    evd_index_add(&evd->index, node, source_of(evd, &node->event));
     evd->datagrams += is_datagram(evd, node);
     atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
 }
@@ -369,6 +379,8 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
         release_node(evd, node);
         return false;
     }
+    if (evd_index_is_crowded(&evd->index, atomic_load_explicit(&evd->queued, memory_order_relaxed)))
+        evd_index_grow(evd);
     atomic_thread_fence(memory_order_seq_cst);
     notifier_raise(&evd->notifier);
     return true;
@@ -391,21 +403,12 @@ void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd)
     spinlock_unlock(&evd->queue_lock);
 }
 
-static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
-{
-    return evd->stream == UAL_STREAM_CONNECTION ? event->connection.ep
-           : evd->stream == UAL_STREAM_REQUEST  ? event->request.listen
-                                                : event->async.cause;
-}
-
 void ual_evd_purge(struct ual_evd *evd, ual_handle source)
 {
     struct node *node, *next, *purged = NULL;
 
     spinlock_lock(&evd->queue_lock);
-    DL_FOREACH_SAFE (evd->queue, node, next) {
-        if (source_of(evd, &node->event) != source)
-            continue;
+    while ((node = evd_index_find(&evd->index, source))) {
         unqueue(evd, node);
         DL_APPEND(purged, node);
     }
@@ -579,6 +582,7 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
     evd->stream = attr->stream;
     evd->size = attr->size;
     evd->object.ia = ia;
+    evd_index_init(&evd->index);
     status = feed_open(&evd->feed, ia, attr->stream);
     if (status != UAL_OK)
         goto free_evd;
@@ -643,6 +647,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     feed_close(&evd->feed);
     DL_FOREACH_SAFE (evd->queue, node, next)
         free(node);
+    evd_index_end(&evd->index);
     drop_reserve(evd, evd->spares_due);
     free(evd);
     return UAL_OK;

@@ -7,7 +7,18 @@
 
 struct node {
     struct node *prev, *next;
+    struct node *same_prev, *same_next; /* of its chain in the index */
+    ual_handle source;
     struct ual_event event; /* only as much of it as the stream has */
+};
+
+#define EVD_INDEX_BITS      3u
+#define EVD_INDEX_BITS_MOST 20u
+struct evd_index {
+    struct node **chains; /* 2^bits of them */
+    struct node *first[1u << EVD_INDEX_BITS];
+    _Atomic uint32_t bits; /* written under queue_lock */
+    uint64_t looked;       /* events that purges looked at */
 };
 
 struct ual_evd {
@@ -24,6 +35,7 @@ struct ual_evd {
     struct ri_cq *cq;           /* DTO */
     struct spinlock queue_lock; /* others */
     struct node *queue;
+    struct evd_index index; /* of what is queued; queue_lock */
     atomic_uint queued;
     struct node *
         spare; /* for when there is no memory: of the endpoints, or of an asynchronous stream; queue_lock */
@@ -32,6 +44,16 @@ struct ual_evd {
     uint32_t datagrams; /* of those, service requests; queue_lock */
     struct ual_evd *prev, *next; /* of the IA */
 };
+
+/* evd_index.c: under queue_lock but for init, end and grow. */
+void evd_index_init(struct evd_index *index);
+void evd_index_end(struct evd_index *index);
+void evd_index_add(struct evd_index *index, struct node *node, ual_handle source);
+void evd_index_remove(struct evd_index *index, struct node *node);
+struct node *evd_index_find(struct evd_index *index, ual_handle source); /* NULL: none */
+/* Worth growing, with so many events in it. Any thread, as is grow, which takes queue_lock and may allocate. */
+bool evd_index_is_crowded(const struct evd_index *index, uint32_t queued);
+void evd_index_grow(struct ual_evd *evd);
 
 /* Of an EVD that is no CQ. */
 bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event);

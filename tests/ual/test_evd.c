@@ -6,6 +6,8 @@
 
 #include "evd_checks.h"
 
+#include "ual/evd_private.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +153,27 @@ START_TEST(purge_takes_one_source_only)
         ok(ual_evd_dequeue(evd, &event));
         ck_assert_uint_eq(event.connection.ep, (ual_handle)(i % 3) + 1);
         ck_assert_int_eq(event.connection.message, i < 6 ? UAL_ESTABLISHED : UAL_DISCONNECTED);
+    }
+    expect_empty(evd);
+}
+END_TEST
+
+/* 8,000 endpoints with two events each are freed one after the other: each looks at a few events, however many there are. */
+START_TEST(purge_does_not_look_at_all_events)
+{
+    const ual_handle sources = 8000;
+    struct ual_evd *evd = lf_evd(UAL_STREAM_CONNECTION, 2 * (uint32_t)sources, 0);
+    struct ual_event event;
+
+    for (ual_handle i = 0; i < 2 * sources; i++)
+        ck_assert(message(evd, ((i % sources + 1) << 32) | 7,
+                          i < sources ? UAL_ESTABLISHED : UAL_DISCONNECTED));
+    for (ual_handle i = 0; i < sources; i += 2)
+        ual_evd_purge(evd, ((i + 1) << 32) | 7);
+    ck_assert_uint_le(evd->index.looked, 16 * sources / 2);
+    for (ual_handle i = 1; i < 2 * sources; i += 2) { /* the others are there, in their order */
+        ok(ual_evd_dequeue(evd, &event));
+        ck_assert_uint_eq(event.connection.ep >> 32, i % sources + 1);
     }
     expect_empty(evd);
 }
@@ -404,7 +427,7 @@ int main(void)
     tc_add_tests(queue, first_in_first_out_up_to_its_size, completions_keep_their_order,
                  the_lane_hears_of_completions_that_are_there, bad_attributes,
                  bound_endpoints_have_places_in_reserve, purge_takes_one_source_only,
-                 an_overflow_is_told_on_the_affiliated_evd);
+                 purge_does_not_look_at_all_events, an_overflow_is_told_on_the_affiliated_evd);
     tcase_add_loop_test(waiters, one_event_returns_one_waiter, 0, 2);
     tcase_add_loop_test(waiters, a_burst_returns_all_waiters, 0, 4);
     tcase_add_loop_test(waiters, a_crowd_loses_nothing, 0, 2);
