@@ -208,24 +208,29 @@ static void split(struct kal_pins *pins, uintptr_t at)
     pins->ranges[i + 1].start = at;
 }
 
-/* Join neighbours of one count that touch, around and inside [start, end]. */
+/* Join neighbours of one count that touch, around and inside [start, end]; those behind are not looked at. */
 static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
-    size_t i = first_behind(pins, start), keep, from;
+    size_t keep = first_behind(pins, start), from;
 
-    if (i > 0)
-        i--;
-    keep = i;
-    for (from = i + 1; from < pins->used; from++) {
+    if (!pins->used)
+        return;
+    if (keep > 0)
+        keep--;
+    for (from = keep + 1; from < pins->used && pins->ranges[from].start <= end; from++) {
         struct kal_pin_range *last = &pins->ranges[keep], *range = &pins->ranges[from];
 
-        if (last->end == range->start && last->count == range->count && range->start <= end)
+        pins->looked++;
+        if (last->end == range->start && last->count == range->count)
             last->end = range->end;
         else
             pins->ranges[++keep] = *range;
     }
-    if (pins->used)
-        pins->used = keep + 1;
+    if (keep + 1 == from)
+        return;
+    memmove(&pins->ranges[keep + 1], &pins->ranges[from],
+            (pins->used - from) * sizeof *pins->ranges);
+    pins->used -= from - keep - 1;
 }
 
 enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length)

@@ -22,6 +22,7 @@ struct kal_pins {
         *ranges; /* sorted, disjoint, neighbours differ in count where they touch */
     size_t used, room;
     size_t live;                 /* pins not undone yet */
+    uint64_t looked;             /* ranges that were looked at to join them; for tests */
     struct kal_account *account; /* KAL_ACCOUNT_PINNED */
     bool dont_fork;              /* the kernel does not copy pinned pages on fork: MADV_DONTFORK */
 };

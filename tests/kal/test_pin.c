@@ -221,6 +221,27 @@ START_TEST(test_random_ranges)
 }
 END_TEST
 
+/* A pin among many looks at its neighbours, not at all that lie behind it. */
+START_TEST(test_a_pin_looks_at_its_neighbours)
+{
+    const size_t count = 500;
+    char *many = mmap(NULL, 2 * count * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(many, MAP_FAILED);
+    for (size_t i = count; i > 0; i--) /* each in front of all others */
+        if (kal_pin(&pins, many + 2 * (i - 1) * page, page) != RI_OK)
+            tc_skip("%zu pages may not be locked here", count);
+    for (size_t i = 0; i < count; i += 2)
+        kal_unpin(&pins, many + 2 * i * page, page);
+    ck_assert_uint_eq(pins.used, count / 2);
+    ck_assert_uint_le(pins.looked, 4 * count);
+    for (size_t i = 1; i < count; i += 2)
+        kal_unpin(&pins, many + 2 * i * page, page);
+    ck_assert_uint_eq(pins.used, 0);
+    munmap(many, 2 * count * page);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pin");
@@ -229,6 +250,7 @@ int main(void)
     tcase_add_test(tc, test_overlapping_ranges_nest);
     tcase_add_test(tc, test_partial_pages_count_whole);
     tcase_add_test(tc, test_neighbours_are_joined);
+    tcase_add_test(tc, test_a_pin_looks_at_its_neighbours);
     tcase_add_test(tc, test_impossible_ranges);
     tcase_add_test(tc, test_quota);
     tcase_add_test(tc, test_memlock_limit_is_explained);
