@@ -33,9 +33,10 @@ struct lane {
     /* of the thread inside a pass */
     struct stream *served[HOT_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
-    atomic_ulong runner; /* pthread_t, 0 outside a pass */
-    atomic_uint passes;  /* odd inside a pass */
-    atomic_uint quiets;  /* odd while the pass places nothing: it waits for other lanes (lanes.c) */
+    atomic_ulong runner;        /* pthread_t, 0 outside a pass */
+    atomic_uint passes;         /* odd inside a pass */
+    atomic_ullong empty_writes; /* received on its connections; written by the pass */
+    atomic_uint quiets; /* odd while the pass places nothing: it waits for other lanes (lanes.c) */
     uint8_t *ring;
     _Atomic(struct tx_memory *) spares[TX_SPARES];
     struct qp *keepers[TX_KEEPERS]; /* see tx_memory.c; under the lock */
@@ -78,6 +79,7 @@ void lanes_destroy(struct rnic *rnic);
 void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
                         void (*visit)(struct qp *qp, void *arg), void *arg);
 void lanes_count(struct rnic *rnic, uint32_t *streams, uint32_t *closing);
+uint64_t lanes_empty_writes(const struct rnic *rnic);
 /* A consumer looks at a CQ that several lanes feed, or none yet. */
 void lanes_note_look(struct rnic *rnic);
 

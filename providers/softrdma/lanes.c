@@ -80,6 +80,15 @@ void lanes_count(struct rnic *rnic, uint32_t *streams, uint32_t *closing)
     }
 }
 
+uint64_t lanes_empty_writes(const struct rnic *rnic)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < rnic->options.lanes; i++)
+        sum += atomic_load_explicit(&rnic->lanes[i]->empty_writes, memory_order_relaxed);
+    return sum;
+}
+
 void lanes_note_look(struct rnic *rnic)
 {
     for (uint32_t i = 0; i < rnic->options.lanes; i++)

@@ -54,8 +54,10 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "rtr_repeat", "time", "20", "ms",
       "Silence of the peer after which the active side sends a zero-length Write again; three more "
       "follow while it lasts, each after four times as long; 0: none." },
-    { "stall_timeout", "time", "0", "ms",
-      "How long a peer may leave an FPDU incomplete before the connection is reset; 0: for ever." },
+    { "stall_timeout", "time", "300000", "ms",
+      "How long nothing may come of an FPDU that the peer has begun before the connection is "
+      "reset; "
+      "each octet counts anew. 0: for ever." },
     { "rest_limit", "size", "67108864", "octets",
       "Incomplete FPDUs of all connections together; beyond it the oldest one's connection is "
       "reset." },

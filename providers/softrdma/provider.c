@@ -191,11 +191,16 @@ static enum ri_status softrdma_pd_destroy(struct ri_pd *base)
 static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names,
                                              uint64_t *values, size_t *count)
 {
-    static const char *const all[] = {
-        "protection zones", "completion queues",     "queue pairs",
-        "regions",          "connections",           "connections closing",
-        "windows",          "shared receive queues", "access errors of peers"
-    };
+    static const char *const all[] = { "protection zones",
+                                       "completion queues",
+                                       "queue pairs",
+                                       "regions",
+                                       "connections",
+                                       "connections closing",
+                                       "windows",
+                                       "shared receive queues",
+                                       "access errors of peers",
+                                       "empty writes received" };
     struct rnic *rnic = rnic_of(base);
     uint32_t streams, closing;
     uint64_t now[] = { atomic_load(&rnic->pds),
@@ -206,7 +211,8 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
                        0,
                        atomic_load(&rnic->mws),
                        atomic_load(&rnic->srqs),
-                       atomic_load(&rnic->access_errors) };
+                       atomic_load(&rnic->access_errors),
+                       lanes_empty_writes(rnic) };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     spinlock_lock(&rnic->stags.lock);

@@ -174,6 +174,7 @@ struct qp {
     bool straight; /* FPDUs may go the straight way */
 
     atomic_ullong sent_messages, sent_octets, received_messages, received_octets;
+    atomic_ullong empty_writes; /* received: RDMA Writes of no octet */
 };
 
 enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);

@@ -385,10 +385,15 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
                                     size_t *count)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    const char *const all[] = { "messages sent", "octets sent", "messages received",
-                                "octets received", "access errors of peers" };
-    const uint64_t now[] = { qp->sent_messages, qp->sent_octets, qp->received_messages,
-                             qp->received_octets, atomic_load(&qp->access_errors) };
+    const char *const all[] = { "messages sent",          "octets sent",
+                                "messages received",      "octets received",
+                                "access errors of peers", "empty writes received" };
+    const uint64_t now[] = { qp->sent_messages,
+                             qp->sent_octets,
+                             qp->received_messages,
+                             qp->received_octets,
+                             atomic_load(&qp->access_errors),
+                             qp->empty_writes };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     for (size_t i = 0; i < total && i < *count; i++) {

@@ -24,6 +24,8 @@ bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint
 ssize_t rest_fill(struct stream *stream);
 void rest_drop(struct stream *stream);
 void rest_end(struct qp *qp, bool evicted);
+/* ATTEND_STALLED, and there was nothing to read. */
+void rest_judge(struct qp *qp, struct stream *stream);
 void rest_stalled(struct ri_timer *timer); /* of stream->stall; without rx */
 
 #endif

@@ -5,8 +5,10 @@
  * option rest_limit. Whoever goes beyond it does not pay: the FPDU that has been incomplete for longest does, and its
  * connection is reset (in the next pass, by its own run: rx locks are not nested). A rest of somebody who sends is young.
  *
- * Option stall_timeout bounds the time of one incomplete FPDU (C-155); its timer is set once and moves on when it
- * expires, so that a stream which flows does not pay for it.
+ * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155, X-015). A slow peer is no stalled one:
+ * each octet counts. The timer is set once and moves on when it expires, so that a stream which flows does not pay for
+ * it. It does not judge: octets may lie in the socket of a process that was stopped itself. The next pass of the stream
+ * reads, and only if it finds nothing the connection is reset.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -121,16 +123,19 @@ void rest_drop(struct stream *stream)
     atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
 }
 
-static void begin(struct stream *stream)
+/* Something of an incomplete FPDU has come: it counts from now on. */
+static void note_fed(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
-    uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns, now = clock_now();
+    uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns;
 
-    atomic_store_explicit(&stream->rest_since, now, memory_order_relaxed);
+    stream->rest_fed = clock_now();
+    if (unlikely(atomic_load_explicit(&stream->attention, memory_order_relaxed) & ATTEND_STALLED))
+        atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
     if (!timeout || stream->stall_set)
         return;
     stream->stall_set = true;
-    stream->stall.deadline = clock_after(now, timeout);
+    stream->stall.deadline = clock_after(stream->rest_fed, timeout);
     host->timer_set(host, stream->lane->base.context, &stream->stall);
 }
 
@@ -144,8 +149,9 @@ bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint
         atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
         return true;
     }
-    if (another)
-        begin(stream);
+    note_fed(stream);
+    if (another || !atomic_load_explicit(&stream->rest_since, memory_order_relaxed)) /* hand-over */
+        atomic_store_explicit(&stream->rest_since, stream->rest_fed, memory_order_relaxed);
     if (!make_room(stream, length, whole))
         return false;
     memcpy(stream->rest, octets, length);
@@ -165,8 +171,10 @@ ssize_t rest_fill(struct stream *stream)
         most = stream->rest_room;
     got = stream->llp->receive(stream, stream->rest + stream->rest_length,
                                most - stream->rest_length);
-    if (got > 0)
+    if (got > 0) {
         stream->rest_length += (uint32_t)got;
+        note_fed(stream);
+    }
     return got;
 }
 
@@ -183,33 +191,37 @@ void rest_end(struct qp *qp, bool evicted)
     qp_end(qp, &end);
 }
 
-/* As stream_expired: may come late. */
+/* By when something more has to come of the FPDU. */
+static uint64_t overdue_at(const struct stream *stream)
+{
+    return clock_after(stream->rest_fed, stream->lane->rnic->options.stall_timeout_ns);
+}
+
+void rest_judge(struct qp *qp, struct stream *stream)
+{
+    if (atomic_load_explicit(&stream->rest_since, memory_order_relaxed))
+        rest_end(qp, false);
+    atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
+}
+
+/* As stream_expired: may come late. In a run, so that the pass which follows serves the stream. */
 void rest_stalled(struct ri_timer *timer)
 {
     struct stream *stream = container_of(timer, struct stream, stall);
     const struct ri_host *host = stream->lane->rnic->host;
-    uint64_t by, now = clock_now(), since;
-    struct qp *qp;
 
     spinlock_lock(&stream->rx);
-    qp = stream->qp;
-    if (qp)
-        atomic_fetch_add(&qp->upcalls, 1);
-    since = atomic_load_explicit(&stream->rest_since, memory_order_relaxed);
-    by = clock_after(since, stream->lane->rnic->options.stall_timeout_ns);
     stream->stall_set = false;
-    if (!qp || stream->state != STREAM_OPEN || !since) {
+    if (stream->state != STREAM_OPEN ||
+        !atomic_load_explicit(&stream->rest_since, memory_order_relaxed)) {
         /* the next rest sets it again */
-    } else if (by > now) {
+    } else if (overdue_at(stream) > clock_now()) {
         stream->stall_set = true;
-        timer->deadline = by;
+        timer->deadline = overdue_at(stream);
         host->timer_set(host, stream->lane->base.context, timer);
-    } else {
-        rest_end(qp, false);
+    } else { /* it is set again by what is found in the socket */
+        atomic_fetch_or(&stream->attention, ATTEND_STALLED);
+        lane_mark_ready(stream);
     }
     spinlock_unlock(&stream->rx);
-    if (!qp)
-        return;
-    qp_settle(qp);
-    atomic_fetch_sub(&qp->upcalls, 1);
 }

@@ -421,7 +421,7 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
             return false;
     }
     atomic_fetch_and(&stream->attention,
-                     ~(unsigned int)(ATTEND_FRESH | ATTEND_SILENT | ATTEND_FILL));
+                     ~(unsigned int)(ATTEND_FRESH | ATTEND_SILENT | ATTEND_FILL | ATTEND_STALLED));
     return true;
 }
 
@@ -438,8 +438,11 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
         got = read_on(stream);
         more = got > 0;
     }
-    if (!more)
+    if (!more) {
+        if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
+            rest_judge(qp, stream);
         return on_nothing(qp, stream, got);
+    }
     before = stream->rest_length;
     if (before)
         memcpy(stream->lane->ring, stream->rest, before);

@@ -37,8 +37,11 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
     enum stag_result result;
     uint8_t *memory;
 
-    if (!segment->payload_len)
-        return true; /* C-081 */
+    if (!segment->payload_len) { /* C-081; they do no harm but take time: X-023 */
+        count_up(&qp->empty_writes, 1);
+        count_up(&qp->lane->empty_writes, 1);
+        return true;
+    }
     result = qp_check_remote(qp, &qp->rx_hint, segment->hdr.stag, RI_ACCESS_REMOTE_WRITE,
                              segment->hdr.to, segment->payload_len, &memory);
     if (!(qp->flags & RI_QP_WRITE_ENABLE) &&

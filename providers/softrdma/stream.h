@@ -49,10 +49,11 @@ enum stream_state {
 };
 
 enum attention {
-    ATTEND_FRESH = 1u,  /* the rest came with the hand-over: parse it without waiting for more */
-    ATTEND_FILL = 2u,   /* an FPDU comes in small parts: read on into the rest */
-    ATTEND_SILENT = 4u, /* nothing has been received yet, and rtr_repeat wants to know */
-    ATTEND_EVICT = 8u,  /* the connection has to go: rest_limit */
+    ATTEND_FRESH = 1u,    /* the rest came with the hand-over: parse it without waiting for more */
+    ATTEND_FILL = 2u,     /* an FPDU comes in small parts: read on into the rest */
+    ATTEND_SILENT = 4u,   /* nothing has been received yet, and rtr_repeat wants to know */
+    ATTEND_EVICT = 8u,    /* the connection has to go: rest_limit */
+    ATTEND_STALLED = 16u, /* it has to go if there is nothing to read: stall_timeout */
 };
 
 struct stream {
@@ -77,6 +78,7 @@ struct stream {
     uint32_t rest_length, rest_room;
     uint32_t rest_whole;      /* octets of that FPDU in the stream, 0 not known yet */
     atomic_ullong rest_since; /* when it began to be incomplete; 0: it is not; written under rx */
+    uint64_t rest_fed;        /* when something of it came last; under rx */
     struct ri_timer stall;    /* stall_timeout */
     bool stall_set;           /* under rx */
     uint8_t rtr_repeats;      /* of the ready-to-receive message; under rx */

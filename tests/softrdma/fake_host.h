@@ -40,7 +40,7 @@ struct fake_host {
     pthread_mutex_t lock;    /* watches, timers */
     pthread_mutex_t running; /* held while a callback runs; recursive: it may take off itself */
     struct ri_watch *watches, *dead;
-    struct ri_timer *timers[64];
+    struct ri_timer *timers[256];
     unsigned int timer_count;
     const char *const *options; /* name, value, name, value, NULL; over the defaults */
     unsigned int logged[4];     /* lines by enum ri_log_level */

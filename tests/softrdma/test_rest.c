@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/crc32c.h"
 #include "providers/softrdma/ddp.h"
@@ -179,6 +180,123 @@ START_TEST(C155_stall_inside_an_fpdu)
     }
     raw_close(&raw);
     region_free(a, &region);
+}
+END_TEST
+
+/* One that the test sends octet by octet: the timer expires before each is read, long after the FPDU was begun. */
+START_TEST(X015_slow_peer_is_not_cut)
+{
+    static const char *const options[] = { "stall_timeout", "3600000", NULL };
+    struct stream *stream;
+    uint8_t fpdu[200];
+    struct region region;
+    struct raw raw;
+    uint32_t size;
+    int unread;
+
+    rig_open(&rig, options);
+    side_open(&rig, a, NULL);
+    region = region_new(a, 100, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    stream = qp_of(a)->stream;
+    size = write_fpdu(fpdu, &region, 100);
+    raw_octets(&raw, fpdu, 1);
+    ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 1, RIG_TIMEOUT));
+    for (uint32_t at = 1; at < size - 1; at++) {
+        raw_octets(&raw, fpdu + at, 1);
+        ck_assert(tc_until(!ioctl(stream->fd, FIONREAD, &unread) && unread == 1, RIG_TIMEOUT));
+        rnic()->options.stall_timeout_ns = 1;
+        fake_host_expire_timers(&rig.fake);
+        fake_host_sleep(&rig.fake, 1, 0); /* as in a run: timers first */
+        fake_host_run(&rig.fake, NULL);
+        rnic()->options.stall_timeout_ns = 3600 * CLOCK_NS_PER_S;
+        ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+        ck_assert_uint_eq(stream->rest_length, at + 1);
+    }
+    /* what counts is when something came, not when the FPDU was begun */
+    atomic_store(&stream->rest_since, 1);
+    fake_host_expire_timers(&rig.fake);
+    rig_passes(&rig, 5);
+    ck_assert_uint_eq(atomic_load(&a->events.count), 0);
+    ck_assert_uint_eq(rig.fake.timer_count, 1);
+    raw_octets(&raw, fpdu + size - 1, 1);
+    ck_assert(fake_host_until(&rig.fake, region.octets[99] == 0x5A, RIG_TIMEOUT));
+    raw_close(&raw);
+    region_free(a, &region);
+}
+END_TEST
+
+/* By default there is a bound, longer than the two minutes for which a process may be stopped. */
+START_TEST(X015_a_stall_is_bounded_by_default)
+{
+    rig_open(&rig, NULL);
+    ck_assert_uint_gt(rnic()->options.stall_timeout_ns, 120 * CLOCK_NS_PER_S);
+    ck_assert_uint_le(rnic()->options.stall_timeout_ns, 3600 * CLOCK_NS_PER_S);
+}
+END_TEST
+
+/* The part of an FPDU that came together with the start-up frame is one that the peer has begun. */
+START_TEST(X015_a_stall_at_the_hand_over)
+{
+    static const char *const options[] = { "stall_timeout", "1", NULL };
+    struct ri_llp_handover handover = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
+    uint8_t fpdu[200];
+    struct region region;
+    struct raw raw;
+
+    rig_open(&rig, options);
+    side_open(&rig, a, NULL);
+    region = region_new(a, 100, RIG_ALL);
+    handover.bytes_read = fpdu;
+    handover.bytes_read_length = write_fpdu(fpdu, &region, 100) - 1;
+    raw_open(&raw, &rig, a, false, &handover);
+    side_expect_event(a, RI_EVENT_LLP_LOST, 0);
+    raw_close(&raw);
+    region_free(a, &region);
+}
+END_TEST
+
+static uint64_t count_of(const char *name, bool of_qp)
+{
+    const char *names[32];
+    uint64_t values[32];
+    size_t count = 32;
+
+    ck_assert_int_eq(of_qp
+                         ? rig.fake.privileged.qp_counters(a->qp, names, values, &count)
+                         : rig.fake.privileged.rnic_counters(rig.fake.rnic, names, values, &count),
+                     RI_OK);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return values[i];
+    ck_abort_msg("no counter %s", name);
+}
+
+/* They are legal, and only time is lost by them: whoever looks for it finds where. */
+START_TEST(X023_empty_writes_are_counted)
+{
+    const char *const name = "empty writes received";
+    uint8_t fpdus[2][200];
+    struct region region;
+    struct raw raw;
+
+    rig_open(&rig, NULL);
+    side_open(&rig, a, NULL);
+    region = region_new(a, 100, RIG_ALL);
+    raw_open(&raw, &rig, a, false, NULL);
+    ck_assert_uint_eq(write_fpdu(fpdus[0], &region, 0), 20);
+    for (int i = 0; i < 3; i++) {
+        raw_octets(&raw, fpdus[0], 20);
+        raw_octets(&raw, fpdus[1], write_fpdu(fpdus[1], &region, 100));
+    }
+    ck_assert(fake_host_until(&rig.fake, count_of(name, true) == 3, RIG_TIMEOUT));
+    rig_passes(&rig, 3);
+    ck_assert_uint_eq(count_of(name, true), 3);
+    ck_assert_uint_eq(count_of(name, false), 3);
+    raw_close(&raw);
+    region_free(a, &region);
+    side_close(a);
+    ck_assert_uint_eq(count_of(name, false), 3); /* of the interface, as long as it is open */
 }
 END_TEST
 
@@ -370,6 +488,10 @@ int main(void)
     tcase_add_test(t, C047_C048_fpdu_in_small_parts);
     tcase_add_test(t, C155_X024_sum_of_rests_is_bounded);
     tcase_add_loop_test(t, C155_stall_inside_an_fpdu, 0, 2);
+    tcase_add_test(t, X015_slow_peer_is_not_cut);
+    tcase_add_test(t, X015_a_stall_is_bounded_by_default);
+    tcase_add_test(t, X015_a_stall_at_the_hand_over);
+    tcase_add_test(t, X023_empty_writes_are_counted);
     tcase_add_test(t, C155_flood_of_zero_lengths);
     tcase_add_test(t, reads_end_where_large_fpdus_do);
     tcase_add_loop_test(r, S014_write_repeated_in_silence, RI_RTR_NONE, RI_RTR_NONE + 1);
