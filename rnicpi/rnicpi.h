@@ -611,7 +611,8 @@ struct ri_event {
     uint32_t size;
     enum ri_event_type type;
     uint16_t terminate_code; /* 0xLECC sent or received, 0 none */
-    uint16_t reserved0;
+    bool explained;          /* the completion of a request or receive tells of the error, too */
+    uint8_t reserved0;
     uint32_t port;
     const char *detail; /* for the log, may be NULL; lent for the upcall */
     uint64_t reserved[2];

@@ -55,13 +55,18 @@ void qp_flush(struct qp *qp, struct wq *wq)
 /* --- what has to be told --- */
 
 /* Once per connection. Under state_lock. */
-static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail)
+static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
+                     bool explained)
 {
     if (qp->told || qp->destroyed)
         return;
     qp->told = true;
     qp->event = (struct ri_event){
-        .size = sizeof(qp->event), .type = type, .terminate_code = code, .detail = detail
+        .size = sizeof(qp->event),
+        .type = type,
+        .terminate_code = code,
+        .explained = explained,
+        .detail = detail,
     };
     qp->event_pending = true;
     atomic_store(&qp->news, true);
@@ -94,7 +99,7 @@ void qp_note_srq(struct qp *qp)
 static void end_of_close(struct qp *qp, enum ri_event_type type, const char *detail)
 {
     spinlock_lock(&qp->state_lock);
-    note_end(qp, type, 0, detail);
+    note_end(qp, type, 0, detail, false);
     atomic_store(&qp->state, RI_QPS_ERROR);
     spinlock_unlock(&qp->state_lock);
 }
@@ -218,7 +223,7 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
             wqe_finish(end->wqe, end->status, 0);
         }
         if (end->event)
-            note_end(qp, end->event, end->terminate_value, end->detail);
+            note_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
         atomic_store(&qp->state, end->state); /* last: whoever is inside tx acts on it at once */
         atomic_store(&qp->tx_wanted, true);
     }

@@ -23,25 +23,70 @@
 /* --- Terminate received, stage 13 --- */
 
 /*
- * The Read or atomic whose request the peer refuses with an error of RDMAP, known by the MSN in the DDP header that it sends
- * back. Read Requests come back whole: where the header tells nothing, the oldest is meant. Atomics have no such header.
+ * The Read or atomic whose request the peer refuses, known by the MSN in the DDP header that it sends back. With errors of
+ * RDMAP Read Requests come back whole: where the header tells nothing, the oldest is meant. Atomics have no such header.
  */
-static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info)
+static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
+                                  const struct ddp_hdr *hdr)
 {
     uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = in;
     const struct outstanding_read *read;
-    struct ddp_hdr hdr;
 
-    if (info->value >> 12 || out == in)
+    if (out == in)
         return NULL;
-    if (info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK && !hdr.tagged &&
-        hdr.qn == DDP_QN_READ)
-        for (at = out; at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr.msn;)
+    if (hdr && !hdr->tagged && hdr->qn == DDP_QN_READ)
+        for (at = out; at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr->msn;)
             at++;
-    if (at == in && !info->rdma_hdr)
+    if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
         return NULL;
     read = &qp->ord_ring[(at == in ? out : at) & (qp->ord_size - 1)];
     return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+}
+
+/* The Write of which the peer sends a segment's header back, if the socket has not taken all of it: else it has completed, or will
+ * do so at once. Inside tx. */
+static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
+{
+    uint32_t index = atomic_load_explicit(&qp->sq_sent, memory_order_relaxed);
+    uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->message_begun;
+
+    for (; index != end; index++) {
+        struct wqe *wqe = wq_slot(&qp->sq, index);
+        bool writes = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+
+        if (writes && !atomic_load(&wqe->done) && wqe->rkey == hdr->stag &&
+            hdr->to - wqe->remote_addr < wqe->length)
+            return wqe;
+    }
+    return NULL;
+}
+
+/* Access is refused by errors of protection, and by "invalid queue number" to a Read where none is enabled (C-108). */
+static enum ri_wc_status status_of_refusal(uint16_t value)
+{
+    bool access = value >> 8 == 0x01 || value == TERMINATE_U_QN ||
+                  (value >= TERMINATE_T_STAG && value <= TERMINATE_T_WRAP);
+
+    return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
+}
+
+/* The end that the Terminate is, with the request that it is about: by errors of RDMAP and DDP. *entered: tx was, for a Write
+ * whose outcome nobody else may say then. Where somebody is inside, it is the event that tells of the refusal. */
+static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
+                        bool *entered)
+{
+    struct ddp_hdr hdr;
+    bool known = info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK;
+
+    end->status = status_of_refusal(info->value);
+    if (info->value >> 12 > TERMINATE_DDP)
+        return;
+    if (known && hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) {
+        *entered = tx_try_enter(qp);
+        end->wqe = *entered ? blamed_write(qp, &hdr) : NULL;
+    } else {
+        end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
+    }
 }
 
 static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
@@ -51,16 +96,18 @@ static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
                           .state = RI_QPS_ERROR,
                           .terminate_received = true,
                           .terminate = segment->payload };
+    bool entered = false;
 
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
-        end.wqe = blamed_request(qp, &info);
-    end.status = info.value >> 8 == 0x01 ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
+        find_blamed(qp, &info, &end, &entered);
     end.terminate_length = segment->payload_len < sizeof(qp->terminate)
                                ? segment->payload_len
                                : (uint32_t)sizeof(qp->terminate);
     end.terminate_value = info.value;
     end.detail = terminate_text(info.value);
     qp_end(qp, &end);
+    if (entered)
+        tx_leave_work(qp);
 }
 
 /* --- one FPDU --- */

@@ -72,7 +72,7 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
     rdmap_get_read_req(segment->payload, &request);
     rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
     if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
-        return FAULT(TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION, "RDMA Read is not enabled here");
+        return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;
     rx_queue_request(qp, segment->payload - DDP_UNTAGGED_LEN,

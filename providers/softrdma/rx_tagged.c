@@ -46,8 +46,7 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
                              segment->hdr.to, segment->payload_len, &memory);
     if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
         (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
-        return FAULT(TERMINATE_T_STREAM, RI_EVENT_REMOTE_OPERATION,
-                     "RDMA Write is not enabled here");
+        return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
     if (result != STAG_OK)
         return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
                      "RDMA Write beyond what the STag allows");

@@ -17,6 +17,10 @@
 #define TERMINATE_PAYLOAD_MAX 52u
 #define TERMINATE_ULPDU_MAX   (DDP_UNTAGGED_LEN + TERMINATE_PAYLOAD_MAX)
 
+/* The upper four bits of a value: whose error it is. */
+#define TERMINATE_RDMAP 0u
+#define TERMINATE_DDP   1u
+
 /* Values that this stack sends (WIRE-3, column Emit). */
 enum terminate_value {
     TERMINATE_LOCAL = 0x0000,

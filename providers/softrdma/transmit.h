@@ -34,6 +34,9 @@ bool tx_take_up(struct qp *qp, ssize_t sent);
 /* Be inside alone, waiting for whoever is there (TX_ROUNDS long batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
+/* The same for a pass that holds rx: false, nobody is waited for, and what came meanwhile is left to qp_settle(). */
+bool tx_try_enter(struct qp *qp);
+void tx_leave_work(struct qp *qp);
 /* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
  * sq.posting. */
 enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };

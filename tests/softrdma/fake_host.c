@@ -250,6 +250,7 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
     ck_assert_uint_lt(place, FAKE_EVENTS);
     record->type[place] = event->type;
     record->code[place] = event->terminate_code;
+    record->explained[place] = event->explained;
     atomic_store(&record->count, place + 1);
 }
 

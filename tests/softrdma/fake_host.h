@@ -24,6 +24,7 @@ struct fake_record {
     atomic_uint cq_errors;
     enum ri_event_type type[FAKE_EVENTS]; /* of QP and SRQ events, in order */
     uint16_t code[FAKE_EVENTS];
+    bool explained[FAKE_EVENTS];
 };
 
 struct fake_host {

@@ -361,7 +361,10 @@ static const struct {
     { 0x0206, DDP_QN_READ, 1, 1, RI_WC_REMOTE_OPERATION },
     { 0x0207, DDP_QN_READ, 4, 0, 0 },
     { 0x0207, DDP_QN_SEND, 1, 0, 0 },
-    { 0x1203, DDP_QN_READ, 1, 0, 0 },
+    { 0x1203, DDP_QN_READ, 1, 1, RI_WC_REMOTE_OPERATION }, /* errors of DDP find theirs as well */
+    { 0x1201, DDP_QN_READ, 2, 2, RI_WC_REMOTE_ACCESS },
+    { 0x1202, DDP_QN_SEND, 1, 0, 0 },
+    { 0x1201, DDP_QN_READ, 4, 0, 0 },
 };
 
 START_TEST(C147_terminate_names_an_atomic)
@@ -385,6 +388,7 @@ START_TEST(C147_terminate_names_an_atomic)
     ck_assert_uint_eq(length, 42); /* no RDMA header */
     raw_send(&raw, ulpdu, length);
     side_expect_event(a, RI_EVENT_TERMINATE_RECEIVED, named[_i].value);
+    ck_assert(a->events.explained[0] == (named[_i].blamed != 0));
     for (uint32_t i = 1; i <= 3; i++) {
         wc = side_next(a, a->send_cq);
         ck_assert_uint_eq(wc.cookie, i);

@@ -329,6 +329,72 @@ START_TEST(peer_refuses_read)
 }
 END_TEST
 
+/* Where Reads are not enabled it is an error of access at both ends. */
+START_TEST(read_not_enabled_at_the_peer)
+{
+    const struct shape disabled = { .no_read = true };
+    struct region sink, source;
+    struct ri_wc wc;
+
+    rig_connect(&rig, &disabled, &plain);
+    sink = region_new(a, 64, RIG_ALL);
+    source = region_new(b, 64, RIG_ALL);
+    side_read(a, 1, region_sge(&sink, 0, 64), (uintptr_t)source.octets, source.keys.rkey);
+    side_expect_event(b, RI_EVENT_READ_ACCESS, TERMINATE_U_QN);
+    side_expect_event(a, RI_EVENT_TERMINATE_RECEIVED, TERMINATE_U_QN);
+    ck_assert(a->events.explained[0]);
+    wc = side_next(a, a->send_cq);
+    ck_assert_uint_eq(wc.cookie, 1);
+    ck_assert_uint_eq(wc.status, RI_WC_REMOTE_ACCESS);
+    ck_assert_uint_eq(wc.vendor_error, TERMINATE_U_QN);
+    region_free(a, &sink);
+    region_free(b, &source);
+}
+END_TEST
+
+/* The Terminate about a Write: while it is under way, of another Write, when it has completed. */
+static const struct {
+    uint32_t length;
+    uint32_t stag;
+    uint64_t offset;
+    enum ri_wc_status status;
+} refused_writes[] = {
+    { 1 << 24, 7, 4096, RI_WC_REMOTE_ACCESS },
+    { 1 << 24, 7, (1 << 24) - 1, RI_WC_REMOTE_ACCESS },
+    { 1 << 24, 8, 4096, RI_WC_FLUSHED },
+    { 1 << 24, 7, 1 << 24, RI_WC_FLUSHED },
+    { 64, 7, 0, RI_WC_SUCCESS },
+};
+
+START_TEST(peer_refuses_write)
+{
+    const uint32_t octets = refused_writes[_i].length;
+    uint8_t ulpdu[TERMINATE_ULPDU_MAX], header[DDP_TAGGED_LEN];
+    const struct terminate_cause cause = { header, sizeof(header), 1000, NULL };
+    struct region source;
+    struct raw raw;
+    struct ri_wc wc;
+
+    open_speaking(&raw, NULL, &plain);
+    source = region_new(a, octets, RIG_ALL);
+    side_write(a, 1, region_sge(&source, 0, octets), 4096, 7);
+    side_write(a, 2, region_sge(&source, 0, 64), 4096 + octets, 7);
+    rig_passes(&rig, 5); /* the peer does not read: the socket is full of the long one */
+    ddp_put_tagged(header, true, rdmap_ctrl(RDMAP_WRITE), refused_writes[_i].stag,
+                   4096 + refused_writes[_i].offset);
+    raw_send(&raw, ulpdu, (uint32_t)terminate_build_ulpdu(ulpdu, TERMINATE_T_STREAM, &cause));
+    side_expect_event(a, RI_EVENT_TERMINATE_RECEIVED, TERMINATE_T_STREAM);
+    wc = side_next(a, a->send_cq);
+    ck_assert_uint_eq(wc.cookie, 1);
+    ck_assert_uint_eq(wc.status, refused_writes[_i].status);
+    ck_assert(a->events.explained[0] == (wc.status == RI_WC_REMOTE_ACCESS));
+    side_expect(a, a->send_cq, 2, octets == 64 ? RI_WC_SUCCESS : RI_WC_FLUSHED,
+                octets == 64 ? 64 : 0);
+    region_free(a, &source);
+    raw_close(&raw);
+}
+END_TEST
+
 /* ---- refusal and the next connection ---- */
 
 START_TEST(refused_handover)
@@ -391,6 +457,9 @@ int main(void)
     tcase_add_test(tc, C149_fin_while_busy);
     tcase_add_test(tc, C143_terminate_received);
     tcase_add_test(tc, peer_refuses_read);
+    tcase_add_test(tc, read_not_enabled_at_the_peer);
+    tcase_add_loop_test(tc, peer_refuses_write, 0,
+                        sizeof(refused_writes) / sizeof(refused_writes[0]));
     tc = new_case(suite, "by the consumer");
     tcase_add_test(tc, consumer_aborts);
     tcase_add_test(tc, consumer_terminates);

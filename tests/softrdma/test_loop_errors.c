@@ -74,9 +74,7 @@ START_TEST(bad_write)
         to += (uintptr_t)own.octets;
     raw_tagged(&raw, RDMAP_WRITE, true, stag, to, "12345678", bad_writes[_i].length);
     info = expect_terminate(&raw, bad_writes[_i].value, ulpdu);
-    side_expect_event(a,
-                      bad_writes[_i].disabled ? RI_EVENT_REMOTE_OPERATION : RI_EVENT_WRITE_ACCESS,
-                      bad_writes[_i].value);
+    side_expect_event(a, RI_EVENT_WRITE_ACCESS, bad_writes[_i].value);
     ddp_put_tagged(header, true, rdmap_ctrl(RDMAP_WRITE), stag, to); /* S-058, S-060 */
     ck_assert(info.has_len && info.ddp_hdr && !info.rdma_hdr);
     ck_assert_uint_eq(info.ddp_segment_len, DDP_TAGGED_LEN + bad_writes[_i].length);
@@ -109,7 +107,7 @@ static const struct {
     { "C-114 before", R_OWN, (uint64_t)-1, false, false, 1, TERMINATE_R_BOUNDS,
       RI_EVENT_READ_ACCESS },
     { "C-114 behind", R_OWN, 1, false, false, 64, TERMINATE_R_BOUNDS, RI_EVENT_READ_ACCESS },
-    { "C-108 QP", R_OWN, 0, false, true, 8, TERMINATE_U_QN, RI_EVENT_REMOTE_OPERATION },
+    { "C-108 QP", R_OWN, 0, false, true, 8, TERMINATE_U_QN, RI_EVENT_READ_ACCESS },
 };
 
 START_TEST(bad_read)

@@ -400,7 +400,9 @@ START_TEST(C104_C105_C106_C108_forms)
     be_put32(ulpdu + 14, forms[_i].mo);
     raw_send(&raw, ulpdu, length);
     expect_terminate(forms[_i].value, ulpdu, length);
-    side_expect_event(a, RI_EVENT_REMOTE_OPERATION, forms[_i].value);
+    side_expect_event(a,
+                      forms[_i].value == 0x1201 ? RI_EVENT_READ_ACCESS : RI_EVENT_REMOTE_OPERATION,
+                      forms[_i].value);
     region_free(a, &source);
     raw_close(&raw);
 }

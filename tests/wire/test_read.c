@@ -145,7 +145,7 @@ START_TEST(C108_read_not_enabled)
 
     wire_open(_i < 2 ? &off : &none);
     put_read(ulpdu, 1, 1, 2, _i % 2 ? 4 : 0, env_stag(ENV_R), world.base[ENV_R]);
-    refuse(ASK, 0x1201, RI_EVENT_REMOTE_OPERATION);
+    refuse(ASK, 0x1201, RI_EVENT_READ_ACCESS);
 }
 END_TEST
 

@@ -149,7 +149,7 @@ START_TEST(C089_X007_write_not_enabled)
 
     wire_open(&connection);
     wire_refused(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], data, 4), 0x1102,
-                 RI_EVENT_REMOTE_OPERATION);
+                 RI_EVENT_WRITE_ACCESS);
     wire_flushed(1);
 }
 END_TEST
