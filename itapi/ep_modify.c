@@ -181,6 +181,7 @@ it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     struct ual_ep_attr attr = { 0 };
     uint32_t changes = 0, flags = 0;
+    enum ual_status modified;
     it_status_t status;
     CANCEL_OFF();
 
@@ -208,5 +209,8 @@ it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
         return status;
     if (flags)
         changes |= UAL_EP_FLAGS;
-    return itapi_status(ual_ep_modify(ep, changes, &attr, flags));
+    modified = ual_ep_modify(ep, changes, &attr, flags);
+    if (modified == UAL_ERR_LIMIT && (changes & UAL_EP_ORD)) /* the adapter's were looked at */
+        return IT_ERR_RESOURCE_ORD;
+    return itapi_status(modified);
 }

@@ -58,18 +58,30 @@ translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
         to->event_number = IT_RMR_LINK_CMPL_EVENT;
 }
 
+/* The side that refuses to unlink what a Send of the peer names has failed itself; its peer hears so from the connection. */
+static it_dto_status_t __attribute__((cold, noinline)) failure_of(const struct ri_wc *wc)
+{
+    bool received = wc->opcode == RI_WC_RECV || wc->opcode == RI_WC_RECV_IMMEDIATE;
+
+    if (wc->status == RI_WC_REMOTE_INVALID_REQUEST && received)
+        return IT_DTO_ERR_LOCAL_MM_OPERATION;
+    if (wc->status >= sizeof(dto_statuses))
+        return IT_DTO_ERR_TRANSPORT;
+    return (it_dto_status_t)dto_statuses[wc->status];
+}
+
 static inline void put_completion(const struct ual_event *from, unsigned int number,
                                   it_dto_cmpl_event_t *to)
 {
     const struct ri_wc *wc = &from->wc;
-    bool known = wc->status < sizeof(dto_statuses);
+    bool good = __builtin_expect(wc->status == RI_WC_SUCCESS, 1);
 
     to->event_number = (it_event_type_t)number;
     to->evd = (it_evd_handle_t)from->evd;
     to->ep = (it_ep_handle_t)wc->context;
     to->cookie = wc->cookie;
-    to->dto_status = (it_dto_status_t)(known ? dto_statuses[wc->status] : IT_DTO_ERR_TRANSPORT);
-    to->transferred_length = wc->status == RI_WC_SUCCESS ? wc->byte_len : 0;
+    to->dto_status = good ? IT_DTO_SUCCESS : failure_of(wc);
+    to->transferred_length = good ? wc->byte_len : 0;
     to->unlinked_mr_handle = IT_NULL_HANDLE;
 }
 
@@ -228,7 +240,6 @@ static const struct {
     { RI_EVENT_LLP_RESET, IT_ASYNC_AFF_EP_L_LLP_ERROR },
     { RI_EVENT_LLP_LOST, IT_ASYNC_AFF_EP_L_LLP_ERROR },
     { RI_EVENT_INTEGRITY, IT_ASYNC_AFF_EP_L_LLP_ERROR },
-    { RI_EVENT_TERMINATE_RECEIVED, IT_ASYNC_AFF_EP_R_ERROR },
     { RI_EVENT_REMOTE_OPERATION, IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR },
     { RI_EVENT_RESPONSE_ERROR, IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR },
     { RI_EVENT_BAD_OPCODE, IT_ASYNC_AFF_EP_BAD_TRANSPORT_OPCODE },
@@ -247,6 +258,15 @@ static const struct {
     { RI_EVENT_CQ_ERROR, IT_ASYNC_AFF_SEVD_OP_ERROR },
 };
 
+/* What the peer reports in its Terminate of something that had completed here. */
+static it_event_type_t reported_by_peer(uint16_t code)
+{
+    if (code >> 8 == 0x01 ||
+        (code >= 0x1100 && code <= 0x1103)) /* protection errors of RDMAP, DDP */
+        return IT_ASYNC_AFF_EP_R_ACCESS_VIOLATION;
+    return code == 0x1205 ? IT_ASYNC_AFF_EP_R_RECV_LENGTH_ERROR : IT_ASYNC_AFF_EP_R_ERROR;
+}
+
 static void translate_affiliated(const struct ual_event *from, it_affiliated_event_t *to)
 {
     to->event_number = IT_ASYNC_AFF_EP_FAILURE;
@@ -254,6 +274,8 @@ static void translate_affiliated(const struct ual_event *from, it_affiliated_eve
         if (affiliated_events[i].from == from->async.type)
             to->event_number = affiliated_events[i].to;
     }
+    if (from->async.type == RI_EVENT_TERMINATE_RECEIVED)
+        to->event_number = reported_by_peer(from->async.terminate_code);
     to->evd = (it_evd_handle_t)from->evd;
     to->cause.ep = (it_ep_handle_t)from->async.cause; /* all members are a handle */
 }

@@ -632,7 +632,8 @@ typedef enum {
     IT_DTO_ERR_TRANSPORT = 9,           /* the peer is out of reach */
     IT_DTO_ERR_RECEIVER_NOT_READY = 10, /* IB: the peer had no Receive for too long */
     IT_DTO_ERR_PARTIAL_PACKET = 11,     /* VIA only */
-    IT_DTO_ERR_LOCAL_MM_OPERATION = 12  /* link or unlink of an LMR refused */
+    IT_DTO_ERR_LOCAL_MM_OPERATION = 12  /* link or unlink of an LMR refused; of a Receive: what the
+                                           peer's Send was to unlink may not be */
 } it_dto_status_t;
 
 typedef enum { IT_COMPARE_AND_SWAP = 0, IT_FETCH_AND_ADD = 1 } it_atomic_op_t;
@@ -1589,7 +1590,7 @@ ITAPI_PUBLIC it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_
 /*
  * Changes attributes of an UNCONNECTED EP. While connected: queue sizes if
  * ep_work_queues_resizable, *_enable if ep_rdma_enables_modifiable, ORD downwards (upwards if
- * rdma_read_ord_increasable), IRD if rdma_read_ird_modifiable, watermarks. Of a UD EP: the key in
+ * rdma_read_ord_increasable, up to what was agreed with the peer: RESOURCE_ORD), IRD if rdma_read_ird_modifiable, watermarks. Of a UD EP: the key in
  * every state; payload, fewer segments and, if ep_work_queues_resizable, queue sizes while it is
  * operational. May block.
  * Errors: INVALID_MASK (also handles, state and other fixed members), INVALID_EP_STATE,
@@ -1788,7 +1789,7 @@ ITAPI_PUBLIC it_status_t it_post_rdma_write(it_ep_handle_t ep_handle,
 /*
  * Reads from the peer's memory. The sink needs local write; on iWARP remote write and an EP with
  * rdma_write_enable as well (rdma_read_requires_remote_write). Errors: also RESOURCE_ORD (ORD is
- * 0).
+ * 0, or the peer agreed to none: its IRD is 0; the connection stays).
  */
 ITAPI_PUBLIC it_status_t it_post_rdma_read(it_ep_handle_t ep_handle,
                                            const it_lmr_triplet_t *local_segments,

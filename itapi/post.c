@@ -198,7 +198,7 @@ static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segment
     }
     if (!is_context(rmr_context))
         return IT_ERR_INVALID_RMR;
-    return unlikely(ep->attr.ord == 0) ? IT_ERR_RESOURCE_ORD : IT_SUCCESS;
+    return unlikely(ep->ord == 0) ? IT_ERR_RESOURCE_ORD : IT_SUCCESS;
 }
 
 /* A segment without octets is not looked at, but here its LMR is what the request is about. */
@@ -367,7 +367,7 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
         return IT_ERR_INVALID_LENGTH;
     if (!is_context(rmr_context))
         return IT_ERR_INVALID_RMR;
-    if (unlikely(ep->attr.ord == 0))
+    if (unlikely(ep->ord == 0))
         return IT_ERR_RESOURCE_ORD;
     status = itapi_segments(result, 1, 1, ep->pz, RI_ACCESS_LOCAL_WRITE, &sge, &total);
     if (unlikely(status != IT_SUCCESS))

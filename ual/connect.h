@@ -26,6 +26,7 @@ struct ual_ep_private {
     struct ual_request *accepted; /* passive: what carried the connection here; control */
     struct ual_request *arrival;  /* lock: three-way, the identifier of the peer's accept */
     ual_handle accepted_id;       /* lock */
+    _Atomic uint32_t agreed_ord;  /* UINT32_MAX: the peer said nothing; written under lock */
     union address local, peer;    /* lock */
     struct ual_ep_private *prev, *next; /* of the IA */
 };
@@ -48,6 +49,9 @@ bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
                  const struct ual_connection_event *details, const struct ep_row **row);
 /* Destroy the connection, if there is one; waits for upcalls about it. Never from such an upcall. */
 void ual_ep_drop_connection(struct ual_ep *ep);
+
+/* ep_log.c: one line about the end of a connection that has event->detail. Any thread, no lock held. */
+void ual_ep_log_end(struct ual_ep *ep, const struct ri_event *event, enum ri_log_level level);
 
 /*
  * A one-shot identifier: of an undecided request (passive), or of the peer's accept (three-way, active).

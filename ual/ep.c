@@ -54,7 +54,7 @@ static enum ual_status open_qp(struct ual_ep *ep)
     ep->attr.max_read_sge = attr.max_read_sge;
     ep->attr.max_write_sge = attr.max_write_sge;
     ep->attr.ird = attr.ird;
-    ep->attr.ord = attr.ord;
+    ep->attr.ord = ep->ord = attr.ord;
     ep->attr.flags = attr.flags;
     return UAL_OK;
 }
@@ -399,6 +399,13 @@ static bool possible_now(struct ual_ep *ep, uint32_t mask, const struct ual_ep_a
             (state == UAL_EP_CONNECTED && possible_when_connected(ep, mask, attr)));
 }
 
+/* What the peer did not agree to serve would end the connection. */
+static bool beyond_agreed(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
+{
+    return (mask & UAL_EP_ORD) && atomic_load(&ep->state) == UAL_EP_CONNECTED &&
+           attr->ord > ual_ep_inside(ep)->agreed_ord;
+}
+
 static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
                                     const struct ual_ep_attr *attr)
 {
@@ -406,6 +413,8 @@ static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
 
     if (!possible_now(ep, mask, attr))
         return UAL_ERR_INVALID_STATE;
+    if (beyond_agreed(ep, mask, attr))
+        return UAL_ERR_LIMIT;
     if ((mask & (UAL_EP_SEND_WR | UAL_EP_RECV_WR)) && !(rnic->features & RI_FEATURE_QP_RESIZE))
         return UAL_ERR_NOT_SUPPORTED;
     return (mask & UAL_EP_PAYLOAD) &&
@@ -439,6 +448,8 @@ static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct 
 /* Posts and queries may be reading: what did not change is not written. */
 static void take_modified(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *all)
 {
+    if (mask & UAL_EP_ORD)
+        ep->ord = all->ord;
     if (mask & UAL_EP_SEND_WR)
         ep->attr.max_send_wr = all->max_send_wr;
     if (mask & UAL_EP_RECV_WR)

@@ -81,6 +81,20 @@ static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimu
     return row;
 }
 
+/* MPA revision 1 and connections without an exchange of depths agree on nothing: the endpoint's own counts. Under the lock. */
+static void take_depths(struct ual_ep_private *inside, const struct ep_row *row,
+                        const struct ual_connection_event *details)
+{
+    struct ual_ep *ep = &inside->ep;
+
+    if (row->next == EP_UNCONNECTED)
+        ep->ord = ep->attr.ord;
+    if (row->message != UAL_ESTABLISHED || !details)
+        return;
+    inside->agreed_ord = details->depths_valid ? details->ord : UINT32_MAX;
+    ep->ord = details->depths_valid ? details->ord : ep->attr.ord;
+}
+
 /* Under the lock: what the consumer sees of it. */
 static void announce(struct ual_ep_private *inside, const struct ep_row *row,
                      const struct ual_connection_event *details)
@@ -90,6 +104,7 @@ static void announce(struct ual_ep_private *inside, const struct ep_row *row,
 
     if (before != after)
         TRACE3(state, inside->ep.object.handle, before, after);
+    take_depths(inside, row, details); /* before the state lets posts through */
     atomic_store_explicit(&inside->ep.state, after, memory_order_release);
     if (details)
         take_addresses(inside, details);
@@ -614,13 +629,18 @@ static enum ending ending_of(enum ri_event_type type)
     }
 }
 
-/* A peer's Terminate about access, or about a Send without a fitting receive, fails a request of ours. */
+/* A peer's Terminate may fail a request of ours: then its completion tells. Sends and Writes have mostly completed before. */
 static bool explained(const struct ri_event *event)
 {
-    uint16_t code = event->terminate_code;
+    return event->type == RI_EVENT_TERMINATE_RECEIVED && event->explained;
+}
 
-    return event->type == RI_EVENT_TERMINATE_RECEIVED &&
-           (code >> 8 == 0x01 || code >> 8 == 0x11 || code == 0x1202 || code == 0x1205);
+/* An end in order, or one that this side asked for, is no trouble. */
+static enum ri_log_level level_of_end(const struct ep_row *row)
+{
+    bool trouble = row->message == UAL_BROKEN || row->message == UAL_NONPEER_REJECTED;
+
+    return trouble ? RI_LOG_WARNING : RI_LOG_INFO;
 }
 
 /* The peer-to-peer model: the peer's first message is there. The connection knows the rest. */
@@ -658,7 +678,9 @@ void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
     }
     if (ending != NO_ENDING)
         ual_ep_feed(ep, ending == ENDING_IN_ORDER ? EP_ENDED : EP_BROKEN, NULL, &row);
+    if (row && event->detail && !ual_ep_is_ud(ep))
+        ual_ep_log_end(ep, event, level_of_end(row));
     if (event->type >= RI_EVENT_QP_FATAL ||
         (ending == ENDING_UNEXPLAINED && row && row->message == UAL_BROKEN && !explained(event)))
-        ual_ia_affiliated_event(ep->object.ia, event->type, ep->object.handle);
+        ual_ia_affiliated_event(ep->object.ia, event, ep->object.handle);
 }

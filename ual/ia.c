@@ -297,11 +297,11 @@ enum ual_status ual_counters(struct ual_object *object, const char **names, uint
 
 /* --- asynchronous events --- */
 
-void ual_ia_affiliated_event(struct ual_ia *ia, enum ri_event_type type, ual_handle cause)
+void ual_ia_affiliated_event(struct ual_ia *ia, const struct ri_event *report, ual_handle cause)
 {
     struct ual_event event = {
         .stream = UAL_STREAM_AFFILIATED,
-        .async = { .type = type, .cause = cause },
+        .async = { .type = report->type, .cause = cause, .terminate_code = report->terminate_code },
     };
 
     pthread_mutex_lock(&ia->lock);

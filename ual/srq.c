@@ -114,5 +114,5 @@ void ual_srq_event(void *srq_context, const struct ri_event *event)
 {
     struct ual_srq *srq = srq_context;
 
-    ual_ia_affiliated_event(srq->object.ia, event->type, srq->object.handle);
+    ual_ia_affiliated_event(srq->object.ia, event, srq->object.handle);
 }

@@ -436,8 +436,9 @@ struct ual_connection_event {
 
 struct ual_async_event {
     enum ri_event_type type;
-    ual_handle cause; /* EP, SRQ or EVD; affiliated */
-    uint32_t port;    /* unaffiliated */
+    ual_handle cause;        /* EP, SRQ or EVD; affiliated */
+    uint32_t port;           /* unaffiliated */
+    uint16_t terminate_code; /* affiliated: as in struct ri_event */
 };
 
 /* One event. Only the member of the EVD's stream is written, nothing else of the structure. */
@@ -530,7 +531,10 @@ struct ual_ep {
     struct ual_pz *pz;
     struct ual_evd *request_evd, *receive_evd, *connect_evd;
     struct ual_ep_attr attr; /* as given by the provider */
-    uint32_t qpn;            /* UD */
+    /* Reads and atomics that may be outstanding: as agreed with the peer, without a connection attr.ord. 0: posts of them are to be
+     * refused, as the provider would end the connection. */
+    _Atomic uint32_t ord;
+    uint32_t qpn; /* UD */
     struct ual_ep_private *private_part;
 };
 
@@ -567,8 +571,8 @@ enum ual_ep_mask {
 };
 /* Members of attr by mask, of its flags those of `flags`; all or none. For datagrams: the key always, payload and queue sizes
  * unless NONOPERATIONAL, nothing else. Of an UNCONNECTED endpoint; of a CONNECTED one what
- * struct ri_rnic_attr.features allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT, BUSY (work
- * outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
+ * struct ri_rnic_attr.features allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT (also ORD above what was
+ * agreed with the peer), BUSY (work outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
 UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
                                          const struct ual_ep_attr *attr, uint32_t flags);
 /* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP are purged. */

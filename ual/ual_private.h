@@ -123,7 +123,7 @@ static inline enum ual_status ual_ia_alive(const struct ual_ia *ia)
     return atomic_load_explicit(&ia->dead, memory_order_relaxed) ? UAL_ERR_DEAD : UAL_OK;
 }
 /* Raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP lock held. */
-void ual_ia_affiliated_event(struct ual_ia *ia, enum ri_event_type type, ual_handle cause);
+void ual_ia_affiliated_event(struct ual_ia *ia, const struct ri_event *report, ual_handle cause);
 
 struct ual_pz {
     struct ual_object object;

@@ -27,7 +27,12 @@ EVENTS = {
     "remove": ([DEAD, END], [], [DEAD, END], []),  # the other side may be faster and disconnect
 }
 OTHERWISE = {
-    "softrdma": {},
+    # What had completed when the peer refused it is told by an event.
+    "softrdma": {
+        "access": ([BROKEN, DTO + "REMOTE_ACCESS|" + AFF + "R_ACCESS_VIOLATION"], [], [BROKEN, AFF + "RDMAW_ACCESS_VIOLATION"], []),
+        "long": ([BROKEN], [AFF + "R_RECV_LENGTH_ERROR"], [BROKEN, DTO + "LOCAL_LENGTH"], []),
+        "flood": ([BROKEN], [AFF + "R_ERROR"], [BROKEN, AFF + "REQ_DROPPED"], []),
+    },
     "rnic:siw0": {
         # A request that is on its way when the stream ends fails as an error of the QP.
         "disconnect": ([DISCONNECT], [], [END], [DTO + "LOCAL_EP"]),

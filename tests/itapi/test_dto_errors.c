@@ -2,8 +2,10 @@
 /* Data transfer that is refused: by the post, by the peer's protection; what is left of the connection. */
 #include "dto.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- what is found at post --- */
 
@@ -150,6 +152,85 @@ START_TEST(contexts_have_32_bits)
 }
 END_TEST
 
+static void no_incoming_reads(const struct node *node, it_ep_attributes_t *attributes)
+{
+    (void)node;
+    attributes->srv.rc.rdma_read_ird = 0;
+}
+
+static it_status_t fetch_and_add(struct pair *pair, struct buffer *here, const struct buffer *there)
+{
+    it_lmr_triplet_t word = segment(here, 0, 8);
+
+    return it_post_atomic(pair->a.ep, IT_FETCH_AND_ADD, 1, 0, &word, 7, BOTH, address_in(there, 0),
+                          there->context);
+}
+
+/* What was agreed with the peer counts, not what the endpoint asked for. The connection does not suffer from it. */
+START_TEST(no_reads_where_the_peer_agreed_to_none)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_ep_attributes_t attributes;
+    it_rmr_triplet_t none = { 0 };
+    it_lmr_triplet_t one;
+
+    pair_connected_as(&pair, IFACE, no_incoming_reads);
+    if (node_query(pair.a.ep).attr.srv.rc.rdma_read_ord)
+        tc_skip("the interface gives more than was asked for");
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    one = segment(&here, 0, 64);
+    is(IT_ERR_RESOURCE_ORD,
+       it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+    if (pair.a.info->rdma_read_local_extensions)
+        is(IT_ERR_RESOURCE_ORD, it_post_rdma_read_to_rmr(pair.a.ep, &none, 1, 2, BOTH, 0, 0));
+    if (pair.a.info->atomic_support)
+        is(IT_ERR_RESOURCE_ORD, fetch_and_add(&pair, &here, &there));
+    attributes = node_attributes(&pair.a);
+    attributes.srv.rc.rdma_read_ord = 1;
+    is(pair.a.info->rdma_read_ord_increasable ? IT_ERR_RESOURCE_ORD : IT_ERR_INVALID_EP_STATE,
+       it_ep_modify(pair.a.ep, IT_EP_PARAM_MAX_ORD, &attributes));
+    receive(&pair.b, &there, 4096, 3);
+    send_octets(&pair.a, &here, 64, 4, BOTH);
+    expect_done(pair.b.receives, RECV, 3, IT_DTO_SUCCESS);
+    expect_done(pair.a.requests, SEND, 4, IT_DTO_SUCCESS);
+    expect_nothing(pair.a.requests);
+    pair_close(&pair);
+}
+END_TEST
+
+/* Without a connection the endpoint's own ORD counts again, and of the next one what is agreed for that. */
+START_TEST(agreed_anew)
+{
+    struct pair pair;
+    struct buffer here, there;
+    it_ep_attributes_t attributes;
+    it_lmr_triplet_t one;
+
+    pair_connected_as(&pair, IFACE, no_incoming_reads);
+    if (node_query(pair.a.ep).attr.srv.rc.rdma_read_ord)
+        tc_skip("the interface gives more than was asked for");
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    one = segment(&here, 0, 64);
+    ok(it_ep_disconnect(pair.a.ep, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    ok(it_ep_reset(pair.a.ep));
+    ok(it_ep_reset(pair.b.ep));
+    is(IT_ERR_INVALID_EP_STATE,
+       it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+    attributes = node_attributes(&pair.b);
+    attributes.srv.rc.rdma_read_ird = 2;
+    ok(it_ep_modify(pair.b.ep, IT_EP_PARAM_MAX_IRD, &attributes));
+    pair_connect(&pair, pair_family(&pair));
+    ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
+    expect_done(pair.a.requests, READ, 2, IT_DTO_SUCCESS);
+    pair_close(&pair);
+}
+END_TEST
+
 /* --- what the peer finds --- */
 
 /* The connection is gone at both ends, once, and everything else has been flushed. */
@@ -162,7 +243,8 @@ static void expect_broken(struct pair *pair)
     expect_nothing(pair->b.connections);
 }
 
-static void expect_access_error(it_evd_handle_t evd, it_event_type_t number, it_dto_cookie_t cookie)
+static it_dto_status_t expect_access_error(it_evd_handle_t evd, it_event_type_t number,
+                                           it_dto_cookie_t cookie)
 {
     it_dto_cmpl_event_t done = expect(evd, number).dto_cmpl;
 
@@ -171,6 +253,7 @@ static void expect_access_error(it_evd_handle_t evd, it_event_type_t number, it_
     ck_assert_msg(done.dto_status == IT_DTO_ERR_REMOTE_ACCESS ||
                       done.dto_status == IT_DTO_ERR_FLUSHED,
                   "%s", itx_dto_status_name(done.dto_status));
+    return done.dto_status;
 }
 
 /* Rows of reads that the peer must refuse; each on a new connection. */
@@ -194,6 +277,7 @@ static void refused_access(const char *name, enum refusal refusal, bool reading)
     it_lmr_triplet_t one;
     it_rdma_addr_t address;
     it_rmr_context_t context;
+    it_dto_status_t outcome;
     it_event_t event;
     it_pz_handle_t pz, own;
 
@@ -231,18 +315,24 @@ static void refused_access(const char *name, enum refusal refusal, bool reading)
     else
         ok(it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, address, context));
     if (reading) {
-        expect_access_error(pair.a.requests, READ, 1);
+        outcome = expect_access_error(pair.a.requests, READ, 1);
     } else { /* may complete before the peer's word is here */
         event = expect(pair.a.requests, WRITE);
         ck_assert_uint_eq(event.dto_cmpl.cookie, 1);
+        outcome = event.dto_cmpl.dto_status;
     }
     expect_broken(&pair);
     event = next(pair.b.affiliated);
-    /* iWARP calls what is not enabled an error of the protocol (C-089, C-108) */
-    ck_assert_int_eq(event.event_number, refusal == NOT_ENABLED ? IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR
-                                         : reading ? IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION
-                                                   : IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION);
+    ck_assert_int_eq(event.event_number, reading ? IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION
+                                                 : IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION);
     ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
+    /* a hears of it, too: by the request or, where that had completed, by an event */
+    if (!reading && outcome == IT_DTO_SUCCESS)
+        event = expect(pair.a.affiliated, IT_ASYNC_AFF_EP_R_ACCESS_VIOLATION);
+    else
+        ck_assert_int_eq(outcome, IT_DTO_ERR_REMOTE_ACCESS);
+    expect_nothing(pair.a.affiliated);
+    expect_nothing(pair.b.affiliated);
     for (size_t i = 0; i < there.length; i++)
         ck_assert_uint_eq(there.data[i], 0);
     pair_close(&pair);
@@ -259,6 +349,28 @@ END_TEST
 START_TEST(read_refused)
 {
     refused_access(fx_interface(_i / REFUSALS), (enum refusal)(_i % REFUSALS), true);
+}
+END_TEST
+
+/* In words, where people look: with whom, and what they can change. */
+START_TEST(refused_read_is_logged)
+{
+    static const char *const wanted[] = { "RDMA Read is not enabled here", "the peer reports" };
+    char path[] = "/tmp/ital_test_log.XXXXXX", where[64], text[4096];
+    int fd = mkstemp(path);
+    ssize_t length;
+    bool both;
+
+    ck_assert_int_ge(fd, 0);
+    snprintf(where, sizeof(where), "warning:%s", path);
+    ck_assert_int_eq(setenv("ITAL_LOG", where, 1), 0);
+    refused_access(IFACE, NOT_ENABLED, true);
+    both = tc_until((length = pread(fd, text, sizeof(text) - 1, 0)) >= 0 &&
+                        (text[length] = 0, strstr(text, wanted[0]) && strstr(text, wanted[1])),
+                    PATIENCE);
+    close(fd);
+    unlink(path);
+    ck_assert_msg(both, "%s", text);
 }
 END_TEST
 
@@ -310,6 +422,8 @@ START_TEST(receive_too_short)
     expect_broken(&pair);
     for (size_t i = 100; i < 4096; i++)
         ck_assert_uint_eq(there.data[i], 0);
+    if (event.dto_cmpl.dto_status == IT_DTO_SUCCESS)
+        expect(pair.a.affiliated, IT_ASYNC_AFF_EP_R_RECV_LENGTH_ERROR);
     pair_close(&pair);
 }
 END_TEST
@@ -404,9 +518,12 @@ int main(void)
     add_each(post, payload_limit);
     add_each(post, no_reads_with_ord_0);
     add_each(post, contexts_have_32_bits);
+    add_each(post, no_reads_where_the_peer_agreed_to_none);
+    add_each(post, agreed_anew);
     suite_add_tcase(suite, post);
     add_refusals(peer, write_refused);
     add_refusals(peer, read_refused);
+    add_each(peer, refused_read_is_logged);
     add_each(peer, read_error_names_the_read);
     add_each(peer, receive_too_short);
     add_each(peer, no_receive);

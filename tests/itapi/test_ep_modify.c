@@ -245,6 +245,44 @@ START_TEST(connected)
 }
 END_TEST
 
+static void two_incoming_reads(const struct node *node, it_ep_attributes_t *attributes)
+{
+    (void)node;
+    attributes->srv.rc.rdma_read_ird = 2;
+}
+
+/* Above what the peer agreed to serve the connection would break: it is not possible. */
+START_TEST(ord_stays_within_what_was_agreed)
+{
+    it_ep_attributes_t attributes;
+    struct buffer here, there;
+    it_lmr_triplet_t one;
+    struct pair pair;
+
+    pair_connected_as(&pair, IFACE, two_incoming_reads);
+    if (node_query(pair.a.ep).attr.srv.rc.rdma_read_ord != 2)
+        tc_skip("the interface gives more than was asked for");
+    attributes = node_attributes(&pair.a);
+    attributes.srv.rc.rdma_read_ord = 3;
+    is(pair.a.info->rdma_read_ord_increasable ? IT_ERR_RESOURCE_ORD : IT_ERR_INVALID_EP_STATE,
+       MODIFY(pair.a.ep, IT_EP_PARAM_MAX_ORD, &attributes));
+    ck_assert_uint_eq(node_query(pair.a.ep).attr.srv.rc.rdma_read_ord, 2);
+    for (uint32_t ord = 1; ord <= 2; ord++) { /* down, and up again to what was agreed */
+        attributes.srv.rc.rdma_read_ord = ord;
+        if (ord == 1 || pair.a.info->rdma_read_ord_increasable)
+            ok(MODIFY(pair.a.ep, IT_EP_PARAM_MAX_ORD, &attributes));
+    }
+    here = buffer_make(&pair.a, 4096, EVERYTHING);
+    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    one = segment(&here, 0, 64);
+    for (it_dto_cookie_t i = 0; i < 8; i++)
+        ok(it_post_rdma_read(pair.a.ep, &one, 1, i, BOTH, address_in(&there, 0), there.context));
+    for (it_dto_cookie_t i = 0; i < 8; i++)
+        expect_done(pair.a.requests, READ, i, IT_DTO_SUCCESS);
+    pair_close(&pair);
+}
+END_TEST
+
 /* --- effects --- */
 
 START_TEST(writes_enabled_while_connected)
@@ -326,6 +364,7 @@ int main(void)
     add_each(tc, shared_queue);
     add_each(tc, states);
     add_each(tc, connected);
+    add_each(tc, ord_stays_within_what_was_agreed);
     add_each(tc, writes_enabled_while_connected);
     add_each(tc, before_accept);
     suite_add_tcase(suite, tc);

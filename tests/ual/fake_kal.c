@@ -123,13 +123,16 @@ void fk_connection_event(struct kal_connection *connection, const struct ri_conn
         .kind = CONNECTION_EVENT, .connection = connection, .connection_event = *event });
 }
 
+void fk_qp_news(struct fk_qp *qp, const struct ri_event *event)
+{
+    post_news(&(struct news){ .kind = QP_EVENT, .qp = qp, .event = *event });
+}
+
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code)
 {
-    struct ri_event event = { .size = sizeof(event),
-                              .type = type,
-                              .terminate_code = terminate_code };
-
-    post_news(&(struct news){ .kind = QP_EVENT, .qp = qp, .event = event });
+    fk_qp_news(qp, &(struct ri_event){ .size = sizeof(struct ri_event),
+                                       .type = type,
+                                       .terminate_code = terminate_code });
 }
 
 void fk_srq_event(struct fk_srq *srq, enum ri_event_type type)

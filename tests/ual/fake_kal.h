@@ -98,6 +98,8 @@ extern struct fk {
     unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
     struct ri_service_reply service_reply; /* the last; pointers are stale */
     enum kal_status listen_kind[2]; /* what a listen for connections, for datagrams answers */
+    unsigned int logged[RI_LOG_DEBUG + 1]; /* lines of each level, and the last one */
+    char last_line[256];
     struct kal_connection *connection;
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
@@ -112,6 +114,7 @@ void fk_fail(enum fk_call call, enum kal_status status);
 /* News from below, delivered in order by a run of the lane. Copies; private data must be static. */
 void fk_connection_event(struct kal_connection *connection,
                          const struct ri_connection_event *event);
+void fk_qp_news(struct fk_qp *qp, const struct ri_event *event);
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code);
 void fk_srq_event(struct fk_srq *srq, enum ri_event_type type);
 void fk_rnic_event(enum ri_event_type type, uint32_t port);

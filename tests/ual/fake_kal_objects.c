@@ -49,11 +49,12 @@ void kal_log(enum ri_log_level level, const char *format, ...)
 {
     va_list args;
 
-    (void)level;
     va_start(args, format);
-    fprintf(stderr, "log: ");
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\n");
+    pthread_mutex_lock(&fk_lock);
+    vsnprintf(fk.last_line, sizeof(fk.last_line), format, args);
+    fk.logged[level]++;
+    fprintf(stderr, "log: %s\n", fk.last_line);
+    pthread_mutex_unlock(&fk_lock);
     va_end(args);
 }
 

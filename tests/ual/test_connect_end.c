@@ -74,17 +74,73 @@ END_TEST
 
 START_TEST(explained_terminates)
 {
-    static const uint16_t codes[] = { 0x0100, 0x0102, 0x1101, 0x1202, 0x1205, 0x0205, 0x2002 };
+    static const uint16_t codes[] = { 0x0100, 0x0102, 0x1101, 0x1201, 0x1202, 0x1205, 0x2002 };
     struct ual_event event;
+    bool explained = _i % 2;
 
     establish(ep);
-    fk_qp_event(fk.qp, RI_EVENT_TERMINATE_RECEIVED, codes[_i]);
+    fk_qp_news(fk.qp, &(struct ri_event){ .size = sizeof(struct ri_event),
+                                          .type = RI_EVENT_TERMINATE_RECEIVED,
+                                          .terminate_code = codes[_i / 2],
+                                          .explained = explained });
     expect(connect_evd, UAL_BROKEN);
-    if (_i >= 5) {
+    if (!explained) { /* by no completion */
         event = next_event(affiliated_evd);
         ck_assert_int_eq(event.async.type, RI_EVENT_TERMINATE_RECEIVED);
+        ck_assert_uint_eq(event.async.terminate_code, codes[_i / 2]);
     }
     expect_nothing(affiliated_evd);
+}
+END_TEST
+
+/* One line at level warning says with whom and why; where this side asked for the end it is no trouble. */
+static const struct {
+    struct ri_event event;
+    bool disconnected; /* by us, before */
+    unsigned int warnings;
+    const char *says;
+} logged_ends[] = {
+    { { .type = RI_EVENT_READ_ACCESS, .terminate_code = 0x1201, .detail = "no Reads here" },
+      false,
+      1,
+      "no Reads here, Terminate 0x1201" },
+    { { .type = RI_EVENT_TERMINATE_RECEIVED, .terminate_code = 0x1202, .detail = "no receive" },
+      false,
+      1,
+      "the peer reports: no receive, Terminate 0x1202" },
+    { { .type = RI_EVENT_LLP_LOST, .detail = "%s%n" }, false, 1, "%s%n" },
+    { { .type = RI_EVENT_LLP_LOST }, false, 0, NULL },
+    { { .type = RI_EVENT_LLP_CLOSED, .detail = "in order" }, false, 0, NULL },
+    { { .type = RI_EVENT_LLP_RESET, .detail = "aborted by the consumer" }, true, 0, NULL },
+    { { .type = RI_EVENT_QP_SOFT_WATERMARK, .detail = "no end" }, false, 0, NULL },
+};
+#define LOGGED_ENDS ((int)(sizeof(logged_ends) / sizeof(logged_ends[0])))
+
+START_TEST(why_it_ended_is_logged)
+{
+    struct ri_event event = logged_ends[_i].event;
+
+    event.size = sizeof(event);
+    establish(ep);
+    fk.logged[RI_LOG_WARNING] = 0;
+    if (logged_ends[_i].disconnected)
+        ok(ual_ep_disconnect(ep, NULL, 0));
+    fk_qp_news(fk.qp, &event);
+    event =
+        (struct ri_event){ .size = sizeof(event), .type = RI_EVENT_LLP_RESET, .detail = "late" };
+    fk_qp_news(fk.qp, &event);
+    next_event(connect_evd);
+    fk_settle();
+    if (logged_ends[_i].event.type == RI_EVENT_QP_SOFT_WATERMARK) { /* the next event is the end */
+        ck_assert_uint_eq(fk.logged[RI_LOG_WARNING], 1);
+        ck_assert_ptr_nonnull(strstr(fk.last_line, "late"));
+        return;
+    }
+    ck_assert_uint_eq(fk.logged[RI_LOG_WARNING], logged_ends[_i].warnings);
+    if (logged_ends[_i].says) {
+        ck_assert_msg(strstr(fk.last_line, logged_ends[_i].says) != NULL, "%s", fk.last_line);
+        ck_assert_msg(strstr(fk.last_line, "127.0.0.1:") != NULL, "%s", fk.last_line);
+    }
 }
 END_TEST
 
@@ -256,7 +312,8 @@ int main(void)
 
     tcase_add_loop_test(end, peer_ends, 0, ENDS);
     tcase_add_loop_test(end, own_disconnect, 0, ENDS);
-    tcase_add_loop_test(end, explained_terminates, 0, 7);
+    tcase_add_loop_test(end, explained_terminates, 0, 14);
+    tcase_add_loop_test(end, why_it_ended_is_logged, 0, LOGGED_ENDS);
     tcase_add_test(end, affiliated_alone);
     tcase_add_test(end, disconnect_that_cannot_start);
     tcase_add_loop_test(end, providers_own_manager, 0, 2);
