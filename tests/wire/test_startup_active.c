@@ -431,6 +431,51 @@ START_TEST(C035_C036_S016_read_depths)
 }
 END_TEST
 
+static it_status_t set_ord(unsigned ord)
+{
+    it_ep_attributes_t attributes = node_query(scene.node.ep).attr;
+
+    attributes.srv.rc.rdma_read_ord = ord;
+    return it_ep_modify(scene.node.ep, IT_EP_PARAM_MAX_ORD, &attributes);
+}
+
+/* What the Reply says decides at post, and bounds what ORD may be raised to; a Reply that says nothing leaves the endpoint's own. */
+START_TEST(reads_within_what_was_agreed)
+{
+    static const struct {
+        const char *options;
+        unsigned reply_ird, ord; /* with MPA revision 2 */
+        it_status_t read, raised;
+    } rows[] = {
+        { "rtr = none\n", 0, 0, IT_ERR_RESOURCE_ORD, IT_ERR_RESOURCE_ORD },
+        { "rtr = none\n", 3, 3, IT_SUCCESS, IT_ERR_RESOURCE_ORD },
+        { "rtr = none\n", 0x3fff, DEPTH, IT_SUCCESS, IT_ERR_RESOURCE_ORD },
+        { "mpa_revision = 1\n", 0, DEPTH, IT_SUCCESS, IT_SUCCESS },
+    };
+    bool first = rows[_i].options[0] == 'm';
+    it_lmr_triplet_t sink;
+
+    scene_active(&scene, rows[_i].options);
+    connect_depths(&scene, DEPTH, DEPTH, "");
+    if (first) {
+        hear(scene.fd, request(F_C, 1, ""));
+        say(scene.fd, reply(F_C, 1, ""));
+    } else {
+        hear(scene.fd, enhanced(REQUEST, F_C, DEPTH, DEPTH, ""));
+        say(scene.fd, enhanced(REPLY, F_C, rows[_i].reply_ird, DEPTH, ""));
+    }
+    expect_established(&scene);
+    expect_depths(&scene, DEPTH, rows[_i].ord);
+    sink = segment(&scene.memory, 0, 8);
+    is(rows[_i].read, it_post_rdma_read(scene.node.ep, &sink, 1, 7, BOTH, 0, 1));
+    is(rows[_i].raised, set_ord(rows[_i].ord + 1));
+    expect_depths(&scene, DEPTH, rows[_i].ord + (rows[_i].raised == IT_SUCCESS));
+    expect_no_event(scene.node.requests);
+    expect_no_event(scene.node.connections);
+    scene_close(&scene);
+}
+END_TEST
+
 START_TEST(C036_S016_consumer_negotiates_itself)
 {
     it_event_t event;
@@ -532,6 +577,7 @@ int main(void)
     tcase_add_loop_test(settles, C033_S007_crc_is_in_use_if_either_side_wants_it, 0, 4);
     tcase_add_loop_test(settles, C034_S019_peer_wants_more_reads_than_we_take, 0, 2);
     tcase_add_loop_test(settles, C035_C036_S016_read_depths, 0, 12);
+    tcase_add_loop_test(settles, reads_within_what_was_agreed, 0, 4);
     tcase_add_loop_test(settles, C036_S016_consumer_negotiates_itself, 0, 2);
     tcase_add_test(settles, C037_C038_S019_no_common_ready_to_receive_message);
     tcase_add_test(settles, C037_flags_are_ignored_when_A_was_not_asked_for);
