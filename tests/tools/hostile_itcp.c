@@ -329,11 +329,14 @@ static void write_behind_ring(void)
     write_at(welcome.address + (uint64_t)welcome.chunk * welcome.slots - 4095);
 }
 
+/* The server agrees to no Reads, so this side's library refuses to ask; where one leaves, the server ends the connection. */
 static void read_ring(void)
 {
     it_lmr_triplet_t part = region_part(&chan.messages, 0, 4096);
 
-    it_post_rdma_read(conn.ep, &part, 1, 0, (it_dto_flags_t)0, welcome.address, welcome.context);
+    if (it_post_rdma_read(conn.ep, &part, 1, 0, (it_dto_flags_t)0, welcome.address,
+                          welcome.context) == IT_ERR_RESOURCE_ORD)
+        conn_disconnect(&conn, 2000000);
 }
 
 /* The connection ends in the middle of a file. */
