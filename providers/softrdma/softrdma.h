@@ -12,7 +12,8 @@
  * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
  * these and with none of them inside. A CQ's guards the retirement of its work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
  * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. Two exceptions: a pass of the
- * lane may wait for tx with one rx held (invalidate.c), and enters it by try to answer a Read (tx_alone.c).
+ * lane may wait for tx with one rx held (invalidate.c), and enters it by try to answer a Read (tx_alone.c) or to find the
+ * Write that a Terminate is about (rx.c).
  * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
  * qp_settle() at the end of whatever the thread was doing.
  *
