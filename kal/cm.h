@@ -118,7 +118,7 @@ struct kal_connection {
 
     /* Passive only: a reference is held from accept(2) to the decision. */
     struct kal_listener *listener;
-    bool kept;  /* in listener->kept: kal's own; under the listener's lock, as are: */
+    bool kept;  /* in listener->kept or ->waiting: kal's own; under the listener's lock, as are: */
     bool taken; /* kept, and somebody is ending it */
     bool fresh; /* kept since accept(2), not moved here: gives way when there are too many */
     bool held;  /* kept, and waits for room */
@@ -143,16 +143,19 @@ struct kal_listener {
     void *context;
     int fd;
     struct ri_watch *watch;
-    struct ri_timer resume;      /* when to accept again; set with guard.lock held */
-    struct ri_timer room;        /* ual has room for what waits */
-    char name[80];               /* bound address, for logs */
-    uint32_t backlog;            /* undecided requests, those held included */
-    uint32_t half_open_max;      /* start-ups whose Request is incomplete */
-    uint32_t half_open, held;    /* connections in `kept`; guard.lock */
-    uint32_t undecided;          /* shown; guard.lock, as are: */
-    uint64_t taken_at;           /* CLOCK_MONOTONIC ns, when ual last kept one that it was shown */
-    bool paused;                 /* accepts no more until `resume` */
-    struct kal_connection *kept; /* start-ups and requests not shown; held ones in order */
+    struct ri_timer resume;   /* when to accept again; set with guard.lock held */
+    struct ri_timer room;     /* ual has room for what waits */
+    char name[80];            /* bound address, for logs */
+    uint32_t backlog;         /* undecided requests, those held included */
+    uint32_t half_open_max;   /* start-ups whose Request is incomplete */
+    uint32_t half_open, held; /* connections in `kept`, in `waiting`; guard.lock */
+    uint32_t undecided;       /* shown; guard.lock, as are: */
+    uint64_t taken_at;        /* CLOCK_MONOTONIC ns, when ual last kept one that it was shown */
+    bool paused;              /* accepts no more until `resume` */
+    struct kal_connection
+        *kept; /* start-ups, in the order of their arrival, and requests that moved here */
+    struct kal_connection *
+        waiting; /* held: the first is shown next. A list of their own, as both are searched from the front */
     struct cm_meter bad, full, descriptors; /* in runs of the lane only */
     struct cm_meter late;
     struct ri_listener *ri;           /* set A */

@@ -30,8 +30,8 @@ static struct kal_connection *first_held(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
-    DL_FOREACH2 (l->kept, c, kept_next)
-        if (c->held && !c->taken)
+    DL_FOREACH2 (l->waiting, c, kept_next)
+        if (!c->taken)
             break;
     return c;
 }
@@ -54,11 +54,13 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
 
 void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
 {
-    DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
-    if (connection->held)
+    if (connection->held) {
+        DL_DELETE2(listener->waiting, connection, kept_prev, kept_next);
         listener->held--;
-    else
+    } else {
+        DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
         listener->half_open--;
+    }
     connection->kept = connection->taken = connection->fresh = connection->held = false;
     cm_listener_room(listener);
 }
@@ -72,9 +74,9 @@ void cm_wait(struct kal_listener *listener, struct kal_connection *connection, b
     if (c->kept)
         cm_unkeep(listener, c);
     if (first)
-        DL_PREPEND2(listener->kept, c, kept_prev, kept_next);
+        DL_PREPEND2(listener->waiting, c, kept_prev, kept_next);
     else
-        DL_APPEND2(listener->kept, c, kept_prev, kept_next);
+        DL_APPEND2(listener->waiting, c, kept_prev, kept_next);
     c->kept = c->held = true;
     listener->held++;
     c->state = CM_HELD;

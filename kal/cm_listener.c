@@ -450,16 +450,26 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     return KAL_OK;
 }
 
+static struct kal_connection *not_taken(struct kal_connection *list)
+{
+    struct kal_connection *c;
+
+    DL_FOREACH2 (list, c, kept_next)
+        if (!c->taken)
+            break;
+    return c;
+}
+
 /* What ual has not seen goes with the listener: by us, or by a run that is at it already. */
 static void end_kept(struct kal_listener *l)
 {
     struct kal_connection *c;
 
     pthread_mutex_lock(&l->guard.lock);
-    while (l->kept) {
-        DL_FOREACH2 (l->kept, c, kept_next)
-            if (!c->taken)
-                break;
+    while (l->kept || l->waiting) {
+        c = not_taken(l->kept);
+        if (!c)
+            c = not_taken(l->waiting);
         if (!c) {
             pthread_cond_wait(&l->guard.left, &l->guard.lock);
             continue;

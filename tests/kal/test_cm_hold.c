@@ -104,6 +104,36 @@ START_TEST(they_come_up_in_order)
 }
 END_TEST
 
+/* Start-ups that have said nothing yet lie in nobody's way: who is shown next is found at the front, as is the oldest start-up. */
+START_TEST(start_ups_and_those_that_wait_are_apart)
+{
+    struct kal_connection *c;
+    int silent[4];
+
+    ask(0, "a");
+    for (size_t i = 0; i < 4; i++) {
+        dial();
+        silent[i] = peer;
+        peer = -1;
+        fake_until(listener->half_open == i + 1, 10000);
+        if (i == 1)
+            ask(1, "b");
+    }
+    for (c = listener->kept; c; c = c->kept_next)
+        ck_assert(c->fresh && !c->held);
+    for (c = listener->waiting; c; c = c->kept_next)
+        ck_assert(c->held);
+    ck_assert_uint_eq(listener->waiting->stream.octets[24], 'a');
+    make_room(2);
+    fake_until(!room, 10000);
+    ck_assert_str_eq(order, "ab");
+    ck_assert_ptr_null(listener->waiting);
+    ck_assert_uint_eq(listener->half_open, 4);
+    for (size_t i = 0; i < 4; i++)
+        close(silent[i]);
+}
+END_TEST
+
 START_TEST(one_that_waited_is_accepted)
 {
     struct fake_request *r;
@@ -164,7 +194,7 @@ START_TEST(the_peer_leaves)
 
     ask(0, "a");
     ask(1, "b");
-    fd = listener->kept->stream.fd;
+    fd = listener->waiting->stream.fd;
     if (_i == 1)
         abort_on_close(peers[0]);
     if (_i == 2) {
@@ -390,6 +420,7 @@ int main(void)
     TCase *tc = tc_case(suite, "hold", setup_full, hang_up_all);
 
     tcase_add_test(tc, they_come_up_in_order);
+    tcase_add_test(tc, start_ups_and_those_that_wait_are_apart);
     tcase_add_test(tc, one_that_waited_is_accepted);
     tcase_add_test(tc, a_later_one_does_not_overtake);
     tcase_add_test(tc, a_moved_one_goes_behind);
