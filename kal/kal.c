@@ -6,7 +6,7 @@
 #endif
 
 #include "kal_private.h"
-#include "capture.h"
+#include "kal/capture/capture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 
 #include "kal.h"
-#include "account.h"
-#include "kal_config.h"
-#include "pin.h"
-#include "policy.h"
-#include "registry.h"
+#include "kal/host/account.h"
+#include "kal/config/kal_config.h"
+#include "kal/host/pin.h"
+#include "kal/host/policy.h"
+#include "kal/registry/registry.h"
 
 /* The process's kal. Fixed between the first kal_get and the last kal_put unless marked. */
 struct kal {

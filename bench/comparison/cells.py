@@ -19,7 +19,7 @@ class Peer:
 
 
 PEERS = {
-    "ital": Peer("tools/itperf", "this tree: make; libjansson-dev for its JSON"),
+    "ital": Peer("tools/itperf/itperf", "this tree: make; libjansson-dev for its JSON"),
     "raw": Peer("bench/peers/raw_tcp", "this tree: make bench"),
     "libfabric tcp": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp")),
     "libfabric rxm": Peer("bench/peers/fabric_peer", "libfabric-dev", ("--provider", "tcp;ofi_rxm")),

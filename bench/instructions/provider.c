@@ -24,9 +24,9 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/mpa.h"
-#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/mpa.h"
+#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
 
 #include "base/crc32c.h"

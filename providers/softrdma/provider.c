@@ -6,7 +6,7 @@
 #include <config.h>
 #endif
 
-#include "guard.h"
+#include "providers/softrdma/objects/guard.h"
 #include "provider.h"
 
 #include "base/sized.h"

@@ -16,7 +16,7 @@
 #endif
 
 #include "softrdma.h"
-#include "terminate.h"
+#include "providers/softrdma/codec/terminate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef ITAL_SOFTRDMA_QP_H
 #define ITAL_SOFTRDMA_QP_H
 
-#include "queues.h"
+#include "providers/softrdma/objects/queues.h"
 #include "rnic.h"
 
 struct lane;

@@ -7,7 +7,7 @@
 #endif
 
 #include "softrdma.h"
-#include "terminate.h"
+#include "providers/softrdma/codec/terminate.h"
 
 #include "base/trace.h"
 

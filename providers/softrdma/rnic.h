@@ -6,7 +6,7 @@
 #define ITAL_SOFTRDMA_RNIC_H
 
 #include "rnicpi.h"
-#include "stag.h"
+#include "providers/softrdma/objects/stag.h"
 
 #include "base/checked.h"
 #include "base/clock.h"

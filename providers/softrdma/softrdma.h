@@ -25,11 +25,11 @@
 
 #include "lane.h"
 #include "qp.h"
-#include "queues.h"
-#include "receive.h"
-#include "regions.h"
+#include "providers/softrdma/objects/queues.h"
+#include "providers/softrdma/rx/receive.h"
+#include "providers/softrdma/objects/regions.h"
 #include "rnic.h"
 #include "stream.h"
-#include "transmit.h"
+#include "providers/softrdma/tx/transmit.h"
 
 #endif

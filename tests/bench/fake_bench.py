@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 
-PROGRAMS = ("bench/peers/probe", "bench/peers/raw_tcp", "bench/peers/fabric_peer", "tools/itperf", "bench/scale/scale",
+PROGRAMS = ("bench/peers/probe", "bench/peers/raw_tcp", "bench/peers/fabric_peer", "tools/itperf/itperf", "bench/scale/scale",
             "bench/scale/threads")
 FAKE = """#!%s -IS
 import json, os, signal, sys

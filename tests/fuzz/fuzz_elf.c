@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "kal_elf.h"
+#include "kal/registry/kal_elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "tools/itcp.h"
+#include "tools/itcp/itcp.h"
 
 static void as_message(const uint8_t *data, size_t size)
 {

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "tools/itperf.h"
+#include "tools/itperf/itperf.h"
 
 static void check_plan(const struct perf_plan *plan)
 {

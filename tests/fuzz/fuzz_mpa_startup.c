@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "kal/mpa_startup.h"
+#include "kal/cm/mpa_startup.h"
 
 #define SETTINGS 9u
 

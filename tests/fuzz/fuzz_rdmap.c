@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 
 /* A header that passed is one that we could have sent, reserved bits apart. */
 static void header_again(const struct rdmap_segment *seg, const uint8_t *data)

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/terminate.h"
 
 /* ---- the codec ---- */
 

@@ -9,7 +9,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-#include "cm.h"
+#include "kal/cm/cm.h"
 
 #define SEAM_ENDS 8u
 #define SEAM_QPS  4u

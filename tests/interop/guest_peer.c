@@ -5,7 +5,7 @@
  *     guest_peer serve PORT                                        one client, whatever it asks for
  *     guest_peer connect HOST PORT OP SIZE COUNT FLAGS             OP: send write read invalidate stream
  *
- * Speaks the protocol of tools/itping.h and tests/interop/peer.h, written down here a second time so that a mistake
+ * Speaks the protocol of tools/itping/itping.h and tests/interop/peer.h, written down here a second time so that a mistake
  * on one side is not made on the other too. Every byte that arrives is compared. Ends with one line,
  * "result ...", and status 0 if everything was as it should be. No line follows when it has to die abruptly.
  */

@@ -22,7 +22,7 @@
 #include "tools/common/server.h"
 #include "tools/common/tool.h"
 #include "tools/common/wire.h"
-#include "tools/itping.h"
+#include "tools/itping/itping.h"
 
 #define RECEIVES 4u
 #define WAIT_US  20000000u

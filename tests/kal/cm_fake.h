@@ -7,7 +7,7 @@
 #ifndef ITAL_TESTS_KAL_CM_FAKE_H
 #define ITAL_TESTS_KAL_CM_FAKE_H
 
-#include "cm.h"
+#include "kal/cm/cm.h"
 #include "tc.h"
 
 #include <netinet/in.h>

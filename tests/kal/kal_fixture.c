@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of kal share. */
 #include "kal_fixture.h"
-#include "load.h"
+#include "kal/registry/load.h"
 
 #include <fcntl.h>
 #include <stdio.h>

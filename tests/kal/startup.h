@@ -5,7 +5,7 @@
 
 #include "tc.h"
 
-#include "kal/mpa_startup.h"
+#include "kal/cm/mpa_startup.h"
 #include "tests/common/vectors_tc.h"
 
 #define NONE MPA_STARTUP_NO_DEPTH

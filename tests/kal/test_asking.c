@@ -2,7 +2,7 @@
 /* A provider file harms only who asks for it: what aborts or hangs does so in a helper process that nobody notices, and nothing that is
  * dropped in takes another one's place. */
 #include "kal_fixture.h"
-#include "load.h"
+#include "kal/registry/load.h"
 
 #include "base/clock.h"
 

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "capture.h"
+#include "kal/capture/capture.h"
 #include "kal_private.h"
 #include "tc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading a provider file's bytes: sound, foreign, cut off anywhere, damaged anywhere. */
 #include "kal_fixture.h"
-#include "kal_elf.h"
+#include "kal/registry/kal_elf.h"
 
 #include <elf.h>
 #include <link.h>

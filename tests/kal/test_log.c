@@ -5,7 +5,7 @@
 #endif
 
 #include "kal_private.h"
-#include "log_private.h"
+#include "kal/report/log_private.h"
 #include "tc.h"
 
 #include <errno.h>

@@ -8,9 +8,9 @@
 
 #include "rig.h"
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 
 #define OK(call) ck_assert_int_eq((call), RI_OK)
 #define LOCAL    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)

@@ -8,10 +8,10 @@
 
 #include "rig.h"
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/terminate.h"
 
 struct frame {
     uint8_t octets[70000];

@@ -5,9 +5,9 @@
 
 #include "rig.h"
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 
 extern struct rig rig;
 extern struct tc_rng rng; /* begins anew for each test */

@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/mpa.h"
-#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/mpa.h"
+#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/terminate.h"
 
 #define OK(call)                                                                      \
     do {                                                                              \

@@ -8,9 +8,9 @@
 
 #include "rig.h"
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 
 #define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
 #define ATOMIC       (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)

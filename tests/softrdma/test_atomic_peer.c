@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/codec/mpa.h"
 #include "tests/common/vectors_tc.h"
 
 static const struct shape shape = { .atomics = true };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/codec/mpa.h"
 
 /* ---- checks ---- */
 

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
 
 #define POSTERS 2u

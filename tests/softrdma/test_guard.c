@@ -9,7 +9,7 @@
 
 #include "rig.h"
 
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/terminate.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/codec/mpa.h"
 
 /* ---- in order ---- */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/codec/mpa.h"
 
 /* ---- by what the peer sent ---- */
 

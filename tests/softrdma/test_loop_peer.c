@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/codec/mpa.h"
 
 /* ---- against a hand-written peer ---- */
 

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/mpa_marker.h"
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/mpa_marker.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 
 static struct rig rig;
 static struct side *const a = &rig.side[0], *const b = &rig.side[1];

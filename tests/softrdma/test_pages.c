@@ -6,7 +6,7 @@
 
 #include "tc.h"
 
-#include "providers/softrdma/pages.h"
+#include "providers/softrdma/objects/pages.h"
 
 #include <errno.h>
 #include <stdarg.h>

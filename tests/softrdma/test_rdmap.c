@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 #include "tests/common/vectors_tc.h"
 
 #define ALL (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)

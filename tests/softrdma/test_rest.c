@@ -13,9 +13,9 @@
 #include <sys/ioctl.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/mpa.h"
-#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/mpa.h"
+#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
 
 #define PEERS 8

@@ -9,9 +9,9 @@
 
 #include "noted.h"
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/mpa.h"
-#include "providers/softrdma/rdmap.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/mpa.h"
+#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
 
 #include <errno.h>

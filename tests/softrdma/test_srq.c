@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/ddp.h"
-#include "providers/softrdma/rdmap.h"
-#include "providers/softrdma/terminate.h"
+#include "providers/softrdma/codec/ddp.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
 
 static struct rig rig;
 static struct side *const a = &rig.side[0];

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/mpa.h"
+#include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/softrdma.h"
 
 #define DEPTH   12u

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "tools/common/tool.h"
-#include "tools/itcp.h"
+#include "tools/itcp/itcp.h"
 
 #define ANSWER_US 20000000u
 

@@ -19,10 +19,10 @@
 #include "tools/common/adapter.h"
 #include "tools/common/histogram.h"
 #include "tools/common/tool.h"
-#include "tools/itperf.h"
-#include "tools/itping.h"
+#include "tools/itperf/itperf.h"
+#include "tools/itping/itping.h"
 #ifdef HAVE_LIBCRYPTO
-#include "tools/itcp.h"
+#include "tools/itcp/itcp.h"
 #endif
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
 
 #include "tc.h"
 
-#include "ual/lane.h"
-#include "ual/lanes.h"
+#include "ual/progress/lane.h"
+#include "ual/progress/lanes.h"
 #include "ual/ual_private.h"
 
 #include "base/clock.h"

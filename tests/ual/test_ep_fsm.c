@@ -8,7 +8,7 @@
 
 #include "tc.h"
 
-#include "ual/ep_fsm.h"
+#include "ual/policy/ep_fsm.h"
 
 #include <stdio.h>
 #include <string.h>

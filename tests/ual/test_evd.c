@@ -6,7 +6,7 @@
 
 #include "evd_checks.h"
 
-#include "ual/evd_private.h"
+#include "ual/policy/evd_private.h"
 
 #include <sched.h>
 #include <stdlib.h>

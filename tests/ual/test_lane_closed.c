@@ -6,7 +6,7 @@
 
 #include "lane_one.h"
 
-#include "ual/lane_private.h"
+#include "ual/progress/lane_private.h"
 
 #include <unistd.h>
 

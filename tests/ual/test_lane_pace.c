@@ -6,7 +6,7 @@
 
 #include "tc.h"
 
-#include "ual/lane_pace.h"
+#include "ual/progress/lane_pace.h"
 
 #define LOOKS_PER_US 3
 

@@ -6,7 +6,7 @@
 
 #include "lane_fake.h"
 
-#include "ual/lane_private.h"
+#include "ual/progress/lane_private.h"
 
 #include <poll.h>
 

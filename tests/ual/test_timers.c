@@ -6,7 +6,7 @@
 
 #include "tc.h"
 
-#include "ual/timers.h"
+#include "ual/progress/timers.h"
 
 #include <stdlib.h>
 #include <string.h>

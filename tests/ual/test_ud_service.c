@@ -6,7 +6,7 @@
 
 #include "datagrams.h"
 
-#include "ual/evd_private.h"
+#include "ual/policy/evd_private.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ital-ask FD FILE: loads one provider, lists its devices, and writes what it says to the descriptor FD (answer.h). Whatever that
+ * code does, it does it here and not in the process that wants to know. Run by the library, not by people. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/config/kal_config.h"
+#include "load.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static int to;
+static struct kal_values *values; /* the defaults, as a provider sees them */
+
+static const char *host_option(const struct ri_host *host, const char *name)
+{
+    (void)host;
+    return name ? kal_values_get(values, name) : NULL;
+}
+
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
+{
+    char line[900];
+
+    (void)host;
+    vsnprintf(line, sizeof line, format, args);
+    kal_answer_send_log(to, level, line);
+}
+
+/* Of the host only these two may be used by enumerate (rnicpi.h). */
+static const struct ri_host host = {
+    .size = sizeof host,
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .option = host_option,
+    .log = host_log,
+};
+
+/* It ends with who asked, leaves no core file, and answers to no signal mask but its own. */
+static void settle(void)
+{
+    static const struct rlimit none = { 0, 0 };
+    sigset_t empty;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &none);
+    sigemptyset(&empty);
+    sigprocmask(SIG_SETMASK, &empty, NULL);
+    fcntl(to, F_SETFD, FD_CLOEXEC);
+}
+
+static void answer(const char *path)
+{
+    struct kal_answer *said = calloc(1, sizeof *said);
+    const struct ri_provider *loaded;
+    struct ri_privileged_ops ops;
+    bool shortage;
+
+    if (!said)
+        return;
+    loaded = kal_load(path, said, &shortage);
+    if (!loaded) {
+        kal_answer_send_refusal(to, said);
+        return;
+    }
+    kal_answer_take(said, loaded);
+    kal_answer_send_identity(to, said); /* now: the rest may not come to pass */
+    values = kal_values_create(loaded->options, loaded->option_count);
+    if (!values)
+        return;
+    ri_complete_privileged_ops(&ops, loaded->privileged);
+    said->status = ops.enumerate(&host, kal_answer_device, said);
+    if (!said->no_memory)
+        kal_answer_send_devices(to, said);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3 || (to = atoi(argv[1])) < 3) {
+        fprintf(stderr, "Usage: ital-ask FD FILE\n"
+                        "The ital library runs this to ask a provider for its devices. "
+                        "'itinfo --why' shows the answers.\n");
+        return 2;
+    }
+    settle();
+    answer(argv[2]);
+    _exit(0); /* a provider's destructors are none of ours */
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asks providers what they are and which devices they have: here, where an interface needs one, else in a helper process each, so that
+ * a provider that aborts or hangs does it there. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/kal_private.h"
+#include "answer.h"
+#include "helper.h"
+#include "load.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#define AT_ONCE 32 /* helpers */
+#define LATE_FOR \
+    (30 * CLOCK_NS_PER_S) /* a provider that kept silent is not asked again for so long */
+#define TIMEOUT_LEAST 10  /* ms */
+
+static struct kal_answer *answer_new(struct kal_provider *provider)
+{
+    struct kal_answer *answer = calloc(1, sizeof *answer);
+
+    if (!answer)
+        return NULL;
+    answer->provider = provider;
+    answer->abi_major = provider->abi_major;
+    answer->abi_minor = provider->abi_minor;
+    if (provider->usable && provider->advice) {
+        answer->advice = strdup(provider->advice);
+        answer->no_memory = !answer->advice;
+    }
+    return answer;
+}
+
+/* The registry's lock is held. */
+static void tell_once(const struct kal_answer *answer, enum ri_log_level level)
+{
+    if (answer->usable || answer->no_memory || answer->provider->told)
+        return;
+    answer->provider->told = true;
+    kal_log(level, "%s is not used: %s; %s", answer->provider->path, answer->reason,
+            answer->advice);
+}
+
+/* ---- here ---- */
+
+static enum ri_status enumerate(struct kal *kal, struct kal_provider *provider,
+                                struct kal_answer *answer)
+{
+    struct kal_rnic probe = { .kal = kal, .upper = kal->upper, .provider = provider };
+    enum ri_status status;
+
+    probe.options = kal_values_create(provider->descriptor->options,
+                                      provider->descriptor->option_count);
+    if (!probe.options) {
+        answer->no_memory = true;
+        return RI_ERR_NO_RESOURCES;
+    }
+    kal_rnic_host_init(&probe);
+    status = provider->ops.enumerate(&probe.host, kal_answer_device, answer);
+    kal_values_destroy(probe.options);
+    return status;
+}
+
+/* The lock is held. */
+static enum kal_status fill_here(struct kal *kal, struct kal_answer *answer)
+{
+    struct kal_provider *provider = answer->provider;
+    enum kal_status status;
+
+    if (!provider->usable) {
+        kal_answer_refuse(answer, provider->advice, "%s", provider->reason);
+        return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    }
+    status = kal_provider_load(provider, answer);
+    if (status != KAL_OK)
+        return status;
+    if (provider->descriptor) {
+        kal_answer_take(answer, provider->descriptor);
+        answer->status = enumerate(kal, provider, answer);
+    }
+    tell_once(answer, RI_LOG_INFO);
+    return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+}
+
+enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
+                             struct kal_answer **answer)
+{
+    struct kal_answer *made = answer_new(provider);
+    enum kal_status status;
+
+    if (!made)
+        return KAL_ERR_NO_RESOURCES;
+    kal_registry_lock(&kal->registry);
+    status = fill_here(kal, made);
+    kal_registry_unlock(&kal->registry);
+    if (status == KAL_OK)
+        *answer = made;
+    else
+        kal_answer_free(made);
+    return status;
+}
+
+enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers)
+{
+    enum kal_status status = kal_registry_search(kal);
+    struct kal_answer *list = NULL, *answer;
+    struct kal_provider *provider;
+    bool found = false;
+
+    if (status != KAL_OK)
+        return status;
+    LL_FOREACH (kal->registry.providers, provider) {
+        /* One that is linked in has its name from the search on, and no file name. */
+        if (strcmp(*provider->stem || !provider->usable ? provider->stem : provider->name, name))
+            continue;
+        status = kal_ask_here(kal, provider, &answer);
+        if (status != KAL_OK)
+            break;
+        LL_APPEND(list, answer);
+        found = answer->usable && !strcmp(answer->name, name);
+        if (found)
+            break;
+    }
+    if (status == KAL_OK)
+        *answers = list;
+    else
+        kal_answers_free(list);
+    return status;
+}
+
+/* ---- by helpers ---- */
+
+static unsigned timeout_of(struct kal *kal)
+{
+    unsigned long ms = strtoul(kal_values_get(kal->config->ital, "ask_timeout"), NULL, 10);
+
+    return ms < TIMEOUT_LEAST ? TIMEOUT_LEAST : ms > 86400000 ? 86400000 : (unsigned)ms;
+}
+
+static void refuse_late(struct kal_answer *answer, unsigned timeout_ms)
+{
+    kal_answer_refuse(answer,
+                      "install it again or remove it; where it only needs longer, raise "
+                      "ask_timeout in section [ital]",
+                      "it did not list its devices within %u ms", timeout_ms);
+}
+
+/* What became of the helper that asked it. */
+static enum kal_status judge(struct kal_answer *answer, const struct kal_helper_run *run,
+                             const char *program, unsigned timeout_ms)
+{
+    static const char advice[] =
+        "install it again or remove it; other providers are not touched by it";
+    bool whole = kal_answer_receive(answer, run->output, run->length);
+    const char *when = answer->usable ? "while it listed its devices" : "while it was loaded";
+
+    if (answer->no_memory)
+        return KAL_ERR_NO_RESOURCES;
+    switch (run->end) {
+    case KAL_HELPER_LATE: refuse_late(answer, timeout_ms); break;
+    case KAL_HELPER_LONG:
+        kal_answer_refuse(answer, advice, "it says more than %u octets about itself",
+                          KAL_HELPER_ROOM);
+        break;
+    case KAL_HELPER_NOT_RUN:
+        if (run->status == ENOMEM || run->status == EAGAIN || run->status == EMFILE ||
+            run->status == ENFILE)
+            return KAL_ERR_NO_RESOURCES;
+        kal_answer_refuse(answer,
+                          "install ital again; an interface section that names the provider "
+                          "works without",
+                          "the program %s, which asks it for its devices, cannot be run: %s",
+                          program, strerror(run->status));
+        break;
+    case KAL_HELPER_KILLED:
+        kal_answer_refuse(answer, advice, "it ended the process that asked it by signal %d (%s) %s",
+                          run->status, strsignal(run->status), when);
+        break;
+    case KAL_HELPER_ENDED:
+        if (!whole)
+            kal_answer_refuse(answer, advice, "it ended the process that asked it (status %d) %s",
+                              run->status, when);
+        break;
+    }
+    return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+}
+
+static enum kal_status ask_some(struct kal *kal, struct kal_answer **asked, size_t count)
+{
+    struct kal_helper_run runs[AT_ONCE] = { { .argument = NULL } };
+    unsigned timeout_ms = timeout_of(kal);
+    struct kal_helper *memory = NULL;
+    char *program = kal_asker();
+    enum kal_status status = program ? KAL_OK : KAL_ERR_NO_RESOURCES;
+
+    for (size_t i = 0; i < count; i++)
+        runs[i].argument = asked[i]->provider->path;
+    if (status == KAL_OK)
+        status = kal_helper_run(program, runs, count, timeout_ms, &memory);
+    kal_registry_lock(&kal->registry);
+    for (size_t i = 0; status == KAL_OK && i < count; i++) {
+        status = judge(asked[i], &runs[i], program, timeout_ms);
+        if (status == KAL_OK) {
+            asked[i]->provider->late = runs[i].end == KAL_HELPER_LATE ? clock_now() : 0;
+            tell_once(asked[i], runs[i].end == KAL_HELPER_ENDED && !runs[i].status
+                                    ? RI_LOG_INFO
+                                    : RI_LOG_WARNING);
+        }
+    }
+    kal_registry_unlock(&kal->registry);
+    kal_helper_forget(memory);
+    free(program);
+    return status;
+}
+
+/* Of two of one name the first counts. */
+static void refuse_doubles(struct kal_answer *list)
+{
+    struct kal_answer *answer, *before;
+
+    LL_FOREACH (list, answer) {
+        for (before = list; answer->usable && before != answer; before = before->next)
+            if (before->usable && !strcmp(before->name, answer->name))
+                kal_answer_refuse(answer,
+                                  "remove one of the two files, or order the folders by "
+                                  "provider_path",
+                                  "provider \"%s\" was found in %s before", answer->name,
+                                  before->provider->path);
+    }
+}
+
+/* True: somebody else has to say it. The lock is held. */
+static enum kal_status fill_known(struct kal *kal, struct kal_answer *answer, bool *ask)
+{
+    struct kal_provider *provider = answer->provider;
+
+    *ask = false;
+    if (!provider->usable || !*provider->stem)
+        return fill_here(kal, answer);
+    *ask = !provider->late || clock_now() - provider->late > LATE_FOR;
+    if (!*ask)
+        refuse_late(answer, timeout_of(kal));
+    return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+}
+
+enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers)
+{
+    enum kal_status status = kal_registry_search(kal);
+    struct kal_answer *list = NULL, *asked[AT_ONCE], *answer;
+    struct kal_provider *provider;
+    size_t count = 0;
+    bool ask;
+
+    if (status != KAL_OK)
+        return status;
+    LL_FOREACH (kal->registry.providers, provider) {
+        answer = answer_new(provider);
+        if (!answer) {
+            status = KAL_ERR_NO_RESOURCES;
+            break;
+        }
+        LL_APPEND(list, answer);
+        kal_registry_lock(&kal->registry);
+        status = fill_known(kal, answer, &ask);
+        kal_registry_unlock(&kal->registry);
+        if (status == KAL_OK && ask)
+            asked[count++] = answer;
+        if (status == KAL_OK && count == AT_ONCE) {
+            status = ask_some(kal, asked, count);
+            count = 0;
+        }
+        if (status != KAL_OK)
+            break;
+    }
+    if (status == KAL_OK && count)
+        status = ask_some(kal, asked, count);
+    if (status != KAL_OK) {
+        kal_answers_free(list);
+        return status;
+    }
+    refuse_doubles(list);
+    *answers = list;
+    return KAL_OK;
+}
+
+/* ---- for those above ---- */
+
+enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
+{
+    struct kal_answer *list = NULL, *answer;
+    enum kal_status status = kal_ask_all(kal, &list);
+
+    if (status != KAL_OK)
+        return status;
+    LL_FOREACH (list, answer) {
+        struct kal_provider_info info = {
+            .name = answer->name,
+            .path = answer->provider->path,
+            .usable = answer->usable,
+            .reason = answer->none ? answer->none : answer->reason,
+            .advice = answer->to_do ? answer->to_do : answer->advice,
+            .version = answer->version,
+            .description = answer->description,
+            .abi_major = answer->abi_major,
+            .abi_minor = answer->abi_minor,
+        };
+
+        fn(&info, arg);
+    }
+    kal_answers_free(list);
+    return KAL_OK;
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Maps interface names of the configuration, and devices without one, to providers. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/kal_private.h"
+#include "answer.h"
+
+#include "base/nearest.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#ifndef ITAL_PROVIDER_ORDER
+#define ITAL_PROVIDER_ORDER ""
+#endif
+
+/* One build of the list. */
+struct build {
+    struct kal *kal;
+    struct kal_answer *answers; /* what providers say; those that are not in it are not asked */
+    struct kal_interface *list;
+    bool no_memory;
+};
+
+static void assign(struct build *build, char **where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void assign(struct build *build, char **where, const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    if (!text)
+        build->no_memory = true;
+    free(*where);
+    *where = text;
+}
+
+static void interface_free(struct kal_interface *interface)
+{
+    free(interface->name);
+    free(interface->provider_name);
+    free(interface->device);
+    free(interface->reason);
+    free(interface->advice);
+    kal_values_destroy(interface->options);
+    free(interface);
+}
+
+void kal_interfaces_free(struct kal_interface *list)
+{
+    struct kal_interface *interface, *next;
+
+    LL_FOREACH_SAFE (list, interface, next)
+        interface_free(interface);
+}
+
+static struct kal_interface *find(struct kal_interface *list, const char *name)
+{
+    for (; list && strcmp(list->name, name); list = list->next)
+        ;
+    return list;
+}
+
+static struct kal_interface *add(struct build *build, const char *name)
+{
+    struct kal_interface *interface = calloc(1, sizeof *interface);
+
+    if (interface)
+        interface->name = strdup(name);
+    if (!interface || !interface->name) {
+        free(interface);
+        build->no_memory = true;
+        return NULL;
+    }
+    LL_APPEND(build->list, interface);
+    return interface;
+}
+
+/* ---- options of a section ---- */
+
+static const char *source_of(const struct build *build)
+{
+    return build->kal->config->source ? build->kal->config->source : "configuration";
+}
+
+static void set_option(struct build *build, struct kal_interface *interface,
+                       const struct kal_answer *answer, struct kal_setting *setting)
+{
+    struct nearest near = { .word = NULL };
+    char normal[KAL_VALUE_MAX];
+    const char *allowed;
+
+    for (size_t i = 0; i < kal_interface_option_count; i++) {
+        nearest_try(&near, setting->name, kal_interface_options[i].name);
+        if (!strcmp(setting->name, kal_interface_options[i].name))
+            return;
+    }
+    for (uint32_t i = 0; i < answer->option_count; i++) {
+        const struct ri_option *option = &answer->options[i];
+
+        nearest_try(&near, setting->name, option->name);
+        if (strcmp(setting->name, option->name))
+            continue;
+        if (kal_option_normal(option, setting->value, normal, &allowed)) {
+            if (!kal_values_set(interface->options, option->name, normal))
+                build->no_memory = true;
+            return;
+        }
+        interface->configured_wrong = true;
+        assign(build, &interface->reason, "%s:%u: %s = \"%s\": allowed is %s", source_of(build),
+               setting->line, setting->name, setting->value, allowed);
+        assign(build, &interface->advice, "correct the value");
+        return;
+    }
+    if (setting->warned) /* once per line: the list is built often */
+        return;
+    setting->warned = true;
+    if (near.word)
+        kal_log(RI_LOG_WARNING,
+                "%s:%u: unknown option \"%s\" of provider %s is ignored; did you mean \"%s\"?",
+                source_of(build), setting->line, setting->name, answer->name, near.word);
+    else
+        kal_log(RI_LOG_WARNING, "%s:%u: unknown option \"%s\" of provider %s is ignored",
+                source_of(build), setting->line, setting->name, answer->name);
+}
+
+/* ---- devices ---- */
+
+static void take_device(struct build *build, struct kal_interface *interface,
+                        const struct kal_device *device)
+{
+    interface->transport = device->transport;
+    if (interface->configured_wrong)
+        return; /* its reason stands */
+    interface->usable = device->usable;
+    if (device->usable)
+        return;
+    assign(build, &interface->reason, "%s",
+           device->reason ? device->reason : "the provider does not say why");
+    assign(build, &interface->advice, "%s", device->advice ? device->advice : "");
+}
+
+/* NAME, NAME:... or NAME/...: of what is left after NAME, or NULL. */
+static const char *after_provider(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+
+    if (!*name || strncmp(text, name, length) || !strchr(":/", text[length]))
+        return NULL;
+    return text + length; /* at the NUL or the sign */
+}
+
+/* A device that is called like somebody else's provider does not take that one's place. */
+static bool is_of_another(const struct build *build, const struct kal_answer *answer,
+                          const char *device)
+{
+    const struct kal_provider *other;
+
+    LL_FOREACH (build->kal->registry.providers, other)
+        if (other->usable && other != answer->provider && strcmp(other->stem, answer->name) &&
+            after_provider(device, other->stem))
+            return true;
+    return false;
+}
+
+static void add_default(struct build *build, const struct kal_answer *answer,
+                        const struct kal_device *device)
+{
+    struct kal_interface *interface, *same = find(build->list, device->name);
+    bool long_name = same || is_of_another(build, answer, device->name);
+    char *name = NULL;
+
+    if (same && same->provider == answer->provider)
+        return; /* a section of that name describes it */
+    assign(build, &name, long_name ? "%2$s/%1$s" : "%1$s", device->name, answer->name);
+    interface = name && !find(build->list, name) ? add(build, name) : NULL;
+    free(name);
+    if (!interface)
+        return;
+    interface->provider = answer->provider;
+    assign(build, &interface->provider_name, "%s", answer->name);
+    assign(build, &interface->device, "%s", device->name);
+    interface->options = kal_values_create(answer->options, answer->option_count);
+    if (!interface->options)
+        build->no_memory = true;
+    take_device(build, interface, device);
+}
+
+/* The full name, or, of a name PROVIDER:DEVICE, its second part. */
+static bool is_called(const struct kal_answer *answer, const char *full, const char *name)
+{
+    const char *rest = after_provider(full, answer->name);
+
+    return !strcmp(full, name) || (rest && *rest == ':' && !strcmp(rest + 1, name));
+}
+
+/* The device of a section: the one named, else the first usable one, else the first. NULL: none. */
+static const struct kal_device *device_of(const struct kal_answer *answer, const char *name)
+{
+    const struct kal_device *device, *first = NULL;
+
+    LL_FOREACH (answer->devices, device) {
+        if (name ? is_called(answer, device->name, name) : device->usable)
+            return device;
+        first = first ? first : device;
+    }
+    return name ? NULL : first;
+}
+
+static void unusable(struct build *build, struct kal_interface *interface,
+                     const struct kal_answer *answer)
+{
+    if (interface->configured_wrong)
+        return;
+    interface->usable = false;
+    if (answer->status == RI_OK && answer->none) {
+        assign(build, &interface->reason, "%s", answer->none);
+        assign(build, &interface->advice, "%s", answer->to_do ? answer->to_do : "");
+        return;
+    }
+    if (answer->status != RI_OK)
+        assign(build, &interface->reason, "provider %s cannot list its devices (%s)",
+               interface->provider_name, ri_status_name(answer->status));
+    else if (interface->device)
+        assign(build, &interface->reason, "provider %s has no device \"%s\"",
+               interface->provider_name, interface->device);
+    else
+        assign(build, &interface->reason, "provider %s has no device", interface->provider_name);
+    assign(build, &interface->advice, "%s",
+           interface->device ? "correct device, or leave it out for the provider's default"
+                             : "see what the provider needs");
+}
+
+/* ---- sections ---- */
+
+static const struct kal_answer *find_answer(const struct build *build, const char *name)
+{
+    const struct kal_answer *answer;
+
+    LL_FOREACH (build->answers, answer)
+        if (answer->usable && !strcmp(answer->name, name))
+            return answer;
+    return NULL;
+}
+
+/* A refused file that is, or by its own name would have been, this provider. */
+static const struct kal_answer *find_refused(const struct build *build, const char *name)
+{
+    const struct kal_answer *answer;
+
+    LL_FOREACH (build->answers, answer)
+        if (!answer->usable && (!strcmp(answer->provider->stem, name) ||
+                                (answer->name && !strcmp(answer->name, name))))
+            return answer;
+    return NULL;
+}
+
+static void no_provider(struct build *build, struct kal_interface *interface,
+                        const struct kal_interface_section *section)
+{
+    const struct kal_answer *refused = find_refused(build, interface->provider_name);
+    const struct kal_provider *provider;
+    struct nearest near = { .word = NULL };
+
+    LL_FOREACH (build->kal->registry.providers, provider)
+        if (provider->usable)
+            nearest_try(&near, interface->provider_name,
+                        *provider->stem ? provider->stem : provider->name);
+    if (refused) {
+        assign(build, &interface->reason, "provider file %s is not used: %s",
+               refused->provider->path, refused->reason);
+        assign(build, &interface->advice, "%s", refused->advice);
+    } else if (near.word) {
+        assign(build, &interface->reason, "there is no provider \"%s\"; did you mean \"%s\"?",
+               interface->provider_name, near.word);
+        assign(build, &interface->advice, "correct provider of [interface %s] (%s:%u)",
+               section->name, source_of(build), section->line);
+    } else {
+        assign(build, &interface->reason, "there is no provider \"%s\"", interface->provider_name);
+        assign(build, &interface->advice, "install vp_%s.so; searched were %s",
+               interface->provider_name, build->kal->registry.folders);
+    }
+}
+
+static void add_section(struct build *build, const struct kal_interface_section *section)
+{
+    const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
+    const struct kal_setting *device = kal_setting_find(section->settings, "device");
+    struct kal_interface *interface = add(build, section->name);
+    const struct kal_answer *answer;
+    const struct kal_device *its;
+    struct kal_setting *setting;
+
+    if (!interface)
+        return;
+    if (!provider || !*provider->value) {
+        interface->configured_wrong = true;
+        assign(build, &interface->reason, "%s:%u: [interface %s] names no provider",
+               source_of(build), section->line, section->name);
+        assign(build, &interface->advice, "add a line: provider = NAME");
+        return;
+    }
+    assign(build, &interface->provider_name, "%s", provider->value);
+    if (device && *device->value)
+        assign(build, &interface->device, "%s", device->value);
+    if (build->no_memory)
+        return;
+    answer = find_answer(build, provider->value);
+    if (!answer) {
+        no_provider(build, interface, section);
+        return;
+    }
+    interface->provider = answer->provider;
+    interface->options = kal_values_create(answer->options, answer->option_count);
+    if (!interface->options) {
+        build->no_memory = true;
+        return;
+    }
+    LL_FOREACH (section->settings, setting)
+        set_option(build, interface, answer, setting);
+    its = answer->status == RI_OK ? device_of(answer, interface->device) : NULL;
+    if (its)
+        take_device(build, interface, its);
+    else
+        unusable(build, interface, answer);
+}
+
+/* ---- the list ---- */
+
+/* Own providers first, in the order that the build was given; then by name. */
+static int rank(const struct kal_answer *answer)
+{
+    const char *word = ITAL_PROVIDER_ORDER;
+    size_t length;
+    int place = 0;
+
+    for (; *word; word += length, word += strspn(word, " "), place++) {
+        length = strcspn(word, " ");
+        if (strlen(answer->name) == length && !strncmp(word, answer->name, length))
+            break;
+    }
+    return place;
+}
+
+static int by_rank(struct kal_answer *a, struct kal_answer *b)
+{
+    int one, other;
+
+    if (!a->usable || !b->usable)
+        return b->usable - a->usable;
+    one = rank(a);
+    other = rank(b);
+    return one != other ? one - other : strcmp(a->name, b->name);
+}
+
+static void add_defaults(struct build *build)
+{
+    const struct kal_interface_section *sections = build->kal->config->interfaces;
+    const struct kal_answer *answer;
+    const struct kal_device *device;
+
+    if (sections && strcmp(kal_values_get(build->kal->config->ital, "default_interfaces"), "yes"))
+        return;
+    LL_FOREACH (build->answers, answer) {
+        if (!answer->usable)
+            continue;
+        if (answer->status != RI_OK)
+            kal_log(RI_LOG_WARNING, "provider %s cannot list its devices", answer->name);
+        LL_FOREACH (answer->devices, device)
+            add_default(build, answer, device);
+    }
+}
+
+/* What is taken where a program names none stands first. */
+static void put_default_first(struct build *build)
+{
+    struct kal_config *config = build->kal->config;
+    const char *name = config->env_interface ? config->env_interface
+                                             : kal_values_get(config->ital, "default");
+    const char *origin = config->env_interface ? "ITAL_INTERFACE" : "default in section [ital]";
+    struct kal_interface *interface = *name ? find(build->list, name) : NULL;
+
+    if (interface) {
+        LL_DELETE(build->list, interface);
+        LL_PREPEND(build->list, interface);
+    }
+    if (!*name || (interface && interface->usable) || build->no_memory || config->default_warned)
+        return;
+    config->default_warned = true; /* the list is built often */
+    if (interface)
+        kal_log(RI_LOG_WARNING, "the default interface \"%s\" (%s) is not usable: %s%s%s", name,
+                origin, interface->reason, *interface->advice ? "; " : "", interface->advice);
+    else
+        kal_log(RI_LOG_WARNING, "the default interface \"%s\" (%s) does not exist", name, origin);
+}
+
+static enum kal_status finish(struct build *build, struct kal_interface **list)
+{
+    kal_answers_free(build->answers);
+    if (build->no_memory) {
+        kal_interfaces_free(build->list);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    *list = build->list;
+    return KAL_OK;
+}
+
+enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list)
+{
+    struct build build = { .kal = kal };
+    enum kal_status status = kal_ask_all(kal, &build.answers);
+    const struct kal_interface_section *section;
+
+    if (status != KAL_OK)
+        return status;
+    kal_registry_lock(&kal->registry); /* what was warned about already */
+    LL_FOREACH (kal->config->interfaces, section)
+        add_section(&build, section);
+    LL_SORT(build.answers, by_rank);
+    add_defaults(&build);
+    put_default_first(&build);
+    kal_registry_unlock(&kal->registry);
+    return finish(&build, list);
+}
+
+/* ---- one of them ---- */
+
+/* The provider of that name, loaded. Where no file is called so, the helpers find out which one is. */
+static enum kal_status ask_for(struct build *build, const char *name)
+{
+    enum kal_status status = kal_ask_named(build->kal, name, &build->answers);
+    const struct kal_answer *known;
+    struct kal_answer *here = NULL;
+
+    if (status != KAL_OK || build->answers)
+        return status;
+    status = kal_ask_all(build->kal, &build->answers);
+    known = status == KAL_OK ? find_answer(build, name) : NULL;
+    if (!known)
+        return status;
+    status = kal_ask_here(build->kal, known->provider, &here);
+    if (status == KAL_OK)
+        LL_PREPEND(build->answers, here);
+    return status;
+}
+
+static enum kal_status choose_section(struct build *build,
+                                      const struct kal_interface_section *section)
+{
+    const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
+    enum kal_status status = KAL_OK;
+
+    if (provider && *provider->value)
+        status = ask_for(build, provider->value);
+    if (status == KAL_OK) {
+        kal_registry_lock(&build->kal->registry);
+        add_section(build, section);
+        kal_registry_unlock(&build->kal->registry);
+    }
+    return status;
+}
+
+/* The provider that the name of a device's own interface begins with: "NAME", "NAME:DEVICE", "NAME/DEVICE". */
+static enum kal_status choose_by_prefix(struct build *build, const char *name)
+{
+    size_t length = strcspn(name, ":/");
+    enum kal_status status;
+    char *provider = strndup(name, length);
+
+    status = provider ? kal_ask_named(build->kal, provider, &build->answers) : KAL_ERR_NO_RESOURCES;
+    free(provider);
+    if (status != KAL_OK)
+        return status;
+    kal_registry_lock(&build->kal->registry);
+    add_defaults(build);
+    kal_registry_unlock(&build->kal->registry);
+    if (!find(build->list, name) &&
+        name[length] == '/') { /* told by its short name, as no other is there */
+        struct kal_interface *interface = find(build->list, name + length + 1);
+
+        if (interface)
+            assign(build, &interface->name, "%s", name);
+    }
+    return KAL_OK;
+}
+
+/* Only its device says whose it is: look at all, then load that one. */
+static enum kal_status choose_from_all(struct kal *kal, const char *name,
+                                       struct kal_interface **list)
+{
+    enum kal_status status = kal_interfaces_build(kal, list);
+    struct kal_interface *interface = status == KAL_OK ? find(*list, name) : NULL;
+    struct kal_answer *answer = NULL;
+
+    if (!interface || !interface->usable)
+        return status;
+    status = kal_ask_here(kal, interface->provider, &answer);
+    if (status == KAL_OK && !answer->usable) {
+        struct build build = { .kal = kal };
+
+        interface->usable = false;
+        assign(&build, &interface->reason, "%s", answer->reason);
+        assign(&build, &interface->advice, "%s", answer->advice);
+        status = build.no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    }
+    if (answer)
+        kal_answer_free(answer);
+    if (status != KAL_OK)
+        kal_interfaces_free(*list);
+    return status;
+}
+
+enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
+{
+    struct build build = { .kal = kal };
+    const struct kal_interface_section *section;
+    enum kal_status status;
+
+    LL_FOREACH (kal->config->interfaces, section)
+        if (!strcmp(section->name, name))
+            break;
+    status = section ? choose_section(&build, section) : choose_by_prefix(&build, name);
+    if (status != KAL_OK) {
+        kal_answers_free(build.answers);
+        kal_interfaces_free(build.list);
+        return status;
+    }
+    if (section || find(build.list, name) || build.no_memory)
+        return finish(&build, list);
+    kal_answers_free(build.answers);
+    kal_interfaces_free(build.list);
+    return choose_from_all(kal, name, list);
+}
+
+enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
+{
+    struct kal_interface *list = NULL, *interface;
+    enum kal_status status = kal_interfaces_build(kal, &list);
+
+    if (status != KAL_OK)
+        return status;
+    LL_FOREACH (list, interface) {
+        struct kal_interface_info info = {
+            .name = interface->name,
+            .provider = interface->provider_name,
+            .device = interface->device,
+            .transport = interface->transport,
+            .usable = interface->usable,
+            .reason = interface->reason,
+            .advice = interface->advice,
+        };
+
+        fn(&info, arg);
+    }
+    kal_interfaces_free(list);
+    return KAL_OK;
+}

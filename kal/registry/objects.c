@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Objects: the provider's operation, with the account taken before and given back after. A refusal
+ * by either side leaves nothing behind. Regions of providers that DMA are pinned here, before the
+ * provider sees them.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/kal_private.h"
+
+#include <stdlib.h>
+
+/* Account around a create; the provider's answer decides. */
+static enum kal_status created(struct kal_rnic *rnic, enum kal_account_kind kind,
+                               enum ri_status status)
+{
+    if (status != RI_OK)
+        kal_rnic_give(rnic, kind, 1);
+    return kal_status_of_ri(status);
+}
+
+static enum kal_status destroyed(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                 enum ri_status status)
+{
+    if (status == RI_OK)
+        kal_rnic_give(rnic, kind, 1);
+    return kal_status_of_ri(status);
+}
+
+enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_PD, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_PD, rnic->ops.pd_create(rnic->ri, context, pd));
+}
+
+enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd)
+{
+    return destroyed(rnic, KAL_ACCOUNT_PD, rnic->ops.pd_destroy(pd));
+}
+
+enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_CQ, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_CQ, rnic->ops.cq_create(rnic->ri, attr, cq));
+}
+
+enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth)
+{
+    return kal_status_of_ri(rnic->ops.cq_resize(cq, depth));
+}
+
+enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
+{
+    return destroyed(rnic, KAL_ACCOUNT_CQ, rnic->ops.cq_destroy(cq));
+}
+
+enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
+                              struct ri_qp **qp)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_QP, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_QP, rnic->ops.qp_create(pd, attr, qp));
+}
+
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
+                              const struct ri_qp_modify *modify)
+{
+    return kal_status_of_ri(rnic->ops.qp_modify(qp, modify));
+}
+
+enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info)
+{
+    return kal_status_of_ri(rnic->ops.qp_query(qp, info));
+}
+
+enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
+                                uint64_t *values, size_t *count)
+{
+    return kal_status_of_ri(rnic->ops.qp_counters(qp, names, values, count));
+}
+
+enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp)
+{
+    kal_cm_qp_destroy(rnic, qp);
+    return destroyed(rnic, KAL_ACCOUNT_QP, rnic->ops.qp_destroy(qp));
+}
+
+enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
+                               struct ri_srq **srq)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_SRQ, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_SRQ, rnic->ops.srq_create(pd, attr, srq));
+}
+
+enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32_t mask,
+                               const struct ri_srq_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.srq_modify(srq, mask, attr));
+}
+
+enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.srq_query(srq, attr));
+}
+
+enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq)
+{
+    return destroyed(rnic, KAL_ACCOUNT_SRQ, rnic->ops.srq_destroy(srq));
+}
+
+/* ---- regions ---- */
+
+struct region {
+    struct kal_region shown; /* first: what ual has */
+    const void *addr;        /* pinned range; length 0: nothing pinned */
+    uint64_t length;
+};
+
+static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr)
+{
+    return (rnic->attr.features & RI_FEATURE_DMA) && attr->addr && attr->length;
+}
+
+enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr, struct kal_region **region)
+{
+    struct region *made;
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_MR, 1);
+
+    if (status != KAL_OK)
+        return status;
+    made = calloc(1, sizeof *made);
+    if (!made) {
+        status = KAL_ERR_NO_RESOURCES;
+        goto give_account;
+    }
+    if (needs_pin(rnic, attr)) {
+        status = kal_status_of_ri(kal_pin(&rnic->kal->pins, attr->addr, attr->length));
+        if (status != KAL_OK)
+            goto free_region;
+        made->addr = attr->addr;
+        made->length = attr->length;
+    }
+    status = kal_status_of_ri(rnic->ops.mr_register(pd, attr, &made->shown.keys, &made->shown.mr));
+    if (status != KAL_OK)
+        goto unpin;
+    *region = &made->shown;
+    return KAL_OK;
+
+unpin:
+    if (made->length)
+        kal_unpin(&rnic->kal->pins, made->addr, made->length);
+free_region:
+    free(made);
+give_account:
+    kal_rnic_give(rnic, KAL_ACCOUNT_MR, 1);
+    return status;
+}
+
+enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
+                                  struct ri_pd *pd, const struct ri_mr_attr *attr)
+{
+    struct ri_mr_keys keys = region->keys;
+    enum ri_status status = rnic->ops.mr_reregister(region->mr, pd, attr, &keys);
+
+    if (status == RI_OK)
+        region->keys = keys;
+    return kal_status_of_ri(status);
+}
+
+enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region)
+{
+    struct region *made = (struct region *)region;
+    enum kal_status status = destroyed(rnic, KAL_ACCOUNT_MR, rnic->ops.mr_deregister(region->mr));
+
+    if (status != KAL_OK)
+        return status;
+    if (made->length)
+        kal_unpin(&rnic->kal->pins, made->addr, made->length);
+    free(made);
+    return KAL_OK;
+}
+
+enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
+                              uint32_t *stag, struct ri_mw **mw)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_MW, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_MW, rnic->ops.mw_allocate(pd, narrow, context, stag, mw));
+}
+
+enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
+{
+    return destroyed(rnic, KAL_ACCOUNT_MW, rnic->ops.mw_free(mw));
+}
+
+/* ---- address handles ---- */
+
+enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                              const struct ri_ah_attr *attr, struct ri_ah **ah)
+{
+    enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_AH, 1);
+
+    if (status != KAL_OK)
+        return status;
+    return created(rnic, KAL_ACCOUNT_AH, rnic->ops.ah_create(pd, attr, ah));
+}
+
+enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
+                              const struct ri_ah_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.ah_modify(ah, attr));
+}
+
+enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
+{
+    return destroyed(rnic, KAL_ACCOUNT_AH, rnic->ops.ah_destroy(ah));
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Open RNICs: the host table that a provider sees, open and close, lanes, ports, counters. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/kal_private.h"
+#include "kal/capture/capture.h"
+
+#include "base/nearest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+/* ---- log, accounts, policy ---- */
+
+void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
+    va_end(args);
+}
+
+void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
+                        const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog_cause(level, rnic->interface ? rnic->interface : rnic->provider->name, cause, format,
+                   args);
+    va_end(args);
+}
+
+/* " from PEER" or the like, or nothing where there is none: for lines that refuse. */
+static const char *about_peer(const char *joint, const struct sockaddr *peer, char text[160])
+{
+    char address[120];
+
+    text[0] = '\0';
+    if (peer && cm_address_length(peer)) {
+        cm_address_text(peer, address, sizeof address);
+        snprintf(text, 160, " %s %s", joint, address);
+    }
+    return text;
+}
+
+enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                  uint64_t amount, const struct sockaddr *peer)
+{
+    char text[160];
+
+    if (!kal_account_take(&rnic->kal->account, kind, amount)) {
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "the quota of %llu %s is used up%s; free some, or raise %s in "
+                     "section [quota]",
+                     (unsigned long long)rnic->kal->account.limit[kind], kal_account_text(kind),
+                     about_peer("for", peer, text), kal_account_option(kind));
+        return KAL_ERR_QUOTA;
+    }
+    kal_account_take(&rnic->objects, kind, amount); /* has no limits */
+    return KAL_OK;
+}
+
+enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
+{
+    return kal_rnic_take_for(rnic, kind, amount, NULL);
+}
+
+void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
+{
+    kal_account_give(&rnic->objects, kind, amount);
+    kal_account_give(&rnic->kal->account, kind, amount);
+}
+
+enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
+                                   const struct sockaddr *local, const struct sockaddr *peer)
+{
+    static const struct {
+        const char *name, *joint;
+    } texts[] = { [RI_POLICY_CONNECT] = { "connecting", "to" },
+                  [RI_POLICY_LISTEN] = { "listening", "on" },
+                  [RI_POLICY_REQUEST] = { "a request", "from" } };
+    struct ri_policy_question question = {
+        .size = sizeof question, .direction = direction, .local = local, .peer = peer
+    };
+    char text[160];
+    const char *rule;
+
+    if ((unsigned)direction >= sizeof texts / sizeof *texts)
+        return RI_ERR_PERMISSION;
+    if (kal_policy_allows(rnic->kal->policy, &question, geteuid(), &rule))
+        return RI_OK;
+    kal_rnic_log(
+        rnic, RI_LOG_WARNING, "%s%s is denied by %s in section [policy] of %s",
+        texts[direction].name,
+        about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
+        rule, rnic->kal->config->source);
+    return RI_ERR_PERMISSION;
+}
+
+/* ---- host services: forwarded with the contexts that ual gave ---- */
+
+static const char *host_option(const struct ri_host *host, const char *name)
+{
+    return name ? kal_values_get(kal_rnic_of_host(host)->options, name) : NULL;
+}
+
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
+{
+    const struct kal_rnic *rnic = kal_rnic_of_host(host);
+
+    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
+}
+
+static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t length,
+                               bool writable)
+{
+    (void)writable;
+    return kal_pin(&kal_rnic_of_host(host)->kal->pins, addr, length);
+}
+
+static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
+{
+    kal_unpin(&kal_rnic_of_host(host)->kal->pins, addr, length);
+}
+
+static enum ri_status host_policy(const struct ri_host *host,
+                                  const struct ri_policy_question *question)
+{
+    return kal_rnic_ask_policy(kal_rnic_of_host(host), question->direction, question->local,
+                               question->peer);
+}
+
+static enum ri_status host_watch(const struct ri_host *host, void *lane_context, int fd,
+                                 uint32_t events, ri_ready_fn ready, void *arg,
+                                 struct ri_watch **watch)
+{
+    return kal_rnic_of_host(host)->upper->watch(lane_context, fd, events, ready, arg, watch);
+}
+
+static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch,
+                                   uint32_t events)
+{
+    return kal_rnic_of_host(host)->upper->rewatch(watch, events);
+}
+
+static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
+{
+    kal_rnic_of_host(host)->upper->unwatch(watch);
+}
+
+static void host_timer_set(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
+{
+    kal_rnic_of_host(host)->upper->timer_set(lane_context, timer);
+}
+
+static void host_timer_cancel(const struct ri_host *host, void *lane_context,
+                              struct ri_timer *timer)
+{
+    kal_rnic_of_host(host)->upper->timer_cancel(lane_context, timer);
+}
+
+static void host_wake(const struct ri_host *host, void *lane_context)
+{
+    kal_rnic_of_host(host)->upper->wake(lane_context);
+}
+
+static void host_cq_event(const struct ri_host *host, void *cq_context)
+{
+    kal_rnic_of_host(host)->upper->cq_event(cq_context);
+}
+
+static void host_cq_error(const struct ri_host *host, void *cq_context,
+                          const struct ri_event *event)
+{
+    kal_rnic_of_host(host)->upper->cq_error(cq_context, event);
+}
+
+static void host_qp_event(const struct ri_host *host, void *qp_context,
+                          const struct ri_event *event)
+{
+    struct kal_rnic *rnic = kal_rnic_of_host(host);
+
+    if (!kal_cm_qp_event(rnic, qp_context, event))
+        rnic->upper->qp_event(qp_context, event);
+}
+
+static void host_srq_event(const struct ri_host *host, void *srq_context,
+                           const struct ri_event *event)
+{
+    kal_rnic_of_host(host)->upper->srq_event(srq_context, event);
+}
+
+static void host_rnic_event(const struct ri_host *host, void *rnic_context,
+                            const struct ri_event *event)
+{
+    kal_rnic_of_host(host)->upper->rnic_event(rnic_context, event);
+}
+
+void kal_rnic_host_init(struct kal_rnic *rnic)
+{
+    rnic->ops = rnic->provider->ops;
+    rnic->user_ops = rnic->provider->user_ops;
+    rnic->host = (struct ri_host){
+        .size = sizeof rnic->host,
+        .abi_major = RI_ABI_MAJOR,
+        .abi_minor = RI_ABI_MINOR,
+        .context = rnic,
+        .option = host_option,
+        .log = host_log,
+        .pin = host_pin,
+        .unpin = host_unpin,
+        .policy = host_policy,
+        .watch = host_watch,
+        .rewatch = host_rewatch,
+        .unwatch = host_unwatch,
+        .timer_set = host_timer_set,
+        .timer_cancel = host_timer_cancel,
+        .wake = host_wake,
+        .capture = NULL,
+        .cq_event = host_cq_event,
+        .cq_error = host_cq_error,
+        .qp_event = host_qp_event,
+        .srq_event = host_srq_event,
+        .rnic_event = host_rnic_event,
+        .connection_request = kal_cm_host_request,
+        .connection_event = kal_cm_host_event,
+    };
+}
+
+/* ---- open ---- */
+
+/* One line that says why not. */
+static enum kal_status explain(const char *name, const struct kal_interface *list,
+                               const struct kal_interface *interface)
+{
+    struct nearest near = { .word = NULL };
+
+    if (interface) {
+        kal_log(RI_LOG_ERROR, "interface %s is not usable: %s%s%s", name, interface->reason,
+                *interface->advice ? "; " : "", interface->advice);
+        return interface->configured_wrong ? KAL_ERR_CONFIGURATION : KAL_ERR_NO_INTERFACE;
+    }
+    for (; list; list = list->next)
+        nearest_try(&near, name, list->name);
+    if (near.word)
+        kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; did you mean \"%s\"?", name,
+                near.word);
+    else
+        kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; itinfo lists those that there are",
+                name);
+    return KAL_ERR_NO_INTERFACE;
+}
+
+/* Find the interface and take over its name, device and options. */
+static enum kal_status choose(struct kal *kal, const char *name, struct kal_rnic *rnic)
+{
+    struct kal_interface *list = NULL, *interface;
+    enum kal_status status = kal_interface_choose(kal, name, &list);
+
+    if (status != KAL_OK)
+        return status;
+    for (interface = list; interface && strcmp(interface->name, name); interface = interface->next)
+        ;
+    if (!interface || !interface->usable) {
+        status = explain(name, list, interface);
+    } else {
+        rnic->provider = interface->provider;
+        rnic->interface = interface->name;
+        rnic->device = interface->device;
+        rnic->options = interface->options;
+        interface->name = interface->device = NULL;
+        interface->options = NULL;
+    }
+    kal_interfaces_free(list);
+    return status;
+}
+
+/* What nothing above could work with. NULL: sound. */
+static const char *attr_flaw(const struct ri_rnic_attr *attr)
+{
+    if (attr->size < offsetof(struct ri_rnic_attr, reserved) || attr->size > sizeof *attr)
+        return "their size is wrong";
+    if (attr->transport != RI_TRANSPORT_IWARP && attr->transport != RI_TRANSPORT_INFINIBAND)
+        return "the transport is unknown";
+    if (!(attr->features & (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B)))
+        return "there is no set of connection verbs";
+    if (!attr->ports || !attr->lanes)
+        return "there is no port or no lane";
+    if (!attr->max_pd || !attr->max_cq || !attr->max_qp || !attr->max_mr)
+        return "there are no protection zones, completion queues, queue pairs or regions";
+    if (!attr->max_cqe || !attr->max_send_wr || !attr->max_send_sge || !attr->max_mr_length)
+        return "queues or regions are of size 0";
+    return NULL;
+}
+
+static enum kal_status open_provider(struct kal_rnic *rnic)
+{
+    struct ri_open open = { .size = sizeof open,
+                            .host = &rnic->host,
+                            .privileged = &rnic->provider->ops,
+                            .user = &rnic->provider->user_ops,
+                            .device = rnic->device,
+                            .context = rnic->context };
+    enum ri_status status = rnic->ops.open(&open, &rnic->ri);
+    const char *flaw;
+
+    if (status != RI_OK) {
+        kal_rnic_log(rnic, RI_LOG_ERROR, "provider %s cannot open %s: %s", rnic->provider->name,
+                     rnic->device ? rnic->device : "its default device", ri_status_name(status));
+        return kal_status_of_ri(status);
+    }
+    rnic->attr.size = sizeof rnic->attr;
+    status = rnic->ops.query(rnic->ri, &rnic->attr);
+    flaw = status != RI_OK ? ri_status_name(status) : attr_flaw(&rnic->attr);
+    if (!flaw)
+        return KAL_OK;
+    kal_rnic_log(rnic, RI_LOG_ERROR,
+                 "provider %s gives attributes that cannot be used: %s; install a "
+                 "provider that fits",
+                 rnic->provider->name, flaw);
+    rnic->ops.close(rnic->ri, true);
+    return status != RI_OK ? kal_status_of_ri(status) : KAL_ERR_NO_INTERFACE;
+}
+
+static void link_rnic(struct kal_rnic *rnic)
+{
+    struct kal *kal = rnic->kal;
+
+    pthread_mutex_lock(&kal->rnics_lock);
+    DL_APPEND(kal->rnics, rnic);
+    pthread_mutex_unlock(&kal->rnics_lock);
+}
+
+static void rnic_free(struct kal_rnic *rnic)
+{
+    kal_cm_free(rnic);
+    kal_values_destroy(rnic->options);
+    free(rnic->interface);
+    free(rnic->device);
+    free(rnic);
+}
+
+enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                              struct kal_rnic **rnic)
+{
+    struct kal_rnic *open;
+    enum kal_status status;
+
+    if (!interface || !*interface)
+        return KAL_ERR_INVALID_ARGUMENT;
+    open = calloc(1, sizeof *open);
+    if (!open)
+        return KAL_ERR_NO_RESOURCES;
+    open->kal = kal;
+    open->upper = kal->upper;
+    open->context = context;
+    status = choose(kal, interface, open);
+    if (status != KAL_OK)
+        goto free_rnic;
+    kal_rnic_host_init(open);
+    status = kal_rnic_take(open, KAL_ACCOUNT_RNIC, 1);
+    if (status != KAL_OK)
+        goto free_rnic;
+    status = kal_capture_open(open);
+    if (status != KAL_OK)
+        goto give_account;
+    status = open_provider(open);
+    if (status != KAL_OK)
+        goto close_capture;
+    status = kal_cm_open(open);
+    if (status != KAL_OK)
+        goto close_provider;
+    kal_hold(kal);
+    link_rnic(open);
+    *rnic = open;
+    return KAL_OK;
+
+close_provider:
+    open->ops.close(open->ri, true);
+close_capture:
+    kal_capture_close(open);
+give_account:
+    kal_rnic_give(open, KAL_ACCOUNT_RNIC, 1);
+free_rnic:
+    rnic_free(open);
+    return status;
+}
+
+/* ---- close ---- */
+
+static bool objects_remain(const struct kal_rnic *rnic)
+{
+    static const enum kal_account_kind kinds[] = {
+        KAL_ACCOUNT_PD, KAL_ACCOUNT_CQ, KAL_ACCOUNT_QP,         KAL_ACCOUNT_SRQ,     KAL_ACCOUNT_MR,
+        KAL_ACCOUNT_MW, KAL_ACCOUNT_AH, KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kal_account_used(&rnic->objects, kinds[i]))
+            return true;
+    return false;
+}
+
+enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
+{
+    struct kal *kal = rnic->kal;
+    enum kal_status status;
+    bool last;
+
+    if (objects_remain(rnic))
+        return KAL_ERR_BUSY;
+    status = kal_cm_close(rnic, force);
+    if (status != KAL_OK)
+        return status;
+    status = kal_status_of_ri(rnic->ops.close(rnic->ri, force));
+    if (status == KAL_ERR_BUSY || status == KAL_ERR_AGAIN)
+        return status;
+    if (status != KAL_OK) /* closed all the same: there is nothing left to repeat */
+        kal_rnic_log(rnic, RI_LOG_WARNING, "provider %s closed with %s", rnic->provider->name,
+                     kal_status_name(status));
+    kal_capture_close(rnic);
+    kal_monitor_stop(rnic);
+    pthread_mutex_lock(&kal->rnics_lock);
+    DL_DELETE(kal->rnics, rnic);
+    last = !kal->rnics;
+    pthread_mutex_unlock(&kal->rnics_lock);
+    if (last) /* and with it the lanes: the instance may live on without a thread */
+        kal_log_settle();
+    kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
+    rnic_free(rnic);
+    kal_put(kal);
+    return KAL_OK;
+}
+
+/* ---- questions ---- */
+
+const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
+{
+    return &rnic->attr;
+}
+
+const char *kal_rnic_provider(const struct kal_rnic *rnic)
+{
+    return rnic->provider->name;
+}
+
+const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
+{
+    return name ? kal_values_get(rnic->options, name) : NULL;
+}
+
+enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
+}
+
+enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                  size_t *count)
+{
+    return kal_status_of_ri(rnic->ops.rnic_counters(rnic->ri, names, values, count));
+}
+
+enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                              struct ri_lane **lane)
+{
+    enum kal_status status;
+
+    if (index >= rnic->attr.lanes)
+        return KAL_ERR_INVALID_ARGUMENT;
+    status = kal_status_of_ri(rnic->ops.lane_open(rnic->ri, index, context, lane));
+    if (status == KAL_OK && index == 0)
+        kal_monitor_start(rnic, context);
+    return status;
+}

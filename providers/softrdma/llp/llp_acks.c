@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A peer that acknowledges nothing any more is lost: option ack_timeout. Neither TCP_USER_TIMEOUT nor keep-alive can say so.
+ * The former also ends a connection whose live peer keeps its window closed because it does not read; the latter asks
+ * nothing while octets are out. So the stream looks at what TCP knows (llp_ops.waits), a sixth of ack_timeout apart, for as long as
+ * octets wait for an acknowledgement or for the window, and ends when one wait has lasted for ack_timeout. A probe of a closed
+ * window that the peer answers ends a wait as any acknowledgement does: a live peer may read nothing for ever. So that probes and
+ * repetitions come often enough to tell in that time, llp_tcp_prepare bounds the time between them where the kernel allows it
+ * (TCP_RTO_MAX_MS, Linux 6.15); else it grows to two minutes while a window stays closed, and the wait with it.
+ *
+ * The data path has nothing to ask for that. A stream for which TCP has nothing to do rests: it has no timer, and tx sends by
+ * llp_resting, whose send puts the real lower layer back and sets the timer. A look sees that there is nothing to do, and lets the
+ * stream rest, inside tx: so whatever was sent before shows in what TCP knows, and who comes later finds llp_resting.
+ *
+ * A wait begins where a look finds it, so what waits is found lost after seven sixths of ack_timeout at most. Keep-alive's
+ * probes, which ask an idle peer, are a wait, too: of who first sends while some are unanswered it began with them.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/softrdma.h"
+
+#define LOOKS LLP_ACK_LOOKS
+#define PROBES \
+    3u /* unanswered: fewer may have been lost on their way, or come in faster than a peer answers */
+#define REPEATS     2u                     /* of octets, likewise */
+#define TCP_TICK_NS (20 * CLOCK_NS_PER_MS) /* ages that TCP tells are whole ticks of its clock */
+
+static uint64_t before(uint64_t now, uint64_t age)
+{
+    return age < now ? now - age : 1;
+}
+
+static void look_at(struct stream *stream, uint64_t deadline)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+
+    stream->acks.deadline = deadline;
+    host->timer_set(host, stream->lane->base.context, &stream->acks);
+}
+
+static uint64_t between_looks(const struct stream *stream)
+{
+    return stream->lane->rnic->options.ack_timeout_ns / LOOKS;
+}
+
+static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint64_t since)
+{
+    stream->waits_since = since;
+    stream->repeats = wait->repeats;
+}
+
+/* Inside tx. The look that was the last has left the fields and the timer to us. */
+static ssize_t resting_send(struct stream *stream, const struct iovec *iov, int count)
+{
+    uint64_t interval = stream->lane->rnic->options.keepalive_interval_s * CLOCK_NS_PER_S;
+    uint64_t now = clock_now();
+    struct llp_wait wait;
+
+    stream->sender = stream->llp;
+    stream->llp->waits(stream, &wait);
+    stream->looked_at = now;
+    begin_wait(stream, &wait, wait.probes ? before(now, (wait.probes - 1) * interval) : 0);
+    look_at(stream, clock_after(now, between_looks(stream)));
+    return stream->llp->send(stream, iov, count);
+}
+
+static const struct llp_ops llp_resting = { .send = resting_send };
+
+void llp_acks_insert(struct stream *stream)
+{
+    bool on = stream->lane->rnic->options.ack_timeout_ns && stream->llp->waits;
+
+    stream->sender = on ? &llp_resting : stream->llp;
+}
+
+/* True: TCP has nothing to do. False: what there is to wait for, or somebody sends now. Nobody is waited for with rx held, and the
+ * work of those who came meanwhile is left to qp_settle: it may end the connection, which takes rx. */
+static bool comes_to_rest(struct stream *stream, struct qp *qp, struct llp_wait *wait)
+{
+    unsigned int nobody = 0;
+    bool alone = atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
+
+    stream->llp->waits(stream, wait);
+    if (!alone)
+        return false;
+    if (!wait->octets)
+        stream->sender = &llp_resting;
+    if (atomic_exchange(&qp->tx_requests, 0) != 1)
+        atomic_store(&qp->tx_wanted, true);
+    return !wait->octets;
+}
+
+/* One wait without an answer has lasted for ack_timeout, and enough was sent in it that a peer would have answered. */
+static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t now)
+{
+    bool heard = before(now, wait->heard_ago_ns) + TCP_TICK_NS > stream->looked_at;
+
+    if (!wait->asked)
+        stream->waits_since = 0;
+    else if (!stream->waits_since || heard)
+        begin_wait(stream, wait, now);
+    stream->looked_at = now;
+    return stream->waits_since &&
+           now - stream->waits_since >= stream->lane->rnic->options.ack_timeout_ns &&
+           (wait->probes >= PROBES || wait->repeats - stream->repeats >= REPEATS);
+}
+
+/* Under rx. */
+static void look(struct stream *stream, struct qp *qp)
+{
+    static const struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = "the peer has acknowledged nothing for too long (ack_timeout)",
+    };
+    uint64_t now = clock_now(), next = clock_after(now, between_looks(stream)), last;
+    struct llp_wait wait;
+
+    if (comes_to_rest(stream, qp, &wait))
+        return;
+    if (is_lost(stream, &wait, now)) {
+        qp_end(qp, &end);
+        return;
+    }
+    last = clock_after(stream->waits_since, stream->lane->rnic->options.ack_timeout_ns);
+    look_at(stream, stream->waits_since && last > now && last < next ? last : next);
+}
+
+/* As stream_expired: rx is not held while a timer is cancelled. */
+void llp_acks_expired(struct ri_timer *timer)
+{
+    struct stream *stream = container_of(timer, struct stream, acks);
+    struct qp *qp;
+
+    spinlock_lock(&stream->rx);
+    qp = stream->state == STREAM_OPEN ? stream->qp : NULL;
+    if (qp) {
+        atomic_fetch_add(&qp->upcalls, 1);
+        look(stream, qp);
+    }
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return;
+    qp_settle(qp);
+    atomic_fetch_sub(&qp->upcalls, 1);
+}

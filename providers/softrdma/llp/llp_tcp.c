@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The lower layer: a TCP socket. System calls that libc makes cancellation points are made directly, so that a
+ * consumer's thread is never cancelled in the middle of a pass. The open file may be shared with the consumer
+ * (socket conversion): its flags stay as they are, MSG_DONTWAIT is given with each call.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/softrdma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h> /* libc's own knows less of struct tcp_info */
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* Linux 6.15 */
+#endif
+#define SYSTEM_KEEPCNT 9u   /* net.ipv4.tcp_keepalive_probes, unless an administrator changed it */
+#define EMSS_UNKNOWN   536u /* RFC 9293 3.7.1: the default MSS of IPv4 */
+
+/*
+ * What one end did before it sent, happened before what the other end does after it received. ThreadSanitizer cannot see
+ * that through the kernel, so where both ends are in one process (tests) it is told: one place per pair of ports.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define TELL_ORDER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TELL_ORDER 1
+#endif
+#endif
+#ifdef TELL_ORDER
+void __tsan_acquire(void *place);
+void __tsan_release(void *place);
+
+static void *wire(int fd)
+{
+    static char wires[65536];
+    struct sockaddr_storage ends[2] = { { 0 } };
+    socklen_t lengths[2] = { sizeof(ends[0]), sizeof(ends[1]) };
+
+    if (getsockname(fd, (struct sockaddr *)&ends[0], &lengths[0]) ||
+        getpeername(fd, (struct sockaddr *)&ends[1], &lengths[1]))
+        return &wires[0];
+    return &wires[((struct sockaddr_in *)&ends[0])->sin_port ^
+                  ((struct sockaddr_in *)&ends[1])->sin_port];
+}
+#define order_sent(fd)     __tsan_release(wire(fd))
+#define order_received(fd) __tsan_acquire(wire(fd))
+#else
+#define order_sent(fd)     ((void)(fd))
+#define order_received(fd) ((void)(fd))
+#endif
+
+/* The system has no memory for it now: that passes, as a full socket does, and what was to be sent is still there. */
+static ssize_t not_sent(int error)
+{
+    return error == ENOBUFS || error == ENOMEM ? -EAGAIN : -error;
+}
+
+static ssize_t tcp_send(struct stream *stream, const struct iovec *iov, int count)
+{
+    const struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count };
+    const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+    long sent;
+
+    order_sent(stream->fd);
+    do
+        if (count == 1) /* the kernel has less to copy */
+            sent = syscall(SYS_sendto, stream->fd, iov->iov_base, iov->iov_len, flags, NULL, 0);
+        else
+            sent = syscall(SYS_sendmsg, stream->fd, &message, flags);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? not_sent(errno) : sent;
+}
+
+static ssize_t tcp_receive(struct stream *stream, void *buffer, size_t length)
+{
+    long received;
+
+    do
+        received = syscall(SYS_recvfrom, stream->fd, buffer, length, MSG_DONTWAIT, NULL, NULL);
+    while (received < 0 && errno == EINTR);
+    if (received >= 0)
+        order_received(stream->fd);
+    return received < 0 ? -errno : received;
+}
+
+static uint32_t tcp_emss(struct stream *stream)
+{
+    int emss = 0;
+    socklen_t length = sizeof(emss);
+
+    if (getsockopt(stream->fd, IPPROTO_TCP, TCP_MAXSEG, &emss, &length) || emss <= 0)
+        return EMSS_UNKNOWN;
+    return (uint32_t)emss;
+}
+
+static void tcp_finish(struct stream *stream)
+{
+    shutdown(stream->fd, SHUT_WR);
+}
+
+/* A child of fork() may hold a copy of the descriptor: closing ours alone would end nothing. */
+static void tcp_close(struct stream *stream, bool reset)
+{
+    if (reset) {
+        const struct linger linger = { .l_onoff = 1, .l_linger = 0 };
+        const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+        setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        syscall(SYS_connect, stream->fd, &none, sizeof(none)); /* "disconnect": RST, and at once */
+    } else {
+        shutdown(stream->fd, SHUT_RDWR);
+    }
+    syscall(SYS_close, stream->fd);
+    stream->fd = -1;
+}
+
+/* Where an acknowledgement came in the same tick as the last octets left, it counts as theirs: if not, they leave again. */
+static void tcp_waits(struct stream *stream, struct llp_wait *wait)
+{
+    struct tcp_info info = { .tcpi_unacked = 0 };
+    socklen_t length = sizeof(info);
+
+    *wait = (struct llp_wait){ .octets = false };
+    if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+        return;
+    wait->octets = info.tcpi_unacked || info.tcpi_notsent_bytes;
+    wait->probes = info.tcpi_probes;
+    wait->asked = info.tcpi_probes ||
+                  (info.tcpi_unacked && info.tcpi_last_data_sent < info.tcpi_last_ack_recv);
+    wait->repeats = info.tcpi_total_retrans;
+    wait->heard_ago_ns = info.tcpi_last_ack_recv * CLOCK_NS_PER_MS;
+}
+
+const struct llp_ops llp_tcp = {
+    .send = tcp_send,
+    .receive = tcp_receive,
+    .emss = tcp_emss,
+    .finish = tcp_finish,
+    .close = tcp_close,
+    .waits = tcp_waits,
+};
+
+static void set_option(int fd, int level, int name, uint32_t value)
+{
+    int number = (int)value;
+
+    setsockopt(fd, level, name, &number, sizeof(number));
+}
+
+/* Where the host has set the same options during the start-up, this one tells, which it sets last. */
+static bool is_prepared(int fd, const struct softrdma_options *options)
+{
+    unsigned int count = 0;
+    socklen_t length = sizeof(count);
+
+    return options->keepalive_idle_s && !options->congestion[0] &&
+           options->keepalive_count != SYSTEM_KEEPCNT &&
+           !getsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, &length) &&
+           count == options->keepalive_count;
+}
+
+/* An outage, or a closed window, makes TCP ask ever more rarely: often enough for ack_timeout. Its own bounds are 1 s and 120 s. */
+static void bound_backoff(int fd, const struct softrdma_options *options)
+{
+    uint64_t most = options->ack_timeout_ns / CLOCK_NS_PER_MS / LLP_ACK_LOOKS;
+
+    if (most)
+        set_option(fd, IPPROTO_TCP, TCP_RTO_MAX_MS,
+                   most < 1000     ? 1000
+                   : most > 120000 ? 120000
+                                   : (uint32_t)most);
+}
+
+/* Refused options are no reason to refuse the connection: each only improves it. */
+void llp_tcp_prepare(int fd, const struct softrdma_options *options)
+{
+    int flags = fcntl(fd, F_GETFD);
+
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    bound_backoff(fd, options);
+    if (is_prepared(fd, options))
+        return;
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (options->tcp_user_timeout_ms)
+        set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->tcp_user_timeout_ms);
+    if (options->keepalive_idle_s) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepalive_idle_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepalive_interval_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count);
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    }
+    if (options->congestion[0])
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options->congestion,
+                   (socklen_t)strlen(options->congestion));
+}

@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Completion queues: a ring under a spinlock. Requests whose outcome is known become completions here, in order, each written
+ * once, straight into its place in the ring; all that a queue has ready go in under one hold of the lock.
+ *
+ * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its work queue, and the
+ * QP is put on the CQ's list of blocked queues. While a queue is on the list nothing of it enters the ring, so that
+ * what comes later does not overtake. Who makes room (poll, purge) takes
+ * queues off the list, oldest first, and has them retired again with the lock dropped; qp->upcalls is counted
+ * from before the lock is dropped, so that qp_destroy waits.
+ *
+ * Firing is noted under the lock (news) and told by cq_settle() with no lock held.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cq.h"
+#include "providers/softrdma/codec/terminate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SEND    0
+#define RECEIVE 1
+
+static struct cq *cq_of(struct ri_cq *base)
+{
+    return container_of(base, struct cq, base);
+}
+
+static struct wq *queue_of(struct qp *qp, int which)
+{
+    return which == RECEIVE ? &qp->rq : &qp->sq;
+}
+
+static bool solicited(const struct ri_wc *wc)
+{
+    return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
+}
+
+static inline bool notable(const struct ri_wc *wc)
+{
+    return __builtin_expect((wc->flags & RI_WC_NOTIFY) || solicited(wc), 0);
+}
+
+/* ---- the ring; under the lock ---- */
+
+static void fire(struct cq *cq)
+{
+    cq->armed = CQ_NOT_ARMED;
+    atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
+    atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
+}
+
+static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
+{
+    bool wanted = false;
+
+    switch (cq->armed) {
+    case RI_ARM_NEXT: wanted = true; break;
+    case RI_ARM_SOLICITED: wanted = solicited(wc); break;
+    case RI_ARM_NOTIFY_MARKED: wanted = notable(wc); break;
+    case RI_ARM_NTH: wanted = cq_count(cq) >= cq->armed_count; break;
+    default: break;
+    }
+    if (wanted)
+        fire(cq);
+}
+
+/* Also when it runs empty: an overflow after that is a new one. */
+static void set_head(struct cq *cq, uint32_t head)
+{
+    atomic_store_explicit(&cq->head, head, memory_order_release);
+    if (head == atomic_load_explicit(&cq->tail, memory_order_relaxed))
+        atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
+}
+
+/* ---- blocked queues; under the lock ---- */
+
+static void block(struct cq *cq, struct qp *qp, int which)
+{
+    qp->blocked[which] = true;
+    qp->blocked_next[which] = NULL;
+    if (cq->blocked_tail[which])
+        cq->blocked_tail[which]->blocked_next[which] = qp;
+    else
+        cq->blocked_head[which] = qp;
+    cq->blocked_tail[which] = qp;
+    atomic_fetch_add_explicit(&cq->blocked, 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
+        atomic_store_explicit(&cq->overflowed, true, memory_order_relaxed);
+        atomic_fetch_or_explicit(&cq->news, CQ_OVERFLOWED, memory_order_relaxed);
+    }
+}
+
+static void unblock(struct cq *cq, struct qp *qp, int which)
+{
+    struct qp *before = NULL, *at = cq->blocked_head[which];
+
+    for (; at && at != qp; at = at->blocked_next[which])
+        before = at;
+    if (!at)
+        return;
+    if (before)
+        before->blocked_next[which] = qp->blocked_next[which];
+    else
+        cq->blocked_head[which] = qp->blocked_next[which];
+    if (cq->blocked_tail[which] == qp)
+        cq->blocked_tail[which] = before;
+    qp->blocked_next[which] = NULL;
+    qp->blocked[which] = false;
+    atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
+}
+
+/* Let blocked queues go on while there is room. No lock held. */
+static void retry_blocked(struct cq *cq)
+{
+    /* A queue that blocks again goes to the end: each gets one turn, sends and receives alternately. */
+    uint32_t turns = atomic_load_explicit(&cq->blocked, memory_order_relaxed);
+
+    for (uint32_t turn = 0; turn < turns; turn++) {
+        int which = turn & 1 ? RECEIVE : SEND;
+        struct qp *qp = NULL;
+
+        spinlock_lock(&cq->lock);
+        if (cq_count(cq) < cq->depth) {
+            if (!cq->blocked_head[which])
+                which = !which;
+            qp = cq->blocked_head[which];
+        }
+        if (qp) {
+            unblock(cq, qp, which);
+            atomic_fetch_add(&qp->upcalls, 1);
+        }
+        spinlock_unlock(&cq->lock);
+        if (!qp)
+            break;
+        qp_retire(qp, queue_of(qp, which));
+        qp_settle(qp);
+        atomic_fetch_sub(&qp->upcalls, 1);
+    }
+}
+
+/* ---- retirement ---- */
+
+static const uint8_t wc_opcodes[] = {
+    [RI_WR_SEND] = RI_WC_SEND,
+    [RI_WR_RDMA_WRITE] = RI_WC_RDMA_WRITE,
+    [RI_WR_RDMA_READ] = RI_WC_RDMA_READ,
+    [RI_WR_RDMA_WRITE_IMMEDIATE] = RI_WC_RDMA_WRITE,
+    [RI_WR_ATOMIC_FETCH_ADD] = RI_WC_FETCH_ADD,
+    [RI_WR_ATOMIC_COMPARE_SWAP] = RI_WC_COMPARE_SWAP,
+    [RI_WR_SEND_IMMEDIATE] = RI_WC_SEND,
+    [RI_WR_SEND_INVALIDATE] = RI_WC_SEND,
+    [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
+    [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
+    [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
+};
+
+/* Else it was done, and no completion says so. */
+static inline bool completes(const struct wqe *wqe, bool receive)
+{
+    return receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS;
+}
+
+static inline bool is_done(const struct wqe *wqe)
+{
+    return atomic_load_explicit(&wqe->done, memory_order_acquire);
+}
+
+static inline enum ri_wc_opcode opcode_of(const struct wqe *wqe, bool receive)
+{
+    return receive ? RI_WC_RECV : wc_opcodes[wqe->opcode];
+}
+
+/* Does the completion say no more than that it was done, and its mark? */
+static inline bool is_plain(const struct wqe *wqe)
+{
+    return !(wqe->status | wqe->wc_flags);
+}
+
+/* What those say besides that are not plain. */
+static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
+{
+    wc->status = wqe->status;
+    wc->vendor_error = wqe->vendor_error;
+    wc->flags |= wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
+    if (wqe->wc_flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG))
+        wc->immediate = (uint32_t)wqe->operand; /* or the STag */
+    if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
+        wc->opcode = RI_WC_RECV_IMMEDIATE;
+        wc->immediate_high = (uint32_t)(wqe->operand >> 32);
+    }
+}
+
+/* From `index` on, whatever they are. Under the lock. False: the ring is full. */
+static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struct wq *wq,
+                                             uint32_t index, uint32_t posted)
+{
+    const int which = wq->receive ? RECEIVE : SEND;
+    bool room = true;
+
+    for (; index != posted; index++) {
+        const struct wqe *wqe = wq_slot(wq, index);
+        struct ri_wc *wc;
+
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, wq->receive))
+            continue;
+        room = !qp->blocked[which] && cq_count(cq) < cq->depth;
+        if (!room) {
+            if (!qp->blocked[which])
+                block(cq, qp, which);
+            break;
+        }
+        wc = cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, wq->receive),
+                     wq->receive && qp->srq);
+        cq->notable -= notable(wc);
+        describe_more(wc, wqe);
+        cq->notable += notable(wc);
+        fire_if_wanted(cq, wc);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    return room;
+}
+
+/* The same while they are plain, and nobody waits, as it is on the data path. */
+static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
+                                                               struct wq *wq, bool receive)
+{
+    /* Of sends those that tx still looks at may be done by their answers. */
+    const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent,
+                                                 memory_order_acquire);
+    uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
+    uint32_t room = cq->depth - cq_count(cq);
+
+    if (cq->armed != CQ_NOT_ARMED || qp->blocked[receive ? RECEIVE : SEND])
+        return retire(cq, qp, wq, index, posted);
+    for (; index != posted; index++) {
+        const struct wqe *wqe = wq_slot(wq, index);
+
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, receive))
+            continue;
+        if (!is_plain(wqe) || !room--)
+            return retire(cq, qp, wq, index, posted);
+        cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, receive), receive && qp->srq);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    return true;
+}
+
+/* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
+static void overflow(struct qp *qp)
+{
+    static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
+                                       .terminate_value = TERMINATE_STREAM,
+                                       .detail = "its completion queue is full" };
+
+    qp_terminate(qp, &end, NULL);
+}
+
+void qp_retire_sends(struct qp *qp)
+{
+    struct cq *cq = qp->send_cq;
+    bool room;
+
+    spinlock_lock(&cq->lock);
+    room = retire_plain(cq, qp, &qp->sq, false);
+    spinlock_unlock(&cq->lock);
+    if (__builtin_expect(!room, 0))
+        overflow(qp);
+}
+
+void qp_retire_receives(struct qp *qp)
+{
+    struct cq *cq = qp->recv_cq;
+    bool room;
+
+    spinlock_lock(&cq->lock);
+    room = retire_plain(cq, qp, &qp->rq, true);
+    spinlock_unlock(&cq->lock);
+    if (__builtin_expect(!room, 0))
+        overflow(qp);
+}
+
+/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads. They went the straight way, so
+ * receives come from no SRQ. */
+static inline __attribute__((always_inline)) bool retire_straight(struct cq *cq, struct qp *qp,
+                                                                  struct wq *wq, bool receive)
+{
+    const struct wqe *wqe;
+    uint32_t index, posted, room;
+
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
+        return false;
+    posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent, memory_order_acquire);
+    index = atomic_load_explicit(&wq->done, memory_order_relaxed);
+    room = cq->depth - cq_count(cq);
+    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[receive ? RECEIVE : SEND]))
+        goto later;
+    for (; index != posted; index++) {
+        wqe = wq_slot(wq, index);
+        if (!is_done(wqe))
+            break;
+        if (!completes(wqe, receive))
+            continue;
+        if (unlikely(!is_plain(wqe)) || unlikely(!room--))
+            goto later;
+        cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, receive), false);
+    }
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    spinlock_unlock(&cq->lock);
+    return true;
+
+later:
+    atomic_store_explicit(&wq->done, index, memory_order_release);
+    spinlock_unlock(&cq->lock);
+    return false;
+}
+
+bool qp_retire_received(struct qp *qp)
+{
+    return retire_straight(qp->recv_cq, qp, &qp->rq, true);
+}
+
+bool qp_retire_answered(struct qp *qp)
+{
+    return retire_straight(qp->send_cq, qp, &qp->sq, false);
+}
+
+/* ---- for the QP ---- */
+
+void cq_settle(struct cq *cq)
+{
+    const struct ri_host *host = cq->rnic->host;
+    unsigned int news;
+
+    if (!cq_has_news(cq))
+        return;
+    atomic_fetch_add(&cq->upcalls, 1);
+    news = atomic_exchange(&cq->news, 0);
+    if (news & CQ_OVERFLOWED) {
+        const struct ri_event event = {
+            .size = sizeof(event),
+            .type = RI_EVENT_CQ_OVERFLOW,
+            .detail = "the completion queue is full; completions wait in their queue pairs",
+        };
+
+        host->cq_error(host, cq->base.context, &event);
+    }
+    if (news & CQ_FIRED)
+        host->cq_event(host, cq->base.context);
+    atomic_fetch_sub(&cq->upcalls, 1);
+}
+
+/* How many completions of the queue wait to be polled, at most. Under the lock. */
+static uint32_t waiting_most(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->done, memory_order_relaxed) -
+           atomic_load_explicit(&wq->freed, memory_order_relaxed);
+}
+
+/* Behind the newest completion of the QP. The oldest come first, and no more than there are: where many QPs share a CQ and end
+ * together each would look through the completions of all. Under the lock. */
+static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t head)
+{
+    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed), end = head;
+    uint32_t left = (qp->send_cq == cq ? waiting_most(&qp->sq) : 0) +
+                    (qp->recv_cq == cq ? waiting_most(&qp->rq) : 0);
+
+    for (uint32_t at = head; at != tail && left; at++) {
+        const struct wq *wq = cq->ring[at & cq->mask].wq;
+
+        if (wq == &qp->sq || wq == &qp->rq) {
+            end = at + 1;
+            left--;
+        }
+    }
+    return end;
+}
+
+/* The others keep their order; the ring is closed up from the oldest on. What a retry in another thread still
+ * pushes for the QP is refused: its queues stay marked as blocked. */
+void cq_purge(struct cq *cq, struct qp *qp)
+{
+    uint32_t head, to;
+    bool retry;
+
+    spinlock_lock(&cq->lock);
+    head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    to = end_of_own(cq, qp, head);
+    for (uint32_t from = to; from != head;) {
+        struct cq_entry *entry = &cq->ring[--from & cq->mask];
+
+        if (entry->wq == &qp->sq || entry->wq == &qp->rq) {
+            cq->notable -= notable(&entry->wc);
+            continue;
+        }
+        to--;
+        if (to != from)
+            cq->ring[to & cq->mask] = *entry;
+    }
+    set_head(cq, to);
+    for (int which = SEND; which <= RECEIVE; which++)
+        if ((which == RECEIVE ? qp->recv_cq : qp->send_cq) == cq) {
+            unblock(cq, qp, which);
+            qp->blocked[which] = true;
+        }
+    retry = atomic_load_explicit(&cq->blocked, memory_order_relaxed) && cq_count(cq) < cq->depth;
+    spinlock_unlock(&cq->lock);
+    if (retry)
+        retry_blocked(cq);
+}
+
+/* ---- operations ---- */
+
+/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are free too. */
+static inline void free_slots(const struct cq_entry *entry)
+{
+    struct wq *wq = entry->wq;
+
+    atomic_store_explicit(&wq->freed, entry->index + 1, memory_order_release);
+    if (unlikely(entry->shared))
+        srq_polled(container_of(wq, struct qp, rq)->srq);
+}
+
+/* Under the lock, which it drops. */
+static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
+                                                           struct ri_wc *wc, bool *emptied)
+{
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    const uint32_t there = atomic_load_explicit(&cq->tail, memory_order_relaxed) - head;
+    const uint32_t taken = there < count ? there : count, end = head + taken;
+
+    *emptied = there <= count;
+    if (likely(taken)) {
+        do {
+            const struct cq_entry *entry = &cq->ring[head & cq->mask];
+
+            *wc++ = entry->wc;
+            if (unlikely(cq->notable) && notable(&entry->wc))
+                cq->notable--;
+            free_slots(entry);
+        } while (++head != end);
+        atomic_store_explicit(&cq->head, end, memory_order_release);
+        if (*emptied) /* an overflow after that is a new one */
+            atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
+        tx_note_taken(cq);
+    }
+    spinlock_unlock(&cq->lock);
+    return taken;
+}
+
+/* Its consumer looks, outside of a pass: who streams makes none for long. */
+static void note_seen(struct cq *cq, const struct lane *lane)
+{
+    atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+/* What gathers does not wait for a pass, nor for the end of another thread's. */
+static __attribute__((noinline)) void look_without_pass(struct cq *cq)
+{
+    const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
+
+    if (home)
+        note_seen(cq, home);
+    tx_note_look_at(cq);
+}
+
+/* Another one holds the lock, or completions wait for room. */
+static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t count,
+                                                      struct ri_wc *wc)
+{
+    bool emptied;
+    uint32_t taken;
+
+    spinlock_lock(&cq->lock);
+    taken = take(cq, count, wc, &emptied);
+    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
+        retry_blocked(cq);
+        spinlock_lock(&cq->lock);
+        taken += take(cq, count - taken, wc + taken, &emptied);
+    }
+    if (emptied)
+        look_without_pass(cq);
+    return taken;
+}
+
+/* lane: what feeds the CQ, NULL for several. Returns `taken`: so the caller needs no frame. */
+static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct lane *lane,
+                                                        uint32_t taken)
+{
+    if (lane) {
+        note_seen(cq, lane);
+        tx_send_all_gathered(lane, cq);
+    } else {
+        lanes_note_look(cq->rnic);
+    }
+    return taken;
+}
+
+uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    struct cq *cq = cq_of(base);
+    uint32_t taken;
+    bool emptied;
+
+    if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
+        return poll_slowly(cq, count, wc);
+    if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
+        atomic_load_explicit(&cq->tail, memory_order_acquire)) {
+        if (!count)
+            look_without_pass(cq);
+        return 0;
+    }
+    if (__builtin_expect(!spinlock_try_blind(&cq->lock), 0))
+        return poll_slowly(cq, count, wc);
+    taken = take(cq, count, wc, &emptied);
+    if (emptied) {
+        struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
+
+        if (__builtin_expect(!lane, 0) || tx_has_gathered(lane))
+            return send_gathered(cq, lane, taken);
+    }
+    return taken;
+}
+
+enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
+{
+    struct cq *cq = cq_of(base);
+
+    if ((unsigned int)kind > RI_ARM_NTH || (kind == RI_ARM_NTH && (!count || count > cq->depth)))
+        return RI_ERR_INVALID_ARGUMENT;
+    spinlock_lock(&cq->lock);
+    cq->armed = kind;
+    cq->armed_count = count;
+    atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    cq->hits = 0;
+    if (kind == RI_ARM_NTH && cq_count(cq) >= count)
+        fire(cq);
+    spinlock_unlock(&cq->lock);
+    tx_note_look_at(cq); /* who waits holds nothing back */
+    cq_settle(cq);
+    return RI_OK;
+}
+
+enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify)
+{
+    struct cq *cq = cq_of(base);
+
+    spinlock_lock(&cq->lock);
+    *total = cq_count(cq);
+    *notify = cq->notable;
+    spinlock_unlock(&cq->lock);
+    return RI_OK;
+}
+
+void cq_attach(struct cq *cq, struct lane *lane)
+{
+    spinlock_lock(&cq->lock);
+    if (!atomic_fetch_add(&cq->users, 1)) {
+        atomic_store_explicit(&cq->home, lane, memory_order_relaxed);
+        atomic_store_explicit(&cq->lane, lane, memory_order_relaxed);
+    } else if (atomic_load_explicit(&cq->lane, memory_order_relaxed) != lane) {
+        atomic_store_explicit(&cq->lane, NULL, memory_order_relaxed);
+    }
+    spinlock_unlock(&cq->lock);
+}
+
+void cq_detach(struct cq *cq)
+{
+    atomic_fetch_sub(&cq->users, 1);
+}
+
+enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out)
+{
+    struct rnic *rnic = container_of(base, struct rnic, base);
+    enum ri_status status = RI_ERR_NO_RESOURCES;
+    uint32_t slots = 1;
+    struct cq *cq;
+
+    if (!attr->depth)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (attr->depth > rnic->attr.max_cqe)
+        return RI_ERR_LIMIT;
+    if (atomic_fetch_add(&rnic->cqs, 1) >= rnic->attr.max_cq) {
+        status = RI_ERR_LIMIT;
+        goto uncount;
+    }
+    cq = calloc(1, sizeof(*cq));
+    if (!cq)
+        goto uncount;
+    while (slots < attr->depth)
+        slots <<= 1;
+    cq->ring = calloc(slots, sizeof(*cq->ring));
+    if (!cq->ring)
+        goto free_cq;
+    cq->base.ops = rnic->user;
+    cq->base.context = attr->context;
+    cq->rnic = rnic;
+    spinlock_init(&cq->lock);
+    cq->mask = slots - 1;
+    cq->depth = attr->depth;
+    cq->armed = CQ_NOT_ARMED;
+    *out = &cq->base;
+    return RI_OK;
+
+free_cq:
+    free(cq);
+uncount:
+    atomic_fetch_sub(&rnic->cqs, 1);
+    return status;
+}
+
+enum ri_status softrdma_cq_destroy(struct ri_cq *base)
+{
+    struct cq *cq = cq_of(base);
+
+    if (atomic_load(&cq->users))
+        return RI_ERR_BUSY;
+    while (atomic_load(&cq->upcalls))
+        sched_yield();
+    atomic_fetch_sub(&cq->rnic->cqs, 1);
+    free(cq->ring);
+    free(cq);
+    return RI_OK;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory regions. Nothing is pinned: the CPU copies. A region is one entry of the STag table; its STag is lkey and,
+ * with remote rights, rkey. Without remote rights the access check refuses every peer. A region that was invalidated stays
+ * one entry, INVALID, until it is registered anew (another STag) or deregistered. One with windows on it stays as it is.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "pages.h"
+#include "providers/softrdma/provider.h"
+
+#include <stdlib.h>
+
+struct mr {
+    struct ri_mr base;
+    struct rnic *rnic;
+    struct pd *pd;
+    struct stag_entry *entry;
+    uint32_t stag;
+    void *addr;
+    uint64_t length;
+};
+
+#define KNOWN                                                                              \
+    (REMOTE_RIGHTS | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED | \
+     RI_ACCESS_BIND)
+
+static enum ri_status check_access(uint32_t access)
+{
+    if (access & ~(uint32_t)KNOWN)
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) &&
+        !(access & RI_ACCESS_LOCAL_WRITE))
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((access & RI_ACCESS_REMOTE_READ) && !(access & RI_ACCESS_LOCAL_READ))
+        return RI_ERR_INVALID_ARGUMENT;
+    return RI_OK;
+}
+
+/* Of every page: what the CPU cannot do would end the process later, at a time that the peer chooses. */
+static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
+{
+    return pages_check(addr, length, access & RI_ACCESS_LOCAL_READ, access & RI_ACCESS_LOCAL_WRITE);
+}
+
+static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length,
+                                  uint32_t access)
+{
+    if (!length)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (length > rnic->attr.max_mr_length)
+        return RI_ERR_LIMIT;
+    if (!addr || checked_wraps((uintptr_t)addr, length) ||
+        (uintptr_t)addr > UINTPTR_MAX - (uintptr_t)(length - 1))
+        return RI_ERR_ADDRESS;
+    return check_memory(addr, length, access);
+}
+
+/* A published entry for the region as it shall be. */
+static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, uint64_t length,
+                                    uint32_t access, struct ri_mr_keys *keys)
+{
+    uint32_t stag;
+    struct stag_entry *entry = stag_allocate(&mr->rnic->stags, pd, STAG_REGION, &stag);
+
+    if (!entry)
+        return NULL;
+    spinlock_lock(&entry->lock);
+    atomic_store_explicit(&entry->access, access, memory_order_relaxed);
+    entry->base = access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
+    entry->length = length;
+    entry->memory = addr;
+    stag_publish(entry, stag);
+    spinlock_unlock(&entry->lock);
+    keys->lkey = stag;
+    keys->rkey = access & REMOTE_RIGHTS ? stag : 0;
+    return entry;
+}
+
+/* No pass that places, no answer to the peer, no output that names it. What a window exposes stays the region's. */
+void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
+{
+    struct memory_range range = { NULL, 0 };
+
+    stag_revoke(entry);
+    if (entry->kind == STAG_REGION)
+        range = (struct memory_range){ entry->memory, entry->length };
+    lanes_leave_memory(rnic, entry->pd, tx_detach, &range);
+    stag_release(&rnic->stags, entry);
+}
+
+/* Revoked, if no window is bound to it; none will be from now on. */
+static bool withdraw_unbound(struct stag_entry *entry)
+{
+    bool unbound;
+
+    spinlock_lock(&entry->lock);
+    unbound = !entry->bound;
+    if (unbound)
+        stag_withdraw(entry);
+    spinlock_unlock(&entry->lock);
+    return unbound;
+}
+
+uint32_t mr_stag(const struct ri_mr *base)
+{
+    return container_of(base, struct mr, base)->stag;
+}
+
+enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys, struct ri_mr **out)
+{
+    struct pd *pd = container_of(base, struct pd, base);
+    enum ri_status status = check_access(attr->access);
+    struct mr *mr;
+
+    if (attr->shared || (!attr->addr && attr->pages))
+        return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR, RI_FEATURE_FAST_REGISTER */
+    if (status == RI_OK)
+        status = check_range(pd->rnic, attr->addr, attr->length, attr->access);
+    if (status != RI_OK)
+        return status;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return RI_ERR_NO_RESOURCES;
+    mr->base.ops = pd->base.ops;
+    mr->base.context = attr->context;
+    mr->rnic = pd->rnic;
+    mr->pd = pd;
+    mr->addr = attr->addr;
+    mr->length = attr->length;
+    mr->entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, keys);
+    if (!mr->entry) {
+        free(mr);
+        return RI_ERR_NO_RESOURCES;
+    }
+    mr->stag = keys->lkey;
+    atomic_fetch_add(&pd->users, 1);
+    *out = &mr->base;
+    return RI_OK;
+}
+
+/* The new entry is made first, so that a failure leaves the region as it is. The caller learns the new keys on success only. */
+enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
+                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+    struct pd *pd = new_pd ? container_of(new_pd, struct pd, base) : mr->pd;
+    enum ri_status status = check_access(attr->access);
+    struct stag_entry *entry;
+    struct ri_mr_keys new_keys;
+
+    if (status != RI_OK)
+        return status;
+    if (pd->rnic != mr->rnic)
+        return RI_ERR_INVALID_ARGUMENT;
+    status = check_memory(mr->addr, mr->length, attr->access);
+    if (status != RI_OK)
+        return status;
+    entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, &new_keys);
+    if (!entry)
+        return RI_ERR_NO_RESOURCES;
+    if (!withdraw_unbound(mr->entry)) {
+        mr_drop_entry(mr->rnic, entry);
+        return RI_ERR_BUSY;
+    }
+    mr_drop_entry(mr->rnic, mr->entry);
+    *keys = new_keys;
+    mr->entry = entry;
+    mr->stag = new_keys.lkey;
+    if (pd != mr->pd) {
+        atomic_fetch_add(&pd->users, 1);
+        atomic_fetch_sub(&mr->pd->users, 1);
+        mr->pd = pd;
+    }
+    return RI_OK;
+}
+
+enum ri_status softrdma_mr_deregister(struct ri_mr *base)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+
+    if (!withdraw_unbound(mr->entry))
+        return RI_ERR_BUSY;
+    mr_drop_entry(mr->rnic, mr->entry);
+    atomic_fetch_sub(&mr->pd->users, 1);
+    free(mr);
+    return RI_OK;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What waits: requests (wq.c), requests that QPs share (srq.c), completions (cq.c).
+ */
+#ifndef ITAL_SOFTRDMA_QUEUES_H
+#define ITAL_SOFTRDMA_QUEUES_H
+
+#include "providers/softrdma/rnic.h"
+
+struct lane;
+struct qp;
+
+/* --- work queues --- */
+
+/* One request, as posted. The index runs freely; slot = index & mask. */
+struct wqe {
+    uint64_t cookie;
+    uint64_t remote_addr;
+    uint64_t length; /* octets of all elements */
+    union {
+        uint64_t compare; /* atomics, until they are built */
+        struct {
+            uint32_t access; /* enum ri_access, remote bits and RI_ACCESS_ZERO_BASED */
+            uint32_t use;    /* stag_entry.use of the window when this was posted */
+        } bind;              /* until it is executed */
+        uint64_t end;        /* stream position behind its last octet, from then on; sends */
+    };
+    /* atomics: to add or to swap in; immediate data: 8 octets as a number; else the STag that is invalidated or bound */
+    uint64_t operand;
+    uint32_t rkey;
+    uint32_t byte_len; /* for the completion */
+    uint32_t num_sge;
+    uint32_t vendor_error;
+    uint16_t status;  /* enum ri_wc_status */
+    uint8_t wc_flags; /* enum ri_wc_flags, WC_NAMES_STAG */
+    atomic_bool done; /* outcome known: may be retired when everything before it is */
+    uint16_t flags;   /* enum ri_wr_flags, WQE_ANSWERED */
+    uint8_t opcode;   /* enum ri_wr_opcode; receive queue: unused */
+    struct ri_sge sges[];
+};
+
+/* Mark a request's outcome. */
+static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_t byte_len)
+{
+    wqe->status = (uint16_t)status;
+    wqe->byte_len = byte_len;
+    atomic_store_explicit(&wqe->done, true, memory_order_release);
+}
+
+/* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
+#define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
+#define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
+#define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
+static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
+{
+    const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |
+                              1u << RI_WR_ATOMIC_FETCH_ADD | 1u << RI_WR_ATOMIC_COMPARE_SWAP;
+
+    return (uint16_t)(wr->flags | (answered >> wr->opcode & 1) * WQE_ANSWERED);
+}
+static inline bool wqe_is_answered(const struct wqe *wqe)
+{
+    return wqe->flags & WQE_ANSWERED;
+}
+
+/* posted >= next >= done >= freed, all modulo 2^32 differences. */
+struct wq {
+    struct spinlock posting; /* posted, and the contents of free slots */
+    uint32_t mask, depth, max_sge;
+    size_t stride;
+    uint8_t *slots; /* aligned to cache lines, inside allocation */
+    void *allocation;
+    atomic_uint posted; /* next index to post */
+    atomic_uint next;   /* next to execute: sends under tx, receives under rx */
+    atomic_uint done;   /* next to retire; under the lock of its CQ */
+    atomic_uint freed;  /* slots below are free: their completions were polled */
+    bool receive;
+};
+
+enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max_sge);
+void wq_close(struct wq *wq);
+static inline struct wqe *wq_slot(const struct wq *wq, uint32_t index)
+{
+    return (struct wqe *)(wq->slots + (size_t)(index & wq->mask) * wq->stride);
+}
+/* Take over the slots of `larger`, just opened, with what is in these; `larger` gets the old ones. Nobody looks at slots. */
+void wq_exchange(struct wq *wq, struct wq *larger);
+static inline bool wq_pending(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->next, memory_order_relaxed) !=
+           atomic_load_explicit(&wq->posted, memory_order_acquire);
+}
+/* The next free slot and the total length of the elements copied there; the caller fills the rest and publishes.
+ * Under posting. */
+enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
+                       struct wqe **wqe);
+static inline void wq_publish_at(struct wq *wq, uint32_t index)
+{
+    atomic_store_explicit(&wq->posted, index + 1, memory_order_release);
+}
+static inline void wq_publish(struct wq *wq)
+{
+    wq_publish_at(wq, atomic_load_explicit(&wq->posted, memory_order_relaxed));
+}
+
+/* --- shared receive queues: srq.c --- */
+
+/*
+ * Requests are taken in the order in which they were posted: at the first segment of a message one moves into the QP's own rq,
+ * whose slots have no elements (they go to qp->srq_sges: one message at a time is under way), and completes there like any
+ * other. It counts as outstanding until its completion was polled.
+ */
+struct srq {
+    struct ri_srq base;
+    struct rnic *rnic;
+    struct pd *pd;
+    struct wq queue;         /* all of it under queue.posting */
+    uint32_t low_watermark;  /* 0: not armed; under queue.posting */
+    atomic_uint outstanding; /* posted, completion not yet polled */
+    atomic_bool low_pending; /* srq_settle has to tell of it */
+    atomic_uint upcalls;
+    pthread_mutex_t qps_lock; /* the list, and the depth of the queue */
+    struct qp *qps;
+};
+
+/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. */
+bool srq_take(struct srq *srq, struct qp *qp);
+/* A completion of this receive was polled. */
+static inline void srq_polled(struct srq *srq)
+{
+    atomic_fetch_sub_explicit(&srq->outstanding, 1, memory_order_release);
+}
+static inline bool srq_has_request(struct srq *srq)
+{
+    return wq_pending(&srq->queue);
+}
+enum ri_status srq_attach(struct srq *srq, struct qp *qp); /* opens the QP's rq */
+void srq_detach(struct srq *srq, struct qp *qp); /* no completion of the QP is in a CQ any more */
+/* Tell what has been noted. No lock held. */
+void srq_settle(struct srq *srq);
+enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
+                                   struct ri_srq **out);
+enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
+                                   const struct ri_srq_attr *attr);
+enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
+enum ri_status softrdma_srq_destroy(struct ri_srq *base);
+enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad);
+
+/* --- completion queues --- */
+
+struct cq_entry {
+    struct ri_wc wc;
+    struct wq *wq;
+    uint32_t index; /* of the request in its queue */
+    bool shared;    /* it came from an SRQ */
+};
+
+#define CQ_FIRED      1u
+#define CQ_OVERFLOWED 2u
+
+/* How the consumer learns of completions (tx_gather.c). */
+enum cq_consumer { CONSUMER_UNKNOWN, CONSUMER_POLLS, CONSUMER_WAITS, CONSUMER_ARMED };
+
+struct cq {
+    struct ri_cq base;
+    struct rnic *rnic;
+    _Atomic(struct lane *) lane; /* that of its QPs; NULL: there are several. Written under lock */
+    _Atomic(struct lane *) home; /* that of its first QP; likewise */
+    struct spinlock lock;
+    struct cq_entry *ring;
+    uint32_t mask, depth;
+    atomic_uint head, tail; /* tail - head entries */
+    uint32_t notable;       /* of them notify-marked, solicited or in error; under lock */
+    int armed;              /* enum ri_arm or -1; under lock */
+    uint32_t armed_count;
+    atomic_bool overflowed;
+    atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_settle has to tell of it */
+    atomic_uint upcalls, users;
+    atomic_uchar consumer; /* enum cq_consumer */
+    atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
+    atomic_uint seen;      /* lane->passes when its consumer looked last */
+    uint8_t hits;          /* polls that took something since it was armed; under lock */
+    atomic_uint blocked;   /* queues that wait for room */
+    /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
+    struct qp *blocked_head[2], *blocked_tail[2];
+};
+
+void cq_settle(struct cq *cq);
+/* A QP on this lane completes to it, or does no more. */
+void cq_attach(struct cq *cq, struct lane *lane);
+void cq_detach(struct cq *cq);
+/* Is there anything to settle? */
+static inline bool cq_has_news(const struct cq *cq)
+{
+    return atomic_load_explicit(&cq->news, memory_order_relaxed) != 0;
+}
+void cq_purge(struct cq *cq, struct qp *qp);
+uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
+enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
+                                  struct ri_cq **out);
+enum ri_status softrdma_cq_destroy(struct ri_cq *base);
+
+#endif

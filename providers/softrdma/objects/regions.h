@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory behind STags: what the peer of a QP may touch, windows, regions, how the last access ends.
+ */
+#ifndef ITAL_SOFTRDMA_REGIONS_H
+#define ITAL_SOFTRDMA_REGIONS_H
+
+#include "providers/softrdma/qp.h"
+
+/* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP. As stag_check_hinted (rx) and
+ * stag_enter, inside tx. */
+static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
+                                               uint32_t access, uint64_t to, uint64_t length,
+                                               uint8_t **memory)
+{
+    enum stag_result result = stag_check_hinted(&qp->rnic->stags, hint, stag, qp->pd, access, to,
+                                                length, memory);
+
+    if (__builtin_expect(result == STAG_PD, 0))
+        result = stag_judge(hint->entry, stag, qp, access, to, length, memory);
+    return result;
+}
+enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, uint64_t to,
+                                 uint64_t length, uint8_t **memory, struct stag_entry **entry);
+
+/* invalidate.c */
+enum invalidate_result {
+    INVALIDATE_DONE,    /* it is INVALID */
+    INVALIDATE_REVOKED, /* nobody finds it any more; invalidate_quiet() comes next */
+    INVALIDATE_STAG,    /* refused: no such STag (C-119) */
+    INVALIDATE_SCOPE,   /* of another PD, or bound to another QP (C-120) */
+    INVALIDATE_ACCESS,  /* remote: no remote right, or the QP does not allow it (C-121) */
+    INVALIDATE_KIND /* windows are bound to it; remote: STag 0, or several streams may use it (C-122) */
+};
+enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remote);
+/* Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no other. */
+void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
+/* Both at once, there; false: refused. */
+bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
+
+/* mw.c */
+struct mw;
+enum bind_result { BIND_DONE, BIND_REVOKED, BIND_REFUSED };
+enum bind_result mw_bind(struct qp *qp, const struct wqe *wqe, struct stag_entry **entry);
+/* The QP goes away: windows bound to it are INVALID from now on. No pass of the lane that knew the QP goes on. */
+void mw_unbind_qp(struct qp *qp);
+/* The request as posted; the objects are looked at now only. */
+enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe);
+enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
+                                    struct ri_mw **out);
+enum ri_status softrdma_mw_free(struct ri_mw *base);
+/* mr.c */
+uint32_t mr_stag(const struct ri_mr *base);
+/* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock held. */
+void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Rests: the octets of an FPDU that has not arrived whole, kept by the stream between two reads. What peers can make us keep is
+ * bounded: a rest grows with what has come, never beyond its FPDU, and the rests of an RNIC together never go far beyond
+ * option rest_limit. Whoever goes beyond it does not pay: the FPDU that has been incomplete for longest does, and its
+ * connection is reset (in the next pass, by its own run: rx locks are not nested). A rest of somebody who sends is young.
+ *
+ * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155, X-015). A slow peer is no stalled one:
+ * each octet counts. The timer is set once and moves on when it expires, so that a stream which flows does not pay for
+ * it. It does not judge: octets may lie in the socket of a process that was stopped itself. The next pass of the stream
+ * reads, and only if it finds nothing the connection is reset.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/codec/mpa_marker.h"
+#include "rx.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REST_FIRST 1024u /* octets of a small rest */
+
+static void charge(struct stream *stream, uint32_t room)
+{
+    struct rnic *rnic = stream->lane->rnic;
+
+    atomic_fetch_add_explicit(&rnic->rest_octets, (uint64_t)room - stream->rest_room,
+                              memory_order_relaxed);
+    stream->rest_room = room;
+}
+
+/* The stream, other than those that are to go already, whose FPDU has been incomplete for longest. */
+static struct stream *oldest(struct lane *lane)
+{
+    struct stream *stream, *found = NULL;
+    uint64_t least = UINT64_MAX;
+
+    for (stream = lane->streams; stream; stream = stream->next) {
+        uint64_t since = atomic_load_explicit(&stream->rest_since, memory_order_relaxed);
+
+        if (since && since < least && !(atomic_load(&stream->attention) & ATTEND_EVICT)) {
+            least = since;
+            found = stream;
+        }
+    }
+    return found;
+}
+
+/* The lane whose stream that is. */
+static struct lane *lane_of_oldest(struct rnic *rnic)
+{
+    uint64_t least = UINT64_MAX;
+    struct lane *found = NULL;
+
+    for (uint32_t i = 0; i < rnic->options.lanes; i++) {
+        struct lane *lane = rnic->lanes[i];
+        const struct stream *stream;
+        uint64_t since;
+
+        spinlock_lock(&lane->lock);
+        stream = oldest(lane);
+        since = stream ? atomic_load_explicit(&stream->rest_since, memory_order_relaxed) : 0;
+        spinlock_unlock(&lane->lock);
+        if (since && since < least) {
+            least = since;
+            found = lane;
+        }
+    }
+    return found;
+}
+
+/* Over the limit: one has to go. It is on its lane's list while the lock is held, and lives. */
+static void evict(struct rnic *rnic)
+{
+    struct lane *lane = lane_of_oldest(rnic);
+    struct stream *stream;
+
+    if (!lane)
+        return;
+    spinlock_lock(&lane->lock);
+    stream = oldest(lane);
+    if (stream) {
+        atomic_fetch_or(&stream->attention, ATTEND_EVICT);
+        lane_mark_ready_locked(stream);
+    }
+    spinlock_unlock(&lane->lock);
+    if (!lane_inside(lane))
+        rnic->host->wake(rnic->host, lane->base.context);
+}
+
+/* Twice as much as there is, so that octets are not moved for each that comes; no more than the FPDU. */
+static bool make_room(struct stream *stream, size_t length, uint32_t whole)
+{
+    uint32_t room = stream->rest_room ? stream->rest_room : REST_FIRST;
+    struct rnic *rnic = stream->lane->rnic;
+    uint8_t *octets;
+
+    while (room < length)
+        room *= 2;
+    if (whole && room > whole)
+        room = whole;
+    if (room <= stream->rest_room)
+        return true;
+    octets = realloc(stream->rest, room);
+    if (!octets)
+        return false;
+    stream->rest = octets;
+    charge(stream, room);
+    if (atomic_load_explicit(&rnic->rest_octets, memory_order_relaxed) > rnic->options.rest_limit)
+        evict(rnic);
+    return true;
+}
+
+void rest_drop(struct stream *stream)
+{
+    free(stream->rest);
+    stream->rest = NULL;
+    charge(stream, 0);
+    stream->rest_length = stream->rest_whole = 0;
+    atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+}
+
+/* Something of an incomplete FPDU has come: it counts from now on. */
+static void note_fed(struct stream *stream)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns;
+
+    stream->rest_fed = clock_now();
+    if (unlikely(atomic_load_explicit(&stream->attention, memory_order_relaxed) & ATTEND_STALLED))
+        atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
+    if (!timeout || stream->stall_set)
+        return;
+    stream->stall_set = true;
+    stream->stall.deadline = clock_after(stream->rest_fed, timeout);
+    host->timer_set(host, stream->lane->base.context, &stream->stall);
+}
+
+bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
+               bool another)
+{
+    if (!length) {
+        if (stream->rest_room > REST_KEPT)
+            rest_drop(stream);
+        stream->rest_length = 0;
+        atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+        return true;
+    }
+    note_fed(stream);
+    if (another || !atomic_load_explicit(&stream->rest_since, memory_order_relaxed)) /* hand-over */
+        atomic_store_explicit(&stream->rest_since, stream->rest_fed, memory_order_relaxed);
+    if (!make_room(stream, length, whole))
+        return false;
+    memcpy(stream->rest, octets, length);
+    stream->rest_length = (uint32_t)length;
+    stream->rest_whole = whole;
+    return true;
+}
+
+ssize_t rest_fill(struct stream *stream)
+{
+    uint32_t most = stream->rest_whole;
+    ssize_t got;
+
+    if (!make_room(stream, stream->rest_length + 1, most))
+        return -ENOMEM;
+    if (most > stream->rest_room)
+        most = stream->rest_room;
+    got = stream->llp->receive(stream, stream->rest + stream->rest_length,
+                               most - stream->rest_length);
+    if (got > 0) {
+        stream->rest_length += (uint32_t)got;
+        note_fed(stream);
+    }
+    return got;
+}
+
+void rest_end(struct qp *qp, bool evicted)
+{
+    const struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = evicted ? "the peer left an FPDU incomplete while memory was short (rest_limit)"
+                          : "the peer left an FPDU incomplete for too long (stall_timeout)",
+    };
+
+    qp_end(qp, &end);
+}
+
+/* By when something more has to come of the FPDU. */
+static uint64_t overdue_at(const struct stream *stream)
+{
+    return clock_after(stream->rest_fed, stream->lane->rnic->options.stall_timeout_ns);
+}
+
+void rest_judge(struct qp *qp, struct stream *stream)
+{
+    if (atomic_load_explicit(&stream->rest_since, memory_order_relaxed))
+        rest_end(qp, false);
+    atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
+}
+
+/* As stream_expired: may come late. In a run, so that the pass which follows serves the stream. */
+void rest_stalled(struct ri_timer *timer)
+{
+    struct stream *stream = container_of(timer, struct stream, stall);
+    const struct ri_host *host = stream->lane->rnic->host;
+
+    spinlock_lock(&stream->rx);
+    stream->stall_set = false;
+    if (stream->state != STREAM_OPEN ||
+        !atomic_load_explicit(&stream->rest_since, memory_order_relaxed)) {
+        /* the next rest sets it again */
+    } else if (overdue_at(stream) > clock_now()) {
+        stream->stall_set = true;
+        timer->deadline = overdue_at(stream);
+        host->timer_set(host, stream->lane->base.context, timer);
+    } else { /* it is set again by what is found in the socket */
+        atomic_fetch_or(&stream->attention, ATTEND_STALLED);
+        lane_mark_ready(stream);
+    }
+    spinlock_unlock(&stream->rx);
+}

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive: one large read into the lane's ring -> FPDUs -> CRC -> checks in the order of the specification -> place ->
+ * deliver. Nothing of an FPDU touches the consumer's memory before its CRC was found right. What is left over at the
+ * end of a run, less than one FPDU, moves to the stream's own buffer, and the ring is free again.
+ *
+ * A check that fails makes a `fault`: the Terminate value, the event, and what the current receive or Read completes with.
+ * The first fault ends the connection (5040 7.1); everything read behind it is dropped.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/codec/mpa.h"
+#include "providers/softrdma/codec/mpa_marker.h"
+#include "rx.h"
+#include "providers/softrdma/codec/terminate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Terminate received, stage 13 --- */
+
+/*
+ * The Read or atomic whose request the peer refuses, known by the MSN in the DDP header that it sends back. With errors of
+ * RDMAP Read Requests come back whole: where the header tells nothing, the oldest is meant. Atomics have no such header.
+ */
+static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
+                                  const struct ddp_hdr *hdr)
+{
+    uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = in;
+    const struct outstanding_read *read;
+
+    if (out == in)
+        return NULL;
+    if (hdr && !hdr->tagged && hdr->qn == DDP_QN_READ)
+        for (at = out; at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr->msn;)
+            at++;
+    if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
+        return NULL;
+    read = &qp->ord_ring[(at == in ? out : at) & (qp->ord_size - 1)];
+    return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+}
+
+/* The Write of which the peer sends a segment's header back, if the socket has not taken all of it: else it has completed, or will
+ * do so at once. Inside tx. */
+static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
+{
+    uint32_t index = atomic_load_explicit(&qp->sq_sent, memory_order_relaxed);
+    uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->message_begun;
+
+    for (; index != end; index++) {
+        struct wqe *wqe = wq_slot(&qp->sq, index);
+        bool writes = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+
+        if (writes && !atomic_load(&wqe->done) && wqe->rkey == hdr->stag &&
+            hdr->to - wqe->remote_addr < wqe->length)
+            return wqe;
+    }
+    return NULL;
+}
+
+/* Access is refused by errors of protection, and by "invalid queue number" to a Read where none is enabled (C-108). */
+static enum ri_wc_status status_of_refusal(uint16_t value)
+{
+    bool access = value >> 8 == 0x01 || value == TERMINATE_U_QN ||
+                  (value >= TERMINATE_T_STAG && value <= TERMINATE_T_WRAP);
+
+    return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
+}
+
+/* The end that the Terminate is, with the request that it is about: by errors of RDMAP and DDP. *entered: tx was, for a Write
+ * whose outcome nobody else may say then. Where somebody is inside, it is the event that tells of the refusal. */
+static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
+                        bool *entered)
+{
+    struct ddp_hdr hdr;
+    bool known = info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK;
+
+    end->status = status_of_refusal(info->value);
+    if (info->value >> 12 > TERMINATE_DDP)
+        return;
+    if (known && hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) {
+        *entered = tx_try_enter(qp);
+        end->wqe = *entered ? blamed_write(qp, &hdr) : NULL;
+    } else {
+        end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
+    }
+}
+
+static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
+{
+    struct terminate_info info = { .value = 0x01FF };
+    struct qp_end end = { .event = RI_EVENT_TERMINATE_RECEIVED,
+                          .state = RI_QPS_ERROR,
+                          .terminate_received = true,
+                          .terminate = segment->payload };
+    bool entered = false;
+
+    if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
+        find_blamed(qp, &info, &end, &entered);
+    end.terminate_length = segment->payload_len < sizeof(qp->terminate)
+                               ? segment->payload_len
+                               : (uint32_t)sizeof(qp->terminate);
+    end.terminate_value = info.value;
+    end.detail = terminate_text(info.value);
+    qp_end(qp, &end);
+    if (entered)
+        tx_leave_work(qp);
+}
+
+/* --- one FPDU --- */
+
+static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struct fault *fault)
+{
+    const struct terminate_cause cause = { fpdu->ulpdu, fpdu->ulpdu_len, fpdu->ulpdu_len, NULL };
+    const struct qp_end end = { .event = fault->event,
+                                .terminate_value = fault->value,
+                                .heard = true,
+                                .wqe = fault->wqe,
+                                .status = fault->status,
+                                .detail = fault->detail };
+
+    qp_terminate(qp, &end, &cause);
+}
+
+static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    switch (segment->opcode) {
+    case RDMAP_WRITE: return rx_on_write(qp, segment, fault);
+    case RDMAP_READ_REQ: return rx_on_read_request(qp, segment, fault);
+    case RDMAP_READ_RESP: return rx_on_read_response(qp, segment, fault);
+    case RDMAP_IMM:
+    case RDMAP_IMM_SE: return rx_on_immediate(qp, segment, fault);
+    case RDMAP_ATOMIC_REQ: return rx_on_atomic_request(qp, segment, fault);
+    case RDMAP_ATOMIC_RESP: return rx_on_atomic_response(qp, segment, fault);
+    default: return rx_on_send(qp, segment, fault);
+    }
+}
+
+/* A Terminate without its L bit ends the stream as any other: no Terminate answers it (C-142). */
+static bool is_terminate(enum rdmap_result result, const struct mpa_fpdu *fpdu,
+                         struct rdmap_segment *segment)
+{
+    const uint8_t *ulpdu = fpdu->ulpdu;
+
+    if (result == RDMAP_OK)
+        return segment->opcode == RDMAP_TERMINATE;
+    if (result != RDMAP_ERR_L || (ulpdu[1] & RDMAP_CTRL_OP) != RDMAP_TERMINATE)
+        return false;
+    segment->opcode = RDMAP_TERMINATE;
+    segment->payload = ulpdu + DDP_UNTAGGED_LEN;
+    segment->payload_len = fpdu->ulpdu_len - DDP_UNTAGGED_LEN;
+    return true;
+}
+
+static enum ri_event_type event_of(enum rdmap_result result)
+{
+    switch (result) {
+    case RDMAP_ERR_MIN:
+    case RDMAP_ERR_HDR_TAGGED:
+    case RDMAP_ERR_HDR_UNTAGGED: return RI_EVENT_INTEGRITY;
+    case RDMAP_ERR_OPCODE:
+    case RDMAP_ERR_T: return RI_EVENT_BAD_OPCODE;
+    default: return RI_EVENT_REMOTE_OPERATION;
+    }
+}
+
+#define FEATURES (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)
+
+/* Stages 4 to 6 that need no state. */
+static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
+                          struct rdmap_segment *segment, struct fault *fault)
+{
+    enum rdmap_result result;
+
+    if (framing != MPA_OK)
+        return FAULT(mpa_terminate_value(framing), RI_EVENT_INTEGRITY, mpa_result_text(framing));
+    result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, FEATURES, segment);
+    if (is_terminate(result, fpdu, segment))
+        return true; /* whatever its queue: the stream has ended (C-142) */
+    if (result == RDMAP_OK)
+        result = rdmap_check_queue(segment, FEATURES);
+    if (result != RDMAP_OK)
+        return FAULT(rdmap_terminate_value(result), event_of(result), rdmap_result_text(result));
+    return true;
+}
+
+/* The first valid FPDU lets a responder speak (C-040, C-041). */
+static void first_fpdu(struct qp *qp)
+{
+    atomic_store_explicit(&qp->holding, false, memory_order_release);
+    atomic_store(&qp->tx_wanted, true);
+    if (qp->rtr_await)
+        qp_note_established(qp);
+    qp->rtr_await = false;
+    rx_choose_way(qp);
+}
+
+/* False: the stream has ended. */
+static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
+                                                          const struct mpa_fpdu *fpdu,
+                                                          enum mpa_result framing)
+{
+    struct rdmap_segment segment;
+    struct fault fault;
+
+    if (!check_segment(fpdu, framing, &segment, &fault)) {
+        end_by_fault(qp, fpdu, &fault);
+        return false;
+    }
+    if (segment.opcode == RDMAP_TERMINATE) {
+        on_terminate(qp, &segment);
+        return false;
+    }
+    if (!dispatch(qp, &segment, &fault)) {
+        end_by_fault(qp, fpdu, &fault);
+        return false;
+    }
+    if (atomic_load_explicit(&qp->holding, memory_order_relaxed))
+        first_fpdu(qp);
+    return true;
+}
+
+/* --- the stream of octets --- */
+
+/* The first FPDU of a stream with markers, without them. */
+static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint8_t *octets,
+                                                             size_t length, struct mpa_fpdu *fpdu,
+                                                             enum mpa_result *framing)
+{
+    size_t need;
+    enum mpa_result result = mpa_marker_take(octets, length, qp->rx_position, qp->crc, fpdu, &need,
+                                             framing);
+
+    if (result == MPA_OK)
+        qp->rx_position += fpdu->size;
+    return result;
+}
+
+/* One FPDU from the front, the general way. False: there is none, or the stream has ended, and then *size is `length`. */
+static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
+                                               size_t *size)
+{
+    enum mpa_result framing;
+    struct mpa_fpdu fpdu;
+    size_t need;
+
+    *size = 0;
+    if (qp->markers_receive) {
+        if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
+            return false;
+    } else {
+        if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
+            return false;
+        framing = mpa_check(&fpdu, qp->crc);
+    }
+    *size = length;
+    if (!on_fpdu(qp, &fpdu, framing))
+        return false;
+    *size = fpdu.size;
+    return true;
+}
+
+/* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
+static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
+{
+    while (length && qp_state(qp) == RI_QPS_RTS) {
+        struct rx_taken straight = { octets, 0 };
+        size_t size;
+        bool more = true;
+
+        if (qp->straight)
+            straight = rx_straight(qp, octets, octets + length);
+        size = (size_t)(straight.end - octets);
+        *pieces += (uint32_t)straight.pieces;
+        if (!size) {
+            more = take_one(qp, octets, length, &size);
+            *pieces += size != 0;
+        }
+        octets += size;
+        length -= size;
+        if (!more)
+            return length;
+    }
+    return 0;
+}
+
+/* Requests whose outcome is known and that only wait to be retired do not count. */
+static bool unfinished_request(struct qp *qp, struct wq *wq)
+{
+    uint32_t posted = atomic_load(&wq->posted), index;
+    bool unfinished = false;
+
+    spinlock_lock(&qp_cq(qp, wq)->lock);
+    for (index = atomic_load(&wq->done); index != posted && !unfinished; index++)
+        unfinished = !atomic_load(&wq_slot(wq, index)->done);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
+    return unfinished;
+}
+
+static bool work_outstanding(struct qp *qp)
+{
+    return unfinished_request(qp, &qp->sq) ||
+           atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
+           atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
+}
+
+/* The peer's FIN (C-148, C-149, C-057). */
+static void on_end(struct qp *qp, struct stream *stream)
+{
+    static const struct qp_end in_order = { .event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR };
+    static const struct qp_end cut = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .detail = "the peer closed inside an FPDU" };
+    static const struct qp_end busy = { .event = RI_EVENT_LLP_CLOSED_BUSY,
+                                        .terminate_value = TERMINATE_STREAM,
+                                        .detail = "the peer closed while work was outstanding" };
+
+    atomic_store(&stream->input_ended, true);
+    if (stream->rest_length)
+        qp_end(qp, &cut);
+    else if (work_outstanding(qp))
+        qp_terminate(qp, &busy, NULL);
+    else
+        qp_end(qp, &in_order);
+}
+
+static void on_failure(struct qp *qp, struct stream *stream, int error)
+{
+    bool reset = error == ECONNRESET || error == EPIPE;
+    const struct qp_end end = {
+        .event = reset ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = reset ? "the peer reset the connection" : "the connection is lost",
+    };
+
+    atomic_store(&stream->input_ended, true);
+    qp_end(qp, &end);
+}
+
+/* The FIN may answer what somebody inside tx has written and not marked as done yet: judged when nobody is inside. */
+static bool just_written(struct qp *qp, struct stream *stream)
+{
+    if (!atomic_load(&qp->tx_requests))
+        return false;
+    lane_mark_ready(stream);
+    return true;
+}
+
+/* Nothing was read: not now, the end, or an error; or the send side found one, and what came before it has been read.
+ * True: the stream has ended. */
+static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
+{
+    int error = atomic_load(&qp->tx_error);
+
+    if (got < 0 && got != -EAGAIN)
+        on_failure(qp, stream, (int)-got);
+    else if (error)
+        on_failure(qp, stream, error);
+    else if (got == 0 && !just_written(qp, stream))
+        on_end(qp, stream);
+    else
+        return false;
+    return true;
+}
+
+/* Octets of the FPDU at the front in the stream, 0: not known yet. */
+static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t length)
+{
+    uint32_t front = qp->markers_receive && !mpa_marker_gap(qp->rx_position) ? MPA_MARKER_LEN : 0;
+    uint32_t n;
+
+    if (length < front + MPA_HDR_LEN)
+        return 0;
+    n = mpa_get_len(octets + front);
+    return qp->markers_receive ? mpa_fpdu_len_markers(qp->rx_position, n) : mpa_fpdu_len(n);
+}
+
+/*
+ * What is left over at the end of a read is copied twice. A stream of large FPDUs has them of one size but for the ends of
+ * messages: reads that end where such FPDUs do leave nothing over. `begun`: octets that the FPDU under way still has.
+ */
+static uint32_t whole_strides(const struct stream *stream, uint32_t begun, uint32_t most)
+{
+    if (!stream->stride || begun + stream->stride > most)
+        return begun && begun < most ? begun : most;
+    return most - (most - begun) % stream->stride;
+}
+
+/* The FPDU that a read left over is the measure of the next ones. */
+static void set_stride(struct stream *stream, uint32_t whole)
+{
+    uint32_t stride = whole >= STRIDE_LEAST ? whole : 0;
+
+    if (stream->stride == stride)
+        return;
+    stream->stride = stride;
+    stream->take = whole_strides(stream, 0, stream->gulp);
+}
+
+/* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
+static __attribute__((noinline)) void adjust_gulp(struct stream *stream, uint32_t pieces)
+{
+    if (pieces > RX_PIECES && stream->gulp > GULP_LEAST)
+        stream->gulp /= 2;
+    else if (pieces < RX_PIECES / 4 && stream->gulp < GULP_MOST)
+        stream->gulp *= 2;
+    stream->take = whole_strides(stream, 0, stream->gulp);
+}
+
+/* What lies in the ring from octet `at` on, `before` octets of it from the rest. Returns the FPDUs. */
+static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
+                                                  size_t before, size_t at, size_t length)
+{
+    uint8_t *ring = stream->lane->ring;
+    uint32_t pieces = 0;
+    size_t left = parse(qp, ring + at, length - at, &pieces);
+
+    if (before || left) {
+        uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
+
+        if (left)
+            set_stride(stream, whole);
+        if (!rest_keep(stream, ring + length - left, left, whole, pieces || at || !before))
+            on_failure(qp, stream, ENOMEM);
+        else if (whole && !pieces && before)
+            atomic_fetch_or(&stream->attention, ATTEND_FILL);
+    }
+    return pieces;
+}
+
+static ssize_t read_on(struct stream *stream)
+{
+    uint32_t before = stream->rest_length, room = RX_RING_OCTETS - before;
+    uint32_t begun = before && stream->stride ? stream->rest_whole - before : 0;
+    uint32_t most = stream->gulp < room ? stream->gulp : room;
+
+    return stream->llp->receive(stream, stream->lane->ring + before,
+                                whole_strides(stream, begun, most));
+}
+
+/* Something is not as in every pass. True: go on with what is in the rest, and *got octets behind it in the ring; else *got
+ * is for on_nothing(). */
+static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
+{
+    unsigned int attention = atomic_load(&stream->attention);
+
+    *got = -EAGAIN;
+    if (attention & ATTEND_EVICT) {
+        rest_end(qp, true);
+        return false;
+    }
+    if (attention & ATTEND_FRESH) {
+        *got = 0;
+    } else if (attention & ATTEND_FILL) {
+        *got = rest_fill(stream);
+        if (*got > 0 && stream->rest_length < stream->rest_whole)
+            *got = -EAGAIN;
+        if (*got <= 0)
+            return false;
+        *got = 0;
+    } else {
+        *got = read_on(stream);
+        if (*got <= 0)
+            return false;
+    }
+    atomic_fetch_and(&stream->attention,
+                     ~(unsigned int)(ATTEND_FRESH | ATTEND_SILENT | ATTEND_FILL | ATTEND_STALLED));
+    return true;
+}
+
+/* There is a rest, or something else to look at first. Returns the FPDUs. */
+static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
+{
+    size_t before;
+    ssize_t got;
+    bool more;
+
+    if (atomic_load_explicit(&stream->attention, memory_order_relaxed)) {
+        more = receive_specially(qp, stream, &got);
+    } else {
+        got = read_on(stream);
+        more = got > 0;
+    }
+    if (!more) {
+        if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
+            rest_judge(qp, stream);
+        return on_nothing(qp, stream, got);
+    }
+    before = stream->rest_length;
+    if (before)
+        memcpy(stream->lane->ring, stream->rest, before);
+    return take_in(qp, stream, before, 0, before + (size_t)got);
+}
+
+/* One read, and what is in it. Returns the FPDUs, with what rx_straight() adds; RX_TAKEN_READS where it did not take all. */
+static inline uint64_t receive(struct qp *qp, struct stream *stream)
+{
+    const uint8_t *ring = stream->lane->ring;
+    struct rx_taken taken = { ring, RX_TAKEN_READS };
+    ssize_t got;
+
+    if (unlikely(stream->rest_length |
+                 atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
+        taken.pieces |= receive_behind_rest(qp, stream);
+    } else {
+        got = stream->llp->receive(stream, stream->lane->ring, stream->take);
+        if (got <= 0)
+            return on_nothing(qp, stream, got) | RX_TAKEN_READS;
+        if (likely(qp->straight))
+            taken = rx_straight(qp, ring, ring + got);
+        if (unlikely(taken.end != ring + got))
+            taken.pieces = (taken.pieces | RX_TAKEN_READS) +
+                           take_in(qp, stream, 0, (size_t)(taken.end - ring), (size_t)got);
+    }
+    if (unlikely((uint32_t)taken.pieces > RX_PIECES) || unlikely(stream->gulp != GULP_MOST))
+        adjust_gulp(stream, (uint32_t)taken.pieces);
+    if (unlikely(atomic_load_explicit(&qp->tx_error, memory_order_relaxed)))
+        lane_mark_ready(stream); /* to the end of what can be read */
+    return taken.pieces;
+}
+
+/* A local request of the consumer waits for it: nothing is being placed now. */
+static __attribute__((noinline)) void make_quiet(struct qp *qp)
+{
+    invalidate_quiet(qp, atomic_load(&qp->unquiet));
+    atomic_store(&qp->unquiet, NULL);
+    atomic_store(&qp->tx_wanted, true);
+}
+
+/* What the pass has left to do when rx is dropped. */
+static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
+{
+    if (received) {
+        qp_retire(qp, &qp->rq);
+        qp_retire(qp, &qp->sq);
+    }
+    qp_settle(qp);
+}
+
+/* What was received completes, where that is plain: of the receives, or of the Reads. False: it takes follow_up(). */
+static inline bool complete(struct qp *qp, uint64_t pieces)
+{
+    if (likely(pieces < RX_TAKEN_READS))
+        return likely(qp_retire_received(qp));
+    if (pieces & RX_TAKEN_READS)
+        return false;
+    return pieces & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
+}
+
+/* Not a connection in operation. rx is held, and dropped. */
+static __attribute__((noinline)) uint32_t run_other(struct stream *stream)
+{
+    struct qp *qp = stream->qp;
+    bool ended = false;
+
+    if (stream->state == STREAM_CLOSING)
+        stream_continue_close(stream, &ended);
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return ended; /* whoever waits in close has to come again */
+    if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
+        tx_kick(qp);
+    follow_up(qp, ended);
+    return ended;
+}
+
+uint32_t rx_run(struct stream *stream)
+{
+    uint64_t pieces;
+    struct qp *qp;
+
+    if (unlikely(!spinlock_try_blind(&stream->rx))) {
+        lane_mark_ready(stream); /* why it was ready may not be seen again */
+        return 0;
+    }
+    qp = stream->qp;
+    if (unlikely(!qp) || unlikely(qp_state(qp) != RI_QPS_RTS)) /* RTS: the stream is OPEN */
+        return run_other(stream);
+    if (unlikely(atomic_load_explicit(&qp->unquiet, memory_order_relaxed) != NULL))
+        make_quiet(qp);
+    pieces = receive(qp, stream);
+    spinlock_unlock(&stream->rx);
+    if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed))) {
+        tx_kick(qp);
+        pieces |= RX_TAKEN_READS; /* what that has completed is told */
+    }
+    if (!complete(qp, pieces) ||
+        unlikely(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed)))
+        follow_up(qp, (uint32_t)pieces);
+    return (uint32_t)pieces;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive, requests of the peer that will be answered: each takes a place of IRD until its response is built.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rx.h"
+#include "providers/softrdma/codec/terminate.h"
+
+#include <string.h>
+
+/* --- what Reads and atomics share --- */
+
+bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
+                        struct fault *fault)
+{
+    uint32_t waiting = rx_requests_waiting(qp);
+    enum rdmap_result result = rdmap_check_payload(segment);
+
+    if (result != RDMAP_OK)
+        return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
+                     rdmap_result_text(result));
+    if (segment->hdr.msn != qp->expect_read_msn)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                     "MSN of a Read or Atomic Request out of order");
+    if (waiting >= depth)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                     "more RDMA Reads and atomics than IRD");
+    return true;
+}
+
+void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request)
+{
+    uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
+    struct inbound_read *place = &qp->ird_ring[in & (qp->ird_size - 1)];
+
+    *place = *request;
+    place->msn = qp->expect_read_msn++;
+    memcpy(place->header, ulpdu, sizeof(place->header));
+    atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
+    atomic_store(&qp->tx_wanted, true);
+}
+
+/* --- Read Request, stage 9 --- */
+
+static bool check_source(struct qp *qp, const struct rdmap_read_req *request, struct fault *fault)
+{
+    enum stag_result result;
+    uint8_t *memory;
+
+    if (!request->size)
+        return true; /* C-109 */
+    result = qp_check_remote(qp, &qp->rx_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
+                             request->src_to, request->size, &memory);
+    if (result != STAG_OK)
+        return FAULT(tx_protection_value(result), RI_EVENT_READ_ACCESS,
+                     "RDMA Read beyond what the STag allows");
+    return true;
+}
+
+/* Requests taken and not yet answered may be IRD. A ready-to-receive Read (C-042), the very first FPDU and of no length, needs
+ * neither IRD nor the QP's leave. */
+bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    struct rdmap_read_req request;
+    bool rtr;
+
+    if (!rx_request_in_turn(qp, segment, qp->ird ? qp->ird : 1u, fault))
+        return false;
+    rdmap_get_read_req(segment->payload, &request);
+    rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
+    if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
+        return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
+    if (!check_source(qp, &request, fault))
+        return false;
+    rx_queue_request(qp, segment->payload - DDP_UNTAGGED_LEN,
+                     &(struct inbound_read){ .sink_stag = request.sink_stag,
+                                             .sink_to = request.sink_to,
+                                             .source_stag = request.src_stag,
+                                             .source_to = request.src_to,
+                                             .size = request.size });
+    return true;
+}

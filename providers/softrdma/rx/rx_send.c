@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive, the Send family: a message is matched with the receive that its MSN names and placed there segment by segment.
+ * Immediate Data is matched the same way; its octets go into the completion.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/objects/guard.h"
+#include "rx.h"
+#include "providers/softrdma/codec/terminate.h"
+
+/* --- placement --- */
+
+/* Place into the elements of a receive, from octet `offset` of the message on. False: an element is not usable. */
+static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const uint8_t *from,
+                    uint32_t octets)
+{
+    for (uint32_t i = 0; i < wqe->num_sge && octets; i++) {
+        const struct ri_sge *sge = &qp->message_sges[i];
+        uint32_t part = sge->length > offset ? sge->length - offset : 0;
+        uint8_t *memory;
+
+        part = part < octets ? part : octets;
+        if (part) {
+            if (stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
+                                  RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
+                                  &memory) != STAG_OK)
+                return false;
+            if (unlikely(qp->rnic->options.guard)) {
+                if (!guard_write(qp, sge->lkey, memory, from, part))
+                    return false;
+            } else {
+                memcpy(memory, from, part);
+            }
+        }
+        from += part;
+        octets -= part;
+        offset -= part ? offset : sge->length;
+    }
+    return true;
+}
+
+/* --- Send, stages 6 and 10 --- */
+
+static struct wqe *current_receive(struct qp *qp)
+{
+    return wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
+}
+
+/* The receive under way completes; the queue moves on. */
+static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
+{
+    wqe_finish(wqe, RI_WC_SUCCESS, octets);
+    atomic_store_explicit(&qp->rq.next,
+                          atomic_load_explicit(&qp->rq.next, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    qp->message_open = false;
+}
+
+/* One from the SRQ, if the QP may use another one. */
+static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *fault)
+{
+    uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
+                    atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
+
+    if (used >= qp->hard_watermark)
+        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
+                     "the QP uses as many receives of its SRQ as its hard watermark allows");
+    if (!srq_take(qp->srq, qp))
+        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
+                     "a Send came and no receive is posted to the SRQ");
+    if (used + 1 > qp->soft_watermark) {
+        qp->soft_watermark = UINT32_MAX; /* once, until it is set again */
+        qp_note_soft_watermark(qp);
+    }
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool open_message(struct qp *qp,
+                                                               const struct rdmap_segment *segment,
+                                                               struct fault *fault)
+{
+    if (qp->srq && !take_shared(qp, fault))
+        return false;
+    qp->message_sges = qp->srq ? qp->srq_sges : current_receive(qp)->sges;
+    qp->message_open = true;
+    qp->message_opcode = (uint8_t)segment->opcode;
+    qp->message_stag = segment->hdr.ulp_word;
+    qp->message_received = 0;
+    return true;
+}
+
+static inline bool receive_posted(struct qp *qp)
+{
+    return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
+}
+
+/* MSN and buffer (C-070..C-072), or the message under way. */
+static inline __attribute__((always_inline)) bool match_message(struct qp *qp,
+                                                                const struct rdmap_segment *segment,
+                                                                struct fault *fault)
+{
+    int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->expect_send_msn);
+
+    if (distance < 0)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send repeats");
+    if (!qp->message_open && !receive_posted(qp))
+        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
+                     "a Send came and no receive is posted");
+    if (distance > 0)
+        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
+    return qp->message_open || open_message(qp, segment, fault);
+}
+
+#define RECEIVE_FAULT(status, value, event, detail) fail(fault, wqe, status, value, event, detail)
+
+/* C-119..C-123: after the payload was placed, before the completion can be seen. */
+static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fault *fault)
+{
+    static const struct {
+        uint16_t value;
+        const char *detail;
+    } refusals[] = {
+        [INVALIDATE_STAG] = { TERMINATE_R_STAG, "Send with Invalidate of an unknown STag" },
+        [INVALIDATE_SCOPE] = { TERMINATE_R_INVALIDATE,
+                               "Send with Invalidate of an STag that is not of this connection" },
+        [INVALIDATE_ACCESS] = { TERMINATE_R_ACCESS, "Send with Invalidate is not allowed here" },
+        [INVALIDATE_KIND] = { TERMINATE_R_INVALIDATE,
+                              "Send with Invalidate of an STag that no peer may invalidate" },
+    };
+    enum invalidate_result result;
+
+    if (!invalidate_now(qp, stag, true, &result)) {
+        wqe->wc_flags = 0;
+        return RECEIVE_FAULT(RI_WC_REMOTE_INVALID_REQUEST, refusals[result].value,
+                             RI_EVENT_INVALIDATE_ACCESS, refusals[result].detail);
+    }
+    wqe->operand = stag;
+    wqe->wc_flags |= RI_WC_WITH_INVALIDATE;
+    return true;
+}
+
+/* A zero-length Send that opens a peer-to-peer connection uses up its MSN and no receive: the consumer posted none (C-043). */
+static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *segment)
+{
+    return qp->rtr_await && segment->opcode == RDMAP_SEND && segment->hdr.last &&
+           !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->expect_send_msn;
+}
+
+bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    uint32_t offset = segment->hdr.mo, octets = segment->payload_len;
+    struct wqe *wqe;
+
+    if (ready_to_receive(qp, segment)) {
+        qp->expect_send_msn++;
+        return true;
+    }
+    if (!match_message(qp, segment, fault))
+        return false;
+    wqe = current_receive(qp);
+    if (offset > wqe->length || offset != qp->message_received)
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
+                             "message offset out of order");
+    if (octets > wqe->length - offset)
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
+                             "message longer than the receive");
+    if (qp->message_opcode != segment->opcode ||
+        (segment->op->invalidates && qp->message_stag != segment->hdr.ulp_word))
+        return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
+                             "opcode or Invalidate STag changes inside a message");
+    if (!scatter(qp, wqe, offset, segment->payload, octets))
+        return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
+                             "receive buffer is not usable");
+    qp->message_received += octets;
+    if (!segment->hdr.last)
+        return true;
+    wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
+    if (segment->op->invalidates && !invalidate(qp, wqe, segment->hdr.ulp_word, fault))
+        return false;
+    finish_receive(qp, wqe, qp->message_received);
+    qp->expect_send_msn++;
+    count_up(&qp->received_messages, 1);
+    count_up(&qp->received_octets, qp->message_received);
+    return true;
+}
+
+/* --- Immediate Data, stage 11 --- */
+
+/* One segment of 8 octets, judged when it is known whose receive it takes. Between the segments of a Send it has no place. */
+bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    const bool inside = qp->message_open;
+    enum rdmap_result result = rdmap_check_payload(segment);
+    struct wqe *wqe;
+
+    if (!match_message(qp, segment, fault))
+        return false;
+    wqe = current_receive(qp);
+    if (inside)
+        return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
+                             "Immediate Data inside another message");
+    if (result != RDMAP_OK)
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, rdmap_terminate_value(result),
+                             RI_EVENT_REMOTE_OPERATION, rdmap_result_text(result));
+    wqe->operand = rdmap_get_imm(segment->payload);
+    wqe->wc_flags = (uint8_t)(RI_WC_WITH_IMMEDIATE |
+                              (segment->op->solicited ? RI_WC_SOLICITED : 0));
+    finish_receive(qp, wqe, 0);
+    qp->expect_send_msn++;
+    count_up(&qp->received_messages, 1);
+    return true;
+}

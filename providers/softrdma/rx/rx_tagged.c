@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive, tagged messages: RDMA Write and Read Response. Each segment is judged by itself and placed at once.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/objects/guard.h"
+#include "rx.h"
+#include "providers/softrdma/codec/terminate.h"
+
+/* --- placement --- */
+
+/* The octets that consumers poll are stored last, here too. */
+bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+                      uint32_t octets)
+{
+    uint32_t tail = (uint32_t)(((uintptr_t)to + octets - 1) & 7) + 1;
+
+    tail = tail < octets ? tail : octets;
+    if (!guard_write(qp, stag, to, from, octets - tail))
+        return false;
+    atomic_thread_fence(memory_order_release);
+    return guard_write(qp, stag, to + octets - tail, from + octets - tail, tail);
+}
+
+/* --- RDMA Write, stage 7 --- */
+
+bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    static const uint16_t values[] = {
+        [STAG_INVALID] = TERMINATE_T_STAG,  [STAG_PD] = TERMINATE_T_STREAM,
+        [STAG_ACCESS] = TERMINATE_T_STREAM, [STAG_WRAP] = TERMINATE_T_WRAP,
+        [STAG_BOUNDS] = TERMINATE_T_BOUNDS,
+    };
+    enum stag_result result;
+    uint8_t *memory;
+
+    if (!segment->payload_len) { /* C-081; they do no harm but take time: X-023 */
+        count_up(&qp->empty_writes, 1);
+        count_up(&qp->lane->empty_writes, 1);
+        return true;
+    }
+    result = qp_check_remote(qp, &qp->rx_hint, segment->hdr.stag, RI_ACCESS_REMOTE_WRITE,
+                             segment->hdr.to, segment->payload_len, &memory);
+    if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
+        (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
+        return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
+    if (result != STAG_OK)
+        return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
+                     "RDMA Write beyond what the STag allows");
+    if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, segment->payload_len))
+        return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_LOCAL_ERROR, "memory of an RDMA Write is gone");
+    TRACE3(place, qp->qpn, memory, segment->payload_len);
+    if (segment->hdr.last)
+        count_up(&qp->received_messages, 1);
+    return true;
+}
+
+/* --- Read Response, stage 8 --- */
+
+static bool response_fault(struct qp *qp, const struct outstanding_read *read,
+                           enum ri_wc_status status, struct fault *fault, uint16_t value,
+                           const char *detail)
+{
+    struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+
+    return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
+}
+
+void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
+{
+    uint32_t size = read->size;
+
+    if (!read->rtr)
+        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, size);
+    atomic_store_explicit(&qp->ord_out,
+                          atomic_load_explicit(&qp->ord_out, memory_order_relaxed) + 1,
+                          memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx.c */
+    if (wq_pending(&qp->sq))
+        atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
+}
+
+/* A region, or a window that the peer may write to. */
+enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
+                               uint8_t **memory)
+{
+    enum stag_result result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, stag, qp->pd,
+                                                RI_ACCESS_LOCAL_WRITE, to, length, memory);
+
+    if (result == STAG_PD || result == STAG_ACCESS)
+        result = qp_check_remote(qp, &qp->rx_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
+                                 memory);
+    return result;
+}
+
+/* C-103: before the completion can be seen. */
+static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, struct fault *fault)
+{
+    struct wqe *wqe = wq_slot(&qp->sq, read->index);
+    enum invalidate_result result;
+
+    if (!read->invalidates)
+        return true;
+    if (!invalidate_now(qp, (uint32_t)wqe->operand, false, &result))
+        return fail(fault, wqe, RI_WC_MM_OPERATION, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR,
+                    "the sink of an RDMA Read could not be invalidated");
+    wqe->wc_flags |= RI_WC_WITH_INVALIDATE;
+    return true;
+}
+
+bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
+    struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint32_t octets = segment->payload_len;
+    uint8_t *memory;
+
+    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire) || read->atomic)
+        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
+    if (octets && segment->hdr.stag != read->sink_stag)
+        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_STAG,
+                              "Read Response for another sink STag");
+    if (octets && segment->hdr.to != read->sink_to + read->received)
+        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_BOUNDS,
+                              "Read Response out of order");
+    if (octets > read->size - read->received)
+        return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_T_BOUNDS,
+                              "Read Response longer than the Read");
+    if (segment->hdr.last && read->received + octets != read->size)
+        return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_STREAM,
+                              "Read Response shorter than the Read");
+    if (read->full && !segment->hdr.last) /* one more, with L, is tolerated */
+        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_STREAM,
+                              "Read Response goes on without its last segment");
+    if (octets) {
+        if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
+            return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
+                                  "sink of an RDMA Read was revoked");
+        if (!rx_put(qp, read->sink_stag, memory, segment->payload, octets))
+            return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_DDP_LOCAL,
+                                  "sink of an RDMA Read is gone");
+        TRACE3(place, qp->qpn, memory, octets);
+        read->received += octets;
+    }
+    if (segment->hdr.last && !invalidate_sink(qp, read, fault))
+        return false;
+    if (segment->hdr.last)
+        rx_finish_answered(qp, read);
+    else
+        read->full = read->received == read->size;
+    return true;
+}

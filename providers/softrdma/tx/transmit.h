@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the transmit side offers to other rooms.
+ */
+#ifndef ITAL_SOFTRDMA_TRANSMIT_H
+#define ITAL_SOFTRDMA_TRANSMIT_H
+
+#include "providers/softrdma/lane.h"
+#include "providers/softrdma/qp.h"
+
+#include <sys/types.h>
+
+/* tx_memory.c. Inside tx. Memory for a batch, and for the payload of Read Responses in it; false: none, the connection ends. */
+bool tx_borrow(struct qp *qp);
+bool tx_borrow_bounce(struct qp *qp);
+void tx_give_back(struct qp *qp);      /* the batch is empty */
+void tx_keep_no_memory(struct qp *qp); /* from here on; any thread */
+void tx_close(struct qp *qp);          /* nobody knows the QP any more */
+void tx_free_spares(struct lane *lane);
+static inline bool tx_holds_idle_memory(const struct qp *qp)
+{
+    return __builtin_expect(!atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed), 0) &&
+           qp->batch.memory && !qp->batch.octets;
+}
+
+/* tx.c, tx_control.c */
+enum ri_status tx_start(struct qp *qp,
+                        const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
+void tx_kick(struct qp *qp);
+/* tx_kick() for who is inside already: works, and leaves. */
+void tx_go_on(struct qp *qp);
+/* What the lower layer said to the batch. True: all of it is in the socket. Inside. */
+bool tx_take_up(struct qp *qp, ssize_t sent);
+/* Be inside alone, waiting for whoever is there (TX_ROUNDS long batches at most); not from inside. */
+void tx_enter(struct qp *qp);
+void tx_leave(struct qp *qp);
+/* The same for a pass that holds rx: false, nobody is waited for, and what came meanwhile is left to qp_settle(). */
+bool tx_try_enter(struct qp *qp);
+void tx_leave_work(struct qp *qp);
+/* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
+ * sq.posting. */
+enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };
+struct gather_post {
+    uint32_t requests, small, entries;
+    uint64_t large;
+    bool asked; /* of the last */
+};
+enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
+/* May posts of this QP wait now, or wait already? By the looks of its lane. */
+static inline bool tx_may_gather(const struct qp *qp, uint32_t looks)
+{
+    return qp->gathering | qp->gather_asked | qp->streams | (qp->sent_at == looks);
+}
+/* Does what is posted now, a small request that carries no RI_WR_COALESCE, gather behind others? Both under sq.posting. */
+static inline bool tx_gathers_singly(const struct qp *qp)
+{
+    return qp->gathering && !qp->gather_asked;
+}
+/* It does; all that tx_gather_slowly() has to do for it. */
+static inline enum gather tx_gather_small(struct qp *qp, uint32_t octets)
+{
+    qp->gather_small += octets;
+    qp->gather_streak += octets;
+    if (qp->gather_small < TX_GATHER_SMALL)
+        return GATHERED;
+    qp->gather_small = qp->gather_entries = 0;
+    qp->gather_large = 0;
+    return GATHER_NOT;
+}
+static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
+{
+    uint32_t looks = lane_looks(qp->lane);
+
+    if (post->asked || tx_may_gather(qp, looks))
+        return tx_gather_slowly(qp, post);
+    qp->sent_at = looks; /* alone: at once */
+    return GATHER_NOT;
+}
+/* What gathers leaves. No lock held. first: the CQ that is looked at; what others look for is left to them then; NULL: everything. */
+void tx_send_all_gathered(struct lane *lane, const struct cq *first);
+/* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
+void tx_send_gathered(struct qp *qp);
+/* The lane's next pass runs tx of this QP. Not with its lock held. */
+void tx_leave_to_lane(struct qp *qp);
+/* The lane names it no more; what a pass has taken counts in upcalls. It gathers no more. */
+void tx_forget_gathered(struct qp *qp);
+/* A consumer looks for completions. True: something gathers, which leaves now, with no lock held. */
+static inline bool tx_has_gathered(struct lane *lane)
+{
+    count_up_32(&lane->looks);
+    return atomic_load_explicit(&lane->gathered_count, memory_order_relaxed);
+}
+static inline void tx_note_look(struct lane *lane, const struct cq *first)
+{
+    if (tx_has_gathered(lane))
+        tx_send_all_gathered(lane, first);
+}
+static inline void tx_note_look_at(struct cq *cq)
+{
+    struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
+
+    if (__builtin_expect(lane != NULL, 1))
+        tx_note_look(lane, cq);
+    else
+        lanes_note_look(cq->rnic);
+}
+/* Something was taken; under the lock. */
+static inline void tx_note_taken(struct cq *cq)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS)
+        return;
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    if (consumer != CONSUMER_ARMED && ++cq->hits == TX_HITS)
+        atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
+}
+/* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
+static inline void tx_note_pass(struct cq *cq, const struct lane *lane)
+{
+    unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
+
+    if (consumer == CONSUMER_POLLS || consumer == CONSUMER_ARMED)
+        return;
+    if (atomic_load_explicit(&cq->home, memory_order_relaxed) != lane)
+        return; /* one look is a pass of each of several lanes */
+    if (atomic_load_explicit(&cq->dry, memory_order_relaxed)) /* unless it is being armed now */
+        atomic_compare_exchange_strong_explicit(&cq->consumer, &consumer, CONSUMER_POLLS,
+                                                memory_order_relaxed, memory_order_relaxed);
+    else
+        atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
+}
+/*
+ * Where several threads poll CQs of one lane each does the work of its own connections: they share fewer lines, and what one has
+ * gathered is not sent in parts by the other's looks. A QP is left to its consumer while that one has looked within the last passes
+ * and waits for nothing. Inside a pass for `first`, or a look at it.
+ */
+#define LOOKED_LATELY 8u /* lane->passes: four passes */
+static inline bool qp_is_left_to_consumer(const struct qp *qp, const struct cq *first)
+{
+    const struct cq *send = qp->send_cq, *recv = qp->recv_cq;
+    uint32_t passes = atomic_load_explicit(&qp->lane->passes, memory_order_relaxed);
+    uint32_t since_send = passes - atomic_load_explicit(&send->seen, memory_order_relaxed);
+    uint32_t since_recv = passes - atomic_load_explicit(&recv->seen, memory_order_relaxed);
+
+    return first && first != send && first != recv &&
+           atomic_load_explicit(&send->consumer, memory_order_relaxed) <= CONSUMER_POLLS &&
+           atomic_load_explicit(&recv->consumer, memory_order_relaxed) <= CONSUMER_POLLS &&
+           (since_send < LOOKED_LATELY || since_recv < LOOKED_LATELY);
+}
+/* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
+static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
+{
+    return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
+}
+bool tx_short(struct qp *qp, struct wqe *wqe);
+/* post_send of what post_is_short() and post_is_lone_read() say, tx_alone.c, and of any list, post.c. */
+enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+/* tx_alone.c. The answer to a Read Request that came alone, in order, and may read `octets` (not 0) at `memory`; `request` is what
+ * follows its DDP header. False: nothing has changed, it takes its turn. Under rx, inside a pass. */
+bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets);
+/* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
+void tx_stop(struct qp *qp);
+/* The memory is about to go: nothing of it is read after the return. Not from inside. */
+struct memory_range {
+    const uint8_t *memory;
+    uint64_t length;
+};
+void tx_detach(struct qp *qp, void *range);
+/* Copy of the output that was built but not taken by the socket, with a Terminate behind it when one is wanted. Under tx.
+ * NULL with *length 0: nothing (or no memory). */
+uint8_t *tx_take_tail(struct qp *qp, size_t *length);
+/* The FPDU of a Terminate of this QP in memory of its own. */
+uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
+/* tx_response.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
+uint16_t tx_protection_value(enum stag_result result);
+/* tx_detach inside a pass, which has to do what is left over. Nobody is waited for who is inside and wants rx, which this pass or
+ * that of another lane may hold: that is who ends the connection, and has copied all output (qp.stopped). */
+void tx_detach_in_pass(struct qp *qp, const struct memory_range *range);
+
+/* tx_local.c: bind and local invalidate, in their turn. True: done, the queue goes on. Inside tx. */
+static inline bool wqe_is_local(const struct wqe *wqe)
+{
+    return wqe->opcode >= RI_WR_BIND_WINDOW;
+}
+bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
+/* tx.c, for tx_local.c */
+bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
+void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
+void tx_finish_accepted(struct qp *qp);
+
+/* Our zero-length Write once more, where the peer has not been heard. Not from inside. */
+void tx_repeat_rtr(struct qp *qp);
+
+#endif

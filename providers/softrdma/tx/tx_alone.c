@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, the lone post: one short Send or Write, or a Read, on a connection that has nothing else to send goes from the work request to
+ * the socket, and its completion, unless an answer makes it, into the CQ, in one function: what post.c, tx_gather.c, tx.c, tx_short.c and cq.c do for
+ * any, without what they find out for others. Nothing is refused here. What is not plainly in order is left to them before
+ * anything has changed, or, where it turns out later (the socket is full, the CQ is armed), from there on.
+ * The answer to a short Read that came alone leaves likewise, from inside the receive that judged its request.
+ * tests/softrdma/test_alone.c and test_answer.c compare both ways.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/objects/cq.h"
+#include "providers/softrdma/post.h"
+#include "tx_short.h"
+
+/* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */
+static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets)
+{
+    return likely(octets < qp->alone_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
+           likely(atomic_load_explicit(&qp->sq.next, memory_order_relaxed) == index) &&
+           likely(!qp->batch.octets) && likely(qp->position < qp->learn_at) &&
+           likely(atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed)) &&
+           likely(atomic_load_explicit(&qp->ird_in, memory_order_relaxed) ==
+                  atomic_load_explicit(&qp->ird_out, memory_order_relaxed));
+}
+
+/* The socket did not take all of it: as any batch that is under way. */
+static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu, ssize_t sent)
+{
+    batch_reset(&qp->batch);
+    batch_add(&qp->batch, qp->batch.arena, fpdu);
+    qp->batch.arena_used = fpdu;
+    tx_take_up(qp, sent);
+}
+
+/* The completion, if it is the next one of its queue and nobody is to be told; else the request is marked as done. */
+static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint32_t octets)
+{
+    struct cq *cq = qp->send_cq;
+
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
+        goto mark;
+    if (unlikely(atomic_load_explicit(&qp->sq.done, memory_order_relaxed) != index) ||
+        unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[0]) ||
+        unlikely(cq_count(cq) >= cq->depth))
+        goto unlock;
+    if (wqe->flags & RI_WR_SIGNALED)
+        cq_push(cq, qp, &qp->sq, wqe, index, octets,
+                wqe->opcode == RI_WR_SEND ? RI_WC_SEND : RI_WC_RDMA_WRITE, false);
+    atomic_store_explicit(&qp->sq.done, index + 1, memory_order_release);
+    spinlock_unlock(&cq->lock);
+    return true;
+
+unlock:
+    spinlock_unlock(&cq->lock);
+mark:
+    wqe_finish(wqe, RI_WC_SUCCESS, octets);
+    return false;
+}
+
+/* All that there is to send, in the arena, to the lower layer. False: it did not take all. */
+static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint32_t fpdu)
+{
+    const struct iovec iov = { qp->batch.arena, fpdu };
+    ssize_t sent = qp->stream->sender->send(qp->stream, &iov, 1);
+
+    TRACE3(send, qp->qpn, fpdu, sent);
+    if (unlikely(sent != (ssize_t)fpdu)) {
+        take_up(qp, fpdu, sent);
+        return false;
+    }
+    qp->accepted += fpdu;
+    return true;
+}
+
+/* The FPDU in the arena, all that there is of the request, to the lower layer. False: as below. */
+static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struct wqe *wqe,
+                                                            uint32_t index, uint32_t fpdu,
+                                                            uint64_t octets)
+{
+    qp->position += fpdu;
+    wqe->end = qp->position;
+    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+    count_up(&qp->sent_messages, 1);
+    count_up(&qp->sent_octets, octets);
+    if (!write_fpdu(qp, fpdu))
+        return false;
+    atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
+    return true;
+}
+
+/* False: something is left for the general way. Inside tx. */
+static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
+{
+    uint8_t *memory;
+    uint32_t fpdu;
+
+    if (!is_quiet(qp, index, (uint32_t)octets) ||
+        unlikely(!short_find(qp, wqe, (uint32_t)octets, &memory)))
+        return false;
+    fpdu = short_put_fpdu(qp, qp->batch.arena, wqe, memory, (uint32_t)octets);
+    return send_fpdu(qp, wqe, index, fpdu, octets) && complete(qp, wqe, index, (uint32_t)octets);
+}
+
+/* Into the queue. NULL: it is refused. Under posting, which it drops. */
+static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
+                                                                 const struct ri_send_wr *wr,
+                                                                 uint32_t looks, uint32_t index,
+                                                                 uint16_t mark)
+{
+    struct wqe *wqe = NULL;
+
+    if (likely(qp_state(qp) != RI_QPS_IDLE))
+        wqe = post_plain(qp, wr, wr->sg_list->length, index, mark);
+    if (likely(wqe != NULL))
+        qp->sent_at = looks;
+    spinlock_unlock(&qp->sq.posting);
+    return wqe;
+}
+
+/* It gathers, or may: what streams is posted behind others that do. Under posting, which it drops. */
+static __attribute__((noinline)) enum ri_status post_behind(struct qp *qp, struct ri_send_wr *wr,
+                                                            struct ri_send_wr **bad, uint32_t index,
+                                                            uint16_t mark)
+{
+    uint32_t octets = wr->sg_list->length;
+    enum gather gather;
+
+    if (!tx_gathers_singly(qp) || qp_state(qp) == RI_QPS_IDLE ||
+        !post_plain(qp, wr, octets, index, mark)) {
+        spinlock_unlock(&qp->sq.posting);
+        return post_list(qp, wr, bad);
+    }
+    gather = tx_gather_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
+    spinlock_unlock(&qp->sq.posting);
+    if (gather == GATHERED)
+        return RI_OK;
+    tx_kick(qp);
+    qp_settle(qp);
+    return RI_OK;
+}
+
+enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    const uint64_t octets = wr->sg_list->length;
+    struct wqe *wqe;
+    uint32_t index, looks;
+
+    if (octets - 1 >= TX_COPY_OCTETS)
+        __builtin_unreachable(); /* see post_is_short() */
+    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
+        return post_list(qp, wr, bad);
+    index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    if (unlikely(qp->gathering) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
+        return post_behind(qp, wr, bad, index, WQE_SHORT);
+    wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
+    if (unlikely(!wqe))
+        return post_list(qp, wr, bad);
+    if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
+        if (likely(send_alone(qp, wqe, index, octets)) &&
+            likely(atomic_fetch_sub(&qp->tx_requests, 1) == 1))
+            return RI_OK;
+        tx_go_on(qp);
+    }
+    qp_settle(qp);
+    return RI_OK;
+}
+
+/* --- a Read: its request --- */
+
+static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe, uint32_t msn)
+{
+    const uint32_t ulpdu = DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
+
+    put_words(fpdu, short_first_word(ulpdu, DDP_CTRL_L | DDP_VERSION, RDMAP_READ_REQ), 0);
+    put_words(fpdu + 8, DDP_QN_READ, msn);
+    be_put32(fpdu + 16, 0);
+    rdmap_put_read_req(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN,
+                       &(struct rdmap_read_req){ .sink_stag = wqe->sges[0].lkey,
+                                                 .sink_to = wqe->sges[0].addr,
+                                                 .size = (uint32_t)wqe->length,
+                                                 .src_stag = wqe->rkey,
+                                                 .src_to = wqe->remote_addr });
+    return fpdu_seal(qp, fpdu, MPA_HDR_LEN + ulpdu);
+}
+
+/* A place of ORD is free, and the sink is a region that may be written to. */
+static inline bool may_read(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t reads = atomic_load_explicit(&qp->ord_in, memory_order_relaxed) -
+                     atomic_load_explicit(&qp->ord_out, memory_order_acquire);
+    uint8_t *memory;
+
+    return likely(reads < qp->ord) &&
+           likely(stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, wqe->sges[0].lkey, qp->pd,
+                                    RI_ACCESS_LOCAL_WRITE, wqe->sges[0].addr, wqe->length,
+                                    &memory) == STAG_OK);
+}
+
+/* As send_alone(), but the answer completes it. */
+static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    uint32_t fpdu;
+
+    if (!is_quiet(qp, index, 0) || !may_read(qp, wqe))
+        return false;
+    *tx_outstanding_place(qp) = (struct outstanding_read){ .index = index,
+                                                           .sink_stag = wqe->sges[0].lkey,
+                                                           .sink_to = wqe->sges[0].addr,
+                                                           .size = (uint32_t)wqe->length };
+    fpdu = put_request(qp->batch.arena, qp, wqe, tx_note_outstanding(qp));
+    return send_fpdu(qp, wqe, index, fpdu, wqe->length);
+}
+
+enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    struct wqe *wqe;
+    uint32_t index, looks;
+
+    if (unlikely(!qp->max_read_sge) || unlikely(!spinlock_try_blind(&qp->sq.posting)))
+        return post_list(qp, wr, bad);
+    index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    if (unlikely(qp->gathering) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
+        return post_behind(qp, wr, bad, index, WQE_ANSWERED);
+    wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
+    if (unlikely(!wqe))
+        return post_list(qp, wr, bad);
+    if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
+        if (unlikely(!read_alone(qp, wqe, index)) ||
+            unlikely(atomic_fetch_sub(&qp->tx_requests, 1) != 1))
+            tx_go_on(qp);
+        else if (likely(!atomic_load(&wqe->done)))
+            return RI_OK; /* who finishes it behind that finds sq_sent: there is a fence on both sides */
+        qp_retire(qp, &qp->sq);
+    }
+    qp_settle(qp);
+    return RI_OK;
+}
+
+/* --- the answer to a Read --- */
+
+/* The sink's STag and TO are in the request as the response has them. Its octets are summed as they were copied: others may
+ * write to the source meanwhile. */
+static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const uint8_t *request,
+                                    const uint8_t *memory, uint32_t octets)
+{
+    const uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
+
+    put_words(fpdu,
+              short_first_word(DDP_TAGGED_LEN + octets, DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION,
+                               RDMAP_READ_RESP),
+              be_get32(request));
+    be_put64(fpdu + 8, be_get64(request + 4));
+    copy_short(fpdu + head, memory, octets);
+    return fpdu_seal(qp, fpdu, head + octets);
+}
+
+/*
+ * The memory is that of the check just made: a pass that is under way is waited for before it goes, as where it is written to.
+ * Nobody is waited for here with rx held, and the work of those who came meanwhile is left to the end of the pass: it may end the
+ * connection, which takes rx.
+ */
+bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets)
+{
+    unsigned int nobody = 0;
+    uint32_t fpdu;
+    bool quiet;
+
+    if (unlikely(!atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1)))
+        return false;
+    quiet = is_quiet(qp, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed), octets);
+    if (likely(quiet)) {
+        qp->requests_first = !qp->requests_first; /* it was a turn, as in build_messages() */
+        fpdu = put_response(qp->batch.arena, qp, request, memory, octets);
+        qp->position += fpdu;
+        write_fpdu(qp, fpdu);
+    }
+    if (unlikely(atomic_exchange(&qp->tx_requests, 0) != 1))
+        atomic_store(&qp->tx_wanted, true);
+    return quiet;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, what happens once: start with a stream, stop when the connection ends, let go of memory that is deregistered.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fpdu.h"
+#include "providers/softrdma/codec/mpa.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/softrdma.h"
+
+#include "base/crc32c.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- start --- */
+
+static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handover *handover)
+{
+    size_t length = handover->last_message_length;
+
+    if (!length)
+        return RI_OK;
+    if (!qp->batch.memory && !tx_borrow(qp))
+        return RI_ERR_NO_RESOURCES;
+    qp->batch.own = malloc(length);
+    if (!qp->batch.own)
+        return RI_ERR_NO_RESOURCES;
+    memcpy(qp->batch.own, handover->last_message, length);
+    batch_add(&qp->batch, qp->batch.own, length);
+    qp->position = qp->full_operation = length;
+    return RI_OK;
+}
+
+enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
+{
+    batch_reset(&qp->batch);
+    qp->crc = handover->crc;
+    qp->markers_transmit = handover->markers_transmit;
+    batch_bound(&qp->batch, qp->markers_transmit);
+    qp->send_msn = qp->read_msn = qp->atomic_msn = 1;
+    qp->position = qp->accepted = qp->full_operation = 0;
+    qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
+    qp->halved = false;
+    qp->immediate_due = false;
+    qp->local_revoked = false;
+    atomic_store(&qp->unquiet, NULL);
+    atomic_store(&qp->tx_error, 0);
+    atomic_store(&qp->sq_sent, atomic_load(&qp->sq.next));
+    atomic_store(&qp->holding, !handover->initiator);
+    qp->rtr_to_send = RI_RTR_NONE;
+    if (handover->initiator)
+        qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
+    fpdu_learn_mulpdu(qp);
+    qp->alone_below = 0;
+    return add_last_message(qp, handover);
+}
+
+/* Some receivers leave what comes right behind the start-up lying until more comes. A zero-length Write does nothing, so it
+ * may come twice; between messages only, and not while other output wakes them anyway. */
+void tx_repeat_rtr(struct qp *qp)
+{
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_RTS && !qp->stopped && !qp->batch.octets && !qp->message_begun &&
+        !qp->response_begun)
+        qp->rtr_to_send = RI_RTR_WRITE;
+    qp->alone_below = 0;
+    tx_leave(qp);
+    tx_kick(qp);
+}
+
+/* --- stop --- */
+
+/* Copy a short FPDU with its markers. */
+static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t length)
+{
+    const struct iovec in = { fpdu, length };
+    uint8_t markers[2 * MPA_MARKER_LEN];
+    struct iovec out[5];
+    struct mpa_weave weave = {
+        .out = out, .markers = markers, .pos = fpdu_position(qp), .crc_on = qp->crc
+    };
+    size_t used = 0;
+
+    mpa_marker_weave(&weave, &in, 1);
+    for (uint32_t i = 0; i < weave.count; i++) {
+        memcpy(to + used, out[i].iov_base, out[i].iov_len);
+        used += out[i].iov_len;
+    }
+    return used;
+}
+
+uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
+{
+    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->terminate_length;
+    uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->terminate) + MPA_TRAILER_MAX];
+    uint8_t *own = malloc(sizeof(fpdu) + 2 * MPA_MARKER_LEN);
+    uint32_t head = MPA_HDR_LEN + ulpdu;
+
+    static_assert(sizeof(fpdu) < MPA_MARKER_PERIOD - MPA_MARKER_LEN, "two markers at most");
+    *length = 0;
+    if (!own)
+        return NULL;
+    mpa_put_len(fpdu, ulpdu);
+    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
+                     0);
+    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
+    head += mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
+    if (qp->markers_transmit)
+        *length = copy_marked(qp, own, fpdu, head);
+    else
+        memcpy(own, fpdu, *length = head);
+    return own;
+}
+
+uint8_t *tx_take_tail(struct qp *qp, size_t *length)
+{
+    struct tx_batch *batch = &qp->batch;
+    size_t last = 0, used = 0;
+    uint8_t *terminate = qp->terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
+    uint8_t *tail = batch->octets + last ? malloc(batch->octets + last) : NULL;
+
+    if (tail) {
+        for (uint32_t i = batch->first; i < batch->count; i++) {
+            memcpy(tail + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+            used += batch->iov[i].iov_len;
+        }
+        if (terminate)
+            memcpy(tail + used, terminate, last);
+        used += last;
+    }
+    free(terminate);
+    batch_reset(batch);
+    *length = used;
+    return tail;
+}
+
+void tx_stop(struct qp *qp)
+{
+    struct stream *stream = qp->stream;
+    enum ri_qp_state state = qp_state(qp);
+    size_t length = 0;
+    uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
+
+    qp->alone_below = 0;
+    atomic_store(&qp->stopped, true); /* before rx: who holds it may wait for this */
+    spinlock_lock(&stream->rx);
+    if (stream->state != STREAM_OPEN)
+        free(tail);
+    else if (qp->lost)
+        stream_abort(stream, true);
+    else
+        stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
+    if (state == RI_QPS_TERMINATE)
+        atomic_store(&qp->state, RI_QPS_ERROR);
+    qp_flush(qp, &qp->sq);
+    qp_flush(qp, &qp->rq);
+    spinlock_unlock(&stream->rx);
+}
+
+/* --- memory that goes away --- */
+
+static bool touches(const struct memory_range *range, const void *octets, size_t length)
+{
+    uintptr_t at = (uintptr_t)octets, start = (uintptr_t)range->memory;
+
+    return length && at < start + range->length && start < at + length;
+}
+
+/* What is still to go of the batch moves to memory of its own. False: there is none. */
+static bool own_batch(struct tx_batch *batch)
+{
+    uint8_t *own = malloc(batch->octets);
+    size_t used = 0;
+
+    if (!own)
+        return false;
+    for (uint32_t i = batch->first; i < batch->count; i++) {
+        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+        used += batch->iov[i].iov_len;
+    }
+    free(batch->own);
+    batch->own = own;
+    batch->iov[0] = (struct iovec){ own, used };
+    batch->first = 0;
+    batch->count = 1;
+    return true;
+}
+
+static void detach_batch(struct qp *qp, const struct memory_range *range)
+{
+    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .detail =
+                                           "no memory for the output of a deregistered region" };
+    struct tx_batch *batch = &qp->batch;
+    bool touched = false;
+
+    for (uint32_t i = batch->first; i < batch->count && !touched; i++)
+        touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
+    if (!touched || own_batch(batch))
+        return;
+    batch_reset(batch); /* nothing may follow what is missing */
+    atomic_store(&qp->tx_error, ENOMEM);
+    qp_end(qp, &end);
+}
+
+/* The message under way cannot go on if it would read there. */
+static void detach_message(struct qp *qp, const struct memory_range *range)
+{
+    const struct wqe *wqe = wq_slot(&qp->sq,
+                                    atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
+
+    if (!qp->message_begun || wqe_is_answered(wqe))
+        return;
+    for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
+        if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
+            qp->source_gone = true;
+}
+
+static void detach_inside(struct qp *qp, const struct memory_range *range)
+{
+    if (!qp->stream || qp->stopped)
+        return;
+    detach_batch(qp, range);
+    detach_message(qp, range);
+}
+
+void tx_detach(struct qp *qp, void *range)
+{
+    tx_enter(qp);
+    detach_inside(qp, range);
+    tx_leave(qp);
+    tx_kick(qp);
+    qp_settle(qp);
+}
+
+/* Left without doing the work of those that came meanwhile: it may end the connection, which takes rx. */
+void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
+{
+    unsigned int nobody = 0;
+
+    while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
+        if (atomic_load(&qp->stopped))
+            return;
+        nobody = 0;
+        sched_yield();
+    }
+    detach_inside(qp, range);
+    if (qp->stream)
+        lane_mark_ready(qp->stream);
+    atomic_store(&qp->tx_wanted, true);
+    atomic_store(&qp->tx_requests, 0);
+}

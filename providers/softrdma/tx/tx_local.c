@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, requests that send nothing: bind and local invalidate. They are executed in their turn, between the messages of
+ * the queue, and are complete when all octets before them are in the socket.
+ *
+ * What revokes an STag cannot end the last access to it from inside tx (see invalidate.c): it revokes, names the entry in
+ * qp->unquiet, calls the lane and stalls the queue. The next pass makes the entry quiet, takes the name away and kicks tx.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/softrdma/softrdma.h"
+
+enum outcome { OUTCOME_DONE, OUTCOME_WAIT, OUTCOME_FAILED };
+
+static enum outcome wait_for_lane(struct qp *qp, struct stag_entry *entry)
+{
+    atomic_store(&qp->unquiet, entry);
+    lane_call(qp->stream);
+    return OUTCOME_WAIT;
+}
+
+static enum outcome invalidate(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t stag = (uint32_t)wqe->operand;
+
+    if (qp->local_revoked) { /* quiet by now */
+        qp->local_revoked = false;
+        return OUTCOME_DONE;
+    }
+    switch (invalidate_begin(qp, stag, false)) {
+    case INVALIDATE_DONE: return OUTCOME_DONE;
+    case INVALIDATE_REVOKED:
+        qp->local_revoked = true;
+        return wait_for_lane(qp, stag_find(&qp->rnic->stags, stag));
+    default: return OUTCOME_FAILED;
+    }
+}
+
+/* Also when it was revoked and is quiet by now: the rules are looked at again. */
+static enum outcome bind_window(struct qp *qp, const struct wqe *wqe)
+{
+    struct stag_entry *window;
+
+    switch (mw_bind(qp, wqe, &window)) {
+    case BIND_DONE: return OUTCOME_DONE;
+    case BIND_REVOKED: return wait_for_lane(qp, window);
+    default: return OUTCOME_FAILED;
+    }
+}
+
+/* RDMAC: what a window refuses is a bind error, what a region refuses one of memory management. */
+static enum ri_wc_status refusal(struct qp *qp, const struct wqe *wqe)
+{
+    const struct stag_entry *entry = stag_find(&qp->rnic->stags, (uint32_t)wqe->operand);
+
+    return wqe->opcode == RI_WR_BIND_WINDOW || (entry && entry->kind != STAG_REGION)
+               ? RI_WC_BIND
+               : RI_WC_MM_OPERATION;
+}
+
+bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    enum outcome outcome;
+
+    if (atomic_load(&qp->unquiet) || tx_must_wait(qp, wqe, index))
+        return false;
+    outcome = wqe->opcode == RI_WR_BIND_WINDOW ? bind_window(qp, wqe) : invalidate(qp, wqe);
+    if (outcome == OUTCOME_FAILED)
+        tx_end_locally(qp, wqe, refusal(qp, wqe));
+    if (outcome != OUTCOME_DONE)
+        return false;
+    wqe->length = 0; /* octets transferred */
+    wqe->end = qp->position;
+    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+    tx_finish_accepted(qp);
+    return true;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, answers to the peer's requests. Inside tx only; a source is looked up again for each segment.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fpdu.h"
+#include "providers/softrdma/objects/guard.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/codec/terminate.h"
+
+#include "base/crc32c.h"
+
+#include <string.h>
+
+/* --- Read Responses --- */
+
+uint16_t tx_protection_value(enum stag_result result)
+{
+    static const uint16_t values[] = {
+        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
+        [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
+        [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
+    };
+
+    return values[result];
+}
+
+/* Of a Read (C-116) the header tells how far the response came; of an atomic there is no such header (7306 8.1). */
+void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t value,
+                      enum ri_event_type event)
+{
+    const struct rdmap_read_req now = {
+        .sink_stag = read->sink_stag,
+        .sink_to = read->sink_to + read->sent,
+        .size = read->size - read->sent,
+        .src_stag = read->source_stag,
+        .src_to = read->source_to + read->sent,
+    };
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
+    const uint32_t length = DDP_UNTAGGED_LEN +
+                            (read->atomic ? RDMAP_ATOMIC_REQ_LEN : RDMAP_READ_REQ_LEN);
+    const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), length, NULL };
+    const struct qp_end end = { .event = event,
+                                .terminate_value = value,
+                                .detail = value == TERMINATE_LOCAL
+                                              ? "memory that the peer asked for is gone"
+                                          : read->atomic ? "target of an atomic was revoked"
+                                                         : "source of an RDMA Read was revoked" };
+
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(read->atomic ? RDMAP_ATOMIC_REQ : RDMAP_READ_REQ), 0,
+                     DDP_QN_READ, read->msn, 0);
+    memcpy(ulpdu, read->header, sizeof(read->header));
+    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
+    qp_terminate(qp, &end, &cause);
+}
+
+/* Copy `octets` of the source behind the header, or into the bounce buffer. */
+static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source, uint32_t octets)
+{
+    uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
+    uint8_t *to;
+
+    if (octets <= TX_COPY_OCTETS) {
+        if (octets) /* none: there may be no source */
+            memcpy(fpdu->start + head, source, octets);
+        fpdu_end_short(qp, fpdu, head + octets);
+        return;
+    }
+    fpdu_head(qp, fpdu, head);
+    to = qp->batch.bounce + qp->batch.bounce_used;
+    if (source == to) /* by the kernel, already */
+        fpdu->crc = qp->crc ? crc32c(fpdu->crc, to, octets) : 0;
+    else if (qp->crc)
+        fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
+    else
+        memcpy(to, source, octets);
+    batch_add(&qp->batch, to, octets);
+    qp->batch.bounce_used += octets;
+    fpdu_end(qp, fpdu);
+}
+
+/* Option guard: the kernel reads the source into the bounce buffer, and that is the source. False: it cannot be read. */
+static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
+                         uint32_t octets)
+{
+    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+
+    if (!guard_read(qp, read->source_stag, to, *source, octets))
+        return false;
+    *source = to;
+    return true;
+}
+
+/* One segment; the source is looked up again for each. False: the stream has ended. */
+static bool response_segment(struct qp *qp, struct inbound_read *read)
+{
+    uint32_t octets = read->size - read->sent;
+    struct stag_entry *entry = NULL;
+    enum stag_result result = STAG_OK;
+    uint8_t *source = NULL;
+    struct fpdu fpdu;
+
+    if (octets >= qp->short_below)
+        octets = smaller(octets, fpdu_payload_max(qp, true));
+    if (octets)
+        result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
+                                 read->source_to + read->sent, octets, &source, &entry);
+    if (result != STAG_OK) {
+        tx_refuse_answer(qp, read, tx_protection_value(result), RI_EVENT_READ_ACCESS);
+        return false;
+    }
+    if (__builtin_expect(qp->rnic->options.guard, 0) && octets &&
+        !fetch_source(qp, read, &source, octets)) {
+        stag_leave(entry);
+        tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR);
+        return false;
+    }
+    ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets),
+                   read->sent + octets == read->size, rdmap_ctrl(RDMAP_READ_RESP), read->sink_stag,
+                   read->sink_to + read->sent);
+    copy_source(qp, &fpdu, source, octets);
+    if (entry)
+        stag_leave(entry);
+    read->sent += octets;
+    return true;
+}
+
+void tx_build_responses(struct qp *qp, bool only_one)
+{
+    uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
+
+    while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
+        struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
+
+        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && !qp->batch.octets) {
+            batch_fill_any(&qp->batch); /* copied anyway: a long one gains nothing by segments */
+            qp->aim_anew = true;
+        }
+        do {
+            if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
+                return;
+            if (__builtin_expect(!qp->batch.bounce, 0) &&
+                (read->size > TX_COPY_OCTETS || qp->rnic->options.guard) && !tx_borrow_bounce(qp))
+                return;
+            if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
+                return;
+            qp->response_begun = read->sent != read->size;
+        } while (qp->response_begun);
+        atomic_store_explicit(&qp->ird_out, ++out, memory_order_release);
+        if (only_one)
+            return;
+    }
+}

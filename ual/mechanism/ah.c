@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Address handles: where datagrams go. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ual/ual_private.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+static enum ual_status check(const struct ual_ia *ia, const struct ri_ah_attr *attr)
+{
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+    enum ual_status status = ual_ia_alive(ia);
+
+    if (status != UAL_OK)
+        return status;
+    if (!(rnic->features & RI_FEATURE_UD))
+        return UAL_ERR_NOT_SUPPORTED;
+    return attr->port < rnic->ports ? UAL_OK : UAL_ERR_INVALID_ARGUMENT;
+}
+
+static struct ri_ah_attr own_attr(const struct ual_ah *ah, const struct ri_ah_attr *attr)
+{
+    struct ri_ah_attr own = *attr;
+
+    own.size = sizeof(own);
+    own.context = (void *)ah;
+    return own;
+}
+
+enum ual_status ual_ah_create(struct ual_pz *pz, const struct ri_ah_attr *attr, struct ual_ah **out)
+{
+    struct ual_ia *ia = pz->object.ia;
+    enum ual_status status = check(ia, attr);
+    struct ual_ah *ah;
+
+    if (status != UAL_OK)
+        return status;
+    ah = calloc(1, sizeof(*ah));
+    if (!ah)
+        return UAL_ERR_NO_RESOURCES;
+    ah->pz = pz;
+    ah->attr = own_attr(ah, attr);
+    status = ual_handle_take(&ah->object, UAL_AH, ia);
+    if (status != UAL_OK)
+        goto free_ah;
+    status = ual_status_of_kal(kal_ah_create(ia->rnic, pz->pd, &ah->attr, &ah->ah));
+    if (status != UAL_OK)
+        goto drop_handle;
+    atomic_fetch_add(&pz->users, 1);
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->ahs, ah);
+    pthread_mutex_unlock(&ia->lock);
+    *out = ah;
+    return UAL_OK;
+drop_handle:
+    ual_handle_drop(&ah->object);
+free_ah:
+    free(ah);
+    return status;
+}
+
+/* The provider's handle belongs to one PD: another zone takes another one. */
+static enum ual_status move(struct ual_ah *ah, struct ual_pz *pz, const struct ri_ah_attr *attr)
+{
+    struct ual_ia *ia = ah->object.ia;
+    struct ri_ah *other;
+    enum ual_status status = ual_status_of_kal(kal_ah_create(ia->rnic, pz->pd, attr, &other));
+
+    if (status != UAL_OK)
+        return status;
+    status = ual_status_of_kal(kal_ah_destroy(ia->rnic, ah->ah));
+    if (status != UAL_OK) {
+        kal_ah_destroy(ia->rnic, other);
+        return status;
+    }
+    atomic_fetch_add(&pz->users, 1);
+    atomic_fetch_sub(&ah->pz->users, 1); /* the old zone's */
+    ah->ah = other;
+    ah->pz = pz;
+    return UAL_OK;
+}
+
+enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pz *pz, const struct ri_ah_attr *attr)
+{
+    struct ri_ah_attr all = own_attr(ah, attr ? attr : &ah->attr);
+    enum ual_status status = check(ah->object.ia, &all);
+
+    if (status != UAL_OK)
+        return status;
+    if (pz && pz->object.ia != ah->object.ia)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (pz && pz != ah->pz)
+        status = move(ah, pz, &all);
+    else if (attr)
+        status = ual_status_of_kal(kal_ah_modify(ah->object.ia->rnic, ah->ah, &all));
+    if (status == UAL_OK)
+        ah->attr = all;
+    return status;
+}
+
+enum ual_status ual_ah_free(struct ual_ah *ah)
+{
+    struct ual_ia *ia = ah->object.ia;
+    enum ual_status status = ual_status_of_kal(kal_ah_destroy(ia->rnic, ah->ah));
+
+    if (status != UAL_OK)
+        return status;
+    ual_handle_drop(&ah->object);
+    atomic_fetch_sub(&ah->pz->users, 1);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->ahs, ah);
+    pthread_mutex_unlock(&ia->lock);
+    free(ah);
+    return UAL_OK;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who is inside a call. An IA may be freed while other threads are in calls on its objects, and what such a call uses must outlive
+ * it. Objects are not counted: that would be an atomic operation on memory that threads share, with each post.
+ *
+ * Each thread counts its own calls instead, in its own memory: the count is odd while the thread is inside. Who frees an IA first
+ * hides all its handles, then waits until each count that was odd has changed (ual_calls_settle). Whoever begins a call later finds
+ * no handle.
+ *
+ * ORDER. A call stores its count, then reads the handle; the freeing thread stores the handle, then reads the counts. One of the two
+ * must see the other, which takes a fence on both sides. The calls go without: membarrier(2) makes all other
+ * threads of the process execute one when an IA is freed. Where the kernel has no such call a count stays negative, which sends
+ * each call through ual_call_begin_slowly, where the fence is.
+ *
+ * A thread's count is found by a list, which the thread enters with its first call (the negative initial value leads there)
+ * and leaves as it ends, by a key's destructor.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ual/ual_private.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#define YIELDS    64u /* before the wait for a call sleeps in between */
+#define SLEEP_MAX CLOCK_NS_PER_MS
+
+_Thread_local struct ual_caller ual_caller = { .count = INT64_MIN };
+
+static pthread_mutex_t callers_lock = PTHREAD_MUTEX_INITIALIZER; /* the list; a leaf */
+static pthread_mutex_t settle_lock = PTHREAD_MUTEX_INITIALIZER;  /* ual_caller.seen; above it */
+static struct ual_caller *callers;
+static pthread_key_t ending;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_ending, has_barrier;
+
+static bool barrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
+/* Other keys' destructors may still make calls, so this one comes again until the last round but one: the last is that of
+ * sanitizers. Whoever makes a call yet later is not waited for. */
+static void end_thread(void *round)
+{
+    uintptr_t next = (uintptr_t)round + 1;
+
+    if (next < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(ending, (void *)next) == 0)
+        return;
+    pthread_mutex_lock(&callers_lock);
+    DL_DELETE(callers, &ual_caller);
+    pthread_mutex_unlock(&callers_lock);
+    atomic_store(&ual_caller.count, INT64_MIN);
+}
+
+static void prepare(void)
+{
+    has_ending = pthread_key_create(&ending, end_thread) == 0;
+    has_barrier = barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+/* A thread that cannot hear of its end is not listed: its count would be read after it. */
+static bool enter_list(void)
+{
+    pthread_once(&once, prepare);
+    if (!has_ending || pthread_setspecific(ending, (void *)1) != 0)
+        return false;
+    pthread_mutex_lock(&callers_lock);
+    DL_APPEND(callers, &ual_caller);
+    ual_caller.listed = true;
+    pthread_mutex_unlock(&callers_lock);
+    return true;
+}
+
+void ual_call_begin_slowly(void)
+{
+    if (!ual_caller.listed && enter_list() && has_barrier)
+        atomic_store(&ual_caller.count, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Is one of the calls that were seen still under way? */
+static bool any_left(void)
+{
+    struct ual_caller *caller;
+    bool left = false;
+
+    pthread_mutex_lock(&callers_lock);
+    DL_FOREACH (callers, caller)
+        left |= (caller->seen & 1) &&
+                atomic_load_explicit(&caller->count, memory_order_acquire) == caller->seen;
+    pthread_mutex_unlock(&callers_lock);
+    return left;
+}
+
+/* Calls end without telling anybody: what they end with would be paid by each. */
+static void wait_for_calls(void)
+{
+    uint64_t sleep_ns = CLOCK_NS_PER_US;
+
+    for (unsigned int looks = 0; any_left(); looks++) {
+        struct timespec time = clock_left(0, sleep_ns);
+
+        if (looks < YIELDS) {
+            sched_yield();
+            continue;
+        }
+        syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, NULL);
+        sleep_ns = sleep_ns < SLEEP_MAX ? 2 * sleep_ns : SLEEP_MAX;
+    }
+}
+
+void ual_calls_settle(void)
+{
+    struct ual_caller *caller;
+
+    pthread_once(&once, prepare);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (has_barrier)
+        barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    pthread_mutex_lock(&settle_lock);
+    pthread_mutex_lock(&callers_lock);
+    DL_FOREACH (callers, caller)
+        caller->seen = atomic_load_explicit(&caller->count, memory_order_acquire);
+    pthread_mutex_unlock(&callers_lock);
+    wait_for_calls();
+    pthread_mutex_unlock(&settle_lock);
+}
+
+/* In the child of a fork: of all threads only this one is there. Stores only. */
+void ual_calls_forked(void)
+{
+    callers_lock = settle_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    callers = NULL;
+    if (ual_caller.listed) /* no thread forks that has left the list: its destructors run */
+        DL_APPEND(callers, &ual_caller);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Shared receive queues. Their marks and what is posted are the provider's to know. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ual/ual_private.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+enum ual_status ual_srq_create(struct ual_pz *pz, uint32_t max_wr, uint32_t max_sge,
+                               struct ual_srq **out)
+{
+    struct ual_ia *ia = pz->object.ia;
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+    enum ual_status status = ual_ia_alive(ia);
+    struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = max_wr, .max_sge = max_sge };
+    struct ual_srq_record *record;
+    struct ual_srq *srq;
+
+    if (status != UAL_OK)
+        return status;
+    if (!(rnic->features & RI_FEATURE_SRQ))
+        return UAL_ERR_NOT_SUPPORTED;
+    if (!max_wr || !max_sge)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (max_wr > rnic->max_srq_wr || max_sge > rnic->max_srq_sge)
+        return UAL_ERR_LIMIT;
+    record = calloc(1, sizeof(*record));
+    if (!record)
+        return UAL_ERR_NO_RESOURCES;
+    srq = &record->srq;
+    srq->pz = pz;
+    status = ual_handle_take(&srq->object, UAL_SRQ, ia);
+    if (status != UAL_OK)
+        goto free_record;
+    attr.context = srq;
+    status = ual_status_of_kal(kal_srq_create(ia->rnic, pz->pd, &attr, &srq->srq));
+    if (status != UAL_OK)
+        goto drop_handle;
+    srq->max_sge = attr.max_sge;
+    atomic_fetch_add(&pz->users, 1);
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->srqs, record);
+    pthread_mutex_unlock(&ia->lock);
+    *out = srq;
+    return UAL_OK;
+drop_handle:
+    ual_handle_drop(&srq->object);
+free_record:
+    free(record);
+    return status;
+}
+
+/* After the destruction no upcall about it comes, so what is purged then is all that there ever is. */
+enum ual_status ual_srq_free(struct ual_srq *srq)
+{
+    struct ual_srq_record *record = (struct ual_srq_record *)srq; /* its first member */
+    struct ual_ia *ia = srq->object.ia;
+    ual_handle handle = srq->object.handle;
+    enum ual_status status;
+
+    if (atomic_load(&srq->users))
+        return UAL_ERR_BUSY;
+    status = ual_status_of_kal(kal_srq_destroy(ia->rnic, srq->srq));
+    if (status != UAL_OK)
+        return status;
+    ual_handle_drop(&srq->object);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->srqs, record);
+    if (ia->affiliated)
+        ual_evd_purge(ia->affiliated, handle);
+    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_sub(&srq->pz->users, 1);
+    free(record);
+    return UAL_OK;
+}
+
+enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask, const struct ri_srq_attr *attr)
+{
+    struct ual_ia *ia = srq->object.ia;
+    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+    enum ual_status status = ual_ia_alive(ia);
+
+    if (status != UAL_OK)
+        return status;
+    if (mask & ~(uint32_t)(UAL_SRQ_MAX_WR | UAL_SRQ_LOW_WATERMARK))
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (mask & UAL_SRQ_MAX_WR) {
+        if (!(rnic->features & RI_FEATURE_SRQ_RESIZE))
+            return UAL_ERR_NOT_SUPPORTED;
+        if (!attr->max_wr)
+            return UAL_ERR_INVALID_ARGUMENT;
+        if (attr->max_wr > rnic->max_srq_wr)
+            return UAL_ERR_LIMIT;
+    }
+    return ual_status_of_kal(kal_srq_modify(ia->rnic, srq->srq, mask, attr));
+}
+
+enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr)
+{
+    struct ri_srq_attr filled = { .size = sizeof(filled) };
+    enum ual_status status = ual_ia_alive(srq->object.ia);
+
+    if (status == UAL_OK)
+        status = ual_status_of_kal(kal_srq_query(srq->object.ia->rnic, srq->srq, &filled));
+    if (status == UAL_OK)
+        *attr = filled;
+    return status;
+}
+
+void ual_srq_event(void *srq_context, const struct ri_event *event)
+{
+    struct ual_srq *srq = srq_context;
+
+    ual_ia_affiliated_event(srq->object.ia, event, srq->object.handle);
+}

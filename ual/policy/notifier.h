@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor. Leaf lock.
+ *
+ * THE DESCRIPTOR is an epoll set that holds an eventfd. From a dequeue that found nothing on (which lowers it and arms the CQ)
+ * it is readable when an event is queued, and stays so until the next such dequeue, or until a dequeue that ran the lane itself
+ * took the last one. Without more, traffic reaches it by way of the background thread, which runs the lane and raises the
+ * eventfd: two wake-ups. So where that happens the set LISTENS: it holds the lane's set too (the first one's that feeds the EVD), the traffic wakes the
+ * consumer itself, and its dequeue runs the lane. Then it may be readable with no event to come of it (for another EVD, or
+ * for memory only). A consumer that wakes in vain is not served well by that: the set stops to listen, and starts again only
+ * after twice as many events as before came through the background thread.
+ * At most a few of a lane listen at a time (lane.c).
+ * Nothing depends on listening but speed: the background thread has its deadline (lane.c) whoever listens.
+ */
+#ifndef ITAL_UAL_NOTIFIER_H
+#define ITAL_UAL_NOTIFIER_H
+
+#include "ual/progress/lanes.h"
+
+#include "base/spinlock.h"
+
+#define NOTIFIER_WAITERS_MAX 64u /* threads that may wait on one EVD */
+
+struct notifier {
+    const struct feed *feed;
+    struct ual_lane *heard; /* while it listens: whose set; under listen_lock */
+    struct spinlock lock;
+    struct ual_waiter *waiters; /* those that may sleep; linked by evd_prev, evd_next */
+    atomic_uint inside;         /* threads between enter and leave; futex for notifier_abort */
+    atomic_bool aborting;
+    int fd;       /* the consumer's set, -1 none */
+    int event_fd; /* in it */
+    atomic_bool fd_raised;
+    atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
+    struct spinlock listen_lock; /* tried only; for what follows */
+    atomic_bool listening;
+    atomic_uint taken;   /* events since a dequeue found nothing; not exact, but 0 */
+    atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
+    unsigned int needed; /* of those, to listen */
+    unsigned int useful; /* wake-ups since it listens */
+};
+
+enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd);
+void notifier_close(struct notifier *notifier);
+/* An event came: raise the descriptor, wake one waiter that was not woken yet. Any thread. */
+void notifier_raise(struct notifier *notifier);
+/* Nothing will come any more: raise the descriptor, make all waiters look. Any thread. */
+void notifier_raise_for_all(struct notifier *notifier);
+/* Between begin and end the calling thread raises no descriptor by its own run: it takes, and looks what is left. False:
+ * another thread takes. */
+bool notifier_begin_taking(struct notifier *notifier);
+void notifier_end_taking(struct notifier *notifier);
+/* The consumer got an event, the returned one about since it found nothing; it found nothing; it is about to find nothing
+ * although the set listens and it got nothing since the last time: traffic woke it, and a run that looks at all descriptors
+ * is due. */
+static inline unsigned int notifier_took(struct notifier *notifier)
+{
+    unsigned int taken = atomic_load_explicit(&notifier->taken, memory_order_relaxed) + 1;
+
+    taken = taken ? taken : 1;
+    atomic_store_explicit(&notifier->taken, taken, memory_order_relaxed);
+    return taken;
+}
+void notifier_found_nothing(struct notifier *notifier);
+static inline bool notifier_listens(const struct notifier *notifier)
+{
+    return atomic_load_explicit(&notifier->listening, memory_order_relaxed);
+}
+static inline bool notifier_in_vain(const struct notifier *notifier)
+{
+    return notifier_listens(notifier) &&
+           !atomic_load_explicit(&notifier->taken, memory_order_relaxed);
+}
+/* The descriptor only: events are left although it was lowered. */
+void notifier_raise_fd(struct notifier *notifier);
+/* The consumer found nothing: lower the descriptor; the caller looks again afterwards. */
+void notifier_lower(struct notifier *notifier);
+
+/*
+ * A waiting thread: enter, (add, remove), leave. Between enter and leave the EVD and its lane stay: abort waits.
+ * enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED. From add to remove events wake it. remove: when it was woken, or takes an
+ * event away (took), another one has to look: the CQ fires once for all.
+ */
+enum ual_status notifier_enter(struct notifier *notifier);
+void notifier_add(struct notifier *notifier, struct ual_waiter *waiter);
+void notifier_remove(struct notifier *notifier, struct ual_waiter *waiter, bool took);
+void notifier_leave(struct notifier *notifier);
+/* From now on nobody waits: wakes all and returns when the last has left. */
+void notifier_abort(struct notifier *notifier);
+/* Waiting is possible again. */
+void notifier_reopen(struct notifier *notifier);
+
+static inline bool notifier_waited_on(struct notifier *notifier)
+{
+    return atomic_load(&notifier->inside) != 0;
+}
+
+#endif
