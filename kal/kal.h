@@ -2,16 +2,18 @@
  *
  * kal.h - the kernel access layer: what must be one per host, and the control half of every verb.
  *
- * Called by ual only. kal finds and loads providers, maps interface names of the configuration to them,
- * counts objects against quotas, pins memory, asks the policy, and manages connections: it supplies
- * the connection verbs of rnicpi.h set A for every RNIC, by the provider's own set A or on top of TCP and
- * the provider's LLP hand-over (set B). Embedded in the process today; every call is shaped so that
- * a daemon can stand behind it: plain data, at most one descriptor, no call made from a lane blocks.
+ * Called by ual only. kal finds and loads providers, maps interface names of the configuration to
+ * them, counts objects against quotas, pins memory, asks the policy, and manages connections: it
+ * supplies the connection verbs of rnicpi.h set A for every RNIC, by the provider's own set A or on
+ * top of TCP and the provider's LLP hand-over (set B). Embedded in the process today; every call is
+ * shaped so that a daemon can stand behind it: plain data, at most one descriptor, no call made
+ * from a lane blocks.
  *
- * Conventions: as in rnicpi.h (outputs on success only; arguments lent for the call; structures that grow
- * begin with `size`). All calls may be made from any thread. "Lane" marks calls that never block and may be
- * made inside a run of a lane or from an upcall; the others may block and may not.
- * Data verbs do not pass here: ual calls ri_object->ops of the objects that kal returns.
+ * Conventions: as in rnicpi.h (outputs on success only; arguments lent for the call; structures
+ * that grow begin with `size`). All calls may be made from any thread. "Lane" marks calls that
+ * never block and may be made inside a run of a lane or from an upcall; the others may block and
+ * may not. Data verbs do not pass here: ual calls ri_object->ops of the objects that kal
+ * returns.
  */
 #ifndef ITAL_KAL_H
 #define ITAL_KAL_H
@@ -34,8 +36,10 @@ enum kal_status {
     KAL_ERR_ADDRESS_IN_USE,
     KAL_ERR_UNREACHABLE,
     KAL_ERR_TIMED_OUT,
-    KAL_ERR_NO_INTERFACE, /* no interface of that name, or it is not usable: the log line says why */
-    KAL_ERR_CONFIGURATION, /* the configuration file cannot be used; the log line names file and line */
+    /* No interface of that name, or it is not usable: the log line says why */
+    KAL_ERR_NO_INTERFACE,
+    /* The configuration file cannot be used; the log line names file and line */
+    KAL_ERR_CONFIGURATION,
     KAL_ERR_DEVICE,
     KAL_STATUS_COUNT
 };
@@ -57,8 +61,8 @@ struct kal_upper {
     void (*timer_set)(void *lane_context, struct ri_timer *timer);
     void (*timer_cancel)(void *lane_context, struct ri_timer *timer);
     void (*wake)(void *lane_context);
-    /* Is the calling thread in a run of some lane, or a lane's own? NULL: none ever is. Any thread; takes leaf locks
-     * only. */
+    /* Is the calling thread in a run of some lane, or a lane's own? NULL: none ever is. Any thread;
+     * takes leaf locks only. */
     bool (*inside)(void);
     /* Upcalls; thread rules of struct ri_host. Contexts are those given at creation. */
     void (*cq_event)(void *cq_context);
@@ -66,8 +70,9 @@ struct kal_upper {
     void (*qp_event)(void *qp_context, const struct ri_event *event);
     void (*srq_event)(void *srq_context, const struct ri_event *event);
     void (*rnic_event)(void *rnic_context, const struct ri_event *event);
-    /* A peer asks. The connection is the receiver's from here on: accept, reject, migrate or destroy it, or give it
-     * back by kal_defer. *connection_context becomes the context of its events. */
+    /* A peer asks. The connection is the receiver's from here on: accept, reject, migrate or
+     * destroy it, or give it back by kal_defer. *connection_context becomes the context of its
+     * events. */
     void (*connection_request)(void *listener_context, struct kal_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);
     void (*connection_event)(void *connection_context, const struct ri_connection_event *event);
@@ -79,23 +84,26 @@ struct kal_upper {
 struct kal;
 
 /*
- * The process's kal: reads the configuration (ITAL_CONF, else sysconfdir/ital/ital.conf, else built-in
- * defaults) at the first call, counted afterwards; `upper` must be the same every time. A malformed file gives
- * KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers stay resident.
+ * The process's kal: reads the configuration (ITAL_CONF, else sysconfdir/ital/ital.conf, else
+ * built-in defaults) at the first call, counted afterwards; `upper` must be the same every time. A
+ * malformed file gives KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers
+ * stay resident.
  */
 enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal);
 void kal_put(struct kal *kal);
 
-/* Around fork, for pthread_atfork: prepare holds still what a new instance of the child shares with this one, parent lets it
- * go. child does so there and forgets everything without touching the parent's peers: descriptors in the lanes' epoll sets are
- * closed by ual, kal closes those that it holds besides. Afterwards kal_get makes a new instance. child is async-signal-safe.
- * A fork from inside a provider's enumerate is allowed, and so is one while other threads are in any call; it waits for those
- * that are inside a provider's enumerate or loading one. */
+/* Around fork, for pthread_atfork: prepare holds still what a new instance of the child shares with
+ * this one, parent lets it go. child does so there and forgets everything without touching the
+ * parent's peers: descriptors in the lanes' epoll sets are closed by ual, kal closes those that it
+ * holds besides. Afterwards kal_get makes a new instance. child is async-signal-safe. A fork from
+ * inside a provider's enumerate is allowed, and so is one while other threads are in any call; it
+ * waits for those that are inside a provider's enumerate or loading one. */
 void kal_fork_prepare(void);
 void kal_fork_parent(void);
 void kal_fork_child(void);
 
-/* Options: those of the [ital] section and, per provider found, of its interface sections. Static strings. */
+/* Options: those of the [ital] section and, per provider found, of its interface sections. Static
+ * strings. */
 struct kal_option {
     const char *section;  /* "ital", "quota", "policy", or "interface" */
     const char *provider; /* NULL for ours, else whose interface option it is */
@@ -104,25 +112,28 @@ struct kal_option {
 typedef void (*kal_option_fn)(const struct kal_option *option, void *arg);
 void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg);
 
-/* A complete valid configuration file, line by line, with every option, default, unit and meaning. */
+/* A complete valid configuration file, line by line, with every option, default, unit and
+ * meaning. */
 typedef void (*kal_line_fn)(const char *line, void *arg);
 void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg);
-const char *kal_config_source(
-    struct kal *kal); /* path read, NULL: defaults. Lives as long as kal. */
+/* Path read, NULL: defaults. Lives as long as kal. */
+const char *kal_config_source(struct kal *kal);
 /* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
 const char *kal_config_value(struct kal *kal, const char *name);
 
 /*
- * Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never waits for who reads. Lines of one
- * cause, which is the address of `format`, have a rate: 20 in 5 s, then "n more like this". In a lane a thread of
- * kal's writes the line; else it is written on return, if the descriptor takes it.
+ * Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never waits
+ * for who reads. Lines of one cause, which is the address of `format`, have a rate: 20 in 5 s, then
+ * "n more like this". In a lane a thread of kal's writes the line; else it is written on return, if
+ * the descriptor takes it.
  */
 void kal_log(enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Every provider file that was looked at, in search order, and every interface, the default one first; also those that cannot be
- * used, with the reason and what to do. Providers are asked in processes of their own (program ital-ask), so that one that fails there
- * harms nobody; the calling thread is held for option ask_timeout at most. Strings are lent for the call of fn. */
+/* Every provider file that was looked at, in search order, and every interface, the default one
+ * first; also those that cannot be used, with the reason and what to do. Providers are asked in
+ * processes of their own (program ital-ask), so that one that fails there harms nobody; the calling
+ * thread is held for option ask_timeout at most. Strings are lent for the call of fn. */
 struct kal_provider_info {
     const char *name; /* NULL when it could not be read */
     const char *path; /* file, or "(preopened)" */
@@ -150,12 +161,14 @@ enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *a
  */
 struct kal_rnic;
 
-/* Open an interface by its name. Each open is independent. Its provider is loaded into this process, and no other. */
+/* Open an interface by its name. Each open is independent. Its provider is loaded into this
+ * process, and no other. */
 enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
                               struct kal_rnic **rnic);
-/* Close. KAL_ERR_BUSY: objects remain; undecided requests and listeners are such. Lane contexts must live until it
- * has succeeded: kal and the provider give their descriptors and timers back there. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and
- * call again (kal_rnic_option(rnic, "close_timeout") is the bound), or force. */
+/* Close. KAL_ERR_BUSY: objects remain; undecided requests and listeners are such. Lane contexts
+ * must live until it has succeeded: kal and the provider give their descriptors and timers back
+ * there. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and call again
+ * (kal_rnic_option(rnic, "close_timeout") is the bound), or force. */
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
 /* Fixed once lane 0 is open. Lane. */
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic);
@@ -175,10 +188,11 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
                           struct sockaddr_storage *source);
 
 /* ------------------------------------------------------------------------------------------------
- * Objects: the operation of the same name in rnicpi.h plus accounts, pinning. The object returned is the
- * provider's; it is destroyed by the call here only. `rnic` is the one that it was made on.
- * kal_qp_modify and kal_qp_query are of kind Lane, and so is kal_qp_destroy, but about another QP than that of
- * an upcall that is running. kal_region_modify changes access and PD; address and length stay.
+ * Objects: the operation of the same name in rnicpi.h plus accounts, pinning. The object returned
+ * is the provider's; it is destroyed by the call here only. `rnic` is the one that it was made on.
+ * kal_qp_modify and kal_qp_query are of kind Lane, and so is kal_qp_destroy, but about another QP
+ * than that of an upcall that is running. kal_region_modify changes access and PD; address and
+ * length stay.
  */
 enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd);
 enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd);
@@ -200,7 +214,8 @@ enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32
 enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr);
 enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq);
 
-/* A region carries kal's own record (pinned range, shared identifier). `mr` is for work requests. */
+/* A region carries kal's own record (pinned range, shared identifier). `mr` is for work
+ * requests. */
 struct kal_region {
     struct ri_mr *mr;
     struct ri_mr_keys keys;
@@ -222,39 +237,44 @@ enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
 enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
 
 /* ------------------------------------------------------------------------------------------------
- * Connections. Set A for every RNIC. All calls are of kind Lane: they start work in the lane and return; the
- * result is a connection_event. An error return means that nothing was started and no event follows.
+ * Connections. Set A for every RNIC. All calls are of kind Lane: they start work in the lane and
+ * return; the result is a connection_event. An error return means that nothing was started and no
+ * event follows.
  *
- * After RI_CONNECTION_ESTABLISHED the connection is the QP's: its end is told by qp_event (one of the ended
- * group of enum ri_event_type) where kal manages connections, by connection_event DISCONNECTED where
- * the provider does; the reader treats whichever comes first as the end.
+ * After RI_CONNECTION_ESTABLISHED the connection is the QP's: its end is told by qp_event (one of
+ * the ended group of enum ri_event_type) where kal manages connections, by connection_event
+ * DISCONNECTED where the provider does; the reader treats whichever comes first as the end.
  * ESTABLISHED of a responder in the peer-to-peer model comes with the peer's first message.
  */
 
 /* lane_context: the lane whose thread runs the start-up, and on which the QP is placed. */
 enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
                                       struct kal_connection **connection);
-/* Any state; an attempt or undecided request is abandoned (the peer's TCP connection closes). Waits for an upcall about
- * it that runs in another thread; afterwards no event comes. An established connection is not touched. */
+/* Any state; an attempt or undecided request is abandoned (the peer's TCP connection closes). Waits
+ * for an upcall about it that runs in another thread; afterwards no event comes. An established
+ * connection is not touched. */
 void kal_connection_destroy(struct kal_connection *connection);
 
 /* Active side. Policy is asked first. The deadline bounds TCP connect and MPA start-up together. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
-/* Before kal_accept: the rest of an undecided request's start-up is run by that lane, the QP's. Nothing to do where it is there already,
- * is not undecided, or the provider manages connections. Waits for a run that is at it; not from an upcall. */
+/* Before kal_accept: the rest of an undecided request's start-up is run by that lane, the QP's.
+ * Nothing to do where it is there already, is not undecided, or the provider manages connections.
+ * Waits for a run that is at it; not from an upcall. */
 void kal_place(struct kal_connection *connection, void *lane_context);
 /* Passive side, and the active side's third leg is kal_confirm. */
 enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
 enum kal_status kal_confirm(struct kal_connection *connection,
                             const struct ri_connect_param *param);
-/* No event follows, and the connection still has to be destroyed; the refusal reaches the peer without it. */
+/* No event follows, and the connection still has to be destroyed; the refusal reaches the peer
+ * without it. */
 enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
                            uint16_t private_data_length);
-/* Datagram service, where the provider has it (RI_FEATURE_UD): service_request and service_reply of rnicpi.h. A request is
- * asked of the policy as a connect is. The requester's connection gets SERVICE_REPLY or FAILED, once; the other side's, which
- * came by connection_request with `datagram`, gets no event, and still has to be destroyed, which leaves the reply on its way. */
+/* Datagram service, where the provider has it (RI_FEATURE_UD): service_request and service_reply of
+ * rnicpi.h. A request is asked of the policy as a connect is. The requester's connection gets
+ * SERVICE_REPLY or FAILED, once; the other side's, which came by connection_request with
+ * `datagram`, gets no event, and still has to be destroyed, which leaves the reply on its way. */
 enum kal_status kal_service_request(struct kal_connection *connection,
                                     const struct ri_connect_param *param);
 enum kal_status kal_service_reply(struct kal_connection *connection,
@@ -264,33 +284,34 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
                                const void *private_data, uint16_t private_data_length);
 
 /*
- * What a connection ended up with: type ESTABLISHED, depths, addresses; no private data. info->size is set by the caller.
- * For a responder in the peer-to-peer model, whose ESTABLISHED comes as qp_event RI_EVENT_ESTABLISHED without these
- * values. KAL_ERR_INVALID_STATE: the stream is not the QP's yet. Lane.
+ * What a connection ended up with: type ESTABLISHED, depths, addresses; no private data. info->size
+ * is set by the caller. For a responder in the peer-to-peer model, whose ESTABLISHED comes as
+ * qp_event RI_EVENT_ESTABLISHED without these values. KAL_ERR_INVALID_STATE: the stream is not the
+ * QP's yet. Lane.
  */
 enum kal_status kal_connection_info(struct kal_connection *connection,
                                     struct ri_connection_event *info);
 
-/* Listen. bound: the address with the port in use. Destroy: no further request_event after it returned;
- * undecided requests stay valid. */
+/* Listen. bound: the address with the port in use. Destroy: no further request_event after it
+ * returned; undecided requests stay valid. */
 enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
                            const struct ri_listen_param *param, void *context,
                            struct sockaddr_storage *bound, struct kal_listener **listener);
 void kal_listen_destroy(struct kal_listener *listener);
 
 /*
- * There is no room for a request now: kal takes it back, shows no other one before it, and calls connection_request for it
- * again after kal_listen_room. Only inside that upcall, whose context is then ignored. Requests that wait count as undecided
- * (option backlog), with which accepting stops; they end when their peer leaves, with the listener, or when none was taken for
- * request_timeout.
+ * There is no room for a request now: kal takes it back, shows no other one before it, and calls
+ * connection_request for it again after kal_listen_room. Only inside that upcall, whose context is
+ * then ignored. Requests that wait count as undecided (option backlog), with which accepting stops;
+ * they end when their peer leaves, with the listener, or when none was taken for request_timeout.
  */
 void kal_defer(struct kal_connection *connection);
-/* There is room again. The requests that wait come up one after the other in the listener's lane. Any thread, one at a time for a
- * listener; does not block. */
+/* There is room again. The requests that wait come up one after the other in the listener's lane.
+ * Any thread, one at a time for a listener; does not block. */
 void kal_listen_room(struct kal_listener *listener);
 
-/* Give an undecided request to another listener: its upcall comes again there, with a new connection; the old
- * one is gone on success. */
+/* Give an undecided request to another listener: its upcall comes again there, with a new
+ * connection; the old one is gone on success. */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener);
 
 /* Turn a connected TCP socket into the QP's connection. The descriptor is duplicated. */

@@ -67,7 +67,8 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
 void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Policy; logs a refusal once. RI_OK or RI_ERR_PERMISSION. Never blocks. Two instructions where there are no rules. */
+/* Policy; logs a refusal once. RI_OK or RI_ERR_PERMISSION. Never blocks. Two instructions where
+ * there are no rules. */
 enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
                                    const struct sockaddr *local, const struct sockaddr *peer);
 static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
@@ -91,9 +92,9 @@ enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind k
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 
 /* ---- monitor.c ---- */
-/* Report port up and down by rnic_event from runs of that lane, and say so among the RNIC's features
- * (RI_FEATURE_SPIGOT_EVENTS). Where the provider does it, or without libmnl: nothing. Failure is logged
- * and otherwise harmless. */
+/* Report port up and down by rnic_event from runs of that lane, and say so among the RNIC's
+ * features (RI_FEATURE_SPIGOT_EVENTS). Where the provider does it, or without libmnl: nothing.
+ * Failure is logged and otherwise harmless. */
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
 void kal_monitor_stop(struct kal_rnic *rnic);
 
@@ -110,9 +111,11 @@ bool kal_log_check(const char *text, const char **why); /* the same without effe
 void kal_log_reset(void);
 /* No lane is left: the thread ends, what was counted is said, and levels and rates stay. */
 void kal_log_settle(void);
-/* The log of the child goes to stderr until an instance is made there, and knows nothing of before; async-signal-safe. */
+/* The log of the child goes to stderr until an instance is made there, and knows nothing of before;
+ * async-signal-safe. */
 void kal_log_fork_child(void);
-/* Who says whether the calling thread is in a run of a lane. Such a thread writes to no descriptor. NULL: none is. */
+/* Who says whether the calling thread is in a run of a lane. Such a thread writes to no descriptor.
+ * NULL: none is. */
 typedef bool (*kal_inside_fn)(void);
 void kal_log_lanes(kal_inside_fn inside);
 

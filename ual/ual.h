@@ -3,16 +3,18 @@
  * ual.h - the user access layer: objects, endpoint state machine, event dispatch, progress.
  *
  * What a front end (itapi today, a verbs front end later) is written against. Two storeys:
- *   mechanism (section 3)  device, pd, mr, cq, qp, post, poll: a thin, safe layer over kal and the provider
+ *   mechanism (section 3)  device, pd, mr, cq, qp, post, poll: a thin, safe layer over kal and
+ *                          the provider
  *   policy    (section 4)  EVD, endpoint with its state machine, listen point, pending request
  * itapi uses policy for events and connections and mechanism for posts.
  *
- * Work requests, completions, scatter elements and RNIC attributes are those of rnicpi.h sections 2, 3 and 5;
- * a front end reaches them through this header only and calls nothing else of rnicpi.h or kal.h.
+ * Work requests, completions, scatter elements and RNIC attributes are those of rnicpi.h sections
+ * 2, 3 and 5; a front end reaches them through this header only and calls nothing else of rnicpi.h
+ * or kal.h.
  *
- * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may be made from any
- * thread; an object must not be freed while another thread is inside a call on it (waiters excepted: busy). An IA may be, with all
- * that was made on it: section 1, ual_call_begin.
+ * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may
+ * be made from any thread; an object must not be freed while another thread is inside a call on it
+ * (waiters excepted: busy). An IA may be, with all that was made on it: section 1, ual_call_begin.
  * Calls marked [data] never block, allocate or take a lock that is not the object's own.
  */
 #ifndef ITAL_UAL_H
@@ -56,9 +58,10 @@ UAL_PUBLIC const char *ual_status_name(enum ual_status status);
 /* ------------------------------------------------------------------------------------------------
  * 1. Handles
  *
- * A handle names a slot of one table and the slot's generation: bits 0-3 type, 4-23 slot, 24-63 generation. Slots are
- * never unmapped, so looking one up is a load and a compare whatever the value is, and a freed handle never
- * matches again. Handle values are never 0. A forked child begins with an empty table: see ual_lookup_failed.
+ * A handle names a slot of one table and the slot's generation: bits 0-3 type, 4-23 slot, 24-63
+ * generation. Slots are never unmapped, so looking one up is a load and a compare whatever the
+ * value is, and a freed handle never matches again. Handle values are never 0. A forked child
+ * begins with an empty table: see ual_lookup_failed.
  */
 typedef uintptr_t ual_handle;
 
@@ -112,15 +115,17 @@ static inline void *ual_lookup(ual_handle handle, enum ual_type type)
         __builtin_expect((handle & 15) != (ual_handle)type, 0))
         return ual_lookup_missed(handle);
     object = atomic_load_explicit(&slot->object, memory_order_relaxed);
+    /* Callers need not look twice: a slot with a handle has an object */
     if (type && !object)
-        __builtin_unreachable(); /* callers need not look twice: a slot with a handle has an object */
+        __builtin_unreachable();
     return object;
 }
 
 /*
- * A front end's call is inside from ual_call_begin to ual_call_end, which it may not nest: what it looks up meanwhile stays until the
- * end, though another thread closes the IA (ual_ia_close_on waits). Not around calls that wait for what others do: ual_evd_wait_on and
- * ual_ia_close_on. How: calls.c. [data]
+ * A front end's call is inside from ual_call_begin to ual_call_end, which it may not nest: what it
+ * looks up meanwhile stays until the end, though another thread closes the IA (ual_ia_close_on
+ * waits). Not around calls that wait for what others do: ual_evd_wait_on and ual_ia_close_on. How:
+ * calls.c. [data]
  */
 struct ual_caller {
     _Atomic int64_t count; /* odd: inside. Negative: begins slowly */
@@ -162,8 +167,9 @@ static inline void ual_call_end(void)
 
 /* Object of any type, or NULL. */
 UAL_PUBLIC struct ual_object *ual_lookup_any(ual_handle handle);
-/* Why this thread's last lookup failed. UAL_ERR_DEAD: in a forked child, the handle is one of before the fork, or
- * the child has opened nothing yet. Else UAL_ERR_INVALID_HANDLE. Right after the lookup; the second answer may differ. */
+/* Why this thread's last lookup failed. UAL_ERR_DEAD: in a forked child, the handle is one of
+ * before the fork, or the child has opened nothing yet. Else UAL_ERR_INVALID_HANDLE. Right after
+ * the lookup; the second answer may differ. */
 UAL_PUBLIC enum ual_status ual_lookup_failed(void);
 
 UAL_PUBLIC void ual_context_set(struct ual_object *object, uint64_t context);
@@ -187,8 +193,9 @@ struct ual_provider {
 struct ual_option {
     const char *section, *provider, *name, *type, *value, *unit, *text;
 };
-/* From here on the process keeps its configuration and what it found out about providers, which otherwise go with the
- * last IA and are read, and warned about, again with the next. Does nothing when there is nothing usable yet. */
+/* From here on the process keeps its configuration and what it found out about providers, which
+ * otherwise go with the last IA and are read, and warned about, again with the next. Does nothing
+ * when there is nothing usable yet. */
 UAL_PUBLIC void ual_keep(void);
 UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
                                               void *arg);
@@ -205,11 +212,13 @@ UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
  */
 
 /* Interface adapter. close tears down what is still open in the right order, wakes waiters with
- * UAL_ERR_ABORTED, and waits at most option close_timeout for connections that are still closing in order. */
+ * UAL_ERR_ABORTED, and waits at most option close_timeout for connections that are still closing in
+ * order. */
 UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_ia **ia);
 UAL_PUBLIC enum ual_status ual_ia_close(struct ual_ia *ia);
-/* The same by handle, for front ends: first all handles of the IA stop working, then calls of other threads that have found one end.
- * What they were about to make they do not get (UAL_ERR_ABORTED). UAL_ERR_INVALID_HANDLE: also where another thread closes it. */
+/* The same by handle, for front ends: first all handles of the IA stop working, then calls of other
+ * threads that have found one end. What they were about to make they do not get (UAL_ERR_ABORTED).
+ * UAL_ERR_INVALID_HANDLE: also where another thread closes it. */
 UAL_PUBLIC enum ual_status ual_ia_close_on(ual_handle ia);
 UAL_PUBLIC const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia);
 UAL_PUBLIC const char *ual_ia_name(const struct ual_ia *ia);
@@ -231,7 +240,8 @@ struct ual_pz;
 UAL_PUBLIC enum ual_status ual_pz_create(struct ual_ia *ia, struct ual_pz **pz);
 UAL_PUBLIC enum ual_status ual_pz_free(struct ual_pz *pz); /* UAL_ERR_BUSY */
 
-/* Memory region. The fields are set at creation, and by ual_mr_link, and read without a lock by posts. */
+/* Memory region. The fields are set at creation, and by ual_mr_link, and read without a lock by
+ * posts. */
 struct ual_mr {
     struct ual_object object;
     struct ual_pz *pz;
@@ -252,9 +262,10 @@ UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, u
 UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
 
 /*
- * Regions and windows whose memory comes and goes by work requests. Each link has a key of its own, so that what a
- * peer learned of an earlier one is worth nothing. As far as this side knows: what its posts asked for, corrected by the
- * completions that were taken (ual_memory_of). Posts of link and unlink: errors of ual_post_send, and what is said here.
+ * Regions and windows whose memory comes and goes by work requests. Each link has a key of its own,
+ * so that what a peer learned of an earlier one is worth nothing. As far as this side knows: what
+ * its posts asked for, corrected by the completions that were taken (ual_memory_of). Posts of link
+ * and unlink: errors of ual_post_send, and what is said here.
  */
 
 /* A region without memory, for ual_mr_link. UAL_ERR_LIMIT: pages. */
@@ -300,8 +311,8 @@ UAL_PUBLIC enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct 
 UAL_PUBLIC enum ual_status ual_mw_free(struct ual_mw *mw); /* linked or not */
 UAL_PUBLIC struct ual_pz *ual_mw_pz(const struct ual_mw *mw);
 UAL_PUBLIC void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state);
-/* *stag is good for requests posted later on the same endpoint. Replaces the link of a wide window; a second link of a
- * narrow one fails in its completion. [data] */
+/* *stag is good for requests posted later on the same endpoint. Replaces the link of a wide window;
+ * a second link of a narrow one fails in its completion. [data] */
 UAL_PUBLIC enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep,
                                        const struct ual_mw_link *link, uint64_t cookie,
                                        uint16_t wr_flags, uint32_t *stag);
@@ -315,9 +326,10 @@ UAL_PUBLIC enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_ep *ep
                                             struct ri_send_wr *wr);
 
 /*
- * The region or window that a completion is about: what a receive or Read invalidated or should have, what was linked or
- * unlinked; 0 when it is about none, or the object was freed meanwhile. To be called once for each completion taken for which
- * ual_memory_completion is true: the object's state follows. [data]
+ * The region or window that a completion is about: what a receive or Read invalidated or should
+ * have, what was linked or unlinked; 0 when it is about none, or the object was freed meanwhile. To
+ * be called once for each completion taken for which ual_memory_completion is true: the object's
+ * state follows. [data]
  */
 struct ual_event;
 UAL_PUBLIC ual_handle ual_memory_of(const struct ual_event *event);
@@ -341,15 +353,16 @@ enum ual_srq_mask { UAL_SRQ_MAX_WR = 1u << 0, UAL_SRQ_LOW_WATERMARK = 1u << 1 };
 UAL_PUBLIC enum ual_status ual_srq_create(struct ual_pz *pz, uint32_t max_wr, uint32_t max_sge,
                                           struct ual_srq **srq);
 UAL_PUBLIC enum ual_status ual_srq_free(struct ual_srq *srq); /* UAL_ERR_BUSY: endpoints use it */
-/* Members of attr by mask (enum ual_srq_mask). A low watermark of 0 is none; it goes back to 0 when its event is raised.
- * UAL_ERR_BUSY: max_wr is below what is posted; NOT_SUPPORTED: not resizable. */
+/* Members of attr by mask (enum ual_srq_mask). A low watermark of 0 is none; it goes back to 0 when
+ * its event is raised. UAL_ERR_BUSY: max_wr is below what is posted; NOT_SUPPORTED: not
+ * resizable. */
 UAL_PUBLIC enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask,
                                           const struct ri_srq_attr *attr);
 UAL_PUBLIC enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr);
 
 /*
- * Address handles: where datagrams go. Of a post ah and pz are read without a lock: no post that uses the handle may run beside
- * modify or free, and none be outstanding at free.
+ * Address handles: where datagrams go. Of a post ah and pz are read without a lock: no post that
+ * uses the handle may run beside modify or free, and none be outstanding at free.
  */
 #define UAL_KEPT 24u /* 64-bit words of the front end's own */
 struct ual_ah {
@@ -360,7 +373,8 @@ struct ual_ah {
     uint64_t kept[UAL_KEPT];    /* the front end's own, not looked at */
     struct ual_ah *prev, *next; /* of the IA */
 };
-/* UAL_ERR_NOT_SUPPORTED: no datagrams; INVALID_ARGUMENT; UNREACHABLE: the source is not of the port, or no way is known. */
+/* UAL_ERR_NOT_SUPPORTED: no datagrams; INVALID_ARGUMENT; UNREACHABLE: the source is not of the
+ * port, or no way is known. */
 UAL_PUBLIC enum ual_status ual_ah_create(struct ual_pz *pz, const struct ri_ah_attr *attr,
                                          struct ual_ah **ah);
 /* Another way and/or PZ (NULL: keep), for requests posted later; all or nothing. */
@@ -387,15 +401,15 @@ enum ual_stream {
 
 enum ual_evd_flags {
     UAL_EVD_FD = 1u << 0, /* make a pollable descriptor */
-    UAL_EVD_NOTIFICATIONS =
-        1u << 1, /* aggregate: deliver which EVD is ready instead of its events */
+    /* Aggregate: deliver which EVD is ready instead of its events */
+    UAL_EVD_NOTIFICATIONS = 1u << 1,
 };
 
 #define UAL_PRIVATE_DATA_MAX 256u /* octets that an event carries */
 
 struct ual_request_event {
-    ual_handle
-        request; /* one-shot identifier for accept, reject, migrate; datagram: for the reply */
+    /* One-shot identifier for accept, reject, migrate; datagram: for the reply */
+    ual_handle request;
     ual_handle listen;
     bool datagram; /* a service request: ual_service_reply answers it */
     struct sockaddr_storage peer, local;
@@ -463,35 +477,37 @@ struct ual_evd_attr {
     uint32_t threshold; /* 0: none */
     struct ual_evd *aggregate;
 };
-/* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size. UAL_ERR_NOT_SUPPORTED: threshold,
- * aggregate or stream that is not built yet (docs/status.md). */
+/* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
+ * UAL_ERR_NOT_SUPPORTED: threshold, aggregate or stream that is not built yet (docs/status.md). */
 UAL_PUBLIC enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr,
                                           struct ual_evd **evd);
 UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: bound, waited on */
-UAL_PUBLIC int ual_evd_fd(
-    const struct ual_evd *evd); /* -1 none; never read or written by the user */
+/* -1 none; never read or written by the user */
+UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);
 UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
 UAL_PUBLIC uint32_t ual_evd_size(const struct ual_evd *evd);
 /* Does anything feed it: an EP, a listen point; asynchronous streams always. Did it overflow? */
 UAL_PUBLIC bool ual_evd_bound(const struct ual_evd *evd);
 UAL_PUBLIC bool ual_evd_overflowed(const struct ual_evd *evd);
-/* Queue a software event. UAL_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but allocates] */
+/* Queue a software event. UAL_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but
+ * allocates] */
 UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
 
 /*
- * Oldest event, UAL_ERR_EMPTY, or, empty for ever, UAL_ERR_DEAD. An empty EVD runs the lane once and looks again; a
- * non-empty one runs nothing. [data]
+ * Oldest event, UAL_ERR_EMPTY, or, empty for ever, UAL_ERR_DEAD. An empty EVD runs the lane once
+ * and looks again; a non-empty one runs nothing. [data]
  */
 UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
 
 /*
- * Wait for an event, at most timeout_us (UINT64_MAX: for ever; 0: one look) and return it. *more (may be NULL): events
- * left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD.
+ * Wait for an event, at most timeout_us (UINT64_MAX: for ever; 0: one look) and return it. *more
+ * (may be NULL): events left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT,
+ * INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD.
  */
 UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
                                         struct ual_event *event, size_t *more);
-/* The same by handle, for front ends: another thread may free the EVD or its IA while this call begins; then it returns
- * UAL_ERR_INVALID_HANDLE or UAL_ERR_ABORTED. */
+/* The same by handle, for front ends: another thread may free the EVD or its IA while this call
+ * begins; then it returns UAL_ERR_INVALID_HANDLE or UAL_ERR_ABORTED. */
 UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
                                            struct ual_event *event, size_t *more);
 
@@ -518,8 +534,8 @@ struct ual_ep_attr {
     _Atomic uint32_t flags;       /* enum ri_qp_flags */
     _Atomic uint64_t max_payload; /* octets of one Send; kept for the front end, which checks it */
     _Atomic uint32_t soft_high_watermark, hard_high_watermark; /* with an SRQ; 0 none */
-    _Atomic uint32_t
-        qkey;      /* UD; 0: the adapter's own, where it has one (ri_rnic_attr.service_qkey) */
+    /* UD; 0: the adapter's own, where it has one (ri_rnic_attr.service_qkey) */
+    _Atomic uint32_t qkey;
     uint32_t port; /* UD */
 };
 
@@ -531,8 +547,8 @@ struct ual_ep {
     struct ual_pz *pz;
     struct ual_evd *request_evd, *receive_evd, *connect_evd;
     struct ual_ep_attr attr; /* as given by the provider */
-    /* Reads and atomics that may be outstanding: as agreed with the peer, without a connection attr.ord. 0: posts of them are to be
-     * refused, as the provider would end the connection. */
+    /* Reads and atomics that may be outstanding: as agreed with the peer, without a connection
+     * attr.ord. 0: posts of them are to be refused, as the provider would end the connection. */
     _Atomic uint32_t ord;
     uint32_t qpn; /* UD */
     struct ual_ep_private *private_part;
@@ -553,8 +569,9 @@ static inline bool ual_ep_is_ud(const struct ual_ep *ep)
 UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
                                          struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                                          const struct ual_ep_attr *attr, struct ual_ep **ep);
-/* For datagrams: CONNECTED from the beginning, NONOPERATIONAL after an error, and never anything else. Of attr the sizes of
- * both queues, their elements, max_payload, qkey and port count. UAL_ERR_NOT_SUPPORTED: none here; INVALID_ARGUMENT: port. */
+/* For datagrams: CONNECTED from the beginning, NONOPERATIONAL after an error, and never anything
+ * else. Of attr the sizes of both queues, their elements, max_payload, qkey and port count.
+ * UAL_ERR_NOT_SUPPORTED: none here; INVALID_ARGUMENT: port. */
 UAL_PUBLIC enum ual_status ual_ep_create_ud(struct ual_pz *pz, struct ual_evd *request_evd,
                                             struct ual_evd *receive_evd,
                                             const struct ual_ep_attr *attr, struct ual_ep **ep);
@@ -569,16 +586,18 @@ enum ual_ep_mask {
     UAL_EP_HARD_WATERMARK = 1u << 7,
     UAL_EP_QKEY = 1u << 8, /* UD */
 };
-/* Members of attr by mask, of its flags those of `flags`; all or none. For datagrams: the key always, payload and queue sizes
- * unless NONOPERATIONAL, nothing else. Of an UNCONNECTED endpoint; of a CONNECTED one what
- * struct ri_rnic_attr.features allows, ORD downwards and watermarks always. UAL_ERR_INVALID_STATE, LIMIT (also ORD above what was
- * agreed with the peer), BUSY (work outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
+/* Members of attr by mask, of its flags those of `flags`; all or none. For datagrams: the key
+ * always, payload and queue sizes unless NONOPERATIONAL, nothing else. Of an UNCONNECTED endpoint;
+ * of a CONNECTED one what struct ri_rnic_attr.features allows, ORD downwards and watermarks always.
+ * UAL_ERR_INVALID_STATE, LIMIT (also ORD above what was agreed with the peer), BUSY (work
+ * outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
 UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
                                          const struct ual_ep_attr *attr, uint32_t flags);
-/* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP are purged. */
+/* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP
+ * are purged. */
 UAL_PUBLIC enum ual_status ual_ep_free(struct ual_ep *ep);
-/* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED, for datagrams NONOPERATIONAL to CONNECTED; else UAL_ERR_INVALID_STATE.
- * Outstanding work is flushed first. */
+/* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED, for datagrams NONOPERATIONAL to CONNECTED; else
+ * UAL_ERR_INVALID_STATE. Outstanding work is flushed first. */
 UAL_PUBLIC enum ual_status ual_ep_reset(struct ual_ep *ep);
 UAL_PUBLIC enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info);
 /* Addresses of the connection while connected or pending; UAL_ERR_INVALID_STATE otherwise. */
@@ -601,7 +620,8 @@ struct ual_connect {
 };
 UAL_PUBLIC enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect);
 /* request: from a request event (passive) or an ACCEPT_ARRIVED message (active, three-way).
- * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. The request is used up on UAL_OK only. */
+ * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. The request is used up on
+ * UAL_OK only. */
 UAL_PUBLIC enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle request,
                                          bool negotiate_depths, const void *private_data,
                                          uint16_t private_data_length);
@@ -616,7 +636,8 @@ UAL_PUBLIC enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, s
                                              const struct sockaddr *address, bool negotiate_depths,
                                              struct sockaddr_storage *bound,
                                              struct ual_listen **listen);
-/* By an InfiniBand service ID, host order, not 0. UAL_ERR_NOT_SUPPORTED: nothing can listen on it here. */
+/* By an InfiniBand service ID, host order, not 0. UAL_ERR_NOT_SUPPORTED: nothing can listen on it
+ * here. */
 UAL_PUBLIC enum ual_status ual_listen_create_service(struct ual_ia *ia, uint32_t port,
                                                      struct ual_evd *evd, uint64_t service_id,
                                                      bool negotiate_depths,
@@ -625,13 +646,15 @@ UAL_PUBLIC uint64_t ual_listen_service_id(const struct ual_listen *listen); /* 0
 UAL_PUBLIC enum ual_status ual_listen_free(struct ual_listen *listen);
 UAL_PUBLIC void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,
                                  ual_handle *evd, uint32_t *port);
-/* IA of an undecided connection request, or service request (for limits of private data); NULL: none of that kind. */
+/* IA of an undecided connection request, or service request (for limits of private data); NULL:
+ * none of that kind. */
 UAL_PUBLIC struct ual_ia *ual_request_ia(ual_handle request);
 UAL_PUBLIC struct ual_ia *ual_service_request_ia(ual_handle request);
 
 /*
- * Datagram service: a question for an endpoint, its answer. Each send asks once; an answer that has not come is then abandoned. The
- * answer is UAL_SERVICE_REPLY on the EVD; where none comes (time is up, nobody there) there is no event: send again.
+ * Datagram service: a question for an endpoint, its answer. Each send asks once; an answer that has
+ * not come is then abandoned. The answer is UAL_SERVICE_REPLY on the EVD; where none comes (time is
+ * up, nobody there) there is no event: send again.
  */
 struct ual_ud_request {
     struct ual_object object;
@@ -640,8 +663,9 @@ struct ual_ud_request {
     uint8_t private_data[UAL_PRIVATE_DATA_MAX];
     uint64_t kept[UAL_KEPT]; /* the front end's own, not looked at */
 };
-/* Of `ask`: source, destination, service_id, timeout, private data, copied. UAL_ERR_INVALID_ARGUMENT: evd is not of stream
- * CONNECTION; LIMIT: private data; NOT_SUPPORTED: no datagrams. */
+/* Of `ask`: source, destination, service_id, timeout, private data, copied.
+ * UAL_ERR_INVALID_ARGUMENT: evd is not of stream CONNECTION; LIMIT: private data; NOT_SUPPORTED: no
+ * datagrams. */
 UAL_PUBLIC enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
                                                  struct ual_ud_request **request);
 UAL_PUBLIC enum ual_status ual_ud_request_send(struct ual_ud_request *request);
@@ -653,16 +677,18 @@ struct ual_service_reply {
     const void *private_data;
     uint16_t private_data_length;
 };
-/* UAL_ERR_INVALID_HANDLE: the request is unknown, answered or withdrawn; INVALID_ARGUMENT: no endpoint has that QPN; ACCESS: the
- * key cannot be told; LIMIT: private data. The request is used up on UAL_OK only. */
+/* UAL_ERR_INVALID_HANDLE: the request is unknown, answered or withdrawn; INVALID_ARGUMENT: no
+ * endpoint has that QPN; ACCESS: the key cannot be told; LIMIT: private data. The request is used
+ * up on UAL_OK only. */
 UAL_PUBLIC enum ual_status ual_service_reply(ual_handle request,
                                              const struct ual_service_reply *reply);
 
 /* ------------------------------------------------------------------------------------------------
  * 6. Posts [data]
  *
- * State rules of IT-API: send requests only in CONNECTED and NONOPERATIONAL (there they complete flushed), else
- * UAL_ERR_INVALID_STATE; receives in every state. UAL_ERR_FULL, INVALID_ARGUMENT, LIMIT, NOT_SUPPORTED.
+ * State rules of IT-API: send requests only in CONNECTED and NONOPERATIONAL (there they complete
+ * flushed), else UAL_ERR_INVALID_STATE; receives in every state. UAL_ERR_FULL, INVALID_ARGUMENT,
+ * LIMIT, NOT_SUPPORTED.
  */
 UAL_PUBLIC enum ual_status ual_post_failed(enum ri_status status); /* what a post returns for it */
 

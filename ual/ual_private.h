@@ -11,13 +11,15 @@
 
 #include "base/spinlock.h"
 
-/* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is full. */
+/* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is
+ * full. */
 enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia);
 void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
 /* The same for a while: the slot stays the object's. */
 void ual_handle_hide(struct ual_object *object);
 void ual_handle_show(struct ual_object *object);
-/* fork.c's: hold the table still over the fork; in the child, with it held, forget all handles; an instance was opened. */
+/* fork.c's: hold the table still over the fork; in the child, with it held, forget all handles; an
+ * instance was opened. */
 void ual_handle_fork_lock(void);
 void ual_handle_fork_unlock(void);
 void ual_handle_forked(void);
@@ -27,7 +29,8 @@ bool ual_handle_close_ia(struct ual_ia *ia);
 /* The object behind the handle of an object that exists, hidden or not: for upcalls. */
 struct ual_object *ual_handle_object(ual_handle handle);
 
-/* calls.c: front ends' calls of other threads that began before this are over when it returns. The caller is in none. */
+/* calls.c: front ends' calls of other threads that began before this are over when it returns. The
+ * caller is in none. */
 void ual_calls_settle(void);
 void ual_calls_forked(void);
 
@@ -43,7 +46,8 @@ void ual_fork_track(int fd);
 void ual_fork_forget(int fd);
 
 /*
- * lane.c: progress. A run is one non-blocking pass; see the block comment in lane.c. An IA has one lane or several: lanes.c.
+ * lane.c: progress. A run is one non-blocking pass; see the block comment in lane.c. An IA has one
+ * lane or several: lanes.c.
  */
 #define UAL_LANES_MOST 64u /* of those that a provider has, the rest is not used */
 struct ual_lane;
@@ -55,12 +59,14 @@ void ual_lane_stop(struct ual_lane *lane);
 /* After stop and after the provider's close: no watch or timer may be left. */
 void ual_lane_close(struct ual_lane *lane);
 struct ri_lane *ual_lane_provider(struct ual_lane *lane);
-/* One run that serves `first` first (NULL: nobody). Returns without doing anything when another thread runs the lane. */
+/* One run that serves `first` first (NULL: nobody). Returns without doing anything when another
+ * thread runs the lane. */
 void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
-/* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the pieces of work done. [data] */
+/* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the pieces of
+ * work done. [data] */
 uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
-/* The same after the run of another thread, if one is under way: it may bring what woke the caller. look: at epoll in
- * any case. */
+/* The same after the run of another thread, if one is under way: it may bring what woke the caller.
+ * look: at epoll in any case. */
 uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool look);
 /* Take the lane for something that must not overlap a run (tear-down); nests not. */
 void ual_lane_pause(struct ual_lane *lane);
@@ -122,7 +128,8 @@ static inline enum ual_status ual_ia_alive(const struct ual_ia *ia)
 {
     return atomic_load_explicit(&ia->dead, memory_order_relaxed) ? UAL_ERR_DEAD : UAL_OK;
 }
-/* Raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP lock held. */
+/* Raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP lock
+ * held. */
 void ual_ia_affiliated_event(struct ual_ia *ia, const struct ri_event *report, ual_handle cause);
 
 struct ual_pz {
@@ -148,25 +155,30 @@ void ual_evd_bind(struct ual_evd *evd, uint32_t lane); /* lane: the user's, by i
 void ual_evd_unbind(struct ual_evd *evd, uint32_t lane);
 const struct feed *ual_evd_feed(const struct ual_evd *evd);
 struct ri_cq *ual_evd_cq(struct ual_evd *evd); /* UAL_STREAM_DTO */
-/* Queue a copy of an event of the EVD's stream. UAL_ERR_FULL, NO_RESOURCES (no memory): the event is lost (connection EVDs keep two
- * places in reserve for each bound EP, so their events are not). Wakes a waiter, descriptor. Any thread. */
+/* Queue a copy of an event of the EVD's stream. UAL_ERR_FULL, NO_RESOURCES (no memory): the event
+ * is lost (connection EVDs keep two places in reserve for each bound EP, so their events are not).
+ * Wakes a waiter, descriptor. Any thread. */
 enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
 /* The same of what must not be lost: where there is no memory that of ual_evd_reserve is used. */
 enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event);
-/* Memory for the last messages of one more endpoint. UAL_ERR_NO_RESOURCES. It goes with the endpoint, after its purge. */
+/* Memory for the last messages of one more endpoint. UAL_ERR_NO_RESOURCES. It goes with the
+ * endpoint, after its purge. */
 enum ual_status ual_evd_reserve(struct ual_evd *evd);
 void ual_evd_unreserve(struct ual_evd *evd);
-/* The same in two steps: what can fail for want of memory (NULL), and what can fail only for want of room (the node is freed). */
+/* The same in two steps: what can fail for want of memory (NULL), and what can fail only for want
+ * of room (the node is freed). */
 struct node;
 struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event);
 bool ual_evd_push_node(struct ual_evd *evd, struct node *node);
-/* room(evd) runs, with no lock, in the thread that takes the first event after a push that found none. Not of the DTO stream. */
+/* room(evd) runs, with no lock, in the thread that takes the first event after a push that found
+ * none. Not of the DTO stream. */
 void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));
 /* Drop queued connection messages of an EP, or request events of a listen point. */
 void ual_evd_purge(struct ual_evd *evd, ual_handle source);
 /* Make every waiter return UAL_ERR_ABORTED, and wait until none is left. */
 void ual_evd_abort(struct ual_evd *evd);
-/* The IA has just died: whoever waits or sleeps in a descriptor looks once more, and hears of it. */
+/* The IA has just died: whoever waits or sleeps in a descriptor looks once more, and hears of
+ * it. */
 void ual_evd_all_dead(struct ual_ia *ia);
 void ual_evd_cq_fired(void *cq_context);                               /* kal_upper.cq_event */
 void ual_evd_cq_error(void *cq_context, const struct ri_event *event); /* kal_upper.cq_error */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capture (option pcap): the octets of connections, as they enter and leave the socket, into a pcapng file. All calls but open and
- * close are for any thread, never block on the disk, and take NULL for a connection that is not captured.
+ * Capture (option pcap): the octets of connections, as they enter and leave the socket, into a
+ * pcapng file. All calls but open and close are for any thread, never block on the disk, and take
+ * NULL for a connection that is not captured.
  */
 #ifndef ITAL_KAL_CAPTURE_H
 #define ITAL_KAL_CAPTURE_H
@@ -13,9 +14,11 @@ struct kal_rnic;
 struct kal_capture;     /* one file */
 struct kal_capture_end; /* one end of a connection; its address is the token of ri_host.capture */
 
-/* By option pcap: sets rnic->capture and rnic->host.capture, or leaves both NULL when it is empty. Logs what fails. */
+/* By option pcap: sets rnic->capture and rnic->host.capture, or leaves both NULL when it is empty.
+ * Logs what fails. */
 enum kal_status kal_capture_open(struct kal_rnic *rnic);
-/* What was recorded is in the file when it returns, unless connections that moved to another interface go on. */
+/* What was recorded is in the file when it returns, unless connections that moved to another
+ * interface go on. */
 void kal_capture_close(struct kal_rnic *rnic);
 /* In the child: the files are the parent's, and forgotten. Async-signal-safe. */
 void kal_capture_fork_child(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of the connection manager (cm*.c) share. States, locks and life times: block in cm.c. */
+/* What the rooms of the connection manager (cm*.c) share. States, locks and life times: block in
+ * cm.c. */
 #ifndef ITAL_KAL_CM_H
 #define ITAL_KAL_CM_H
 
@@ -67,8 +68,8 @@ struct cm_guard {
 };
 
 /*
- * A TCP connection at start-up: plain data and one descriptor. With a complete Request in `octets` it is all that
- * there is to an undecided request, so that it can move to another listener.
+ * A TCP connection at start-up: plain data and one descriptor. With a complete Request in `octets`
+ * it is all that there is to an undecided request, so that it can move to another listener.
  */
 struct cm_stream {
     int fd;                          /* -1 none */
@@ -152,10 +153,10 @@ struct kal_listener {
     uint32_t undecided;       /* shown; guard.lock, as are: */
     uint64_t taken_at;        /* CLOCK_MONOTONIC ns, when ual last kept one that it was shown */
     bool paused;              /* accepts no more until `resume` */
-    struct kal_connection
-        *kept; /* start-ups, in the order of their arrival, and requests that moved here */
-    struct kal_connection *
-        waiting; /* held: the first is shown next. A list of their own, as both are searched from the front */
+    /* Start-ups, in the order of their arrival, and requests that moved here */
+    struct kal_connection *kept;
+    /* Held: the first is shown next. A list of their own, as both are searched from the front */
+    struct kal_connection *waiting;
     struct cm_meter bad, full, descriptors; /* in runs of the lane only */
     struct cm_meter late;
     struct ri_listener *ri;           /* set A */
@@ -188,7 +189,8 @@ void cm_kill(struct cm_guard *guard);        /* dead; others are out; the lock i
 void cm_wait_others(struct cm_guard *guard); /* lock held; waits for runs of other threads */
 void cm_guard_end(struct cm_guard *guard);   /* before free */
 
-/* ---- cm.c: connection. "Lane": inside a run of the connection's lane. "Locked": guard.lock held ---- */
+/* ---- cm.c: connection ----
+ * "Lane": inside a run of the connection's lane. "Locked": guard.lock is held. */
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context);
 void cm_connection_free(struct kal_connection *connection); /* after the last reference */
 void cm_startup_end(struct kal_connection *connection);     /* established; locked */
@@ -238,8 +240,8 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
 /* ---- cm_passive.c ---- */
 void cm_passive_run(struct kal_connection *connection); /* STARTING to REJECTING. Lane, locked */
 void cm_passive_expired(struct kal_connection *connection);
-bool cm_keep_take(
-    struct kal_connection *connection); /* the right to end a kept one; false: is another's */
+/* The right to end a kept one; false: is another's */
+bool cm_keep_take(struct kal_connection *connection);
 void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
 void cm_passive_gone(struct kal_connection *connection); /* set A: its peer has. Lane, locked */
 void cm_listener_leave(struct kal_connection *connection,
@@ -250,12 +252,13 @@ enum kal_status cm_passive_reply(struct kal_connection *connection,
 
 /* ---- cm_convert.c ---- */
 void cm_convert_run(struct kal_connection *connection); /* LAST_WORDS, CONVERTING. Lane, locked */
-void cm_convert_request(
-    struct kal_connection *connection); /* the peer's Request is there: accept it */
+/* The peer's Request is there: accept it */
+void cm_convert_request(struct kal_connection *connection);
 
 /* ---- cm_listener.c ---- */
 void cm_listener_free(struct kal_listener *listener); /* after the last reference */
-/* Something that it holds has gone: it may accept again, or show what waits. Its lock is held. Any thread. */
+/* Something that it holds has gone: it may accept again, or show what waits. Its lock is held. Any
+ * thread. */
 void cm_listener_room(struct kal_listener *listener);
 
 /* ---- cm_hold.c. All but cm_room_made and cm_wait_on with the listener's lock held ---- */
@@ -265,14 +268,15 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
 /* Behind, or in front of, those that wait. The connection's lock is held too. */
 void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first);
 void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection);
-/* The time of one that waits is over. True: others were taken meanwhile, it goes on. The connection's lock is held, not the
- * listener's. */
+/* The time of one that waits is over. True: others were taken meanwhile, it goes on. The
+ * connection's lock is held, not the listener's. */
 bool cm_wait_on(struct kal_connection *connection);
 void cm_show_next(struct kal_listener *listener); /* of those that wait, in the lane */
 void cm_room_made(struct ri_timer *timer);        /* ri_timer.expired of kal_listener.room */
 
 /* ---- cm_linger.c ---- */
-/* Takes descriptor and capture, watched by nobody: reads and drops until the peer's end, bounded, then closes. */
+/* Takes descriptor and capture, watched by nobody: reads and drops until the peer's end, bounded,
+ * then closes. */
 void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream);
 void cm_linger_end_all(struct kal_rnic *rnic);
 

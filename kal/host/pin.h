@@ -18,8 +18,8 @@ struct kal_pin_range {
 
 struct kal_pins {
     pthread_mutex_t lock; /* leaf; held over mlock and munlock */
-    struct kal_pin_range
-        *ranges; /* sorted, disjoint, neighbours differ in count where they touch */
+    /* Sorted, disjoint, neighbours differ in count where they touch */
+    struct kal_pin_range *ranges;
     size_t used, room;
     size_t live;                 /* pins not undone yet */
     uint64_t looked;             /* ranges that were looked at to join them; for tests */

@@ -11,7 +11,8 @@
 
 struct kal_policy;
 
-/* Has any policy of the process rules? Written when rules are added, before anybody asks; never taken back. */
+/* Has any policy of the process rules? Written when rules are added, before anybody asks; never
+ * taken back. */
 extern bool kal_policy_used;
 
 struct kal_policy *kal_policy_create(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a provider file says of itself: asked in this process where an interface needs it, else by a helper program. */
+/* What a provider file says of itself: asked in this process where an interface needs it, else by a
+ * helper program. */
 #ifndef ITAL_KAL_ANSWER_H
 #define ITAL_KAL_ANSWER_H
 
@@ -44,14 +45,16 @@ void kal_answer_refuse(struct kal_answer *answer, const char *advice, const char
     __attribute__((format(printf, 3, 4)));
 
 /*
- * The same as octets, from the helper to the asking process: records of a length (4 octets, host order, itself included), a kind
- * and strings that end in NUL. Writing is to a pipe and stops at an error.
+ * The same as octets, from the helper to the asking process: records of a length (4 octets, host
+ * order, itself included), a kind and strings that end in NUL. Writing is to a pipe and stops at an
+ * error.
  */
 void kal_answer_send_identity(int fd, const struct kal_answer *answer);
 void kal_answer_send_devices(int fd, const struct kal_answer *answer); /* the last */
 void kal_answer_send_refusal(int fd, const struct kal_answer *answer); /* instead; the last, too */
 void kal_answer_send_log(int fd, enum ri_log_level level, const char *line);
-/* What came, whole or not, from whomever: false where the last record is missing or something is malformed. Logged lines are logged. */
+/* What came, whole or not, from whomever: false where the last record is missing or something is
+ * malformed. Logged lines are logged. */
 bool kal_answer_receive(struct kal_answer *answer, const char *octets, size_t length);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a program beside this process so that nothing in it notices, and takes what the program writes. */
+/* Runs a program beside this process so that nothing in it notices, and takes what the program
+ * writes. */
 #ifndef ITAL_KAL_HELPER_H
 #define ITAL_KAL_HELPER_H
 
@@ -27,8 +28,9 @@ struct kal_helper_run {
 };
 
 /*
- * Run all at once and wait for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see none of them. The calling thread
- * is held meanwhile, other threads are not. No lock may be held. KAL_ERR_NO_RESOURCES: none has run.
+ * Run all at once and wait for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see
+ * none of them. The calling thread is held meanwhile, other threads are not. No lock may be held.
+ * KAL_ERR_NO_RESOURCES: none has run.
  */
 struct kal_helper;
 enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,

@@ -37,8 +37,8 @@ struct kal_folder {
 };
 
 struct kal_registry {
-    pthread_mutex_t
-        lock; /* over search, loading, and enumerate (serial by contract); not while helpers are asked */
+    /* Over search, loading, and enumerate (serial by contract); not while helpers are asked */
+    pthread_mutex_t lock;
     bool searched;
     struct kal_provider *providers; /* fixed once searched */
     struct kal_folder *seen;
@@ -59,30 +59,35 @@ struct kal_interface {
 void kal_registry_init(struct kal_registry *registry);
 void kal_registry_destroy(struct kal_registry *registry);
 
-/* Search at the first call; afterwards the list stands. No file is loaded. KAL_ERR_NO_RESOURCES: nothing is kept, the next call
- * searches again. */
+/* Search at the first call; afterwards the list stands. No file is loaded. KAL_ERR_NO_RESOURCES:
+ * nothing is kept, the next call searches again. */
 enum kal_status kal_registry_search(struct kal *kal);
 
-/* Load the file, if that has not been done. Where it cannot be, provider->descriptor stays NULL and the answer has the reason, or, for
- * want of memory or descriptors, KAL_ERR_NO_RESOURCES. The lock is held. */
+/* Load the file, if that has not been done. Where it cannot be, provider->descriptor stays NULL and
+ * the answer has the reason, or, for want of memory or descriptors, KAL_ERR_NO_RESOURCES. The lock
+ * is held. */
 enum kal_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer);
 
 /* ---- asking.c ---- */
-/* What every provider file says of itself, in search order, also of those that cannot be used. Files are asked in helper processes, for
- * option ask_timeout at most; no lock may be held. The caller frees the list. KAL_ERR_NO_RESOURCES. */
+/* What every provider file says of itself, in search order, also of those that cannot be used.
+ * Files are asked in helper processes, for option ask_timeout at most; no lock may be held. The
+ * caller frees the list. KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers);
-/* The same of the files that may hold the provider of that name: the first that can be loaded is, into this process, and is
- * asked here. Reasons of others come before it. Empty: there is no such file. */
+/* The same of the files that may hold the provider of that name: the first that can be loaded is,
+ * into this process, and is asked here. Reasons of others come before it. Empty: there is no such
+ * file. */
 enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers);
 /* One file, here. */
 enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
                              struct kal_answer **answer);
 
 /* ---- interfaces.c ---- */
-/* Every interface there is now, the default one first; providers are asked by helpers. The caller frees the list. KAL_ERR_NO_RESOURCES. */
+/* Every interface there is now, the default one first; providers are asked by helpers. The caller
+ * frees the list. KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list);
-/* The interface of that name; its provider, and if it can be told from the name no other, is loaded. *list has it, or, if it has none
- * of that name, others. The caller frees the list. KAL_ERR_NO_RESOURCES. */
+/* The interface of that name; its provider, and if it can be told from the name no other, is
+ * loaded. *list has it, or, if it has none of that name, others. The caller frees the list.
+ * KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_interface_choose(struct kal *kal, const char *name,
                                      struct kal_interface **list);
 void kal_interfaces_free(struct kal_interface *list);
@@ -90,7 +95,8 @@ void kal_interfaces_free(struct kal_interface *list);
 /* The lock is held while a provider's code is loaded or enumerates. */
 void kal_registry_lock(struct kal_registry *registry);
 void kal_registry_unlock(struct kal_registry *registry);
-/* Around a fork: the same, but for the thread that holds it already because a provider's code forks. */
+/* Around a fork: the same, but for the thread that holds it already because a provider's code
+ * forks. */
 void kal_registry_fork_lock(struct kal_registry *registry);
 void kal_registry_fork_unlock(struct kal_registry *registry);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The rooms of the log: log.c makes lines, log_rate.c counts them by cause, log_ring.c keeps them until
- * log_sink.c has taken them. Locks, leaves both, in this order: rate, ring. No system call is made under either.
+ * The rooms of the log: log.c makes lines, log_rate.c counts them by cause, log_ring.c keeps them
+ * until log_sink.c has taken them. Locks, leaves both, in this order: rate, ring. No system call is
+ * made under either.
  */
 #ifndef ITAL_KAL_LOG_PRIVATE_H
 #define ITAL_KAL_LOG_PRIVATE_H
@@ -27,8 +28,8 @@ extern const char *kal_log_syslog_path; /* tests set another one */
 /* False with errno: a file that cannot be opened. */
 bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *path);
 void log_sink_close(struct log_sink *sink);
-/* Never blocks, raises no signal and changes no flag of the descriptor. Returns the octets taken; 0: later;
- * -1: never. Not from several threads at once. */
+/* Never blocks, raises no signal and changes no flag of the descriptor. Returns the octets taken;
+ * 0: later; -1: never. Not from several threads at once. */
 ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const char *line,
                        size_t length);
 
@@ -51,11 +52,13 @@ void log_ring_forget(void);
 
 /* ---- log_rate.c: how often a cause may speak ---- */
 
-/* Is this line to be written? The cause is the address `key`, that of the format as a rule, and the prefix. *first: from now on this
- * cause is held back, and somebody has to call log_rate_turn when its time is over. */
+/* Is this line to be written? The cause is the address `key`, that of the format as a rule, and the
+ * prefix. *first: from now on this cause is held back, and somebody has to call log_rate_turn when
+ * its time is over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);
-/* Push "n more" of those whose time is over. Returns when the next one's is; CLOCK_NEVER: none is held back. */
+/* Push "n more" of those whose time is over. Returns when the next one's is; CLOCK_NEVER: none is
+ * held back. */
 uint64_t log_rate_turn(uint64_t now);
 /* Push it of all, now. Their time goes on, unless they are forgotten. */
 void log_rate_say(bool forget);

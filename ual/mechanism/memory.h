@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What regions and windows share: the state of their link, and the table that finds them by STag. */
+ * What regions and windows share: the state of their link, and the table that finds them by
+ * STag. */
 #ifndef ITAL_UAL_MEMORY_H
 #define ITAL_UAL_MEMORY_H
 
@@ -9,15 +10,17 @@
 #include <uthash.h>
 
 /*
- * Linked: `opened` and not `closing`. The posts set what they asked for; a completion that tells of the same STag, and so of
- * the same link, corrects it where that did not happen (a suppressed success tells nothing, a failure always does):
- *   link posted      opened, not closing     failed   not opened, and the link before it counts again
+ * Linked: `opened` and not `closing`. The posts set what they asked for; a completion that tells of
+ * the same STag, and so of the same link, corrects it where that did not happen (a suppressed
+ * success tells nothing, a failure always does):
+ *   link posted      opened, not closing     failed   not opened; the link before counts again
  *   unlink posted    closing                 failed   not closing
  *   Read posted, quiet, that unlinks its sink: as unlink
  *   unlinked by the peer, or as the sink of a Read    not opened
- * The link before the last is kept because a refused link takes nothing away: what it was to replace is still there. (When
- * several are refused in a row, what was before all of them is forgotten.)
- * `lock` is held across the post, so that the last link is the last one in the work queue too. Upcalls do not take it.
+ * The link before the last is kept because a refused link takes nothing away: what it was to
+ * replace is still there. (When several are refused in a row, what was before all of them is
+ * forgotten.) `lock` is held across the post, so that the last link is the last one in the work
+ * queue too. Upcalls do not take it.
  */
 struct ual_link_state {
     uint32_t stag;
@@ -34,8 +37,8 @@ struct ual_link {
 };
 
 void ual_link_init(struct ual_link *link, struct ual_object *object);
-/* Into the table, with that STag; UAL_ERR_NO_RESOURCES. An index may be there twice for a moment, when it is used again
- * by the provider before the old object left: the newer one is found. */
+/* Into the table, with that STag; UAL_ERR_NO_RESOURCES. An index may be there twice for a moment,
+ * when it is used again by the provider before the old object left: the newer one is found. */
 enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened);
 void ual_link_remove(struct ual_link *link);
 

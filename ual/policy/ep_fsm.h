@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Endpoint state machine: a pure table. A step looks up (state, stimulus) and says what the next state is, which
- * message the consumer gets, and what the caller has to do to the QP and the connection. ep_connect.c does it.
+ * Endpoint state machine: a pure table. A step looks up (state, stimulus) and says what the next
+ * state is, which message the consumer gets, and what the caller has to do to the QP and the
+ * connection. ep_connect.c does it.
  */
 #ifndef ITAL_UAL_EP_FSM_H
 #define ITAL_UAL_EP_FSM_H
 
 #include "ual.h"
 
-/* The states of enum ual_ep_state by the same numbers, and those that the consumer sees as one of them. */
+/* The states of enum ual_ep_state by the same numbers, and those that the consumer sees as one of
+ * them. */
 enum ep_fsm_state {
     EP_UNCONNECTED = UAL_EP_UNCONNECTED,
     EP_ACTIVE1 = UAL_EP_ACTIVE1,
@@ -48,9 +50,8 @@ enum ep_stimulus {
 };
 
 enum ep_work {
-    EP_FLUSH =
-        1u
-        << 0, /* put the QP into ERROR, unless the provider has: outstanding work completes flushed */
+    /* Put the QP into ERROR, unless the provider has: outstanding work completes flushed */
+    EP_FLUSH = 1u << 0,
     EP_ABORT = 1u << 1,  /* abandon the attempt, flush, then report EP_ABORTED */
     EP_CLOSE = 1u << 2,  /* start the orderly close */
     EP_REWIND = 1u << 3, /* drop the connection, QP to IDLE, then report EP_RESET_DONE */

@@ -37,8 +37,8 @@ struct ual_evd {
     struct node *queue;
     struct evd_index index; /* of what is queued; queue_lock */
     atomic_uint queued;
-    struct node *
-        spare; /* for when there is no memory: of the endpoints, or of an asynchronous stream; queue_lock */
+    /* For when there is no memory: of the endpoints, or of an asynchronous stream; queue_lock */
+    struct node *spare;
     uint32_t spares, spares_due; /* how many there are, and are to be: the rest is queued */
     atomic_uchar takes; /* completions that were there, not told to the lane yet; not exact */
     uint32_t datagrams; /* of those, service requests; queue_lock */
@@ -51,7 +51,8 @@ void evd_index_end(struct evd_index *index);
 void evd_index_add(struct evd_index *index, struct node *node, ual_handle source);
 void evd_index_remove(struct evd_index *index, struct node *node);
 struct node *evd_index_find(struct evd_index *index, ual_handle source); /* NULL: none */
-/* Worth growing, with so many events in it. Any thread, as is grow, which takes queue_lock and may allocate. */
+/* Worth growing, with so many events in it. Any thread, as is grow, which takes queue_lock and may
+ * allocate. */
 bool evd_index_is_crowded(const struct evd_index *index, uint32_t queued);
 void evd_index_grow(struct ual_evd *evd);
 
@@ -84,12 +85,13 @@ static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
                                              : feed_poll(&evd->feed, evd->cq);
 }
 
-/* Nothing is there: UAL_ERR_EMPTY. Of a device that has failed nothing will come, UAL_ERR_DEAD; what came before, or tells of the
- * failure, is taken first, UAL_OK. */
+/* Nothing is there: UAL_ERR_EMPTY. Of a device that has failed nothing will come, UAL_ERR_DEAD;
+ * what came before, or tells of the failure, is taken first, UAL_OK. */
 enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
 /* Events that are there. */
 size_t ual_evd_count_left(struct ual_evd *evd);
-/* Waits that found an EVD by its handle before that was hidden have entered it, or left, when this returns. */
+/* Waits that found an EVD by its handle before that was hidden have entered it, or left, when this
+ * returns. */
 void ual_evd_settle_waits(void);
 
 #endif

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor. Leaf lock.
+ * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor.
+ * Leaf lock.
  *
- * THE DESCRIPTOR is an epoll set that holds an eventfd. From a dequeue that found nothing on (which lowers it and arms the CQ)
- * it is readable when an event is queued, and stays so until the next such dequeue, or until a dequeue that ran the lane itself
- * took the last one. Without more, traffic reaches it by way of the background thread, which runs the lane and raises the
- * eventfd: two wake-ups. So where that happens the set LISTENS: it holds the lane's set too (the first one's that feeds the EVD), the traffic wakes the
- * consumer itself, and its dequeue runs the lane. Then it may be readable with no event to come of it (for another EVD, or
- * for memory only). A consumer that wakes in vain is not served well by that: the set stops to listen, and starts again only
- * after twice as many events as before came through the background thread.
- * At most a few of a lane listen at a time (lane.c).
- * Nothing depends on listening but speed: the background thread has its deadline (lane.c) whoever listens.
+ * THE DESCRIPTOR is an epoll set that holds an eventfd. From a dequeue that found nothing on (which
+ * lowers it and arms the CQ) it is readable when an event is queued, and stays so until the next
+ * such dequeue, or until a dequeue that ran the lane itself took the last one. Without more,
+ * traffic reaches it by way of the background thread, which runs the lane and raises the eventfd:
+ * two wake-ups. So where that happens the set LISTENS: it holds the lane's set too (the first one's
+ * that feeds the EVD), the traffic wakes the consumer itself, and its dequeue runs the lane. Then
+ * it may be readable with no event to come of it (for another EVD, or for memory only). A consumer
+ * that wakes in vain is not served well by that: the set stops to listen, and starts again only
+ * after twice as many events as before came through the background thread. At most a few of a lane
+ * listen at a time (lane.c). Nothing depends on listening but speed: the background thread has its
+ * deadline (lane.c) whoever listens.
  */
 #ifndef ITAL_UAL_NOTIFIER_H
 #define ITAL_UAL_NOTIFIER_H
@@ -46,13 +49,13 @@ void notifier_close(struct notifier *notifier);
 void notifier_raise(struct notifier *notifier);
 /* Nothing will come any more: raise the descriptor, make all waiters look. Any thread. */
 void notifier_raise_for_all(struct notifier *notifier);
-/* Between begin and end the calling thread raises no descriptor by its own run: it takes, and looks what is left. False:
- * another thread takes. */
+/* Between begin and end the calling thread raises no descriptor by its own run: it takes, and looks
+ * what is left. False: another thread takes. */
 bool notifier_begin_taking(struct notifier *notifier);
 void notifier_end_taking(struct notifier *notifier);
-/* The consumer got an event, the returned one about since it found nothing; it found nothing; it is about to find nothing
- * although the set listens and it got nothing since the last time: traffic woke it, and a run that looks at all descriptors
- * is due. */
+/* The consumer got an event, the returned one about since it found nothing; it found nothing; it is
+ * about to find nothing although the set listens and it got nothing since the last time: traffic
+ * woke it, and a run that looks at all descriptors is due. */
 static inline unsigned int notifier_took(struct notifier *notifier)
 {
     unsigned int taken = atomic_load_explicit(&notifier->taken, memory_order_relaxed) + 1;
@@ -77,9 +80,10 @@ void notifier_raise_fd(struct notifier *notifier);
 void notifier_lower(struct notifier *notifier);
 
 /*
- * A waiting thread: enter, (add, remove), leave. Between enter and leave the EVD and its lane stay: abort waits.
- * enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED. From add to remove events wake it. remove: when it was woken, or takes an
- * event away (took), another one has to look: the CQ fires once for all.
+ * A waiting thread: enter, (add, remove), leave. Between enter and leave the EVD and its lane stay:
+ * abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED. From add to remove events wake it.
+ * remove: when it was woken, or takes an event away (took), another one has to look: the CQ fires
+ * once for all.
  */
 enum ual_status notifier_enter(struct notifier *notifier);
 void notifier_add(struct notifier *notifier, struct ual_waiter *waiter);

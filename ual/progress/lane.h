@@ -10,10 +10,11 @@
 #define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; goes when it steps aside */
 
 /*
- * Whether looking without sleeping is worth while: it is not where what is awaited comes late, and least of all where who
- * sends it needs this very core. After a few that were in vain, most are left out, and one in 16 at least is tried. The first
- * one after one in vain is twice as long, more than a wake-up takes: else two that wait for each other, once both asleep, would
- * go on to miss each other for good.
+ * Whether looking without sleeping is worth while: it is not where what is awaited comes late, and
+ * least of all where who sends it needs this very core. After a few that were in vain, most are
+ * left out, and one in 16 at least is tried. The first one after one in vain is twice as long, more
+ * than a wake-up takes: else two that wait for each other, once both asleep, would go on to miss
+ * each other for good.
  */
 struct spin_habit {
     atomic_uint misses, skip;
@@ -45,39 +46,45 @@ struct ual_waiter {
     struct ual_lane *lane; /* where it sleeps; from wait_begin on */
     atomic_uint word;      /* futex of those that are not the sleeper; the two bits below */
     pthread_t thread;
-    uint64_t
-        sleep_until; /* its epoll deadline while it sleeps there, else 0; under the sleep lock */
-    bool served;     /* the last sleep ended with a run that found work, whoever's; its thread's */
+    /* Its epoll deadline while it sleeps there, else 0; under the sleep lock */
+    uint64_t sleep_until;
+    bool served; /* the last sleep ended with a run that found work, whoever's; its thread's */
     struct ual_waiter *prev, *next; /* in the lane's list of those that sleep on their words */
     struct ual_waiter *evd_prev, *evd_next; /* in the EVD's list */
 };
 
-/* Register, and set up the waiter: before the EVD knows it. From here until wait_end the lane may count on this thread. */
+/* Register, and set up the waiter: before the EVD knows it. From here until wait_end the lane may
+ * count on this thread. */
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Forget earlier wakes. Before the CQ is armed, in each round. */
 void ual_lane_wait_reset(struct ual_waiter *waiter);
-/* Arm the lane; where that says that work is left, run it once (first: the waiter's CQ) and return false: look,
- * then come again. True: the thread may sleep. */
+/* Arm the lane; where that says that work is left, run it once (first: the waiter's CQ) and return
+ * false: look, then come again. True: the thread may sleep. */
 bool ual_lane_wait_arm(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first);
-/* Sleep until woken, readiness or a timer (the lane was run then), the deadline (CLOCK_MONOTONIC ns) or a signal: EINTR,
- * in all other cases 0. */
+/* Sleep until woken, readiness or a timer (the lane was run then), the deadline (CLOCK_MONOTONIC
+ * ns) or a signal: EINTR, in all other cases 0. */
 int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first,
                         uint64_t deadline);
 /* Leave for whatever reason: somebody else takes over the sleep if anybody waits. */
 void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
-/* Make a waiter look at its EVD again. The caller sees to it that the waiter stays. Any thread; leaf. */
+/* Make a waiter look at its EVD again. The caller sees to it that the waiter stays. Any thread;
+ * leaf. */
 void ual_lane_wake_waiter(struct ual_waiter *waiter);
-/* For a consumer that sleeps in another lane: somebody has to sleep in the epoll of this one, now. Any thread; leaf. */
+/* For a consumer that sleeps in another lane: somebody has to sleep in the epoll of this one, now.
+ * Any thread; leaf. */
 void ual_lane_entrust(struct ual_lane *lane);
 /* Does a consumer sleep in its epoll, as far as can be told without a lock? */
 bool ual_lane_has_waiter(const struct ual_lane *lane);
-/* To be changed by who takes a completion without polling: he looks at the lane's work as one who polls does. */
+/* To be changed by who takes a completion without polling: he looks at the lane's work as one who
+ * polls does. */
 atomic_uint *ual_lane_takes(struct ual_lane *lane);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
-/* The set of the lane's descriptors: readable while there is something to run for. To be held in another set only. */
+/* The set of the lane's descriptors: readable while there is something to run for. To be held in
+ * another set only. */
 int ual_lane_epoll_fd(const struct ual_lane *lane);
-/* To be taken before the set is held, and given back after: the kernel lets few paths lead to a socket (100 by way of the
- * holder and a set that it is in), or refuses a holder in the consumer's set. */
+/* To be taken before the set is held, and given back after: the kernel lets few paths lead to a
+ * socket (100 by way of the holder and a set that it is in), or refuses a holder in the consumer's
+ * set. */
 bool ual_lane_take_listener(struct ual_lane *lane);
 void ual_lane_give_listener(struct ual_lane *lane);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How long the background thread of a lane leaves it to consumers who run it, before it looks whether they still do.
- * Each look is a timer and two context switches on somebody's processor, so the intervals grow; but what arrives after the
- * last poll waits for the look that misses them. No state but the caller's, no lock; one thread.
+ * How long the background thread of a lane leaves it to consumers who run it, before it looks
+ * whether they still do. Each look is a timer and two context switches on somebody's processor, so
+ * the intervals grow; but what arrives after the last poll waits for the look that misses them. No
+ * state but the caller's, no lock; one thread.
  *
- * Some consumers look seldom: who streams long messages is in one call for hundreds of microseconds. A short interval misses
- * them, and the background thread is in their way instead of in their place; so the short interval grows to what they need.
+ * Some consumers look seldom: who streams long messages is in one call for hundreds of
+ * microseconds. A short interval misses them, and the background thread is in their way instead of
+ * in their place; so the short interval grows to what they need.
  */
 #ifndef ITAL_UAL_LANE_PACE_H
 #define ITAL_UAL_LANE_PACE_H
@@ -26,8 +28,9 @@
 #define PACE_END (2 * CLOCK_NS_PER_MS)
 
 /*
- * A look that comes is dear, one that is put off is a system call. So whoever polls all the time puts it off, every
- * PACE_PUT_OFF_EVERY to PACE_PUT_OFF from then. Who gave up polling is missed PACE_END later at most.
+ * A look that comes is dear, one that is put off is a system call. So whoever polls all the time
+ * puts it off, every PACE_PUT_OFF_EVERY to PACE_PUT_OFF from then. Who gave up polling is missed
+ * PACE_END later at most.
  */
 #define PACE_PUT_OFF       (1800 * CLOCK_NS_PER_US)
 #define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
@@ -44,9 +47,10 @@ static inline uint64_t pace_short(const struct pace *pace)
 }
 
 /*
- * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `looks` times: twice as long, up to
- * PACE_LAST. Where they looked less than half as often as in the one before they may have ended within it: then a short one
- * comes between, which sees that nobody looks any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
+ * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `looks`
+ * times: twice as long, up to PACE_LAST. Where they looked less than half as often as in the one
+ * before they may have ended within it: then a short one comes between, which sees that nobody
+ * looks any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
  * pace_short() at most, that is within PACE_END.
  */
 static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t looks,
@@ -63,7 +67,8 @@ static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t 
     return next < PACE_LAST ? next : PACE_LAST;
 }
 
-/* The interval after one that consumers put off, and then did not any more: as where they looked less often. */
+/* The interval after one that consumers put off, and then did not any more: as where they looked
+ * less often. */
 static inline uint64_t pace_after_put_off(struct pace *pace)
 {
     uint64_t most = PACE_END - PACE_PUT_OFF;
@@ -73,7 +78,8 @@ static inline uint64_t pace_after_put_off(struct pace *pace)
     return pace_short(pace) < most ? pace_short(pace) : most;
 }
 
-/* The interval after one in which nobody looked, and `served` ns in which the background thread took their place. */
+/* The interval after one in which nobody looked, and `served` ns in which the background thread
+ * took their place. */
 static inline uint64_t pace_after_service(struct pace *pace, uint64_t served)
 {
     uint64_t grown = pace_short(pace) * 2;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the rooms of the lane share: its inside, the run (lane.c), the sleep (lane_sleep.c). The rules: lane.c, lane_wait.c.
+ * What the rooms of the lane share: its inside, the run (lane.c), the sleep (lane_sleep.c). The
+ * rules: lane.c, lane_wait.c.
  */
 #ifndef ITAL_UAL_LANE_PRIVATE_H
 #define ITAL_UAL_LANE_PRIVATE_H
@@ -33,9 +34,10 @@ struct ual_lane {
     struct ri_lane *provider;
     uint64_t spin_ns;
     int epoll_fd, kick_fd;
-    atomic_bool
-        broken; /* its descriptors were closed by somebody else: their numbers may be others' now */
-    int watch_fd; /* timerfd: when the background thread looks whether consumers still run the lane */
+    /* Its descriptors were closed by somebody else: their numbers may be others' now */
+    atomic_bool broken;
+    /* timerfd: when the background thread looks whether consumers still run the lane */
+    int watch_fd;
 
     atomic_int running;
     atomic_ulong runner;              /* pthread_t inside the run, 0 none */
@@ -47,8 +49,8 @@ struct ual_lane {
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
     atomic_uint listeners; /* descriptors of EVDs that hold the set */
-    atomic_bool
-        look_due; /* others poll, but maybe seldom: the next poll looks at epoll and timers */
+    /* Others poll, but maybe seldom: the next poll looks at epoll and timers */
+    atomic_bool look_due;
 
     struct spinlock sleep_lock;
     _Atomic(struct ual_waiter *) sleeper; /* written under sleep_lock */
@@ -79,7 +81,8 @@ struct ual_lane {
 
 /* Nobody may have fetched an event that names them. */
 void ual_lane_free_dead_watches(struct ual_lane *lane);
-/* Admission to a run: try, or wait (runs never block, so this is short; a descheduled runner is let on by a yield). */
+/* Admission to a run: try, or wait (runs never block, so this is short; a descheduled runner is let
+ * on by a yield). */
 static inline bool ual_lane_run_try(struct ual_lane *lane)
 {
     if (atomic_load_explicit(&lane->running, memory_order_relaxed) ||
@@ -96,7 +99,8 @@ static inline void ual_lane_run_drop(struct ual_lane *lane)
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->running, 0, memory_order_release);
 }
-/* Inside a run: look at descriptors and timers, or parts of that; then comes the provider's part. */
+/* Inside a run: look at descriptors and timers, or parts of that; then comes the provider's
+ * part. */
 void ual_lane_look(struct ual_lane *lane, bool drain);
 void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
                        bool drain);
@@ -122,7 +126,8 @@ static inline uint32_t ual_lane_run_pass(struct ual_lane *lane, struct ri_cq *fi
         ual_lane_look(lane, look == LOOK_AND_DRAIN);
     return ual_lane_run_provider(lane, first);
 }
-/* Is it time to look at epoll and timers? weight: how many of the polls without a look this one stands for. */
+/* Is it time to look at epoll and timers? weight: how many of the polls without a look this one
+ * stands for. */
 static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weight)
 {
     return (lane->polls += weight) >= POLLS_PER_EPOLL ||
@@ -132,8 +137,8 @@ static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weigh
 /* Make who sleeps in epoll come out; take that back. Any thread. */
 void ual_lane_kick(struct ual_lane *lane);
 void ual_lane_drain_kick(struct ual_lane *lane);
-/* A system call on a descriptor of the lane failed with errno: unless that may pass, the lane is broken and the IA dead. With no lock
- * held but `running`. */
+/* A system call on a descriptor of the lane failed with errno: unless that may pass, the lane is
+ * broken and the IA dead. With no lock held but `running`. */
 void ual_lane_check(struct ual_lane *lane);
 static inline bool ual_lane_is_broken(const struct ual_lane *lane)
 {
@@ -151,32 +156,37 @@ struct fetched {
     struct epoll_event events[EVENTS_PER_RUN];
     long count;
 };
-/* Asked inside a run: who takes the sleep over from now on arms in a run of its own before it sleeps. */
+/* Asked inside a run: who takes the sleep over from now on arms in a run of its own before it
+ * sleeps. */
 bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter);
 /* The background thread was displaced by the waiter, and is still in epoll_wait. */
 bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *waiter);
 /* May a look drain the kick? Asked inside a run. */
 enum look ual_lane_look_of(struct ual_lane *lane, const struct ual_waiter *waiter);
-/* For the sleeper, who must not sleep over work: waits for the run, unlike others. True: armed; false: it has run. */
+/* For the sleeper, who must not sleep over work: waits for the run, unlike others. True: armed;
+ * false: it has run. */
 bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
                          struct ri_cq *first);
-/* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or EINTR. With 0 the caller
- * runs what was fetched, or lets go of it. */
+/* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or
+ * EINTR. With 0 the caller runs what was fetched, or lets go of it. */
 int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
                             struct fetched *fetched);
 /* A run with the events that a sleep fetched. */
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
                               struct ri_cq *first, const struct fetched *fetched);
 void ual_lane_let_go(struct ual_lane *lane);
-/* One of `waiting` takes the place. Under sleep_lock, so that the heir cannot leave its stack frame meanwhile. */
+/* One of `waiting` takes the place. Under sleep_lock, so that the heir cannot leave its stack frame
+ * meanwhile. */
 void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *heir);
 
 /* --- lane_background.c --- */
 
-/* The progress thread starts; it waits for background_word before it looks at the provider's lane. */
+/* The progress thread starts; it waits for background_word before it looks at the provider's
+ * lane. */
 enum ual_status ual_lane_start_background(struct ual_lane *lane);
 
-/* Changes while consumers look for completions: those who poll, and those who find what is there. */
+/* Changes while consumers look for completions: those who poll, and those who find what is
+ * there. */
 static inline unsigned int ual_lane_looks(const struct ual_lane *lane)
 {
     return atomic_load_explicit(&lane->runs, memory_order_relaxed) +

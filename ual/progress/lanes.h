@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lanes of an IA together: their life, the place of endpoints, which of them feed an EVD. The rules: lanes.c. */
+ * The lanes of an IA together: their life, the place of endpoints, which of them feed an EVD. The
+ * rules: lanes.c. */
 #ifndef ITAL_UAL_LANES_H
 #define ITAL_UAL_LANES_H
 
@@ -11,16 +12,16 @@
 enum ual_status ual_lanes_open(struct ual_ia *ia, uint64_t spin_ns);
 void ual_lanes_stop(struct ual_ia *ia);
 void ual_lanes_close(struct ual_ia *ia);
-/* After stop: have who runs the first lane run the others, too, until `end`; where there is no memory for it they are run by the next
- * only. */
+/* After stop: have who runs the first lane run the others, too, until `end`; where there is no
+ * memory for it they are run by the next only. */
 void ual_lanes_join_begin(struct ual_ia *ia);
 void ual_lanes_join_end(struct ual_ia *ia);
 /* One run of each but the first. */
 void ual_lanes_run_others(struct ual_ia *ia);
 
 /*
- * The lanes that may bring events to an EVD: those of its endpoints; for one of another stream than DTO the first, too, where listen
- * points are. An EVD that nobody uses yet is fed by the first.
+ * The lanes that may bring events to an EVD: those of its endpoints; for one of another stream than
+ * DTO the first, too, where listen points are. An EVD that nobody uses yet is fed by the first.
  */
 struct feed {
     struct ual_ia *ia;
@@ -45,9 +46,11 @@ static inline struct ual_lane *feed_only(const struct feed *feed)
 struct ual_lane *feed_first(const struct feed *feed);
 /* ual_lane_poll of each in turn until one did something. */
 uint32_t feed_poll(struct feed *feed, struct ri_cq *first);
-/* A run of all for a consumer that will not come again by itself; in_turn, look: as ual_lane_poll_in_turn. */
+/* A run of all for a consumer that will not come again by itself; in_turn, look: as
+ * ual_lane_poll_in_turn. */
 void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool look);
-/* A consumer is about to sleep: where? One in which no other consumer does, if there is such a lane. */
+/* A consumer is about to sleep: where? One in which no other consumer does, if there is such a
+ * lane. */
 struct ual_lane *feed_place_to_sleep(const struct feed *feed);
 /* ... and it sleeps there: in the others somebody else has to. */
 void feed_entrust_others(const struct feed *feed, const struct ual_lane *own);

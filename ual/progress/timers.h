@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A pairing heap of struct ri_timer, linked through the timers themselves: no allocation. The caller locks.
- * The heap keeps its own copy of each deadline: an owner writes timer->deadline before it asks for the move. */
+ * A pairing heap of struct ri_timer, linked through the timers themselves: no allocation. The
+ * caller locks. The heap keeps its own copy of each deadline: an owner writes timer->deadline
+ * before it asks for the move. */
 #ifndef ITAL_UAL_TIMERS_H
 #define ITAL_UAL_TIMERS_H
 
