@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs a fuzz target without a fuzzer, as part of the ordinary suite: over its corpus and over
- * every octet string of the wire vectors, each whole, cut at every length and with random octets
- * changed. An input that fails ends the program; it is written to the standard error first.
+ * Runs a fuzz target without a fuzzer, as part of the ordinary suite: over its corpus, which make
+ * unpacks into the build folder, and over every octet string of the wire vectors, each whole, cut
+ * at every length and with random octets changed. An input that fails ends the program; it is
+ * written to the standard error first.
  *
  * usage: replay_NAME [FILE...]   with files: those only
  */
@@ -165,7 +166,8 @@ static unsigned run_corpus(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const char *top = getenv("TC_TOP_SRCDIR"), *given = getenv("ITAL_TEST_SEED"), *why = "";
+    const char *top = getenv("TC_TOP_SRCDIR"), *build = getenv("TC_TOP_BUILDDIR");
+    const char *given = getenv("ITAL_TEST_SEED"), *why = "";
     const struct vectors *v;
     char path[4096];
     unsigned files;
@@ -184,7 +186,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return 0;
 
-    snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/%s", top ? top : TC_SRCDIR, TARGET);
+    snprintf(path, sizeof(path), "%s/tests/fuzz/corpus/%s", build ? build : TC_BUILDDIR, TARGET);
     files = run_corpus(path);
     printf("%sok 1 - %s: corpus of %u files\n", files ? "" : "not ", TARGET, files);
     snprintf(path, sizeof(path), "%s/tests/data/vectors.json", top ? top : TC_SRCDIR);
