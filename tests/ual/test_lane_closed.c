@@ -8,6 +8,12 @@
 
 #include "ual/progress/lane_private.h"
 
+#include "base/futex.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static void close_descriptors(void)
@@ -74,13 +80,132 @@ START_TEST(under_one_that_waits_for_ever)
 }
 END_TEST
 
+/* --- what has the numbers afterwards --- */
+
+#define OCTETS 64
+
+static int octets_left(int fd)
+{
+    int count = -1;
+
+    ck_assert_int_eq(ioctl(fd, FIONREAD, &count), 0);
+    return count;
+}
+
+/* The consumer's own files come to lie where the lane's were. */
+START_TEST(its_numbers_are_let_alone_afterwards)
+{
+    static const char octets[OCTETS];
+    struct lf_waiter waiter;
+    unsigned long sleeps;
+    int mine[2];
+
+    ck_assert_int_eq(pipe2(mine, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_eq(write(mine[1], octets, OCTETS), OCTETS);
+    lf_wait_start(&waiter, evd, FOR_EVER); /* whose end wakes the background thread */
+    ck_assert_int_eq(dup2(mine[0], lf_lane->epoll_fd), lf_lane->epoll_fd);
+    ck_assert_int_eq(dup2(mine[1], lf_lane->kick_fd), lf_lane->kick_fd);
+    ck_assert_int_eq(dup2(mine[0], lf_lane->watch_fd), lf_lane->watch_fd);
+    lf_wait_join(&waiter, UAL_ERR_DEAD);
+    sleeps = lf_sleeps(lf_background());
+    atomic_fetch_add(&lf_lane->background_word, 1);
+    futex_wake(&lf_lane->background_word, 1);
+    ck_assert(tc_until(lf_sleeps(lf_background()) != sleeps && lf_asleep(lf_background()), 10000));
+    ck_assert_int_eq(octets_left(mine[0]), OCTETS);
+    ck_assert_uint_eq(atomic_load(&lf_fatals), 1);
+    close(mine[0]);
+    close(mine[1]);
+}
+END_TEST
+
+static void never_ready(void *arg, uint32_t events)
+{
+    (void)arg;
+    ck_abort_msg("events %u of a set that is not the lane's", events);
+}
+
+/* The consumer's own epoll set has the number: nothing is added to it, changed in it, or taken out of it. */
+START_TEST(a_set_with_its_number_stays_as_it_is)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    struct lf_pipe *other = lf_pipe(evd);
+    struct ri_watch *watch = NULL;
+    int mine, pipe[2];
+
+    close_descriptors();
+    expect_dead_and_at_rest();
+    mine = epoll_create1(EPOLL_CLOEXEC);
+    ck_assert_int_eq(dup2(mine, lf_lane->epoll_fd), lf_lane->epoll_fd);
+    ck_assert_int_eq(pipe2(pipe, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_eq(ual_lane_watch(lf_lane, pipe[0], EPOLLIN, never_ready, NULL, &watch),
+                     RI_ERR_INVALID_STATE);
+    ck_assert_ptr_null(watch);
+    ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, pipe[0], &event), 0); /* it was not in it */
+    ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, other->fds[0], &event), 0);
+    ck_assert_int_eq(ual_lane_rewatch(other->watch, 0), RI_ERR_INVALID_STATE);
+    lf_send(other, 1);
+    ck_assert_int_eq(epoll_wait(mine, &event, 1, 0), 1);
+    close(pipe[0]);
+    close(pipe[1]);
+    pipe[0] = dup(other->fds[0]);
+    lf_pipe_close(other);
+    ck_assert_int_eq(epoll_wait(mine, &event, 1, 0), 1);
+    close(pipe[0]);
+    close(mine);
+}
+END_TEST
+
+/* A new interface adapter gets the very numbers: the old one may not serve its set. */
+START_TEST(under_a_new_lane_that_gets_its_numbers)
+{
+    struct ual_ia *fresh = calloc(1, sizeof(*fresh));
+    struct ual_event event;
+
+    pthread_mutex_init(&fresh->lock, NULL);
+    close_descriptors();
+    ok(ual_lanes_open(fresh, 0));
+    ck_assert_int_eq(fresh->lane->epoll_fd, lf_lane->epoll_fd);
+    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
+    expect_dead_and_at_rest();
+    ck_assert(!atomic_load(&fresh->dead));
+    ual_lanes_stop(fresh);
+    ual_lanes_close(fresh);
+    pthread_mutex_destroy(&fresh->lock);
+    free(fresh);
+}
+END_TEST
+
+/* The descriptor of an EVD goes with the lane's: what has its number is neither written nor closed. */
+START_TEST(an_evds_number_is_let_alone_afterwards)
+{
+    struct ual_evd *spoken = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD);
+    int fd = ual_evd_fd(spoken), mine[2];
+    struct ual_event event;
+
+    close_descriptors();
+    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
+    ck_assert_int_eq(pipe2(mine, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(mine[1], fd), fd);
+    ck_assert_int_eq(dup2(mine[1], fd + 1), fd + 1); /* its eventfd */
+    ok(ual_evd_post(spoken, NULL));
+    ck_assert_int_eq(octets_left(mine[0]), 0);
+    ok(ual_evd_free(spoken));
+    ck_assert_int_eq(write(fd, "", 1), 1);
+    ck_assert_int_eq(write(fd + 1, "", 1), 1);
+    close(mine[0]);
+    close(mine[1]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("descriptors that somebody else closed");
     TCase *closed = tcase_create("closed");
 
     tc_add_tests(closed, under_a_sleeping_background_thread, under_one_that_polls,
-                 under_one_that_waits_for_ever);
+                 under_one_that_waits_for_ever, its_numbers_are_let_alone_afterwards,
+                 a_set_with_its_number_stays_as_it_is, under_a_new_lane_that_gets_its_numbers,
+                 an_evds_number_is_let_alone_afterwards);
     lf_add_cases(suite, (TCase *[]){ closed }, 1, setup, teardown);
     return tc_main(suite);
 }

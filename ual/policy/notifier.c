@@ -51,12 +51,18 @@ enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed
     return UAL_OK;
 }
 
+/* Who closes a lane's descriptors closes these, too. */
+static bool has_own_fds(const struct notifier *notifier)
+{
+    return !ual_lane_is_broken(feed_first(notifier->feed));
+}
+
 static void listen_to_lane(struct notifier *notifier)
 {
     struct epoll_event event = { .events = EPOLLIN };
     struct ual_lane *lane = feed_first(notifier->feed);
 
-    if (!ual_lane_take_listener(lane))
+    if (ual_lane_is_broken(lane) || !ual_lane_take_listener(lane))
         return;
     /* One that is nested too deeply already cannot: it stays as it is. */
     if (epoll_ctl(notifier->fd, EPOLL_CTL_ADD, ual_lane_epoll_fd(lane), &event) < 0) {
@@ -70,7 +76,8 @@ static void listen_to_lane(struct notifier *notifier)
 
 static void stop_listening(struct notifier *notifier)
 {
-    epoll_ctl(notifier->fd, EPOLL_CTL_DEL, ual_lane_epoll_fd(notifier->heard), NULL);
+    if (has_own_fds(notifier))
+        epoll_ctl(notifier->fd, EPOLL_CTL_DEL, ual_lane_epoll_fd(notifier->heard), NULL);
     ual_lane_give_listener(notifier->heard);
     atomic_store_explicit(&notifier->listening, false, memory_order_relaxed);
 }
@@ -85,7 +92,8 @@ void notifier_close(struct notifier *notifier)
         stop_listening(notifier);
     ual_fork_forget(notifier->fd);
     ual_fork_forget(notifier->event_fd);
-    close_fds(notifier);
+    if (has_own_fds(notifier))
+        close_fds(notifier);
 }
 
 /* Under listen_lock. */
@@ -137,7 +145,7 @@ void notifier_raise_fd(struct notifier *notifier)
 {
     uint64_t one = 1;
 
-    if (atomic_exchange(&notifier->fd_raised, true))
+    if (atomic_exchange(&notifier->fd_raised, true) || !has_own_fds(notifier))
         return;
     syscall(SYS_write, notifier->event_fd, &one, sizeof(one));
     if (ual_lane_inside(feed_first(notifier->feed)))
@@ -173,7 +181,7 @@ void notifier_lower(struct notifier *notifier)
 {
     uint64_t count;
 
-    if (notifier->fd < 0 || !atomic_load(&notifier->fd_raised))
+    if (notifier->fd < 0 || !atomic_load(&notifier->fd_raised) || !has_own_fds(notifier))
         return;
     if (syscall(SYS_read, notifier->event_fd, &count, sizeof(count)) == sizeof(count))
         atomic_store(&notifier->fd_raised, false);

@@ -20,7 +20,8 @@
  * traffic, and its dequeue is a poll like others. The lane does not know of it and does not rely on it.
  *
  * CLOSED DESCRIPTORS. Somebody else in the process may close them. The system call that finds out makes the lane broken and the IA dead
- * (ual_lane_check); the numbers may be others' by then and are not used again.
+ * (ual_lane_check); the numbers may be others' by then and are not used again. Where a new lane has got one of them no call would find
+ * out: its opening marks the old one. So what was fetched from a set counts only if the lane is whole afterwards.
  *
  * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock, dead_lock: leaves,
  * a few instructions each. unwatch and timer_cancel from outside a run wait for a running callback of theirs
@@ -46,6 +47,9 @@
 #include <utlist.h>
 
 #define LISTENERS_MOST 4 /* each may be in several sets of the consumer's */
+
+static struct spinlock lanes_lock; /* leaf */
+static struct ual_lane *lanes;     /* of the process */
 
 /* --- the run --- */
 
@@ -126,6 +130,22 @@ void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, 
     }
 }
 
+bool ual_lane_is_broken(const struct ual_lane *lane)
+{
+    return __builtin_expect(atomic_load_explicit(&lane->descriptors, memory_order_acquire), 0);
+}
+
+/* Under lanes_lock, as is the tracking of a new lane: what that has got is not forgotten here. */
+static void lose_descriptors(struct ual_lane *lane)
+{
+    if (ual_lane_is_broken(lane))
+        return;
+    ual_fork_forget(lane->epoll_fd);
+    ual_fork_forget(lane->kick_fd);
+    ual_fork_forget(lane->watch_fd);
+    atomic_store(&lane->descriptors, DESCRIPTORS_LOST);
+}
+
 void ual_lane_check(struct ual_lane *lane)
 {
     const struct ri_event event = {
@@ -135,9 +155,13 @@ void ual_lane_check(struct ual_lane *lane)
                   "does; keep it from those that were open before",
     };
 
-    if ((errno != EBADF && errno != EINVAL) || atomic_exchange(&lane->broken, true))
+    if (!ual_lane_is_broken(lane) && errno != EBADF && errno != EINVAL)
         return;
-    ual_ia_rnic_event(lane->ia, &event);
+    spinlock_lock(&lanes_lock);
+    lose_descriptors(lane);
+    spinlock_unlock(&lanes_lock);
+    if (atomic_exchange(&lane->descriptors, DESCRIPTORS_TOLD) != DESCRIPTORS_TOLD)
+        ual_ia_rnic_event(lane->ia, &event);
 }
 
 /* Under running. */
@@ -148,8 +172,10 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
 
     if (!ual_lane_is_broken(lane))
         count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
-    if (__builtin_expect(count < 0, 0))
+    if (__builtin_expect(count < 0, 0) || ual_lane_is_broken(lane)) {
         ual_lane_check(lane);
+        return;
+    }
     ual_lane_dispatch(lane, events, count, drain);
 }
 
@@ -229,8 +255,9 @@ void ual_lane_set_watch(struct ual_lane *lane, uint64_t when)
 {
     struct itimerspec at = { .it_value = clock_left(0, when) };
 
-    if (!ual_lane_is_broken(lane))
-        timerfd_settime(lane->watch_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    if (!ual_lane_is_broken(lane) &&
+        timerfd_settime(lane->watch_fd, TFD_TIMER_ABSTIME, &at, NULL) < 0)
+        ual_lane_check(lane);
 }
 
 /* The background thread need not look: consumers do. Under running. */
@@ -321,10 +348,7 @@ void ual_lane_give_listener(struct ual_lane *lane)
     atomic_fetch_sub(&lane->listeners, 1);
 }
 
-/* --- every lane of the process: asked by who logs --- */
-
-static struct spinlock lanes_lock; /* leaf */
-static struct ual_lane *lanes;
+/* --- every lane of the process: asked by who logs and who opens one --- */
 
 bool ual_lane_inside_any(void)
 {
@@ -361,6 +385,27 @@ static void delist(struct ual_lane *lane)
 
 /* --- open and close --- */
 
+static bool has_number(const struct ual_lane *lane, int fd)
+{
+    return lane->epoll_fd == fd || lane->kick_fd == fd || lane->watch_fd == fd;
+}
+
+/* A lane that has one of these numbers as well has lost its own descriptors. */
+static void take_numbers(const struct ual_lane *fresh)
+{
+    struct ual_lane *lane;
+
+    spinlock_lock(&lanes_lock);
+    DL_FOREACH (lanes, lane)
+        if (has_number(lane, fresh->epoll_fd) || has_number(lane, fresh->kick_fd) ||
+            has_number(lane, fresh->watch_fd))
+            lose_descriptors(lane);
+    ual_fork_track(fresh->epoll_fd);
+    ual_fork_track(fresh->kick_fd);
+    ual_fork_track(fresh->watch_fd);
+    spinlock_unlock(&lanes_lock);
+}
+
 static enum ual_status open_descriptors(struct ual_lane *lane)
 {
     struct epoll_event event = { .events = EPOLLIN };
@@ -374,19 +419,17 @@ static enum ual_status open_descriptors(struct ual_lane *lane)
                 strerrordesc_np(errno));
         return UAL_ERR_NO_RESOURCES;
     }
-    ual_fork_track(lane->epoll_fd);
-    ual_fork_track(lane->kick_fd);
-    ual_fork_track(lane->watch_fd);
+    take_numbers(lane);
     return UAL_OK;
 }
 
 static void close_descriptors(struct ual_lane *lane)
 {
+    if (ual_lane_is_broken(lane))
+        return;
     ual_fork_forget(lane->epoll_fd);
     ual_fork_forget(lane->kick_fd);
     ual_fork_forget(lane->watch_fd);
-    if (ual_lane_is_broken(lane))
-        return;
     if (lane->epoll_fd >= 0)
         close(lane->epoll_fd);
     if (lane->kick_fd >= 0)

@@ -79,6 +79,9 @@ bool ual_lane_has_waiter(const struct ual_lane *lane);
  * polls does. */
 atomic_uint *ual_lane_takes(struct ual_lane *lane);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
+/* Somebody else closed its descriptors, and with them those of the EVDs that it feeds: none is used
+ * or closed any more. */
+bool ual_lane_is_broken(const struct ual_lane *lane);
 /* The set of the lane's descriptors: readable while there is something to run for. To be held in
  * another set only. */
 int ual_lane_epoll_fd(const struct ual_lane *lane);

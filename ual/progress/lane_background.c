@@ -129,11 +129,11 @@ static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
     ual_lane_set_watch(lane, until);
     atomic_store_explicit(&lane->put_off_at, may_put_off ? until - PACE_LAST / 2 : CLOCK_NEVER,
                           memory_order_relaxed);
-    while (!atomic_load(&lane->stop) &&
+    while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&
            (got = syscall(SYS_read, lane->watch_fd, &expirations, sizeof(expirations))) < 0 &&
            errno == EINTR)
         ;
-    if (got != sizeof(expirations)) {
+    if (got != sizeof(expirations) || ual_lane_is_broken(lane)) {
         errno = got < 0 ? errno : EBADF; /* another file by now */
         ual_lane_check(lane);
     }

@@ -34,8 +34,11 @@ struct ual_lane {
     struct ri_lane *provider;
     uint64_t spin_ns;
     int epoll_fd, kick_fd;
-    /* Its descriptors were closed by somebody else: their numbers may be others' now */
-    atomic_bool broken;
+    _Atomic enum {
+        DESCRIPTORS_OURS,
+        DESCRIPTORS_LOST, /* closed by somebody else: their numbers may be others' now */
+        DESCRIPTORS_TOLD, /* and the IA knows */
+    } descriptors;
     /* timerfd: when the background thread looks whether consumers still run the lane */
     int watch_fd;
 
@@ -138,12 +141,9 @@ static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weigh
 void ual_lane_kick(struct ual_lane *lane);
 void ual_lane_drain_kick(struct ual_lane *lane);
 /* A system call on a descriptor of the lane failed with errno: unless that may pass, the lane is
- * broken and the IA dead. With no lock held but `running`. */
+ * broken and the IA dead. So it is where the lane was found broken before. With no lock held but
+ * `running`. */
 void ual_lane_check(struct ual_lane *lane);
-static inline bool ual_lane_is_broken(const struct ual_lane *lane)
-{
-    return __builtin_expect(atomic_load_explicit(&lane->broken, memory_order_relaxed), 0);
-}
 bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline);
 
 /* watch_fd expires at `when`, and wakes the background thread if it waits for that. Any thread. */

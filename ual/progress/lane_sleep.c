@@ -85,7 +85,6 @@ static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
     uint64_t look = clock_after(clock_now(), SLEEP_MOST);
 
     deadline = look < deadline ? look : deadline;
-
     deadline = timer < deadline ? timer : deadline;
     return provider < deadline ? provider : deadline;
 }
@@ -142,8 +141,10 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
     fetched->count = waiter == &lane->background ? wait_in_epoll(lane, until, fetched)
                                                  : wait_until_handler(lane, until, fetched);
     interrupted = fetched->count < 0 && errno == EINTR;
-    if (fetched->count < 0)
+    if (fetched->count < 0 || ual_lane_is_broken(lane)) {
         ual_lane_check(lane);
+        fetched->count = 0;
+    }
     note_sleep(lane, waiter, 0);
     if (!interrupted)
         return 0;

@@ -24,6 +24,10 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
 
     if (!watch)
         return RI_ERR_NO_RESOURCES;
+    if (ual_lane_is_broken(lane)) {
+        free(watch);
+        return RI_ERR_INVALID_STATE;
+    }
     *watch = (struct ri_watch){ .lane = lane, .fd = fd, .ready = ready, .arg = arg };
     /* All this before the add: ready may come, and take the watch away, before this call returns. */
     *out = watch;
@@ -48,7 +52,7 @@ enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events)
 
     /* As in watch: what becomes ready by this call may take the watch away before it returns. */
     atomic_fetch_add_explicit(&lane->watches, 0, memory_order_release);
-    if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
+    if (ual_lane_is_broken(lane) || epoll_ctl(lane->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
         return RI_ERR_INVALID_STATE;
     return RI_OK;
 }
@@ -58,7 +62,8 @@ void ual_lane_unwatch(struct ri_watch *watch)
     struct ual_lane *lane = watch->lane;
     bool many;
 
-    epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+    if (!ual_lane_is_broken(lane))
+        epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
     ual_fork_forget(watch->fd);
     atomic_fetch_sub_explicit(&lane->watches, 1, memory_order_relaxed);
     atomic_store_explicit(&watch->dead, true, memory_order_release);
