@@ -52,7 +52,7 @@ def differences(name, found):
 
 
 def lines(told):
-    yield "Passed / skipped, because the interface says that it has no such thing / differ as expected / failed:"
+    yield "Passed / skipped / differ as expected / failed; a test of what the interface says that it has not does not exist:"
     yield ""
     yield from results(told)
     for name, found in told["interfaces"].items():

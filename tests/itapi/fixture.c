@@ -79,6 +79,107 @@ const char *fx_interface(int index)
     return names[index];
 }
 
+/* --- what an interface has --- */
+
+#define OPENS (1u << 31)
+
+static unsigned of_rmrs(const it_ia_info_t *info)
+{
+    it_rmr_type_t types = info->rmr_types_supported;
+
+    return (types ? FX_RMR : 0u) | (types & IT_RMR_TYPE_NARROW ? FX_RMR_NARROW : 0u) |
+           (types & IT_RMR_TYPE_WIDE ? FX_RMR_WIDE : 0u) |
+           (info->narrow_rmr_unlink_support ? FX_NARROW_UNLINK : 0u) |
+           (info->unlink_fence_support ? FX_UNLINK_FENCE : 0u) |
+           (info->post_send_unlink_remote_support ? FX_SEND_UNLINK : 0u) |
+           (info->rdma_read_local_extensions ? FX_READ_UNLINK : 0u);
+}
+
+static unsigned of_shared_queues(const it_ia_info_t *info)
+{
+    return (info->srq_support ? FX_SRQ : 0u) | (info->srq_resizable ? FX_SRQ_RESIZE : 0u) |
+           (info->soft_hi_watermark_support ? FX_SOFT_MARK : 0u) |
+           (info->hard_hi_watermark_support ? FX_HARD_MARK : 0u);
+}
+
+static unsigned of_connections(const it_ia_info_t *info)
+{
+    const it_spigot_info_t *spigot = &info->spigot_info[0];
+    bool iwarp = info->transport_type == IT_IWARP_TCP_TRANSPORT;
+    bool softrdma = iwarp && strstr((const char *)info->vendor.iwarp.vid, "softrdma");
+
+    return (info->ird_ord_ia_support ? FX_READ_DEPTHS : 0u) |
+           (info->ird_ord_suppressible ? FX_DEPTHS_SUPPRESSED : 0u) |
+           (spigot->active_side_conn_qual & IT_IANA_LR_PORT ? FX_PORT_PAIRS : 0u) |
+           (spigot->passive_side_conn_qual & IT_IB_SERVICEID ? FX_SERVICE_IDS : 0u) |
+           (iwarp ? FX_IWARP : 0u) | (softrdma ? FX_SOFTRDMA : 0u);
+}
+
+/* Runs in a process of its own, which ends with it. */
+static void tell_features(const char *name, int fd)
+{
+    it_ia_info_t *info;
+    it_ia_handle_t ia;
+    unsigned features;
+
+    if (it_ia_create(name, 2, 1, &ia) != IT_SUCCESS || it_ia_query(ia, &info) != IT_SUCCESS)
+        _exit(1);
+    features = OPENS | of_rmrs(info) | of_shared_queues(info) | of_connections(info) |
+               (info->supported_service_types & IT_UD_SERVICE ? FX_DATAGRAMS : 0u) |
+               (info->atomic_support ? FX_ATOMICS : 0u) |
+               (info->addr_mode_relative_support ? FX_RELATIVE : 0u);
+    it_ia_info_free(info);
+    it_ia_free(ia);
+    _exit(write(fd, &features, sizeof(features)) != sizeof(features));
+}
+
+static unsigned ask_features(const char *name)
+{
+    unsigned features;
+    int fds[2];
+    pid_t child;
+
+    if (pipe(fds) || (child = fork()) < 0)
+        abort();
+    if (child == 0)
+        tell_features(name, fds[1]);
+    close(fds[1]);
+    if (read(fds[0], &features, sizeof(features)) != sizeof(features))
+        features = FX_ALL;
+    close(fds[0]);
+    waitpid(child, NULL, 0);
+    return features;
+}
+
+static unsigned asked_features(int index)
+{
+    static unsigned known[NAMES_MAX];
+
+    if (!known[index])
+        known[index] = ask_features(names[index]);
+    return known[index];
+}
+
+unsigned fx_features(int index)
+{
+    return asked_features(index) & FX_ALL;
+}
+
+bool fx_opens(int index)
+{
+    return asked_features(index) & OPENS;
+}
+
+void fx_add(TCase *tc, unsigned features, bool has, const TTest *test)
+{
+    int count = (int)fx_interfaces();
+
+    for (int i = 0; i < count; i++) {
+        if (!fx_opens(i) || ((fx_features(i) & features) == features) == has)
+            tcase_add_loop_test(tc, test, i, i + 1);
+    }
+}
+
 /* --- nodes --- */
 
 static it_evd_handle_t make_evd(const struct node *node, it_event_type_t stream, size_t size)

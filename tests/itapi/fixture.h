@@ -3,8 +3,9 @@
  * What the programs of this suite share: the interfaces under test, a node (an interface adapter with all that one
  * endpoint needs), a pair of connected nodes, registered buffers, waiting for events.
  *
- * The suite is written against <it_api.h>: it knows no provider. What an interface does not have, by its
- * attributes, is skipped with that reason. Every helper fails the test when its calls fail.
+ * The suite is written against <it_api.h>: it knows no provider. A test of what an interface does not
+ * have, by its attributes, does not exist for that interface.
+ * Every helper fails the test when its calls fail.
  */
 #ifndef ITAL_TESTS_ITAPI_FIXTURE_H
 #define ITAL_TESTS_ITAPI_FIXTURE_H
@@ -36,6 +37,41 @@ size_t fx_interfaces(void);
 const char *fx_interface(int index);
 #define add_each(tc, test) tcase_add_loop_test(tc, test, 0, (int)fx_interfaces())
 #define IFACE              fx_interface(_i)
+
+/*
+ * What an interface has, by its attributes, which a process of its own asks for. add_where registers
+ * a test for the interfaces that have all of it, add_without for those that lack any. An interface
+ * that does not open gets both, and they fail. features.c says what the providers of this tree have,
+ * so that a wrong attribute loses no test.
+ */
+enum fx_feature {
+    FX_DATAGRAMS = 1 << 0,
+    FX_ATOMICS = 1 << 1,
+    FX_RELATIVE = 1 << 2, /* relative addressing */
+    FX_RMR = 1 << 3,      /* of either type */
+    FX_RMR_NARROW = 1 << 4,
+    FX_RMR_WIDE = 1 << 5,
+    FX_NARROW_UNLINK = 1 << 6,
+    FX_UNLINK_FENCE = 1 << 7,
+    FX_SEND_UNLINK = 1 << 8,
+    FX_READ_UNLINK = 1 << 9, /* the local extensions of RDMA Reads */
+    FX_SRQ = 1 << 10,
+    FX_SRQ_RESIZE = 1 << 11,
+    FX_SOFT_MARK = 1 << 12, /* high watermarks */
+    FX_HARD_MARK = 1 << 13,
+    FX_READ_DEPTHS = 1 << 14, /* exchanged at connecting */
+    FX_DEPTHS_SUPPRESSED = 1 << 15,
+    FX_PORT_PAIRS = 1 << 16,
+    FX_SERVICE_IDS = 1 << 17,
+    FX_IWARP = 1 << 18,
+    FX_SOFTRDMA = 1 << 19, /* by its vendor: what the standard leaves to the provider */
+};
+#define FX_ALL ((1u << 20) - 1)
+unsigned fx_features(int index); /* FX_ALL if the interface does not open */
+bool fx_opens(int index);
+void fx_add(TCase *tc, unsigned features, bool has, const TTest *test);
+#define add_where(tc, features, test)   fx_add(tc, features, true, test)
+#define add_without(tc, features, test) fx_add(tc, features, false, test)
 
 struct node {
     it_ia_handle_t ia;

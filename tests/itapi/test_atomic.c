@@ -11,8 +11,7 @@
 
 static void with_atomics(const struct node *node, it_ep_attributes_t *attributes)
 {
-    if (!node->info->atomic_support)
-        tc_skip("the interface has no atomics");
+    ck_assert(node->info->atomic_support);
     attributes->srv.rc.atomics_enable = IT_TRUE;
 }
 
@@ -127,8 +126,7 @@ START_TEST(relative_addresses)
     it_lmr_handle_t lmr;
 
     open_pair(IFACE);
-    if (!pair.a.info->addr_mode_relative_support)
-        tc_skip("the interface has no relative addressing");
+    ck_assert(pair.a.info->addr_mode_relative_support);
     ok(it_lmr_create(pair.a.pz, near, NULL, sizeof(near), IT_ADDR_MODE_RELATIVE, IT_PRIV_LOCAL,
                      IT_LMR_FLAG_NONE, 0, &result.lmr, NULL));
     ok(it_lmr_create(pair.b.pz, far, NULL, sizeof(far), IT_ADDR_MODE_RELATIVE, ATOMIC,
@@ -372,25 +370,44 @@ START_TEST(two_peers_one_word)
 }
 END_TEST
 
+/* --- without atomics --- */
+
+START_TEST(refused_without_atomics)
+{
+    it_ep_attributes_t attributes;
+    struct node node;
+
+    node_open(&node, IFACE);
+    ck_assert(!node.info->atomic_support);
+    attributes = node_attributes(&node);
+    attributes.srv.rc.atomics_enable = IT_TRUE;
+    ck_assert_int_ne(it_ep_rc_create(node.pz, node.requests, node.receives, node.connections,
+                                     IT_EP_NO_FLAG, &attributes, &node.ep),
+                     IT_SUCCESS);
+    node_close(&node);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_atomic");
     TCase *tc = tcase_create("atomic");
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, adds_and_returns_what_was);
-    add_each(tc, swaps_what_is_equal);
-    add_each(tc, suppressed_and_in_order);
-    add_each(tc, relative_addresses);
-    add_each(tc, refused);
-    add_each(tc, full_queue);
-    add_each(tc, flushed);
-    add_each(tc, peer_misaligned);
-    add_each(tc, peer_without_privilege);
-    add_each(tc, peer_out_of_range);
-    add_each(tc, peer_with_bad_context);
-    add_each(tc, peer_not_enabled);
-    add_each(tc, two_peers_one_word);
+    add_where(tc, FX_ATOMICS, adds_and_returns_what_was);
+    add_where(tc, FX_ATOMICS, swaps_what_is_equal);
+    add_where(tc, FX_ATOMICS, suppressed_and_in_order);
+    add_where(tc, FX_ATOMICS | FX_RELATIVE, relative_addresses);
+    add_where(tc, FX_ATOMICS, refused);
+    add_where(tc, FX_ATOMICS, full_queue);
+    add_where(tc, FX_ATOMICS, flushed);
+    add_where(tc, FX_ATOMICS, peer_misaligned);
+    add_where(tc, FX_ATOMICS, peer_without_privilege);
+    add_where(tc, FX_ATOMICS, peer_out_of_range);
+    add_where(tc, FX_ATOMICS, peer_with_bad_context);
+    add_where(tc, FX_ATOMICS, peer_not_enabled);
+    add_where(tc, FX_ATOMICS, two_peers_one_word);
+    add_without(tc, FX_ATOMICS, refused_without_atomics);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -78,8 +78,7 @@ START_TEST(read_depths_are_agreed)
     it_ep_param_t params;
 
     pair_open(&pair, IFACE);
-    if (!pair.a.info->ird_ord_ia_support)
-        tc_skip("the interface exchanges no read depths");
+    ck_assert(pair.a.info->ird_ord_ia_support);
     ok(it_ep_free(pair.a.ep));
     ok(it_ep_free(pair.b.ep));
     attributes = node_attributes(&pair.a);
@@ -109,8 +108,7 @@ START_TEST(read_depths_suppressed)
     it_event_t event;
 
     pair_open(&pair, IFACE);
-    if (!pair.a.info->ird_ord_suppressible)
-        tc_skip("the exchange of read depths cannot be suppressed");
+    ck_assert(pair.a.info->ird_ord_suppressible);
     ok(it_listen_free(pair.b.listen));
     pair.b.qualifier.conn_qual.port = 0;
     ok(it_listen_create(pair.b.ia, 0, pair.b.asked, IT_LISTEN_SUPPRESS_IRD_ORD, &pair.b.qualifier,
@@ -141,8 +139,7 @@ START_TEST(both_ports_given)
     it_listen_handle_t listen;
 
     pair_open(&pair, IFACE);
-    if (!(pair.a.info->spigot_info[0].active_side_conn_qual & IT_IANA_LR_PORT))
-        tc_skip("the interface takes no pairs of ports");
+    ck_assert(pair.a.info->spigot_info[0].active_side_conn_qual & IT_IANA_LR_PORT);
     ok(it_listen_create(pair.b.ia, 0, pair.b.asked, IT_LISTEN_CONN_QUAL_INPUT, &qualifier,
                         &listen));
     ck_assert_int_eq(qualifier.type, IT_IANA_LR_PORT);
@@ -179,8 +176,7 @@ START_TEST(connect_with_regions)
     unsigned char expected[32], data[12];
 
     pair_open(&pair, IFACE);
-    if (pair.a.info->transport_type != IT_IWARP_TCP_TRANSPORT)
-        tc_skip("Paths are made by hand for iWARP here");
+    ck_assert(pair.a.info->transport_type == IT_IWARP_TCP_TRANSPORT);
     ours = buffer_make(&pair.a, 4096, EVERYTHING);
     theirs = buffer_make(&pair.b, 8192, EVERYTHING);
     ours_whole = segment(&ours, 0, 4096);
@@ -368,8 +364,7 @@ static it_conn_reject_code_t connect_to_stranger(const char *name, enum manners 
     int listener, fd;
 
     node_open(&node, name);
-    if (node.info->transport_type != IT_IWARP_TCP_TRANSPORT)
-        tc_skip("strangers speak TCP");
+    ck_assert(node.info->transport_type == IT_IWARP_TCP_TRANSPORT);
     node_endpoint(&node);
     address = node_address(&node, IT_IPV4);
     listener = plain_listener(&address, &qualifier);
@@ -418,8 +413,7 @@ START_TEST(stranger_connects)
     int fd;
 
     pair_open(&pair, IFACE);
-    if (pair.a.info->transport_type != IT_IWARP_TCP_TRANSPORT)
-        tc_skip("strangers speak TCP");
+    ck_assert(pair.a.info->transport_type == IT_IWARP_TCP_TRANSPORT);
     address.sin_addr = node_address(&pair.b, IT_IPV4).addr.ipv4;
     address.sin_port = pair.b.qualifier.conn_qual.port;
     fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -439,19 +433,19 @@ int main(void)
     TCase *up = tcase_create("up"), *refused = tcase_create("refused");
 
     add_each_family(up, connect_with_private_data);
-    add_each(up, read_depths_are_agreed);
-    add_each(up, read_depths_suppressed);
-    add_each(up, both_ports_given);
-    add_each(up, connect_with_regions);
+    add_where(up, FX_READ_DEPTHS, read_depths_are_agreed);
+    add_where(up, FX_DEPTHS_SUPPRESSED, read_depths_suppressed);
+    add_where(up, FX_PORT_PAIRS, both_ports_given);
+    add_where(up, FX_IWARP, connect_with_regions);
     add_each(up, many_at_once);
     suite_add_tcase(suite, up);
     add_each_family(refused, rejected_with_private_data);
     add_each_family(refused, nobody_listens);
     add_each(refused, request_not_answered);
-    add_each(refused, stranger_is_silent);
-    add_each(refused, stranger_talks);
-    add_each(refused, stranger_closes);
-    add_each(refused, stranger_connects);
+    add_where(refused, FX_IWARP, stranger_is_silent);
+    add_where(refused, FX_IWARP, stranger_talks);
+    add_where(refused, FX_IWARP, stranger_closes);
+    add_where(refused, FX_IWARP, stranger_connects);
     suite_add_tcase(suite, refused);
     return tc_main(suite);
 }

@@ -138,10 +138,8 @@ START_TEST(shared_queue)
     struct node node;
 
     node_open(&node, IFACE);
-    if (!node.info->srq_support)
-        tc_skip("the interface has no S-RQs");
-    if (!node.info->hard_hi_watermark_support)
-        tc_skip("the interface has no high watermarks");
+    ck_assert(node.info->srq_support);
+    ck_assert(node.info->hard_hi_watermark_support);
     ok(it_srq_create(node.pz, 1, 8, &srq));
     ok(it_srq_create(node.pz, 1, 8, &other));
     attributes = node_attributes(&node);
@@ -361,7 +359,7 @@ int main(void)
     add_each(tc, masks);
     add_each(tc, unconnected);
     add_each(tc, beyond_the_adapter);
-    add_each(tc, shared_queue);
+    add_where(tc, FX_SRQ | FX_HARD_MARK, shared_queue);
     add_each(tc, states);
     add_each(tc, connected);
     add_each(tc, ord_stays_within_what_was_agreed);

@@ -13,8 +13,7 @@ static struct buffer here, there;
 
 static void need(const struct node *node, it_rmr_type_t type)
 {
-    if (!(node->info->rmr_types_supported & type))
-        tc_skip("the interface has no such RMRs");
+    ck_assert(node->info->rmr_types_supported & type);
 }
 
 static void open_pair(const char *name, it_rmr_type_t type)
@@ -119,8 +118,7 @@ START_TEST(created)
 
     node_open(&node, IFACE);
     types = node.info->rmr_types_supported;
-    if (!types)
-        tc_skip("the interface has no RMRs");
+    ck_assert(types);
     ok(it_pz_create(node.ia, &pz));
     is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(pz, (it_rmr_type_t)3, &rmr));
     is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(pz, (it_rmr_type_t)4, &rmr));
@@ -175,8 +173,7 @@ START_TEST(refused)
     it_pz_handle_t pz;
 
     pair_connected(&pair, IFACE);
-    if (!pair.b.info->rmr_types_supported)
-        tc_skip("the interface has no RMRs");
+    ck_assert(pair.b.info->rmr_types_supported);
     there = buffer_make(&pair.b, SIZE, IT_PRIV_LOCAL);
     rmr = make(IT_RMR_TYPE_DEFAULT);
     ep = pair.b.ep;
@@ -313,8 +310,7 @@ START_TEST(relative_window)
     it_rmr_param_t params;
 
     open_pair(IFACE, IT_RMR_TYPE_NARROW);
-    if (!pair.b.info->addr_mode_relative_support)
-        tc_skip("the interface has no relative addressing");
+    ck_assert(pair.b.info->addr_mode_relative_support);
     rmr = make(IT_RMR_TYPE_NARROW);
     ok(it_rmr_link(rmr, there.lmr, there.data + 100, 50, IT_ADDR_MODE_RELATIVE, IT_PRIV_REMOTE,
                    pair.b.ep, 1, BOTH, &context));
@@ -367,8 +363,7 @@ START_TEST(unlinked_and_linked_again)
     it_rmr_handle_t rmr;
 
     open_pair(IFACE, IT_RMR_TYPE_NARROW);
-    if (!pair.b.info->narrow_rmr_unlink_support)
-        tc_skip("the interface cannot unlink narrow RMRs");
+    ck_assert(pair.b.info->narrow_rmr_unlink_support);
     rmr = make(IT_RMR_TYPE_NARROW);
     for (int i = 0; i < 4; i++) {
         contexts[i] = linked(rmr, 0, SIZE, IT_PRIV_REMOTE);
@@ -406,8 +401,7 @@ START_TEST(unlink_behind_a_fence)
     it_lmr_triplet_t one;
 
     open_pair(IFACE, IT_RMR_TYPE_NARROW);
-    if (!pair.b.info->unlink_fence_support)
-        tc_skip("the interface has no unlink fence");
+    ck_assert(pair.b.info->unlink_fence_support);
     rmr = make(IT_RMR_TYPE_NARROW);
     source = buffer_make(&pair.a, SIZE, EVERYTHING);
     there = buffer_make(&pair.b, SIZE, EVERYTHING);
@@ -597,28 +591,43 @@ START_TEST(bind_and_early_free)
 }
 END_TEST
 
+/* --- without RMRs --- */
+
+START_TEST(refused_without_rmrs)
+{
+    it_rmr_handle_t rmr;
+    struct node node;
+
+    node_open(&node, IFACE);
+    is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(node.pz, IT_RMR_TYPE_NARROW, &rmr));
+    is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(node.pz, IT_RMR_TYPE_WIDE, &rmr));
+    node_close(&node);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_rmr");
     TCase *tc = tcase_create("rmr");
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, created);
-    add_each(tc, refused);
-    add_each(tc, full_and_flushed);
-    add_each(tc, peer_writes_and_reads);
-    add_each(tc, privileges_count);
-    add_each(tc, relative_window);
-    add_each(tc, context_sent_at_once);
-    add_each(tc, unlinked_and_linked_again);
-    add_each(tc, unlink_of_none);
-    add_each(tc, unlink_behind_a_fence);
-    add_each(tc, narrow_linked_twice);
-    add_each(tc, busy_region);
-    add_each(tc, X004_narrow_is_of_one_connection);
-    add_each(tc, wide_is_of_all_connections);
-    add_each(tc, wide_keeps_its_link);
-    add_each(tc, bind_and_early_free);
+    add_where(tc, FX_RMR, created);
+    add_where(tc, FX_RMR, refused);
+    add_where(tc, FX_RMR_NARROW, full_and_flushed);
+    add_where(tc, FX_RMR_NARROW, peer_writes_and_reads);
+    add_where(tc, FX_RMR_NARROW, privileges_count);
+    add_where(tc, FX_RMR_NARROW | FX_RELATIVE, relative_window);
+    add_where(tc, FX_RMR_NARROW, context_sent_at_once);
+    add_where(tc, FX_RMR_NARROW | FX_NARROW_UNLINK, unlinked_and_linked_again);
+    add_where(tc, FX_RMR_NARROW, unlink_of_none);
+    add_where(tc, FX_RMR_NARROW | FX_UNLINK_FENCE, unlink_behind_a_fence);
+    add_where(tc, FX_RMR_NARROW, narrow_linked_twice);
+    add_where(tc, FX_RMR_NARROW, busy_region);
+    add_where(tc, FX_RMR_NARROW, X004_narrow_is_of_one_connection);
+    add_where(tc, FX_RMR_WIDE, wide_is_of_all_connections);
+    add_where(tc, FX_RMR_WIDE, wide_keeps_its_link);
+    add_where(tc, FX_RMR_NARROW, bind_and_early_free);
+    add_without(tc, FX_RMR, refused_without_rmrs);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

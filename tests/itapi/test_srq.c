@@ -37,16 +37,14 @@ static it_status_t create_ep(const it_ep_attributes_t *attributes, it_ep_handle_
 static void open_passive(const char *name)
 {
     node_open(&b, name);
-    if (!b.info->srq_support)
-        tc_skip("the interface has no S-RQs");
+    ck_assert(b.info->srq_support);
     ok(it_srq_create(b.pz, 2, SIZE, &srq));
     there = buffer_make(&b, 4096, IT_PRIV_LOCAL);
 }
 
 static void needs_watermarks(const struct node *node)
 {
-    if (!node->info->hard_hi_watermark_support || !node->info->soft_hi_watermark_support)
-        tc_skip("the interface has no high watermarks");
+    ck_assert(node->info->hard_hi_watermark_support && node->info->soft_hi_watermark_support);
 }
 
 static void connect_pair(int i, const it_ep_attributes_t *attributes)
@@ -407,8 +405,7 @@ START_TEST(resized_in_use)
     size_t size;
 
     open_all(IFACE, 0, IT_HARD_HI_WATERMARK_DISABLE);
-    if (!b.info->srq_resizable)
-        tc_skip("the interface cannot resize S-RQs");
+    ck_assert(b.info->srq_resizable);
     for (it_dto_cookie_t i = 0; i < SIZE; i++)
         receive(i);
     for (it_dto_cookie_t i = 0; i < 3; i++)
@@ -601,21 +598,21 @@ int main(void)
     TCase *tc = tcase_create("srq");
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, created_and_queried);
-    add_each(tc, modified);
-    add_each(tc, busy);
-    add_each(tc, endpoint_attributes);
-    add_each(tc, receives_refused);
-    add_each(tc, buffers_go_to_who_needs_them);
-    add_each(tc, places);
-    add_each(tc, message_too_long);
-    add_each(tc, nothing_posted);
-    add_each(tc, untaken_receives_stay);
-    add_each(tc, resized_in_use);
-    add_each(tc, X020_low_watermark);
-    add_each(tc, soft_watermark);
-    add_each(tc, X020_hard_watermark);
-    add_each(tc, posted_by_several);
+    add_where(tc, FX_SRQ, created_and_queried);
+    add_where(tc, FX_SRQ, modified);
+    add_where(tc, FX_SRQ, busy);
+    add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, endpoint_attributes);
+    add_where(tc, FX_SRQ, receives_refused);
+    add_where(tc, FX_SRQ, buffers_go_to_who_needs_them);
+    add_where(tc, FX_SRQ, places);
+    add_where(tc, FX_SRQ, message_too_long);
+    add_where(tc, FX_SRQ, nothing_posted);
+    add_where(tc, FX_SRQ, untaken_receives_stay);
+    add_where(tc, FX_SRQ | FX_SRQ_RESIZE, resized_in_use);
+    add_where(tc, FX_SRQ, X020_low_watermark);
+    add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, soft_watermark);
+    add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, X020_hard_watermark);
+    add_where(tc, FX_SRQ, posted_by_several);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

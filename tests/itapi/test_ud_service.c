@@ -86,8 +86,7 @@ START_TEST(found_by_service_id)
     it_listen_param_t got;
 
     open_both(IFACE);
-    if (!(b.info->spigot_info[0].passive_side_conn_qual & IT_IB_SERVICEID))
-        tc_skip("the interface has no service IDs");
+    ck_assert(b.info->spigot_info[0].passive_side_conn_qual & IT_IB_SERVICEID);
     ok(it_listen_create(b.ia, 0, b.asked, IT_LISTEN_NO_FLAG, &port, &b.listen)); /* a free one */
     ok(it_listen_free(b.listen));
     id.conn_qual.serviceid = htobe64(SERVICE | be16toh(port.conn_qual.port));
@@ -307,22 +306,38 @@ START_TEST(closed_with_everything_open)
 }
 END_TEST
 
+/* --- without datagrams --- */
+
+START_TEST(refused_without_datagrams)
+{
+    it_path_t path = { .timeout = 0 };
+    it_conn_qual_t qualifier = { .type = IT_IANA_PORT, .conn_qual.port = htobe16(7) };
+    it_ud_svc_req_handle_t question;
+
+    node_open(&a, IFACE);
+    is(IT_ERR_OP_NOT_SUPPORTED,
+       it_ud_service_request_handle_create(&qualifier, a.connections, &path, NULL, 0, &question));
+    node_close(&a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_ud_service");
     TCase *tc = tcase_create("ud");
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, found_by_port);
-    add_each(tc, found_by_service_id);
-    add_each(tc, answered_with_a_refusal);
-    add_each(tc, nobody_listens);
-    add_each(tc, asked_again);
-    add_each(tc, no_answer_in_time);
-    add_each(tc, question_refused);
-    add_each(tc, question_queried);
-    add_each(tc, answer_refused);
-    add_each(tc, closed_with_everything_open);
+    add_where(tc, FX_DATAGRAMS, found_by_port);
+    add_where(tc, FX_DATAGRAMS | FX_SERVICE_IDS, found_by_service_id);
+    add_where(tc, FX_DATAGRAMS, answered_with_a_refusal);
+    add_where(tc, FX_DATAGRAMS, nobody_listens);
+    add_where(tc, FX_DATAGRAMS, asked_again);
+    add_where(tc, FX_DATAGRAMS, no_answer_in_time);
+    add_where(tc, FX_DATAGRAMS, question_refused);
+    add_where(tc, FX_DATAGRAMS, question_queried);
+    add_where(tc, FX_DATAGRAMS, answer_refused);
+    add_where(tc, FX_DATAGRAMS, closed_with_everything_open);
+    add_without(tc, FX_DATAGRAMS, refused_without_datagrams);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -46,8 +46,7 @@ static void link_over(const struct node *node, const struct buffer *buffer, it_r
 static void open_for_sends(const char *name)
 {
     pair_connected(&pair, name);
-    if (!pair.a.info->post_send_unlink_remote_support)
-        tc_skip("the interface cannot send and unlink");
+    ck_assert(pair.a.info->post_send_unlink_remote_support);
     here = buffer_make(&pair.a, SIZE, EVERYTHING);
     there = buffer_make(&pair.b, SIZE, EVERYTHING);
 }
@@ -86,8 +85,7 @@ START_TEST(send_unlinks_rmr)
     struct buffer own;
 
     open_for_sends(IFACE);
-    if (!(pair.b.info->rmr_types_supported & IT_RMR_TYPE_NARROW))
-        tc_skip("the interface has no narrow RMRs");
+    ck_assert(pair.b.info->rmr_types_supported & IT_RMR_TYPE_NARROW);
     own = buffer_make(&pair.b, SIZE, IT_PRIV_LOCAL);
     for (size_t i = 0; i < 4; i++) {
         link_over(&pair.b, &own, IT_RMR_TYPE_NARROW, IT_PRIV_REMOTE, IT_ADDR_MODE_ABSOLUTE);
@@ -165,8 +163,7 @@ END_TEST
 START_TEST(send_unlinks_wide)
 {
     open_for_sends(IFACE);
-    if (!(pair.b.info->rmr_types_supported & IT_RMR_TYPE_WIDE))
-        tc_skip("the interface has no wide RMRs");
+    ck_assert(pair.b.info->rmr_types_supported & IT_RMR_TYPE_WIDE);
     link_over(&pair.b, &there, IT_RMR_TYPE_WIDE, IT_PRIV_REMOTE, IT_ADDR_MODE_ABSOLUTE);
     ck_assert_int_eq(status_of_refused(context), IT_DTO_ERR_LOCAL_MM_OPERATION);
     ck_assert(rmr_linked(rmr));
@@ -181,9 +178,6 @@ START_TEST(X012_send_unlinks_no_lmr_of_two_endpoints)
     it_ep_handle_t second;
 
     open_for_sends(IFACE);
-    if (pair.b.info->transport_type != IT_IWARP_TCP_TRANSPORT ||
-        !strstr((const char *)pair.b.info->vendor.iwarp.vid, "softrdma"))
-        tc_skip("devices have rules of their own about who shares a region");
     attributes = node_attributes(&pair.b);
     second = node_make_ep(&pair.b, &attributes);
     ck_assert_int_eq(status_of_refused(there.context), IT_DTO_ERR_LOCAL_MM_OPERATION);
@@ -202,8 +196,7 @@ END_TEST
 START_TEST(send_unlinks_lmr_in_use)
 {
     open_for_sends(IFACE);
-    if (!(pair.b.info->rmr_types_supported & IT_RMR_TYPE_NARROW))
-        tc_skip("the interface has no narrow RMRs");
+    ck_assert(pair.b.info->rmr_types_supported & IT_RMR_TYPE_NARROW);
     link_over(&pair.b, &there, IT_RMR_TYPE_NARROW, IT_PRIV_REMOTE, IT_ADDR_MODE_ABSOLUTE);
     ck_assert_int_eq(status_of_refused(there.context), IT_DTO_ERR_LOCAL_MM_OPERATION);
     ck_assert(lmr_linked(there.lmr));
@@ -256,8 +249,7 @@ END_TEST
 static void open_for_reads(const char *name)
 {
     pair_connected(&pair, name);
-    if (!pair.a.info->rdma_read_local_extensions)
-        tc_skip("the interface has no extensions of RDMA Reads");
+    ck_assert(pair.a.info->rdma_read_local_extensions);
     here = buffer_make(&pair.a, SIZE, EVERYTHING);
     there = buffer_make(&pair.b, SIZE, EVERYTHING);
     memset(there.data, 0x42, SIZE);
@@ -265,8 +257,7 @@ static void open_for_reads(const char *name)
 
 static void window_over_here(it_rmr_type_t type, it_addr_mode_t mode)
 {
-    if (!(pair.a.info->rmr_types_supported & type))
-        tc_skip("the interface has no such RMRs");
+    ck_assert(pair.a.info->rmr_types_supported & type);
     link_over(&pair.a, &here, type, IT_PRIV_REMOTE_WRITE, mode);
 }
 
@@ -391,8 +382,7 @@ START_TEST(read_to_relative_rmr)
     it_rmr_triplet_t triplet = { .addr.rel = 6, .length = 250 };
 
     open_for_reads(IFACE);
-    if (!pair.a.info->addr_mode_relative_support)
-        tc_skip("the interface has no relative addressing");
+    ck_assert(pair.a.info->addr_mode_relative_support);
     window_over_here(IT_RMR_TYPE_NARROW, IT_ADDR_MODE_RELATIVE);
     triplet.rmr = rmr;
     ok(read_to(&triplet, 3, BOTH));
@@ -530,8 +520,7 @@ START_TEST(links_by_several)
     int last = 0;
 
     pair_connected(&pair, IFACE);
-    if (!(pair.a.info->rmr_types_supported & IT_RMR_TYPE_NARROW))
-        tc_skip("the interface has no narrow RMRs");
+    ck_assert(pair.a.info->rmr_types_supported & IT_RMR_TYPE_NARROW);
     for (int i = 0; i < 2; i++) {
         linkers[i].buffer = buffer_make(&pair.a, SIZE, IT_PRIV_LOCAL);
         linkers[i].cookie = (it_dto_cookie_t)i;
@@ -595,22 +584,22 @@ int main(void)
     TCase *tc = tcase_create("unlink");
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, send_unlinks_rmr);
-    add_each(tc, send_unlinks_lmr);
-    add_each(tc, send_unlinks_nothing);
-    add_each(tc, send_unlinks_local_lmr);
-    add_each(tc, send_unlinks_wide);
-    add_each(tc, X012_send_unlinks_no_lmr_of_two_endpoints);
-    add_each(tc, send_unlinks_lmr_in_use);
-    add_each(tc, send_refused);
-    add_each(tc, read_unlinks_lmr);
-    add_each(tc, read_unlinks_quietly);
-    add_each(tc, failed_read_unlinks_nothing);
-    add_each(tc, read_to_rmr);
-    add_each(tc, read_to_relative_rmr);
-    add_each(tc, read_to_wide_rmr);
-    add_each(tc, read_refusals);
-    add_each(tc, links_by_several);
+    add_where(tc, FX_SEND_UNLINK | FX_RMR_NARROW, send_unlinks_rmr);
+    add_where(tc, FX_SEND_UNLINK, send_unlinks_lmr);
+    add_where(tc, FX_SEND_UNLINK, send_unlinks_nothing);
+    add_where(tc, FX_SEND_UNLINK, send_unlinks_local_lmr);
+    add_where(tc, FX_SEND_UNLINK | FX_RMR_WIDE, send_unlinks_wide);
+    add_where(tc, FX_SEND_UNLINK | FX_SOFTRDMA, X012_send_unlinks_no_lmr_of_two_endpoints);
+    add_where(tc, FX_SEND_UNLINK | FX_RMR_NARROW, send_unlinks_lmr_in_use);
+    add_where(tc, FX_SEND_UNLINK, send_refused);
+    add_where(tc, FX_READ_UNLINK, read_unlinks_lmr);
+    add_where(tc, FX_READ_UNLINK, read_unlinks_quietly);
+    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, failed_read_unlinks_nothing);
+    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, read_to_rmr);
+    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW | FX_RELATIVE, read_to_relative_rmr);
+    add_where(tc, FX_READ_UNLINK | FX_RMR_WIDE, read_to_wide_rmr);
+    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, read_refusals);
+    add_where(tc, FX_RMR_NARROW, links_by_several);
     add_each(tc, unprivileged);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

@@ -16,7 +16,7 @@ size_t longest(const struct node *node); /* octets of a datagram */
 it_ep_attributes_t ud_attributes(const struct node *node);
 it_status_t create_ep(const struct node *node, const it_ep_attributes_t *attributes,
                       it_ep_handle_t *ep);
-void open_both(const char *name); /* skips where there are no datagrams */
+void open_both(const char *name);
 void close_both(void);
 it_remote_ep_info_t own_info(it_ep_handle_t ep);
 it_ep_state_ud_t state_of(it_ep_handle_t ep);

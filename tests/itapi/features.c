@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the providers of this tree have, as the suite asks for it: the one place here that knows
+ * their names. A test of what an interface lacks does not exist: were an attribute wrong, its tests
+ * would be gone without a word.
+ */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    unsigned features;
+} expected[] = {
+    { "softrdma", FX_ALL & ~(unsigned)(FX_DATAGRAMS | FX_SERVICE_IDS) },
+    { "udloop", FX_DATAGRAMS | FX_READ_DEPTHS | FX_SERVICE_IDS },
+};
+
+/* softrdma, unless the environment or udloop's where.h names another; no device of this host. */
+static void __attribute__((constructor)) choose(void)
+{
+    setenv("ITAL_TEST_INTERFACES", "softrdma", 0);
+}
+
+START_TEST(has_what_its_tests_are_registered_for)
+{
+    ck_assert(fx_opens(_i));
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        if (!strcmp(IFACE, expected[i].name)) {
+            ck_assert_msg(fx_features(_i) == expected[i].features, "%s has %#x, not %#x", IFACE,
+                          fx_features(_i), expected[i].features);
+            return;
+        }
+    }
+    ck_abort_msg("nobody said what %s has", IFACE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("features");
+    TCase *tc = tcase_create("features");
+
+    add_each(tc, has_what_its_tests_are_registered_for);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}
