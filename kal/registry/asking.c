@@ -171,8 +171,11 @@ static enum kal_status judge(struct kal_answer *answer, const struct kal_helper_
         break;
     case KAL_HELPER_NOT_RUN:
         if (run->status == ENOMEM || run->status == EAGAIN || run->status == EMFILE ||
-            run->status == ENFILE)
+            run->status == ENFILE) {
+            kal_log(RI_LOG_ERROR, "%s cannot be asked for its devices: no process for it: %s",
+                    answer->provider->path, strerror(run->status));
             return KAL_ERR_NO_RESOURCES;
+        }
         kal_answer_refuse(answer,
                           "install ital again; an interface section that names the provider "
                           "works without",

@@ -236,45 +236,44 @@ static struct kal_helper *memory_for(size_t count)
     return helper;
 }
 
-/* Signals are blocked meanwhile, so that no handler of the consumer's runs in the watcher. */
-static bool run_watcher(struct kal_helper *helper)
+/* Signals are blocked meanwhile, so that no handler of the consumer's runs in the watcher. Returns why
+ * there was none, or 0. */
+static int run_watcher(struct kal_helper *helper)
 {
     sigset_t all, before;
-    int status;
+    int status, error;
     pid_t pid;
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     pid = clone(watcher, helper->stacks + STACK, CLONE_VM | CLONE_VFORK, helper);
+    error = pid < 0 ? errno : 0;
     if (pid > 0)
         while (waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
             ;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return pid > 0;
+    return error;
 }
 
 enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
                                unsigned timeout_ms, struct kal_helper **memory)
 {
-    struct kal_helper *helper;
+    struct kal_helper *helper = count <= RUNS_MAX ? memory_for(count) : NULL;
+    int error;
 
-    if (count > RUNS_MAX)
+    if (!helper) {
+        kal_log(RI_LOG_ERROR, "no memory for asking providers for their devices");
         return KAL_ERR_NO_RESOURCES;
-    helper = memory_for(count);
-    if (!helper)
-        return KAL_ERR_NO_RESOURCES;
+    }
     helper->program = program;
     helper->environment = environ;
     helper->deadline = clock_after(clock_now(), timeout_ms * CLOCK_NS_PER_MS);
     for (size_t i = 0; i < count; i++)
         helper->one[i].argument = runs[i].argument;
-    if (!run_watcher(helper)) {
-        kal_helper_forget(helper);
-        return KAL_ERR_NO_RESOURCES;
-    }
+    error = run_watcher(helper);
     for (size_t i = 0; i < count; i++) {
         runs[i].end = helper->one[i].end;
-        runs[i].status = helper->one[i].status;
+        runs[i].status = error ? error : helper->one[i].status;
         runs[i].output = helper->one[i].output;
         runs[i].length = helper->one[i].length;
     }

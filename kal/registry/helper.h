@@ -30,7 +30,7 @@ struct kal_helper_run {
 /*
  * Run all at once and wait for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see
  * none of them. The calling thread is held meanwhile, other threads are not. No lock may be held.
- * KAL_ERR_NO_RESOURCES: none has run.
+ * Where no process may be made, each is one that was not run. KAL_ERR_NO_RESOURCES: out of memory.
  */
 struct kal_helper;
 enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,

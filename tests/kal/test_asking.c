@@ -8,12 +8,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,6 +193,41 @@ START_TEST(without_the_helper_program)
 }
 END_TEST
 
+/* A sandbox that allows no new process, or a limit on them: what is known by name works, and the reason is told. */
+static const struct {
+    int error;
+    enum kal_status status;
+} forbidden[] = { { EPERM, KAL_OK }, { EAGAIN, KAL_ERR_NO_RESOURCES } };
+
+START_TEST(without_a_new_process)
+{
+    struct sock_filter rules[] = {
+        { .code = BPF_LD | BPF_W | BPF_ABS, .k = offsetof(struct seccomp_data, nr) },
+        { .code = BPF_JMP | BPF_JEQ | BPF_K, .k = SYS_clone, .jf = 3 },
+        { .code = BPF_LD | BPF_W | BPF_ABS, .k = offsetof(struct seccomp_data, args) },
+        { .code = BPF_JMP | BPF_JSET | BPF_K, .k = CLONE_VFORK, .jf = 1 },
+        { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ERRNO | (uint32_t)forbidden[_i].error },
+        { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ALLOW },
+    };
+    struct sock_fprog filter = { .len = sizeof rules / sizeof rules[0], .filter = rules };
+    struct seen seen = { .path = "vp_test.so" };
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        tc_skip("no seccomp here");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), forbidden[_i].status);
+    ck_assert_uint_eq(fixture_log_count(strerror(forbidden[_i].error)), 1);
+    if (forbidden[_i].status == KAL_OK)
+        ck_assert_msg(strstr(seen.reason, "cannot be run: Operation not permitted") != NULL, "%s",
+                      seen.reason);
+    open_and_close(kal, "test");
+    kal_put(kal);
+}
+END_TEST
+
 /* ---- what the consumer sees ---- */
 
 static atomic_int signals;
@@ -348,6 +388,7 @@ int main(void)
     tcase_add_test(tc, only_the_one_named_is_loaded);
     tcase_add_test(tc, silence_is_waited_for_once);
     tcase_add_test(tc, without_the_helper_program);
+    tcase_add_loop_test(tc, without_a_new_process, 0, sizeof forbidden / sizeof *forbidden);
     suite_add_tcase(suite, tc);
 
     tc = tcase_create("the process");
