@@ -94,6 +94,7 @@ static void pause_accept(struct kal_listener *l, uint64_t until)
     l->rnic->upper->rewatch(l->watch, 0);
     if (until == CLOCK_NEVER)
         return;
+    cm_show_next(l); /* the timer may have been set for that */
     l->resume.deadline = until;
     l->rnic->upper->timer_set(l->lane, &l->resume);
 }

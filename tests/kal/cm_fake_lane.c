@@ -181,8 +181,6 @@ static void pass(struct fake_lane *lane, int timeout)
     lane->runner = pthread_self();
     lane->running = true;
     pthread_mutex_unlock(&lane->lock);
-    while (run_timer(lane))
-        ;
     for (int i = 0; i < count; i++) {
         struct ri_watch *watch = events[i].data.ptr;
         bool dead;
@@ -200,6 +198,8 @@ static void pass(struct fake_lane *lane, int timeout)
             watch->ready(watch->arg, events[i].events);
         pthread_mutex_unlock(&watch->busy);
     }
+    while (run_timer(lane)) /* behind the descriptors, as in ual's lanes */
+        ;
     pthread_mutex_lock(&lane->lock);
     lane->running = false;
     pthread_mutex_unlock(&lane->lock);

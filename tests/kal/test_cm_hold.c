@@ -303,6 +303,42 @@ START_TEST(c019_they_are_bounded)
 }
 END_TEST
 
+/* Two decisions and three new peers between two runs: where accepting pauses again, who waits has its turn before. */
+START_TEST(a_decision_is_not_forgotten_over_new_peers)
+{
+    uint8_t octets[600];
+
+    with((const char *[]){ "backlog", "2", "half_open", "2", NULL });
+    room = 8;
+    for (int i = 0; i < 3; i++) {
+        dial();
+        peers[i] = peer;
+        peer = -1;
+        fake_until(listener->half_open == (i ? 2 : 1), 10000);
+        if (i != 1)
+            continue;
+        peer_send(peers[0], octets, frame_request(octets, F_C | F_S, 2, 4, 4, "a", 1));
+        fake_until(listener->undecided == 1, 10000);
+    }
+    for (int i = 1; i < 3; i++) {
+        peer_send(peers[i], octets, frame_request(octets, F_C | F_S, 2, 4, 4, &"abc"[i], 1));
+        fake_until(listener->half_open == 2u - (unsigned)i, 10000);
+    }
+    ck_assert_uint_eq(listener->undecided, 2);
+    ck_assert_uint_eq(waiting(), 1);
+    ck_assert(!listener->paused);
+    fake_destroy(fake.requests[0].context);
+    fake_destroy(fake.requests[1].context);
+    for (int i = 3; i < 6; i++) {
+        peers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(peers[i], (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    }
+    passes();
+    ck_assert(listener->paused); /* until one of the new ones is old */
+    ck_assert_str_eq(order, "abc");
+}
+END_TEST
+
 /* Those whose start-up was under way when the bound was reached wait, too; each decision lets one come up. */
 START_TEST(c019_what_was_accepted_is_not_dropped)
 {
@@ -429,6 +465,7 @@ int main(void)
     tcase_add_test(tc, time_stops_when_it_is_shown);
     tcase_add_test(tc, time_begins_anew_when_another_is_taken);
     tcase_add_test(tc, c019_they_are_bounded);
+    tcase_add_test(tc, a_decision_is_not_forgotten_over_new_peers);
     tcase_add_test(tc, c019_what_was_accepted_is_not_dropped);
     tcase_add_test(tc, they_do_not_give_way);
     tcase_add_loop_test(tc, they_go_with_the_listener, 0, 2);
