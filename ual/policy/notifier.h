@@ -3,17 +3,18 @@
  * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor.
  * Leaf lock.
  *
- * THE DESCRIPTOR is an epoll set that holds an eventfd. From a dequeue that found nothing on (which
- * lowers it and arms the CQ) it is readable when an event is queued, and stays so until the next
- * such dequeue, or until a dequeue that ran the lane itself took the last one. Without more,
- * traffic reaches it by way of the background thread, which runs the lane and raises the eventfd:
- * two wake-ups. So where that happens the set LISTENS: it holds the lane's set too (the first one's
- * that feeds the EVD), the traffic wakes the consumer itself, and its dequeue runs the lane. Then
- * it may be readable with no event to come of it (for another EVD, or for memory only). A consumer
- * that wakes in vain is not served well by that: the set stops to listen, and starts again only
- * after twice as many events as before came through the background thread. At most a few of a lane
- * listen at a time (lane.c). Nothing depends on listening but speed: the background thread has its
- * deadline (lane.c) whoever listens.
+ * THE DESCRIPTOR is an epoll set that holds an eventfd. A dequeue that finds nothing lowers it and
+ * arms the CQ. From then on it is readable when an event is queued. It stays readable until the
+ * next such dequeue, or until a dequeue that ran the lane itself took the last event.
+ *
+ * LISTENING. By itself, traffic reaches the descriptor through the background thread, which runs
+ * the lane and raises the eventfd: two wake-ups. Where that happens the set listens: it also holds
+ * the epoll set of the first lane that feeds the EVD. The traffic then wakes the consumer, and its
+ * dequeue runs the lane. The descriptor may now be readable although no event follows (traffic for
+ * another EVD, or for memory only). After such a wake-up the set stops listening. It starts again
+ * after twice as many events as before came through the background thread. Only a few sets of a
+ * lane listen at a time (lane.c). Listening only adds speed: the background thread keeps its
+ * deadline (lane.c) in any case.
  */
 #ifndef ITAL_UAL_NOTIFIER_H
 #define ITAL_UAL_NOTIFIER_H

@@ -5,16 +5,15 @@
 
 #include "ual/ual_private.h"
 
-#define WAITER_LOOK \
-    1u /* woken, or made the sleeper: look again. Whoever sets it sees that the thread gets up */
-#define WAITER_SLEEPER 2u /* sleeps in epoll_wait, not on the word; goes when it steps aside */
+/* Woken, or made the sleeper: look again. The thread that sets it also wakes the waiter. */
+#define WAITER_LOOK 1u
+/* The waiter sleeps in epoll_wait, not on its word. Cleared when it steps aside. */
+#define WAITER_SLEEPER 2u
 
 /*
- * Whether looking without sleeping is worth while: it is not where what is awaited comes late, and
- * least of all where who sends it needs this very core. After a few that were in vain, most are
- * left out, and one in 16 at least is tried. The first one after one in vain is twice as long, more
- * than a wake-up takes: else two that wait for each other, once both asleep, would go on to miss
- * each other for good.
+ * Adaptive spin: skip it where completions arrive late or the sender needs this core; retry at
+ * least 1 in 16. The first spin after a miss is twice as long, which is more than a wake-up takes.
+ * Otherwise two threads that wait for each other would keep missing each other once both sleep.
  */
 struct spin_habit {
     atomic_uint misses, skip;

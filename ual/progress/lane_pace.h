@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How long the background thread of a lane leaves it to consumers who run it, before it looks
- * whether they still do. Each look is a timer and two context switches on somebody's processor, so
- * the intervals grow; but what arrives after the last poll waits for the look that misses them. No
- * state but the caller's, no lock; one thread.
+ * How long the background thread waits before it checks again whether consumers run the lane. Each
+ * check costs a timer and two context switches, so the intervals grow. A message that arrives after
+ * the last poll waits for the next check, so they do not grow beyond PACE_LAST. All state is the
+ * caller's; one thread, no lock.
  *
- * Some consumers look seldom: who streams long messages is in one call for hundreds of
- * microseconds. A short interval misses them, and the background thread is in their way instead of
- * in their place; so the short interval grows to what they need.
+ * Some consumers poll rarely: one that streams long messages stays in a call for hundreds of
+ * microseconds. A short interval would miss them, and the background thread would compete with
+ * them. So the short interval grows to what they need.
  */
 #ifndef ITAL_UAL_LANE_PACE_H
 #define ITAL_UAL_LANE_PACE_H
@@ -28,9 +28,9 @@
 #define PACE_END (2 * CLOCK_NS_PER_MS)
 
 /*
- * A look that comes is dear, one that is put off is a system call. So whoever polls all the time
- * puts it off, every PACE_PUT_OFF_EVERY to PACE_PUT_OFF from then. Who gave up polling is missed
- * PACE_END later at most.
+ * Postponing a check costs one system call, far less than the check. So a consumer that polls all
+ * the time postpones it to PACE_PUT_OFF from now, once every PACE_PUT_OFF_EVERY. That a consumer
+ * has stopped polling is noticed within PACE_END.
  */
 #define PACE_PUT_OFF       (1800 * CLOCK_NS_PER_US)
 #define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
