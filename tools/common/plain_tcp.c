@@ -23,6 +23,7 @@
 #include "tools/common/wire.h"
 
 #define SLICE_MS 200
+#define BUSY_US  1000000u /* of looking without sleep for a peer that moves nothing */
 
 /* 1 ready, -1 with errno. limit: in tool_now() time. */
 static int await(int socket, short events, uint64_t limit)
@@ -176,9 +177,18 @@ int plain_wait(int socket, uint64_t timeout_us)
     return errno == ETIMEDOUT ? 0 : -1;
 }
 
+/* Nothing could be moved. false: given up, errno says why. */
+static bool look_again(int socket, short events, bool busy, uint64_t limit)
+{
+    if (!busy)
+        return await(socket, events, limit) > 0;
+    errno = atomic_load(&tool_stop) ? ECANCELED : ETIMEDOUT;
+    return !atomic_load(&tool_stop) && tool_now() < limit;
+}
+
 int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeout_us)
 {
-    uint64_t limit = 0;
+    uint64_t limit = 0, doze = 0;
     unsigned turns = 0;
     size_t done = 0;
 
@@ -197,21 +207,19 @@ int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeou
             return -1;
         if (busy && ++turns % 256)
             continue;
-        if (!limit)
+        if (!limit) {
             limit = limit_of(timeout_us);
-        if (!busy && await(socket, POLLIN, limit) < 0)
-            return -1;
-        if (busy && (atomic_load(&tool_stop) || tool_now() >= limit)) {
-            errno = atomic_load(&tool_stop) ? ECANCELED : ETIMEDOUT;
-            return -1;
+            doze = limit_of(BUSY_US);
         }
+        if (!look_again(socket, POLLIN, busy && tool_now() < doze, limit))
+            return -1;
     }
     return 1;
 }
 
 int plain_write(int socket, const void *data, size_t length, bool busy, uint64_t timeout_us)
 {
-    uint64_t limit = 0;
+    uint64_t limit = 0, doze = 0;
     size_t done = 0;
 
     while (done < length) {
@@ -223,14 +231,12 @@ int plain_write(int socket, const void *data, size_t length, bool busy, uint64_t
         }
         if (errno != EAGAIN && errno != EINTR)
             return -1;
-        if (!limit)
+        if (!limit) {
             limit = limit_of(timeout_us);
-        if (!busy && await(socket, POLLOUT, limit) < 0)
-            return -1;
-        if (busy && (atomic_load(&tool_stop) || tool_now() >= limit)) {
-            errno = atomic_load(&tool_stop) ? ECANCELED : ETIMEDOUT;
-            return -1;
+            doze = limit_of(BUSY_US);
         }
+        if (!look_again(socket, POLLOUT, busy && tool_now() < doze, limit))
+            return -1;
     }
     return 1;
 }

@@ -30,7 +30,7 @@ int plain_wait(int socket, uint64_t timeout_us);
 
 /*
  * All of it or nothing: 1; 0: end of stream before the first byte; -1: failed, timed out or
- * stopped (errno: ETIMEDOUT, ECANCELED ...). busy: no sleeping between looks.
+ * stopped (errno: ETIMEDOUT, ECANCELED ...). busy: no sleeping between looks for the first second.
  */
 int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeout_us);
 int plain_write(int socket, const void *data, size_t length, bool busy, uint64_t timeout_us);
