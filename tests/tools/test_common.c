@@ -9,10 +9,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tc.h"
@@ -441,9 +445,60 @@ START_TEST(memory_of_a_plan_is_counted)
     ck_assert_ptr_nonnull(strstr(text, "--max-polling"));
     plan.target = PERF_EVENT;
     ck_assert(perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    plan.op = PERF_WRITE; /* nothing tells of a Write: it is polled for, whatever is said */
+    ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
+    ck_assert_ptr_nonnull(strstr(text, "--max-polling"));
+    ck_assert_ptr_nonnull(strstr(text, "--write-send"));
+    plan.write_send = true;
+    ck_assert(perf_limits_grant(&limits, &plan, text, sizeof(text)));
     plan.threads = 5;
     ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
     ck_assert_ptr_nonnull(strstr(text, "--max-threads"));
+}
+END_TEST
+
+static int ends[2];
+static atomic_int mover;
+
+static void *move_busily(void *writes)
+{
+    static uint8_t octets[1 << 20];
+
+    atomic_store(&mover, (int)syscall(SYS_gettid));
+    if (writes)
+        ck_assert_int_eq(plain_write(ends[0], octets, sizeof(octets), true, 600000000), -1);
+    else
+        ck_assert_int_eq(plain_read(ends[0], octets, 1, true, 600000000), 0);
+    return NULL;
+}
+
+static char state_of(int thread)
+{
+    char path[64], state = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+    file = fopen(path, "r");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    fclose(file);
+    return state;
+}
+
+/* Who is eager with a peer that moves nothing is so for a second, not for as long as the peer likes. */
+START_TEST(nobody_spins_for_a_silent_peer)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    atomic_store(&mover, 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, move_busily, _i ? &ends : NULL), 0);
+    ck_assert(tc_until(atomic_load(&mover) && state_of(atomic_load(&mover)) == 'S', 20000));
+    close(ends[1]);
+    pthread_join(thread, NULL);
+    close(ends[0]);
 }
 END_TEST
 
@@ -1050,6 +1105,7 @@ static Suite *tools_suite(void)
     tcase_add_test(measuring, spoilt_plans_do_no_harm);
     tcase_add_test(measuring, memory_of_a_plan_is_counted);
     tcase_add_test(measuring, both_sides_are_compared);
+    tcase_add_loop_test(measuring, nobody_spins_for_a_silent_peer, 0, 2);
     tcase_add_test(measuring, control_lengths_are_not_data);
     tcase_add_test(measuring, every_spoilt_byte_is_found);
     tcase_add_test(measuring, patterns_differ);

@@ -198,6 +198,12 @@ static inline uint32_t perf_receives(const struct perf_plan *plan)
            (plan->op == PERF_SEND && plan->kind == PERF_BW ? 9 : 4);
 }
 
+/* Write lat whose Writes nothing tells of: both sides look at memory all the time. */
+static inline bool perf_looks_at_memory(const struct perf_plan *plan)
+{
+    return plan->op == PERF_WRITE && plan->kind == PERF_LAT && !plan->write_send;
+}
+
 /* ---- itperf_group.c: Endpoints and memory ---------------------------------------------------- */
 
 /* RDMA Reads in flight that an Endpoint can have in each direction: wanted or less, at least 1. */

@@ -93,13 +93,14 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
     }
 }
 
-/* Room for one more request. A worker that never polls takes the completions here. */
+/*
+ * Room for one more request. A worker that never polls takes the completions here. Who shall sleep sleeps: a peer that does not
+ * read has it wait for long.
+ */
 static bool make_room(struct perf_worker *worker, const struct perf_ep *ep)
 {
-    uint64_t limit = 0;
-
     while (ep->outstanding >= worker->session->plan.tx_depth)
-        if (!perf_look(worker) || !perf_alive(worker, &limit))
+        if (!perf_step(worker))
             return false;
     return true;
 }
@@ -253,7 +254,7 @@ bool perf_lat_server(struct perf_worker *worker)
 {
     const struct perf_plan *plan = &worker->session->plan;
 
-    if (plan->op == PERF_WRITE && !plan->write_send && !pong_marks(worker))
+    if (perf_looks_at_memory(plan) && !pong_marks(worker))
         return false;
     if (plan->target == PERF_NAP && !nap(worker))
         return false;

@@ -71,6 +71,12 @@ uint32_t perf_threads_here(void)
     return count > (int)THREADS_LEAST ? (uint32_t)count : THREADS_LEAST;
 }
 
+/* Do the server's threads poll? A Write without a note raises no event: whatever else the plan says, memory is looked at. */
+static bool polls(const struct perf_plan *plan)
+{
+    return plan->target == PERF_BUSY || plan->target == PERF_NAP || perf_looks_at_memory(plan);
+}
+
 bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan *plan, char *text,
                        size_t size)
 {
@@ -83,12 +89,12 @@ bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan 
                  plan->threads, limits->threads);
         return false;
     }
-    if ((plan->target == PERF_BUSY || plan->target == PERF_NAP) &&
-        plan->threads > limits->polling) {
+    if (polls(plan) && plan->threads > limits->polling) {
         snprintf(text, size,
-                 "%u polling threads are more than the %u of --max-polling there: take --target "
+                 "%u polling threads are more than the %u of --max-polling there: take %s--target "
                  "event, or less with --threads",
-                 plan->threads, limits->polling);
+                 plan->threads, limits->polling,
+                 perf_looks_at_memory(plan) ? "--write-send and " : "");
         return false;
     }
     if (bytes > limits->memory) {
