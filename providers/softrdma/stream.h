@@ -98,9 +98,8 @@ struct stream {
     uint64_t number;                /* from 1; the list of all is in this order */
     uint64_t capture;               /* token */
     const struct llp_ops *captured; /* the lower layer under llp_capture */
-    const struct llp_ops *awake; /* the one for which llp_resting stands; see llp_acks.c, as for: */
-    struct ri_timer acks;
-    uint64_t waits_since; /* the first look that found this wait; 0: none */
+    struct ri_timer acks;           /* llp_acks.c, as what follows */
+    uint64_t waits_since;           /* the first look that found this wait; 0: none */
     uint64_t looked_at;
     uint32_t repeats; /* when the wait began */
 };

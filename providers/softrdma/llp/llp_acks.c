@@ -79,16 +79,14 @@ void llp_acks_insert(struct stream *stream)
  * work of those who came meanwhile is left to qp_settle: it may end the connection, which takes rx. */
 static bool comes_to_rest(struct stream *stream, struct qp *qp, struct llp_wait *wait)
 {
-    unsigned int nobody = 0;
-    bool alone = atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
+    bool alone = tx_try_enter(qp);
 
     stream->llp->waits(stream, wait);
     if (!alone)
         return false;
     if (!wait->octets)
         stream->sender = &llp_resting;
-    if (atomic_exchange(&qp->tx_requests, 0) != 1)
-        atomic_store(&qp->tx_wanted, true);
+    tx_leave_work(qp);
     return !wait->octets;
 }
 
