@@ -95,13 +95,6 @@ enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal)
     return status;
 }
 
-void kal_hold(struct kal *kal)
-{
-    pthread_mutex_lock(&instance_lock);
-    kal->count++;
-    pthread_mutex_unlock(&instance_lock);
-}
-
 void kal_put(struct kal *kal)
 {
     if (!kal)
@@ -112,6 +105,29 @@ void kal_put(struct kal *kal)
         destroy(kal);
     }
     pthread_mutex_unlock(&instance_lock);
+}
+
+enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                              struct kal_rnic **rnic)
+{
+    enum kal_status status = kal_registry_open(kal, interface, context, rnic);
+
+    if (status == KAL_OK) {
+        pthread_mutex_lock(&instance_lock);
+        kal->count++;
+        pthread_mutex_unlock(&instance_lock);
+    }
+    return status;
+}
+
+enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
+{
+    struct kal *kal = rnic->kal;
+    enum kal_status status = kal_registry_close(rnic, force);
+
+    if (status == KAL_OK)
+        kal_put(kal);
+    return status;
 }
 
 /* In the lock order. The instance's own locks: nobody is inside a provider then, and the list of RNICs is whole. */

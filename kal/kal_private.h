@@ -51,10 +51,7 @@ struct kal_rnic {
     struct kal_rnic *prev, *next; /* kal->rnics, under rnics_lock */
 };
 
-/* ---- kal.c ---- */
-void kal_hold(struct kal *kal); /* one count more; kal_put drops it */
-
-/* ---- rnic.c ---- */
+/* ---- rnic/rnic.c ---- */
 static inline struct kal_rnic *kal_rnic_of_host(const struct ri_host *host)
 {
     return host->context;
@@ -66,6 +63,21 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
 /* The same for a line whose cause is another format than the one that makes it. */
 void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* ---- registry/rnic.c ---- */
+/* Fill host, options and tables of an RNIC record that is opened or only probed (asking.c). */
+void kal_rnic_host_init(struct kal_rnic *rnic);
+/* kal_rnic_open and kal_rnic_close but for the count of the instance, which is the caller's. */
+enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
+                                  struct kal_rnic **rnic);
+enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force);
+
+/* ---- host/host.c: take from the process and note on the RNIC, or refuse and log ---- */
+enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
+/* The same for a peer, whom the line names. */
+enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                  uint64_t amount, const struct sockaddr *peer);
+void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 
 /* Policy; logs a refusal once. RI_OK or RI_ERR_PERMISSION. Never blocks. Two instructions where
  * there are no rules. */
@@ -80,25 +92,19 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
                                                 : RI_OK;
 }
 
-/* Fill host, options and tables of an RNIC record that is opened or only probed (rnic.c,
- * registry.c). */
-void kal_rnic_host_init(struct kal_rnic *rnic);
-
-/* ---- account: take from the process and note on the RNIC, or refuse and log ---- */
-enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
-/* The same for a peer, whom the line names. */
-enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
-                                  uint64_t amount, const struct sockaddr *peer);
-void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
-
-/* ---- monitor.c ---- */
+/* ---- host/monitor.c ---- */
 /* Report port up and down by rnic_event from runs of that lane, and say so among the RNIC's
  * features (RI_FEATURE_SPIGOT_EVENTS). Where the provider does it, or without libmnl: nothing.
  * Failure is logged and otherwise harmless. */
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
 void kal_monitor_stop(struct kal_rnic *rnic);
 
-/* ---- log.c ---- */
+/* ---- report/address.c ---- */
+/* Of an address that TCP runs on; 0: of another family. Its text: "host:port", "[host]:port". */
+socklen_t kal_address_length(const struct sockaddr *address);
+void kal_address_text(const struct sockaddr *address, char *text, size_t size);
+
+/* ---- report/log.c ---- */
 void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args);
 /* cause: a string whose address, and no more, stands for the kind of line. */
 void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cause,
@@ -124,10 +130,6 @@ void kal_log_lanes(kal_inside_fn inside);
  * "Connections" are the connection manager's too. It counts with kal_rnic_take/give
  * (KAL_ACCOUNT_CONNECTION and KAL_ACCOUNT_LISTENER), which is what kal_rnic_close looks at.
  */
-
-/* Of an address that TCP runs on; 0: of another family. Its text: "host:port", "[host]:port". */
-socklen_t cm_address_length(const struct sockaddr *address);
-void cm_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /* At open, after attr is known; sets rnic->cm. */
 enum kal_status kal_cm_open(struct kal_rnic *rnic);

@@ -329,7 +329,7 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
-        cm_address_text(&connection->stream.peer.any, address, sizeof address);
+        kal_address_text(&connection->stream.peer.any, address, sizeof address);
         kal_rnic_log_cause(connection->rnic, RI_LOG_WARNING, format, "connection %s %s: %s",
                            connection->initiator ? "to" : "from", address, text);
     }

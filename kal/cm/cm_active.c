@@ -28,14 +28,14 @@ static int bind_source(const struct kal_connection *c, int fd)
     const struct sockaddr_in6 *six = &c->startup->source.six;
     int one = 1;
 
-    if (!cm_address_length(source))
+    if (!kal_address_length(source))
         return 0;
     /* A fixed port may be in TIME_WAIT from the attempt before; a free one is chosen at connect. */
     if (source->sa_family == AF_INET ? four->sin_port : six->sin6_port)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     else
         setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
-    return bind(fd, source, cm_address_length(source));
+    return bind(fd, source, kal_address_length(source));
 }
 
 /* A socket on its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the run. */
@@ -48,7 +48,7 @@ static int open_socket(struct kal_connection *c)
     if (fd < 0)
         return errno;
     cm_socket_options(c->rnic, fd);
-    if (bind_source(c, fd) || connect(fd, destination, cm_address_length(destination)))
+    if (bind_source(c, fd) || connect(fd, destination, kal_address_length(destination)))
         error = errno;
     if (error && error != EINPROGRESS && error != EINTR && error != ECONNREFUSED) {
         close(fd);
@@ -143,7 +143,7 @@ static void want(struct kal_connection *c, const struct ri_connect_param *param)
 static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
                              const struct ri_connect_param *param)
 {
-    socklen_t length = cm_address_length(param->destination);
+    socklen_t length = kal_address_length(param->destination);
 
     if (c->state != CM_IDLE || c->guard.dead)
         return KAL_ERR_INVALID_STATE;
@@ -176,7 +176,7 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
         return KAL_ERR_QUOTA;
     error = open_socket(c);
     if (error) {
-        cm_address_text(param->destination, text, sizeof text);
+        kal_address_text(param->destination, text, sizeof text);
         kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s",
                      text, strerror(error),
                      error == EMFILE || error == ENFILE ? "the limit on open files (ulimit -n)"
@@ -202,7 +202,7 @@ enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
 {
     enum kal_status status;
 
-    if (!cm_is_set_a(connection->rnic) && !cm_address_length(param->destination))
+    if (!cm_is_set_a(connection->rnic) && !kal_address_length(param->destination))
         return KAL_ERR_INVALID_ARGUMENT;
     if (kal_rnic_policy(connection->rnic, RI_POLICY_CONNECT, param->source, param->destination))
         return KAL_ERR_PERMISSION;
@@ -225,7 +225,7 @@ static void fall_back(struct kal_connection *c)
     size_t n;
     int error;
 
-    cm_address_text(&c->startup->destination.any, text, sizeof text);
+    kal_address_text(&c->startup->destination.any, text, sizeof text);
     kal_rnic_log(
         c->rnic, RI_LOG_INFO,
         "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "

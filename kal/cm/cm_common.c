@@ -122,26 +122,6 @@ uint64_t cm_by(uint64_t deadline, uint64_t own)
     return deadline;
 }
 
-socklen_t cm_address_length(const struct sockaddr *address)
-{
-    if (!address)
-        return 0;
-    if (address->sa_family == AF_INET)
-        return sizeof(struct sockaddr_in);
-    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
-}
-
-void cm_address_text(const struct sockaddr *address, char *text, size_t size)
-{
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-
-    if (getnameinfo(address, cm_address_length(address), host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV))
-        snprintf(text, size, "(unknown address)");
-    else
-        snprintf(text, size, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 /* An IPv4 peer of a dual-stack listener is an IPv4 peer for policy and for ual. */
 static void unmap(union address *address)
 {

@@ -303,7 +303,7 @@ static int bound_socket(const struct sockaddr *address, bool v6only)
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
         (address->sa_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only)) ||
-        bind(fd, address, cm_address_length(address)) || listen(fd, LISTEN_QUEUE)) {
+        bind(fd, address, kal_address_length(address)) || listen(fd, LISTEN_QUEUE)) {
         error = errno;
         close(fd);
         errno = error;
@@ -323,7 +323,7 @@ static int open_listener(struct kal_rnic *rnic, const struct sockaddr *address)
         return fd;
     fd = bound_socket(address, true);
     if (fd >= 0) {
-        cm_address_text(address, text, sizeof text);
+        kal_address_text(address, text, sizeof text);
         kal_rnic_log(rnic, RI_LOG_INFO,
                      "listener %s takes IPv6 only: somebody listens on that port for IPv4", text);
     }
@@ -358,7 +358,7 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
             advice = table[i].advice;
         }
     }
-    cm_address_text(address, text, sizeof text);
+    kal_address_text(address, text, sizeof text);
     kal_rnic_log(rnic, RI_LOG_WARNING, "cannot listen on %s: %s; %s", text, strerror(error),
                  advice);
     return status;
@@ -388,7 +388,7 @@ static enum kal_status listen_tcp(struct kal_listener *l, const struct sockaddr 
     open_spare(l->rnic->cm);
     memset(bound, 0, sizeof *bound);
     getsockname(l->fd, (struct sockaddr *)bound, &length);
-    cm_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
+    kal_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
     /* Under the lock: the first run may come before the watch is stored. */
     pthread_mutex_lock(&l->guard.lock);
     status = kal_status_of_ri(l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, ready, l, &l->watch));
@@ -413,7 +413,7 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
 
     if (!set_a && param->datagram)
         return KAL_ERR_NOT_SUPPORTED;
-    if (!set_a && !cm_address_length(param->address))
+    if (!set_a && !kal_address_length(param->address))
         return KAL_ERR_INVALID_ARGUMENT;
     if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, param->address, NULL))
         return KAL_ERR_PERMISSION;

@@ -74,7 +74,7 @@ static void note_bad(struct kal_connection *c, const char *what)
 
     if (!cm_meter(&c->listener->bad, more, sizeof more))
         return;
-    cm_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
@@ -126,7 +126,7 @@ static void note_late(struct kal_connection *c)
 
     if (!cm_meter(&c->listener->late, more, sizeof more))
         return;
-    cm_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "listener %s: request from %s dropped: the program's event queue has been full for "
@@ -317,7 +317,7 @@ static void note_withdrawn(struct kal_connection *c, const char *why)
 {
     char address[120];
 
-    cm_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(c->rnic, RI_LOG_INFO, "request from %s withdrawn: %s", address, why);
 }
 

@@ -186,7 +186,7 @@ enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_liste
                      "the provider cannot listen: %s", ri_status_name(status));
         return kal_status_of_ri(status);
     }
-    cm_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
+    kal_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
     listener->ri = ri;
     return KAL_OK;
 }

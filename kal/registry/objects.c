@@ -72,12 +72,6 @@ enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri
     return created(rnic, KAL_ACCOUNT_QP, rnic->ops.qp_create(pd, attr, qp));
 }
 
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
-                              const struct ri_qp_modify *modify)
-{
-    return kal_status_of_ri(rnic->ops.qp_modify(qp, modify));
-}
-
 enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info)
 {
     return kal_status_of_ri(rnic->ops.qp_query(qp, info));

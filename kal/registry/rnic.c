@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Open RNICs: the host table that a provider sees, open and close, lanes, ports, counters. */
+/* Open RNICs: the host table that a provider sees, open and close, lanes. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -14,95 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <utlist.h>
-
-/* ---- log, accounts, policy ---- */
-
-void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
-    va_end(args);
-}
-
-void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
-                        const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    kal_vlog_cause(level, rnic->interface ? rnic->interface : rnic->provider->name, cause, format,
-                   args);
-    va_end(args);
-}
-
-/* " from PEER" or the like, or nothing where there is none: for lines that refuse. */
-static const char *about_peer(const char *joint, const struct sockaddr *peer, char text[160])
-{
-    char address[120];
-
-    text[0] = '\0';
-    if (peer && cm_address_length(peer)) {
-        cm_address_text(peer, address, sizeof address);
-        snprintf(text, 160, " %s %s", joint, address);
-    }
-    return text;
-}
-
-enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
-                                  uint64_t amount, const struct sockaddr *peer)
-{
-    char text[160];
-
-    if (!kal_account_take(&rnic->kal->account, kind, amount)) {
-        kal_rnic_log(rnic, RI_LOG_ERROR,
-                     "the quota of %llu %s is used up%s; free some, or raise %s in "
-                     "section [quota]",
-                     (unsigned long long)rnic->kal->account.limit[kind], kal_account_text(kind),
-                     about_peer("for", peer, text), kal_account_option(kind));
-        return KAL_ERR_QUOTA;
-    }
-    kal_account_take(&rnic->objects, kind, amount); /* has no limits */
-    return KAL_OK;
-}
-
-enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
-{
-    return kal_rnic_take_for(rnic, kind, amount, NULL);
-}
-
-void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
-{
-    kal_account_give(&rnic->objects, kind, amount);
-    kal_account_give(&rnic->kal->account, kind, amount);
-}
-
-enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
-                                   const struct sockaddr *local, const struct sockaddr *peer)
-{
-    static const struct {
-        const char *name, *joint;
-    } texts[] = { [RI_POLICY_CONNECT] = { "connecting", "to" },
-                  [RI_POLICY_LISTEN] = { "listening", "on" },
-                  [RI_POLICY_REQUEST] = { "a request", "from" } };
-    struct ri_policy_question question = {
-        .size = sizeof question, .direction = direction, .local = local, .peer = peer
-    };
-    char text[160];
-    const char *rule;
-
-    if ((unsigned)direction >= sizeof texts / sizeof *texts)
-        return RI_ERR_PERMISSION;
-    if (kal_policy_allows(rnic->kal->policy, &question, geteuid(), &rule))
-        return RI_OK;
-    kal_rnic_log(
-        rnic, RI_LOG_WARNING, "%s%s is denied by %s in section [policy] of %s",
-        texts[direction].name,
-        about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
-        rule, rnic->kal->config->source);
-    return RI_ERR_PERMISSION;
-}
 
 /* ---- host services: forwarded with the contexts that ual gave ---- */
 
@@ -348,8 +259,8 @@ static void rnic_free(struct kal_rnic *rnic)
     free(rnic);
 }
 
-enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
-                              struct kal_rnic **rnic)
+enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
+                                  struct kal_rnic **rnic)
 {
     struct kal_rnic *open;
     enum kal_status status;
@@ -378,7 +289,6 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
     status = kal_cm_open(open);
     if (status != KAL_OK)
         goto close_provider;
-    kal_hold(kal);
     link_rnic(open);
     *rnic = open;
     return KAL_OK;
@@ -409,7 +319,7 @@ static bool objects_remain(const struct kal_rnic *rnic)
     return false;
 }
 
-enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
+enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
 {
     struct kal *kal = rnic->kal;
     enum kal_status status;
@@ -436,37 +346,10 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
         kal_log_settle();
     kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
     rnic_free(rnic);
-    kal_put(kal);
     return KAL_OK;
 }
 
-/* ---- questions ---- */
-
-const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
-{
-    return &rnic->attr;
-}
-
-const char *kal_rnic_provider(const struct kal_rnic *rnic)
-{
-    return rnic->provider->name;
-}
-
-const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
-{
-    return name ? kal_values_get(rnic->options, name) : NULL;
-}
-
-enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
-{
-    return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
-}
-
-enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
-                                  size_t *count)
-{
-    return kal_status_of_ri(rnic->ops.rnic_counters(rnic->ri, names, values, count));
-}
+/* ---- lanes ---- */
 
 enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
                               struct ri_lane **lane)

@@ -158,7 +158,7 @@ static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_par
     (void)rnic;
     if (fake.a_answer)
         return fake.a_answer;
-    memcpy(bound, param->address, cm_address_length(param->address));
+    memcpy(bound, param->address, kal_address_length(param->address));
     *listener = calloc(1, sizeof **listener);
     fake.a_listener_context = context;
     fake.a_backlog = param->backlog;

@@ -20,7 +20,7 @@ int peer_connect(const struct sockaddr_storage *address)
 
     ck_assert_int_ge(fd, 0);
     if (connect(fd, (const struct sockaddr *)address,
-                cm_address_length((const struct sockaddr *)address))) {
+                kal_address_length((const struct sockaddr *)address))) {
         error = errno;
         close(fd);
         errno = error;
@@ -36,7 +36,7 @@ int peer_listen(int family, struct sockaddr_storage *bound)
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, cm_address_length((struct sockaddr *)&any)),
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, kal_address_length((struct sockaddr *)&any)),
                      0);
     ck_assert_int_eq(listen(fd, 64), 0);
     memset(bound, 0, sizeof *bound);

@@ -298,7 +298,7 @@ START_TEST(ipv6_scope)
             break;
     if (i) {
         scope = ((struct sockaddr_in6 *)i->ifa_addr)->sin6_scope_id;
-        cm_address_text(i->ifa_addr, text, sizeof text); /* [address%interface]:0 */
+        kal_address_text(i->ifa_addr, text, sizeof text); /* [address%interface]:0 */
         memmove(text, text + 1, strlen(text));
         *strchr(text, ']') = '\0';
     }

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+import calls
+
 SOURCE_SUFFIXES = ('.c', '.h', '.cc', '.cpp')
 SKIP_FOLDERS = {'.git', 'build', 'check-build', 'autom4te.cache', 'm4', 'build-aux', '.libs', '.deps'}
 GENERATED = {'config.h'}
@@ -222,6 +224,22 @@ class Tree:
         for line in out.splitlines():
             yield line.split()[-1].split('@')[0]
 
+    def rule_calls(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'calls.list'), encoding='utf-8') as f:
+            allowed = calls.read_list(f.read())
+        yield from calls.find(self.src, self.build, self.nm, allowed, self.optimised())
+
+    def optimised(self):
+        """Whether the compiler left out calls that cannot happen: what a debug or sanitizer build calls besides is not looked for."""
+        try:
+            with open(os.path.join(self.build, 'config.h'), encoding='utf-8') as f:
+                text = f.read()
+            with open(os.path.join(self.build, 'Makefile'), encoding='utf-8') as f:
+                flags = re.search(r'^CFLAGS = (.*)$', f.read(), re.M)
+        except OSError:
+            return False
+        return bool(flags and '-O2' in flags[1]) and not re.search(r'#define ITAL_(?:DEBUG|SANITIZERS|TSAN) 1', text)
+
     def rule_symbols(self):
         there = [entry for entry in OPTIONAL_LIBRARIES if os.path.exists(os.path.join(self.build or '', entry[0]))]
         for name, exported, forbidden in LIBRARIES + there:
@@ -247,7 +265,10 @@ RULES = [
     ('provider_names', 'kal, ual and itapi name no provider'),
     ('it_types', 'IT-API types stop in itapi'),
     ('symbols', 'libraries export and need what they should'),
+    ('calls', 'folders call only those below them, files of a folder not in circles, but for calls.list'),
 ]
+# Looked at in a build tree only.
+OF_A_BUILD = {'symbols', 'calls'}
 
 # A small house that breaks no rule; each violation below adds to it and must be found, at that file.
 HOUSE = {
@@ -322,7 +343,7 @@ def self_test():
     with tempfile.TemporaryDirectory() as root:
         write_tree(root, HOUSE)
         tree = Tree(root)
-        wrong = [f'{rule}: {f}' for rule, _ in RULES if rule != 'symbols' for f in findings(tree, rule)]
+        wrong = [f'{rule}: {f}' for rule, _ in RULES if rule not in OF_A_BUILD for f in findings(tree, rule)]
         yield 'a correct house breaks no rule', wrong
     for rule, path, text, *more in VIOLATIONS:
         with tempfile.TemporaryDirectory() as root:
@@ -331,6 +352,7 @@ def self_test():
             ok = any(f.startswith(path + ':') or (rule == 'circles' and path in f) for f in found)
             yield f'{rule} fires on {path}: {text.strip()}', [] if ok else [f'not noticed; found {found}']
     yield from self_test_symbols()
+    yield from calls.self_test()
 
 
 def self_test_symbols():
@@ -373,7 +395,7 @@ def main():
     if not tree.files:
         results.append(('there are sources to check', ['none found under ' + args.src]))
     for rule, what in RULES:
-        if rule != 'symbols' or args.build:
+        if rule not in OF_A_BUILD or args.build:
             results.append((f'{rule}: {what}', findings(tree, rule)))
 
     failed = 0

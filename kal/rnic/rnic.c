@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An open RNIC as every folder above sees it: lines in its name, options, ports, counters, its QPs. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/kal_private.h"
+
+#include <stdarg.h>
+
+void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
+    va_end(args);
+}
+
+void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
+                        const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog_cause(level, rnic->interface ? rnic->interface : rnic->provider->name, cause, format,
+                   args);
+    va_end(args);
+}
+
+const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
+{
+    return &rnic->attr;
+}
+
+const char *kal_rnic_provider(const struct kal_rnic *rnic)
+{
+    return rnic->provider->name;
+}
+
+const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
+{
+    return name ? kal_values_get(rnic->options, name) : NULL;
+}
+
+enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+{
+    return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
+}
+
+enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                  size_t *count)
+{
+    return kal_status_of_ri(rnic->ops.rnic_counters(rnic->ri, names, values, count));
+}
+
+enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
+                              const struct ri_qp_modify *modify)
+{
+    return kal_status_of_ri(rnic->ops.qp_modify(qp, modify));
+}
