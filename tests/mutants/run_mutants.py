@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes one line of the code at a time and expects the named test to turn red.
+"""Changes one place of the code at a time and expects the named test to turn red.
 
 Copies the tree, configures and builds it once, proves that the named tests pass unchanged, and then,
 for each mutant: changes the file, rebuilds the libraries and the test, runs it, puts the file back.
@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 
-KEYS = {'mutant', 'file', 'old', 'new', 'test', 'case', 'why'}
-NEEDED = KEYS - {'case', 'why'}
+KEYS = {'mutant', 'symbol', 'file', 'old', 'new', 'test', 'case', 'why'}
+NEEDED = {'mutant', 'old', 'new', 'test'}
+FLOORS = ('base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers', 'tools')
 COPY_SKIP = {'.git', 'build', 'check-build', 'autom4te.cache', '__pycache__'}
 SKIPPED = 77
 
@@ -31,7 +32,7 @@ def parse(text):
             continue
         if not line.strip():
             if current:
-                missing = NEEDED - set(current)
+                missing = NEEDED - set(current) | ({'symbol'} - set(current) if 'file' not in current else set())
                 if missing:
                     wrong.append(f'line {current["line"]}: missing {", ".join(sorted(missing))}')
                 else:
@@ -50,27 +51,124 @@ def parse(text):
     return mutants, wrong
 
 
-def mutate(text, mutant):
-    """Returns (changed text, None) or (None, complaint)."""
-    count = text.count(mutant['old']) if mutant['old'] else 0
-    if count != 1:
-        return None, f'"{mutant["old"]}" occurs {count} times in {mutant["file"]}, not once'
-    if mutant['old'] == mutant['new']:
-        return None, 'old and new are equal'
-    return text.replace(mutant['old'], mutant['new']), None
+# ---- where a mutant is: a symbol, and a pattern within its definition ----
+
+# Comments, strings and characters: blanks of the same length stand for them where braces are counted.
+OPAQUE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+TOKEN = re.compile(r'\.\.\.|"(?:\\.|[^"\\])*"|\w+|\S')
+NO_FUNCTION = r'(?!__attribute__|_Alignas|_Static_assert|defined)\b'
 
 
-def applies(src, mutant):
-    """Returns None or a complaint."""
-    path = os.path.join(src, mutant['file'])
-    if not os.path.exists(path):
-        return f'{mutant["file"]} does not exist'
-    source = os.path.join(src, mutant['test'])
-    if not any(os.path.exists(source + suffix) for suffix in ('.c', '.cc', '')):
-        return f'the test {mutant["test"]} does not exist'
-    with open(path, encoding='utf-8') as f:
-        _, complaint = mutate(f.read(), mutant)
-    return complaint
+def blank(text, kinds):
+    """The same length and lines, without what begins with one of `kinds`: / for comments, the quotes for strings."""
+    return OPAQUE.sub(lambda m: re.sub(r'[^\n]', ' ', m[0]) if m[0][0] in kinds else m[0], text)
+
+
+def symbol_of(head):
+    """The name that a definition gives, from what stands before its body."""
+    head = re.sub(r'__attribute__\s*\(\(.*?\)\)', '', head, flags=re.DOTALL)
+    name = re.search(NO_FUNCTION + r'(\w+)\s*\(', head) or re.search(r'(\w+)\s*(?:\[[^\]]*\]\s*)*=?\s*$', head)
+    return name[1] if name else None
+
+
+def definitions(text):
+    """(symbol, begin, end) of each definition at the outermost level: functions, macros, types, initialised data."""
+    plain = re.sub(r'^extern +\{', lambda m: ' ' * len(m[0]), blank(text, '/"\''), flags=re.MULTILINE)
+    found, begin, body, depth, at = [], 0, None, 0, 0
+    while at < len(plain):
+        c = plain[at]
+        if c == '#' and not plain[plain.rfind('\n', 0, at) + 1:at].strip():
+            end = re.compile(r'(?:[^\n]*\\\n)*[^\n]*').match(plain, at).end()
+            macro = re.match(r'#\s*define\s+(\w+)', plain[at:end])
+            if macro:
+                found.append((macro[1], at, end))
+            if depth == 0:
+                begin = end
+            at = end
+            continue
+        if c in '({':
+            body = at if c == '{' and depth == 0 and body is None else body
+            depth += 1
+        elif c in ')}':
+            depth = max(depth - 1, 0)
+        head = plain[begin:body].strip() if body is not None else ''
+        ends = depth == 0 and (c == ';' or (c == '}' and head.endswith(')')))
+        if ends:
+            if body is not None and symbol_of(head):
+                found.append((symbol_of(head), begin, at + 1))
+            begin, body = at + 1, None
+        at += 1
+    return found
+
+
+def pattern(old):
+    """The tokens of `old`, whatever white space and comments between them; "..." is anything within one statement."""
+    parts, last = [], None
+    for token in TOKEN.finditer(blank(old, '/')):
+        if last is not None:
+            words = re.match(r'\w', token[0]) and re.search(r'\w$', last[0])
+            parts.append(r'\s+' if words else r'\s*')
+        parts.append(r'[^;{}]*?' if token[0] == '...' else re.escape(token[0]))
+        last = token
+    return re.compile(''.join(parts))
+
+
+class Tree:
+    """The sources, with what they define; read once, as nothing is changed for longer than a mutant is tried."""
+
+    def __init__(self, src):
+        self.src, self.texts, self.symbols = src, {}, None
+
+    def text(self, path):
+        if path not in self.texts:
+            with open(os.path.join(self.src, path), encoding='utf-8') as f:
+                self.texts[path] = f.read()
+        return self.texts[path]
+
+    def code(self, path):
+        """The text without comments, in the same places."""
+        return blank(self.text(path), '/') if path.endswith(('.c', '.h')) else self.text(path)
+
+    def index(self):
+        if self.symbols is None:
+            self.symbols = {}
+            for floor in FLOORS:
+                for folder, _, names in os.walk(os.path.join(self.src, floor)):
+                    for name in sorted(n for n in names if n.endswith(('.c', '.h'))):
+                        path = os.path.relpath(os.path.join(folder, name), self.src)
+                        for symbol, begin, end in definitions(self.text(path)):
+                            self.symbols.setdefault(symbol, []).append((path, begin, end))
+        return self.symbols
+
+    def places(self, mutant):
+        """Where it may be: (path, begin, end)."""
+        path = mutant.get('file')
+        if 'symbol' not in mutant:
+            exists = os.path.exists(os.path.join(self.src, path))
+            return [(path, 0, len(self.text(path)))] if exists else []
+        return [place for place in self.index().get(mutant['symbol'], [])
+                if not path or ('/' + place[0]).endswith('/' + path)]
+
+    def locate(self, mutant):
+        """Returns ((path, begin, end), None) or (None, complaint)."""
+        where = ' of '.join(filter(None, (mutant.get('symbol'), mutant.get('file'))))
+        places = self.places(mutant)
+        if not places:
+            return None, f'{where} does not exist'
+        found = {(path, m.start(), m.end()) for path, begin, end in places
+                 for m in pattern(mutant['old']).finditer(self.code(path), begin, end)} if mutant['old'] else set()
+        if len(found) != 1:
+            return None, f'"{mutant["old"]}" occurs {len(found)} times in {where}, not once'
+        if mutant['old'] == mutant['new']:
+            return None, 'old and new are equal'
+        return found.pop(), None
+
+    def applies(self, mutant):
+        """Returns None or a complaint."""
+        source = os.path.join(self.src, mutant['test'])
+        if not any(os.path.exists(source + suffix) for suffix in ('.c', '.cc', '')):
+            return f'the test {mutant["test"]} does not exist'
+        return self.locate(mutant)[1]
 
 
 def read_list(path):
@@ -80,7 +178,7 @@ def read_list(path):
 
 class Runner:
     def __init__(self, tree, build, build_command, test_command, timeout, log):
-        self.tree, self.build, self.timeout, self.log = tree, build, timeout, log
+        self.tree, self.build, self.timeout, self.log = Tree(tree), build, timeout, log
         self.build_command, self.test_command = build_command, test_command
 
     def run(self, command, environment=None):
@@ -108,13 +206,11 @@ class Runner:
 
     def try_mutant(self, mutant):
         """Returns 'killed', 'SURVIVED' or what prevented the judgement."""
-        path = os.path.join(self.tree, mutant['file'])
-        with open(path, encoding='utf-8') as f:
-            text = f.read()
-        changed, complaint = mutate(text, mutant)
+        place, complaint = self.tree.locate(mutant)
         if complaint:
             return complaint
-        self.write(path, changed)
+        path, text = os.path.join(self.tree.src, place[0]), self.tree.text(place[0])
+        self.write(path, text[:place[1]] + mutant['new'] + text[place[2]:])
         try:
             verdict = self.judge(mutant)
         finally:
@@ -146,12 +242,56 @@ class Runner:
             verdict = self.try_mutant(m) if base == 'green' else f'its test is {base} without the mutant'
             failed += verdict != 'killed'
             say(f'{"ok" if verdict == "killed" else "not ok"} {number} - {m["mutant"]} '
-                f'({m["file"]}, {m["test"]}): {verdict}, {time.monotonic() - start:.0f} s')
+                f'({m.get("symbol") or m["file"]}, {m["test"]}): {verdict}, {time.monotonic() - start:.0f} s')
         say(f'1..{len(mutants)}')
         return failed
 
 
-# ---- self-test: a tree of one shell file, "built" by true, tested by sh ----
+# ---- self-test: places in a C file; and a tree of one shell file, "built" by true, tested by sh ----
+
+SELF_C = """#include "x.h"
+#define LIMIT(a) \\
+    ((a) < 3)
+struct pair {
+    int a;
+};
+static const char *const names[] = { "{", "b" };
+int before(int a);
+static __attribute__((noinline)) int before(int a)
+{
+    /* } if (a) */
+    if (a)
+        return 1;
+    return '}';
+}
+
+int after(int a,
+          int b)
+{
+    if (a &&
+        b)
+        return 1;
+    return before(a);
+}
+"""
+SELF_PLACES = [('in one of two functions', 'before', 'if (a)', 'if (a)'), ('over a line break', 'after', 'if (a && b)', 'if (a &&\n        b)'),
+               ('with something left out', 'after', 'if (a ... b)', 'if (a &&\n        b)'), ('in a macro', 'LIMIT', '< 3', '< 3'),
+               ('in a table', 'names', '"b"', '"b"'), ('in a type', 'pair', 'int a', 'int a'),
+               ('not in another function', 'after', 'return \'}\';', None), ('not twice', 'after', 'return', None),
+               ('not without the symbol', 'nobody', 'if (a)', None)]
+
+
+def self_test_places():
+    """Yields (what, complaint or None)."""
+    with tempfile.TemporaryDirectory() as src:
+        os.mkdir(os.path.join(src, 'kal'))
+        with open(os.path.join(src, 'kal', 'x.c'), 'w', encoding='utf-8') as f:
+            f.write(SELF_C)
+        tree = Tree(src)
+        for what, symbol, old, want in SELF_PLACES:
+            place, _ = tree.locate({'symbol': symbol, 'file': 'x.c', 'old': old, 'new': ''})
+            found = SELF_C[place[1]:place[2]] if place else None
+            yield f'a place is found {what}' if want else f'a place is {what}', None if found == want else repr(found)
 
 SELF_LIST = """# comment
 mutant: caught
@@ -207,7 +347,7 @@ def self_test():
                            ('broken', 'exit 1\n')]:
             with open(os.path.join(tree, name), 'w', encoding='utf-8') as f:
                 f.write(text)
-        complaints = {m['mutant']: applies(tree, m) for m in mutants}
+        complaints = {m['mutant']: Tree(tree).applies(m) for m in mutants}
         stale = {n for n, c in complaints.items() if c}
         yield 'verify finds exactly the stale ones', None if stale == {'gone', 'twice'} else str(complaints)
         with open(os.devnull, 'w', encoding='utf-8') as log:
@@ -226,10 +366,11 @@ def self_test():
 
 
 def tap(src, list_path):
-    results = list(self_test())
+    results = list(self_test_places()) + list(self_test())
     mutants, wrong = read_list(list_path)
+    tree = Tree(src)
     results.append(('the list is well formed', '; '.join(wrong) or None))
-    results += [(f'mutant {m["mutant"]} applies to {m["file"]}', applies(src, m)) for m in mutants]
+    results += [(f'mutant {m["mutant"]} applies to {m.get("symbol") or m["file"]}', tree.applies(m)) for m in mutants]
     for number, (what, complaint) in enumerate(results, 1):
         print(f'{"not ok" if complaint else "ok"} {number} - {what}')
         if complaint:
@@ -240,7 +381,8 @@ def tap(src, list_path):
 
 def verify(src, list_path):
     mutants, wrong = read_list(list_path)
-    wrong += [f'{m["mutant"]}: {c}' for m in mutants for c in [applies(src, m)] if c]
+    tree = Tree(src)
+    wrong += [f'{m["mutant"]}: {c}' for m in mutants for c in [tree.applies(m)] if c]
     for complaint in wrong:
         print(complaint)
     print(f'{len(mutants)} mutants, {len(wrong)} complaints')
