@@ -21,7 +21,9 @@
 enum log_sink_kind { SINK_STDERR, SINK_FILE, SINK_SYSLOG };
 struct log_sink {
     enum log_sink_kind kind;
-    int fd; /* of FILE and SYSLOG; -1: none */
+    int fd;       /* of FILE and SYSLOG; -1: none */
+    dev_t device; /* what fd was opened for: the number may come to be another file's */
+    ino_t inode;
 };
 extern const char *kal_log_syslog_path; /* tests set another one */
 

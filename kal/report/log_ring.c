@@ -51,7 +51,7 @@ static struct {
     atomic_uint word;     /* futex: changes when the thread has to look */
     atomic_bool stop;
     char data[RING];
-} ring = { .sink = { SINK_STDERR, -1 } };
+} ring = { .sink = { .kind = SINK_STDERR, .fd = -1 } };
 
 /* ---- the ring; under ring_lock ---- */
 

@@ -30,6 +30,28 @@
 
 const char *kal_log_syslog_path = _PATH_LOG;
 
+/* ---- the descriptor: somebody else may close it (closefrom(3)), and open files of his own ---- */
+
+static void own(struct log_sink *sink, int fd)
+{
+    struct stat about = { .st_ino = 0 };
+
+    sink->fd = fd;
+    if (fd >= 0)
+        fstat(fd, &about);
+    sink->device = about.st_dev;
+    sink->inode = about.st_ino;
+}
+
+/* False: there is none, or none any more. */
+static bool is_own(const struct log_sink *sink)
+{
+    struct stat about;
+
+    return sink->fd >= 0 && !fstat(sink->fd, &about) && about.st_dev == sink->device &&
+           about.st_ino == sink->inode;
+}
+
 /* ---- syslog: one datagram per line. syslog(3) waits, and holds a lock that a fork leaves locked. ---- */
 
 static int connect_syslog(void)
@@ -59,8 +81,8 @@ static ssize_t write_syslog(struct log_sink *sink, enum ri_log_level level, cons
                         program_invocation_short_name, (long)getpid(), (int)length - 1, line);
 
     for (int tries = 0; tries < 2; tries++) {
-        if (sink->fd < 0)
-            sink->fd = connect_syslog();
+        if (!is_own(sink))
+            own(sink, connect_syslog());
         if (sink->fd < 0)
             return -1;
         if (send(sink->fd, text, (size_t)used, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
@@ -150,16 +172,16 @@ bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *p
     sink->kind = kind;
     sink->fd = -1;
     if (kind == SINK_SYSLOG)
-        sink->fd = connect_syslog(); /* without a daemon: tried again for each line */
+        own(sink, connect_syslog()); /* without a daemon: tried again for each line */
     if (kind != SINK_FILE)
         return true;
-    sink->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    own(sink, open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
     return sink->fd >= 0;
 }
 
 void log_sink_close(struct log_sink *sink)
 {
-    if (sink->fd >= 0)
+    if (is_own(sink))
         close(sink->fd);
     sink->fd = -1;
 }
@@ -171,6 +193,8 @@ ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const cha
 
     if (sink->kind == SINK_SYSLOG)
         return write_syslog(sink, level, line, length);
+    if (sink->kind == SINK_FILE && !is_own(sink))
+        sink->kind = SINK_STDERR; /* to say so */
     do
         done = write_quietly(sink->kind == SINK_FILE ? sink->fd : STDERR_FILENO, line, length);
     while (done < 0 && errno == EINTR);

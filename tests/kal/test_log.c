@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -397,6 +398,42 @@ END_TEST
 /* ---- ends ---- */
 
 /* What a lane said last is there when the process ends. */
+/* Which descriptor has the log file. */
+static int fd_of_file(void)
+{
+    struct stat file, about;
+    int fd = 3;
+
+    ck_assert_int_eq(stat(path, &file), 0);
+    while (fd < 1024 && (fstat(fd, &about) || about.st_ino != file.st_ino))
+        fd++;
+    ck_assert_int_lt(fd, 1024);
+    return fd;
+}
+
+/* closefrom(3), and then a file of the program's own under the number: no line gets into it, and it stays open. */
+START_TEST(log_file_closed_by_somebody_else)
+{
+    int fd, mine[2];
+
+    configure("warning", path);
+    kal_log(RI_LOG_WARNING, "before");
+    fd = fd_of_file();
+    ck_assert_int_eq(pipe2(mine, O_CLOEXEC | O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(mine[1], fd), fd);
+    close(mine[1]);
+    kal_log(RI_LOG_WARNING, "descriptors were closed");
+    ck_assert_uint_eq(count(slurp(), "ital: warning: descriptors were closed\n"), 1);
+    kal_log_reset();
+    ck_assert_int_eq(write(fd, "x", 1), 1);
+    used = 0;
+    ck_assert_int_eq(read(mine[0], text, sizeof text), 1);
+    ck_assert_str_eq(slurp_file(), "ital: warning: before\n");
+    close(fd);
+    close(mine[0]);
+}
+END_TEST
+
 START_TEST(log_lines_before_exit_are_written)
 {
     int status;
@@ -566,9 +603,9 @@ static Suite *suite(void)
                  log_causes_have_rates_of_their_own, log_many_causes, log_line_is_there_on_return,
                  log_lane_writes_to_no_descriptor, log_thread_blocks_all_signals,
                  log_dropped_lines_are_counted, log_reader_gone_raises_no_signal,
-                 log_full_terminal_blocks_nobody, log_socket, log_lines_before_exit_are_written,
-                 log_forked_child_repeats_nothing, log_fork_while_others_log,
-                 log_reset_beside_others, log_syslog_daemon);
+                 log_full_terminal_blocks_nobody, log_socket, log_file_closed_by_somebody_else,
+                 log_lines_before_exit_are_written, log_forked_child_repeats_nothing,
+                 log_fork_while_others_log, log_reset_beside_others, log_syslog_daemon);
     tcase_add_loop_test(t, log_full_pipe_blocks_nobody, 0, 2);
     tcase_add_loop_test(t, log_full_pipe_keeps_no_process_from_its_end, 0, 2);
     return s;
