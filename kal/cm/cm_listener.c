@@ -158,6 +158,7 @@ static struct kal_connection *oldest_start_up(const struct kal_listener *l)
 /* The oldest start-up ends. Its peer is reset: an orderly end could be taken for an answer. Lane, locked; released meanwhile. */
 static void evict(struct kal_listener *l, struct kal_connection *oldest)
 {
+    uint32_t count = l->half_open;
     char more[80];
 
     cm_unkeep(l, oldest);
@@ -166,8 +167,11 @@ static void evict(struct kal_listener *l, struct kal_connection *oldest)
         kal_rnic_log(
             l->rnic, RI_LOG_WARNING,
             "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
-            "dropped for a further one; raise half_open or lower request_timeout%s",
-            l->name, l->half_open_max, more);
+            "dropped for a further one; %s%s",
+            l->name, count,
+            count < l->half_open_max ? "out of file descriptors: raise the limit (ulimit -n)"
+                                     : "raise half_open or lower request_timeout",
+            more);
     cm_reset_on_close(&oldest->stream);
     kal_connection_destroy(oldest);
     pthread_mutex_lock(&l->guard.lock);
@@ -221,11 +225,14 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         kal_connection_destroy(c);
 }
 
-/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False: paused. Lane, locked. */
+/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False: paused,
+ * or nobody waits, which accept(2) does not look at before. Lane, locked. */
 static bool make_descriptor(struct kal_listener *l)
 {
     struct kal_connection *oldest = oldest_start_up(l);
 
+    if (!readable(l->fd))
+        return false;
     if (oldest && oldest->startup->began + GRACE <= clock_now() && !readable(oldest->stream.fd)) {
         evict(l, oldest);
         return true;

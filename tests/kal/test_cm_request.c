@@ -382,6 +382,47 @@ START_TEST(no_descriptors_left)
 }
 END_TEST
 
+/* A start-up that says nothing gives way to a further peer, and the line says why. */
+START_TEST(no_descriptors_left_but_an_old_start_up)
+{
+    int second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    dial();
+    fake_until(listener->half_open == 1, 10000);
+    listener->kept->startup->began = 1; /* long ago */
+    hoard_descriptors();
+    ck_assert_int_eq(connect(second, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(peer_end(peer), 'R');
+    fake_until(listener->half_open == 1 && listener->kept->startup->began > 1, 10000);
+    unhoard();
+    ck_assert_uint_eq(fake_log_count("out of file descriptors"), 1);
+    ck_assert_uint_eq(fake_log_count("raise half_open"), 0);
+    close(peer);
+    peer = second;
+}
+END_TEST
+
+/* accept(2) says EMFILE before it looks whether anybody waits: the last descriptor is taken, and nobody has to go for it. */
+START_TEST(the_last_descriptor_is_taken)
+{
+    int second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    dial();
+    fake_until(listener->half_open == 1, 10000);
+    listener->kept->startup->began = 1; /* long ago */
+    hoard_descriptors();
+    close(hoard[--hoarded]);
+    ck_assert_int_eq(connect(second, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    fake_until(listener->kept->kept_next || listener->kept->startup->began > 1, 10000);
+    ck_assert(lane_idle());
+    ck_assert_uint_eq(listener->half_open, 2);
+    ck_assert(peer_quiet(peer));
+    unhoard();
+    ck_assert_uint_eq(fake_log_count("out of file descriptors"), 0);
+    close(second);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, requests");
@@ -405,6 +446,8 @@ static Suite *suite(void)
     tcase_add_test(t, quota_of_connections);
     tcase_add_test(t, abandoned_connections_leave_nothing);
     tcase_add_test(t, no_descriptors_left);
+    tcase_add_test(t, no_descriptors_left_but_an_old_start_up);
+    tcase_add_test(t, the_last_descriptor_is_taken);
     return s;
 }
 
