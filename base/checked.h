@@ -4,7 +4,6 @@
 #define ITAL_BASE_CHECKED_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Each stores the result and returns true; false (nothing stored is to be used) when it overflows. */
@@ -24,7 +23,5 @@ static inline bool checked_wraps(uint64_t start, uint64_t length)
 {
     return length != 0 && start > UINT64_MAX - (length - 1);
 }
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

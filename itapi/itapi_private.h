@@ -10,14 +10,12 @@
 #include "ual.h"
 
 #include "base/checked.h"
+#include "base/compiler.h"
 
 #include <pthread.h>
 
 /* Segments of one work request; endpoints are given at most that many. */
 #define SEGMENTS_MAX 32u
-
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
-#define likely(condition)   __builtin_expect(!!(condition), 1)
 
 /* The object behind a handle of the given kind, or NULL. */
 #define LOOKUP(type, kind, handle) ((type *)ual_lookup((ual_handle)(handle), UAL_##kind))

@@ -6,6 +6,8 @@
 
 #include "itapi_private.h"
 
+#include "base/compiler.h"
+
 /* clang-format off */
 #define TEXT(value, sentence) [value] = {#value, sentence}
 static const struct {
@@ -207,22 +209,20 @@ static const char *const reject_codes[] = {
 };
 /* clang-format on */
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-
 const char *itx_status_name(it_status_t status)
 {
-    return (size_t)status < COUNT(statuses) ? statuses[status].name : "(no it_status_t)";
+    return (size_t)status < ARRAY_SIZE(statuses) ? statuses[status].name : "(no it_status_t)";
 }
 
 const char *itx_status_text(it_status_t status)
 {
-    return (size_t)status < COUNT(statuses) ? statuses[status].text
-                                            : "a status that does not exist";
+    return (size_t)status < ARRAY_SIZE(statuses) ? statuses[status].text
+                                                 : "a status that does not exist";
 }
 
 const char *itx_event_name(it_event_type_t event)
 {
-    for (size_t i = 0; i < COUNT(events); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
         if (events[i].event == event)
             return events[i].name;
     }
@@ -231,10 +231,12 @@ const char *itx_event_name(it_event_type_t event)
 
 const char *itx_dto_status_name(it_dto_status_t status)
 {
-    return (size_t)status < COUNT(dto_statuses) ? dto_statuses[status] : "(no it_dto_status_t)";
+    return (size_t)status < ARRAY_SIZE(dto_statuses) ? dto_statuses[status]
+                                                     : "(no it_dto_status_t)";
 }
 
 const char *itx_reject_name(it_conn_reject_code_t code)
 {
-    return (size_t)code < COUNT(reject_codes) ? reject_codes[code] : "(no it_conn_reject_code_t)";
+    return (size_t)code < ARRAY_SIZE(reject_codes) ? reject_codes[code]
+                                                   : "(no it_conn_reject_code_t)";
 }

@@ -27,16 +27,13 @@
 #include "calls.h"
 #include "rnicpi.h"
 
+#include "base/compiler.h"
 #include "base/spinlock.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <uthash.h>
-
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* One of the providers that stand on this library. */
 struct kind {

@@ -10,13 +10,11 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/spinlock.h"
 
 #include <pthread.h>
 #include <string.h>
-
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define MAX_SGE         32u
 #define MAX_WR          65536u

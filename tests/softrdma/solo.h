@@ -12,8 +12,9 @@
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
 
-#define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
-#define ATOMIC       (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)
+#include "base/compiler.h"
+
+#define ATOMIC (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
 struct frame {
     uint8_t ulpdu[70000];

@@ -552,11 +552,11 @@ int main(void)
     tcase_add_loop_test(tc, local_errors, 0, 2);
     tcase_add_test(tc, S065_S066_S049_requests);
     tcase_add_loop_test(tc, S064_fences, 0, 2);
-    tcase_add_loop_test(tc, C138_C139_C140_C141_bad_responses, 0, COUNT(bad_responses));
+    tcase_add_loop_test(tc, C138_C139_C140_C141_bad_responses, 0, ARRAY_SIZE(bad_responses));
     tcase_add_test(tc, C095_read_response_for_an_atomic);
     tcase_add_test(tc, C138_answers_come_without_leave);
     tcase_add_test(tc, sink_revoked_meanwhile);
-    tcase_add_loop_test(tc, C147_terminate_names_an_atomic, 0, COUNT(named));
+    tcase_add_loop_test(tc, C147_terminate_names_an_atomic, 0, ARRAY_SIZE(named));
     tc = new_case(suite, "threads");
     tcase_add_test(tc, C137_concurrent_additions);
     return tc_main(suite);

@@ -447,7 +447,7 @@ int main(void)
     TCase *tc = new_case(suite, "responder");
 
     tcase_add_loop_test(tc, C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests, 0,
-                        COUNT(bad_requests));
+                        ARRAY_SIZE(bad_requests));
     tcase_add_loop_test(tc, C062_not_enabled, 0, 2);
     tcase_add_loop_test(tc, C128_ird, 0, 2);
     tcase_add_test(tc, C129_reserved_bits);

@@ -357,11 +357,11 @@ int main(void)
     tcase_add_test(tc, send_with_payload_is_refused);
     tcase_add_test(tc, bad_source);
     tc = new_case(suite, "two QPs");
-    tcase_add_loop_test(tc, C125_C126_C118_write_with_immediate, 0, COUNT(sizes));
+    tcase_add_loop_test(tc, C125_C126_C118_write_with_immediate, 0, ARRAY_SIZE(sizes));
     tcase_add_test(tc, C126_S046_order);
     tcase_add_test(tc, C125_upper_half);
     tc = new_case(suite, "refused");
-    tcase_add_loop_test(tc, C124_C125_refused, 0, COUNT(bad));
+    tcase_add_loop_test(tc, C124_C125_refused, 0, ARRAY_SIZE(bad));
     tcase_add_test(tc, C124_vectors);
     return tc_main(suite);
 }

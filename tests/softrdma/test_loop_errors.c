@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/crc32c.h"
 #include "providers/softrdma/codec/mpa.h"
 
@@ -472,21 +473,19 @@ START_TEST(X021_cq_overflow)
 }
 END_TEST
 
-#define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
-
 int main(void)
 {
     Suite *suite = suite_create("softrdma errors");
     TCase *tc = new_case(suite, "by errors");
 
-    tcase_add_loop_test(tc, bad_write, 0, COUNT(bad_writes));
-    tcase_add_loop_test(tc, bad_read, 0, COUNT(bad_reads));
-    tcase_add_loop_test(tc, bad_segment, 0, COUNT(bad_untagged));
+    tcase_add_loop_test(tc, bad_write, 0, ARRAY_SIZE(bad_writes));
+    tcase_add_loop_test(tc, bad_read, 0, ARRAY_SIZE(bad_reads));
+    tcase_add_loop_test(tc, bad_segment, 0, ARRAY_SIZE(bad_untagged));
     tcase_add_loop_test(tc, C119_send_with_invalidate, 0, 3);
     tcase_add_test(tc, C077_bad_receive);
-    tcase_add_loop_test(tc, C058_versions, 0, COUNT(bad_versions));
+    tcase_add_loop_test(tc, C058_versions, 0, ARRAY_SIZE(bad_versions));
     tcase_add_test(tc, C107_ird);
-    tcase_add_loop_test(tc, bad_response, 0, COUNT(bad_responses));
+    tcase_add_loop_test(tc, bad_response, 0, ARRAY_SIZE(bad_responses));
     tcase_add_test(tc, C095_unasked_response);
     tcase_add_loop_test(tc, C050_bad_crc, 0, 10);
     tcase_add_loop_test(tc, C055_tiny_fpdu, 0, 2);

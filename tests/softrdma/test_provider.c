@@ -6,6 +6,8 @@
 
 #include "rig.h"
 
+#include "base/compiler.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -468,14 +470,12 @@ START_TEST(absent_operations)
 }
 END_TEST
 
-#define COUNT(table) (int)(sizeof(table) / sizeof((table)[0]))
-
 int main(void)
 {
     Suite *suite = suite_create("softrdma provider");
     TCase *tc = tcase_create("options");
 
-    tcase_add_loop_test(tc, option_values, 0, COUNT(option_cases));
+    tcase_add_loop_test(tc, option_values, 0, ARRAY_SIZE(option_cases));
     tcase_add_test(tc, option_table);
     tcase_add_loop_test(tc, port_of_one_interface, 0, 2);
     suite_add_tcase(suite, tc);
@@ -486,7 +486,7 @@ int main(void)
     tcase_add_test(tc, lanes);
     tcase_add_test(tc, port);
     tcase_add_test(tc, protection_domains);
-    tcase_add_loop_test(tc, access_rules, 0, COUNT(access_cases));
+    tcase_add_loop_test(tc, access_rules, 0, ARRAY_SIZE(access_cases));
     tcase_add_test(tc, ranges);
     tcase_add_test(tc, X009_every_page_counts);
     tcase_add_test(tc, reregister);

@@ -548,8 +548,8 @@ int main(void)
     Suite *suite = suite_create("softrdma reads");
     TCase *tc = new_case(suite, "responses received");
 
-    tcase_add_loop_test(tc, C100_C101_C103_shapes_of_responses, 0, COUNT(good));
-    tcase_add_loop_test(tc, C096_C097_C098_C099_C100_wrong_responses, 0, COUNT(wrong));
+    tcase_add_loop_test(tc, C100_C101_C103_shapes_of_responses, 0, ARRAY_SIZE(good));
+    tcase_add_loop_test(tc, C096_C097_C098_C099_C100_wrong_responses, 0, ARRAY_SIZE(wrong));
     tcase_add_test(tc, C096_C095_oldest_first);
     tcase_add_test(tc, C095_nothing_outstanding);
     tcase_add_test(tc, C102_sink_revoked);
@@ -559,7 +559,7 @@ int main(void)
     tcase_add_loop_test(tc, S049_S046_depth, 0, 3);
     tc = new_case(suite, "requests received");
     tcase_add_test(tc, C109_C115_C117_S050_S051_S052_responses);
-    tcase_add_loop_test(tc, C104_C105_C106_C108_forms, 0, COUNT(forms));
+    tcase_add_loop_test(tc, C104_C105_C106_C108_forms, 0, ARRAY_SIZE(forms));
     tcase_add_test(tc, C107_depth);
     tcase_add_test(tc, C116_S058_source_revoked);
     tcase_add_test(tc, C117_S053_after_earlier_messages);

@@ -632,7 +632,8 @@ static Suite *straight_suite(void)
     tcase_add_loop_test(tc, requests_answered, 0, 2);
     tcase_add_loop_test(tc, responses_placed, 0, 2);
     tc = new_case(suite, "refused");
-    tcase_add_loop_test(tc, C050_C070_C071_C072_C076_C077_C082_C088_C090_refused, 0, COUNT(ends));
+    tcase_add_loop_test(tc, C050_C070_C071_C072_C076_C077_C082_C088_C090_refused, 0,
+                        ARRAY_SIZE(ends));
     return suite;
 }
 

@@ -6,6 +6,8 @@
 
 #include "peer.h"
 
+#include "base/compiler.h"
+
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -577,18 +579,16 @@ START_TEST(S079_flush)
 }
 END_TEST
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: ends");
     TCase *tc = tc_case(suite, "both sides", setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C142_X029_malformed_terminate, 0, COUNT(malformed));
-    tcase_add_loop_test(tc, C143_X029_delivered_whole, 0, COUNT(values));
+    tcase_add_loop_test(tc, C142_X029_malformed_terminate, 0, ARRAY_SIZE(malformed));
+    tcase_add_loop_test(tc, C143_X029_delivered_whole, 0, ARRAY_SIZE(values));
     tcase_add_test(tc, C144_shorter_than_announced);
-    tcase_add_loop_test(tc, C145_bit_order_of_siw, 0, COUNT(siw));
+    tcase_add_loop_test(tc, C145_bit_order_of_siw, 0, ARRAY_SIZE(siw));
     tcase_add_test(tc, C146_nothing_behind_it);
     tcase_add_loop_test(tc, C147_S079_S077_flush_and_close, 0, 2);
     tcase_add_loop_test(tc, C148_fin_when_nothing_is_left, 0, 2);

@@ -9,6 +9,8 @@
 
 #include "peer.h"
 
+#include "base/compiler.h"
+
 #include <string.h>
 
 #define SEND (C_RV | OP_SEND)
@@ -342,8 +344,6 @@ START_TEST(C107_before_C110)
 }
 END_TEST
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: order of checks");
@@ -352,16 +352,16 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, C050_X027_before_C055_and_all_others, 0, 3);
     tcase_add_test(tc, C055_before_C058);
-    tcase_add_loop_test(tc, C058_to_C071_C104_C105_pairs, 0, COUNT(stateless));
+    tcase_add_loop_test(tc, C058_to_C071_C104_C105_pairs, 0, ARRAY_SIZE(stateless));
     tcase_add_test(tc, C070_before_C072);
     tcase_add_loop_test(tc, C072_before_C073_C071, 0, 2);
     tcase_add_loop_test(tc, C073_C074_before_C075_C076, 0, 4);
     tcase_add_test(tc, C075_before_C076);
     tcase_add_loop_test(tc, C073_C075_C076_before_C077, 0, 4);
-    tcase_add_loop_test(tc, C082_to_C092_pairs, 0, COUNT(writes));
+    tcase_add_loop_test(tc, C082_to_C092_pairs, 0, ARRAY_SIZE(writes));
     tcase_add_loop_test(tc, C095_before_C096_and_stage_7, 0, W_OK + 1);
-    tcase_add_loop_test(tc, C096_to_C102_pairs, 0, COUNT(responses));
-    tcase_add_loop_test(tc, C106_to_C114_pairs, 0, COUNT(reads));
+    tcase_add_loop_test(tc, C096_to_C102_pairs, 0, ARRAY_SIZE(responses));
+    tcase_add_loop_test(tc, C106_to_C114_pairs, 0, ARRAY_SIZE(reads));
     tcase_add_test(tc, C107_before_C110);
     return suite;
 }

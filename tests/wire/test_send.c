@@ -6,6 +6,8 @@
 
 #include "peer.h"
 
+#include "base/compiler.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,17 +385,15 @@ START_TEST(C080_into_several_elements)
 }
 END_TEST
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static Suite *suite(void)
 {
     Suite *suite = suite_create("wire: Send");
     TCase *tc = tc_case(suite, "receiver", wire_setup, wire_teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C070_msn_below_the_first, 0, COUNT(old_msns));
+    tcase_add_loop_test(tc, C070_msn_below_the_first, 0, ARRAY_SIZE(old_msns));
     tcase_add_loop_test(tc, C070_msn_repeats, 0, 3);
-    tcase_add_loop_test(tc, C071_msn_gap, 0, COUNT(gaps));
+    tcase_add_loop_test(tc, C071_msn_gap, 0, ARRAY_SIZE(gaps));
     tcase_add_loop_test(tc, C071_C070_msn_changes_inside_a_message, 0, 2);
     tcase_add_loop_test(tc, C070_C071_msn_wraps, 0, 4);
     tcase_add_loop_test(tc, C070_C071_at_the_wrap, 0, 4);
@@ -405,7 +405,7 @@ static Suite *suite(void)
     tcase_add_test(tc, C075_exactly_the_buffer);
     tcase_add_loop_test(tc, C075_in_two_segments, 0, 4);
     tcase_add_test(tc, C075_C078_receive_of_no_length);
-    tcase_add_loop_test(tc, C076_opcode_changes, 0, COUNT(changes));
+    tcase_add_loop_test(tc, C076_opcode_changes, 0, ARRAY_SIZE(changes));
     tcase_add_loop_test(tc, C077_receive_not_usable, 0, BAD_RECEIVES);
     tcase_add_test(tc, C078_send_of_no_length);
     tcase_add_loop_test(tc, C079_segments_of_no_length, 0, 4);
