@@ -69,7 +69,8 @@ struct qp {
     struct qp *srq_prev, *srq_next; /* under srq->qps_lock */
     uint32_t qpn;
     uint32_t ird, ord,
-        flags; /* changed inside tx, under rx and state_lock: each is enough to read */
+        flags;         /* changed inside tx, under rx and state_lock: each is enough to read */
+    bool reads_agreed; /* ord was above 0 in this connection; as above */
     uint32_t soft_watermark,
         hard_watermark; /* receives of the SRQ in use; UINT32_MAX none; as above */
     uint32_t max_read_sge, max_write_sge;

@@ -98,6 +98,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
 
     qp->ird = handover->ird;
     qp->ord = handover->ord;
+    qp->reads_agreed = qp->ord > 0;
     status = qp_open_reads(qp, qp->ird, qp->ord);
     if (status == RI_OK)
         status = stream_open(qp->lane, qp, handover, llp, &stream);
@@ -300,8 +301,10 @@ void qp_unhold(struct qp *qp)
 /* Under rx and state_lock, inside tx: whoever reads holds one of them. */
 static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
 {
-    if (modify->mask & RI_QPM_ORD)
+    if (modify->mask & RI_QPM_ORD) {
         qp->ord = modify->ord;
+        qp->reads_agreed |= qp->ord > 0;
+    }
     if (modify->mask & RI_QPM_IRD)
         qp->ird = modify->ird;
     if (modify->mask & RI_QPM_FLAGS)

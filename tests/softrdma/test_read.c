@@ -306,6 +306,34 @@ START_TEST(S049_S046_depth)
 }
 END_TEST
 
+/* What was accepted goes on when the depth falls, to nothing too: one after the other. */
+START_TEST(S049_depth_falls_behind_posts)
+{
+    const struct ri_qp_modify lower = { .size = sizeof(lower), .mask = RI_QPM_ORD, .ord = 0 };
+    struct ri_llp_handover handover = plain;
+
+    handover.ord = 2;
+    open_raw(NULL, &handover);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, i, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert(next_frame());
+    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &lower), RI_OK);
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
+    ck_assert(raw_silent(&raw));
+    for (uint32_t i = 2; i < 4; i++) {
+        raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
+        ck_assert(next_frame());
+        ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+        ck_assert_uint_eq(frame.segment.hdr.msn, i + 1);
+    }
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 0);
+    raw_close(&raw);
+}
+END_TEST
+
 /* ---- requests of the peer ---- */
 
 static struct region source;
@@ -557,6 +585,7 @@ int main(void)
     tc = new_case(suite, "requests sent");
     tcase_add_test(tc, S048_S044_request);
     tcase_add_loop_test(tc, S049_S046_depth, 0, 3);
+    tcase_add_test(tc, S049_depth_falls_behind_posts);
     tc = new_case(suite, "requests received");
     tcase_add_test(tc, C109_C115_C117_S050_S051_S052_responses);
     tcase_add_loop_test(tc, C104_C105_C106_C108_forms, 0, ARRAY_SIZE(forms));

@@ -151,7 +151,7 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
         wqe->sges[kept++] = sge;
     }
     wqe->num_sge = kept;
-    return answered && !qp->ord ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
+    return answered && !qp->reads_agreed ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
 }
 
 #define MAY_WAIT (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | WQE_ANSWERED)
@@ -169,7 +169,7 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     if ((wqe->flags & RI_WR_LOCAL_FENCE) &&
         (reads || atomic_load_explicit(&qp->sq_sent, memory_order_relaxed) != index))
         return false;
-    return !wqe_is_answered(wqe) || !qp->ord || reads < qp->ord;
+    return !wqe_is_answered(wqe) || !reads || reads < qp->ord;
 }
 
 /* Who stalls looks once more behind a fence, rx_finish_answered() has one between taking a Read off and looking at the
