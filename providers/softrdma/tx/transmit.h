@@ -35,8 +35,17 @@ bool tx_take_up(struct qp *qp, ssize_t sent);
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
 /* The same for a pass that holds rx: false, nobody is waited for, and what came meanwhile is left to qp_settle(). */
-bool tx_try_enter(struct qp *qp);
-void tx_leave_work(struct qp *qp);
+static inline bool tx_try_enter(struct qp *qp)
+{
+    unsigned int nobody = 0;
+
+    return atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
+}
+static inline void tx_leave_work(struct qp *qp)
+{
+    if (atomic_exchange(&qp->tx_requests, 0) != 1)
+        atomic_store(&qp->tx_wanted, true);
+}
 /* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
  * sq.posting. */
 enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };

@@ -602,16 +602,3 @@ void tx_leave(struct qp *qp)
     if (atomic_fetch_sub(&qp->tx_requests, 1) != 1)
         tx_go_on(qp);
 }
-
-bool tx_try_enter(struct qp *qp)
-{
-    unsigned int nobody = 0;
-
-    return atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
-}
-
-void tx_leave_work(struct qp *qp)
-{
-    if (atomic_exchange(&qp->tx_requests, 0) != 1)
-        atomic_store(&qp->tx_wanted, true);
-}
