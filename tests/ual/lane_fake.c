@@ -35,6 +35,7 @@ struct ual_lane *lf_lane;
 atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
 atomic_bool lf_lane_fails;
+uint32_t lf_first_lane;
 
 static struct fake_lane {
     struct ri_lane ri;
@@ -241,6 +242,8 @@ enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *conte
     (void)rnic;
     if (atomic_load(&lf_lane_fails))
         return KAL_ERR_NO_RESOURCES;
+    index += lf_first_lane;
+    ck_assert_uint_lt(index, LF_LANES_MOST);
     lanes[index].ri = (struct ri_lane){ .ops = &user_ops, .context = context };
     *lane = &lanes[index].ri;
     return KAL_OK;

@@ -37,6 +37,7 @@ extern _Atomic unsigned long lf_reader; /* pthread_t that read the last one */
 extern atomic_uint lf_lazy;             /* records per run, the rest is left behind; 0: all */
 extern atomic_uint lf_untold; /* most polls of a CQ that took something without its being armed */
 extern atomic_bool lf_lane_fails; /* kal_lane_open */
+extern uint32_t lf_first_lane;    /* the provider's, of an IA that a test opens besides */
 extern atomic_uint lf_fatals;     /* RNIC_FATAL, told by a lane */
 
 void lf_open(uint64_t spin_ns); /* with one lane */

@@ -163,6 +163,7 @@ START_TEST(under_a_new_lane_that_gets_its_numbers)
 
     pthread_mutex_init(&fresh->lock, NULL);
     close_descriptors();
+    lf_first_lane = 1;
     ok(ual_lanes_open(fresh, 0));
     ck_assert_int_eq(fresh->lane->epoll_fd, lf_lane->epoll_fd);
     ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
