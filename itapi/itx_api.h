@@ -39,7 +39,7 @@ ITAPI_PUBLIC const char *itx_version(void);
 struct itx_option {
     const char *section; /* where it stands in the file */
     const char *name;
-    const char *type; /* what a value looks like: "integer", "boolean", "a|b|c" ... */
+    const char *type; /* as in ri_option: "bool", "int: 1..64", "enum: a|b|c" ... */
     const char *def;  /* default, as written in the file; "" for none */
     const char *unit; /* "bytes", "ms" ...; "" for none */
     const char *text; /* what it does, one line */

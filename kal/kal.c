@@ -177,3 +177,8 @@ const char *kal_config_value(struct kal *kal, const char *name)
 {
     return name ? kal_values_get(kal->config->ital, name) : NULL;
 }
+
+uint64_t kal_config_ns(struct kal *kal, const char *name)
+{
+    return kal_values_ns(kal->config->ital, name);
+}

@@ -120,6 +120,8 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg);
 const char *kal_config_source(struct kal *kal);
 /* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
 const char *kal_config_value(struct kal *kal, const char *name);
+/* A time of section [ital], which must have one of that name, in nanoseconds. Lane. */
+uint64_t kal_config_ns(struct kal *kal, const char *name);
 
 /*
  * Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never waits
@@ -168,13 +170,15 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
 /* Close. KAL_ERR_BUSY: objects remain; undecided requests and listeners are such. Lane contexts
  * must live until it has succeeded: kal and the provider give their descriptors and timers back
  * there. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and call again
- * (kal_rnic_option(rnic, "close_timeout") is the bound), or force. */
+ * (kal_rnic_option_ns(rnic, "close_timeout") is the bound), or force. */
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
 /* Fixed once lane 0 is open. Lane. */
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic);
 const char *kal_rnic_provider(const struct kal_rnic *rnic);
-const char *kal_rnic_option(const struct kal_rnic *rnic,
-                            const char *name); /* as ri_host.option. Lane. */
+/* As ri_host.option. Lane. */
+const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name);
+/* A time that every interface has as an option (kal/config/interface_options.c), in nanoseconds. Lane. */
+uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name);
 /* As ri_privileged_ops.query_port. */
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
 enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,

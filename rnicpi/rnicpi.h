@@ -784,8 +784,9 @@ struct ri_host {
     uint16_t abi_major, abi_minor;
     void *context; /* the host's own; pass the ri_host pointer back to every call */
 
-    /* Value of a configuration option of this interface: as configured, else the default that the
-     * provider's option table names. The string lives until close. NULL: unknown option. [leaf] */
+    /* Value of a configuration option of this interface, the host's own included: as configured, else the
+     * default. In normal form and in its range: "yes" or "no"; a plain decimal number in the option's unit; an
+     * enum's word as the table writes it. The string lives until close. NULL: unknown option. [leaf] */
     const char *(*option)(const struct ri_host *host, const char *name);
 
     /* One line per cause; not on the data path. [leaf] */
@@ -1074,10 +1075,19 @@ extern const struct ri_user_ops ri_default_user_ops;
  * 10. The descriptor: the one symbol that a provider exports
  */
 
-/* Self-describing option of an interface section, printed by `itinfo --config`. */
+/*
+ * Self-describing option of an interface section, printed by `itinfo --config`. The host checks type and
+ * range before it opens the interface, and refuses a provider whose own defaults do not pass.
+ *
+ * The host has options of its own, which every interface has (ital.conf(5): crc, connect_timeout, backlog,
+ * netdev and others): a provider reads them by ri_host.option and does not declare them. An entry with
+ * the name, type and unit of one of them gives it another default for this provider; its range is the host's.
+ */
 struct ri_option {
     const char *name;
-    const char *type;  /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string" */
+    /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string". A range of an int, a size or a
+     * time, in the option's unit, stands behind the type: "int: 1..64", without an end: "time: 0..". */
+    const char *type;
     const char *value; /* default */
     const char *unit;  /* "octets", "ms", ... or "" */
     const char *text;  /* one line */

@@ -212,7 +212,7 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     int error = ENOMEM;
     char *path;
 
-    if (!text || !*text)
+    if (!*text)
         return KAL_OK;
     path = expand(text);
     pthread_mutex_lock(&files_lock);

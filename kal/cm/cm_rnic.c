@@ -8,51 +8,20 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <utlist.h>
 
-static const char *option(struct kal_rnic *rnic, const char *name, const char *otherwise)
-{
-    const char *value = kal_rnic_option(rnic, name);
-
-    return value && *value ? value : otherwise;
-}
-
-static uint64_t option_number(struct kal_rnic *rnic, const char *name, uint64_t otherwise,
-                              uint64_t min, uint64_t max)
-{
-    const char *text = kal_rnic_option(rnic, name);
-    char *end;
-    uint64_t value = otherwise;
-
-    if (text && *text) {
-        errno = 0;
-        value = strtoull(text, &end, 10);
-        if (errno || *end || *text == '-')
-            value = otherwise;
-    }
-    return value < min ? min : value > max ? max : value;
-}
-
-static bool option_bool(struct kal_rnic *rnic, const char *name, const char *otherwise)
-{
-    const char *value = option(rnic, name, otherwise);
-
-    return !strcmp(value, "yes") || !strcmp(value, "on");
-}
-
 static void read_options(struct kal_rnic *rnic, struct cm_options *o)
 {
-    const char *rtr = option(rnic, "rtr", "write"), *v6only = option(rnic, "v6only", "auto");
-    const uint64_t day = 86400;
+    const struct kal_values *values = rnic->options;
+    const char *rtr = kal_values_get(values, "rtr"), *v6only = kal_values_get(values, "v6only");
 
-    o->mpa_revision = (uint8_t)option_number(rnic, "mpa_revision", 2, 1, 2);
-    o->mpa_fallback = option_bool(rnic, "mpa_fallback", "yes");
-    o->crc = option_bool(rnic, "crc", "yes");
-    o->markers = option_bool(rnic, "markers", "no");
+    o->mpa_revision = (uint8_t)kal_values_number(values, "mpa_revision");
+    o->mpa_fallback = kal_values_bool(values, "mpa_fallback");
+    o->crc = kal_values_bool(values, "crc");
+    o->markers = kal_values_bool(values, "markers");
     if (!strcmp(rtr, "write"))
         o->rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ;
     else if (!strcmp(rtr, "read"))
@@ -62,19 +31,17 @@ static void read_options(struct kal_rnic *rnic, struct cm_options *o)
     if (!strcmp(v6only, "auto"))
         o->v6only = CM_V6ONLY_AUTO;
     else
-        o->v6only = option_bool(rnic, "v6only", "no") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
-    o->backlog = (uint32_t)option_number(rnic, "backlog", 128, 1, 65535);
-    o->half_open = (uint32_t)option_number(rnic, "half_open", 4096, 1, 65535);
-    o->connect_timeout = option_number(rnic, "connect_timeout", 30000, 1, day * 1000) *
-                         CLOCK_NS_PER_MS;
-    o->request_timeout = option_number(rnic, "request_timeout", 5000, 1, day * 1000) *
-                         CLOCK_NS_PER_MS;
-    o->close_timeout = option_number(rnic, "close_timeout", 10000, 1, day * 1000) * CLOCK_NS_PER_MS;
-    o->tcp_user_timeout = (uint32_t)option_number(rnic, "tcp_user_timeout", 30000, 0, day * 1000);
-    o->keepalive = option_bool(rnic, "keepalive", "yes");
-    o->keepalive_idle = (int)option_number(rnic, "keepalive_idle", 60, 1, 32767);
-    o->keepalive_interval = (int)option_number(rnic, "keepalive_interval", 10, 1, 32767);
-    o->keepalive_count = (int)option_number(rnic, "keepalive_count", 6, 1, 127);
+        o->v6only = !strcmp(v6only, "yes") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
+    o->backlog = (uint32_t)kal_values_number(values, "backlog");
+    o->half_open = (uint32_t)kal_values_number(values, "half_open");
+    o->connect_timeout = kal_values_ns(values, "connect_timeout");
+    o->request_timeout = kal_values_ns(values, "request_timeout");
+    o->close_timeout = kal_values_ns(values, "close_timeout");
+    o->tcp_user_timeout = (uint32_t)kal_values_number(values, "tcp_user_timeout");
+    o->keepalive = kal_values_bool(values, "keepalive");
+    o->keepalive_idle = (int)kal_values_number(values, "keepalive_idle");
+    o->keepalive_interval = (int)kal_values_number(values, "keepalive_interval");
+    o->keepalive_count = (int)kal_values_number(values, "keepalive_count");
 }
 
 enum kal_status kal_cm_open(struct kal_rnic *rnic)

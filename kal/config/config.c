@@ -291,7 +291,8 @@ static bool ital_value(struct parser *parser, const char *name, const char *valu
 {
     struct nearest near = { .word = NULL };
     char normal[KAL_VALUE_MAX];
-    const char *allowed;
+    char allowed[KAL_ALLOWED_MAX];
+    const char *log_allowed;
 
     for (size_t i = 0; i < kal_ital_option_count; i++) {
         const struct ri_option *option = &kal_ital_options[i];
@@ -299,9 +300,12 @@ static bool ital_value(struct parser *parser, const char *name, const char *valu
         nearest_try(&near, name, option->name);
         if (strcmp(option->name, name))
             continue;
-        if (!kal_option_normal(option, value, normal, &allowed) ||
-            (!strcmp(name, "log") && !kal_log_check(normal, &allowed))) {
+        if (!kal_option_normal(option, value, normal, allowed)) {
             refuse(parser, name, value, allowed);
+            return false;
+        }
+        if (!strcmp(name, "log") && !kal_log_check(normal, &log_allowed)) {
+            refuse(parser, name, value, log_allowed);
             return false;
         }
         if (!note(parser, &parser->seen, name, value))
@@ -316,7 +320,7 @@ static bool quota_value(struct parser *parser, const char *name, const char *val
 {
     struct nearest near = { .word = NULL };
     char normal[KAL_VALUE_MAX];
-    const char *allowed;
+    char allowed[KAL_ALLOWED_MAX];
 
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++) {
         struct ri_option option = kal_quota_option((enum kal_account_kind)kind);
@@ -324,9 +328,8 @@ static bool quota_value(struct parser *parser, const char *name, const char *val
         nearest_try(&near, name, option.name);
         if (strcmp(option.name, name))
             continue;
-        if (!kal_option_normal(&option, value, normal, &allowed) || *normal == '-') {
-            refuse(parser, name, value,
-                   *normal == '-' ? "a whole number, 0 for no limit" : allowed);
+        if (!kal_option_normal(&option, value, normal, allowed)) {
+            refuse(parser, name, value, allowed);
             return false;
         }
         parser->config->quota[kind] = strtoull(normal, NULL, 10);

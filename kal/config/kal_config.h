@@ -6,36 +6,67 @@
 #include "kal.h"
 #include "kal/host/account.h"
 
-/* ---- options.c: option tables, values ---- */
+#define KAL_VALUE_MAX   512 /* octets of a value with its NUL */
+#define KAL_ALLOWED_MAX 256 /* octets of what is allowed instead, with its NUL */
 
-#define KAL_VALUE_MAX 512 /* octets of a value with its NUL */
+/* ---- options.c: the options of [ital], [quota] and [policy], and which device an interface is ---- */
 
-/* The options of [ital], [quota] and what kal itself knows in [policy] and [interface NAME]. */
 extern const struct ri_option kal_ital_options[];
 extern const size_t kal_ital_option_count;
 extern const struct ri_option kal_policy_options[];
 extern const size_t kal_policy_option_count;
-extern const struct ri_option kal_interface_options[];
-extern const size_t kal_interface_option_count;
+extern const struct ri_option kal_section_options[];
+extern const size_t kal_section_option_count;
 struct ri_option kal_quota_option(enum kal_account_kind kind);
 
+/* ---- interface_options.c: the options of an interface: first kal's, then those that only the provider has ---- */
+
+/* kal's own, which every interface has. */
+extern const struct ri_option kal_interface_options[];
+extern const size_t kal_interface_option_count;
+
 /*
- * Check a value against its option's type and write its normal form: "yes" or "no"; a plain decimal
- * number in the option's unit ("64k" of a size: "65536", "10s" of a time in ms: "10000"); an enum's
- * word; other text as it is. False with *allowed a static or option-owned text that says what is
- * allowed.
+ * Entry `index` of all options of an interface whose provider has the table `own`: a copy that borrows its strings. One of kal's has
+ * the default that the provider's table gives it, where it gives one. False: there are no more.
+ */
+bool kal_interface_option(const struct ri_option *own, size_t count, size_t index,
+                          struct ri_option *option);
+bool kal_interface_option_find(const struct ri_option *own, size_t count, const char *name,
+                               struct ri_option *option); /* false: unknown */
+
+/* Is a provider's table sound: names, types, defaults in their ranges, and kal's options used as kal has them? Else *why says. */
+bool kal_provider_options_check(const struct ri_option *own, size_t count, char *why, size_t room);
+
+/* ---- value.c: the one parser ---- */
+
+/*
+ * Check a value against its option's type and range, and write its normal form: "yes" or "no"; a plain
+ * decimal number in the option's unit ("64k" of a size: "65536", "10s" of a time in ms: "10000"); an
+ * enum's word; other text as it is. False: normal is untouched and allowed says what is allowed.
  */
 bool kal_option_normal(const struct ri_option *option, const char *value,
-                       char normal[KAL_VALUE_MAX], const char **allowed);
+                       char normal[KAL_VALUE_MAX], char allowed[KAL_ALLOWED_MAX]);
 
-/* Values of the options of one provider: normal form, configured or default. */
+/* Nanoseconds of the unit of a time; 0: it is no time, or its unit is unknown. */
+uint64_t kal_option_unit_ns(const struct ri_option *option);
+
+/* ---- values.c: tables of values ---- */
+
+/* Values in normal form, configured or default; every one in its range. NULL: memory. */
 struct kal_values;
 struct kal_values *kal_values_create(const struct ri_option *options, size_t count);
+/* The same for all options of an interface whose provider has the table `own`. */
+struct kal_values *kal_values_of_interface(const struct ri_option *own, size_t own_count);
 bool kal_values_set(struct kal_values *values, const char *name,
                     const char *normal); /* false: memory */
 const char *kal_values_get(const struct kal_values *values,
                            const char *name); /* NULL: unknown option */
 void kal_values_destroy(struct kal_values *values);
+
+/* Typed, for kal's own options only: `name` is in the table, of type bool; int, size or time in its unit; time with a range. */
+bool kal_values_bool(const struct kal_values *values, const char *name);
+uint64_t kal_values_number(const struct kal_values *values, const char *name);
+uint64_t kal_values_ns(const struct kal_values *values, const char *name); /* in nanoseconds */
 
 /* ---- config.c: the file ---- */
 

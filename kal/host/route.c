@@ -120,7 +120,7 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
     if (!destination || !length_of(destination) || port >= rnic->attr.ports)
         return KAL_ERR_INVALID_ARGUMENT;
     status = ask_kernel(destination, &found);
-    if (status == KAL_OK && netdev && *netdev && !on_netdev(netdev, (struct sockaddr *)&found))
+    if (status == KAL_OK && *netdev && !on_netdev(netdev, (struct sockaddr *)&found))
         status = KAL_ERR_UNREACHABLE;
     if (status == KAL_OK && rnic->attr.ports > 1)
         status = on_port(rnic, port, (struct sockaddr *)&found);

@@ -74,7 +74,7 @@ static void answer(const char *path)
     }
     kal_answer_take(said, loaded);
     kal_answer_send_identity(to, said); /* now: the rest may not come to pass */
-    values = kal_values_create(loaded->options, loaded->option_count);
+    values = kal_values_of_interface(loaded->options, loaded->option_count);
     if (!values)
         return;
     ri_complete_privileged_ops(&ops, loaded->privileged);

@@ -20,7 +20,6 @@
 #define AT_ONCE 32 /* helpers */
 #define LATE_FOR \
     (30 * CLOCK_NS_PER_S) /* a provider that kept silent is not asked again for so long */
-#define TIMEOUT_LEAST 10  /* ms */
 
 static struct kal_answer *answer_new(struct kal_provider *provider)
 {
@@ -56,8 +55,8 @@ static enum ri_status enumerate(struct kal *kal, struct kal_provider *provider,
     struct kal_rnic probe = { .kal = kal, .upper = kal->upper, .provider = provider };
     enum ri_status status;
 
-    probe.options = kal_values_create(provider->descriptor->options,
-                                      provider->descriptor->option_count);
+    probe.options = kal_values_of_interface(provider->descriptor->options,
+                                            provider->descriptor->option_count);
     if (!probe.options) {
         answer->no_memory = true;
         return RI_ERR_NO_RESOURCES;
@@ -139,9 +138,7 @@ enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answ
 
 static unsigned timeout_of(struct kal *kal)
 {
-    unsigned long ms = strtoul(kal_values_get(kal->config->ital, "ask_timeout"), NULL, 10);
-
-    return ms < TIMEOUT_LEAST ? TIMEOUT_LEAST : ms > 86400000 ? 86400000 : (unsigned)ms;
+    return (unsigned)kal_values_number(kal->config->ital, "ask_timeout");
 }
 
 static void refuse_late(struct kal_answer *answer, unsigned timeout_ms)

@@ -24,6 +24,16 @@ static void tell(kal_option_fn fn, void *arg, const char *section, const char *p
     }
 }
 
+/* All of an interface of this provider. */
+static void tell_interface(kal_option_fn fn, void *arg, const char *provider,
+                           const struct ri_option *own, size_t count)
+{
+    struct ri_option option;
+
+    for (size_t i = 0; kal_interface_option(own, count, i, &option); i++)
+        tell(fn, arg, "interface", provider, &option, 1);
+}
+
 static void tell_own(kal_option_fn fn, void *arg)
 {
     tell(fn, arg, "ital", NULL, kal_ital_options, kal_ital_option_count);
@@ -33,19 +43,25 @@ static void tell_own(kal_option_fn fn, void *arg)
         tell(fn, arg, "quota", NULL, &option, 1);
     }
     tell(fn, arg, "policy", NULL, kal_policy_options, kal_policy_option_count);
-    tell(fn, arg, "interface", NULL, kal_interface_options, kal_interface_option_count);
+    tell(fn, arg, "interface", NULL, kal_section_options, kal_section_option_count);
 }
 
 void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
 {
     struct kal_answer *list = NULL, *answer;
+    bool any = false;
 
     tell_own(fn, arg);
     if (kal_ask_all(kal, &list) != KAL_OK)
         return;
-    LL_FOREACH (list, answer)
-        if (answer->usable)
-            tell(fn, arg, "interface", answer->name, answer->options, answer->option_count);
+    LL_FOREACH (list, answer) {
+        if (!answer->usable)
+            continue;
+        any = true;
+        tell_interface(fn, arg, answer->name, answer->options, answer->option_count);
+    }
+    if (!any)
+        tell_interface(fn, arg, NULL, NULL, 0);
     kal_answers_free(list);
 }
 
@@ -94,13 +110,18 @@ static void on_plain_option(const struct kal_option *option, void *arg)
     write_option(writer, &option->option, option->option.value ? option->option.value : "");
 }
 
-static void write_interface(struct writer *writer, const char *name)
+static void write_interface(struct writer *writer, const char *name, const struct ri_option *own,
+                            size_t count)
 {
+    struct ri_option option;
+
     put(writer, "%s", "");
     put(writer, "#[interface %s]", name);
-    for (size_t i = 0; i < kal_interface_option_count; i++)
-        write_option(writer, &kal_interface_options[i],
-                     strcmp(kal_interface_options[i].name, "provider") ? "" : name);
+    for (size_t i = 0; i < kal_section_option_count; i++)
+        write_option(writer, &kal_section_options[i],
+                     strcmp(kal_section_options[i].name, "provider") ? "" : name);
+    for (size_t i = 0; kal_interface_option(own, count, i, &option); i++)
+        write_option(writer, &option, option.value ? option.value : "");
 }
 
 void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
@@ -123,11 +144,9 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
         if (!answer->usable)
             continue;
         any = true;
-        write_interface(&writer, answer->name);
-        for (uint32_t i = 0; i < answer->option_count; i++)
-            write_option(&writer, &answer->options[i], answer->options[i].value);
+        write_interface(&writer, answer->name, answer->options, answer->option_count);
     }
     if (!any)
-        write_interface(&writer, "NAME");
+        write_interface(&writer, "NAME", NULL, 0);
     kal_answers_free(list);
 }

@@ -96,23 +96,22 @@ static const char *source_of(const struct build *build)
 static void set_option(struct build *build, struct kal_interface *interface,
                        const struct kal_answer *answer, struct kal_setting *setting)
 {
+    char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
     struct nearest near = { .word = NULL };
-    char normal[KAL_VALUE_MAX];
-    const char *allowed;
+    struct ri_option option;
 
-    for (size_t i = 0; i < kal_interface_option_count; i++) {
-        nearest_try(&near, setting->name, kal_interface_options[i].name);
-        if (!strcmp(setting->name, kal_interface_options[i].name))
+    for (size_t i = 0; i < kal_section_option_count; i++) {
+        nearest_try(&near, setting->name, kal_section_options[i].name);
+        if (!strcmp(setting->name, kal_section_options[i].name))
             return;
     }
-    for (uint32_t i = 0; i < answer->option_count; i++) {
-        const struct ri_option *option = &answer->options[i];
-
-        nearest_try(&near, setting->name, option->name);
-        if (strcmp(setting->name, option->name))
+    for (size_t i = 0; kal_interface_option(answer->options, answer->option_count, i, &option);
+         i++) {
+        nearest_try(&near, setting->name, option.name);
+        if (strcmp(setting->name, option.name))
             continue;
-        if (kal_option_normal(option, setting->value, normal, &allowed)) {
-            if (!kal_values_set(interface->options, option->name, normal))
+        if (kal_option_normal(&option, setting->value, normal, allowed)) {
+            if (!kal_values_set(interface->options, option.name, normal))
                 build->no_memory = true;
             return;
         }
@@ -190,7 +189,7 @@ static void add_default(struct build *build, const struct kal_answer *answer,
     interface->provider = answer->provider;
     assign(build, &interface->provider_name, "%s", answer->name);
     assign(build, &interface->device, "%s", device->name);
-    interface->options = kal_values_create(answer->options, answer->option_count);
+    interface->options = kal_values_of_interface(answer->options, answer->option_count);
     if (!interface->options)
         build->no_memory = true;
     take_device(build, interface, device);
@@ -321,7 +320,7 @@ static void add_section(struct build *build, const struct kal_interface_section 
         return;
     }
     interface->provider = answer->provider;
-    interface->options = kal_values_create(answer->options, answer->option_count);
+    interface->options = kal_values_of_interface(answer->options, answer->option_count);
     if (!interface->options) {
         build->no_memory = true;
         return;
@@ -369,7 +368,7 @@ static void add_defaults(struct build *build)
     const struct kal_answer *answer;
     const struct kal_device *device;
 
-    if (sections && strcmp(kal_values_get(build->kal->config->ital, "default_interfaces"), "yes"))
+    if (sections && !kal_values_bool(build->kal->config->ital, "default_interfaces"))
         return;
     LL_FOREACH (build->answers, answer) {
         if (!answer->usable)

@@ -10,6 +10,8 @@
 
 #include "load.h"
 
+#include "kal/config/kal_config.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <ltdl.h>
@@ -47,9 +49,14 @@ static bool is_shortage(const char *path, const char *error, int number)
 bool kal_load_check(const struct ri_provider *descriptor, struct kal_answer *answer)
 {
     const char *reason = "its descriptor is not sound";
+    char why[KAL_ALLOWED_MAX * 2];
 
-    if (descriptor && ri_provider_check(descriptor, &reason) == RI_OK)
-        return true;
+    if (descriptor && ri_provider_check(descriptor, &reason) == RI_OK) {
+        if (kal_provider_options_check(descriptor->options, descriptor->option_count, why,
+                                       sizeof why))
+            return true;
+        reason = why;
+    }
     if (descriptor && descriptor->size >= offsetof(struct ri_provider, name)) {
         answer->abi_major = descriptor->abi_major;
         answer->abi_minor = descriptor->abi_minor;

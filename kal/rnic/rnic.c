@@ -43,6 +43,11 @@ const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
     return name ? kal_values_get(rnic->options, name) : NULL;
 }
 
+uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name)
+{
+    return kal_values_ns(rnic->options, name);
+}
+
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
 {
     return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));

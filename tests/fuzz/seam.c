@@ -481,8 +481,6 @@ static uint64_t fds_open(void)
     return open;
 }
 
-static const struct ri_option no_options[] = { { "crc", "bool", "yes", "", "" } };
-
 static void open_kal(void)
 {
     static struct kal_config config = { .source = (char *)"ital.conf" };
@@ -508,7 +506,7 @@ void seam_open(void)
     rnic->upper = &upper;
     rnic->provider = &provider;
     rnic->interface = (char *)"fuzz";
-    rnic->options = kal_values_create(no_options, 1);
+    rnic->options = kal_values_of_interface(NULL, 0);
     rnic->ops = ri_default_privileged_ops;
     rnic->ops.qp_modify = vp_qp_modify;
     rnic->host.context = rnic;

@@ -19,24 +19,14 @@ unsigned qp_count;
 struct fake_connection *connections[FAKE_CONNECTIONS];
 unsigned connection_count;
 
+/* What the tests do not want as kal has it. */
 static const struct ri_option options[] = {
-    { "mpa_revision", "int", "2", "", "" },
-    { "mpa_fallback", "bool", "yes", "", "" },
-    { "crc", "bool", "yes", "", "" },
-    { "rtr", "enum: none|write|read", "write", "", "" },
-    { "markers", "bool", "no", "", "" },
-    { "backlog", "int", "128", "", "" },
-    { "half_open", "int", "4096", "", "" },
-    { "v6only", "enum: auto|yes|no", "auto", "", "" },
-    { "connect_timeout", "time", "30s", "ms", "" },
     { "request_timeout", "time", "20s", "ms", "" },
-    { "close_timeout", "time", "10s", "ms", "" },
     { "tcp_user_timeout", "time", "0", "ms", "" },
-    { "keepalive", "bool", "yes", "", "" },
     { "keepalive_idle", "time", "10", "s", "" },
     { "keepalive_interval", "time", "5", "s", "" },
-    { "keepalive_count", "int", "6", "", "" },
 };
+#define OPTIONS (sizeof options / sizeof *options)
 
 static void open_rnic(const char *const *set, uint64_t features)
 {
@@ -47,15 +37,14 @@ static void open_rnic(const char *const *set, uint64_t features)
     rnic->upper = &fake_upper;
     rnic->provider = &fake.provider;
     rnic->interface = (char *)"fake";
-    rnic->options = kal_values_create(options, sizeof options / sizeof *options);
+    rnic->options = kal_values_of_interface(options, OPTIONS);
     for (; set && set[0]; set += 2) {
-        char normal[KAL_VALUE_MAX];
-        const char *allowed;
-        size_t i = 0;
+        char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
+        struct ri_option option;
 
-        while (strcmp(options[i].name, set[0]))
-            i++;
-        ck_assert(kal_option_normal(&options[i], set[1], normal, &allowed));
+        ck_assert(kal_interface_option_find(options, OPTIONS, set[0], &option));
+        ck_assert_msg(kal_option_normal(&option, set[1], normal, allowed), "%s: allowed is %s",
+                      set[0], allowed);
         ck_assert(kal_values_set(rnic->options, set[0], normal));
     }
     fake_provider_ops(&rnic->ops);

@@ -23,8 +23,6 @@
 
 #include "base/pcapng.h"
 
-static const struct ri_option option = { "pcap", "path", "", "", "" };
-
 static struct kal_rnic rnics[2];
 static const char *folder;
 static char path[200], log_path[200];
@@ -36,7 +34,7 @@ static enum kal_status open_at(struct kal_rnic *rnic, const char *pcap)
 
     memset(rnic, 0, sizeof *rnic);
     rnic->interface = (char *)"judged";
-    rnic->options = kal_values_create(&option, 1);
+    rnic->options = kal_values_of_interface(NULL, 0);
     ck_assert(kal_values_set(rnic->options, "pcap", pcap));
     status = kal_capture_open(rnic);
     ck_assert_int_eq(rnic->capture != NULL, status == KAL_OK && *pcap);

@@ -120,6 +120,9 @@ static const struct {
       0 },
     { "broken/vp_undefined", "vp_undefined.so", "ital_test_nobody_defines_this", "ldd", 0 },
     { "broken/vp_noname", "vp_noname.so", "name", "", 0 },
+    { "broken/vp_default", "vp_default.so",
+      "the default of its option backlog is \"0\": allowed is a whole number, from 1 to 65535",
+      "that fits", 0 },
 };
 
 START_TEST(test_refused)

@@ -77,7 +77,7 @@ struct kal_listener {
 
 extern struct fk {
     struct ri_rnic_attr attr;  /* set before the open */
-    const char *close_timeout; /* option of that name */
+    uint64_t close_timeout_ns; /* option close_timeout */
     unsigned int close_again;  /* how often kal_rnic_close answers AGAIN without force */
     unsigned int closes, forced;
     unsigned int kals, rnics, pds, cqs, qps, regions, connections, listeners; /* alive */

@@ -84,6 +84,13 @@ const char *kal_config_value(struct kal *kal, const char *name)
     return strcmp(name, "spin") ? NULL : "0";
 }
 
+uint64_t kal_config_ns(struct kal *kal, const char *name)
+{
+    (void)kal;
+    ck_assert_str_eq(name, "spin");
+    return 0;
+}
+
 enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
 {
     struct kal_provider_info info = {
@@ -156,8 +163,15 @@ const char *kal_rnic_provider(const struct kal_rnic *rnic)
 
 const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
 {
+    (void)rnic, (void)name;
+    return NULL;
+}
+
+uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name)
+{
     (void)rnic;
-    return strcmp(name, "close_timeout") ? NULL : fk.close_timeout;
+    ck_assert_str_eq(name, "close_timeout");
+    return fk.close_timeout_ns;
 }
 
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)

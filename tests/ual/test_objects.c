@@ -6,6 +6,8 @@
 
 #include "world.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 /* --- handles --- */
@@ -427,7 +429,7 @@ END_TEST
 START_TEST(close_waits_for_connections)
 {
     open_world();
-    fk.close_timeout = "600000";
+    fk.close_timeout_ns = 600 * CLOCK_NS_PER_S;
     fk.close_again = 3;
     close_world();
     ck_assert_uint_eq(fk.closes, 4);
@@ -438,7 +440,7 @@ END_TEST
 START_TEST(close_forces_in_the_end)
 {
     open_world();
-    fk.close_timeout = "1";
+    fk.close_timeout_ns = CLOCK_NS_PER_MS;
     fk.close_again = 1000000;
     close_world();
     ck_assert_uint_eq(fk.forced, 1);

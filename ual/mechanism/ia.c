@@ -13,19 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_TIMEOUT_DEFAULT_MS 10000                  /* for a provider without the option */
-#define CLOSE_RETRY              (20 * CLOCK_NS_PER_MS) /* a connection may end without readiness: look again */
-
-static uint64_t option_number(const char *text, uint64_t otherwise)
-{
-    char *end;
-    uint64_t number;
-
-    if (!text || !*text)
-        return otherwise;
-    number = strtoull(text, &end, 10);
-    return *end ? otherwise : number;
-}
+/* A connection may end without readiness: look again. */
+#define CLOSE_RETRY (20 * CLOCK_NS_PER_MS)
 
 /* --- open --- */
 
@@ -58,7 +47,7 @@ enum ual_status ual_ia_open(const char *interface, struct ual_ia **out)
     status = ual_status_of_kal(kal_rnic_open(ia->kal, interface, ia, &ia->rnic));
     if (status != UAL_OK)
         goto put_instance;
-    spin_ns = option_number(kal_config_value(ia->kal, "spin"), 0) * CLOCK_NS_PER_US;
+    spin_ns = kal_config_ns(ia->kal, "spin");
     status = ual_lanes_open(ia, spin_ns);
     if (status != UAL_OK)
         goto close_rnic;
@@ -134,11 +123,7 @@ static bool free_objects(struct ual_ia *ia)
 
 static uint64_t close_deadline(const struct ual_ia *ia)
 {
-    uint64_t ms = option_number(kal_rnic_option(ia->rnic, "close_timeout"),
-                                CLOSE_TIMEOUT_DEFAULT_MS);
-    uint64_t ns = ms < UINT64_MAX / CLOCK_NS_PER_MS ? ms * CLOCK_NS_PER_MS : CLOCK_NEVER;
-
-    return clock_after(clock_now(), ns);
+    return clock_after(clock_now(), kal_rnic_option_ns(ia->rnic, "close_timeout"));
 }
 
 /* Run the lanes, asleep in between, until the provider has closed its last connection or time is up. */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options that every interface has, whatever its provider: those that kal reads. A provider that names one of them in its own table
+ * gives it another default and nothing else; all its other options are its own.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DAY_MS "time: 1..86400000"
+
+const struct ri_option kal_interface_options[] = {
+    { "crc", "bool", "yes", "", "Ask for CRC32C on every FPDU; off only if the peer agrees." },
+    { "markers", "bool", "no", "",
+      "Ask the peer for MPA markers in what it sends; those that a peer asks for are always "
+      "sent." },
+    { "mpa_revision", "int: 1..2", "2", "", "Highest MPA revision to offer and accept." },
+    { "mpa_fallback", "bool", "yes", "",
+      "Connect once more with revision 1 when the peer reads a request of revision 2 and then "
+      "closes in an orderly way." },
+    { "rtr", "enum: write|read|none", "write", "",
+      "Ready-to-receive message that the active side offers (revision 2)." },
+    { "connect_timeout", DAY_MS, "30000", "ms", "Bound of connection set-up of the active side." },
+    { "request_timeout", DAY_MS, "5000", "ms",
+      "How long an accepted TCP connection may take to send its MPA request, and then its "
+      "ready-to-receive message." },
+    { "close_timeout", DAY_MS, "10000", "ms",
+      "How long an orderly close waits for the peer before the connection is reset." },
+    { "backlog", "int: 1..65535", "128", "",
+      "Undecided connection requests of one listener, from which on it accepts no more and the "
+      "system's queue (net.core.somaxconn) holds the peers; its EVD's size where that is more." },
+    { "half_open", "int: 1..65535", "4096", "",
+      "Accepted TCP connections of one listener whose MPA request is incomplete; never more than a "
+      "quarter of the limit on open files. Beyond, one that is older than 0.5 s gives way." },
+    { "v6only", "enum: auto|yes|no", "auto", "",
+      "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
+    { "netdev", "string", "", "", "Only this network interface; empty: all of them." },
+    { "tcp_user_timeout", "time: 0..86400000", "30000", "ms",
+      "TCP_USER_TIMEOUT, which also ends connections to peers that live but do not read, and "
+      "replaces keepalive_count; 0: not set." },
+    /* The kernel's own bounds of TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT. */
+    { "keepalive", "bool", "yes", "", "TCP keep-alive, so that a peer that vanished is noticed." },
+    { "keepalive_idle", "time: 1..32767", "60", "s", "Silence before the first keep-alive probe." },
+    { "keepalive_interval", "time: 1..32767", "10", "s", "Between keep-alive probes." },
+    { "keepalive_count", "int: 1..127", "6", "",
+      "Unanswered keep-alive probes that end the connection." },
+    { "pcap", "path", "", "",
+      "Write the traffic of this interface to this pcapng file, %p for the process; an existing "
+      "file is replaced." },
+};
+const size_t kal_interface_option_count = sizeof kal_interface_options /
+                                          sizeof *kal_interface_options;
+
+static const struct ri_option *find(const struct ri_option *options, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(options[i].name, name))
+            return &options[i];
+    return NULL;
+}
+
+static const struct ri_option *find_ours(const char *name)
+{
+    return find(kal_interface_options, kal_interface_option_count, name);
+}
+
+bool kal_interface_option(const struct ri_option *own, size_t count, size_t index,
+                          struct ri_option *option)
+{
+    const struct ri_option *theirs;
+
+    if (index < kal_interface_option_count) {
+        *option = kal_interface_options[index];
+        theirs = find(own, count, option->name);
+        if (theirs)
+            option->value = theirs->value;
+        return true;
+    }
+    index -= kal_interface_option_count;
+    for (size_t i = 0; i < count; i++) {
+        if (find_ours(own[i].name) || index--)
+            continue;
+        *option = own[i];
+        return true;
+    }
+    return false;
+}
+
+bool kal_interface_option_find(const struct ri_option *own, size_t count, const char *name,
+                               struct ri_option *option)
+{
+    for (size_t i = 0; kal_interface_option(own, count, i, option); i++)
+        if (!strcmp(option->name, name))
+            return true;
+    return false;
+}
+
+static bool same_type(const char *one, const char *other)
+{
+    size_t length = strcspn(one, ":");
+
+    return length == strcspn(other, ":") && !strncmp(one, other, length);
+}
+
+static const char *text_of(const char *text)
+{
+    return text ? text : "";
+}
+
+bool kal_provider_options_check(const struct ri_option *own, size_t count, char *why, size_t room)
+{
+    char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
+
+    for (size_t i = 0; i < count; i++) {
+        const struct ri_option *option = &own[i], *ours;
+
+        if (!option->name || !option->type) {
+            snprintf(why, room, "entry %zu of its option table has no %s", i,
+                     option->name ? "type" : "name");
+            return false;
+        }
+        ours = find_ours(option->name);
+        if (ours &&
+            (!same_type(ours->type, option->type) || strcmp(ours->unit, text_of(option->unit)))) {
+            snprintf(why, room,
+                     "option %s is one of every interface, of type %s and unit \"%s\"; its own "
+                     "table may only give it another default",
+                     option->name, ours->type, ours->unit);
+            return false;
+        }
+        if (!kal_option_normal(option, text_of(option->value), normal, allowed) ||
+            (ours && !kal_option_normal(ours, text_of(option->value), normal, allowed))) {
+            snprintf(why, room, "the default of its option %s is \"%s\": allowed is %s",
+                     option->name, text_of(option->value), allowed);
+            return false;
+        }
+    }
+    return true;
+}
