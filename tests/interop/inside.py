@@ -82,7 +82,7 @@ def stage(builddir, root, others=()):
     folders = [builddir + "/itapi/.libs", builddir + "/ual/.libs"]
     modules = [builddir + "/providers/" + name for name in
                ("rdmacore/.libs/vp_rnic.so", "rdmacore/.libs/vp_ib.so", "softrdma/.libs/vp_softrdma.so")]
-    programs = [built(builddir, "tools/" + name) for name in TOOLS]
+    programs = [built(builddir, "tools/%s/%s" % (name, name)) for name in TOOLS]
     programs += [built(builddir, name) for name in others]
     helpers = [builddir + "/kal/ital-ask"]
     missing = [path for path in modules + programs + helpers if not os.path.exists(path)]
