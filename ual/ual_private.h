@@ -150,6 +150,16 @@ void ual_evd_fork_unlock(bool child);
 void ual_request_fork_lock(void);
 void ual_request_fork_unlock(void);
 
+/* What is queued; the event stands behind it. An endpoint's own, for its end, has none: see
+ * ual_evd_push_message. That one begins as zeros. */
+struct node {
+    struct node *prev, *next;
+    struct node *same_prev, *same_next; /* of its chain in the index */
+    ual_handle source;
+    uint16_t end;    /* queued, and an endpoint's own: enum ual_connection_message; else 0 */
+    uint16_t reason; /* of that */
+};
+
 /* evd.c. Users (bind/unbind) make ual_evd_free answer busy. */
 void ual_evd_bind(struct ual_evd *evd, uint32_t lane); /* lane: the user's, by index */
 void ual_evd_unbind(struct ual_evd *evd, uint32_t lane);
@@ -159,17 +169,21 @@ struct ri_cq *ual_evd_cq(struct ual_evd *evd); /* UAL_STREAM_DTO */
  * is lost (connection EVDs keep two places in reserve for each bound EP, so their events are not).
  * Wakes a waiter, descriptor. Any thread. */
 enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
-/* The same of what must not be lost: where there is no memory that of ual_evd_reserve is used. */
+/* The same of an asynchronous stream: where there is no memory a spare of the EVD is used. */
 enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event);
-/* Memory for the last messages of one more endpoint. UAL_ERR_NO_RESOURCES. It goes with the
- * endpoint, after its purge. */
-enum ual_status ual_evd_reserve(struct ual_evd *evd);
-void ual_evd_unreserve(struct ual_evd *evd);
 /* The same in two steps: what can fail for want of memory (NULL), and what can fail only for want
- * of room (the node is freed). */
-struct node;
+ * of room (the node is freed). event may be NULL: memory for ual_evd_push_message, or to be freed
+ * by ual_evd_drop_node (NULL: nothing). */
 struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event);
 bool ual_evd_push_node(struct ual_evd *evd, struct node *node);
+void ual_evd_drop_node(struct node *node);
+/* A message of an endpoint. Memory that was taken in advance is used up, if there is some (*kept,
+ * then NULL). Else it is allocated. Where there is none the end of a connection is told by `own`,
+ * without addresses and private data. UAL_ERR_NO_RESOURCES: no end, or `own` is still queued.
+ * One thread at a time for an endpoint. */
+enum ual_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
+                                     struct node **kept, struct node *own);
+bool ual_evd_own_is_queued(struct ual_evd *evd, const struct node *own);
 /* room(evd) runs, with no lock, in the thread that takes the first event after a push that found
  * none. Not of the DTO stream. */
 void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));

@@ -3,6 +3,7 @@
  * Out of memory while endpoints connect, accept and end. The program's own allocator stands before libc's and fails where it is told
  * to. Whatever fails: what a call says is true, and each endpoint whose connecting or accepting began hears of its end: the active
  * one in waits without a limit, the passive one by polling.
+ * What an endpoint has for that case is there again when the event was taken.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -245,6 +246,87 @@ START_TEST(no_end_is_lost_when_every_kth_allocation_fails)
 }
 END_TEST
 
+static void is_disconnect(const it_event_t *event, const struct node *node)
+{
+    ck_assert_int_eq(event->event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    ck_assert_uint_eq((uintptr_t)event->conn.ep, (uintptr_t)node->ep);
+    ck_assert_uint_eq((uintptr_t)event->conn.evd, (uintptr_t)node->connections);
+    ck_assert(!event->conn.private_data_present);
+}
+
+static bool has_ended(const struct node *node)
+{
+    it_ep_param_t params = { 0 };
+
+    return it_ep_query(node->ep, IT_EP_PARAM_STATE, &params) == IT_SUCCESS &&
+           params.ep_state.rc == IT_EP_STATE_NONOPERATIONAL;
+}
+
+/* The active side asks for the end, with no memory for either side's event. The call that is
+ * refused waits until the passive one's is queued. */
+static void end_without_memory(it_event_t *event)
+{
+    it_status_t queued;
+    bool heard, ended;
+
+    arm(1, true);
+    it_ep_disconnect(pair.a.ep, NULL, 0);
+    heard = tc_until(it_evd_dequeue(pair.a.connections, event) == IT_SUCCESS, PATIENCE);
+    ended = tc_until(has_ended(&pair.b), PATIENCE);
+    queued = it_ep_disconnect(pair.b.ep, NULL, 0);
+    disarm();
+    ck_assert_msg(heard, "no end at the active side");
+    ck_assert_msg(ended, "no end at the passive side");
+    is(IT_ERR_INVALID_EP_STATE, queued);
+}
+
+/* Who leaves such an event in the queue begins nothing of which the end might not be told. */
+START_TEST(an_end_that_was_told_without_memory_is_taken_before_the_next_connection)
+{
+    it_net_addr_t address;
+    it_conn_qual_t qualifier;
+    it_event_t event;
+    it_path_t path;
+
+    if (!OWN_ALLOCATOR)
+        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    pair_connected(&pair, IFACE);
+    address = node_address(&pair.b, pair_family(&pair));
+    path = path_to(&pair.a, &address);
+    qualifier = towards(&pair.b.qualifier);
+    expect_nothing(pair.b.connections);
+    end_without_memory(&event);
+    is_disconnect(&event, &pair.a);
+    ok(it_ep_reset(pair.a.ep));
+    ok(it_ep_reset(pair.b.ep));
+    ok(start_connect(&path, &qualifier));
+    pair.asked = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+    is(IT_ERR_RESOURCES, it_ep_accept(pair.b.ep, pair.asked.conn_req.cn_est_id, NULL, 0));
+    ok(it_evd_dequeue(pair.b.connections, &event));
+    is_disconnect(&event, &pair.b);
+    ok(it_ep_accept(pair.b.ep, pair.asked.conn_req.cn_est_id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(an_end_that_was_told_without_memory_goes_with_its_endpoint)
+{
+    it_event_t event;
+
+    if (!OWN_ALLOCATOR)
+        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    pair_connected(&pair, IFACE);
+    expect_nothing(pair.b.connections);
+    end_without_memory(&event);
+    ok(it_ep_free(pair.b.ep));
+    expect_nothing(pair.b.connections);
+    node_endpoint(&pair.b);
+    pair_close(&pair);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("shortage");
@@ -253,6 +335,8 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 120);
     add_each(tc, no_end_is_lost_when_an_allocation_fails);
     add_each(tc, no_end_is_lost_when_every_kth_allocation_fails);
+    add_each(tc, an_end_that_was_told_without_memory_is_taken_before_the_next_connection);
+    add_each(tc, an_end_that_was_told_without_memory_goes_with_its_endpoint);
     return suite;
 }
 

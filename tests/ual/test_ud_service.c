@@ -301,7 +301,7 @@ void *__wrap_malloc(size_t size);
 /* Fails once when asked for as much as an event of a request takes in the EVD's list. */
 void *__wrap_malloc(size_t size)
 {
-    size_t event = offsetof(struct node, event.request) + sizeof(struct ual_request_event);
+    size_t event = offsetof(struct whole_node, event.request) + sizeof(struct ual_request_event);
     bool fails = size == event && atomic_exchange(&no_memory, false);
 
     return fails ? NULL : __real_malloc(size);

@@ -18,7 +18,6 @@
  */
 struct ual_ep_private {
     struct ual_ep ep; /* first: what the front end sees */
-    uint32_t lane;    /* where its QP and its connections are; constant */
     pthread_mutex_t control;
     struct spinlock lock;
     enum ep_fsm_state state;           /* lock */
@@ -28,8 +27,11 @@ struct ual_ep_private {
     struct ual_request *accepted; /* passive: what carried the connection here; control */
     struct ual_request *arrival;  /* lock: three-way, the identifier of the peer's accept */
     ual_handle accepted_id;       /* lock */
+    uint32_t lane;                /* where its QP and its connections are; constant */
     _Atomic uint32_t agreed_ord;  /* UINT32_MAX: the peer said nothing; written under lock */
     union address local, peer;    /* lock */
+    struct node *first; /* memory for what an attempt is told of first; NULL: used up; lock */
+    struct node end;    /* for when there is none to tell of the end */
     struct ual_ep_private *prev, *next; /* of the IA */
 };
 
@@ -57,6 +59,12 @@ void ual_ep_drop_connection(struct ual_ep *ep);
  * held. */
 void ual_ep_log_end(struct ual_ep *ep, const struct ri_event *event, enum ri_log_level level);
 
+/* Of an undecided request: an accepted one stays as long as its connection, and its endpoint knows
+ * them. */
+struct ual_ends {
+    union address local, peer;
+};
+
 /*
  * A one-shot identifier: of an undecided request (passive), or of the peer's accept (three-way,
  * active). Peers withdraw requests at any time, so all fields but the constant ones are under the
@@ -70,7 +78,7 @@ struct ual_request {
     bool arrival, negotiate; /* constant */
     bool datagram;           /* constant: ual_service_reply decides it, and nothing else */
     bool claimed, withdrawn;
-    union address local, peer;       /* constant */
+    struct ual_ends *ends;           /* constant; NULL: accepted, or an arrival */
     struct ual_request *prev, *next; /* of the IA, undecided requests only */
 };
 

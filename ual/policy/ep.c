@@ -59,14 +59,10 @@ static enum ual_status open_qp(struct ual_ep *ep)
     return UAL_OK;
 }
 
-/* What may fail of that comes first. */
-static enum ual_status bind_users(struct ual_ep *ep)
+static void bind_users(struct ual_ep *ep)
 {
     uint32_t lane = ual_ep_inside(ep)->lane;
-    enum ual_status status = ep->connect_evd ? ual_evd_reserve(ep->connect_evd) : UAL_OK;
 
-    if (status != UAL_OK)
-        return status;
     ual_evd_bind(ep->request_evd, lane);
     ual_evd_bind(ep->receive_evd, lane);
     if (ep->connect_evd)
@@ -74,7 +70,6 @@ static enum ual_status bind_users(struct ual_ep *ep)
     if (ep->attr.srq)
         atomic_fetch_add(&ep->attr.srq->users, 1);
     atomic_fetch_add(&ep->pz->users, 1);
-    return UAL_OK;
 }
 
 static void unbind_users(struct ual_ep *ep)
@@ -83,10 +78,8 @@ static void unbind_users(struct ual_ep *ep)
 
     ual_evd_unbind(ep->request_evd, lane);
     ual_evd_unbind(ep->receive_evd, lane);
-    if (ep->connect_evd) {
-        ual_evd_unreserve(ep->connect_evd);
+    if (ep->connect_evd)
         ual_evd_unbind(ep->connect_evd, lane);
-    }
     ual_lanes_leave(ep->object.ia, lane);
     if (ep->attr.srq)
         atomic_fetch_sub(&ep->attr.srq->users, 1);
@@ -95,6 +88,7 @@ static void unbind_users(struct ual_ep *ep)
 
 static void free_memory(struct ual_ep_private *inside)
 {
+    ual_evd_drop_node(inside->first);
     pthread_mutex_destroy(&inside->control);
     free(inside);
 }
@@ -171,10 +165,9 @@ static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_
         goto leave_lane;
     if (type == UAL_UD_EP)
         status = start_datagrams(ep);
-    if (status == UAL_OK)
-        status = bind_users(ep);
     if (status != UAL_OK)
         goto destroy_qp;
+    bind_users(ep);
     enlist(inside);
     *out = ep;
     return UAL_OK;

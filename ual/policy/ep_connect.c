@@ -43,7 +43,7 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
         c->request = inside->accepted_id;
     else if (message == UAL_ACCEPT_ARRIVED && inside->arrival)
         c->request = inside->arrival->object.handle;
-    status = ual_evd_push_reserved(ep->connect_evd, &event);
+    status = ual_evd_push_message(ep->connect_evd, &event, &inside->first, &inside->end);
     if (status == UAL_ERR_FULL)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
@@ -195,6 +195,31 @@ void ual_ep_drop_connection(struct ual_ep *ep)
     inside->accepted = NULL;
 }
 
+/*
+ * Memory for what an attempt that begins is told of first; where there is none the call that begins
+ * it fails. The end of what is established needs none: it has inside->end, unless an earlier end is
+ * still queued there. Under control.
+ */
+static enum ual_status provide_first(struct ual_ep *ep)
+{
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct node *node, *surplus;
+
+    if (!ep->connect_evd)
+        return UAL_OK;
+    node = ual_evd_node(ep->connect_evd, NULL);
+    if (!node || ual_evd_own_is_queued(ep->connect_evd, &inside->end)) {
+        ual_evd_drop_node(node);
+        return UAL_ERR_NO_RESOURCES;
+    }
+    spinlock_lock(&inside->lock);
+    surplus = inside->first;
+    inside->first = node;
+    spinlock_unlock(&inside->lock);
+    ual_evd_drop_node(surplus);
+    return UAL_OK;
+}
+
 static void set_connection(struct ual_ep *ep, struct kal_connection *connection)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
@@ -278,7 +303,10 @@ static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect
     address_set(&inside->local, connect->source);
     address_set(&inside->peer, connect->destination);
     spinlock_unlock(&inside->lock);
-    status = ual_status_of_kal(kal_connection_create(ia->rnic, ual_ep_lane(ep), ep, &connection));
+    status = provide_first(ep);
+    if (status == UAL_OK)
+        status = ual_status_of_kal(
+            kal_connection_create(ia->rnic, ual_ep_lane(ep), ep, &connection));
     if (status != UAL_OK)
         return not_started(ep, status);
     set_connection(ep, connection);
@@ -331,7 +359,9 @@ static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
         ual_request_unclaim(request, false);
         return UAL_ERR_INVALID_STATE;
     }
-    status = ual_status_of_kal(kal_confirm(inside->connection, param));
+    status = provide_first(ep);
+    if (status == UAL_OK)
+        status = ual_status_of_kal(kal_confirm(inside->connection, param));
     if (status != UAL_OK) {
         ual_request_unclaim(request, false);
         return status;
@@ -357,12 +387,14 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
 
     spinlock_lock(&inside->lock);
     inside->accepted_id = request->object.handle;
-    inside->local = request->local;
-    inside->peer = request->peer;
+    inside->local = request->ends->local;
+    inside->peer = request->ends->peer;
     inside->connection = request->connection;
     spinlock_unlock(&inside->lock);
-    status = UAL_ERR_INVALID_HANDLE;
-    if (ual_request_attach(request, ep)) {
+    status = provide_first(ep);
+    if (status == UAL_OK && !ual_request_attach(request, ep))
+        status = UAL_ERR_INVALID_HANDLE;
+    if (status == UAL_OK) {
         kal_place(request->connection, ual_ep_lane(ep));
         status = ual_request_decided(kal_accept(request->connection, ep->qp, param));
     }

@@ -17,30 +17,15 @@
 #include <utlist.h>
 
 #define LIST_SIZE_MAX   (1u << 20)
-#define RESERVED_PER_EP 2u  /* its last messages: ESTABLISHED, then DISCONNECTED or BROKEN */
-#define ASYNC_SPARES    64u /* of an asynchronous EVD, at most: errors come when memory is short */
+#define RESERVED_PER_EP 2u  /* places: ESTABLISHED, then DISCONNECTED or BROKEN */
 #define TAKES_UNTOLD    8u  /* with a descriptor, until the CQ is armed: more mean polling */
 #define TAKES_TOGETHER  16u /* without: told to the lane at once */
 
-static size_t event_bytes(enum ual_stream stream)
-{
-    switch (stream) {
-    case UAL_STREAM_REQUEST:
-        return offsetof(struct ual_event, request) + sizeof(struct ual_request_event);
-    case UAL_STREAM_CONNECTION:
-        return offsetof(struct ual_event, connection) + sizeof(struct ual_connection_event);
-    case UAL_STREAM_AFFILIATED:
-    case UAL_STREAM_UNAFFILIATED:
-        return offsetof(struct ual_event, async) + sizeof(struct ual_async_event);
-    default: return offsetof(struct ual_event, software) + sizeof(void *);
-    }
-}
-
 /* --- looking --- */
 
-static bool is_datagram(const struct ual_evd *evd, const struct node *node)
+static bool is_datagram(const struct ual_evd *evd, struct node *node)
 {
-    return evd->stream == UAL_STREAM_REQUEST && node->event.request.datagram;
+    return evd->stream == UAL_STREAM_REQUEST && evd_node_event(node)->request.datagram;
 }
 
 static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
@@ -63,97 +48,10 @@ static void unqueue(struct ual_evd *evd, struct node *node)
 static void enqueue(struct ual_evd *evd, struct node *node)
 {
     DL_APPEND(evd->queue, node);
-    evd_index_add(&evd->index, node, source_of(evd, &node->event));
+    evd_index_add(&evd->index, node,
+                  node->end ? node->source : source_of(evd, evd_node_event(node)));
     evd->datagrams += is_datagram(evd, node);
     atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
-}
-
-/* --- memory for when there is none --- */
-
-static struct node *new_node(const struct ual_evd *evd)
-{
-    return malloc(offsetof(struct node, event) + event_bytes(evd->stream));
-}
-
-static struct node *take_spare(struct ual_evd *evd)
-{
-    struct node *node;
-
-    spinlock_lock(&evd->queue_lock);
-    node = evd->spare;
-    if (node) {
-        DL_DELETE(evd->spare, node);
-        evd->spares--;
-    }
-    spinlock_unlock(&evd->queue_lock);
-    return node;
-}
-
-/* What is no longer used makes good what was taken from the reserve. */
-static void release_node(struct ual_evd *evd, struct node *node)
-{
-    bool kept;
-
-    spinlock_lock(&evd->queue_lock);
-    kept = evd->spares < evd->spares_due;
-    if (kept) {
-        DL_APPEND(evd->spare, node);
-        evd->spares++;
-    }
-    spinlock_unlock(&evd->queue_lock);
-    if (!kept)
-        free(node);
-}
-
-static void drop_reserve(struct ual_evd *evd, uint32_t count)
-{
-    struct node *node;
-    bool surplus;
-
-    spinlock_lock(&evd->queue_lock);
-    evd->spares_due -= count;
-    surplus = evd->spares > evd->spares_due;
-    spinlock_unlock(&evd->queue_lock);
-    while (surplus && (node = take_spare(evd))) {
-        free(node);
-        spinlock_lock(&evd->queue_lock);
-        surplus = evd->spares > evd->spares_due;
-        spinlock_unlock(&evd->queue_lock);
-    }
-}
-
-static enum ual_status add_reserve(struct ual_evd *evd, uint32_t count)
-{
-    spinlock_lock(&evd->queue_lock);
-    evd->spares_due += count;
-    spinlock_unlock(&evd->queue_lock);
-    for (uint32_t i = 0; i < count; i++) {
-        struct node *node = new_node(evd);
-
-        if (!node) {
-            drop_reserve(evd, count);
-            return UAL_ERR_NO_RESOURCES;
-        }
-        release_node(evd, node);
-    }
-    return UAL_OK;
-}
-
-enum ual_status ual_evd_reserve(struct ual_evd *evd)
-{
-    return add_reserve(evd, RESERVED_PER_EP);
-}
-
-void ual_evd_unreserve(struct ual_evd *evd)
-{
-    drop_reserve(evd, RESERVED_PER_EP);
-}
-
-static enum ual_status reserve_for_errors(struct ual_evd *evd)
-{
-    if (evd->stream != UAL_STREAM_AFFILIATED && evd->stream != UAL_STREAM_UNAFFILIATED)
-        return UAL_OK;
-    return add_reserve(evd, evd->size < ASYNC_SPARES ? evd->size : ASYNC_SPARES);
 }
 
 /* --- taking and queuing --- */
@@ -162,7 +60,7 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
 {
     void (*room)(struct ual_evd * evd) = NULL;
     struct node *node;
-    bool short_of_spares = false;
+    bool short_of_spares = false, own = false;
 
     if (!atomic_load_explicit(&evd->queued, memory_order_acquire))
         return false;
@@ -173,14 +71,18 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
         room = evd->refused ? evd->room : NULL;
         evd->refused = false;
         short_of_spares = evd->spares < evd->spares_due;
+        own = node->end;
+        if (own)
+            evd_end_take(evd, node, event);
     }
     spinlock_unlock(&evd->queue_lock);
     if (!node)
         return false;
-    memcpy(event, &node->event, event_bytes(evd->stream));
+    if (!own)
+        memcpy(event, evd_node_event(node), evd_event_bytes(evd->stream));
     if (short_of_spares)
-        release_node(evd, node);
-    else
+        evd_node_release(evd, node);
+    else if (!own)
         free(node);
     if (room)
         room(evd);
@@ -319,48 +221,11 @@ static uint32_t capacity(const struct ual_evd *evd)
 }
 
 /* How many there are that share the room. Service requests, which anybody can send without end, take none from connection requests. */
-static uint32_t rivals(const struct ual_evd *evd, const struct node *node)
+static uint32_t rivals(const struct ual_evd *evd, struct node *node)
 {
     uint32_t all = atomic_load_explicit(&evd->queued, memory_order_relaxed);
 
     return is_datagram(evd, node) ? evd->datagrams : all - evd->datagrams;
-}
-
-static void fill_node(const struct ual_evd *evd, struct node *node, const struct ual_event *event)
-{
-    memcpy(&node->event, event, event_bytes(evd->stream));
-    node->event.stream = evd->stream;
-    node->event.evd = evd->object.handle;
-}
-
-struct node *ual_evd_node(const struct ual_evd *evd, const struct ual_event *event)
-{
-    struct node *node = new_node(evd);
-
-    if (node)
-        fill_node(evd, node, event);
-    return node;
-}
-
-enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
-{
-    struct node *node = ual_evd_node(evd, event);
-
-    if (!node)
-        return UAL_ERR_NO_RESOURCES;
-    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
-}
-
-enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event)
-{
-    struct node *node = new_node(evd);
-
-    if (!node)
-        node = take_spare(evd);
-    if (!node)
-        return UAL_ERR_NO_RESOURCES;
-    fill_node(evd, node, event);
-    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
 }
 
 bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
@@ -376,7 +241,7 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
     if (!fits) {
         if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
             atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
-        release_node(evd, node);
+        evd_node_release(evd, node);
         return false;
     }
     if (evd_index_is_crowded(&evd->index, atomic_load_explicit(&evd->queued, memory_order_relaxed)))
@@ -384,6 +249,30 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
     atomic_thread_fence(memory_order_seq_cst);
     notifier_raise(&evd->notifier);
     return true;
+}
+
+/* NULL: there was no memory. */
+static enum ual_status push_new(struct ual_evd *evd, struct node *node)
+{
+    if (!node)
+        return UAL_ERR_NO_RESOURCES;
+    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
+}
+
+enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+{
+    return push_new(evd, ual_evd_node(evd, event));
+}
+
+enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event)
+{
+    return push_new(evd, evd_node_or_spare(evd, event));
+}
+
+enum ual_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
+                                     struct node **kept, struct node *own)
+{
+    return push_new(evd, evd_message_node(evd, event, kept, own));
 }
 
 enum ual_status ual_evd_post(struct ual_evd *evd, void *data)
@@ -414,7 +303,7 @@ void ual_evd_purge(struct ual_evd *evd, ual_handle source)
     }
     spinlock_unlock(&evd->queue_lock);
     DL_FOREACH_SAFE (purged, node, next)
-        release_node(evd, node);
+        evd_node_release(evd, node);
 }
 
 void ual_evd_cq_fired(void *cq_context)
@@ -593,12 +482,12 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
         status = open_cq(evd);
     if (status != UAL_OK)
         goto close_notifier;
-    status = reserve_for_errors(evd);
+    status = evd_spares_open(evd);
     if (status != UAL_OK)
         goto destroy_cq;
     status = ual_handle_take(&evd->object, UAL_EVD, ia);
     if (status != UAL_OK)
-        goto drop_reserve;
+        goto close_spares;
     status = enlist(evd);
     if (status != UAL_OK)
         goto drop_handle;
@@ -608,8 +497,8 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
     return UAL_OK;
 drop_handle:
     ual_handle_drop(&evd->object);
-drop_reserve:
-    drop_reserve(evd, evd->spares_due);
+close_spares:
+    evd_spares_close(evd);
 destroy_cq:
     if (evd->cq)
         kal_cq_destroy(ia->rnic, evd->cq);
@@ -648,7 +537,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     DL_FOREACH_SAFE (evd->queue, node, next)
         free(node);
     evd_index_end(&evd->index);
-    drop_reserve(evd, evd->spares_due);
+    evd_spares_close(evd);
     free(evd);
     return UAL_OK;
 }

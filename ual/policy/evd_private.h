@@ -5,10 +5,9 @@
 
 #include "notifier.h"
 
-struct node {
-    struct node *prev, *next;
-    struct node *same_prev, *same_next; /* of its chain in the index */
-    ual_handle source;
+/* All nodes but those that endpoints have for their ends. */
+struct whole_node {
+    struct node node;
     struct ual_event event; /* only as much of it as the stream has */
 };
 
@@ -37,13 +36,32 @@ struct ual_evd {
     struct node *queue;
     struct evd_index index; /* of what is queued; queue_lock */
     atomic_uint queued;
-    /* For when there is no memory: of the endpoints, or of an asynchronous stream; queue_lock */
-    struct node *spare;
+    struct node *spare; /* of an asynchronous stream: for when there is no memory; queue_lock */
     uint32_t spares, spares_due; /* how many there are, and are to be: the rest is queued */
     atomic_uchar takes; /* completions that were there, not told to the lane yet; not exact */
     uint32_t datagrams; /* of those, service requests; queue_lock */
     struct ual_evd *prev, *next; /* of the IA */
 };
+
+/* evd_memory.c */
+static inline struct ual_event *evd_node_event(struct node *node)
+{
+    return &((struct whole_node *)node)->event;
+}
+size_t evd_event_bytes(enum ual_stream stream);
+/* Memory for ual_evd_push_reserved and ual_evd_push_message, filled. NULL: there is none. */
+struct node *evd_node_or_spare(struct ual_evd *evd, const struct ual_event *event);
+struct node *evd_message_node(struct ual_evd *evd, const struct ual_event *event,
+                              struct node **kept, struct node *own);
+/* What is no longer used, in no list, makes good what was taken: of the EVD's spares, or from an
+ * endpoint. Else it is freed. */
+void evd_node_release(struct ual_evd *evd, struct node *node);
+enum ual_status evd_spares_open(
+    struct ual_evd *evd); /* UAL_ERR_NO_RESOURCES; no other thread knows the EVD */
+void evd_spares_close(struct ual_evd *evd);
+/* An endpoint's own node is the endpoint's again. Under queue_lock: without it the endpoint may be
+ * freed. */
+void evd_end_take(struct ual_evd *evd, struct node *node, struct ual_event *event);
 
 /* evd_index.c: under queue_lock but for init, end and grow. */
 void evd_index_init(struct evd_index *index);

@@ -51,11 +51,33 @@ void ual_request_fork_unlock(void)
 
 /* --- requests: life --- */
 
+static void free_request(struct ual_request *request)
+{
+    if (request)
+        free(request->ends);
+    free(request);
+}
+
+static struct ual_request *new_request(const struct ri_connect_request *asked)
+{
+    struct ual_request *request = calloc(1, sizeof(*request));
+
+    if (request)
+        request->ends = malloc(sizeof(*request->ends));
+    if (!request || !request->ends) {
+        free(request);
+        return NULL;
+    }
+    request->datagram = asked->datagram;
+    *request->ends = (struct ual_ends){ address_keep(&asked->local), address_keep(&asked->peer) };
+    return request;
+}
+
 static void destroy_request(struct ual_request *request)
 {
     if (request->connection)
         kal_connection_destroy(request->connection);
-    free(request);
+    free_request(request);
 }
 
 /* The handle is dead; the reaper does the rest. Under requests_lock. */
@@ -178,6 +200,8 @@ static void consume(struct ual_request *request)
 void ual_request_consume_accepted(struct ual_request *request)
 {
     consume(request);
+    free(request->ends);
+    request->ends = NULL;
 }
 
 void ual_request_consume_rejected(struct ual_request *request)
@@ -313,7 +337,7 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
                                    void **connection_context)
 {
     struct ual_listen *listen = listener_context;
-    struct ual_request *request = calloc(1, sizeof(*request));
+    struct ual_request *request = new_request(asked);
     struct node *event;
     enum ual_status status = request ? make_event(listen, asked, request, &event)
                                      : UAL_ERR_NO_RESOURCES;
@@ -323,21 +347,18 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
         if (status != UAL_ERR_ABORTED)
             kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
                     listen->object.ia->name);
-        free(request);
+        free_request(request);
         kal_connection_destroy(connection);
         return;
     }
     request->connection = connection;
     request->negotiate = listen->negotiate;
-    request->datagram = asked->datagram;
-    request->local = address_keep(&asked->local);
-    request->peer = address_keep(&asked->peer);
     *connection_context = request;
     if (show(listen, request, event))
         return;
     *connection_context = NULL;
     kal_defer(connection);
-    free(request);
+    free_request(request);
 }
 
 static void make_room(struct ual_listen *listen)

@@ -21,12 +21,12 @@
 
 struct ri_watch {
     struct ual_lane *lane;
-    int fd;
     ri_ready_fn ready;
     void *arg;
-    struct spinlock busy; /* held while ready runs */
-    atomic_bool dead;
     struct ri_watch *next_dead;
+    struct spinlock busy; /* held while ready runs */
+    int fd;
+    atomic_bool dead;
 };
 
 struct ual_lane {
