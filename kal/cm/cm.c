@@ -187,8 +187,7 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
 /* Everything but the memory went before: the last reference may be dropped after the RNIC was closed. */
 void cm_connection_free(struct kal_connection *connection)
 {
-    free(connection->last_words);
-    free(connection->startup);
+    cm_startup_end(connection);
     cm_guard_end(&connection->guard);
     free(connection);
 }
@@ -197,6 +196,8 @@ void cm_connection_free(struct kal_connection *connection)
  * looked at any more. */
 void cm_startup_end(struct kal_connection *connection)
 {
+    if (connection->startup)
+        free(connection->startup->last_words);
     free(connection->startup);
     connection->startup = NULL;
     connection->stream.octets = NULL;

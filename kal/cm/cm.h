@@ -58,10 +58,16 @@ struct cm_run {
     struct cm_run *next;
 };
 
+/* A thread that waits, on its stack: connections are many, those that are waited for are few. */
+struct cm_wait {
+    pthread_cond_t told;
+    struct cm_wait *next;
+};
+
 /* Life of a connection, listener or linger: lock, references, and who is inside. */
 struct cm_guard {
     pthread_mutex_t lock;
-    pthread_cond_t left; /* somebody went out */
+    struct cm_wait *waits; /* who waits until somebody goes out */
     struct cm_run *runs;
     unsigned refs;
     bool dead; /* destroyed: nobody enters any more */
@@ -73,8 +79,8 @@ struct cm_guard {
  */
 struct cm_stream {
     int fd;                          /* -1 none */
+    uint32_t length;                 /* of octets */
     struct kal_capture_end *capture; /* NULL: not captured */
-    uint32_t length;
     union address local, peer;
     uint8_t *octets; /* MPA_STARTUP_FRAME_MAX; with the connection's start-up */
 };
@@ -86,12 +92,21 @@ struct cm_startup {
     uint64_t began;                 /* CLOCK_MONOTONIC ns, when it was accepted */
     uint64_t held_until;            /* the same, from the first time it was held; 0: never */
     uint8_t in[MPA_STARTUP_FRAME_MAX], out[MPA_STARTUP_FRAME_MAX];
-    union address source, destination; /* active only: for a second attempt */
+    size_t out_length, out_sent;
+    uint8_t *last_words; /* conversion: what is left of the streaming message; malloc */
+    size_t last_length, last_sent;
+
+    /* Active only: for a second attempt. */
+    union address source, destination;
+    uint64_t connect_by;
+    int connect_error; /* connect(2) knew at once; told by the run */
+    bool retried;
 };
 
 struct kal_connection {
     struct cm_guard guard;
     enum cm_state state;
+    unsigned migrations;
     struct kal_rnic *rnic;
     void *lane;    /* lane_context */
     void *context; /* ual's */
@@ -102,20 +117,11 @@ struct kal_connection {
     bool conversion;
     bool initiator;
     bool handed; /* the stream is the provider's, or is being offered to it */
-    unsigned migrations;
 
     /* What we say, and what came out of it. */
     struct mpa_startup_local local;
     struct mpa_startup_agreed agreed;
     struct cm_startup *startup; /* NULL from ESTABLISHED on */
-    size_t out_length, out_sent;
-    uint8_t *last_words; /* conversion: what is left of the streaming message; malloc */
-    size_t last_length, last_sent;
-
-    /* Active only: for a second attempt. */
-    uint64_t connect_by;
-    int connect_error; /* connect(2) knew at once; told by the run */
-    bool retried;
 
     /* Passive only: a reference is held from accept(2) to the decision. */
     struct kal_listener *listener;
@@ -126,14 +132,14 @@ struct kal_connection {
     struct kal_connection *kept_prev, *kept_next;
 
     struct ri_connection *ri; /* CM_FOREIGN */
-    bool datagram;            /* with ri, passive: a service request */
     uint32_t port;            /* with ri, passive: where it came in */
+    bool datagram;            /* with ri, passive: a service request */
 
     /* Under cm->lock. */
-    bool orphan; /* set A, refused inside the provider's upcall: to be destroyed by the next run */
+    bool orphan;  /* set A, refused inside the provider's upcall: to be destroyed by the next run */
+    bool qp_busy; /* the hand-over is inside the provider */
     struct kal_connection *prev, *next; /* cm->connections */
     struct ri_qp *qp;                   /* attached for the time of the start-up */
-    bool qp_busy;                       /* the hand-over is inside the provider */
     struct kal_connection *attached_prev, *attached_next;
 };
 
@@ -187,7 +193,10 @@ void cm_hold(struct cm_guard *guard);
 bool cm_drop(struct cm_guard *guard);        /* true: free the object */
 void cm_kill(struct cm_guard *guard);        /* dead; others are out; the lock is not held */
 void cm_wait_others(struct cm_guard *guard); /* lock held; waits for runs of other threads */
-void cm_guard_end(struct cm_guard *guard);   /* before free */
+/* Wait for cm_tell, which leaving is too; may return early. Both with the lock held. */
+void cm_wait_told(struct cm_guard *guard);
+void cm_tell(struct cm_guard *guard);
+void cm_guard_end(struct cm_guard *guard); /* before free */
 
 /* ---- cm.c: connection ----
  * "Lane": inside a run of the connection's lane. "Locked": guard.lock is held. */

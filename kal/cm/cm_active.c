@@ -54,10 +54,10 @@ static int open_socket(struct kal_connection *c)
         close(fd);
         return error;
     }
-    c->connect_error = error == ECONNREFUSED ? error : 0;
+    c->startup->connect_error = error == ECONNREFUSED ? error : 0;
     c->stream.fd = fd;
     c->stream.length = 0;
-    c->out_sent = 0;
+    c->startup->out_sent = 0;
     return 0;
 }
 
@@ -89,7 +89,7 @@ static enum kal_status begin(struct kal_connection *c)
     c->state = CM_CONNECTING;
     status = cm_watch(c, EPOLLOUT);
     if (!status)
-        cm_deadline(c, c->connect_by);
+        cm_deadline(c, c->startup->connect_by);
     return status;
 }
 
@@ -102,7 +102,8 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
     result = mpa_startup_request(&connection->local, private_data, length, &frame);
     if (!result)
         result = mpa_startup_encode(&frame, MPA_STARTUP_REQUEST, connection->startup->out,
-                                    sizeof connection->startup->out, &connection->out_length);
+                                    sizeof connection->startup->out,
+                                    &connection->startup->out_length);
     if (!result)
         return KAL_OK;
     kal_rnic_log(connection->rnic, RI_LOG_ERROR, "the MPA Request cannot be built: %s",
@@ -171,7 +172,7 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     address_set(&c->startup->source, param->source);
     c->stream.peer = c->startup->destination;
     c->initiator = true;
-    c->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
+    c->startup->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
     if (!cm_count(c))
         return KAL_ERR_QUOTA;
     error = open_socket(c);
@@ -231,12 +232,12 @@ static void fall_back(struct kal_connection *c)
         "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "
         "(mpa_revision=1 spares the first attempt, mpa_fallback=no forbids the second)",
         text);
-    mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    mpa_startup_parse(c->startup->out, c->startup->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     memcpy(private_data, sent.pd, sent.pd_len);
     c->local.rev = 1;
     c->local.peer_to_peer = false;
     c->local.rtr = 0;
-    c->retried = true;
+    c->startup->retried = true;
     cm_close_stream(c);
     if (cm_active_request(c, private_data, sent.pd_len)) {
         cm_fail(c, RI_REASON_PARAMETERS, NULL);
@@ -258,8 +259,8 @@ static bool request_was_read(const struct kal_connection *c)
 {
     int unacknowledged = 0;
 
-    return c->out_sent == c->out_length && !ioctl(c->stream.fd, SIOCOUTQ, &unacknowledged) &&
-           !unacknowledged;
+    return c->startup->out_sent == c->startup->out_length &&
+           !ioctl(c->stream.fd, SIOCOUTQ, &unacknowledged) && !unacknowledged;
 }
 
 static void no_reply(struct kal_connection *c, int error)
@@ -271,8 +272,8 @@ static void no_reply(struct kal_connection *c, int error)
         cm_fail_errno(c, "waiting for the MPA Reply", error);
         return;
     }
-    mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
-    if (!error && !c->retried && !c->conversion && request_was_read(c) &&
+    mpa_startup_parse(c->startup->out, c->startup->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    if (!error && !c->startup->retried && !c->conversion && request_was_read(c) &&
         mpa_startup_no_reply(&c->local, &sent) == MPA_STARTUP_FALLBACK)
         fall_back(c);
     else
@@ -342,7 +343,7 @@ static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *
     struct mpa_startup_frame sent;
     size_t n;
 
-    mpa_startup_parse(c->startup->out, c->out_length, MPA_STARTUP_REQUEST, &sent, &n);
+    mpa_startup_parse(c->startup->out, c->startup->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     mpa_startup_evaluate(&c->local, &sent, reply, &outcome);
     c->agreed = outcome.agreed;
     switch (outcome.action) {
@@ -350,7 +351,7 @@ static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *
     case MPA_STARTUP_REJECTED: rejected(c, reply); break;
     case MPA_STARTUP_TERMINATE: refuse(c, &outcome); break;
     case MPA_STARTUP_FALLBACK:
-        if (!c->retried && !c->conversion) {
+        if (!c->startup->retried && !c->conversion) {
             fall_back(c);
             break;
         } /* fall through */
@@ -386,7 +387,7 @@ static void read_reply(struct kal_connection *c)
 
 static void send_request(struct kal_connection *c)
 {
-    int done = cm_write(&c->stream, c->startup->out, c->out_length, &c->out_sent);
+    int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
 
     if (done < 0)
         no_reply(c, errno);
@@ -400,8 +401,8 @@ static void connected(struct kal_connection *c)
     socklen_t length = sizeof error;
     struct sockaddr_storage peer;
 
-    if (c->connect_error)
-        error = c->connect_error;
+    if (c->startup->connect_error)
+        error = c->startup->connect_error;
     else if (getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &length))
         error = errno;
     length = sizeof peer;
@@ -425,7 +426,7 @@ void cm_active_run(struct kal_connection *connection)
 {
     if (connection->state == CM_CONNECTING)
         connected(connection);
-    else if (connection->out_sent < connection->out_length)
+    else if (connection->startup->out_sent < connection->startup->out_length)
         send_request(connection);
     else
         read_reply(connection);

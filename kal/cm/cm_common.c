@@ -20,7 +20,7 @@
 void cm_guard_init(struct cm_guard *guard)
 {
     pthread_mutex_init(&guard->lock, NULL);
-    pthread_cond_init(&guard->left, NULL);
+    guard->waits = NULL;
     guard->runs = NULL;
     guard->refs = 1;
     guard->dead = false;
@@ -28,8 +28,27 @@ void cm_guard_init(struct cm_guard *guard)
 
 void cm_guard_end(struct cm_guard *guard)
 {
-    pthread_cond_destroy(&guard->left);
     pthread_mutex_destroy(&guard->lock);
+}
+
+void cm_tell(struct cm_guard *guard)
+{
+    for (struct cm_wait *wait = guard->waits; wait; wait = wait->next)
+        pthread_cond_signal(&wait->told);
+}
+
+/* Not inlined, as cm_enter. */
+__attribute__((noinline)) void cm_wait_told(struct cm_guard *guard)
+{
+    struct cm_wait wait = { PTHREAD_COND_INITIALIZER, guard->waits };
+    struct cm_wait **link = &guard->waits;
+
+    guard->waits = &wait;
+    pthread_cond_wait(&wait.told, &guard->lock);
+    while (*link != &wait)
+        link = &(*link)->next;
+    *link = wait.next;
+    pthread_cond_destroy(&wait.told);
 }
 
 /* Not inlined: gcc 12 takes the run, unlinked by cm_leave, for a dangling pointer. */
@@ -56,7 +75,7 @@ bool cm_leave(struct cm_guard *guard, struct cm_run *run)
         link = &(*link)->next;
     *link = run->next;
     last = --guard->refs == 0;
-    pthread_cond_broadcast(&guard->left);
+    cm_tell(guard);
     pthread_mutex_unlock(&guard->lock);
     return last;
 }
@@ -97,7 +116,7 @@ bool cm_inside(struct cm_guard *guard)
 void cm_wait_others(struct cm_guard *guard)
 {
     while (others_inside(guard))
-        pthread_cond_wait(&guard->left, &guard->lock);
+        cm_wait_told(guard);
 }
 
 void cm_kill(struct cm_guard *guard)

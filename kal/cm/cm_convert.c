@@ -100,11 +100,11 @@ static enum kal_status start(struct kal_connection *c, const struct kal_convert_
     enum kal_status status;
 
     if (param->last_message_length) {
-        c->last_words = malloc(param->last_message_length);
-        if (!c->last_words)
+        c->startup->last_words = malloc(param->last_message_length);
+        if (!c->startup->last_words)
             return KAL_ERR_NO_RESOURCES;
-        memcpy(c->last_words, param->last_message, param->last_message_length);
-        c->last_length = param->last_message_length;
+        memcpy(c->startup->last_words, param->last_message, param->last_message_length);
+        c->startup->last_length = param->last_message_length;
     }
     if (!param->startup_frames) {
         c->state = CM_CONVERTING;
@@ -119,7 +119,7 @@ static enum kal_status start(struct kal_connection *c, const struct kal_convert_
     c->state = c->initiator ? CM_CONNECTING : CM_LAST_WORDS;
     status = cm_watch(c, EPOLLOUT);
     if (!status)
-        cm_deadline(c, c->connect_by);
+        cm_deadline(c, c->startup->connect_by);
     return status;
 }
 
@@ -153,8 +153,8 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     cm_addresses(&c->stream);
     cm_capture(c);
     cm_socket_options(c->rnic, c->stream.fd);
-    c->connect_by = cm_by(param->deadline,
-                          c->initiator ? options->connect_timeout : options->request_timeout);
+    c->startup->connect_by = cm_by(param->deadline, c->initiator ? options->connect_timeout
+                                                                 : options->request_timeout);
     cm_attach(c, qp);
     c->conversion = true;
     status = start(c, param);
@@ -167,9 +167,9 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     cm_capture_end(&c->stream);
     close(c->stream.fd);
     c->stream.fd = -1;
-    free(c->last_words);
-    c->last_words = NULL;
-    c->last_length = 0;
+    free(c->startup->last_words);
+    c->startup->last_words = NULL;
+    c->startup->last_length = 0;
 uncount:
     cm_uncount(c);
 unlock:
@@ -180,8 +180,8 @@ unlock:
 static void switch_over(struct kal_connection *c)
 {
     struct ri_llp_handover handover = {
-        .last_message = c->last_words,
-        .last_message_length = c->last_length,
+        .last_message = c->startup->last_words,
+        .last_message_length = c->startup->last_length,
     };
     enum kal_status status = cm_hand_over(c, &handover);
 
@@ -198,7 +198,8 @@ static void switch_over(struct kal_connection *c)
 /* After the message the Request is awaited; it may be there already. */
 static void say_last_words(struct kal_connection *c)
 {
-    int done = cm_write(&c->stream, c->last_words, c->last_length, &c->last_sent);
+    int done = cm_write(&c->stream, c->startup->last_words, c->startup->last_length,
+                        &c->startup->last_sent);
 
     if (done < 0) {
         cm_fail_errno(c, "sending the last streaming message", errno);

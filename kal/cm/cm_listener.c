@@ -479,7 +479,7 @@ static void end_kept(struct kal_listener *l)
         if (!c)
             c = not_taken(l->waiting);
         if (!c) {
-            pthread_cond_wait(&l->guard.left, &l->guard.lock);
+            cm_wait_told(&l->guard);
             continue;
         }
         cm_unkeep(l, c);

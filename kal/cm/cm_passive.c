@@ -40,7 +40,7 @@ void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connec
     pthread_mutex_lock(&listener->guard.lock);
     cm_unkeep(listener, connection);
     cm_show_next(listener);
-    pthread_cond_broadcast(&listener->guard.left);
+    cm_tell(&listener->guard);
     pthread_mutex_unlock(&listener->guard.lock);
 }
 
@@ -338,8 +338,9 @@ static void refuse(struct kal_connection *c)
 
     if (!parse_request(c, &request) || mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
         mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out, sizeof c->startup->out,
-                           &c->out_length) ||
-        cm_write(&c->stream, c->startup->out, c->out_length, &sent) != 1 || cm_send_end(&c->stream))
+                           &c->startup->out_length) ||
+        cm_write(&c->stream, c->startup->out, c->startup->out_length, &sent) != 1 ||
+        cm_send_end(&c->stream))
         return;
     cm_unwatch(c);
     cm_to_linger(c);
@@ -350,7 +351,7 @@ static void finish_accept(struct kal_connection *c)
     struct ri_llp_handover handover = {
         .rtr_await = c->agreed.peer_to_peer,
         .last_message = c->startup->out,
-        .last_message_length = c->out_length,
+        .last_message_length = c->startup->out_length,
     };
     const char *gone = peer_gone(c);
     enum kal_status status;
@@ -378,7 +379,7 @@ static void finish_accept(struct kal_connection *c)
 /* The rejecting Reply and the FIN; as cm_write. */
 static int say_no(struct kal_connection *c)
 {
-    int done = cm_write(&c->stream, c->startup->out, c->out_length, &c->out_sent);
+    int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
 
     if (done)
         cm_send_end(&c->stream);
@@ -387,7 +388,7 @@ static int say_no(struct kal_connection *c)
 
 static void finish_reject(struct kal_connection *c)
 {
-    bool later = c->out_sent < c->out_length && !say_no(c);
+    bool later = c->startup->out_sent < c->startup->out_length && !say_no(c);
 
     if (later && !cm_watch(c, EPOLLOUT))
         return;
@@ -478,7 +479,7 @@ enum kal_status cm_passive_reply(struct kal_connection *connection,
                                 param->private_data_length, &reply, &c->agreed);
     if (!result)
         result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
-                                    sizeof c->startup->out, &c->out_length);
+                                    sizeof c->startup->out, &c->startup->out_length);
     if (!result)
         return KAL_OK;
     kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s",
@@ -529,7 +530,7 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     result = mpa_startup_reject(&c->local, &request, private_data, private_data_length, &reply);
     if (!result)
         result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
-                                    sizeof c->startup->out, &c->out_length);
+                                    sizeof c->startup->out, &c->startup->out_length);
     if (result) {
         kal_rnic_log(c->rnic, RI_LOG_ERROR, "the rejecting MPA Reply cannot be built: %s",
                      mpa_startup_text(result));
@@ -538,7 +539,7 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     }
     /* An empty send buffer takes it whole; where the system has no memory now, the run says it. The FIN follows it, and
      * the run reads what the peer may have sent, for closing over unread input would reset the Reply away. */
-    c->out_sent = 0;
+    c->startup->out_sent = 0;
     say_no(c);
     c->state = CM_REJECTING;
     cm_listener_leave(c, true);

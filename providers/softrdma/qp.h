@@ -89,12 +89,12 @@ struct qp {
     uint32_t terminate_length;
     atomic_bool news; /* one of the next two; written under state_lock */
     bool event_pending, established_pending, soft_pending; /* under state_lock */
+    bool destroyed;                                        /* likewise */
+    bool blocked[2];                                       /* in the CQs' lists: as blocked_next */
     struct ri_event event;
     atomic_bool tx_wanted; /* somebody found work for tx */
     atomic_uint upcalls;
-    bool destroyed;             /* under state_lock */
     struct qp *blocked_next[2]; /* in the CQs' lists: [0] send, [1] receive */
-    bool blocked[2];
     struct qp *grave_next;
 
     struct wq sq, rq;

@@ -60,6 +60,7 @@ struct stream {
     const struct llp_ops *llp;
     const struct llp_ops *sender; /* tx sends by it: llp, or llp_resting for it; inside tx */
     int fd;
+    uint32_t repeats; /* llp_acks.c: of octets, when the wait began */
     struct lane *lane;
     struct ri_watch *watch;
     struct ri_timer timer;
@@ -76,13 +77,13 @@ struct stream {
     atomic_bool want_output; /* EPOLLOUT asked for */
     uint8_t *rest;           /* octets of an FPDU that has not arrived whole; under rx */
     uint32_t rest_length, rest_room;
-    uint32_t rest_whole;      /* octets of that FPDU in the stream, 0 not known yet */
     atomic_ullong rest_since; /* when it began to be incomplete; 0: it is not; written under rx */
     uint64_t rest_fed;        /* when something of it came last; under rx */
     struct ri_timer stall;    /* stall_timeout */
     bool stall_set;           /* under rx */
     uint8_t rtr_repeats;      /* of the ready-to-receive message; under rx */
     atomic_uint attention;    /* enum attention; what receive has to look at first */
+    uint32_t rest_whole;      /* octets of the rest's FPDU in the stream, 0 not known yet */
     uint32_t gulp;            /* octets to read at once, at most; under rx */
     uint32_t stride;          /* of the FPDUs that come, if they are large; else 0; under rx */
     uint32_t take;            /* octets to read where there is no rest; under rx */
@@ -101,7 +102,6 @@ struct stream {
     struct ri_timer acks;           /* llp_acks.c, as what follows */
     uint64_t waits_since;           /* the first look that found this wait; 0: none */
     uint64_t looked_at;
-    uint32_t repeats; /* when the wait began */
 };
 
 enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
