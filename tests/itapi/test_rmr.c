@@ -599,8 +599,8 @@ START_TEST(refused_without_rmrs)
     struct node node;
 
     node_open(&node, IFACE);
-    is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(node.pz, IT_RMR_TYPE_NARROW, &rmr));
-    is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(node.pz, IT_RMR_TYPE_WIDE, &rmr));
+    is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_NARROW, &rmr));
+    is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_WIDE, &rmr));
     node_close(&node);
 }
 END_TEST
