@@ -162,7 +162,7 @@ START_TEST(a_live_peer_is_not_lost)
 }
 END_TEST
 
-/* A wait that ends begins anew: two that last for most of the bound each are none that lasts for it. */
+/* A wait that ends begins anew: several that last for half of the bound each are none that lasts for it. */
 START_TEST(waits_do_not_add_up)
 {
     invented = repeating = true;
@@ -170,7 +170,7 @@ START_TEST(waits_do_not_add_up)
         story = (struct tcp_info){ .tcpi_unacked = 1, .tcpi_last_ack_recv = 3600000 };
         story.tcpi_last_data_sent = 1;
         one_message();
-        look_on(5);
+        look_on(3);
         story.tcpi_last_ack_recv = 0;
         look_on(1);
     }
