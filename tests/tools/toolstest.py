@@ -160,12 +160,13 @@ def closed_port():
     return holder, holder.getsockname()[1]
 
 
-def talk_garbage(port, data):
-    """Sends bytes to a port and reads until the other side closes; True if it does in time."""
+def talk_garbage(port, data, ends=True):
+    """Sends bytes to a port, and the end of them if asked, and reads until the other side closes; True if it does in time."""
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as sock:
         try:
             sock.sendall(data)
-            sock.shutdown(socket.SHUT_WR)
+            if ends:
+                sock.shutdown(socket.SHUT_WR)
             while sock.recv(4096):
                 pass
         except socket.timeout:
