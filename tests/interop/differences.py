@@ -33,6 +33,7 @@ PASSIVE_UNTOLD = "|IT_CM_MSG_CONN_BROKEN_EVENT at the active side, IT_CM_MSG_CON
 # Both: what rdma_cm and verbs leave no choice in.
 ONE_REFUSAL = "rdma_cm has one way to refuse: the peer hears the consumer's reject"
 NO_DESCRIPTOR = "accepting takes no descriptor of the process: the connection is the kernel's"
+EVENT_MEMORY = "librdmacm takes memory for every event (rdma_get_cm_event): while there is none at all, the end waits"
 PINNED_FOR_WRITING = "the kernel pins a device's pages for writing, whatever was asked"
 
 SLOW = "on an emulated processor a question may need more than the 50 ms after which it is given up"
@@ -94,6 +95,7 @@ EXPECTED = {
         Entry("test_dto_errors", "read_error_names_the_read", "READ_CMPL_EVENT of cookie 2 ended with IT_DTO_ERR_FLUSHED", SIW_FLUSHES_READS),
         Entry("test_unlink", "send_unlinks_lmr", r"== 0, there\.lmr ==", SIW_INVALIDATED),
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr)", "IT_ERR_TIMEOUT_EXPIRED", SIW_INVALIDATE_REFUSED),
+        Entry("test_shortage", "an_end_that_was_told_without_memory_.*", "no end at the (active|passive) side", EVENT_MEMORY),
         Entry("test_guest", "no_descriptor_at_accept", "NONPEER_REJECT", NO_DESCRIPTOR),
         Entry("test_guest", "cancelled_at_work", "cancelled inside a call", SIW_WRITE, False),
     ],
@@ -119,6 +121,7 @@ EXPECTED = {
         Entry("test_unlink", "send_unlinks_lmr", "cookie 5 ended with IT_DTO_ERR_LOCAL_MM_OPERATION", RXE_REGIONS),
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr|wide|lmr_in_use)", "IT_ERR_TIMEOUT_EXPIRED", RXE_NO_NAK),
         Entry("test_ud_service", "no_answer_in_time", "IT_ERR_TIMEOUT_EXPIRED", SLOW, False),
+        Entry("test_shortage", "an_end_that_was_told_without_memory_.*", "no end at the (active|passive) side", EVENT_MEMORY),
         Entry("test_guest", "no_descriptor_at_accept", "NONPEER_REJECT", NO_DESCRIPTOR),
         Entry("test_guest", "cancelled_at_work", "cancelled inside a call", RXE_WRITE, False),
         Entry("test_pz_lmr", "X009_read_only_memory", "IT_ERR_ACCESS", PINNED_FOR_WRITING),
