@@ -141,7 +141,8 @@ static void *end_with_a_call(void *arg)
 START_TEST(threads_that_ended_are_forgotten)
 {
 #ifdef ITAL_TSAN
-    tc_skip("calls in a thread's last destructors, where ThreadSanitizer may have ended it already");
+    tc_skip(
+        "calls in a thread's last destructors, where ThreadSanitizer may have ended it already");
 #endif
     ck_assert_int_eq(pthread_key_create(&late, call_late), 0);
     for (unsigned long i = 0; i < tc_count(100); i++) {
