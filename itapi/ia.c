@@ -140,7 +140,7 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
     info->max_message_size_support = IT_FALSE;
     info->ird_ord_ia_support = IT_TRUE;
     info->ird_ord_suppressible = attr->transport == RI_TRANSPORT_IWARP ? IT_TRUE : IT_FALSE;
-    info->spigot_online_support = feature(attr, RI_FEATURE_SPIGOT_EVENTS);
+    info->spigot_online_support = feature(attr, RI_FEATURE_PORT_EVENTS);
     info->spigot_offline_support = info->spigot_online_support;
     /* Socket conversion, direct LMR handle, I/O buffer lists of it_lmr_create: IT_FALSE (calloc) until they are built. */
     info->rdma_read_ord_increasable = feature(attr, RI_FEATURE_ORD_RAISE);
@@ -155,7 +155,7 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 static void fill_shared_queues(const struct ri_rnic_attr *attr, it_ia_info_t *info)
 {
     info->srq_support = feature(attr, RI_FEATURE_SRQ);
-    info->hard_hi_watermark_support = feature(attr, RI_FEATURE_SRQ_WATERMARKS);
+    info->hard_hi_watermark_support = feature(attr, RI_FEATURE_QP_RQ_LIMITS);
     info->soft_hi_watermark_support = info->hard_hi_watermark_support;
     info->srq_resizable = feature(attr, RI_FEATURE_SRQ_RESIZE);
 }

@@ -85,7 +85,7 @@ it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     if (mask_has(mask, IT_SRQ_PARAM_MAX_RECV_SEG))
         params->max_recv_segs = srq->max_sge < SEGMENTS_MAX ? srq->max_sge : SEGMENTS_MAX;
     if (mask_has(mask, IT_SRQ_PARAM_LOW_WATERMARK))
-        params->low_watermark = attr.low_watermark;
+        params->low_watermark = attr.limit;
     return IT_SUCCESS;
 }
 
@@ -138,7 +138,7 @@ it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     if (mask & IT_SRQ_PARAM_LOW_WATERMARK) {
         if (params->low_watermark > attr.max_wr)
             return IT_ERR_SRQ_LOW_WATERMARK;
-        attr.low_watermark = (uint32_t)params->low_watermark;
+        attr.limit = (uint32_t)params->low_watermark;
         changes |= UAL_SRQ_LOW_WATERMARK;
     }
     return modified(ual_srq_modify(srq, changes, &attr));

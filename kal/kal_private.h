@@ -94,7 +94,7 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
 
 /* ---- host/monitor.c ---- */
 /* Report port up and down by rnic_event from runs of that lane, and say so among the RNIC's
- * features (RI_FEATURE_SPIGOT_EVENTS). Where the provider does it, or without libmnl: nothing.
+ * features (RI_FEATURE_PORT_EVENTS). Where the provider does it, or without libmnl: nothing.
  * Failure is logged and otherwise harmless. */
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
 void kal_monitor_stop(struct kal_rnic *rnic);

@@ -86,47 +86,63 @@ enum ri_transport {
     RI_TRANSPORT_INFINIBAND = 2, /* also RoCE; see ri_port_attr.link_ethernet */
 };
 
-enum ri_feature {
-    RI_FEATURE_SRQ = 1u << 0,
-    RI_FEATURE_SRQ_RESIZE = 1u << 1,
-    RI_FEATURE_QP_RESIZE = 1u << 2,
-    RI_FEATURE_CQ_RESIZE = 1u << 3,
-    RI_FEATURE_UD = 1u << 4,
-    RI_FEATURE_ATOMICS = 1u << 5,
-    RI_FEATURE_IMMEDIATE = 1u << 6,
-    RI_FEATURE_MW_NARROW = 1u << 7,  /* window bound to one QP (RDMAC window, IB type 2) */
-    RI_FEATURE_MW_WIDE = 1u << 8,    /* window usable over every QP of its PD (IB type 1) */
-    RI_FEATURE_ZERO_BASED = 1u << 9, /* regions addressed from 0 */
-    RI_FEATURE_SEND_INVALIDATE = 1u << 10,
-    RI_FEATURE_LOCAL_INVALIDATE = 1u << 11,
-    RI_FEATURE_FAST_REGISTER = 1u << 12,
-    RI_FEATURE_READ_INVALIDATE = 1u << 13, /* Read with invalidate of the local sink STag */
-    RI_FEATURE_READ_SINK_REMOTE_WRITE =
-        1u << 14,                    /* a Read's sink needs remote write (iWARP wire rule) */
-    RI_FEATURE_ORD_RAISE = 1u << 15, /* ORD may rise on a connected QP */
-    RI_FEATURE_IRD_MODIFY = 1u << 16,
-    RI_FEATURE_ACCESS_MODIFY = 1u << 17, /* QP access enables may change after creation */
-    RI_FEATURE_CQ_ARM_NOTIFY = 1u << 18, /* RI_ARM_NOTIFY_MARKED */
-    RI_FEATURE_CQ_ARM_NTH = 1u << 19,    /* RI_ARM_NTH */
-    RI_FEATURE_CQ_PEEK = 1u << 20,       /* cq_peek */
-    RI_FEATURE_CQ_HOLDS_OVERFLOW =
-        1u << 21, /* completions that do not fit wait in their QP, none is lost */
-    RI_FEATURE_CONNECTION_SET_A = 1u << 22, /* resolve/listen/connect/... exist */
-    RI_FEATURE_CONNECTION_SET_B = 1u << 23, /* qp_modify accepts struct ri_llp_handover */
-    RI_FEATURE_THREE_WAY = 1u << 24,     /* connect may ask for a confirm by the active consumer */
-    RI_FEATURE_SPIGOT_EVENTS = 1u << 25, /* port up and down are reported by rnic_event */
-    RI_FEATURE_DMA = 1u << 26, /* memory is reached by DMA: pin strictly. Clear: the CPU copies */
-    RI_FEATURE_SHARED_MR = 1u << 27,
-    RI_FEATURE_PRIVILEGED_QP = 1u << 28,  /* QPs that may use STag 0 and fast registration */
-    RI_FEATURE_READ_MULTI_SGE = 1u << 29, /* a Read may scatter over max_read_sge > 1 elements */
-    RI_FEATURE_SRQ_WATERMARKS = 1u << 30, /* high watermarks of a QP with an SRQ */
-};
+/* Bits of ri_rnic_attr.features. A reader ignores bits that it does not know. */
+#define RI_FEATURE_SRQ        (UINT64_C(1) << 0)
+#define RI_FEATURE_SRQ_RESIZE (UINT64_C(1) << 1)
+#define RI_FEATURE_QP_RESIZE  (UINT64_C(1) << 2)
+#define RI_FEATURE_CQ_RESIZE  (UINT64_C(1) << 3)
+#define RI_FEATURE_UD         (UINT64_C(1) << 4)
+#define RI_FEATURE_ATOMICS    (UINT64_C(1) << 5)
+#define RI_FEATURE_IMMEDIATE  (UINT64_C(1) << 6)
+/* window bound to one QP (RDMAC window, IB type 2) */
+#define RI_FEATURE_MW_NARROW (UINT64_C(1) << 7)
+/* window usable over every QP of its PD (IB type 1) */
+#define RI_FEATURE_MW_WIDE (UINT64_C(1) << 8)
+/* regions addressed from 0 */
+#define RI_FEATURE_ZERO_BASED       (UINT64_C(1) << 9)
+#define RI_FEATURE_SEND_INVALIDATE  (UINT64_C(1) << 10)
+#define RI_FEATURE_LOCAL_INVALIDATE (UINT64_C(1) << 11)
+#define RI_FEATURE_FAST_REGISTER    (UINT64_C(1) << 12)
+/* Read with invalidate of the local sink STag */
+#define RI_FEATURE_READ_INVALIDATE (UINT64_C(1) << 13)
+/* a Read's sink needs remote write (iWARP wire rule) */
+#define RI_FEATURE_READ_SINK_REMOTE_WRITE (UINT64_C(1) << 14)
+/* ORD may rise on a connected QP */
+#define RI_FEATURE_ORD_RAISE  (UINT64_C(1) << 15)
+#define RI_FEATURE_IRD_MODIFY (UINT64_C(1) << 16)
+/* QP access enables may change after creation */
+#define RI_FEATURE_ACCESS_MODIFY (UINT64_C(1) << 17)
+/* RI_ARM_NOTIFY_MARKED */
+#define RI_FEATURE_CQ_ARM_NOTIFY (UINT64_C(1) << 18)
+/* RI_ARM_NTH */
+#define RI_FEATURE_CQ_ARM_NTH (UINT64_C(1) << 19)
+/* cq_peek */
+#define RI_FEATURE_CQ_PEEK (UINT64_C(1) << 20)
+/* completions that do not fit wait in their QP, none is lost */
+#define RI_FEATURE_CQ_HOLDS_OVERFLOW (UINT64_C(1) << 21)
+/* resolve/listen/connect/... exist */
+#define RI_FEATURE_CONNECTION_SET_A (UINT64_C(1) << 22)
+/* qp_modify accepts struct ri_llp_handover */
+#define RI_FEATURE_CONNECTION_SET_B (UINT64_C(1) << 23)
+/* connect may ask for a confirm by the active consumer */
+#define RI_FEATURE_THREE_WAY (UINT64_C(1) << 24)
+/* port up and down are reported by rnic_event */
+#define RI_FEATURE_PORT_EVENTS (UINT64_C(1) << 25)
+/* memory is reached by DMA: pin strictly. Clear: the CPU copies */
+#define RI_FEATURE_DMA       (UINT64_C(1) << 26)
+#define RI_FEATURE_SHARED_MR (UINT64_C(1) << 27)
+/* QPs that may use STag 0 and fast registration */
+#define RI_FEATURE_PRIVILEGED_QP (UINT64_C(1) << 28)
+/* a Read may scatter over max_read_sge > 1 elements */
+#define RI_FEATURE_READ_MULTI_SGE (UINT64_C(1) << 29)
+/* rq_limit, rq_hard_limit of a QP with an SRQ */
+#define RI_FEATURE_QP_RQ_LIMITS (UINT64_C(1) << 30)
 
 /* Limits and features. Zero means "none" for counts of optional things. */
 struct ri_rnic_attr {
     uint32_t size;
     enum ri_transport transport;
-    uint64_t features;      /* OR of enum ri_feature */
+    uint64_t features;      /* OR of RI_FEATURE_* */
     uint64_t max_mr_length; /* octets */
     uint64_t max_message;   /* octets of one RDMA Write or Read */
     uint64_t max_send;      /* octets of one Send */
@@ -158,7 +174,7 @@ struct ri_address {
     uint8_t reserved[7];
 };
 
-/* One port ("spigot"). `addresses` is an in/out array owned by the caller. */
+/* One port. `addresses` is an in/out array owned by the caller. */
 struct ri_port_attr {
     uint32_t size;
     uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
@@ -480,19 +496,25 @@ struct ri_qp_attr {
     uint32_t max_inline;
     uint32_t ird, ord;
     uint32_t flags; /* OR of enum ri_qp_flags */
-    /* SRQ buffers in use by this QP (taken, completion not polled); 0 none. More than soft: RI_EVENT_QP_SOFT_WATERMARK, once until
-     * RI_QPM_WATERMARKS; a message beyond hard ends the connection with RI_EVENT_NO_RECEIVE */
-    uint32_t soft_high_watermark, hard_high_watermark;
+    /* RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose completions are not polled. More than
+     * rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until RI_QPM_RQ_LIMITS sets it again. A message beyond
+     * rq_hard_limit ends the connection with RI_EVENT_NO_RECEIVE. 0: none. */
+    uint32_t rq_limit, rq_hard_limit;
     uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
     uint32_t qkey; /* UD: what datagrams for this QP must carry */
     uint64_t reserved[4];
+};
+
+enum ri_srq_modify_mask {
+    RI_SRQM_MAX_WR = 1u << 0,
+    RI_SRQM_LIMIT = 1u << 1,
 };
 
 struct ri_srq_attr {
     uint32_t size;
     uint32_t max_wr;
     uint32_t max_sge;
-    uint32_t low_watermark; /* 0: none */
+    uint32_t limit; /* fewer requests than that raise RI_EVENT_SRQ_LIMIT_REACHED, once; 0: none */
     void *context;
     uint64_t reserved[2];
 };
@@ -540,7 +562,7 @@ enum ri_qp_modify_mask {
     RI_QPM_FLAGS = 1u << 3,
     RI_QPM_MAX_SEND_WR = 1u << 4,
     RI_QPM_MAX_RECV_WR = 1u << 5,
-    RI_QPM_WATERMARKS = 1u << 6,
+    RI_QPM_RQ_LIMITS = 1u << 6,
     RI_QPM_HANDOVER = 1u << 7, /* with RI_QPM_STATE = RI_QPS_RTS */
     RI_QPM_QKEY = 1u << 8,
 };
@@ -550,7 +572,7 @@ struct ri_qp_modify {
     uint32_t mask; /* OR of enum ri_qp_modify_mask */
     enum ri_qp_state state;
     uint32_t ird, ord, flags, max_send_wr, max_recv_wr;
-    uint32_t soft_high_watermark, hard_high_watermark;
+    uint32_t rq_limit, rq_hard_limit;
     uint32_t qkey;
     const struct ri_llp_handover *handover;
     uint64_t reserved[4];
@@ -595,9 +617,9 @@ enum ri_event_type {
     RI_EVENT_RESPONSE_ERROR,    /* Read or atomic response that does not fit */
     /* not the end of a connection */
     RI_EVENT_QP_FATAL = 64,
-    RI_EVENT_QP_SOFT_WATERMARK,
+    RI_EVENT_QP_RQ_LIMIT_REACHED,
     RI_EVENT_QP_SRQ_ERROR,
-    RI_EVENT_SRQ_LOW_WATERMARK,
+    RI_EVENT_SRQ_LIMIT_REACHED,
     RI_EVENT_SRQ_FATAL,
     RI_EVENT_CQ_OVERFLOW, /* source: CQ. Each affected QP ends on its own with RI_EVENT_QP_OVERFLOW */
     RI_EVENT_QP_OVERFLOW, /* ended: its CQ was full */
@@ -940,8 +962,8 @@ struct ri_privileged_ops {
     enum ri_status (*qp_query)(struct ri_qp *qp, struct ri_qp_info *info);
     enum ri_status (*qp_destroy)(struct ri_qp *qp);
 
-    /* RDMAC 9.2.6. max_wr counts requests posted and not yet polled. modify: mask bit 0 max_wr (BUSY below what is there), bit 1
-     * low_watermark: arms one RI_EVENT_SRQ_LOW_WATERMARK, told when a QP takes a request and leaves fewer; 0 disarms.
+    /* RDMAC 9.2.6. max_wr counts requests posted and not yet polled. modify: mask of enum
+     * ri_srq_modify_mask; max_wr: BUSY below what is there; limit: arms one RI_EVENT_SRQ_LIMIT_REACHED, told when a QP takes a request and leaves fewer; 0 disarms.
      * query tells 0 after the event. Elements are judged by the SRQ's PD. destroy: BUSY while QPs use it; requests still
      * posted are dropped. A QP that ends leaves what it has not taken. [kal | any | no] */
     enum ri_status (*srq_create)(struct ri_pd *pd, struct ri_srq_attr *attr, struct ri_srq **srq);

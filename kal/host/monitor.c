@@ -102,7 +102,7 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
 {
     struct kal_monitor *monitor;
 
-    if (rnic->monitor || (rnic->attr.features & RI_FEATURE_SPIGOT_EVENTS))
+    if (rnic->monitor || (rnic->attr.features & RI_FEATURE_PORT_EVENTS))
         return;
     monitor = calloc(1, sizeof *monitor + rnic->attr.ports * sizeof *monitor->port);
     if (!monitor)
@@ -123,7 +123,7 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
                            monitor, &monitor->watch) != RI_OK)
         goto close_socket;
     rnic->monitor = monitor;
-    rnic->attr.features |= RI_FEATURE_SPIGOT_EVENTS;
+    rnic->attr.features |= RI_FEATURE_PORT_EVENTS;
     return;
 
 close_socket:

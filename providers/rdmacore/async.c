@@ -71,8 +71,8 @@ static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_even
     struct ri_event event = { .size = sizeof(event), .type = type };
     struct srq *srq = ibv->srq_context;
 
-    if (type == RI_EVENT_SRQ_LOW_WATERMARK)
-        atomic_store(&srq->low_watermark, 0);
+    if (type == RI_EVENT_SRQ_LIMIT_REACHED)
+        atomic_store(&srq->limit, 0);
     rnic->host->srq_event(rnic->host, srq->base.context, &event);
 }
 
@@ -104,7 +104,7 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
     case IBV_EVENT_COMM_EST: established(rnic, event->element.qp->qp_context); break;
     case IBV_EVENT_SRQ_ERR: srq_event(rnic, event->element.srq, RI_EVENT_SRQ_FATAL); break;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-        srq_event(rnic, event->element.srq, RI_EVENT_SRQ_LOW_WATERMARK);
+        srq_event(rnic, event->element.srq, RI_EVENT_SRQ_LIMIT_REACHED);
         break;
     case IBV_EVENT_PORT_ACTIVE: port_event(rnic, RI_EVENT_PORT_UP, event->element.port_num); break;
     case IBV_EVENT_PORT_ERR: port_event(rnic, RI_EVENT_PORT_DOWN, event->element.port_num); break;

@@ -68,7 +68,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *device)
 {
-    uint64_t found = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_SPIGOT_EVENTS;
+    uint64_t found = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_PORT_EVENTS;
 
     if (rnic->iwarp)
         found |= RI_FEATURE_READ_SINK_REMOTE_WRITE;

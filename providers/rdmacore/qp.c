@@ -32,7 +32,7 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
     if ((attr->type != RI_QP_RC && attr->type != RI_QP_UD) || !attr->send_cq || !attr->recv_cq ||
         (attr->type == RI_QP_UD && attr->port >= limits->ports))
         return RI_ERR_INVALID_ARGUMENT;
-    if ((attr->flags & RI_QP_PRIVILEGED) || attr->soft_high_watermark || attr->hard_high_watermark)
+    if ((attr->flags & RI_QP_PRIVILEGED) || attr->rq_limit || attr->rq_hard_limit)
         return RI_ERR_NOT_SUPPORTED;
     if (attr->max_send_wr > limits->max_send_wr || attr->max_recv_wr > limits->max_recv_wr ||
         attr->max_send_sge > limits->max_send_sge || attr->max_recv_sge > limits->max_recv_sge ||

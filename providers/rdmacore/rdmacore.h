@@ -175,7 +175,7 @@ struct srq {
     struct pd *pd;
     struct ibv_srq *ibv;
     uint32_t max_sge;
-    atomic_uint low_watermark; /* armed; 0 not */
+    atomic_uint limit; /* armed; 0 not */
     atomic_uint users;
     struct spinlock lock;
     /* Under lock. Slots that are in the device cannot move: what is added has memory of its own. */

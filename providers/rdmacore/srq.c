@@ -145,16 +145,16 @@ enum ri_status rdmacore_srq_modify(struct ri_srq *base, uint32_t mask,
                                    const struct ri_srq_attr *attr)
 {
     struct srq *srq = srq_of(base);
-    struct ibv_srq_attr verbs = { .srq_limit = attr->low_watermark };
+    struct ibv_srq_attr verbs = { .srq_limit = attr->limit };
     enum ri_status status = mask & 1 ? resize(srq, attr->max_wr) : RI_OK;
 
     if (status != RI_OK || !(mask & 2))
         return status;
-    if (attr->low_watermark > srq->max_wr)
+    if (attr->limit > srq->max_wr)
         return RI_ERR_LIMIT;
     status = rdmacore_status(rdmacore_errno(rdmacore->modify_srq(srq->ibv, &verbs, IBV_SRQ_LIMIT)));
     if (status == RI_OK)
-        atomic_store(&srq->low_watermark, attr->low_watermark);
+        atomic_store(&srq->limit, attr->limit);
     return status;
 }
 
@@ -165,7 +165,7 @@ enum ri_status rdmacore_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
 
     attr->max_wr = srq->max_wr;
     attr->max_sge = srq->max_sge;
-    attr->low_watermark = atomic_load(&srq->low_watermark);
+    attr->limit = atomic_load(&srq->limit);
     attr->context = srq->base.context;
     return RI_OK;
 }

@@ -80,7 +80,7 @@ void qp_note_established(struct qp *qp)
     spinlock_unlock(&qp->state_lock);
 }
 
-void qp_note_soft_watermark(struct qp *qp)
+void qp_note_rq_limit(struct qp *qp)
 {
     spinlock_lock(&qp->state_lock);
     qp->soft_pending = true;
@@ -136,7 +136,7 @@ static bool take_news(struct qp *qp, struct ri_event *event)
     }
     *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
     if (pending == &qp->soft_pending)
-        event->type = RI_EVENT_QP_SOFT_WATERMARK;
+        event->type = RI_EVENT_QP_RQ_LIMIT_REACHED;
     else if (pending == &qp->event_pending)
         *event = qp->event;
     *pending = false;
@@ -378,7 +378,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->ird = attr->ird;
     qp->ord = attr->ord;
     qp->flags = attr->flags;
-    qp_set_watermarks(qp, attr->soft_high_watermark, attr->hard_high_watermark);
+    qp_set_rq_limits(qp, attr->rq_limit, attr->rq_hard_limit);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);
     status = open_queues(qp, attr);

@@ -71,8 +71,7 @@ struct qp {
     uint32_t ird, ord,
         flags;         /* changed inside tx, under rx and state_lock: each is enough to read */
     bool reads_agreed; /* ord was above 0 in this connection; as above */
-    uint32_t soft_watermark,
-        hard_watermark; /* receives of the SRQ in use; UINT32_MAX none; as above */
+    uint32_t rq_limit, rq_hard_limit; /* receives of the SRQ in use; UINT32_MAX none; as above */
     uint32_t max_read_sge, max_write_sge;
     atomic_uint windows; /* VALID narrow windows */
 
@@ -237,16 +236,16 @@ bool qp_end(struct qp *qp, const struct qp_end *end);
 struct terminate_cause;
 bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause);
 void qp_note_established(struct qp *qp);
-void qp_note_soft_watermark(struct qp *qp);
+void qp_note_rq_limit(struct qp *qp);
 void qp_note_srq(struct qp *qp); /* its SRQ has something to tell */
 /* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass that holds rx may want tx. */
 void qp_hold(struct qp *qp);
 void qp_unhold(struct qp *qp);
 /* 0: none. Under rx, or nobody else knows the QP. */
-static inline void qp_set_watermarks(struct qp *qp, uint32_t soft, uint32_t hard)
+static inline void qp_set_rq_limits(struct qp *qp, uint32_t soft, uint32_t hard)
 {
-    qp->soft_watermark = soft ? soft : UINT32_MAX;
-    qp->hard_watermark = hard ? hard : UINT32_MAX;
+    qp->rq_limit = soft ? soft : UINT32_MAX;
+    qp->rq_hard_limit = hard ? hard : UINT32_MAX;
 }
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
 /* Its first message, or the answer to its own, is still to come. */

@@ -296,7 +296,7 @@ void qp_unhold(struct qp *qp)
     tx_leave(qp);
 }
 
-#define ATTRIBUTES (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_WATERMARKS)
+#define ATTRIBUTES (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS)
 
 /* Under rx and state_lock, inside tx: whoever reads holds one of them. */
 static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
@@ -309,8 +309,8 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
         qp->ird = modify->ird;
     if (modify->mask & RI_QPM_FLAGS)
         qp->flags = modify->flags;
-    if (modify->mask & RI_QPM_WATERMARKS)
-        qp_set_watermarks(qp, modify->soft_high_watermark, modify->hard_high_watermark);
+    if (modify->mask & RI_QPM_RQ_LIMITS)
+        qp_set_rq_limits(qp, modify->rq_limit, modify->rq_hard_limit);
 }
 
 /* In RTS too (RDMAC 9.2.5): both sides have to agree on IRD and ORD by themselves. What is outstanding stays. */

@@ -213,7 +213,7 @@ static void modify(struct play *play)
                                    .flags = play->world->shape.flags,
                                    .max_send_wr = how & 31,
                                    .max_recv_wr = how & 31,
-                                   .soft_high_watermark = how & 3 };
+                                   .rq_limit = how & 3 };
 
     if (!(how & 0x80))
         world_modify(play->world, play->which, states[how & 3]);
@@ -247,9 +247,7 @@ static void restart(struct play *play)
 static void ask_srq(struct play *play, uint8_t how)
 {
     struct world *w = play->world;
-    struct ri_srq_attr attr = { .size = sizeof(attr),
-                                .max_wr = how & 31,
-                                .low_watermark = how & 3 };
+    struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = how & 31, .limit = how & 3 };
 
     if (!w->srq)
         return;

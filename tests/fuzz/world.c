@@ -153,7 +153,7 @@ static void create_srq(struct world *w)
     struct ri_srq_attr attr = { .size = sizeof(attr),
                                 .max_wr = w->shape.depth,
                                 .max_sge = w->shape.sge,
-                                .low_watermark = 1,
+                                .limit = 1,
                                 .context = w };
 
     if (w->shape.srq && privileged.srq_create(w->pd, &attr, &w->srq) != RI_OK)

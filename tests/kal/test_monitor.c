@@ -54,7 +54,7 @@ static void close_all(void)
 /* What it_ia_query tells as spigot_online_support. */
 static bool says_so(void)
 {
-    return kal_rnic_attr(rnic)->features & RI_FEATURE_SPIGOT_EVENTS;
+    return kal_rnic_attr(rnic)->features & RI_FEATURE_PORT_EVENTS;
 }
 
 /* What a run of the lane does when the descriptor is ready. */

@@ -265,7 +265,7 @@ static enum ri_status test_srq_modify(struct ri_srq *srq, uint32_t mask,
                                       const struct ri_srq_attr *attr)
 {
     const struct ri_host *host = rnic_of(srq)->host;
-    struct ri_event event = { .size = sizeof event, .type = RI_EVENT_SRQ_LOW_WATERMARK };
+    struct ri_event event = { .size = sizeof event, .type = RI_EVENT_SRQ_LIMIT_REACHED };
 
     (void)mask;
     (void)attr;

@@ -243,7 +243,7 @@ START_TEST(attributes_of_the_device)
     const uint64_t expected = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_THREE_WAY | RI_FEATURE_SRQ |
                               RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_MW_NARROW |
                               RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
-                              RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_SPIGOT_EVENTS |
+                              RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_PORT_EVENTS |
                               RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_UD |
                               RI_FEATURE_CQ_RESIZE | RI_FEATURE_SRQ_RESIZE;
     struct ri_rnic_attr attr = { .size = sizeof(attr) };

@@ -158,18 +158,18 @@ START_TEST(srq_in_any_order)
     nothing();
     ck_assert_int_eq(set.host.user.post_srq_recv(srq, &wr, &bad), RI_OK);
     /* The limit's event. */
-    attr.low_watermark = 3;
+    attr.limit = 3;
     ck_assert_int_eq(set.host.privileged.srq_modify(srq, 2, &attr), RI_OK);
     ck_assert_uint_eq(fake_srq(srq)->limit, 3);
-    attr.low_watermark = 0;
+    attr.limit = 0;
     ck_assert_int_eq(set.host.privileged.srq_query(srq, &attr), RI_OK);
-    ck_assert_uint_eq(attr.low_watermark, 3);
+    ck_assert_uint_eq(attr.limit, 3);
     fake_async(IBV_EVENT_SRQ_LIMIT_REACHED, &fake_srq(srq)->ibv);
     fake_run(&set);
     ck_assert_uint_eq(told(&set.srq_record), 1);
-    ck_assert_int_eq(set.srq_record.type[0], RI_EVENT_SRQ_LOW_WATERMARK);
+    ck_assert_int_eq(set.srq_record.type[0], RI_EVENT_SRQ_LIMIT_REACHED);
     ck_assert_int_eq(set.host.privileged.srq_query(srq, &attr), RI_OK);
-    ck_assert_uint_eq(attr.low_watermark, 0); /* once */
+    ck_assert_uint_eq(attr.limit, 0); /* once */
     ck_assert_int_eq(set.host.privileged.srq_destroy(srq), RI_OK);
 }
 END_TEST

@@ -144,8 +144,8 @@ void side_open(struct rig *rig, struct side *side, const struct shape *shape)
                  (shape->no_read ? 0 : RI_QP_READ_ENABLE) |
                  (shape->atomics ? RI_QP_ATOMIC_ENABLE : 0) | shape->flags;
     attr.srq = shape->srq;
-    attr.soft_high_watermark = shape->soft_watermark;
-    attr.hard_high_watermark = shape->hard_watermark;
+    attr.rq_limit = shape->rq_limit;
+    attr.rq_hard_limit = shape->rq_hard_limit;
     OK(rig->fake.privileged.qp_create(side->pd, &attr, &side->qp));
 }
 

@@ -49,7 +49,7 @@ struct shape {
     uint32_t flags;     /* more of enum ri_qp_flags */
     struct ri_pd *pd;   /* another side's, instead of one of its own */
     struct ri_srq *srq; /* instead of a receive queue */
-    uint32_t soft_watermark, hard_watermark;
+    uint32_t rq_limit, rq_hard_limit;
 };
 
 void rig_open(struct rig *rig, const char *const *options);

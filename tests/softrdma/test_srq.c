@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: who gets which receive, watermarks, protection, ends, resizing, and many takers at once. */
+/* Shared receive queues: who gets which receive, limits, protection, ends, resizing, and many takers at once. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -28,11 +28,9 @@ static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .i
 
 static void open_srq(uint32_t max_wr, uint32_t low)
 {
-    struct ri_srq_attr attr = { .size = sizeof(attr),
-                                .max_wr = max_wr,
-                                .max_sge = 2,
-                                .low_watermark = low,
-                                .context = &srq_events };
+    struct ri_srq_attr attr = {
+        .size = sizeof(attr), .max_wr = max_wr, .max_sge = 2, .limit = low, .context = &srq_events
+    };
 
     memset(&srq_events, 0, sizeof(srq_events));
     rig_open(&rig, NULL);
@@ -72,7 +70,7 @@ static struct ri_srq_attr query(void)
 
 static void set_low(uint32_t low)
 {
-    const struct ri_srq_attr attr = { .size = sizeof(attr), .low_watermark = low };
+    const struct ri_srq_attr attr = { .size = sizeof(attr), .limit = low };
 
     OK(rig.fake.privileged.srq_modify(srq, 2, &attr));
 }
@@ -254,7 +252,7 @@ START_TEST(arguments)
     attr = query();
     ck_assert_uint_eq(attr.max_wr, 4);
     ck_assert_uint_eq(attr.max_sge, 2);
-    ck_assert_uint_eq(attr.low_watermark, 3);
+    ck_assert_uint_eq(attr.limit, 3);
     ck_assert_ptr_eq(attr.context, &srq_events);
     ck_assert_int_eq(post(1, sges, 3), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(rig.fake.privileged.srq_modify(srq, 4, &attr), RI_ERR_INVALID_ARGUMENT);
@@ -299,7 +297,7 @@ START_TEST(full_until_polled)
 }
 END_TEST
 
-START_TEST(X020_X025_low_watermark_once)
+START_TEST(X020_X025_srq_limit_once)
 {
     struct region region;
     struct raw raw;
@@ -317,8 +315,8 @@ START_TEST(X020_X025_low_watermark_once)
     say(&raw, 4, "x");
     expect(a, 3, 1);
     ck_assert_uint_eq(atomic_load(&srq_events.count), 1);
-    ck_assert_int_eq(srq_events.type[0], RI_EVENT_SRQ_LOW_WATERMARK);
-    ck_assert_uint_eq(query().low_watermark, 0);
+    ck_assert_int_eq(srq_events.type[0], RI_EVENT_SRQ_LIMIT_REACHED);
+    ck_assert_uint_eq(query().limit, 0);
     for (uint64_t i = 5; i < 8; i++)
         give(i, region_sge(&region, 0, 64));
     say(&raw, 5, "x");
@@ -341,15 +339,15 @@ START_TEST(X020_X025_low_watermark_once)
 END_TEST
 
 /* Beyond it once, until it is set anew. */
-START_TEST(soft_watermark)
+START_TEST(rq_limit)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify),
-                                   .mask = RI_QPM_WATERMARKS,
-                                   .soft_high_watermark = 1 };
+                                   .mask = RI_QPM_RQ_LIMITS,
+                                   .rq_limit = 1 };
     struct raw raw;
 
     open_srq(16, 0);
-    open_taker(a, &raw, &(struct shape){ .soft_watermark = 2 });
+    open_taker(a, &raw, &(struct shape){ .rq_limit = 2 });
     for (uint64_t i = 0; i < 8; i++)
         OK(post(i, NULL, 0));
     say(&raw, 1, "");
@@ -357,7 +355,7 @@ START_TEST(soft_watermark)
     ck_assert(raw_silent(&raw));
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     say(&raw, 3, "");
-    side_expect_event(a, RI_EVENT_QP_SOFT_WATERMARK, 0);
+    side_expect_event(a, RI_EVENT_QP_RQ_LIMIT_REACHED, 0);
     say(&raw, 4, "");
     for (uint64_t i = 0; i < 4; i++)
         expect(a, i, 0);
@@ -367,7 +365,7 @@ START_TEST(soft_watermark)
     ck_assert_uint_eq(atomic_load(&a->events.count), 1);
     say(&raw, 6, "");
     ck_assert(fake_host_until(&rig.fake, atomic_load(&a->events.count) == 2, RIG_TIMEOUT));
-    ck_assert_int_eq(a->events.type[1], RI_EVENT_QP_SOFT_WATERMARK);
+    ck_assert_int_eq(a->events.type[1], RI_EVENT_QP_RQ_LIMIT_REACHED);
     ck_assert_int_eq(side_query(a).state, RI_QPS_RTS);
     side_close(a);
     raw_close(&raw);
@@ -376,9 +374,9 @@ START_TEST(soft_watermark)
 END_TEST
 
 /* The QP ends; what it did not take stays for others. */
-START_TEST(X020_hard_watermark)
+START_TEST(X020_rq_hard_limit)
 {
-    open_two(16, &(struct shape){ .hard_watermark = 2 });
+    open_two(16, &(struct shape){ .rq_hard_limit = 2 });
     for (uint64_t i = 0; i < 3; i++)
         OK(post(i, NULL, 0));
     say(&first, 1, "");
@@ -628,9 +626,9 @@ int main(void)
     tc = tcase_create("limits");
     tcase_add_test(tc, arguments);
     tcase_add_test(tc, full_until_polled);
-    tcase_add_test(tc, X020_X025_low_watermark_once);
-    tcase_add_test(tc, soft_watermark);
-    tcase_add_test(tc, X020_hard_watermark);
+    tcase_add_test(tc, X020_X025_srq_limit_once);
+    tcase_add_test(tc, rq_limit);
+    tcase_add_test(tc, X020_rq_hard_limit);
     tcase_add_test(tc, error_flushes_what_is_in_use);
     tcase_add_test(tc, resize_keeps_requests);
     suite_add_tcase(suite, tc);

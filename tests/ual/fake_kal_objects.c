@@ -474,7 +474,7 @@ enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *ri, uint32_
     if (!status && (mask & 1))
         srq->attr.max_wr = attr->max_wr;
     if (!status && (mask & 2))
-        srq->attr.low_watermark = attr->low_watermark;
+        srq->attr.limit = attr->limit;
     pthread_mutex_unlock(&fk_lock);
     return status;
 }

@@ -112,7 +112,7 @@ static const struct {
     { { .type = RI_EVENT_LLP_LOST }, false, 0, NULL },
     { { .type = RI_EVENT_LLP_CLOSED, .detail = "in order" }, false, 0, NULL },
     { { .type = RI_EVENT_LLP_RESET, .detail = "aborted by the consumer" }, true, 0, NULL },
-    { { .type = RI_EVENT_QP_SOFT_WATERMARK, .detail = "no end" }, false, 0, NULL },
+    { { .type = RI_EVENT_QP_RQ_LIMIT_REACHED, .detail = "no end" }, false, 0, NULL },
 };
 #define LOGGED_ENDS ((int)(sizeof(logged_ends) / sizeof(logged_ends[0])))
 
@@ -131,7 +131,8 @@ START_TEST(why_it_ended_is_logged)
     fk_qp_news(fk.qp, &event);
     next_event(connect_evd);
     fk_settle();
-    if (logged_ends[_i].event.type == RI_EVENT_QP_SOFT_WATERMARK) { /* the next event is the end */
+    if (logged_ends[_i].event.type ==
+        RI_EVENT_QP_RQ_LIMIT_REACHED) { /* the next event is the end */
         ck_assert_uint_eq(fk.logged[RI_LOG_WARNING], 1);
         ck_assert_ptr_nonnull(strstr(fk.last_line, "late"));
         return;
@@ -149,9 +150,9 @@ START_TEST(affiliated_alone)
     struct ual_event event;
 
     establish(ep);
-    fk_qp_event(fk.qp, RI_EVENT_QP_SOFT_WATERMARK, 0);
+    fk_qp_event(fk.qp, RI_EVENT_QP_RQ_LIMIT_REACHED, 0);
     event = next_event(affiliated_evd);
-    ck_assert_int_eq(event.async.type, RI_EVENT_QP_SOFT_WATERMARK);
+    ck_assert_int_eq(event.async.type, RI_EVENT_QP_RQ_LIMIT_REACHED);
     expect_state(ep, UAL_EP_CONNECTED);
     expect_nothing(connect_evd);
 }

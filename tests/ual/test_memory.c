@@ -30,7 +30,7 @@ static ual_handle done(enum ri_wc_opcode opcode, enum ri_wc_status status)
 
 START_TEST(srq_life)
 {
-    struct ri_srq_attr attr = { .max_wr = 50, .low_watermark = 3 };
+    struct ri_srq_attr attr = { .max_wr = 50, .limit = 3 };
     struct ual_srq *srq = NULL;
 
     fails(ual_srq_create(pz, 0, 1, &srq), UAL_ERR_INVALID_ARGUMENT);
@@ -47,7 +47,7 @@ START_TEST(srq_life)
     memset(&attr, 0, sizeof(attr));
     ok(ual_srq_query(srq, &attr));
     ck_assert_uint_eq(attr.max_wr, 50);
-    ck_assert_uint_eq(attr.low_watermark, 3);
+    ck_assert_uint_eq(attr.limit, 3);
     attr.max_wr = 101;
     fails(ual_srq_modify(srq, UAL_SRQ_MAX_WR, &attr), UAL_ERR_LIMIT);
     attr.max_wr = 0;
@@ -91,8 +91,8 @@ START_TEST(srq_users)
     ok(ual_srq_create(pz, 2, 1, &srq));
     user = make_srq_ep(srq);
     ck_assert_ptr_eq(fk.qp->attr.srq, srq->srq);
-    ck_assert_uint_eq(fk.qp->attr.soft_high_watermark, 5);
-    ck_assert_uint_eq(fk.qp->attr.hard_high_watermark, 6);
+    ck_assert_uint_eq(fk.qp->attr.rq_limit, 5);
+    ck_assert_uint_eq(fk.qp->attr.rq_hard_limit, 6);
     fails(ual_srq_free(srq), UAL_ERR_BUSY);
     ok(ual_post_srq_recv(srq, &wr));
     ok(ual_post_srq_recv(srq, &wr));
@@ -118,13 +118,13 @@ START_TEST(srq_events)
     struct ual_srq *srq;
 
     ok(ual_srq_create(pz, 2, 1, &srq));
-    fk_srq_event(fk.srq, RI_EVENT_SRQ_LOW_WATERMARK);
+    fk_srq_event(fk.srq, RI_EVENT_SRQ_LIMIT_REACHED);
     event = next_event(affiliated_evd);
-    ck_assert_int_eq(event.async.type, RI_EVENT_SRQ_LOW_WATERMARK);
+    ck_assert_int_eq(event.async.type, RI_EVENT_SRQ_LIMIT_REACHED);
     ck_assert_uint_eq(event.async.cause, ual_handle_of(srq));
-    fk_qp_event(fk.qp, RI_EVENT_QP_SOFT_WATERMARK, 0);
+    fk_qp_event(fk.qp, RI_EVENT_QP_RQ_LIMIT_REACHED, 0);
     event = next_event(affiliated_evd);
-    ck_assert_int_eq(event.async.type, RI_EVENT_QP_SOFT_WATERMARK);
+    ck_assert_int_eq(event.async.type, RI_EVENT_QP_RQ_LIMIT_REACHED);
     ck_assert_uint_eq(event.async.cause, ual_handle_of(ep));
     expect_nothing(connect_evd);
     fk_srq_event(fk.srq, RI_EVENT_SRQ_FATAL);
@@ -550,11 +550,11 @@ START_TEST(modified_endpoint)
     ck_assert_uint_eq(fk.modify.mask, 0); /* not the provider's */
     ck_assert_uint_eq(ep->attr.max_payload, 50);
     ok(ual_ep_modify(ep, UAL_EP_SOFT_WATERMARK, &attr, 0));
-    ck_assert_uint_eq(fk.modify.soft_high_watermark, 7);
+    ck_assert_uint_eq(fk.modify.rq_limit, 7);
     attr.hard_high_watermark = 11;
     ok(ual_ep_modify(ep, UAL_EP_HARD_WATERMARK, &attr, 0));
-    ck_assert_uint_eq(fk.modify.soft_high_watermark, 7);
-    ck_assert_uint_eq(fk.modify.hard_high_watermark, 11);
+    ck_assert_uint_eq(fk.modify.rq_limit, 7);
+    ck_assert_uint_eq(fk.modify.rq_hard_limit, 11);
     fk_fail(FK_QP_ATTRIBUTES, KAL_ERR_BUSY);
     attr.ird = 1;
     fails(ual_ep_modify(ep, UAL_EP_IRD | UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_BUSY);

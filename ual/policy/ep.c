@@ -38,8 +38,8 @@ static enum ual_status open_qp(struct ual_ep *ep)
         .ird = ep->attr.ird,
         .ord = ep->attr.ord,
         .flags = ep->attr.flags,
-        .soft_high_watermark = ep->attr.soft_high_watermark,
-        .hard_high_watermark = ep->attr.hard_high_watermark,
+        .rq_limit = ep->attr.soft_high_watermark,
+        .rq_hard_limit = ep->attr.hard_high_watermark,
         .port = ep->attr.port,
         .qkey = ep->attr.qkey,
     };
@@ -327,7 +327,7 @@ static const struct {
     { UAL_EP_FLAGS, RI_QPM_FLAGS },
     { UAL_EP_SEND_WR, RI_QPM_MAX_SEND_WR },
     { UAL_EP_RECV_WR, RI_QPM_MAX_RECV_WR },
-    { WATERMARKS, RI_QPM_WATERMARKS },
+    { WATERMARKS, RI_QPM_RQ_LIMITS },
     { UAL_EP_QKEY, RI_QPM_QKEY },
 };
 
@@ -425,8 +425,8 @@ static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct 
         .flags = attr->flags,
         .max_send_wr = attr->max_send_wr,
         .max_recv_wr = attr->max_recv_wr,
-        .soft_high_watermark = attr->soft_high_watermark,
-        .hard_high_watermark = attr->hard_high_watermark,
+        .rq_limit = attr->soft_high_watermark,
+        .rq_hard_limit = attr->hard_high_watermark,
         .qkey = attr->qkey,
     };
 

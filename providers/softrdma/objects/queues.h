@@ -115,7 +115,7 @@ struct srq {
     struct rnic *rnic;
     struct pd *pd;
     struct wq queue;         /* all of it under queue.posting */
-    uint32_t low_watermark;  /* 0: not armed; under queue.posting */
+    uint32_t limit;          /* 0: not armed; under queue.posting */
     atomic_uint outstanding; /* posted, completion not yet polled */
     atomic_bool low_pending; /* srq_settle has to tell of it */
     atomic_uint upcalls;

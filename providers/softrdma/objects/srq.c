@@ -6,7 +6,7 @@
  * DEPTH is what may be outstanding: posted and not yet polled. The rq of each QP is as deep as the SRQ, so that what one QP
  * took and nobody polled always fits there. Resizing makes the QPs' queues deeper first, then the SRQ.
  *
- * LOW WATERMARK: once armed, the first QP that leaves fewer requests than that disarms it, and one event is told.
+ * LIMIT: once armed, the first QP that leaves fewer requests than that disarms it, and one event is told.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,9 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-
-#define MODIFY_MAX_WR        (1u << 0)
-#define MODIFY_LOW_WATERMARK (1u << 1)
 
 static struct srq *srq_of(struct ri_srq *base)
 {
@@ -50,9 +47,9 @@ static bool fell_below(struct srq *srq)
     uint32_t left = atomic_load_explicit(&srq->queue.posted, memory_order_relaxed) -
                     atomic_load_explicit(&srq->queue.next, memory_order_relaxed);
 
-    if (left >= srq->low_watermark)
+    if (left >= srq->limit)
         return false;
-    srq->low_watermark = 0;
+    srq->limit = 0;
     return true;
 }
 
@@ -86,8 +83,8 @@ void srq_settle(struct srq *srq)
     const struct ri_host *host = srq->rnic->host;
     const struct ri_event event = {
         .size = sizeof(event),
-        .type = RI_EVENT_SRQ_LOW_WATERMARK,
-        .detail = "fewer receives are posted than the low watermark",
+        .type = RI_EVENT_SRQ_LIMIT_REACHED,
+        .detail = "fewer receives are posted than the limit of the SRQ",
     };
 
     if (!atomic_load(&srq->low_pending))
@@ -251,7 +248,7 @@ enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
     srq->base.context = attr->context;
     srq->rnic = rnic;
     srq->pd = pd;
-    srq->low_watermark = attr->low_watermark;
+    srq->limit = attr->limit;
     pthread_mutex_init(&srq->qps_lock, NULL);
     atomic_fetch_add(&pd->users, 1);
     attr->max_sge = srq->queue.max_sge;
@@ -271,16 +268,16 @@ enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
     struct srq *srq = srq_of(base);
     enum ri_status status = RI_OK;
 
-    if (mask & ~(MODIFY_MAX_WR | MODIFY_LOW_WATERMARK))
+    if (mask & ~(RI_SRQM_MAX_WR | RI_SRQM_LIMIT))
         return RI_ERR_INVALID_ARGUMENT;
-    if (mask & MODIFY_MAX_WR) {
+    if (mask & RI_SRQM_MAX_WR) {
         pthread_mutex_lock(&srq->qps_lock);
         status = resize(srq, attr->max_wr);
         pthread_mutex_unlock(&srq->qps_lock);
     }
-    if (status == RI_OK && (mask & MODIFY_LOW_WATERMARK)) {
+    if (status == RI_OK && (mask & RI_SRQM_LIMIT)) {
         spinlock_lock(&srq->queue.posting);
-        srq->low_watermark = attr->low_watermark;
+        srq->limit = attr->limit;
         spinlock_unlock(&srq->queue.posting);
     }
     return status;
@@ -293,7 +290,7 @@ enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
     spinlock_lock(&srq->queue.posting);
     attr->max_wr = srq->queue.depth;
     attr->max_sge = srq->queue.max_sge;
-    attr->low_watermark = srq->low_watermark;
+    attr->limit = srq->limit;
     attr->context = srq->base.context;
     spinlock_unlock(&srq->queue.posting);
     return RI_OK;

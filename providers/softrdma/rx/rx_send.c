@@ -65,15 +65,15 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
     uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
                     atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
 
-    if (used >= qp->hard_watermark)
+    if (used >= qp->rq_hard_limit)
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
-                     "the QP uses as many receives of its SRQ as its hard watermark allows");
+                     "the QP uses as many receives of its SRQ as its hard limit allows");
     if (!srq_take(qp->srq, qp))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted to the SRQ");
-    if (used + 1 > qp->soft_watermark) {
-        qp->soft_watermark = UINT32_MAX; /* once, until it is set again */
-        qp_note_soft_watermark(qp);
+    if (used + 1 > qp->rq_limit) {
+        qp->rq_limit = UINT32_MAX; /* once, until it is set again */
+        qp_note_rq_limit(qp);
     }
     return true;
 }
