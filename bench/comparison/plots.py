@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SVG plots, drawn by gnuplot: one file of each kind for each placement that was met; of disturbed rounds only where there is nothing
-better."""
+"""SVG plots, drawn by gnuplot, for each placement that was met; of disturbed rounds only where there is nothing better. The page
+shows latency, bandwidth and rate in the first placement; everything else is for whoever measures."""
 import os
 import shutil
 
@@ -8,6 +8,7 @@ from . import cells, judge
 from .process import Failed
 
 GNUPLOT_SECONDS = 60
+SHOWN = ("latency", "bandwidth", "rate")
 COLOURS = {"raw TCP": "#7f7f7f", "ital": "#1f5fbf", "libfabric tcp": "#d95f02", "libfabric rxm": "#e6ab02", "ucx": "#1b9e77"}
 GOOD, BAD, RAW = "#1b9e77", "#c0392b", "#7f7f7f"
 HEAD = """set encoding utf8
@@ -33,9 +34,12 @@ def slug(group):
 
 
 class Plots:
-    def __init__(self, programs, judged, rows, folder):
-        self.programs, self.judge, self.rows, self.folder = programs, judged, rows, folder
-        self.made = []           # (title, file)
+    def __init__(self, programs, judged, rows, folder, more):
+        self.programs, self.judge, self.rows = programs, judged, rows
+        self.folder, self.more = folder, more  # of the page; of all other plots
+        self.first = True        # the placement that the page shows
+        self.shown = []          # (title, file) of those on the page
+        self.written = []        # paths
         self.why = ""
 
     def draw(self, groups):
@@ -44,6 +48,7 @@ class Plots:
             return
         try:
             for group in groups:
+                self.first = group == groups[0]
                 self.curve("latency", "Half round trip of a Send", group)
                 self.curve("bandwidth", "Bandwidth of Writes, and of raw TCP's stream", group)
                 self.rates(group)
@@ -52,9 +57,10 @@ class Plots:
             self.why = str(error)
 
     def run(self, kind, title, group, size, body):
-        file = "%s-%s.svg" % (kind, slug(group))
+        on_page = kind in SHOWN and self.first
+        file = "%s.svg" % kind if on_page else "%s-%s.svg" % (kind, slug(group))
         title = "%s (%s)" % (title, group)
-        path = os.path.join(self.folder, file)
+        path = os.path.join(self.folder if on_page else self.more, file)
         script = path + ".gnuplot"
         with open(script, "w") as out:
             out.write(HEAD % (*size, path, title) + body)
@@ -62,7 +68,9 @@ class Plots:
             self.programs.run(["gnuplot", script], GNUPLOT_SECONDS)
         finally:
             os.unlink(script)
-        self.made.append((title, file))
+        self.written.append(path)
+        if on_page:
+            self.shown.append((title, file))
 
     def median(self, contest, cell, group, metric):
         """None where that was not measured, or not asked for."""
