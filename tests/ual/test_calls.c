@@ -7,6 +7,7 @@
 #include "lane_fake.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -117,16 +118,28 @@ START_TEST(calls_without_end_hold_nobody_up)
 }
 END_TEST
 
+/* ThreadSanitizer ends a thread in the last round: its key is older than any here. In the same round
+ * a release that has to grow a clock takes memory of the thread's, which is gone: SIGSEGV in
+ * SyncClock::Unshare, below __tsan_atomic64_store. */
+#ifdef ITAL_TSAN
+#define LATE_ROUNDS (PTHREAD_DESTRUCTOR_ITERATIONS - 1)
+#else
+#define LATE_ROUNDS PTHREAD_DESTRUCTOR_ITERATIONS
+#endif
+
 static pthread_key_t late;
 static atomic_uint late_calls;
 
 /* A destructor that makes a call, in every round there is. */
 static void call_late(void *round)
 {
+    uintptr_t next = (uintptr_t)round + 1;
+
     ual_call_begin();
     atomic_fetch_add(&late_calls, 1);
     ual_call_end();
-    pthread_setspecific(late, (char *)round + 1);
+    if (next <= LATE_ROUNDS)
+        pthread_setspecific(late, (void *)next);
 }
 
 static void *end_with_a_call(void *arg)
@@ -140,10 +153,6 @@ static void *end_with_a_call(void *arg)
 
 START_TEST(threads_that_ended_are_forgotten)
 {
-#ifdef ITAL_TSAN
-    tc_skip(
-        "calls in a thread's last destructors, where ThreadSanitizer may have ended it already");
-#endif
     ck_assert_int_eq(pthread_key_create(&late, call_late), 0);
     for (unsigned long i = 0; i < tc_count(100); i++) {
         pthread_t threads[4];
@@ -155,7 +164,7 @@ START_TEST(threads_that_ended_are_forgotten)
             pthread_join(threads[t], NULL);
         ual_calls_settle(); /* looks at nothing of theirs: their stacks are others' now */
     }
-    ck_assert_uint_gt(atomic_load(&late_calls), 0);
+    ck_assert_uint_eq(atomic_load(&late_calls), 4 * LATE_ROUNDS * tc_count(100));
 }
 END_TEST
 
