@@ -107,6 +107,12 @@ void fault_on_completion(struct fault *fault, const it_dto_cmpl_event_t *event);
 #define WRITTEN  4096u
 #define REQUESTS 64u
 #define WARM     40u /* completions before something is done to the connection */
-#define LOCAL    (RECEIVES * MESSAGE + 2 * WRITTEN)
+
+/* Local memory: receives, the source of all requests, the source of those that flood. Nobody stores
+ * into a source once requests are posted: softrdma sums its octets and hands them to the kernel later. */
+#define SOURCE       (RECEIVES * MESSAGE)
+#define FLOOD_SOURCE (SOURCE + WRITTEN)
+#define FLOOD_MARK   'F'
+#define LOCAL        (FLOOD_SOURCE + MESSAGE)
 
 #endif

@@ -52,16 +52,21 @@ static bool post_receive(struct fault *fault, unsigned int slot)
                   "a receive");
 }
 
-static bool post_send(struct fault *fault, size_t length)
+static bool post_send_from(struct fault *fault, size_t offset, size_t length)
 {
-    it_lmr_triplet_t segment = part(fault, RECEIVES * MESSAGE, length);
+    it_lmr_triplet_t segment = part(fault, offset, length);
 
     return posted(fault, it_post_send(fault->ep, &segment, 1, SEND, signalled), "a send");
 }
 
+static bool post_send(struct fault *fault, size_t length)
+{
+    return post_send_from(fault, SOURCE, length);
+}
+
 static bool post_write(struct fault *fault, uint32_t context)
 {
-    it_lmr_triplet_t segment = part(fault, RECEIVES * MESSAGE, WRITTEN);
+    it_lmr_triplet_t segment = part(fault, SOURCE, WRITTEN);
 
     return posted(
         fault,
@@ -71,6 +76,7 @@ static bool post_write(struct fault *fault, uint32_t context)
 
 bool fault_prepare(struct fault *fault)
 {
+    fault->local.memory[FLOOD_SOURCE] = FLOOD_MARK;
     for (unsigned int i = 0; i < RECEIVES; i++)
         if (!post_receive(fault, i))
             return false;
@@ -181,9 +187,8 @@ static void act(struct fault *fault)
     case DO_ACCESS: post_write(fault, fault->peer_context ^ 0x55); break;
     case DO_LONG: post_send(fault, 2 * MESSAGE); break;
     case DO_FLOOD:
-        fault->local.memory[RECEIVES * MESSAGE] = 'F';
         for (unsigned int i = 0; i <= RECEIVES; i++)
-            post_send(fault, 1);
+            post_send_from(fault, FLOOD_SOURCE, 1);
         break;
     case DO_COMMAND: fault_command(fault, fault->options->command); break;
     }
@@ -228,7 +233,7 @@ void fault_on_connection(struct fault *fault, const it_connection_event_t *event
 /* Each completion makes the next request of its kind: a message its answer. */
 static void go_on(struct fault *fault, it_dto_cookie_t cookie)
 {
-    bool flooded = fault->local.memory[(cookie >> 8) * MESSAGE] == 'F';
+    bool flooded = fault->local.memory[(cookie >> 8) * MESSAGE] == FLOOD_MARK;
 
     if (fault->ended || fault->freed)
         return;
