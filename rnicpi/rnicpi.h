@@ -137,6 +137,12 @@ enum ri_transport {
 #define RI_FEATURE_READ_MULTI_SGE (UINT64_C(1) << 29)
 /* rq_limit, rq_hard_limit of a QP with an SRQ */
 #define RI_FEATURE_QP_RQ_LIMITS (UINT64_C(1) << 30)
+/* RI_ACCESS_IO_ADDR: regions addressed from a value that the caller chooses (verbs: iova) */
+#define RI_FEATURE_IO_ADDR (UINT64_C(1) << 31)
+/* Room. No provider sets these today and no caller asks for them: see the note "Room" in section 5. */
+#define RI_FEATURE_RNR             (UINT64_C(1) << 32)
+#define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
+#define RI_FEATURE_QP_INIT_RTR     (UINT64_C(1) << 34)
 
 /* Limits and features. Zero means "none" for counts of optional things. */
 struct ri_rnic_attr {
@@ -432,6 +438,13 @@ struct ri_lane {
 
 /* ------------------------------------------------------------------------------------------------
  * 5. Creation and modification arguments
+ *
+ * Room. Names that stand here so that the layout need not change when they are built. Today every provider leaves the feature
+ * bits clear, the host leaves the fields 0, and a provider answers RI_ERR_NOT_SUPPORTED to the states:
+ *   RI_FEATURE_RNR              rnr_retry, rnr_timer; handover.rnr: a Send that finds no receive waits at its receiver
+ *   RI_FEATURE_FUSED_IMMEDIATE  handover.fused_immediate: immediate data takes no receive of its own over iWARP
+ *   RI_FEATURE_QP_INIT_RTR      RI_QPS_INIT, RI_QPS_RTR: InfiniBand's steps between IDLE and RTS
+ * Inline data has its names already (max_inline, RI_WR_INLINE): max_inline 0 in ri_rnic_attr says that there is none.
  */
 enum ri_access {
     RI_ACCESS_LOCAL_READ = 1u << 0,
@@ -441,6 +454,7 @@ enum ri_access {
     RI_ACCESS_REMOTE_ATOMIC = 1u << 4,
     RI_ACCESS_BIND = 1u << 5,       /* windows may be bound */
     RI_ACCESS_ZERO_BASED = 1u << 6, /* addressed from 0 instead of by virtual address */
+    RI_ACCESS_IO_ADDR = 1u << 7,    /* addressed from ri_mr_attr.io_addr; not with ZERO_BASED */
 };
 
 struct ri_mr_attr {
@@ -452,7 +466,10 @@ struct ri_mr_attr {
     uint32_t pages;  /* capacity in pages of an unlinked region */
     uint32_t shared_id;
     bool shared; /* RI_FEATURE_SHARED_MR: share translations with regions of the same shared_id */
-    uint64_t reserved[4];
+    /* With RI_ACCESS_IO_ADDR: the address of the region's first octet, in ri_sge.addr, in binds and for the peer (tagged
+     * offset). io_addr + length beyond 2^64: RI_ERR_INVALID_ARGUMENT. Without the bit it is not looked at. */
+    uint64_t io_addr;
+    uint64_t reserved[3];
 };
 
 /*
@@ -502,7 +519,10 @@ struct ri_qp_attr {
     uint32_t rq_limit, rq_hard_limit;
     uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
     uint32_t qkey; /* UD: what datagrams for this QP must carry */
-    uint64_t reserved[4];
+    /* Room: InfiniBand's RNR retry count (0..7, 7 without end) and minimum RNR NAK timer (0..31). */
+    uint8_t rnr_retry, rnr_timer;
+    uint8_t reserved0[6];
+    uint64_t reserved[3];
 };
 
 enum ri_srq_modify_mask {
@@ -519,8 +539,16 @@ struct ri_srq_attr {
     uint64_t reserved[2];
 };
 
-/* RDMAC 6.2 states. */
-enum ri_qp_state { RI_QPS_IDLE, RI_QPS_RTS, RI_QPS_TERMINATE, RI_QPS_CLOSING, RI_QPS_ERROR };
+/* RDMAC 6.2 states; INIT and RTR are room. */
+enum ri_qp_state {
+    RI_QPS_IDLE = 0,
+    RI_QPS_RTS = 1,
+    RI_QPS_TERMINATE = 2,
+    RI_QPS_CLOSING = 3,
+    RI_QPS_ERROR = 4,
+    RI_QPS_INIT = 5,
+    RI_QPS_RTR = 6,
+};
 
 /* The ready-to-receive message of RFC 6581 9.2. */
 enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 4 };
@@ -551,8 +579,10 @@ struct ri_llp_handover {
     size_t bytes_read_length;
     const void *last_message;
     size_t last_message_length;
-    uint64_t capture; /* token for ri_host.capture, 0 none */
-    uint64_t reserved[4];
+    uint64_t capture;          /* token for ri_host.capture, 0 none */
+    bool rnr, fused_immediate; /* room: both ends agreed to it */
+    uint8_t reserved0[6];
+    uint64_t reserved[3];
 };
 
 enum ri_qp_modify_mask {
@@ -565,6 +595,7 @@ enum ri_qp_modify_mask {
     RI_QPM_RQ_LIMITS = 1u << 6,
     RI_QPM_HANDOVER = 1u << 7, /* with RI_QPM_STATE = RI_QPS_RTS */
     RI_QPM_QKEY = 1u << 8,
+    RI_QPM_RNR = 1u << 9, /* room */
 };
 
 struct ri_qp_modify {
@@ -575,7 +606,9 @@ struct ri_qp_modify {
     uint32_t rq_limit, rq_hard_limit;
     uint32_t qkey;
     const struct ri_llp_handover *handover;
-    uint64_t reserved[4];
+    uint8_t rnr_retry, rnr_timer; /* room */
+    uint8_t reserved0[6];
+    uint64_t reserved[3];
 };
 
 struct ri_qp_info {

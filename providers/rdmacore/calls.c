@@ -42,6 +42,12 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
     return ibv_reg_mr(pd, addr, length, access);
 }
 
+static struct ibv_mr *reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                  int access)
+{
+    return ibv_reg_mr_iova(pd, addr, length, iova, access);
+}
+
 static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
     return ibv_alloc_mw(pd, type);
@@ -86,6 +92,7 @@ const struct rdmacore_calls rdmacore_real = {
     .alloc_pd = ibv_alloc_pd,
     .dealloc_pd = ibv_dealloc_pd,
     .reg_mr = reg_mr,
+    .reg_mr_iova = reg_mr_iova,
     .dereg_mr = ibv_dereg_mr,
     .alloc_mw = alloc_mw,
     .dealloc_mw = dealloc_mw,

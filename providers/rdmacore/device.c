@@ -66,6 +66,11 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static bool is_siw(const struct rnic *rnic, const struct ibv_device_attr *device)
+{
+    return rnic->iwarp && device->vendor_id == SIW_VENDOR;
+}
+
 static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *device)
 {
     uint64_t found = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_PORT_EVENTS;
@@ -92,6 +97,8 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
         found |= RI_FEATURE_MW_NARROW;
     if (device->max_sge_rd > 1)
         found |= RI_FEATURE_READ_MULTI_SGE;
+    if (!is_siw(rnic, device)) /* which takes an address of the caller's and goes by its own */
+        found |= RI_FEATURE_IO_ADDR;
     return found;
 }
 
@@ -154,7 +161,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
     }
     rnic->windows = attr->max_mw != 0;
     rnic->ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
-    rnic->drowsy = rnic->iwarp && device->vendor_id == SIW_VENDOR;
+    rnic->drowsy = is_siw(rnic, device);
     snprintf(attr->firmware, sizeof(attr->firmware), "%s", device->fw_ver);
 }
 

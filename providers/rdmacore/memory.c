@@ -8,6 +8,8 @@
 
 #include "rdmacore.h"
 
+#include "base/checked.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -85,18 +87,36 @@ static bool is_mapped(void *addr, uint64_t length)
     return true;
 }
 
-static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length, uint32_t access,
-                            struct ibv_mr **out)
+/* Can such a region be asked for at all? */
+static enum ri_status judge(const struct rnic *rnic, uint64_t length, const struct ri_mr_attr *attr)
+{
+    if (!rights_fit(attr->access))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (attr->access & RI_ACCESS_ZERO_BASED)
+        return RI_ERR_NOT_SUPPORTED;
+    if (!(attr->access & RI_ACCESS_IO_ADDR))
+        return RI_OK;
+    if (!(rnic->attr.features & RI_FEATURE_IO_ADDR))
+        return RI_ERR_NOT_SUPPORTED;
+    return checked_wraps(attr->io_addr, length) ? RI_ERR_INVALID_ARGUMENT : RI_OK;
+}
+
+/* Of `attr` access and io_addr only. */
+static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length,
+                            const struct ri_mr_attr *attr, struct ibv_mr **out)
 {
     struct rnic *rnic = pd->rnic;
+    int access = rdmacore_access(attr->access, rnic->windows);
+    enum ri_status status = judge(rnic, length, attr);
     struct ibv_mr *ibv;
     int error;
 
-    if (!rights_fit(access))
-        return RI_ERR_INVALID_ARGUMENT;
-    if (access & RI_ACCESS_ZERO_BASED)
-        return RI_ERR_NOT_SUPPORTED;
-    ibv = rdmacore->reg_mr(pd->ibv, addr, length, rdmacore_access(access, rnic->windows));
+    if (status != RI_OK)
+        return status;
+    if (attr->access & RI_ACCESS_IO_ADDR)
+        ibv = rdmacore->reg_mr_iova(pd->ibv, addr, length, attr->io_addr, access);
+    else
+        ibv = rdmacore->reg_mr(pd->ibv, addr, length, access);
     if (ibv) {
         *out = ibv;
         return RI_OK;
@@ -131,7 +151,7 @@ enum ri_status rdmacore_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return RI_ERR_NO_RESOURCES;
-    status = enrol(pd, attr->addr, attr->length, attr->access, &mr->ibv);
+    status = enrol(pd, attr->addr, attr->length, attr, &mr->ibv);
     if (status != RI_OK) {
         free(mr);
         return status;
@@ -155,7 +175,7 @@ enum ri_status rdmacore_mr_reregister(struct ri_mr *base, struct ri_pd *pd_base,
     struct mr *mr = container_of(base, struct mr, base);
     struct pd *pd = pd_base ? pd_of(pd_base) : mr->pd;
     struct ibv_mr *ibv;
-    enum ri_status status = enrol(pd, mr->addr, mr->length, attr->access, &ibv);
+    enum ri_status status = enrol(pd, mr->addr, mr->length, attr, &ibv);
     int error;
 
     if (status != RI_OK)

@@ -60,7 +60,7 @@ static const struct ri_rnic_attr attributes = {
                 RI_FEATURE_QP_RQ_LIMITS | RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE |
                 RI_FEATURE_SEND_INVALIDATE | RI_FEATURE_LOCAL_INVALIDATE |
                 RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE | RI_FEATURE_IRD_MODIFY |
-                RI_FEATURE_ACCESS_MODIFY,
+                RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR,
     .max_mr_length = UINT64_C(1) << 47,
     .max_message = UINT32_MAX,
     .max_send = UINT32_MAX,

@@ -127,7 +127,8 @@ extern unsigned int
     fake_forgotten; /* how often librdmacm was made to look which devices are left */
 extern void (*fake_on_modify)(struct ibv_qp *qp); /* called before a QP is modified, unless NULL */
 extern void (*fake_on_post)(void);                /* called by each post of Sends, unless NULL */
-int fake_objects(void); /* of rdma-core's that are alive, identifiers too */
+extern uint64_t fake_iova; /* of the last region that was registered with one */
+int fake_objects(void);    /* of rdma-core's that are alive, identifiers too */
 
 /* ---- host ---- */
 

@@ -244,6 +244,17 @@ static struct ibv_mr *call_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
     return mr;
 }
 
+uint64_t fake_iova;
+
+static struct ibv_mr *call_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                       int access)
+{
+    struct ibv_mr *mr = call_reg_mr(pd, addr, length, access);
+
+    fake_iova = mr ? iova : 0;
+    return mr;
+}
+
 static int call_dereg_mr(struct ibv_mr *mr)
 {
     return fake_gone(mr);
@@ -341,6 +352,7 @@ void fake_device_calls(struct rdmacore_calls *calls)
     calls->alloc_pd = call_alloc_pd;
     calls->dealloc_pd = call_dealloc_pd;
     calls->reg_mr = call_reg_mr;
+    calls->reg_mr_iova = call_reg_mr_iova;
     calls->dereg_mr = call_dereg_mr;
     calls->alloc_mw = call_alloc_mw;
     calls->dealloc_mw = call_dealloc_mw;

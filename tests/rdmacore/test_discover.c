@@ -245,7 +245,7 @@ START_TEST(attributes_of_the_device)
                               RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
                               RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_PORT_EVENTS |
                               RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_UD |
-                              RI_FEATURE_CQ_RESIZE | RI_FEATURE_SRQ_RESIZE;
+                              RI_FEATURE_CQ_RESIZE | RI_FEATURE_SRQ_RESIZE | RI_FEATURE_IO_ADDR;
     struct ri_rnic_attr attr = { .size = sizeof(attr) };
     struct ri_address addresses[16];
     struct ri_port_attr port = { .size = sizeof(port),
@@ -273,6 +273,21 @@ START_TEST(attributes_of_the_device)
 }
 END_TEST
 
+/* siw takes the address and goes by its own: there the provider has no such regions. */
+START_TEST(io_addr_where_the_device_keeps_it)
+{
+    static struct rnic rnic = { .kind = &rnic_kind, .iwarp = true };
+    const struct ibv_port_attr port = { .max_msg_sz = 1 };
+    struct ibv_device_attr_ex device = { .orig_attr.vendor_id = 0x1234 };
+
+    rdmacore_attributes(&rnic, &device, &port);
+    ck_assert(rnic.attr.features & RI_FEATURE_IO_ADDR);
+    device.orig_attr.vendor_id = 0x626d74;
+    rdmacore_attributes(&rnic, &device, &port);
+    ck_assert(!(rnic.attr.features & RI_FEATURE_IO_ADDR));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_discover");
@@ -291,6 +306,7 @@ int main(void)
     tcase_add_test(devices, usable);
     tcase_add_test(devices, found_by_both_names);
     tcase_add_test(devices, attributes_of_the_device);
+    tcase_add_test(devices, io_addr_where_the_device_keeps_it);
     suite_add_tcase(suite, devices);
     return tc_main(suite);
 }

@@ -40,6 +40,29 @@ START_TEST(regions)
 }
 END_TEST
 
+/* The device hears of the address that the consumer chose, also when the region is registered anew. */
+START_TEST(regions_with_an_io_addr)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr),
+                               .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_IO_ADDR,
+                               .addr = data,
+                               .length = sizeof(data),
+                               .io_addr = UINT64_C(0x123456789a) };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+
+    ck_assert_int_eq(set.host.privileged.mr_register(set.pd, &attr, &keys, &mr), RI_OK);
+    ck_assert_uint_eq(fake_iova, attr.io_addr);
+    attr.io_addr = UINT64_MAX - sizeof(data) + 2;
+    ck_assert_int_eq(set.host.privileged.mr_reregister(mr, NULL, &attr, &keys),
+                     RI_ERR_INVALID_ARGUMENT);
+    attr.io_addr--;
+    ck_assert_int_eq(set.host.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
+    ck_assert_uint_eq(fake_iova, attr.io_addr);
+    ck_assert_int_eq(set.host.privileged.mr_deregister(mr), RI_OK);
+}
+END_TEST
+
 /* Bound, unbound, bound again with the keys that the consumer counts: loop 0 narrow, 1 wide. */
 START_TEST(windows)
 {
@@ -477,6 +500,7 @@ int main(void)
     TCase *sizes = tc_case(suite, "sizes", work_setup, work_teardown);
 
     tcase_add_test(memory, regions);
+    tcase_add_test(memory, regions_with_an_io_addr);
     tcase_add_loop_test(memory, windows, 0, 2);
     tcase_add_test(memory, srq_in_any_order);
     tcase_add_test(keys, link_after_soft_ones_is_in_step);

@@ -435,6 +435,25 @@ START_TEST(reset)
 }
 END_TEST
 
+/* Names that the contract has for what is built later: nobody may take them for something that works. */
+START_TEST(what_has_room_only_is_refused)
+{
+    const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_RNR, .rnr_retry = 7 };
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+
+    ck_assert_int_eq(set.host.privileged.query(set.host.rnic, &attr), RI_OK);
+    ck_assert(
+        !(attr.features & (RI_FEATURE_RNR | RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_QP_INIT_RTR)));
+    ck_assert_int_eq(set.host.privileged.qp_modify(set.qp, &modify), RI_ERR_NOT_SUPPORTED);
+    modify.mask = RI_QPM_STATE;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        modify.state = states[i];
+        ck_assert_int_eq(set.host.privileged.qp_modify(set.qp, &modify), RI_ERR_NOT_SUPPORTED);
+    }
+}
+END_TEST
+
 /* Of a QP that was destroyed nothing is polled; the others' completions stay, in order. */
 START_TEST(destroyed_qp_is_silent)
 {
@@ -606,6 +625,7 @@ int main(void)
     tcase_add_test(ends, sweep);
     tcase_add_test(ends, reset);
     tcase_add_test(ends, destroyed_qp_is_silent);
+    tcase_add_test(ends, what_has_room_only_is_refused);
     tcase_add_loop_test(events, events_of_a_qp, 0, 3);
     tcase_add_test(events, events_of_others);
     tcase_add_test(events, device_removed);

@@ -78,6 +78,26 @@ START_TEST(access_changes)
 }
 END_TEST
 
+/* Names that the contract has for what is built later: nobody may take them for something that works. */
+START_TEST(what_has_room_only_is_refused)
+{
+    const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_RNR, .rnr_retry = 7 };
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+
+    OK(rig.fake.privileged.query(rig.fake.rnic, &attr));
+    ck_assert(
+        !(attr.features & (RI_FEATURE_RNR | RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_QP_INIT_RTR)));
+    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_NOT_SUPPORTED);
+    modify.mask = RI_QPM_STATE;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        modify.state = states[i];
+        ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_NOT_SUPPORTED);
+    }
+    ck_assert_int_eq(side_query(a).state, RI_QPS_RTS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("attributes while connected");
@@ -86,5 +106,6 @@ int main(void)
     tcase_add_test(tc, ord_rises);
     tcase_add_test(tc, ird_rises);
     tcase_add_test(tc, access_changes);
+    tcase_add_test(tc, what_has_room_only_is_refused);
     return tc_main(suite);
 }

@@ -298,6 +298,8 @@ static const struct {
     { LR | RI_ACCESS_REMOTE_ATOMIC, RI_ERR_INVALID_ARGUMENT, false },
     { LR | RI_ACCESS_ZERO_BASED, RI_OK, false },
     { LR | LW | RI_ACCESS_BIND, RI_OK, false },
+    { LR | RI_ACCESS_IO_ADDR, RI_OK, false },
+    { LR | RI_ACCESS_IO_ADDR | RI_ACCESS_ZERO_BASED, RI_ERR_INVALID_ARGUMENT, false },
     { 1u << 20, RI_ERR_INVALID_ARGUMENT, false },
 };
 
@@ -399,6 +401,37 @@ START_TEST(X009_every_page_counts)
 }
 END_TEST
 
+/* A region ends at 2^64 at most, whatever its first octet is called; registered anew, it is called something else. */
+START_TEST(io_addr_may_not_wrap)
+{
+    static uint8_t memory[100];
+    struct ri_mr_attr attr = { .size = sizeof(attr),
+                               .access = LR | RI_ACCESS_IO_ADDR,
+                               .addr = memory,
+                               .length = 100,
+                               .io_addr = UINT64_MAX - 98 };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+    struct ri_pd *pd;
+
+    ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(fake.privileged.mr_register(pd, &attr, &keys, &mr), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(counter("regions"), 0);
+    attr.io_addr--;
+    ck_assert_int_eq(fake.privileged.mr_register(pd, &attr, &keys, &mr), RI_OK);
+    attr.io_addr++;
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys),
+                     RI_ERR_INVALID_ARGUMENT);
+    attr.io_addr = 0;
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
+    attr.access = LR;
+    attr.io_addr = UINT64_MAX; /* not looked at */
+    ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
+    ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
+    ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
+}
+END_TEST
+
 /* New rights, perhaps another PD, other keys; a change that is refused leaves the region as it was. */
 START_TEST(reregister)
 {
@@ -489,6 +522,7 @@ int main(void)
     tcase_add_loop_test(tc, access_rules, 0, ARRAY_SIZE(access_cases));
     tcase_add_test(tc, ranges);
     tcase_add_test(tc, X009_every_page_counts);
+    tcase_add_test(tc, io_addr_may_not_wrap);
     tcase_add_test(tc, reregister);
     tcase_add_test(tc, X002_registered_again_is_another_index);
     tcase_add_test(tc, absent_operations);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: what one is good for, whose it is, and its region. */
+/* Memory windows: what one is good for, whose it is, and its region; and how a region is addressed. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -247,6 +247,69 @@ START_TEST(qp_destroy_unbinds)
 }
 END_TEST
 
+/* ---- a region that is addressed from a value of the consumer's ---- */
+
+/* The last ends at 2^64 exactly. */
+static const uint64_t io_addrs[] = { 0, 0x7000, UINT64_C(0xfedcba9876543210),
+                                     UINT64_MAX - REGION_SIZE + 1 };
+
+static struct region region_at(struct side *side, uint64_t io_addr, struct ri_mr_keys *keys)
+{
+    struct region made = region_new(side, REGION_SIZE, LOCAL);
+    struct ri_mr_attr attr = { .size = sizeof(attr),
+                               .access = BINDABLE | REMOTE | RI_ACCESS_IO_ADDR,
+                               .addr = made.octets,
+                               .length = made.length,
+                               .io_addr = io_addr };
+
+    OK(rig.fake.privileged.mr_deregister(made.mr));
+    OK(rig.fake.privileged.mr_register(side->pd, &attr, keys, &made.mr));
+    made.keys = *keys;
+    return made;
+}
+
+/* The peer writes and reads, requests name elements, and a window is bound, all by that address. */
+START_TEST(io_addr_names_the_first_octet)
+{
+    const uint64_t io_addr = io_addrs[_i];
+    struct window window = window_new(a, true);
+    struct ri_mr_keys keys;
+    struct region at = region_at(a, io_addr, &keys);
+    struct ri_sge sge = { io_addr + 10, 5, keys.lkey };
+    struct ri_send_wr bind;
+    uint8_t ulpdu[512];
+
+    write_placed(&raw, 1, keys.rkey, io_addr, "first");
+    write_placed(&raw, 2, keys.rkey, io_addr + REGION_SIZE - 4, "last");
+    ck_assert_mem_eq(at.octets, "first", 5);
+    ck_assert_mem_eq(at.octets + REGION_SIZE - 4, "last", 4);
+    read_request(&raw, 3, keys.rkey, io_addr + 1, 4);
+    expect_response(&raw, "irst", 4);
+
+    OK(side_post_receive(a, 1, &sge, 1));
+    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, "heard", 5);
+    side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 5);
+    ck_assert_mem_eq(at.octets + 10, "heard", 5);
+    side_send(a, 2, sge);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 5);
+    ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 5);
+    ck_assert_mem_eq(ulpdu + DDP_UNTAGGED_LEN, "heard", 5);
+
+    bind = bind_request(&window, &at, 0, WINDOW_SIZE, REMOTE, false);
+    bind.bind.addr = io_addr + WINDOW_START;
+    post(a, &bind);
+    expect_bound(a, &window);
+    write_placed(&raw, 4, window.stag, io_addr + WINDOW_START, "seen");
+    ck_assert_mem_eq(at.octets + WINDOW_START, "seen", 4);
+    window_free(&window);
+
+    raw_tagged(&raw, RDMAP_WRITE, true, keys.rkey, (uintptr_t)at.octets, "virtual", 7);
+    raw_expect_terminate(&raw, TERMINATE_T_BOUNDS);
+    region_free(a, &at);
+    region_free(a, &region);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("memory windows");
@@ -265,5 +328,8 @@ int main(void)
     tcase_add_loop_test(tc, C122_region_with_window, 0, 2);
     tcase_add_loop_test(tc, C085_after_the_end, 0, 2);
     tcase_add_test(tc, qp_destroy_unbinds);
+    tc = new_case(suite, "io_addr", open_bindable, close_duo);
+    tcase_add_loop_test(tc, io_addr_names_the_first_octet, 0,
+                        (int)(sizeof(io_addrs) / sizeof(io_addrs[0])));
     return tc_main(suite);
 }

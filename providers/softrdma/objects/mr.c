@@ -25,11 +25,13 @@ struct mr {
 
 #define KNOWN                                                                              \
     (REMOTE_RIGHTS | RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_ZERO_BASED | \
-     RI_ACCESS_BIND)
+     RI_ACCESS_IO_ADDR | RI_ACCESS_BIND)
 
 static enum ri_status check_access(uint32_t access)
 {
     if (access & ~(uint32_t)KNOWN)
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((access & RI_ACCESS_ZERO_BASED) && (access & RI_ACCESS_IO_ADDR))
         return RI_ERR_INVALID_ARGUMENT;
     if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) &&
         !(access & RI_ACCESS_LOCAL_WRITE))
@@ -58,9 +60,24 @@ static enum ri_status check_range(const struct rnic *rnic, const void *addr, uin
     return check_memory(addr, length, access);
 }
 
+static enum ri_status check_io_addr(const struct ri_mr_attr *attr, uint64_t length)
+{
+    bool wraps = (attr->access & RI_ACCESS_IO_ADDR) && checked_wraps(attr->io_addr, length);
+
+    return wraps ? RI_ERR_INVALID_ARGUMENT : RI_OK;
+}
+
+/* The tagged offset of the region's first octet. */
+static uint64_t first_offset(const struct mr *mr, const struct ri_mr_attr *attr)
+{
+    if (attr->access & RI_ACCESS_IO_ADDR)
+        return attr->io_addr;
+    return attr->access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)mr->addr;
+}
+
 /* A published entry for the region as it shall be. */
-static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, uint64_t length,
-                                    uint32_t access, struct ri_mr_keys *keys)
+static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys)
 {
     uint32_t stag;
     struct stag_entry *entry = stag_allocate(&mr->rnic->stags, pd, STAG_REGION, &stag);
@@ -68,14 +85,14 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, void *addr, ui
     if (!entry)
         return NULL;
     spinlock_lock(&entry->lock);
-    atomic_store_explicit(&entry->access, access, memory_order_relaxed);
-    entry->base = access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
-    entry->length = length;
-    entry->memory = addr;
+    atomic_store_explicit(&entry->access, attr->access, memory_order_relaxed);
+    entry->base = first_offset(mr, attr);
+    entry->length = mr->length;
+    entry->memory = mr->addr;
     stag_publish(entry, stag);
     spinlock_unlock(&entry->lock);
     keys->lkey = stag;
-    keys->rkey = access & REMOTE_RIGHTS ? stag : 0;
+    keys->rkey = attr->access & REMOTE_RIGHTS ? stag : 0;
     return entry;
 }
 
@@ -120,6 +137,8 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
         return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR, RI_FEATURE_FAST_REGISTER */
     if (status == RI_OK)
         status = check_range(pd->rnic, attr->addr, attr->length, attr->access);
+    if (status == RI_OK)
+        status = check_io_addr(attr, attr->length);
     if (status != RI_OK)
         return status;
     mr = calloc(1, sizeof(*mr));
@@ -131,7 +150,7 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     mr->pd = pd;
     mr->addr = attr->addr;
     mr->length = attr->length;
-    mr->entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, keys);
+    mr->entry = new_entry(mr, pd, attr, keys);
     if (!mr->entry) {
         free(mr);
         return RI_ERR_NO_RESOURCES;
@@ -157,9 +176,11 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
     if (pd->rnic != mr->rnic)
         return RI_ERR_INVALID_ARGUMENT;
     status = check_memory(mr->addr, mr->length, attr->access);
+    if (status == RI_OK)
+        status = check_io_addr(attr, mr->length);
     if (status != RI_OK)
         return status;
-    entry = new_entry(mr, pd, mr->addr, mr->length, attr->access, &new_keys);
+    entry = new_entry(mr, pd, attr, &new_keys);
     if (!entry)
         return RI_ERR_NO_RESOURCES;
     if (!withdraw_unbound(mr->entry)) {
