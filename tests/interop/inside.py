@@ -30,6 +30,11 @@ DEVICES = {
 }
 
 
+def indented(text):
+    """What a test says behind "not ok": lines that build-aux/show-failures tells from other comments."""
+    return "".join("#   %s\n" % line for line in text.splitlines())
+
+
 class Tap:
     """Lines of results, from any thread."""
 
@@ -47,8 +52,7 @@ class Tap:
             self.failed += not good
             print("%s %d - %s" % ("ok" if good else "not ok", self.count, name))
             if not good:
-                for line in str(detail).splitlines()[-60:]:
-                    print("# " + line)
+                print(indented("\n".join(str(detail).splitlines()[-60:])), end="")
             sys.stdout.flush()
 
     def skip(self, name, why):

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What suite.py makes of a program's output: a list of differences that is not true any more is a failure."""
+import contextlib
+import io
 import os
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 import differences      # noqa: E402
+import inside           # noqa: E402
 import machine          # noqa: E402
 import providers_table  # noqa: E402
 import suite            # noqa: E402
@@ -73,6 +78,42 @@ def with_list():
        "a program that did not come to its end is noticed")
 
 
+SHOW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build-aux/show-failures")
+WORDS = """# time 0.25 it_x: case: good
+ok 1 - it_x: case: good
+not ok 2 - it_x: case: first
+#   failure at test_x.c:7
+#   IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R_ERROR
+#   2 events more:
+#     one
+not ok 3 - it_x: case: second
+#   error at test_x.c:9
+#   Early exit with return value 66
+1..3
+"""
+SHOWN = """FAIL: ib:x: test_x: first
+  failure at test_x.c:7
+  IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R_ERROR
+  2 events more:
+    one
+FAIL: ib:x: test_x: second
+  error at test_x.c:9
+  Early exit with return value 66
+"""
+
+
+def all_words():
+    run = suite.Suite("ib:x", differences, inside.Tap([]))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        run.judge("test_x", ["1", "2.0", "3.0"], WORDS)
+    with tempfile.NamedTemporaryFile("w", suffix=".tap") as tap:
+        tap.write(said.getvalue())
+        tap.flush()
+        shown = subprocess.run([SHOW, tap.name], stdout=subprocess.PIPE, text=True, check=True).stdout
+    ok(shown == SHOWN, "of a test that fails every line is shown, and nothing that is not its own")
+
+
 class Console(machine.Machine):
     def __init__(self, path):
         self.console, self.noticed = path, 0
@@ -109,6 +150,7 @@ def table():
 
 
 with_list()
+all_words()
 kernel()
 lists()
 table()
