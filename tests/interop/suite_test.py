@@ -144,7 +144,7 @@ def table():
     run = suite.Suite("ib:x", differences, None)
     run.results, run.seconds = list(results.values()), {"test_x": 1.0}
     told = {**run.summary(), "boot seconds": 2, "seconds": 3}
-    text = "\n".join(providers_table.lines({"seconds": 4, "versions": "Linux 6", "load": 1.2, "processors": 2, "interfaces": {"ib:x": told, "softrdma": run.summary()}}))
+    text = "\n".join(providers_table.lines({"seconds": 4, "versions": "Linux 6", "processors": 2, "interfaces": {"ib:x": told, "softrdma": run.summary()}}))
     ok("| test_x | 1 / 1 / 2 / 0 (1 kept out) | 1 / 1 / 2 / 0 (1 kept out) |" in text and "4 s in all, on 2 processors" in text and "| so it is | test_x: known |" in text and
        "| it kills | not run: test_x: deadly |" in text, "the table has numbers and reasons")
 
