@@ -11,6 +11,7 @@
 #include <config.h>
 #endif
 
+#include "lane.h"
 #include "softrdma.h"
 
 #include <stdlib.h>
@@ -93,86 +94,6 @@ void lane_destroy(struct lane *lane)
     tx_free_spares(lane);
     free(lane->ring);
     free(lane);
-}
-
-void lane_wait_pass(struct lane *lane)
-{
-    unsigned int passes = atomic_load(&lane->passes);
-
-    if (!(passes & 1) || lane_inside(lane))
-        return;
-    while (atomic_load(&lane->passes) == passes)
-        sched_yield();
-}
-
-void lane_mark_ready_locked(struct stream *stream)
-{
-    struct lane *lane = stream->lane;
-
-    if (stream->on_ready || stream->state == STREAM_CLOSED)
-        return;
-    stream->on_ready = true;
-    DL_APPEND2(lane->ready, stream, ready_prev, ready_next);
-    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
-}
-
-void lane_mark_ready(struct stream *stream)
-{
-    struct lane *lane = stream->lane;
-
-    spinlock_lock(&lane->lock);
-    lane_mark_ready_locked(stream);
-    spinlock_unlock(&lane->lock);
-}
-
-void lane_call(struct stream *stream)
-{
-    const struct lane *lane = stream->lane;
-
-    lane_mark_ready(stream);
-    if (!lane_inside(lane))
-        lane->rnic->host->wake(lane->rnic->host, lane->base.context);
-}
-
-/* Some of the QPs behind `*after`, each counted as in an upcall, so that destroy waits. A QP that a stream names
- * while the lock is held is not buried yet; one that is named still after the count was raised will wait for it. */
-static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after, struct qp **qps,
-                         uint32_t room)
-{
-    struct stream *stream;
-    uint32_t count = 0;
-
-    spinlock_lock(&lane->lock);
-    for (stream = lane->streams; stream && count < room; stream = stream->next) {
-        struct qp *qp = atomic_load(&stream->qp);
-
-        if (stream->number <= *after || !qp || qp->pd != pd)
-            continue;
-        *after = stream->number;
-        atomic_fetch_add(&qp->upcalls, 1);
-        if (atomic_load(&stream->qp) == qp)
-            qps[count++] = qp;
-        else
-            atomic_fetch_sub(&qp->upcalls, 1);
-    }
-    spinlock_unlock(&lane->lock);
-    return count;
-}
-
-/* Several walks may be under way at once, one inside another too: none leaves a trace that another stumbles over. */
-void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
-                    void *arg)
-{
-    struct qp *qps[64];
-    uint64_t after = 0;
-    uint32_t count;
-
-    while ((count = next_qps(lane, pd, &after, qps, 64))) {
-        for (uint32_t i = 0; i < count; i++) {
-            visit(qps[i], arg);
-            atomic_fetch_sub(&qps[i]->upcalls, 1);
-        }
-    }
 }
 
 /* An active stream takes the place of the hot one that came longest ago. Under the lock. */

@@ -22,15 +22,6 @@
 #define MPA_PRIVATE_DATA 508u /* RFC 5044 7.1: 512, less 4 for the enhanced set-up of RFC 6581 */
 #define MAX_OBJECTS      65536u
 
-void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    rnic->host->log(rnic->host, level, format, args);
-    va_end(args);
-}
-
 static struct rnic *rnic_of(struct ri_rnic *base)
 {
     return container_of(base, struct rnic, base);
@@ -86,6 +77,13 @@ static const struct ri_rnic_attr attributes = {
     .firmware = "ital softrdma " PACKAGE_VERSION,
 };
 
+static void leave_memory(struct rnic *rnic, const struct pd *pd, struct memory_range range)
+{
+    lanes_leave_memory(rnic, pd, tx_detach, &range);
+}
+
+static const struct rnic_ops rnic_ops = { .leave_memory = leave_memory };
+
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
 {
     enum ri_status status;
@@ -99,6 +97,7 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     rnic->base.ops = open->privileged;
     rnic->base.context = open->context;
     rnic->host = open->host;
+    rnic->ops = &rnic_ops;
     rnic->user = open->user;
     rnic->attr = attributes;
     status = softrdma_read_options(rnic);

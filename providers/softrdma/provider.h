@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the control rooms (provider, options, port, mr) share. */
+ * What the control rooms (provider, options, port) share. */
 #ifndef ITAL_SOFTRDMA_PROVIDER_H
 #define ITAL_SOFTRDMA_PROVIDER_H
 
@@ -17,13 +17,5 @@ enum ri_status softrdma_read_options(struct rnic *rnic);
 /* --- port.c --- */
 
 enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
-
-/* --- mr.c --- */
-
-enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
-                                    struct ri_mr_keys *keys, struct ri_mr **out);
-enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
-                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
-enum ri_status softrdma_mr_deregister(struct ri_mr *base);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: what modify does, the start with a stream that is handed over among it; query and counters. The states: qp.c.
+ * Queue pair: what modify does, the start with a stream that is handed over among it; query and counters. The states: objects/qp_state.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -61,7 +61,7 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
     struct stream *stream;
     size_t length = 0;
     uint8_t *tail;
-    enum ri_status status = stream_open(qp->lane, NULL, handover, llp, &stream);
+    enum ri_status status = stream_open(qp->lane, NULL, handover, llp, &qp_stream_timers, &stream);
 
     if (status != RI_OK)
         return status;
@@ -101,7 +101,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->reads_agreed = qp->ord > 0;
     status = qp_open_reads(qp, qp->ird, qp->ord);
     if (status == RI_OK)
-        status = stream_open(qp->lane, qp, handover, llp, &stream);
+        status = stream_open(qp->lane, qp, handover, llp, &qp_stream_timers, &stream);
     if (status != RI_OK)
         return status;
     qp->stream = stream;

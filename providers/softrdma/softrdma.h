@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the rooms of softrdma share: objects, locks, who may call whom.
+ * What the files on top share: queue pairs' lives. The folders, from the bottom up; none calls or includes one behind it:
  *
- *   provider  RNIC, PD, options        stag   regions, windows and the check of every access; mr mw invalidate: their life
- *   cq wq srq rings, completion        qp     states; post; qp_modify: hand-over, transitions
- *   tx        work -> FPDUs -> socket  fpdu   the batch and what fills it; tx_control: start, stop, detach
+ *   codec     headers and Terminate, pure functions
+ *   objects   RNIC, STags, regions, windows; rings of requests and completions; QPs' states; lanes
+ *   llp       sockets, connections and their ends, who is to be served
+ *   tx        work -> FPDUs -> socket
  *   rx        socket -> FPDUs -> memory, completions
- *   stream    connection's life and end, lane: who is served when, lanes: what concerns all of them; llp_tcp: the socket
  *
  * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
  * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
  * these and with none of them inside. A CQ's guards the retirement of its work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
  * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. Two exceptions: a pass of the
- * lane may wait for tx with one rx held (invalidate.c), and enters it by try to answer a Read (tx_alone.c) or to find the
+ * lane may wait for tx with one rx held (rx_invalidate.c), and enters it by try to answer a Read (tx_alone.c) or to find the
  * Write that a Terminate is about (rx.c).
  * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
  * qp_settle() at the end of whatever the thread was doing.
@@ -24,12 +24,43 @@
 #define ITAL_SOFTRDMA_H
 
 #include "lane.h"
-#include "qp.h"
+#include "providers/softrdma/llp/connection.h"
+#include "providers/softrdma/objects/qp.h"
 #include "providers/softrdma/objects/queues.h"
-#include "providers/softrdma/rx/receive.h"
 #include "providers/softrdma/objects/regions.h"
-#include "rnic.h"
-#include "stream.h"
+#include "providers/softrdma/rx/receive.h"
 #include "providers/softrdma/tx/transmit.h"
+
+enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info);
+enum ri_status softrdma_qp_destroy(struct ri_qp *base);
+enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
+                                    size_t *count);
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad);
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad);
+/* poll.c. Queues that wait for room in the ring go on while there is some. No lock held. */
+void cq_retry_blocked(struct cq *cq);
+uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
+                                   const struct ri_srq_attr *attr);
+/* Nobody names the QP any more, nor is it on a list. */
+void qp_free(struct qp *qp);
+/* Rings for so many requests of the peer and of this side that wait for answers; what they hold stays. Held (qp_hold), or
+ * nobody else is at them. */
+enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
+/* The stream goes on without the QP. Inside tx. */
+void qp_let_go(struct qp *qp);
+/* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
+enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
+                        const struct llp_ops *llp);
+/* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass that holds rx may want tx. */
+void qp_hold(struct qp *qp);
+void qp_unhold(struct qp *qp);
+/* timers.c */
+extern const struct stream_timers qp_stream_timers;
 
 #endif

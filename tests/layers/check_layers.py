@@ -52,6 +52,9 @@ PRIVATE_FOR_TESTS = {
     'faults': {'tools'}, 'interop': {'tools'},
 }
 
+# Floors whose folders keep the order of calls.py in their includes, too.
+ORDERED_BY_INCLUDES = ['providers/softrdma']
+
 # Headers that are installed: they must stand without the others.
 INSTALLED = r'rnicpi/rnicpi\.h$|itapi/(it_api\w*|itx_api)\.h$'
 
@@ -151,6 +154,15 @@ class Tree:
                 other = self.floor(found) if found else None
                 if found and other != floor and other not in ALLOWED.get(floor, set()):
                     yield f'{path}:{line}: {floor or "top"}/ may not include {found}'
+
+    def rule_folders(self):
+        for floor in ORDERED_BY_INCLUDES:
+            rank = {os.path.normpath(os.path.join(floor, f)): n for n, f in enumerate(calls.ORDER[floor])}
+            for path, includes in self.includes.items():
+                own = rank.get(os.path.dirname(path))
+                for line, _, _, found in includes if own is not None else ():
+                    if rank.get(os.path.dirname(found or ''), own) > own:
+                        yield f'{path}:{line}: {os.path.dirname(path)}/ may not include {found}'
 
     def rule_private(self):
         for path, includes in self.includes.items():
@@ -258,6 +270,7 @@ class Tree:
 RULES = [
     ('known_includes', 'every quoted header is in the tree'),
     ('floors', 'a floor includes only floors below it'),
+    ('folders', 'a folder includes only folders of its floor below it'),
     ('private', 'no private header of another floor is included'),
     ('installed', 'installed headers include installed headers only'),
     ('circles', 'no include circles'),
@@ -305,6 +318,7 @@ VIOLATIONS = [
     ('floors', 'tools/new.c', '#include "base/ring.h"\n'),
     ('floors', 'examples/hello/new.c', '#include "kal.h"\n'),
     ('floors', 'kal/new.c', '#include "tc.h"\n'),
+    ('folders', 'providers/softrdma/tx/new.c', '#include "providers/softrdma/qp.h"\n'),
     ('private', 'ual/new.c', '#include "kal/cm.h"\n'),
     ('private', 'ual/new.c', '#include <cm.h>\n'),
     ('private', 'providers/other/new.c', '#include "../softrdma/qp.h"\n'),

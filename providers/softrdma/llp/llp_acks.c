@@ -19,7 +19,8 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
+#include "connection.h"
+#include "providers/softrdma/objects/qp.h"
 
 #define LOOKS LLP_ACK_LOOKS
 #define PROBES \
@@ -105,43 +106,16 @@ static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t
            (wait->probes >= PROBES || wait->repeats - stream->repeats >= REPEATS);
 }
 
-/* Under rx. */
-static void look(struct stream *stream, struct qp *qp)
+bool llp_acks_look(struct stream *stream, struct qp *qp)
 {
-    static const struct qp_end end = {
-        .event = RI_EVENT_LLP_LOST,
-        .state = RI_QPS_ERROR,
-        .lost = true,
-        .detail = "the peer has acknowledged nothing for too long (ack_timeout)",
-    };
     uint64_t now = clock_now(), next = clock_after(now, between_looks(stream)), last;
     struct llp_wait wait;
 
     if (comes_to_rest(stream, qp, &wait))
-        return;
-    if (is_lost(stream, &wait, now)) {
-        qp_end(qp, &end);
-        return;
-    }
+        return false;
+    if (is_lost(stream, &wait, now))
+        return true;
     last = clock_after(stream->waits_since, stream->lane->rnic->options.ack_timeout_ns);
     look_at(stream, stream->waits_since && last > now && last < next ? last : next);
-}
-
-/* As stream_expired: rx is not held while a timer is cancelled. */
-void llp_acks_expired(struct ri_timer *timer)
-{
-    struct stream *stream = container_of(timer, struct stream, acks);
-    struct qp *qp;
-
-    spinlock_lock(&stream->rx);
-    qp = stream->state == STREAM_OPEN ? stream->qp : NULL;
-    if (qp) {
-        atomic_fetch_add(&qp->upcalls, 1);
-        look(stream, qp);
-    }
-    spinlock_unlock(&stream->rx);
-    if (!qp)
-        return;
-    qp_settle(qp);
-    atomic_fetch_sub(&qp->upcalls, 1);
+    return false;
 }

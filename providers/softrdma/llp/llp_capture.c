@@ -7,7 +7,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
+#include "connection.h"
 
 #include "base/pcapng.h"
 

@@ -8,7 +8,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
+#include "connection.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  *
  * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its work queue, and the
  * QP is put on the CQ's list of blocked queues. While a queue is on the list nothing of it enters the ring, so that
- * what comes later does not overtake. Who makes room (poll, purge) takes
+ * what comes later does not overtake. Who makes room (poll, purge: poll.c) takes
  * queues off the list, oldest first, and has them retired again with the lock dropped; qp->upcalls is counted
  * from before the lock is dropped, so that qp_destroy waits.
  *
@@ -21,37 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEND    0
-#define RECEIVE 1
-
-static struct cq *cq_of(struct ri_cq *base)
-{
-    return container_of(base, struct cq, base);
-}
-
-static struct wq *queue_of(struct qp *qp, int which)
-{
-    return which == RECEIVE ? &qp->rq : &qp->sq;
-}
-
-static bool solicited(const struct ri_wc *wc)
-{
-    return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
-}
-
-static inline bool notable(const struct ri_wc *wc)
-{
-    return __builtin_expect((wc->flags & RI_WC_NOTIFY) || solicited(wc), 0);
-}
+#define SEND    CQ_SENDS
+#define RECEIVE CQ_RECEIVES
 
 /* ---- the ring; under the lock ---- */
-
-static void fire(struct cq *cq)
-{
-    cq->armed = CQ_NOT_ARMED;
-    atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
-    atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
-}
 
 static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
 {
@@ -59,13 +32,13 @@ static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
 
     switch (cq->armed) {
     case RI_ARM_NEXT: wanted = true; break;
-    case RI_ARM_SOLICITED: wanted = solicited(wc); break;
-    case RI_ARM_NOTIFY_MARKED: wanted = notable(wc); break;
+    case RI_ARM_SOLICITED: wanted = cq_solicited(wc); break;
+    case RI_ARM_NOTIFY_MARKED: wanted = cq_notable(wc); break;
     case RI_ARM_NTH: wanted = cq_count(cq) >= cq->armed_count; break;
     default: break;
     }
     if (wanted)
-        fire(cq);
+        cq_fire(cq);
 }
 
 /* Also when it runs empty: an overflow after that is a new one. */
@@ -113,33 +86,22 @@ static void unblock(struct cq *cq, struct qp *qp, int which)
     atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
 }
 
-/* Let blocked queues go on while there is room. No lock held. */
-static void retry_blocked(struct cq *cq)
+struct qp *cq_take_blocked(struct cq *cq, int *which)
 {
-    /* A queue that blocks again goes to the end: each gets one turn, sends and receives alternately. */
-    uint32_t turns = atomic_load_explicit(&cq->blocked, memory_order_relaxed);
+    struct qp *qp = NULL;
 
-    for (uint32_t turn = 0; turn < turns; turn++) {
-        int which = turn & 1 ? RECEIVE : SEND;
-        struct qp *qp = NULL;
-
-        spinlock_lock(&cq->lock);
-        if (cq_count(cq) < cq->depth) {
-            if (!cq->blocked_head[which])
-                which = !which;
-            qp = cq->blocked_head[which];
-        }
-        if (qp) {
-            unblock(cq, qp, which);
-            atomic_fetch_add(&qp->upcalls, 1);
-        }
-        spinlock_unlock(&cq->lock);
-        if (!qp)
-            break;
-        qp_retire(qp, queue_of(qp, which));
-        qp_settle(qp);
-        atomic_fetch_sub(&qp->upcalls, 1);
+    spinlock_lock(&cq->lock);
+    if (cq_count(cq) < cq->depth) {
+        if (!cq->blocked_head[*which])
+            *which = !*which;
+        qp = cq->blocked_head[*which];
     }
+    if (qp) {
+        unblock(cq, qp, *which);
+        atomic_fetch_add(&qp->upcalls, 1);
+    }
+    spinlock_unlock(&cq->lock);
+    return qp;
 }
 
 /* ---- retirement ---- */
@@ -217,9 +179,9 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
         }
         wc = cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, wq->receive),
                      wq->receive && qp->srq);
-        cq->notable -= notable(wc);
+        cq->notable -= cq_notable(wc);
         describe_more(wc, wqe);
-        cq->notable += notable(wc);
+        cq->notable += cq_notable(wc);
         fire_if_wanted(cq, wc);
     }
     atomic_store_explicit(&wq->done, index, memory_order_release);
@@ -388,7 +350,6 @@ static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t he
 void cq_purge(struct cq *cq, struct qp *qp)
 {
     uint32_t head, to;
-    bool retry;
 
     spinlock_lock(&cq->lock);
     head = atomic_load_explicit(&cq->head, memory_order_relaxed);
@@ -397,7 +358,7 @@ void cq_purge(struct cq *cq, struct qp *qp)
         struct cq_entry *entry = &cq->ring[--from & cq->mask];
 
         if (entry->wq == &qp->sq || entry->wq == &qp->rq) {
-            cq->notable -= notable(&entry->wc);
+            cq->notable -= cq_notable(&entry->wc);
             continue;
         }
         to--;
@@ -410,149 +371,14 @@ void cq_purge(struct cq *cq, struct qp *qp)
             unblock(cq, qp, which);
             qp->blocked[which] = true;
         }
-    retry = atomic_load_explicit(&cq->blocked, memory_order_relaxed) && cq_count(cq) < cq->depth;
     spinlock_unlock(&cq->lock);
-    if (retry)
-        retry_blocked(cq);
 }
 
 /* ---- operations ---- */
 
-/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are free too. */
-static inline void free_slots(const struct cq_entry *entry)
-{
-    struct wq *wq = entry->wq;
-
-    atomic_store_explicit(&wq->freed, entry->index + 1, memory_order_release);
-    if (unlikely(entry->shared))
-        srq_polled(container_of(wq, struct qp, rq)->srq);
-}
-
-/* Under the lock, which it drops. */
-static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
-                                                           struct ri_wc *wc, bool *emptied)
-{
-    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    const uint32_t there = atomic_load_explicit(&cq->tail, memory_order_relaxed) - head;
-    const uint32_t taken = there < count ? there : count, end = head + taken;
-
-    *emptied = there <= count;
-    if (likely(taken)) {
-        do {
-            const struct cq_entry *entry = &cq->ring[head & cq->mask];
-
-            *wc++ = entry->wc;
-            if (unlikely(cq->notable) && notable(&entry->wc))
-                cq->notable--;
-            free_slots(entry);
-        } while (++head != end);
-        atomic_store_explicit(&cq->head, end, memory_order_release);
-        if (*emptied) /* an overflow after that is a new one */
-            atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
-        tx_note_taken(cq);
-    }
-    spinlock_unlock(&cq->lock);
-    return taken;
-}
-
-/* Its consumer looks, outside of a pass: who streams makes none for long. */
-static void note_seen(struct cq *cq, const struct lane *lane)
-{
-    atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
-                          memory_order_relaxed);
-}
-
-/* What gathers does not wait for a pass, nor for the end of another thread's. */
-static __attribute__((noinline)) void look_without_pass(struct cq *cq)
-{
-    const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
-
-    if (home)
-        note_seen(cq, home);
-    tx_note_look_at(cq);
-}
-
-/* Another one holds the lock, or completions wait for room. */
-static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t count,
-                                                      struct ri_wc *wc)
-{
-    bool emptied;
-    uint32_t taken;
-
-    spinlock_lock(&cq->lock);
-    taken = take(cq, count, wc, &emptied);
-    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
-        retry_blocked(cq);
-        spinlock_lock(&cq->lock);
-        taken += take(cq, count - taken, wc + taken, &emptied);
-    }
-    if (emptied)
-        look_without_pass(cq);
-    return taken;
-}
-
-/* lane: what feeds the CQ, NULL for several. Returns `taken`: so the caller needs no frame. */
-static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct lane *lane,
-                                                        uint32_t taken)
-{
-    if (lane) {
-        note_seen(cq, lane);
-        tx_send_all_gathered(lane, cq);
-    } else {
-        lanes_note_look(cq->rnic);
-    }
-    return taken;
-}
-
-uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
-{
-    struct cq *cq = cq_of(base);
-    uint32_t taken;
-    bool emptied;
-
-    if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
-        return poll_slowly(cq, count, wc);
-    if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
-        atomic_load_explicit(&cq->tail, memory_order_acquire)) {
-        if (!count)
-            look_without_pass(cq);
-        return 0;
-    }
-    if (__builtin_expect(!spinlock_try_blind(&cq->lock), 0))
-        return poll_slowly(cq, count, wc);
-    taken = take(cq, count, wc, &emptied);
-    if (emptied) {
-        struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
-
-        if (__builtin_expect(!lane, 0) || tx_has_gathered(lane))
-            return send_gathered(cq, lane, taken);
-    }
-    return taken;
-}
-
-enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
-{
-    struct cq *cq = cq_of(base);
-
-    if ((unsigned int)kind > RI_ARM_NTH || (kind == RI_ARM_NTH && (!count || count > cq->depth)))
-        return RI_ERR_INVALID_ARGUMENT;
-    spinlock_lock(&cq->lock);
-    cq->armed = kind;
-    cq->armed_count = count;
-    atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
-    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
-    cq->hits = 0;
-    if (kind == RI_ARM_NTH && cq_count(cq) >= count)
-        fire(cq);
-    spinlock_unlock(&cq->lock);
-    tx_note_look_at(cq); /* who waits holds nothing back */
-    cq_settle(cq);
-    return RI_OK;
-}
-
 enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify)
 {
-    struct cq *cq = cq_of(base);
+    struct cq *cq = container_of(base, struct cq, base);
 
     spinlock_lock(&cq->lock);
     *total = cq_count(cq);
@@ -620,7 +446,7 @@ uncount:
 
 enum ri_status softrdma_cq_destroy(struct ri_cq *base)
 {
-    struct cq *cq = cq_of(base);
+    struct cq *cq = container_of(base, struct cq, base);
 
     if (atomic_load(&cq->users))
         return RI_ERR_BUSY;

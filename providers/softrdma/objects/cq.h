@@ -1,20 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The ring of a CQ, for those who write completions into it (cq.c, tx_alone.c). All under the CQ's lock.
+ * The ring of a CQ, for those who write completions into it (cq.c, tx_alone.c) and take them out (poll.c). All under the CQ's lock.
  */
 #ifndef ITAL_SOFTRDMA_CQ_H
 #define ITAL_SOFTRDMA_CQ_H
 
-#include "providers/softrdma/softrdma.h"
+#include "qp.h"
 
 #include "base/trace.h"
 
 #define CQ_NOT_ARMED (-1)
 
+/* Which of a QP's queues: index of qp.blocked and of cq.blocked_head. */
+#define CQ_SENDS    0
+#define CQ_RECEIVES 1
+
 static inline uint32_t cq_count(const struct cq *cq)
 {
     return atomic_load_explicit(&cq->tail, memory_order_relaxed) -
            atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+static inline bool cq_solicited(const struct ri_wc *wc)
+{
+    return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
+}
+
+static inline bool cq_notable(const struct ri_wc *wc)
+{
+    return __builtin_expect((wc->flags & RI_WC_NOTIFY) || cq_solicited(wc), 0);
+}
+
+/* The consumer is told by cq_settle(). */
+static inline void cq_fire(struct cq *cq)
+{
+    cq->armed = CQ_NOT_ARMED;
+    atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
+    atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
 }
 
 /* The next completion of the ring, as if it were plain. Under the lock, and there is room. */

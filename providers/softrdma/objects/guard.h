@@ -6,7 +6,7 @@
 #ifndef ITAL_SOFTRDMA_GUARD_H
 #define ITAL_SOFTRDMA_GUARD_H
 
-#include "providers/softrdma/qp.h"
+#include "qp.h"
 
 /* Does the kernel do it for this process? */
 bool guard_works(void);

@@ -9,7 +9,7 @@
 #endif
 
 #include "pages.h"
-#include "providers/softrdma/provider.h"
+#include "regions.h"
 
 #include <stdlib.h>
 
@@ -104,7 +104,7 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
     stag_revoke(entry);
     if (entry->kind == STAG_REGION)
         range = (struct memory_range){ entry->memory, entry->length };
-    lanes_leave_memory(rnic, entry->pd, tx_detach, &range);
+    rnic->ops->leave_memory(rnic, entry->pd, range);
     stag_release(&rnic->stags, entry);
 }
 

@@ -9,7 +9,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/provider.h"
+#include "regions.h"
 
 #include <stdlib.h>
 #include <utlist.h>

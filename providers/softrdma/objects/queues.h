@@ -5,7 +5,7 @@
 #ifndef ITAL_SOFTRDMA_QUEUES_H
 #define ITAL_SOFTRDMA_QUEUES_H
 
-#include "providers/softrdma/rnic.h"
+#include "rnic.h"
 
 struct lane;
 struct qp;
@@ -123,8 +123,13 @@ struct srq {
     struct qp *qps;
 };
 
-/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. */
+/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. It may lead to news of the SRQ. */
 bool srq_take(struct srq *srq, struct qp *qp);
+/* Is there anything to settle? */
+static inline bool srq_has_news(struct srq *srq)
+{
+    return atomic_load(&srq->low_pending);
+}
 /* A completion of this receive was polled. */
 static inline void srq_polled(struct srq *srq)
 {
@@ -140,8 +145,6 @@ void srq_detach(struct srq *srq, struct qp *qp); /* no completion of the QP is i
 void srq_settle(struct srq *srq);
 enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
                                    struct ri_srq **out);
-enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
-                                   const struct ri_srq_attr *attr);
 enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
 enum ri_status softrdma_srq_destroy(struct ri_srq *base);
 enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
@@ -195,9 +198,11 @@ static inline bool cq_has_news(const struct cq *cq)
 {
     return atomic_load_explicit(&cq->news, memory_order_relaxed) != 0;
 }
+/* Its completions leave the ring; blocked queues of others may go on then (cq_retry_blocked). */
 void cq_purge(struct cq *cq, struct qp *qp);
-uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
-enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+/* The oldest queue that waits for room, if there is room: sends or receives as *which says, if there are some, else the others. It is
+ * counted in qp->upcalls. NULL: none. No lock held. */
+struct qp *cq_take_blocked(struct cq *cq, int *which);
 enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
 enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
                                   struct ri_cq **out);

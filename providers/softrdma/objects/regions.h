@@ -5,7 +5,7 @@
 #ifndef ITAL_SOFTRDMA_REGIONS_H
 #define ITAL_SOFTRDMA_REGIONS_H
 
-#include "providers/softrdma/qp.h"
+#include "qp.h"
 
 /* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP. As stag_check_hinted (rx) and
  * stag_enter, inside tx. */
@@ -26,17 +26,13 @@ enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, 
 /* invalidate.c */
 enum invalidate_result {
     INVALIDATE_DONE,    /* it is INVALID */
-    INVALIDATE_REVOKED, /* nobody finds it any more; invalidate_quiet() comes next */
+    INVALIDATE_REVOKED, /* nobody finds it any more; invalidate_quiet() comes next (rx) */
     INVALIDATE_STAG,    /* refused: no such STag (C-119) */
     INVALIDATE_SCOPE,   /* of another PD, or bound to another QP (C-120) */
     INVALIDATE_ACCESS,  /* remote: no remote right, or the QP does not allow it (C-121) */
     INVALIDATE_KIND /* windows are bound to it; remote: STag 0, or several streams may use it (C-122) */
 };
 enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remote);
-/* Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no other. */
-void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
-/* Both at once, there; false: refused. */
-bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
 
 /* mw.c */
 struct mw;
@@ -50,6 +46,11 @@ enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *conte
                                     struct ri_mw **out);
 enum ri_status softrdma_mw_free(struct ri_mw *base);
 /* mr.c */
+enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys, struct ri_mr **out);
+enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
+                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
+enum ri_status softrdma_mr_deregister(struct ri_mr *base);
 uint32_t mr_stag(const struct ri_mr *base);
 /* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock held. */
 void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);

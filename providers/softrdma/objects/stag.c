@@ -11,7 +11,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
+#include "qp.h"
 
 #include "base/entropy.h"
 

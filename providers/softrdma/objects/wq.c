@@ -6,7 +6,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
+#include "qp.h"
 
 #include <stdalign.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #ifndef ITAL_SOFTRDMA_RECEIVE_H
 #define ITAL_SOFTRDMA_RECEIVE_H
 
-#include "providers/softrdma/rnic.h"
+#include "providers/softrdma/objects/rnic.h"
 
 #include <sys/types.h>
 
@@ -22,7 +22,6 @@ bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint
                bool another);
 /* Read on into the rest, up to the end of its FPDU, as llp_ops.receive. */
 ssize_t rest_fill(struct stream *stream);
-void rest_drop(struct stream *stream);
 void rest_end(struct qp *qp, bool evicted);
 /* ATTEND_STALLED, and there was nothing to read. */
 void rest_judge(struct qp *qp, struct stream *stream);

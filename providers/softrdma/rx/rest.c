@@ -23,15 +23,6 @@
 
 #define REST_FIRST 1024u /* octets of a small rest */
 
-static void charge(struct stream *stream, uint32_t room)
-{
-    struct rnic *rnic = stream->lane->rnic;
-
-    atomic_fetch_add_explicit(&rnic->rest_octets, (uint64_t)room - stream->rest_room,
-                              memory_order_relaxed);
-    stream->rest_room = room;
-}
-
 /* The stream, other than those that are to go already, whose FPDU has been incomplete for longest. */
 static struct stream *oldest(struct lane *lane)
 {
@@ -108,19 +99,10 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
     if (!octets)
         return false;
     stream->rest = octets;
-    charge(stream, room);
+    stream_charge_partial(stream, room);
     if (atomic_load_explicit(&rnic->rest_octets, memory_order_relaxed) > rnic->options.rest_limit)
         evict(rnic);
     return true;
-}
-
-void rest_drop(struct stream *stream)
-{
-    free(stream->rest);
-    stream->rest = NULL;
-    charge(stream, 0);
-    stream->rest_length = stream->rest_whole = 0;
-    atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
 }
 
 /* Something of an incomplete FPDU has come: it counts from now on. */
@@ -144,7 +126,7 @@ bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint
 {
     if (!length) {
         if (stream->rest_room > REST_KEPT)
-            rest_drop(stream);
+            stream_drop_partial(stream);
         stream->rest_length = 0;
         atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
         return true;

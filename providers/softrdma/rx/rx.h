@@ -11,7 +11,9 @@
 #define ITAL_SOFTRDMA_RX_H
 
 #include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/softrdma/objects/regions.h"
+#include "providers/softrdma/tx/transmit.h"
+#include "receive.h"
 
 #include "base/trace.h"
 
@@ -94,6 +96,12 @@ static inline uint32_t rx_requests_waiting(const struct qp *qp)
     return atomic_load_explicit(&qp->ird_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->ird_out, memory_order_acquire);
 }
+/* rx_invalidate.c. Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no
+ * other. */
+void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
+/* Revoked and quiet at once, there; false: refused. */
+bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
+
 /* rx_tagged.c: may the answer to a request of ours be placed there? */
 enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
                                uint8_t **memory);

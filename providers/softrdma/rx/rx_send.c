@@ -71,6 +71,8 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
     if (!srq_take(qp->srq, qp))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted to the SRQ");
+    if (srq_has_news(qp->srq))
+        qp_note_srq(qp);
     if (used + 1 > qp->rq_limit) {
         qp->rq_limit = UINT32_MAX; /* once, until it is set again */
         qp_note_rq_limit(qp);

@@ -78,7 +78,7 @@ void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
     atomic_store_explicit(&qp->ord_out,
                           atomic_load_explicit(&qp->ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx.c */
+    atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx_order.c */
     if (wq_pending(&qp->sq))
         atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
 }

@@ -14,7 +14,7 @@
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/mpa_marker.h"
-#include "providers/softrdma/softrdma.h"
+#include "transmit.h"
 
 #include "base/crc32c.h"
 
@@ -217,11 +217,11 @@ bool tx_immediate(struct qp *qp, const struct wqe *wqe);
 /* Executes the peer's request and answers. False: the stream has ended. */
 bool tx_atomic_response(struct qp *qp, const struct inbound_read *request);
 
-/* tx_response.c. What a request may not do any more that it might when it came (C-116) ends the stream. */
+/* tx_refuse.c. What a request may not do any more that it might when it came (C-116) ends the stream. */
 void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_t value,
                       enum ri_event_type event);
 
-/* Answers to the peer's requests, as many as fit; or one message only. */
+/* tx_response.c. Answers to the peer's requests, as many as fit; or one message only. */
 void tx_build_responses(struct qp *qp, bool only_one);
 
 #endif

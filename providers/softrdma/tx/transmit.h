@@ -5,8 +5,8 @@
 #ifndef ITAL_SOFTRDMA_TRANSMIT_H
 #define ITAL_SOFTRDMA_TRANSMIT_H
 
-#include "providers/softrdma/lane.h"
-#include "providers/softrdma/qp.h"
+#include "providers/softrdma/llp/connection.h"
+#include "providers/softrdma/objects/qp.h"
 
 #include <sys/types.h>
 
@@ -34,17 +34,15 @@ bool tx_take_up(struct qp *qp, ssize_t sent);
 /* Be inside alone, waiting for whoever is there (TX_ROUNDS long batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
-/* The same for a pass that holds rx: false, nobody is waited for, and what came meanwhile is left to qp_settle(). */
-static inline bool tx_try_enter(struct qp *qp)
+/* settle.c. Tell what has been noted; run tx if it is wanted. No lock held. */
+void qp_settle_now(struct qp *qp);
+static inline void qp_settle(struct qp *qp)
 {
-    unsigned int nobody = 0;
-
-    return atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
-}
-static inline void tx_leave_work(struct qp *qp)
-{
-    if (atomic_exchange(&qp->tx_requests, 0) != 1)
-        atomic_store(&qp->tx_wanted, true);
+    if (__builtin_expect(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) ||
+                             cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
+                             atomic_load_explicit(&qp->news, memory_order_acquire),
+                         0))
+        qp_settle_now(qp);
 }
 /* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
  * sq.posting. */
@@ -104,6 +102,8 @@ static inline void tx_note_look(struct lane *lane, const struct cq *first)
     if (tx_has_gathered(lane))
         tx_send_all_gathered(lane, first);
 }
+/* A consumer looks at a CQ that several lanes feed, or none yet. */
+void tx_note_look_everywhere(struct rnic *rnic);
 static inline void tx_note_look_at(struct cq *cq)
 {
     struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
@@ -111,7 +111,7 @@ static inline void tx_note_look_at(struct cq *cq)
     if (__builtin_expect(lane != NULL, 1))
         tx_note_look(lane, cq);
     else
-        lanes_note_look(cq->rnic);
+        tx_note_look_everywhere(cq->rnic);
 }
 /* Something was taken; under the lock. */
 static inline void tx_note_taken(struct cq *cq)
@@ -163,7 +163,7 @@ static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
     return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
 }
 bool tx_short(struct qp *qp, struct wqe *wqe);
-/* post_send of what post_is_short() and post_is_lone_read() say, tx_alone.c, and of any list, post.c. */
+/* post_send of what post_is_short() and post_is_lone_read() say, tx_alone.c; of any list, post_list.c. */
 enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
@@ -173,32 +173,17 @@ bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memor
 /* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */
-struct memory_range {
-    const uint8_t *memory;
-    uint64_t length;
-};
 void tx_detach(struct qp *qp, void *range);
 /* Copy of the output that was built but not taken by the socket, with a Terminate behind it when one is wanted. Under tx.
  * NULL with *length 0: nothing (or no memory). */
 uint8_t *tx_take_tail(struct qp *qp, size_t *length);
 /* The FPDU of a Terminate of this QP in memory of its own. */
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
-/* tx_response.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
+/* tx_refuse.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
 uint16_t tx_protection_value(enum stag_result result);
 /* tx_detach inside a pass, which has to do what is left over. Nobody is waited for who is inside and wants rx, which this pass or
  * that of another lane may hold: that is who ends the connection, and has copied all output (qp.stopped). */
 void tx_detach_in_pass(struct qp *qp, const struct memory_range *range);
-
-/* tx_local.c: bind and local invalidate, in their turn. True: done, the queue goes on. Inside tx. */
-static inline bool wqe_is_local(const struct wqe *wqe)
-{
-    return wqe->opcode >= RI_WR_BIND_WINDOW;
-}
-bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
-/* tx.c, for tx_local.c */
-bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
-void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
-void tx_finish_accepted(struct qp *qp);
 
 /* Our zero-length Write once more, where the peer has not been heard. Not from inside. */
 void tx_repeat_rtr(struct qp *qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Transmit, the lone post: one short Send or Write, or a Read, on a connection that has nothing else to send goes from the work request to
- * the socket, and its completion, unless an answer makes it, into the CQ, in one function: what post.c, tx_gather.c, tx.c, tx_short.c and cq.c do for
+ * the socket, and its completion, unless an answer makes it, into the CQ, in one function: what post_list.c, tx_gather.c, tx.c, tx_short.c and cq.c do for
  * any, without what they find out for others. Nothing is refused here. What is not plainly in order is left to them before
  * anything has changed, or, where it turns out later (the socket is full, the CQ is armed), from there on.
  * The answer to a short Read that came alone leaves likewise, from inside the receive that judged its request.
@@ -12,7 +12,7 @@
 #endif
 
 #include "providers/softrdma/objects/cq.h"
-#include "providers/softrdma/post.h"
+#include "post.h"
 #include "tx_short.h"
 
 /* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */

@@ -14,6 +14,7 @@
 #include "providers/softrdma/objects/guard.h"
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
+#include "providers/softrdma/objects/regions.h"
 
 /* --- ours --- */
 

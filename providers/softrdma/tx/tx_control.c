@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, what happens once: start with a stream, stop when the connection ends, let go of memory that is deregistered.
+ * Transmit, what happens once: start with a stream, stop when the connection ends. Memory that is deregistered: tx_detach.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -9,12 +9,11 @@
 #include "fpdu.h"
 #include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "transmit.h"
 
 #include "base/crc32c.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,19 +58,6 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     fpdu_learn_mulpdu(qp);
     qp->alone_below = 0;
     return add_last_message(qp, handover);
-}
-
-/* Some receivers leave what comes right behind the start-up lying until more comes. A zero-length Write does nothing, so it
- * may come twice; between messages only, and not while other output wakes them anyway. */
-void tx_repeat_rtr(struct qp *qp)
-{
-    tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_RTS && !qp->stopped && !qp->batch.octets && !qp->message_begun &&
-        !qp->response_begun)
-        qp->rtr_to_send = RI_RTR_WRITE;
-    qp->alone_below = 0;
-    tx_leave(qp);
-    tx_kick(qp);
 }
 
 /* --- stop --- */
@@ -161,100 +147,4 @@ void tx_stop(struct qp *qp)
     qp_flush(qp, &qp->sq);
     qp_flush(qp, &qp->rq);
     spinlock_unlock(&stream->rx);
-}
-
-/* --- memory that goes away --- */
-
-static bool touches(const struct memory_range *range, const void *octets, size_t length)
-{
-    uintptr_t at = (uintptr_t)octets, start = (uintptr_t)range->memory;
-
-    return length && at < start + range->length && start < at + length;
-}
-
-/* What is still to go of the batch moves to memory of its own. False: there is none. */
-static bool own_batch(struct tx_batch *batch)
-{
-    uint8_t *own = malloc(batch->octets);
-    size_t used = 0;
-
-    if (!own)
-        return false;
-    for (uint32_t i = batch->first; i < batch->count; i++) {
-        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
-        used += batch->iov[i].iov_len;
-    }
-    free(batch->own);
-    batch->own = own;
-    batch->iov[0] = (struct iovec){ own, used };
-    batch->first = 0;
-    batch->count = 1;
-    return true;
-}
-
-static void detach_batch(struct qp *qp, const struct memory_range *range)
-{
-    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
-                                       .state = RI_QPS_ERROR,
-                                       .lost = true,
-                                       .detail =
-                                           "no memory for the output of a deregistered region" };
-    struct tx_batch *batch = &qp->batch;
-    bool touched = false;
-
-    for (uint32_t i = batch->first; i < batch->count && !touched; i++)
-        touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
-    if (!touched || own_batch(batch))
-        return;
-    batch_reset(batch); /* nothing may follow what is missing */
-    atomic_store(&qp->tx_error, ENOMEM);
-    qp_end(qp, &end);
-}
-
-/* The message under way cannot go on if it would read there. */
-static void detach_message(struct qp *qp, const struct memory_range *range)
-{
-    const struct wqe *wqe = wq_slot(&qp->sq,
-                                    atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
-
-    if (!qp->message_begun || wqe_is_answered(wqe))
-        return;
-    for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
-        if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
-            qp->source_gone = true;
-}
-
-static void detach_inside(struct qp *qp, const struct memory_range *range)
-{
-    if (!qp->stream || qp->stopped)
-        return;
-    detach_batch(qp, range);
-    detach_message(qp, range);
-}
-
-void tx_detach(struct qp *qp, void *range)
-{
-    tx_enter(qp);
-    detach_inside(qp, range);
-    tx_leave(qp);
-    tx_kick(qp);
-    qp_settle(qp);
-}
-
-/* Left without doing the work of those that came meanwhile: it may end the connection, which takes rx. */
-void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
-{
-    unsigned int nobody = 0;
-
-    while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
-        if (atomic_load(&qp->stopped))
-            return;
-        nobody = 0;
-        sched_yield();
-    }
-    detach_inside(qp, range);
-    if (qp->stream)
-        lane_mark_ready(qp->stream);
-    atomic_store(&qp->tx_wanted, true);
-    atomic_store(&qp->tx_requests, 0);
 }

@@ -31,9 +31,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
-
-#include <utlist.h>
+#include "gathered.h"
 
 #define STREAM_OCTETS 1024u /* gathered at once: the consumer streams */
 #define ENTRIES_MOST  (TX_IOV / 2)
@@ -68,35 +66,9 @@ static bool count(struct qp *qp, const struct gather_post *post)
 /* Off the list, if it is there. Under posting. */
 static void end_gathering(struct qp *qp)
 {
-    struct lane *lane = qp->lane;
-
-    spinlock_lock(&lane->lock);
-    if (qp->on_gathered) {
-        qp->on_gathered = false;
-        DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
-        atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
-    }
-    spinlock_unlock(&lane->lock);
+    tx_unlist_gathered(qp);
     qp->gathering = false;
     reset_counts(qp);
-}
-
-/* On the list. True: somebody may sleep, and has to be woken. */
-static bool enlist(struct qp *qp)
-{
-    struct lane *lane = qp->lane;
-    bool armed;
-
-    spinlock_lock(&lane->lock);
-    armed = atomic_load_explicit(&lane->armed, memory_order_relaxed);
-    atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
-    if (!qp->on_gathered) {
-        qp->on_gathered = true;
-        DL_APPEND2(lane->gathered, qp, gather_prev, gather_next);
-        atomic_fetch_add_explicit(&lane->gathered_count, 1, memory_order_relaxed);
-    }
-    spinlock_unlock(&lane->lock);
-    return armed;
 }
 
 static enum gather begin(struct qp *qp, const struct gather_post *post)
@@ -108,7 +80,7 @@ static enum gather begin(struct qp *qp, const struct gather_post *post)
     if (count(qp, post))
         return GATHER_NOT;
     qp->gathering = true;
-    return enlist(qp) ? GATHER_WAKE : GATHERED;
+    return tx_enlist_gathered(qp) ? GATHER_WAKE : GATHERED;
 }
 
 enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
@@ -132,15 +104,6 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
     return GATHER_NOT;
 }
 
-/* Like one that gathers: the next pass visits it, whether it has a stream or not. */
-void tx_leave_to_lane(struct qp *qp)
-{
-    const struct ri_host *host = qp->rnic->host;
-
-    if (enlist(qp))
-        host->wake(host, qp->lane->base.context);
-}
-
 void tx_forget_gathered(struct qp *qp)
 {
     spinlock_lock(&qp->sq.posting);
@@ -149,24 +112,6 @@ void tx_forget_gathered(struct qp *qp)
 }
 
 /* --- leaving --- */
-
-/* The QP's destroy waits from here on. */
-static struct qp *take_gathered(struct lane *lane, const struct cq *first)
-{
-    struct qp *qp;
-
-    spinlock_lock(&lane->lock);
-    for (qp = lane->gathered; qp && qp_is_left_to_consumer(qp, first); qp = qp->gather_next)
-        ;
-    if (qp) {
-        qp->on_gathered = false;
-        DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
-        atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
-        atomic_fetch_add(&qp->upcalls, 1);
-    }
-    spinlock_unlock(&lane->lock);
-    return qp;
-}
 
 static void leave_together(struct qp *qp)
 {
@@ -184,7 +129,7 @@ void tx_send_all_gathered(struct lane *lane, const struct cq *first)
     uint32_t count = atomic_load_explicit(&lane->gathered_count, memory_order_relaxed);
     struct qp *qp;
 
-    while (count-- && (qp = take_gathered(lane, first))) {
+    while (count-- && (qp = tx_take_gathered(lane, first))) {
         leave_together(qp);
         atomic_fetch_sub(&qp->upcalls, 1);
     }
@@ -197,4 +142,10 @@ void tx_send_gathered(struct qp *qp)
     end_gathering(qp);
     spinlock_unlock(&qp->sq.posting);
     tx_kick(qp);
+}
+
+void tx_note_look_everywhere(struct rnic *rnic)
+{
+    for (uint32_t i = 0; i < rnic->options.lanes; i++)
+        tx_note_look(rnic->lanes[i], NULL);
 }

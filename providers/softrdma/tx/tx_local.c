@@ -3,14 +3,15 @@
  * Transmit, requests that send nothing: bind and local invalidate. They are executed in their turn, between the messages of
  * the queue, and are complete when all octets before them are in the socket.
  *
- * What revokes an STag cannot end the last access to it from inside tx (see invalidate.c): it revokes, names the entry in
+ * What revokes an STag cannot end the last access to it from inside tx (see rx/rx_invalidate.c): it revokes, names the entry in
  * qp->unquiet, calls the lane and stalls the queue. The next pass makes the entry quiet, takes the name away and kicks tx.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/softrdma/objects/regions.h"
+#include "request.h"
 
 enum outcome { OUTCOME_DONE, OUTCOME_WAIT, OUTCOME_FAILED };
 

@@ -10,52 +10,11 @@
 #include "providers/softrdma/objects/guard.h"
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
+#include "providers/softrdma/objects/regions.h"
 
 #include "base/crc32c.h"
 
 #include <string.h>
-
-/* --- Read Responses --- */
-
-uint16_t tx_protection_value(enum stag_result result)
-{
-    static const uint16_t values[] = {
-        [STAG_INVALID] = TERMINATE_R_STAG,  [STAG_PD] = TERMINATE_R_STREAM,
-        [STAG_ACCESS] = TERMINATE_R_ACCESS, [STAG_WRAP] = TERMINATE_R_WRAP,
-        [STAG_BOUNDS] = TERMINATE_R_BOUNDS,
-    };
-
-    return values[result];
-}
-
-/* Of a Read (C-116) the header tells how far the response came; of an atomic there is no such header (7306 8.1). */
-void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t value,
-                      enum ri_event_type event)
-{
-    const struct rdmap_read_req now = {
-        .sink_stag = read->sink_stag,
-        .sink_to = read->sink_to + read->sent,
-        .size = read->size - read->sent,
-        .src_stag = read->source_stag,
-        .src_to = read->source_to + read->sent,
-    };
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
-    const uint32_t length = DDP_UNTAGGED_LEN +
-                            (read->atomic ? RDMAP_ATOMIC_REQ_LEN : RDMAP_READ_REQ_LEN);
-    const struct terminate_cause cause = { ulpdu, sizeof(ulpdu), length, NULL };
-    const struct qp_end end = { .event = event,
-                                .terminate_value = value,
-                                .detail = value == TERMINATE_LOCAL
-                                              ? "memory that the peer asked for is gone"
-                                          : read->atomic ? "target of an atomic was revoked"
-                                                         : "source of an RDMA Read was revoked" };
-
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(read->atomic ? RDMAP_ATOMIC_REQ : RDMAP_READ_REQ), 0,
-                     DDP_QN_READ, read->msn, 0);
-    memcpy(ulpdu, read->header, sizeof(read->header));
-    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
-    qp_terminate(qp, &end, &cause);
-}
 
 /* Copy `octets` of the source behind the header, or into the bounce buffer. */
 static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source, uint32_t octets)

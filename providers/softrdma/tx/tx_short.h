@@ -7,7 +7,8 @@
 
 #include "fpdu.h"
 #include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/softrdma/objects/regions.h"
+#include "transmit.h"
 
 #include <assert.h>
 

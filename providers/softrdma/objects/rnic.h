@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What every room needs: limits, options, the RNIC and its PDs, small helpers.
+ * What every folder needs: limits, options, the RNIC and its PDs, small helpers.
  */
 #ifndef ITAL_SOFTRDMA_RNIC_H
 #define ITAL_SOFTRDMA_RNIC_H
@@ -87,9 +87,24 @@ struct pd {
     struct mw *windows;
 };
 
+struct memory_range {
+    const uint8_t *memory;
+    uint64_t length;
+};
+
+struct rnic;
+
+/* What objects need of the folders above them; provider.c hands it down. */
+struct rnic_ops {
+    /* For an STag that was revoked: returns when no pass places by it any more, and no output of the PD's QPs names the memory.
+     * An empty range: no output can. No lock held, not from inside tx. */
+    void (*leave_memory)(struct rnic *rnic, const struct pd *pd, struct memory_range range);
+};
+
 struct rnic {
     struct ri_rnic base;
     const struct ri_host *host;
+    const struct rnic_ops *ops;
     const struct ri_user_ops *user;
     struct ri_rnic_attr attr;
     struct softrdma_options options;
@@ -136,7 +151,7 @@ static inline void count_up_32(atomic_uint *counter)
 #endif
 }
 
-/* provider.c */
+/* rnic.c: a line in the host's log. */
 void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

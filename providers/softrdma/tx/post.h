@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain requests, which need neither checks nor operands: how they get into their slots (post.c, tx_alone.c).
+ * Plain requests, which need neither checks nor operands: how they get into their slots (post_list.c, tx_alone.c).
  */
 #ifndef ITAL_SOFTRDMA_POST_H
 #define ITAL_SOFTRDMA_POST_H
 
-#include "softrdma.h"
+#include "transmit.h"
 
 #include "base/trace.h"
 

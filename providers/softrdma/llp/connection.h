@@ -2,45 +2,16 @@
  *
  * A connection as seen from below the QP, and the lower layer under it.
  */
-#ifndef ITAL_SOFTRDMA_STREAM_H
-#define ITAL_SOFTRDMA_STREAM_H
+#ifndef ITAL_SOFTRDMA_CONNECTION_H
+#define ITAL_SOFTRDMA_CONNECTION_H
 
-#include "rnic.h"
+#include "llp.h"
+#include "providers/softrdma/objects/lane.h"
 
 #include <sys/types.h>
 #include <sys/uio.h>
 
-struct lane;
 struct qp;
-struct stream;
-
-/* What TCP waits for from the peer. */
-struct llp_wait {
-    bool octets;           /* some are not acknowledged yet, or wait for the window */
-    bool asked;            /* octets or probes left after the last acknowledgement came */
-    uint32_t probes;       /* of keep-alive or of a closed window, unanswered */
-    uint32_t repeats;      /* of octets, since the connection began */
-    uint64_t heard_ago_ns; /* age of the last acknowledgement, in ticks of TCP's clock */
-};
-
-/* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not now). */
-struct llp_ops {
-    ssize_t (*send)(struct stream *stream, const struct iovec *iov, int count);
-    ssize_t (*receive)(struct stream *stream, void *buffer, size_t length);
-    uint32_t (*emss)(struct stream *stream);
-    void (*finish)(struct stream *stream);            /* no more output: FIN */
-    void (*close)(struct stream *stream, bool reset); /* reset: RST */
-    /* All zero where the system does not tell. NULL: no peer is waited for. */
-    void (*waits)(struct stream *stream, struct llp_wait *wait);
-};
-extern const struct llp_ops llp_tcp;
-/* Put capture between the stream and its lower layer, if it is on. */
-void llp_capture_insert(struct stream *stream, uint64_t token);
-#define LLP_ACK_LOOKS 6u /* in ack_timeout */
-/* End the stream when its peer acknowledges nothing for ack_timeout. On top of what is there; before anything is sent. */
-void llp_acks_insert(struct stream *stream);
-void llp_acks_expired(struct ri_timer *timer); /* of stream.acks */
-void llp_tcp_prepare(int fd, const struct softrdma_options *options);
 
 enum stream_state {
     STREAM_OPEN,    /* carries FPDUs of a QP */
@@ -104,8 +75,16 @@ struct stream {
     uint64_t looked_at;
 };
 
+/* What the timers of a stream do; those above hand it down. In a run of the lane. */
+struct stream_timers {
+    void (*expired)(struct ri_timer *timer); /* stream.timer */
+    void (*stalled)(struct ri_timer *timer); /* stream.stall */
+    void (*acks)(struct ri_timer *timer);    /* stream.acks */
+};
+
 enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
-                           const struct llp_ops *llp, struct stream **out);
+                           const struct llp_ops *llp, const struct stream_timers *timers,
+                           struct stream **out);
 void stream_ready(void *arg, uint32_t events);
 /* From OPEN: what `tail` holds still goes out (ownership passes), then FIN. Under rx. */
 void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce);
@@ -116,5 +95,29 @@ void stream_abort(struct stream *stream, bool reset);
 /* The QP lets go: a closing stream goes on alone. Takes rx. */
 void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
+/* The octets of an incomplete FPDU go. Under rx, or nobody else knows the stream. */
+void stream_drop_partial(struct stream *stream);
+/* Its buffer has `room` octets now. As above. */
+void stream_charge_partial(struct stream *stream, uint32_t room);
+
+/* --- ready.c --- */
+
+/* Have the stream served in the next pass. Any thread. */
+void lane_mark_ready(struct stream *stream);
+void lane_mark_ready_locked(struct stream *stream); /* under lane->lock */
+/* The same, and who sleeps for the lane is woken. */
+void lane_call(struct stream *stream);
+
+/* --- quiescence.c --- */
+
+/* After it returned no pass that began before is still going on (unless the caller is inside it). */
+void lane_wait_pass(struct lane *lane);
+/* Call `visit` for each connected QP of the PD on this lane; it stays alive meanwhile. No lock held. */
+void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
+                    void *arg);
+/* After what was revoked: wait until no pass of any lane places into it any more, then call `visit` for each connected QP of the PD
+ * (NULL: for none). The caller is in no pass, or in one and places nothing; with one rx at most, of a QP of that pass. */
+void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
+                        void (*visit)(struct qp *qp, void *arg), void *arg);
 
 #endif

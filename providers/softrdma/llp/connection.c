@@ -13,73 +13,14 @@
 #include <config.h>
 #endif
 
-#include "softrdma.h"
+#include "connection.h"
+#include "providers/softrdma/objects/qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <utlist.h>
-
-/* C-044 */
-static void first_message_overdue(struct qp *qp)
-{
-    const struct qp_end end = {
-        .event = RI_EVENT_LLP_LOST,
-        .state = RI_QPS_ERROR,
-        .lost = true,
-        .detail = "the peer's ready-to-receive message did not come in time",
-    };
-
-    if (qp->rtr_await)
-        qp_end(qp, &end);
-}
-
-/* Who was silent for the first time may be slow: he is given four times as long before each further repetition. True: repeat. */
-static bool still_silent(struct stream *stream)
-{
-    const struct ri_host *host = stream->lane->rnic->host;
-    uint64_t silence = stream->lane->rnic->options.rtr_repeat_ns;
-
-    if (!(atomic_load(&stream->attention) & ATTEND_SILENT))
-        return false;
-    if (++stream->rtr_repeats < RTR_REPEATS) {
-        stream->timer.deadline = clock_after(clock_now(), silence << 2 * stream->rtr_repeats);
-        host->timer_set(host, stream->lane->base.context, &stream->timer);
-    }
-    return true;
-}
-
-/* The timer is never cancelled while rx is held (the host waits for us then): it may come late, and find nothing to do. */
-static void stream_expired(struct ri_timer *timer)
-{
-    struct stream *stream = container_of(timer, struct stream, timer);
-    struct qp *qp;
-
-    bool repeat = false;
-
-    spinlock_lock(&stream->rx);
-    qp = stream->qp;
-    if (qp)
-        atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects us here */
-    if (timer->deadline > clock_now()) {
-        /* set anew while we were on the way */
-    } else if (stream->state == STREAM_OPEN && qp) {
-        repeat = still_silent(stream);
-        first_message_overdue(qp);
-    } else if (stream->state == STREAM_CLOSING) {
-        if (qp && stream->announce)
-            qp_closed(qp, "the peer did not close in time");
-        stream_abort(stream, true);
-    }
-    spinlock_unlock(&stream->rx);
-    if (!qp)
-        return;
-    if (repeat)
-        tx_repeat_rtr(qp);
-    qp_settle(qp);
-    atomic_fetch_sub(&qp->upcalls, 1);
-}
 
 static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_handover *handover)
 {
@@ -106,7 +47,8 @@ static void enlist(struct stream *stream)
 }
 
 enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
-                           const struct llp_ops *llp, struct stream **out)
+                           const struct llp_ops *llp, const struct stream_timers *timers,
+                           struct stream **out)
 {
     struct stream *stream = calloc(1, sizeof(*stream));
 
@@ -119,9 +61,9 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     stream->held = qp != NULL;
     llp_capture_insert(stream, handover->capture);
     llp_acks_insert(stream);
-    stream->timer.expired = stream_expired;
-    stream->stall.expired = rest_stalled;
-    stream->acks.expired = llp_acks_expired;
+    stream->timer.expired = timers->expired;
+    stream->stall.expired = timers->stalled;
+    stream->acks.expired = timers->acks;
     stream->gulp = stream->take = GULP_MOST;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);
@@ -186,6 +128,24 @@ static void delist(struct stream *stream)
     spinlock_unlock(&lane->lock);
 }
 
+void stream_charge_partial(struct stream *stream, uint32_t room)
+{
+    struct rnic *rnic = stream->lane->rnic;
+
+    atomic_fetch_add_explicit(&rnic->rest_octets, (uint64_t)room - stream->rest_room,
+                              memory_order_relaxed);
+    stream->rest_room = room;
+}
+
+void stream_drop_partial(struct stream *stream)
+{
+    free(stream->rest);
+    stream->rest = NULL;
+    stream_charge_partial(stream, 0);
+    stream->rest_length = stream->rest_whole = 0;
+    atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+}
+
 /* Neither list nor QP names it: freed when no pass can hold it any more. */
 static void bury(struct stream *stream)
 {
@@ -208,7 +168,7 @@ void stream_abort(struct stream *stream, bool reset)
     if (stream->watch)
         host->unwatch(host, stream->watch);
     stream->watch = NULL;
-    rest_drop(stream);
+    stream_drop_partial(stream);
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
@@ -238,7 +198,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     spinlock_assert_held(&stream->rx);
     stream->starting = stream->qp && qp_is_starting(stream->qp);
     stream->spoken_to = stream->rest_length && !stream->starting; /* in the middle of an FPDU */
-    rest_drop(stream);
+    stream_drop_partial(stream);
     stream->tail = tail;
     stream->tail_length = length;
     stream->announce = announce;

@@ -5,7 +5,7 @@
 #ifndef ITAL_SOFTRDMA_QP_H
 #define ITAL_SOFTRDMA_QP_H
 
-#include "providers/softrdma/objects/queues.h"
+#include "queues.h"
 #include "rnic.h"
 
 struct lane;
@@ -177,17 +177,6 @@ struct qp {
     atomic_ullong empty_writes; /* received: RDMA Writes of no octet */
 };
 
-enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
-enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
-enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info);
-enum ri_status softrdma_qp_destroy(struct ri_qp *base);
-enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
-                                    size_t *count);
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad);
-enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
-                                  struct ri_recv_wr **bad);
-
 static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     return (enum ri_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
@@ -238,9 +227,6 @@ bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminat
 void qp_note_established(struct qp *qp);
 void qp_note_rq_limit(struct qp *qp);
 void qp_note_srq(struct qp *qp); /* its SRQ has something to tell */
-/* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass that holds rx may want tx. */
-void qp_hold(struct qp *qp);
-void qp_unhold(struct qp *qp);
 /* 0: none. Under rx, or nobody else knows the QP. */
 static inline void qp_set_rq_limits(struct qp *qp, uint32_t soft, uint32_t hard)
 {
@@ -251,27 +237,23 @@ void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over *
 /* Its first message, or the answer to its own, is still to come. */
 bool qp_is_starting(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
-/* Tell what has been noted; run tx if it is wanted. No lock held. */
-void qp_settle_now(struct qp *qp);
-static inline void qp_settle(struct qp *qp)
-{
-    if (__builtin_expect(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) ||
-                             cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
-                             atomic_load_explicit(&qp->news, memory_order_acquire),
-                         0))
-        qp_settle_now(qp);
-}
 /* The telling alone. No lock held. */
 void qp_tell(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
-void qp_free(struct qp *qp);
-/* Rings for so many requests of the peer and of this side that wait for answers; what they hold stays. Held (qp_hold), or
- * nobody else is at them. */
-enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
-/* The stream goes on without the QP. Inside tx. */
-void qp_let_go(struct qp *qp);
-/* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
-enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
-                        const struct llp_ops *llp);
+
+/* --- who is inside tx: see tx/tx.c --- */
+
+/* Inside tx alone, without waiting: false, somebody is there. What comes meanwhile is left to qp_settle(), as rx may be held. */
+static inline bool tx_try_enter(struct qp *qp)
+{
+    unsigned int nobody = 0;
+
+    return atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1);
+}
+static inline void tx_leave_work(struct qp *qp)
+{
+    if (atomic_exchange(&qp->tx_requests, 0) != 1)
+        atomic_store(&qp->tx_wanted, true);
+}
 
 #endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The lower layer under a stream: TCP, and what may be put between.
+ */
+#ifndef ITAL_SOFTRDMA_LLP_H
+#define ITAL_SOFTRDMA_LLP_H
+
+#include "providers/softrdma/objects/rnic.h"
+
+#include <sys/types.h>
+
+struct iovec;
+struct qp;
+struct stream;
+
+/* What TCP waits for from the peer. */
+struct llp_wait {
+    bool octets;           /* some are not acknowledged yet, or wait for the window */
+    bool asked;            /* octets or probes left after the last acknowledgement came */
+    uint32_t probes;       /* of keep-alive or of a closed window, unanswered */
+    uint32_t repeats;      /* of octets, since the connection began */
+    uint64_t heard_ago_ns; /* age of the last acknowledgement, in ticks of TCP's clock */
+};
+
+/* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not now). */
+struct llp_ops {
+    ssize_t (*send)(struct stream *stream, const struct iovec *iov, int count);
+    ssize_t (*receive)(struct stream *stream, void *buffer, size_t length);
+    uint32_t (*emss)(struct stream *stream);
+    void (*finish)(struct stream *stream);            /* no more output: FIN */
+    void (*close)(struct stream *stream, bool reset); /* reset: RST */
+    /* All zero where the system does not tell. NULL: no peer is waited for. */
+    void (*waits)(struct stream *stream, struct llp_wait *wait);
+};
+extern const struct llp_ops llp_tcp;
+/* Put capture between the stream and its lower layer, if it is on. */
+void llp_capture_insert(struct stream *stream, uint64_t token);
+#define LLP_ACK_LOOKS 6u /* in ack_timeout */
+/* End the stream when its peer acknowledges nothing for ack_timeout. On top of what is there; before anything is sent. */
+void llp_acks_insert(struct stream *stream);
+/* stream.acks has expired. True: the peer has acknowledged nothing for too long. Under rx. */
+bool llp_acks_look(struct stream *stream, struct qp *qp);
+void llp_tcp_prepare(int fd, const struct softrdma_options *options);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queue pair: RDMAC states, the end of a connection, what is told of it.
+ *
+ *   IDLE --- hand-over ---> RTS --- modify CLOSING ---> CLOSING --- both FINs or bound ---> ERROR
+ *                            |--- local or remote error ---> TERMINATE (Terminate is sent) ---> ERROR
+ *                            |--- peer's FIN, RST, Terminate, modify ERROR ------------------> ERROR
+ *   ERROR --- modify IDLE ---> IDLE
+ *
+ * RDMAC lets CLOSING end in IDLE; here it ends in ERROR, so that requests posted meanwhile complete flushed instead of
+ * waiting for the next connection. Leaving RTS is one function (qp_end); what follows, stopping output, flushing both
+ * queues, is done by whoever holds tx next (tx_stop). Exactly one event of the "ended" group is told per connection.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "qp.h"
+#include "providers/softrdma/codec/terminate.h"
+
+#include <string.h>
+
+/* --- flush --- */
+
+/* Under posting: who posts a receive after this look sees the state that the QP has got before it. */
+static uint32_t posted_before(struct wq *wq)
+{
+    uint32_t posted;
+
+    spinlock_lock(&wq->posting);
+    posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
+    spinlock_unlock(&wq->posting);
+    return posted;
+}
+
+/* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew meanwhile. */
+void qp_flush(struct qp *qp, struct wq *wq)
+{
+    uint32_t posted = posted_before(wq);
+
+    spinlock_lock(&qp_cq(qp, wq)->lock);
+    for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
+        struct wqe *wqe = wq_slot(wq, index);
+
+        if (!atomic_load_explicit(&wqe->done, memory_order_relaxed))
+            wqe_finish(wqe, RI_WC_FLUSHED, 0);
+    }
+    atomic_store(&wq->next, posted);
+    if (!wq->receive)
+        atomic_store(&qp->sq_sent, posted);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
+}
+
+/* --- what has to be told --- */
+
+/* Once per connection. Under state_lock. */
+static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
+                     bool explained)
+{
+    if (qp->told || qp->destroyed)
+        return;
+    qp->told = true;
+    qp->event = (struct ri_event){
+        .size = sizeof(qp->event),
+        .type = type,
+        .terminate_code = code,
+        .explained = explained,
+        .detail = detail,
+    };
+    qp->event_pending = true;
+    atomic_store(&qp->news, true);
+}
+
+void qp_note_established(struct qp *qp)
+{
+    spinlock_lock(&qp->state_lock);
+    qp->established_pending = true;
+    atomic_store(&qp->news, true);
+    spinlock_unlock(&qp->state_lock);
+}
+
+void qp_note_rq_limit(struct qp *qp)
+{
+    spinlock_lock(&qp->state_lock);
+    qp->soft_pending = true;
+    atomic_store(&qp->news, true);
+    spinlock_unlock(&qp->state_lock);
+}
+
+/* Under the lock, so that whoever finds no news in the QP afterwards looks at the SRQ. */
+void qp_note_srq(struct qp *qp)
+{
+    spinlock_lock(&qp->state_lock);
+    atomic_store(&qp->news, true);
+    spinlock_unlock(&qp->state_lock);
+}
+
+static void end_of_close(struct qp *qp, enum ri_event_type type, const char *detail)
+{
+    spinlock_lock(&qp->state_lock);
+    note_end(qp, type, 0, detail, false);
+    atomic_store(&qp->state, RI_QPS_ERROR);
+    spinlock_unlock(&qp->state_lock);
+}
+
+void qp_closed(struct qp *qp, const char *detail)
+{
+    end_of_close(qp, RI_EVENT_LLP_CLOSED, detail);
+}
+
+bool qp_is_starting(struct qp *qp)
+{
+    uint32_t out = atomic_load(&qp->ord_out);
+
+    return atomic_load(&qp->holding) ||
+           (out != atomic_load(&qp->ord_in) && qp->ord_ring[out & (qp->ord_size - 1)].rtr);
+}
+
+void qp_closed_badly(struct qp *qp)
+{
+    end_of_close(qp, RI_EVENT_LLP_RESET, "the peer went on sending while this side was closing");
+}
+
+/* The next thing to tell, in the order of a connection's life. Under state_lock. */
+static bool take_news(struct qp *qp, struct ri_event *event)
+{
+    bool *pending = qp->established_pending ? &qp->established_pending
+                    : qp->soft_pending      ? &qp->soft_pending
+                    : qp->event_pending     ? &qp->event_pending
+                                            : NULL;
+
+    if (qp->destroyed || !pending) {
+        atomic_store(&qp->news, false);
+        return false;
+    }
+    *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
+    if (pending == &qp->soft_pending)
+        event->type = RI_EVENT_QP_RQ_LIMIT_REACHED;
+    else if (pending == &qp->event_pending)
+        *event = qp->event;
+    *pending = false;
+    return true;
+}
+
+/* By one thread at a time, so that nothing is told out of order; who finds another at it leaves: that one looks again. */
+void qp_tell(struct qp *qp)
+{
+    const struct ri_host *host = qp->rnic->host;
+    struct ri_event event;
+
+    spinlock_lock(&qp->state_lock);
+    while (!qp->telling && take_news(qp, &event)) {
+        qp->telling = true;
+        atomic_fetch_add(&qp->upcalls, 1);
+        spinlock_unlock(&qp->state_lock);
+        host->qp_event(host, qp->base.context, &event);
+        atomic_fetch_sub(&qp->upcalls, 1);
+        spinlock_lock(&qp->state_lock);
+        qp->telling = false;
+    }
+    spinlock_unlock(&qp->state_lock);
+    if (qp->srq)
+        srq_settle(qp->srq);
+}
+
+/* --- leaving RTS --- */
+
+/* A responder that has heard nothing yet must not speak (S-011). Under state_lock. */
+static void note_terminate(struct qp *qp, const struct qp_end *end)
+{
+    bool silent = atomic_load(&qp->holding) && !end->heard;
+
+    qp->terminate_wanted = end->send_terminate && !silent;
+    if (qp->terminate_wanted) {
+        qp->terminate_sent = end->terminate_value;
+        qp->terminate_length = end->terminate_length;
+        memcpy(qp->terminate, end->terminate, end->terminate_length);
+    }
+    if (end->terminate_received) {
+        qp->terminate_received = end->terminate_value;
+        qp->terminate_length = end->terminate_length;
+        memcpy(qp->terminate, end->terminate, end->terminate_length);
+    }
+}
+
+/* The peer named memory that it may not use. Who guesses STags does it again and again, with a connection each. */
+static void count_access_error(struct qp *qp, const struct qp_end *end)
+{
+    unsigned int kind = end->terminate_value >> 8;
+
+    if (!end->send_terminate || (kind != TERMINATE_R_STAG >> 8 && kind != TERMINATE_T_STAG >> 8))
+        return;
+    atomic_fetch_add(&qp->access_errors, 1);
+    atomic_fetch_add(&qp->rnic->access_errors, 1);
+}
+
+bool qp_end(struct qp *qp, const struct qp_end *end)
+{
+    bool first;
+
+    spinlock_lock(&qp->state_lock);
+    first = qp_state(qp) == RI_QPS_RTS;
+    if (first) {
+        qp->lost = end->lost;
+        note_terminate(qp, end);
+        count_access_error(qp, end);
+        if (end->wqe) {
+            end->wqe->vendor_error = end->terminate_value;
+            wqe_finish(end->wqe, end->status, 0);
+        }
+        if (end->event)
+            note_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
+        atomic_store(&qp->state, end->state); /* last: whoever is inside tx acts on it at once */
+        atomic_store(&qp->tx_wanted, true);
+    }
+    spinlock_unlock(&qp->state_lock);
+    return first;
+}
+
+bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause)
+{
+    uint8_t payload[TERMINATE_PAYLOAD_MAX];
+    struct qp_end whole = *end;
+
+    whole.state = RI_QPS_TERMINATE;
+    whole.send_terminate = true;
+    whole.terminate = payload;
+    whole.terminate_length = (uint32_t)terminate_build(payload, end->terminate_value, cause);
+    return qp_end(qp, &whole);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Polling and arming a completion queue. A consumer that looks and finds nothing more has what it posted sent (tx/tx_gather.c), and
+ * room in the ring lets queues go on that wait for it (objects/cq.c).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+#include "providers/softrdma/objects/cq.h"
+
+static struct cq *cq_of(struct ri_cq *base)
+{
+    return container_of(base, struct cq, base);
+}
+
+void cq_retry_blocked(struct cq *cq)
+{
+    /* A queue that blocks again goes to the end: each gets one turn, sends and receives alternately. */
+    uint32_t turns = atomic_load_explicit(&cq->blocked, memory_order_relaxed);
+
+    for (uint32_t turn = 0; turn < turns; turn++) {
+        int which = turn & 1 ? CQ_RECEIVES : CQ_SENDS;
+        struct qp *qp = cq_take_blocked(cq, &which);
+
+        if (!qp)
+            break;
+        qp_retire(qp, which == CQ_RECEIVES ? &qp->rq : &qp->sq);
+        qp_settle(qp);
+        atomic_fetch_sub(&qp->upcalls, 1);
+    }
+}
+
+/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are free too. */
+static inline void free_slots(const struct cq_entry *entry)
+{
+    struct wq *wq = entry->wq;
+
+    atomic_store_explicit(&wq->freed, entry->index + 1, memory_order_release);
+    if (unlikely(entry->shared))
+        srq_polled(container_of(wq, struct qp, rq)->srq);
+}
+
+/* Under the lock. */
+static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
+                                                           struct ri_wc *wc, bool *emptied)
+{
+    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    const uint32_t there = atomic_load_explicit(&cq->tail, memory_order_relaxed) - head;
+    const uint32_t taken = there < count ? there : count, end = head + taken;
+
+    *emptied = there <= count;
+    if (likely(taken)) {
+        do {
+            const struct cq_entry *entry = &cq->ring[head & cq->mask];
+
+            *wc++ = entry->wc;
+            if (unlikely(cq->notable) && cq_notable(&entry->wc))
+                cq->notable--;
+            free_slots(entry);
+        } while (++head != end);
+        atomic_store_explicit(&cq->head, end, memory_order_release);
+        if (*emptied) /* an overflow after that is a new one */
+            atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
+        tx_note_taken(cq);
+    }
+    return taken;
+}
+
+/* Its consumer looks, outside of a pass: who streams makes none for long. */
+static void note_seen(struct cq *cq, const struct lane *lane)
+{
+    atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+/* What gathers does not wait for a pass, nor for the end of another thread's. */
+static __attribute__((noinline)) void look_without_pass(struct cq *cq)
+{
+    const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
+
+    if (home)
+        note_seen(cq, home);
+    tx_note_look_at(cq);
+}
+
+/* Another one holds the lock, or completions wait for room. */
+static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t count,
+                                                      struct ri_wc *wc)
+{
+    bool emptied;
+    uint32_t taken;
+
+    spinlock_lock(&cq->lock);
+    taken = take(cq, count, wc, &emptied);
+    spinlock_unlock(&cq->lock);
+    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
+        cq_retry_blocked(cq);
+        spinlock_lock(&cq->lock);
+        taken += take(cq, count - taken, wc + taken, &emptied);
+        spinlock_unlock(&cq->lock);
+    }
+    if (emptied)
+        look_without_pass(cq);
+    return taken;
+}
+
+/* lane: what feeds the CQ, NULL for several. Returns `taken`: so the caller needs no frame. */
+static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct lane *lane,
+                                                        uint32_t taken)
+{
+    if (lane) {
+        note_seen(cq, lane);
+        tx_send_all_gathered(lane, cq);
+    } else {
+        tx_note_look_everywhere(cq->rnic);
+    }
+    return taken;
+}
+
+uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    struct cq *cq = cq_of(base);
+    uint32_t taken;
+    bool emptied;
+
+    if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
+        return poll_slowly(cq, count, wc);
+    if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
+        atomic_load_explicit(&cq->tail, memory_order_acquire)) {
+        if (!count)
+            look_without_pass(cq);
+        return 0;
+    }
+    if (__builtin_expect(!spinlock_try_blind(&cq->lock), 0))
+        return poll_slowly(cq, count, wc);
+    taken = take(cq, count, wc, &emptied);
+    spinlock_unlock(&cq->lock);
+    if (emptied) {
+        struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
+
+        if (__builtin_expect(!lane, 0) || tx_has_gathered(lane))
+            return send_gathered(cq, lane, taken);
+    }
+    return taken;
+}
+
+enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
+{
+    struct cq *cq = cq_of(base);
+
+    if ((unsigned int)kind > RI_ARM_NTH || (kind == RI_ARM_NTH && (!count || count > cq->depth)))
+        return RI_ERR_INVALID_ARGUMENT;
+    spinlock_lock(&cq->lock);
+    cq->armed = kind;
+    cq->armed_count = count;
+    atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
+    atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
+    cq->hits = 0;
+    if (kind == RI_ARM_NTH && cq_count(cq) >= count)
+        cq_fire(cq);
+    spinlock_unlock(&cq->lock);
+    tx_note_look_at(cq); /* who waits holds nothing back */
+    cq_settle(cq);
+    return RI_OK;
+}

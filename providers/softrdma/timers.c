@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The timers of a connection: what it means for the QP that one has expired. llp/connection.c has them, and does not know QPs.
+ *
+ * A timer is never cancelled while rx is held (the host waits for us then): it may come late, and find nothing to do.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+/* C-044 */
+static void first_message_overdue(struct qp *qp)
+{
+    const struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = "the peer's ready-to-receive message did not come in time",
+    };
+
+    if (qp->rtr_await)
+        qp_end(qp, &end);
+}
+
+/* Who was silent for the first time may be slow: he is given four times as long before each further repetition. True: repeat. */
+static bool still_silent(struct stream *stream)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t silence = stream->lane->rnic->options.rtr_repeat_ns;
+
+    if (!(atomic_load(&stream->attention) & ATTEND_SILENT))
+        return false;
+    if (++stream->rtr_repeats < RTR_REPEATS) {
+        stream->timer.deadline = clock_after(clock_now(), silence << 2 * stream->rtr_repeats);
+        host->timer_set(host, stream->lane->base.context, &stream->timer);
+    }
+    return true;
+}
+
+static void stream_expired(struct ri_timer *timer)
+{
+    struct stream *stream = container_of(timer, struct stream, timer);
+    struct qp *qp;
+
+    bool repeat = false;
+
+    spinlock_lock(&stream->rx);
+    qp = stream->qp;
+    if (qp)
+        atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects us here */
+    if (timer->deadline > clock_now()) {
+        /* set anew while we were on the way */
+    } else if (stream->state == STREAM_OPEN && qp) {
+        repeat = still_silent(stream);
+        first_message_overdue(qp);
+    } else if (stream->state == STREAM_CLOSING) {
+        if (qp && stream->announce)
+            qp_closed(qp, "the peer did not close in time");
+        stream_abort(stream, true);
+    }
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return;
+    if (repeat)
+        tx_repeat_rtr(qp);
+    qp_settle(qp);
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
+/* The peer acknowledges nothing any more: option ack_timeout. */
+static void acks_expired(struct ri_timer *timer)
+{
+    static const struct qp_end end = {
+        .event = RI_EVENT_LLP_LOST,
+        .state = RI_QPS_ERROR,
+        .lost = true,
+        .detail = "the peer has acknowledged nothing for too long (ack_timeout)",
+    };
+    struct stream *stream = container_of(timer, struct stream, acks);
+    struct qp *qp;
+
+    spinlock_lock(&stream->rx);
+    qp = stream->state == STREAM_OPEN ? stream->qp : NULL;
+    if (qp) {
+        atomic_fetch_add(&qp->upcalls, 1);
+        if (llp_acks_look(stream, qp))
+            qp_end(qp, &end);
+    }
+    spinlock_unlock(&stream->rx);
+    if (!qp)
+        return;
+    qp_settle(qp);
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
+const struct stream_timers qp_stream_timers = {
+    .expired = stream_expired,
+    .stalled = rest_stalled,
+    .acks = acks_expired,
+};

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The lane's list of QPs that a pass has to visit: see gathered.h.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "gathered.h"
+
+#include <utlist.h>
+
+bool tx_enlist_gathered(struct qp *qp)
+{
+    struct lane *lane = qp->lane;
+    bool armed;
+
+    spinlock_lock(&lane->lock);
+    armed = atomic_load_explicit(&lane->armed, memory_order_relaxed);
+    atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+    if (!qp->on_gathered) {
+        qp->on_gathered = true;
+        DL_APPEND2(lane->gathered, qp, gather_prev, gather_next);
+        atomic_fetch_add_explicit(&lane->gathered_count, 1, memory_order_relaxed);
+    }
+    spinlock_unlock(&lane->lock);
+    return armed;
+}
+
+void tx_unlist_gathered(struct qp *qp)
+{
+    struct lane *lane = qp->lane;
+
+    spinlock_lock(&lane->lock);
+    if (qp->on_gathered) {
+        qp->on_gathered = false;
+        DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
+        atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
+    }
+    spinlock_unlock(&lane->lock);
+}
+
+struct qp *tx_take_gathered(struct lane *lane, const struct cq *first)
+{
+    struct qp *qp;
+
+    spinlock_lock(&lane->lock);
+    for (qp = lane->gathered; qp && qp_is_left_to_consumer(qp, first); qp = qp->gather_next)
+        ;
+    if (qp) {
+        qp->on_gathered = false;
+        DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
+        atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
+        atomic_fetch_add(&qp->upcalls, 1);
+    }
+    spinlock_unlock(&lane->lock);
+    return qp;
+}
+
+/* Like one that gathers: the next pass visits it, whether it has a stream or not. */
+void tx_leave_to_lane(struct qp *qp)
+{
+    const struct ri_host *host = qp->rnic->host;
+
+    if (tx_enlist_gathered(qp))
+        host->wake(host, qp->lane->base.context);
+}

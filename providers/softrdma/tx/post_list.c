@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, any list of posted requests: what can be judged without looking at memory is judged here; a request is copied into its
+ * slot.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "post.h"
+#include "providers/softrdma/objects/regions.h"
+
+#define SEND_FLAGS                                                                            \
+    (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY | \
+     RI_WR_COALESCE)
+
+static bool carries_octets(const struct ri_send_wr *wr)
+{
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        if (wr->sg_list[i].length)
+            return true;
+    return false;
+}
+
+static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *wr, uint32_t *limit)
+{
+    switch (wr->opcode) {
+    case RI_WR_RDMA_WRITE_IMMEDIATE: *limit = qp->max_write_sge; break;
+    case RI_WR_SEND_IMMEDIATE: /* with payload it would be two messages and take two receives */
+        *limit = qp->sq.max_sge;
+        if (wr->num_sge <= *limit && carries_octets(wr))
+            return RI_ERR_NOT_SUPPORTED;
+        break;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        *limit = 1;
+        if (wr->num_sge != 1 || wr->sg_list[0].length != ATOMIC_OCTETS)
+            return RI_ERR_INVALID_ARGUMENT;
+        break;
+    case RI_WR_SEND_INVALIDATE:
+    case RI_WR_SEND: *limit = qp->sq.max_sge; break;
+    case RI_WR_BIND_WINDOW:
+    case RI_WR_LOCAL_INVALIDATE: *limit = 0; break;
+    case RI_WR_RDMA_READ_INVALIDATE: /* the sink is named, also when it takes no octet */
+        *limit = 1;
+        if (wr->num_sge != 1)
+            return RI_ERR_INVALID_ARGUMENT;
+        break;
+    case RI_WR_RDMA_WRITE: *limit = qp->max_write_sge; break;
+    case RI_WR_RDMA_READ: *limit = qp->max_read_sge; break;
+    default: return RI_ERR_NOT_SUPPORTED;
+    }
+    return wr->flags & ~(uint32_t)SEND_FLAGS ? RI_ERR_INVALID_ARGUMENT : RI_OK;
+}
+
+/* What the elements do not say. */
+static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr)
+{
+    switch (wr->opcode) {
+    case RI_WR_LOCAL_INVALIDATE: wqe->wc_flags = WC_NAMES_STAG; /* fall through */
+    case RI_WR_SEND_INVALIDATE: wqe->operand = wr->invalidate_stag; break;
+    case RI_WR_RDMA_READ_INVALIDATE:
+        wqe->wc_flags = WC_NAMES_STAG;
+        wqe->operand = wr->sg_list[0].lkey;
+        break;
+    case RI_WR_BIND_WINDOW: wqe->wc_flags = WC_NAMES_STAG; return mw_describe_bind(wr, wqe);
+    case RI_WR_RDMA_WRITE_IMMEDIATE:
+    case RI_WR_SEND_IMMEDIATE: wqe->operand = wr->immediate; break;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        wqe->operand = wr->atomic.swap_or_add;
+        wqe->compare = wr->atomic.compare;
+        wqe->remote_addr = wr->atomic.remote_addr;
+        wqe->rkey = wr->atomic.rkey;
+        break;
+    default: break;
+    }
+    return RI_OK;
+}
+
+/* As append_send(), of which nothing is left for these. */
+static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr *wr,
+                                          struct gather_post *post)
+{
+    uint32_t octets = wr->sg_list->length;
+
+    if (!post_plain(qp, wr, octets, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed),
+                    octets <= TX_COPY_OCTETS ? WQE_SHORT : 0))
+        return RI_ERR_QUEUE_FULL;
+    if (octets <= TX_COPY_OCTETS) {
+        post->small += octets + SHORT_OVERHEAD;
+    } else {
+        post->large += octets;
+        post->entries += 2;
+    }
+    return RI_OK;
+}
+
+static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
+                                  struct gather_post *post)
+{
+    struct wqe *wqe;
+    uint32_t limit;
+    enum ri_status status = check_send(qp, wr, &limit);
+
+    if (status == RI_OK)
+        status = wq_take(&qp->sq, wr->sg_list, wr->num_sge, limit, &wqe);
+    if (status != RI_OK)
+        return status;
+    wqe->cookie = wr->cookie;
+    wqe->opcode = (uint8_t)wr->opcode;
+    wqe->flags = wqe_flags(wr);
+    wqe->remote_addr = wr->rdma.remote_addr;
+    wqe->rkey = wr->rdma.rkey;
+    status = take_operands(wqe, wr);
+    if (status != RI_OK)
+        return status;
+    if (wqe_is_answered(wqe)) {
+        post->small += REQUEST_OCTETS;
+    } else {
+        post->large += wqe->length;
+        post->entries += 2 * wqe->num_sge + 1;
+    }
+    wq_publish(&qp->sq);
+    TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
+    return RI_OK;
+}
+
+/* In the order of the list; what was appended counts in *post. */
+static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad,
+                                 struct gather_post *post)
+{
+    /* here: see rest() in qp_modify.c */
+    enum ri_status status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
+
+    for (; wr; wr = wr->next) {
+        if (status == RI_OK)
+            status = post_is_plain(wr) ? append_plain(qp, wr, post) : append_send(qp, wr, post);
+        if (status != RI_OK) {
+            *bad = wr;
+            return status;
+        }
+        post->requests++;
+        post->asked = wr->flags & RI_WR_COALESCE;
+    }
+    return status;
+}
+
+enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    struct gather_post post = { .requests = 0 };
+    enum gather gather = GATHER_NOT;
+    enum ri_status status;
+
+    spinlock_lock(&qp->sq.posting);
+    status = append_all(qp, wr, bad, &post);
+    if (status == RI_OK)
+        gather = tx_gather(qp, &post);
+    spinlock_unlock(&qp->sq.posting);
+    if (gather == GATHER_WAKE)
+        qp->rnic->host->wake(qp->rnic->host, qp->lane->base.context);
+    if (gather != GATHER_NOT)
+        return status;
+    tx_kick(qp);
+    qp_settle(qp);
+    return status;
+}

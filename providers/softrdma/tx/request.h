@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the files of transmit share about one request of the send queue. Inside tx only.
+ */
+#ifndef ITAL_SOFTRDMA_REQUEST_H
+#define ITAL_SOFTRDMA_REQUEST_H
+
+#include "transmit.h"
+
+/* --- tx_build.c --- */
+
+/* The next batch: what fits of what there is. False: nothing. The last one is in the socket. */
+bool tx_build(struct qp *qp);
+
+/* --- tx_order.c --- */
+
+/* Other requests can start at once. */
+#define TX_MAY_WAIT (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | WQE_ANSWERED)
+
+/* Fences and ORD hold the request back. */
+bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
+/* The request fails here: the connection ends. */
+void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
+
+/* --- tx_local.c: bind and local invalidate, in their turn --- */
+
+static inline bool wqe_is_local(const struct wqe *wqe)
+{
+    return wqe->opcode >= RI_WR_BIND_WINDOW;
+}
+/* True: done, the queue goes on. */
+bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
+
+/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for their responses. Those may be
+ * here already: none is retired, and no slot filled anew, before sq_sent has passed it. */
+static inline void tx_finish_accepted(struct qp *qp)
+{
+    uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
+    uint32_t sent = atomic_load_explicit(&qp->sq_sent, memory_order_relaxed);
+
+    while (sent != next) {
+        struct wqe *wqe = wq_slot(&qp->sq, sent);
+
+        if (wqe->end > qp->accepted)
+            break;
+        if (!wqe_is_answered(wqe))
+            wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
+        sent++;
+    }
+    atomic_store_explicit(&qp->sq_sent, sent, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What was noted with locks held is done and told: tx runs if somebody found work for it, then events go up.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "transmit.h"
+
+void qp_settle_now(struct qp *qp)
+{
+    if (atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) &&
+        atomic_exchange(&qp->tx_wanted, false))
+        tx_kick(qp);
+    if (cq_has_news(qp->send_cq))
+        cq_settle(qp->send_cq);
+    if (cq_has_news(qp->recv_cq))
+        cq_settle(qp->recv_cq);
+    if (atomic_load_explicit(&qp->news, memory_order_acquire))
+        qp_tell(qp);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, the next batch: work requests -> messages -> segments -> FPDUs. Inside tx only.
+ *
+ * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read Responses and requests, which
+ * take turns at being first. A message that was begun is finished before anything else is sent: some receivers take
+ * no segments of another message in between. A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fpdu.h"
+#include "request.h"
+#include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/objects/regions.h"
+
+/* --- requests --- */
+
+/* Of the four of the Send family. */
+static enum rdmap_opcode send_opcode(const struct wqe *wqe)
+{
+    if (wqe->opcode == RI_WR_SEND_INVALIDATE)
+        return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
+    return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND;
+}
+
+/* Payload of the next segment. */
+static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool tagged)
+{
+    return smaller(wqe->length - qp->message_offset, fpdu_payload_max(qp, tagged));
+}
+
+static bool send_segment(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t octets = segment_octets(qp, wqe, false);
+    bool last = qp->message_offset + octets == wqe->length;
+    uint32_t invalidated = wqe->opcode == RI_WR_SEND_INVALIDATE ? (uint32_t)wqe->operand : 0;
+    struct fpdu fpdu;
+    uint8_t *header = fpdu_begin(qp, &fpdu, DDP_UNTAGGED_LEN + octets);
+
+    ddp_put_untagged(header, last, rdmap_ctrl(send_opcode(wqe)), invalidated, DDP_QN_SEND,
+                     qp->send_msn, (uint32_t)qp->message_offset);
+    fpdu_send_payload(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
+    qp->message_offset += octets;
+    qp->send_msn += last;
+    return last;
+}
+
+static bool write_segment(struct qp *qp, const struct wqe *wqe)
+{
+    uint32_t octets = segment_octets(qp, wqe, true);
+    bool last = qp->message_offset + octets == wqe->length;
+    struct fpdu fpdu;
+    uint8_t *header = fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets);
+
+    ddp_put_tagged(header, last, rdmap_ctrl(RDMAP_WRITE), wqe->rkey,
+                   wqe->remote_addr + qp->message_offset);
+    fpdu_send_payload(qp, wqe, &fpdu, DDP_TAGGED_LEN, octets);
+    qp->message_offset += octets;
+    return last;
+}
+
+static void send_read_request(struct qp *qp, const struct outstanding_read *record,
+                              const struct rdmap_read_req *request)
+{
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
+
+    *tx_outstanding_place(qp) = *record;
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ,
+                     tx_note_outstanding(qp), 0);
+    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
+    fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
+}
+
+static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    const struct ri_sge *sink = wqe->num_sge ? &wqe->sges[0] : NULL;
+    const struct rdmap_read_req request = {
+        .sink_stag = wqe->length ? sink->lkey : 0,
+        .sink_to = wqe->length ? sink->addr : 0,
+        .size = (uint32_t)wqe->length,
+        .src_stag = wqe->rkey,
+        .src_to = wqe->remote_addr,
+    };
+    const struct outstanding_read record = {
+        .index = index,
+        .sink_stag = request.sink_stag,
+        .sink_to = request.sink_to,
+        .size = request.size,
+        .invalidates = wqe->opcode == RI_WR_RDMA_READ_INVALIDATE,
+    };
+
+    send_read_request(qp, &record, &request);
+    return true;
+}
+
+/* The sink of a Read, and of an atomic, may be a window that the peer may write to. */
+static bool is_window_sink(struct qp *qp, const struct ri_sge *sge)
+{
+    struct stag_entry *entry;
+    uint8_t *memory;
+
+    if (qp_enter_remote(qp, sge->lkey, RI_ACCESS_REMOTE_WRITE, sge->addr, sge->length, &memory,
+                        &entry) != STAG_OK)
+        return false;
+    stag_leave(entry);
+    return true;
+}
+
+/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers. Elements of no length
+ * go. */
+static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
+{
+    bool answered = wqe_is_answered(wqe);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < wqe->num_sge; i++) {
+        struct ri_sge sge = wqe->sges[i];
+        uint8_t *memory;
+
+        if (!sge.length)
+            continue;
+        if (stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, sge.lkey, qp->pd,
+                              answered ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr,
+                              sge.length, &memory) != STAG_OK &&
+            !(answered && is_window_sink(qp, &sge)))
+            return RI_WC_LOCAL_PROTECTION;
+        if (!answered)
+            sge.addr = (uintptr_t)memory;
+        wqe->sges[kept++] = sge;
+    }
+    wqe->num_sge = kept;
+    return answered && !qp->reads_agreed ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
+}
+
+/* --- how much leaves in one write --- */
+
+/*
+ * ONE SEGMENT A WRITE. Both ends spend their time per octet: sum and copy into the kernel; copy out of it, sum and place. Where
+ * TCP segments are large (loopback: 64 KiB) a write is one of them, cut into FPDUs that fill it: the peer works on one while
+ * the next one is summed, no FPDU lies in two, and what leaves is even. Congestion control that paces (BBR) rewards
+ * that: behind the pause for the sum of a long write it holds the burst back with timers. The last two segments' worth of a
+ * lone message leave in halves, the first a little longer: nothing behind them keeps both ends busy.
+ * With CRC off there is no such pause, but what leaves is even, too; nothing is summed, so two FPDUs a segment are enough. Where
+ * segments are small the kernel cuts a long write better than we would.
+ */
+static void aim_segment(struct qp *qp)
+{
+    if (qp->crc)
+        batch_fill_segment(&qp->batch, qp->piece, qp->pieces);
+    else
+        batch_fill_segment(&qp->batch, qp->piece * qp->pieces / 2 & ~3u, 2);
+}
+
+static void aim(struct qp *qp)
+{
+    if (qp->halved)
+        batch_fill_rest(&qp->batch, qp->piece * qp->pieces);
+    else if (qp->piece)
+        aim_segment(qp);
+    else
+        batch_fill_any(&qp->batch);
+    qp->aim_anew = qp->halved;
+}
+
+/* The batch is empty, and `rest` octets of a lone message are next. */
+static void aim_lone(struct qp *qp, uint64_t rest)
+{
+    uint32_t segment = qp->piece * qp->pieces, count = (qp->pieces + 1) / 2, payload;
+
+    qp->aim_anew = true;
+    batch_fill_rest(&qp->batch, segment);
+    if (rest <= ddp_payload_max(qp->mulpdu, false))
+        return;
+    aim_segment(qp);
+    if (rest > 2 * (uint64_t)segment)
+        return;
+    payload = ((uint32_t)rest / 32 * 17 / count + PIECE_ALIGN) & ~(PIECE_ALIGN - 1);
+    qp->halved = payload + FPDU_OVERHEAD <= segment / count;
+    if (qp->halved)
+        batch_fill_segment(&qp->batch, payload + FPDU_OVERHEAD, count);
+}
+
+static bool is_lone(const struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    return qp->piece && !qp->batch.count && !qp->halved && !wqe_is_answered(wqe) &&
+           index + 1 == atomic_load_explicit(&qp->sq.posted, memory_order_acquire);
+}
+
+/* --- one request --- */
+
+static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    enum ri_wc_status status;
+
+    if ((wqe->flags & TX_MAY_WAIT) && tx_must_wait(qp, wqe, index))
+        return false;
+    status = check_local(qp, wqe);
+    if (status != RI_WC_SUCCESS) {
+        tx_end_locally(qp, wqe, status);
+        return false;
+    }
+    qp->message_begun = true;
+    qp->message_offset = 0;
+    qp->cursor_sge = qp->cursor_offset = 0;
+    return true;
+}
+
+static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    switch (wqe->opcode) {
+    case RI_WR_SEND:
+    case RI_WR_SEND_INVALIDATE: return send_segment(qp, wqe);
+    case RI_WR_RDMA_WRITE: return write_segment(qp, wqe);
+    case RI_WR_RDMA_WRITE_IMMEDIATE:
+        if (qp->immediate_due)
+            return tx_immediate(qp, wqe);
+        qp->immediate_due = write_segment(qp, wqe);
+        return false;
+    case RI_WR_SEND_IMMEDIATE: return tx_immediate(qp, wqe);
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP: return tx_atomic_request(qp, wqe, index);
+    default: return read_request(qp, wqe, index);
+    }
+}
+
+enum step { STEP_STOP, STEP_AGAIN, STEP_BUILT };
+
+/* Option guard: the payload of the next segment is read first. False: there is no room now, or the stream has ended. */
+static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *wqe)
+{
+    bool tagged = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+
+    if (wqe_is_answered(wqe) || wqe->opcode == RI_WR_SEND_IMMEDIATE || qp->immediate_due)
+        return true;
+    if (qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS ||
+        (!qp->batch.bounce && !tx_borrow_bounce(qp)))
+        return false;
+    if (fpdu_fetch_payload(qp, wqe, segment_octets(qp, wqe, tagged)))
+        return true;
+    tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+    return false;
+}
+
+/* The next segment of any request, begun or not. */
+static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+{
+    if (!qp->message_begun) {
+        if (wqe_is_local(wqe))
+            return tx_local(qp, wqe, index) ? STEP_AGAIN : STEP_STOP;
+        if (!begin_message(qp, wqe, index))
+            return STEP_STOP;
+    }
+    if (__builtin_expect(qp->source_gone, 0)) {
+        tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
+        return STEP_STOP;
+    }
+    if (is_lone(qp, wqe, index))
+        aim_lone(qp, wqe->length - qp->message_offset);
+    if (__builtin_expect(qp->rnic->options.guard, 0) && !fetch_segment(qp, wqe))
+        return STEP_STOP;
+    if (!next_segment(qp, wqe, index))
+        return STEP_AGAIN;
+    qp->message_begun = qp->halved = false;
+    return STEP_BUILT;
+}
+
+static inline bool room(const struct qp *qp)
+{
+    return batch_room(qp) || (qp->message_begun && batch_room_begun(qp));
+}
+
+/* What fits; or only the message that goes on. */
+static void build_requests(struct qp *qp, bool only_one)
+{
+    while (room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
+        uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
+        struct wqe *wqe = wq_slot(&qp->sq, index);
+        enum step step = STEP_BUILT;
+
+        if (qp->message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
+            step = step_of_message(qp, wqe, index);
+        if (step == STEP_STOP)
+            return;
+        if (step == STEP_AGAIN)
+            continue;
+        wqe->end = qp->position;
+        atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+        count_up(&qp->sent_messages, 1);
+        count_up(&qp->sent_octets, wqe->length);
+        if (only_one)
+            return;
+    }
+}
+
+/* --- the ready-to-receive message --- */
+
+static void build_rtr(struct qp *qp)
+{
+    const struct outstanding_read record = { .index = UINT32_MAX, .rtr = true };
+    const struct rdmap_read_req nothing = { .size = 0 };
+    uint8_t ulpdu[DDP_UNTAGGED_LEN];
+
+    switch (qp->rtr_to_send) {
+    case RI_RTR_READ: send_read_request(qp, &record, &nothing); break;
+    case RI_RTR_SEND:
+        ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->send_msn++, 0);
+        fpdu_send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
+        break;
+    case RI_RTR_WRITE:
+        ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), 0, 0);
+        fpdu_send_short(qp, ulpdu, DDP_TAGGED_LEN);
+        break;
+    default: break;
+    }
+    qp->rtr_to_send = RI_RTR_NONE;
+}
+
+/* Responses and requests by turns: of batches, and of messages that take several. What was begun goes on first. */
+static void build_messages(struct qp *qp)
+{
+    bool requests = qp->requests_first, full;
+
+    if (qp->message_begun) {
+        build_requests(qp, true);
+        requests = false;
+    } else if (qp->response_begun) {
+        tx_build_responses(qp, true);
+        requests = true;
+    }
+    if (qp->message_begun || qp->response_begun)
+        return;
+    full = qp->batch.octets >= qp->batch.full;
+    qp->requests_first = requests == full; /* without room it was no turn */
+    if (requests)
+        build_requests(qp, false);
+    if (!qp->message_begun)
+        tx_build_responses(qp, false);
+    if (!requests && !qp->response_begun)
+        build_requests(qp, false);
+}
+
+bool tx_build(struct qp *qp)
+{
+    if (__builtin_expect(!qp->batch.memory, 0) && !tx_borrow(qp))
+        return false;
+    batch_reset(&qp->batch);
+    if (qp->position >= qp->learn_at)
+        fpdu_learn_mulpdu(qp);
+    if (__builtin_expect(qp->aim_anew, 0))
+        aim(qp);
+    if (qp->rtr_to_send)
+        build_rtr(qp);
+    qp->alone_below = qp->short_below;
+    if (atomic_load_explicit(&qp->holding, memory_order_acquire)) {
+        qp->alone_below = 0;
+        tx_build_responses(qp, false);
+    } else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
+               atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
+        build_messages(qp);
+    else
+        build_requests(qp, false);
+    return qp->batch.octets != 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, when a request may start, and its end where it fails here. Inside tx only.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "request.h"
+#include "providers/softrdma/codec/terminate.h"
+
+static uint32_t reads_outstanding(struct qp *qp)
+{
+    return atomic_load_explicit(&qp->ord_in, memory_order_relaxed) -
+           atomic_load_explicit(&qp->ord_out, memory_order_acquire);
+}
+
+/* Fences, and the depth of outstanding Reads and atomics (5040 6.1, 7306 5.2): later requests wait too. */
+static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    uint32_t reads;
+
+    if (!(wqe->flags & TX_MAY_WAIT))
+        return true;
+    reads = reads_outstanding(qp);
+    if ((wqe->flags & RI_WR_READ_FENCE) && reads)
+        return false;
+    if ((wqe->flags & RI_WR_LOCAL_FENCE) &&
+        (reads || atomic_load_explicit(&qp->sq_sent, memory_order_relaxed) != index))
+        return false;
+    return !wqe_is_answered(wqe) || !reads || reads < qp->ord;
+}
+
+/* Who stalls looks once more behind a fence, rx_finish_answered() has one between taking a Read off and looking at the
+ * queue: one of the two sees the other. */
+bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    if (may_start(qp, wqe, index))
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return !may_start(qp, wqe, index);
+}
+
+void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
+{
+    const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                                .terminate_value = TERMINATE_LOCAL,
+                                .wqe = wqe,
+                                .status = status,
+                                .detail = "a work request failed locally" };
+
+    qp_terminate(qp, &end, NULL);
+}
