@@ -9,41 +9,20 @@
 #include "kal/capture/capture.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <utlist.h>
+
+const struct kal_host_ops *kal_host_backend = &kal_host_local;
 
 /* Outermost lock of kal: held over making and ending the instance, never while a call below
  * runs. */
 static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kal *instance;
 
-static enum kal_status make_policy(struct kal *kal)
-{
-    const struct kal_setting *rule;
-    enum kal_status status;
-    char why[160];
-
-    kal->policy = kal_policy_create();
-    if (!kal->policy)
-        return KAL_ERR_NO_RESOURCES;
-    LL_FOREACH (kal->config->rules, rule) {
-        status = kal_policy_add(kal->policy, rule->name, rule->value, why, sizeof why);
-        if (status == KAL_ERR_CONFIGURATION)
-            kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", kal->config->source, rule->line,
-                    rule->name, rule->value, why);
-        if (status != KAL_OK)
-            return status;
-    }
-    return KAL_OK;
-}
-
 static void destroy(struct kal *kal)
 {
     kal_registry_destroy(&kal->registry);
-    kal_pins_destroy(&kal->pins);
+    kal_host_close(kal->host);
     pthread_mutex_destroy(&kal->rnics_lock);
-    kal_policy_destroy(kal->policy);
     kal_config_free(kal->config);
     free(kal);
     kal_log_lanes(NULL);
@@ -62,16 +41,14 @@ static enum kal_status make(const struct kal_upper *upper, struct kal **kal)
     kal_log_lanes(upper->inside);
     pthread_mutex_init(&made->rnics_lock, NULL);
     kal_registry_init(&made->registry);
-    kal_pins_init(&made->pins, &made->account);
     status = kal_config_load(secure_getenv, &made->config);
     if (status == KAL_OK)
-        status = make_policy(made);
+        status = kal_host_open(kal_host_backend, made->config, &made->host);
     if (status != KAL_OK) {
         destroy(made);
         return status;
     }
     kal_config_check_environment(environ);
-    memcpy(made->account.limit, made->config->quota, sizeof made->account.limit);
     *kal = made;
     return KAL_OK;
 }
@@ -160,6 +137,7 @@ void kal_fork_child(void)
     if (instance) {
         for (rnic = instance->rnics; rnic; rnic = rnic->next)
             kal_cm_fork_child(rnic);
+        kal_host_fork_child(instance->host);
         pthread_mutex_unlock(&instance->rnics_lock);
         kal_registry_fork_unlock(&instance->registry);
         /* Its memory stays: freeing is not async-signal-safe, and ual may still point into it. */

@@ -5,9 +5,11 @@
  * Called by ual only. kal finds and loads providers, maps interface names of the configuration to
  * them, counts objects against quotas, pins memory, asks the policy, and manages connections: it
  * supplies the connection verbs of rnicpi.h set A for every RNIC, by the provider's own set A or on
- * top of TCP and the provider's LLP hand-over (set B). Embedded in the process today; every call is
- * shaped so that a daemon can stand behind it: plain data, at most one descriptor, no call made
- * from a lane blocks.
+ * top of TCP and the provider's LLP hand-over (set B).
+ *
+ * kal runs in the process. What processes of one host share (accounts, pins, policy, sharing,
+ * monitor) it asks of kal/host/host.h, behind which a daemon can stand: plain data and at most one
+ * descriptor cross there, and a call made from a lane never waits for the answer.
  *
  * Conventions: as in rnicpi.h (outputs on success only; arguments lent for the call; structures
  * that grow begin with `size`). All calls may be made from any thread. "Lane" marks calls that

@@ -8,10 +8,8 @@
 #include <stdatomic.h>
 
 #include "kal.h"
-#include "kal/host/account.h"
 #include "kal/config/kal_config.h"
-#include "kal/host/pin.h"
-#include "kal/host/policy.h"
+#include "kal/host/host.h"
 #include "kal/registry/registry.h"
 
 /* The process's kal. Fixed between the first kal_get and the last kal_put unless marked. */
@@ -19,9 +17,7 @@ struct kal {
     const struct kal_upper *upper;
     unsigned count; /* under the instance mutex of kal.c: kal_get + open RNICs */
     struct kal_config *config;
-    struct kal_policy *policy;    /* parsed from config */
-    struct kal_account account;   /* atomic inside */
-    struct kal_pins pins;         /* own lock */
+    struct kal_host *host;        /* own locks */
     struct kal_registry registry; /* own lock */
     pthread_mutex_t rnics_lock;   /* leaf: rnics only */
     struct kal_rnic *rnics;       /* utlist, by next/prev; for fork and for listing */
@@ -44,7 +40,7 @@ struct kal_rnic {
     char *interface;              /* its name in the configuration */
     char *device;                 /* NULL: the provider's default */
     struct kal_values *options;   /* every option of the provider, as configured else default */
-    struct kal_account objects;   /* what is alive on this RNIC; no limits */
+    struct kal_holdings holdings; /* what is alive on this RNIC */
     struct kal_cm *cm;            /* cm.c's */
     struct kal_capture *capture;  /* capture.c's; NULL: off */
     struct kal_monitor *monitor;  /* monitor.c's, set by the first kal_lane_open */
@@ -71,33 +67,6 @@ void kal_rnic_host_init(struct kal_rnic *rnic);
 enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
                                   struct kal_rnic **rnic);
 enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force);
-
-/* ---- host/host.c: take from the process and note on the RNIC, or refuse and log ---- */
-enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
-/* The same for a peer, whom the line names. */
-enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
-                                  uint64_t amount, const struct sockaddr *peer);
-void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
-
-/* Policy; logs a refusal once. RI_OK or RI_ERR_PERMISSION. Never blocks. Two instructions where
- * there are no rules. */
-enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
-                                   const struct sockaddr *local, const struct sockaddr *peer);
-static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
-                                             enum ri_policy_direction direction,
-                                             const struct sockaddr *local,
-                                             const struct sockaddr *peer)
-{
-    return __builtin_expect(kal_policy_used, 0) ? kal_rnic_ask_policy(rnic, direction, local, peer)
-                                                : RI_OK;
-}
-
-/* ---- host/monitor.c ---- */
-/* Report port up and down by rnic_event from runs of that lane, and say so among the RNIC's
- * features (RI_FEATURE_PORT_EVENTS). Where the provider does it, or without libmnl: nothing.
- * Failure is logged and otherwise harmless. */
-void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
-void kal_monitor_stop(struct kal_rnic *rnic);
 
 /* ---- report/address.c ---- */
 /* Of an address that TCP runs on; 0: of another family. Its text: "host:port", "[host]:port". */

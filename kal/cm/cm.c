@@ -207,7 +207,7 @@ void cm_startup_end(struct kal_connection *connection)
 bool cm_count(struct kal_connection *connection)
 {
     if (!connection->counted)
-        connection->counted = !kal_rnic_take_for(connection->rnic, KAL_ACCOUNT_CONNECTION, 1,
+        connection->counted = !kal_rnic_take_now(connection->rnic, KAL_ACCOUNT_CONNECTION, 1,
                                                  &connection->stream.peer.any);
     return connection->counted;
 }

@@ -424,7 +424,7 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
         return KAL_ERR_INVALID_ARGUMENT;
     if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, param->address, NULL))
         return KAL_ERR_PERMISSION;
-    status = kal_rnic_take(rnic, KAL_ACCOUNT_LISTENER, 1);
+    status = kal_rnic_take_now(rnic, KAL_ACCOUNT_LISTENER, 1, NULL);
     if (status)
         return status;
     l = calloc(1, sizeof *l);
@@ -555,7 +555,7 @@ static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rn
         return KAL_OK;
     if (c->ri)
         return KAL_ERR_INVALID_ARGUMENT;
-    if (c->counted && kal_rnic_take(rnic, KAL_ACCOUNT_CONNECTION, 1))
+    if (c->counted && kal_rnic_take_now(rnic, KAL_ACCOUNT_CONNECTION, 1, &c->stream.peer.any))
         return KAL_ERR_QUOTA;
     if (c->counted)
         kal_rnic_give(old, KAL_ACCOUNT_CONNECTION, 1);

@@ -4,12 +4,12 @@
 #define ITAL_KAL_KAL_CONFIG_H
 
 #include "kal.h"
-#include "kal/host/account.h"
+#include "quota.h"
 
 #define KAL_VALUE_MAX   512 /* octets of a value with its NUL */
 #define KAL_ALLOWED_MAX 256 /* octets of what is allowed instead, with its NUL */
 
-/* ---- options.c: the options of [ital], [quota] and [policy], and which device an interface is ---- */
+/* ---- options.c: the options of [ital] and [policy], and which device an interface is ---- */
 
 extern const struct ri_option kal_ital_options[];
 extern const size_t kal_ital_option_count;
@@ -17,7 +17,6 @@ extern const struct ri_option kal_policy_options[];
 extern const size_t kal_policy_option_count;
 extern const struct ri_option kal_section_options[];
 extern const size_t kal_section_option_count;
-struct ri_option kal_quota_option(enum kal_account_kind kind);
 
 /* ---- interface_options.c: the options of an interface: first kal's, then those that only the provider has ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of [ital], [quota] and [policy], and the two that name an interface's device. */
+/* The options of [ital] and [policy], and the two that name an interface's device. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -38,29 +38,3 @@ const struct ri_option kal_section_options[] = {
     { "device", "string", "", "name", "Device of the provider; empty: its default." },
 };
 const size_t kal_section_option_count = sizeof kal_section_options / sizeof *kal_section_options;
-
-struct ri_option kal_quota_option(enum kal_account_kind kind)
-{
-    static const char *const texts[KAL_ACCOUNT_KINDS] = {
-        [KAL_ACCOUNT_RNIC] = "Interfaces that the process may have open; 0: no limit.",
-        [KAL_ACCOUNT_PD] = "Protection zones that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_CQ] = "Completion queues that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_QP] = "Queue pairs that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_SRQ] = "Shared receive queues that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_MR] = "Memory regions that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_MW] = "Memory windows that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_AH] = "Address handles that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_CONNECTION] =
-            "Connections that may be in set-up or undecided at once; 0: no limit.",
-        [KAL_ACCOUNT_LISTENER] = "Listeners that the process may have; 0: no limit.",
-        [KAL_ACCOUNT_PINNED] = "Memory that may be pinned for providers that use DMA; 0: no limit.",
-    };
-
-    return (struct ri_option){
-        .name = kal_account_option(kind),
-        .type = kind == KAL_ACCOUNT_PINNED ? "size" : "int: 0..",
-        .value = "0",
-        .unit = kind == KAL_ACCOUNT_PINNED ? "octets" : "",
-        .text = texts[kind],
-    };
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts of what a process holds, and the limits on them. */
+/* What the process holds of each kind, within what the host has leased to it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -8,29 +8,12 @@
 
 #include "base/checked.h"
 
-static const struct {
-    const char *text, *option;
-} kinds[KAL_ACCOUNT_KINDS] = {
-    [KAL_ACCOUNT_RNIC] = { "open interfaces", "max_rnic" },
-    [KAL_ACCOUNT_PD] = { "protection zones", "max_pd" },
-    [KAL_ACCOUNT_CQ] = { "completion queues", "max_cq" },
-    [KAL_ACCOUNT_QP] = { "queue pairs", "max_qp" },
-    [KAL_ACCOUNT_SRQ] = { "shared receive queues", "max_srq" },
-    [KAL_ACCOUNT_MR] = { "memory regions", "max_mr" },
-    [KAL_ACCOUNT_MW] = { "memory windows", "max_mw" },
-    [KAL_ACCOUNT_AH] = { "address handles", "max_ah" },
-    [KAL_ACCOUNT_CONNECTION] = { "connections being set up", "max_connection" },
-    [KAL_ACCOUNT_LISTENER] = { "listeners", "max_listener" },
-    [KAL_ACCOUNT_PINNED] = { "octets of pinned memory", "max_pinned" },
-};
-
 bool kal_account_take(struct kal_account *account, enum kal_account_kind kind, uint64_t amount)
 {
-    uint64_t used = atomic_load_explicit(&account->used[kind], memory_order_relaxed);
-    uint64_t limit = account->limit[kind], sum;
+    uint64_t used = atomic_load_explicit(&account->used[kind], memory_order_relaxed), sum;
 
     do {
-        if (!checked_add(used, amount, &sum) || (limit && sum > limit))
+        if (!checked_add(used, amount, &sum) || sum > atomic_load(&account->granted[kind]))
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&account->used[kind], &used, sum,
                                                     memory_order_relaxed, memory_order_relaxed));
@@ -44,15 +27,56 @@ void kal_account_give(struct kal_account *account, enum kal_account_kind kind, u
 
 uint64_t kal_account_used(const struct kal_account *account, enum kal_account_kind kind)
 {
-    return atomic_load_explicit(&account->used[kind], memory_order_relaxed);
+    uint64_t returned = atomic_load(&account->returned[kind]);
+
+    return atomic_load(&account->used[kind]) - returned;
 }
 
-const char *kal_account_text(enum kal_account_kind kind)
+void kal_account_grant(struct kal_account *account, enum kal_account_kind kind, uint64_t amount)
 {
-    return kinds[kind].text;
+    uint64_t granted = atomic_load(&account->granted[kind]), sum;
+
+    do {
+        if (!checked_add(granted, amount, &sum))
+            sum = UINT64_MAX;
+    } while (!atomic_compare_exchange_weak(&account->granted[kind], &granted, sum));
 }
 
-const char *kal_account_option(enum kal_account_kind kind)
+static uint64_t free_of(const struct kal_account *account, enum kal_account_kind kind)
 {
-    return kinds[kind].option;
+    uint64_t used = atomic_load(&account->used[kind]);
+
+    return atomic_load(&account->granted[kind]) - used;
+}
+
+uint64_t kal_account_return(struct kal_account *account, enum kal_account_kind kind,
+                            uint64_t amount)
+{
+    uint64_t free;
+
+    if (atomic_load(&account->granted[kind]) == UINT64_MAX)
+        return 0;
+    do {
+        free = free_of(account, kind);
+        if (free > amount)
+            free = amount;
+    } while (free && !kal_account_take(account, kind, free));
+    atomic_fetch_add(&account->returned[kind], free);
+    return free;
+}
+
+uint64_t kal_account_missing(const struct kal_account *account, enum kal_account_kind kind,
+                             uint64_t amount)
+{
+    uint64_t free = free_of(account, kind);
+
+    return amount > free ? amount - free : 0;
+}
+
+bool kal_account_is_low(const struct kal_account *account, enum kal_account_kind kind)
+{
+    uint64_t granted = atomic_load(&account->granted[kind]);
+    uint64_t leased = granted - atomic_load(&account->returned[kind]);
+
+    return free_of(account, kind) < leased / 4;
 }

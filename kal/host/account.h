@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts of what a process (later: a user) holds, and the limits on them. Lock-free, any thread. */
+/* What the process holds of each kind, within what the host has leased to it. Lock-free, any thread. */
 #ifndef ITAL_KAL_ACCOUNT_H
 #define ITAL_KAL_ACCOUNT_H
 
@@ -7,33 +7,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum kal_account_kind {
-    KAL_ACCOUNT_RNIC,
-    KAL_ACCOUNT_PD,
-    KAL_ACCOUNT_CQ,
-    KAL_ACCOUNT_QP,
-    KAL_ACCOUNT_SRQ,
-    KAL_ACCOUNT_MR,
-    KAL_ACCOUNT_MW,
-    KAL_ACCOUNT_AH,
-    KAL_ACCOUNT_CONNECTION, /* being set up or undecided; established ones are their QP */
-    KAL_ACCOUNT_LISTENER,
-    KAL_ACCOUNT_PINNED, /* octets, whole pages, each page once */
-    KAL_ACCOUNT_KINDS
-};
+#include "kal/config/quota.h"
 
 struct kal_account {
+    /* What went back to the host stays counted here, so that a lease never shrinks under a take */
     _Atomic uint64_t used[KAL_ACCOUNT_KINDS];
-    uint64_t limit[KAL_ACCOUNT_KINDS]; /* 0: none. Fixed before the first take */
+    _Atomic uint64_t returned[KAL_ACCOUNT_KINDS];
+    /* Everything that was ever granted; UINT64_MAX: no limit */
+    _Atomic uint64_t granted[KAL_ACCOUNT_KINDS];
 };
 
-/* Add amount, or change nothing and return false when that would pass the limit. */
+/* Add amount, or change nothing and return false when that would pass the lease. */
 bool kal_account_take(struct kal_account *account, enum kal_account_kind kind, uint64_t amount);
 void kal_account_give(struct kal_account *account, enum kal_account_kind kind, uint64_t amount);
 uint64_t kal_account_used(const struct kal_account *account, enum kal_account_kind kind);
 
-/* "queue pairs"; and the option of section [quota]: "max_qp". */
-const char *kal_account_text(enum kal_account_kind kind);
-const char *kal_account_option(enum kal_account_kind kind);
+/* The lease grows by amount; UINT64_MAX is the most. */
+void kal_account_grant(struct kal_account *account, enum kal_account_kind kind, uint64_t amount);
+/* What is free of the lease goes back to the host, but no more than amount; how much that is. Nothing
+ * of a lease without limit. */
+uint64_t kal_account_return(struct kal_account *account, enum kal_account_kind kind,
+                            uint64_t amount);
+/* How much of amount is not free now; 0: nothing. */
+uint64_t kal_account_missing(const struct kal_account *account, enum kal_account_kind kind,
+                             uint64_t amount);
+/* Is less than a quarter of the lease free? */
+bool kal_account_is_low(const struct kal_account *account, enum kal_account_kind kind);
 
 #endif

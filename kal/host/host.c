@@ -1,13 +1,81 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an open RNIC takes from the accounts of the process and asks of its policy; refusals are logged here, once. */
+/*
+ * The host as an open RNIC sees it: what it takes from the process's lease and asks of the policy. Refusals are logged
+ * here, once.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
+#include "host_private.h"
 #include "kal/kal_private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+_Atomic bool kal_host_has_rules;
+
+struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state)
+{
+    struct kal_host *host = calloc(1, sizeof *host);
+
+    if (!host)
+        return NULL;
+    host->ops = ops;
+    host->state = state;
+    kal_pins_init(&host->pins, host);
+    return host;
+}
+
+void kal_host_destroy(struct kal_host *host)
+{
+    struct kal_policy *policy, *before;
+
+    for (policy = atomic_load(&host->policy); policy; policy = before) {
+        before = policy->before;
+        kal_policy_destroy(policy);
+    }
+    kal_pins_destroy(&host->pins);
+    free(host);
+}
+
+enum kal_status kal_host_open(const struct kal_host_ops *ops, const struct kal_config *config,
+                              struct kal_host **host)
+{
+    struct kal_host *made = kal_host_create(ops, NULL);
+    enum kal_status status;
+
+    if (!made)
+        return KAL_ERR_NO_RESOURCES;
+    status = made->ops->open(made, config, &made->state);
+    if (status != KAL_OK)
+        kal_host_destroy(made);
+    else
+        *host = made;
+    return status;
+}
+
+void kal_host_close(struct kal_host *host)
+{
+    if (!host)
+        return;
+    host->ops->close(host->state);
+    kal_host_destroy(host);
+}
+
+void kal_host_fork_child(struct kal_host *host)
+{
+    host->ops->fork_child(host->state);
+}
+
+/* ---- accounts ---- */
+
+uint64_t kal_rnic_holds(const struct kal_rnic *rnic, enum kal_account_kind kind)
+{
+    return atomic_load_explicit(&rnic->holdings.count[kind], memory_order_relaxed);
+}
 
 /* " from PEER" or the like, or nothing where there is none: for lines that refuse. */
 static const char *about_peer(const char *joint, const struct sockaddr *peer, char text[160])
@@ -22,32 +90,93 @@ static const char *about_peer(const char *joint, const struct sockaddr *peer, ch
     return text;
 }
 
-enum kal_status kal_rnic_take_for(struct kal_rnic *rnic, enum kal_account_kind kind,
-                                  uint64_t amount, const struct sockaddr *peer)
+static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
+                            bool wait, const struct sockaddr *peer)
 {
+    struct kal_host *host = rnic->kal->host;
     char text[160];
 
-    if (!kal_account_take(&rnic->kal->account, kind, amount)) {
+    if (!kal_host_take(host, kind, amount, wait)) {
         kal_rnic_log(rnic, RI_LOG_ERROR,
                      "the quota of %llu %s is used up%s; free some, or raise %s in "
                      "section [quota]",
-                     (unsigned long long)rnic->kal->account.limit[kind], kal_account_text(kind),
-                     about_peer("for", peer, text), kal_account_option(kind));
+                     (unsigned long long)host->ops->quota(host->state, kind),
+                     kal_account_text(kind), about_peer("for", peer, text),
+                     kal_quota_option(kind).name);
         return KAL_ERR_QUOTA;
     }
-    kal_account_take(&rnic->objects, kind, amount); /* has no limits */
+    atomic_fetch_add_explicit(&rnic->holdings.count[kind], amount, memory_order_relaxed);
     return KAL_OK;
 }
 
 enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
 {
-    return kal_rnic_take_for(rnic, kind, amount, NULL);
+    return take(rnic, kind, amount, true, NULL);
+}
+
+enum kal_status kal_rnic_take_now(struct kal_rnic *rnic, enum kal_account_kind kind,
+                                  uint64_t amount, const struct sockaddr *peer)
+{
+    return take(rnic, kind, amount, false, peer);
 }
 
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
 {
-    kal_account_give(&rnic->objects, kind, amount);
-    kal_account_give(&rnic->kal->account, kind, amount);
+    atomic_fetch_sub_explicit(&rnic->holdings.count[kind], amount, memory_order_relaxed);
+    kal_account_give(&rnic->kal->host->account, kind, amount);
+}
+
+/* ---- pins ---- */
+
+enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t length)
+{
+    return kal_pin(&rnic->kal->host->pins, addr, length);
+}
+
+void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length)
+{
+    kal_unpin(&rnic->kal->host->pins, addr, length);
+}
+
+/* ---- policy ---- */
+
+static enum kal_status read_rules(struct kal_policy *policy, const char *source,
+                                  const struct kal_host_rule *rules, size_t count)
+{
+    enum kal_status status = KAL_OK;
+    char why[160];
+
+    policy->source = strdup(source ? source : "");
+    if (!policy->source)
+        return KAL_ERR_NO_RESOURCES;
+    for (size_t i = 0; i < count && status == KAL_OK; i++) {
+        status = kal_policy_add(policy, rules[i].name, rules[i].text, why, sizeof why);
+        if (status == KAL_ERR_CONFIGURATION)
+            kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", policy->source, rules[i].line,
+                    rules[i].name, rules[i].text, why);
+    }
+    return status;
+}
+
+enum kal_status kal_host_push_policy(struct kal_host *host, const char *source,
+                                     const struct kal_host_rule *rules, size_t count)
+{
+    struct kal_policy *policy = kal_policy_create();
+    enum kal_status status;
+
+    if (!policy)
+        return KAL_ERR_NO_RESOURCES;
+    status = read_rules(policy, source, rules, count);
+    if (status != KAL_OK) {
+        kal_policy_destroy(policy);
+        return status;
+    }
+    policy->before = atomic_load(&host->policy);
+    while (!atomic_compare_exchange_weak(&host->policy, &policy->before, policy))
+        ;
+    if (count)
+        atomic_store_explicit(&kal_host_has_rules, true, memory_order_relaxed);
+    return KAL_OK;
 }
 
 enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
@@ -61,17 +190,34 @@ enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_directi
     struct ri_policy_question question = {
         .size = sizeof question, .direction = direction, .local = local, .peer = peer
     };
+    const struct kal_policy *policy = atomic_load(&rnic->kal->host->policy);
     char text[160];
     const char *rule;
 
     if ((unsigned)direction >= sizeof texts / sizeof *texts)
         return RI_ERR_PERMISSION;
-    if (kal_policy_allows(rnic->kal->policy, &question, geteuid(), &rule))
+    if (!policy || kal_policy_allows(policy, &question, geteuid(), &rule))
         return RI_OK;
     kal_rnic_log(
         rnic, RI_LOG_WARNING, "%s%s is denied by %s in section [policy] of %s",
         texts[direction].name,
         about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
-        rule, rnic->kal->config->source);
+        rule, policy->source);
     return RI_ERR_PERMISSION;
+}
+
+/* ---- sharing ---- */
+
+bool kal_rnic_share(struct kal_rnic *rnic, uint32_t id, uint64_t length)
+{
+    struct kal_host *host = rnic->kal->host;
+
+    return host->ops->share(host->state, id, length);
+}
+
+void kal_rnic_unshare(struct kal_rnic *rnic, uint32_t id)
+{
+    struct kal_host *host = rnic->kal->host;
+
+    host->ops->unshare(host->state, id);
 }

@@ -10,7 +10,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "host_private.h"
 
 #include "base/checked.h"
 
@@ -34,11 +34,11 @@ static bool fork_shares_pinned(void)
     return major < 5 || (major == 5 && minor < 12);
 }
 
-void kal_pins_init(struct kal_pins *pins, struct kal_account *account)
+void kal_pins_init(struct kal_pins *pins, struct kal_host *host)
 {
     memset(pins, 0, sizeof *pins);
     pthread_mutex_init(&pins->lock, NULL);
-    pins->account = account;
+    pins->host = host;
     pins->dont_fork = fork_shares_pinned();
 }
 
@@ -97,7 +97,7 @@ static void unlock_pages(struct kal_pins *pins, uintptr_t start, uintptr_t end)
     if (pins->dont_fork)
         madvise((void *)start, end - start, MADV_DOFORK);
     munlock((void *)start, end - start);
-    kal_account_give(pins->account, KAL_ACCOUNT_PINNED, end - start);
+    kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);
 }
 
 static bool is_mapped(uintptr_t start, uintptr_t end)
@@ -129,22 +129,37 @@ static enum ri_status refused(uintptr_t start, uintptr_t end, int error)
     return RI_ERR_NO_RESOURCES;
 }
 
+/* As mlock(2). Where the limit of locked memory refuses, the host may raise it. */
+static int lock(struct kal_pins *pins, uintptr_t start, uintptr_t end)
+{
+    struct kal_host *host = pins->host;
+    uint64_t pinned = kal_host_holds(host, KAL_ACCOUNT_PINNED);
+    int result = mlock((void *)start, end - start);
+
+    if (result && (errno == ENOMEM || errno == EAGAIN || errno == EPERM) && is_mapped(start, end) &&
+        host->ops->raise_memlock(host->state, pinned))
+        result = mlock((void *)start, end - start);
+    return result;
+}
+
 static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
+    struct kal_host *host = pins->host;
     int error;
 
-    if (!kal_account_take(pins->account, KAL_ACCOUNT_PINNED, end - start)) {
+    if (!kal_host_take(host, KAL_ACCOUNT_PINNED, end - start, true)) {
         kal_log(RI_LOG_ERROR,
                 "%llu more octets cannot be pinned: the quota is %llu; raise "
                 "max_pinned in section [quota]",
                 (unsigned long long)(end - start),
-                (unsigned long long)pins->account->limit[KAL_ACCOUNT_PINNED]);
+                (unsigned long long)host->ops->quota(host->state, KAL_ACCOUNT_PINNED));
         return RI_ERR_NO_RESOURCES;
     }
-    if (mlock((void *)start, end - start)) {
+    if (lock(pins, start, end)) {
         error = errno;
-        munlock((void *)start, end - start); /* what of it is mapped may be locked already */
-        kal_account_give(pins->account, KAL_ACCOUNT_PINNED, end - start);
+        /* What of it is mapped may be locked already */
+        munlock((void *)start, end - start);
+        kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);
         return refused(start, end, error);
     }
     if (pins->dont_fork)

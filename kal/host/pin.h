@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 #include "rnicpi.h"
-#include "account.h"
+
+struct kal_host;
 
 struct kal_pin_range {
     uintptr_t start, end; /* page aligned; never empty */
@@ -21,13 +22,17 @@ struct kal_pins {
     /* Sorted, disjoint, neighbours differ in count where they touch */
     struct kal_pin_range *ranges;
     size_t used, room;
-    size_t live;                 /* pins not undone yet */
-    uint64_t looked;             /* ranges that were looked at to join them; for tests */
-    struct kal_account *account; /* KAL_ACCOUNT_PINNED */
-    bool dont_fork;              /* the kernel does not copy pinned pages on fork: MADV_DONTFORK */
+    /* Pins not undone yet */
+    size_t live;
+    /* Ranges that were looked at to join them; for tests */
+    uint64_t looked;
+    /* Its account of KAL_ACCOUNT_PINNED */
+    struct kal_host *host;
+    /* The kernel does not copy pinned pages on fork: MADV_DONTFORK */
+    bool dont_fork;
 };
 
-void kal_pins_init(struct kal_pins *pins, struct kal_account *account);
+void kal_pins_init(struct kal_pins *pins, struct kal_host *host);
 void kal_pins_destroy(struct kal_pins *pins);
 
 /*

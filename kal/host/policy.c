@@ -18,31 +18,27 @@
 
 enum { ANY_DIRECTION = -1 };
 
-struct rule {
+struct kal_rule {
     char *name;
     bool allow;
-    int direction; /* enum ri_policy_direction or ANY_DIRECTION */
-    int family;    /* of the prefix; AF_UNSPEC: every address */
+    /* enum ri_policy_direction or ANY_DIRECTION */
+    int direction;
+    /* Of the prefix; AF_UNSPEC: every address */
+    int family;
     uint8_t address[16];
     unsigned bits;
     uint16_t port_first, port_last;
     bool any_port, any_user;
     uid_t user;
-    struct rule *next;
+    struct kal_rule *next;
 };
-
-struct kal_policy {
-    struct rule *rules;
-};
-
-bool kal_policy_used;
 
 struct kal_policy *kal_policy_create(void)
 {
     return calloc(1, sizeof(struct kal_policy));
 }
 
-static void rule_free(struct rule *rule)
+static void rule_free(struct kal_rule *rule)
 {
     free(rule->name);
     free(rule);
@@ -50,12 +46,13 @@ static void rule_free(struct rule *rule)
 
 void kal_policy_destroy(struct kal_policy *policy)
 {
-    struct rule *rule, *next;
+    struct kal_rule *rule, *next;
 
     if (!policy)
         return;
     LL_FOREACH_SAFE (policy->rules, rule, next)
         rule_free(rule);
+    free(policy->source);
     free(policy);
 }
 
@@ -100,7 +97,7 @@ static bool number_of(const char *text, unsigned long limit, unsigned long *out)
     return true;
 }
 
-static bool parse_prefix(struct words *words, struct rule *rule)
+static bool parse_prefix(struct words *words, struct kal_rule *rule)
 {
     char *text = words->current, *slash;
     unsigned long bits;
@@ -122,7 +119,7 @@ static bool parse_prefix(struct words *words, struct rule *rule)
     return true;
 }
 
-static bool parse_ports(struct words *words, struct rule *rule)
+static bool parse_ports(struct words *words, struct kal_rule *rule)
 {
     unsigned long first, last;
     char *dash;
@@ -141,7 +138,7 @@ static bool parse_ports(struct words *words, struct rule *rule)
     return true;
 }
 
-static bool parse_user(struct words *words, struct rule *rule)
+static bool parse_user(struct words *words, struct kal_rule *rule)
 {
     struct passwd entry, *found = NULL;
     unsigned long number;
@@ -160,7 +157,7 @@ static bool parse_user(struct words *words, struct rule *rule)
     return true;
 }
 
-static bool parse_direction(struct words *words, struct rule *rule)
+static bool parse_direction(struct words *words, struct kal_rule *rule)
 {
     static const struct {
         const char *name;
@@ -186,7 +183,7 @@ static bool is_preposition(const char *word)
            !strcmp(word, "at");
 }
 
-static bool parse_rule(struct words *words, struct rule *rule)
+static bool parse_rule(struct words *words, struct kal_rule *rule)
 {
     bool sound;
 
@@ -222,7 +219,7 @@ enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, cons
                                char *why, size_t why_size)
 {
     struct words words = { .why = why, .why_size = why_size };
-    struct rule *rule = calloc(1, sizeof *rule);
+    struct kal_rule *rule = calloc(1, sizeof *rule);
     char *copy = strdup(text);
     enum kal_status status = KAL_ERR_NO_RESOURCES;
 
@@ -233,12 +230,10 @@ enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, cons
         status = parse_rule(&words, rule) ? KAL_OK : KAL_ERR_CONFIGURATION;
     }
     free(copy);
-    if (status == KAL_OK) {
+    if (status == KAL_OK)
         LL_APPEND(policy->rules, rule);
-        kal_policy_used = true;
-    } else if (rule) {
+    else if (rule)
         rule_free(rule);
-    }
     return status;
 }
 
@@ -277,7 +272,7 @@ static struct place place_of(const struct sockaddr *address)
     return place;
 }
 
-static bool prefix_matches(const struct rule *rule, const struct place *place)
+static bool prefix_matches(const struct kal_rule *rule, const struct place *place)
 {
     unsigned whole = rule->bits / 8, rest = rule->bits % 8;
 
@@ -300,7 +295,7 @@ bool kal_policy_allows(const struct kal_policy *policy, const struct ri_policy_q
     struct place local = place_of(question->local), peer = place_of(question->peer);
     const struct place *where = question->direction == RI_POLICY_LISTEN ? &local : &peer;
     int port = question->direction == RI_POLICY_CONNECT ? peer.port : local.port;
-    const struct rule *rule;
+    const struct kal_rule *rule;
 
     *rule_name = NULL;
     LL_FOREACH (policy->rules, rule) {

@@ -9,11 +9,14 @@
 
 #include "kal.h"
 
-struct kal_policy;
+struct kal_rule;
 
-/* Has any policy of the process rules? Written when rules are added, before anybody asks; never
- * taken back. */
-extern bool kal_policy_used;
+struct kal_policy {
+    struct kal_rule *rules;
+    /* host.c's: where they come from, for log lines; and the copy that these rules replaced */
+    char *source;
+    struct kal_policy *before;
+};
 
 struct kal_policy *kal_policy_create(void);
 void kal_policy_destroy(struct kal_policy *policy);

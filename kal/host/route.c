@@ -5,86 +5,11 @@
 #endif
 
 #include "kal/kal_private.h"
+#include "netlink.h"
 
-#include <errno.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PORT_ADDRESSES 64u
-
-static socklen_t length_of(const struct sockaddr *address)
-{
-    switch (address->sa_family) {
-    case AF_INET: return sizeof(struct sockaddr_in);
-    case AF_INET6: return sizeof(struct sockaddr_in6);
-    default: return 0;
-    }
-}
-
-static void set_port(struct sockaddr_storage *address, uint16_t port)
-{
-    if (address->ss_family == AF_INET)
-        ((struct sockaddr_in *)address)->sin_port = htons(port);
-    else
-        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-}
-
-static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
-{
-    if (a->sa_family != b->sa_family)
-        return false;
-    if (a->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-    return a->sa_family == AF_INET6 &&
-           !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                   &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
-}
-
-/* Connecting a datagram socket sends nothing; it chooses route and source. */
-static enum kal_status ask_kernel(const struct sockaddr *destination,
-                                  struct sockaddr_storage *source)
-{
-    struct sockaddr_storage to, from;
-    socklen_t length = length_of(destination), from_length = sizeof from;
-    enum kal_status status = KAL_OK;
-    int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return errno == EAFNOSUPPORT ? KAL_ERR_UNREACHABLE : KAL_ERR_NO_RESOURCES;
-    memset(&to, 0, sizeof to);
-    memset(&from, 0, sizeof from);
-    memcpy(&to, destination, length);
-    set_port(&to, 9);
-    if (connect(fd, (struct sockaddr *)&to, length))
-        status = errno == ENOMEM || errno == ENOBUFS ? KAL_ERR_NO_RESOURCES : KAL_ERR_UNREACHABLE;
-    else if (getsockname(fd, (struct sockaddr *)&from, &from_length))
-        status = KAL_ERR_NO_RESOURCES;
-    close(fd);
-    if (status != KAL_OK)
-        return status;
-    set_port(&from, 0);
-    *source = from;
-    return KAL_OK;
-}
-
-/* Does the address belong to the network interface? */
-static bool on_netdev(const char *netdev, const struct sockaddr *address)
-{
-    struct ifaddrs *list, *entry;
-    bool found = false;
-
-    if (getifaddrs(&list))
-        return false;
-    for (entry = list; entry && !found; entry = entry->ifa_next)
-        found = entry->ifa_addr && !strcmp(entry->ifa_name, netdev) &&
-                same_address(entry->ifa_addr, address);
-    freeifaddrs(list);
-    return found;
-}
 
 /* Where an RNIC has several ports, the address must be of the one asked for. */
 static enum kal_status on_port(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *address)
@@ -103,7 +28,7 @@ static enum kal_status on_port(struct kal_rnic *rnic, uint32_t port, const struc
         count = attr.address_count < PORT_ADDRESSES ? attr.address_count : PORT_ADDRESSES;
         status = KAL_ERR_UNREACHABLE;
         for (uint32_t i = 0; i < count && status != KAL_OK; i++)
-            if (same_address((struct sockaddr *)&attr.addresses[i].sockaddr, address))
+            if (kal_same_address((struct sockaddr *)&attr.addresses[i].sockaddr, address))
                 status = KAL_OK;
     }
     free(attr.addresses);
@@ -117,10 +42,10 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
     struct sockaddr_storage found;
     enum kal_status status;
 
-    if (!destination || !length_of(destination) || port >= rnic->attr.ports)
+    if (!destination || !kal_address_length(destination) || port >= rnic->attr.ports)
         return KAL_ERR_INVALID_ARGUMENT;
-    status = ask_kernel(destination, &found);
-    if (status == KAL_OK && *netdev && !on_netdev(netdev, (struct sockaddr *)&found))
+    status = kal_source_address(destination, &found);
+    if (status == KAL_OK && *netdev && !kal_netdev_has(netdev, (struct sockaddr *)&found))
         status = KAL_ERR_UNREACHABLE;
     if (status == KAL_OK && rnic->attr.ports > 1)
         status = on_port(rnic, port, (struct sockaddr *)&found);

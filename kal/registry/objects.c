@@ -118,9 +118,14 @@ enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq)
 /* ---- regions ---- */
 
 struct region {
-    struct kal_region shown; /* first: what ual has */
-    const void *addr;        /* pinned range; length 0: nothing pinned */
+    /* First: what ual has */
+    struct kal_region shown;
+    /* Pinned range; length 0: nothing pinned */
+    const void *addr;
     uint64_t length;
+    /* Its identifier at the host */
+    bool shared;
+    uint32_t shared_id;
 };
 
 static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr)
@@ -128,9 +133,35 @@ static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr
     return (rnic->attr.features & RI_FEATURE_DMA) && attr->addr && attr->length;
 }
 
+/* What the host has of the region goes back; the record is freed. */
+static void release(struct kal_rnic *rnic, struct region *region)
+{
+    if (region->shared)
+        kal_rnic_unshare(rnic, region->shared_id);
+    if (region->length)
+        kal_rnic_unpin(rnic, region->addr, region->length);
+    free(region);
+}
+
+static enum kal_status pin(struct kal_rnic *rnic, const struct ri_mr_attr *attr,
+                           struct region *region)
+{
+    enum kal_status status;
+
+    if (!needs_pin(rnic, attr))
+        return KAL_OK;
+    status = kal_status_of_ri(kal_rnic_pin(rnic, attr->addr, attr->length));
+    if (status == KAL_OK) {
+        region->addr = attr->addr;
+        region->length = attr->length;
+    }
+    return status;
+}
+
 enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
                                   const struct ri_mr_attr *attr, struct kal_region **region)
 {
+    struct ri_mr_attr asked = *attr;
     struct region *made;
     enum kal_status status = kal_rnic_take(rnic, KAL_ACCOUNT_MR, 1);
 
@@ -141,24 +172,23 @@ enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
         status = KAL_ERR_NO_RESOURCES;
         goto give_account;
     }
-    if (needs_pin(rnic, attr)) {
-        status = kal_status_of_ri(kal_pin(&rnic->kal->pins, attr->addr, attr->length));
-        if (status != KAL_OK)
-            goto free_region;
-        made->addr = attr->addr;
-        made->length = attr->length;
-    }
-    status = kal_status_of_ri(rnic->ops.mr_register(pd, attr, &made->shown.keys, &made->shown.mr));
+    status = pin(rnic, attr, made);
     if (status != KAL_OK)
-        goto unpin;
+        goto release;
+    if (attr->shared && (rnic->attr.features & RI_FEATURE_SHARED_MR)) {
+        made->shared = kal_rnic_share(rnic, attr->shared_id, attr->length);
+        made->shared_id = attr->shared_id;
+        asked.shared = made->shared;
+    }
+    status = kal_status_of_ri(
+        rnic->ops.mr_register(pd, &asked, &made->shown.keys, &made->shown.mr));
+    if (status != KAL_OK)
+        goto release;
     *region = &made->shown;
     return KAL_OK;
 
-unpin:
-    if (made->length)
-        kal_unpin(&rnic->kal->pins, made->addr, made->length);
-free_region:
-    free(made);
+release:
+    release(rnic, made);
 give_account:
     kal_rnic_give(rnic, KAL_ACCOUNT_MR, 1);
     return status;
@@ -180,12 +210,9 @@ enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *reg
     struct region *made = (struct region *)region;
     enum kal_status status = destroyed(rnic, KAL_ACCOUNT_MR, rnic->ops.mr_deregister(region->mr));
 
-    if (status != KAL_OK)
-        return status;
-    if (made->length)
-        kal_unpin(&rnic->kal->pins, made->addr, made->length);
-    free(made);
-    return KAL_OK;
+    if (status == KAL_OK)
+        release(rnic, made);
+    return status;
 }
 
 enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,

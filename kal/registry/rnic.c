@@ -34,12 +34,12 @@ static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t 
                                bool writable)
 {
     (void)writable;
-    return kal_pin(&kal_rnic_of_host(host)->kal->pins, addr, length);
+    return kal_rnic_pin(kal_rnic_of_host(host), addr, length);
 }
 
 static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
 {
-    kal_unpin(&kal_rnic_of_host(host)->kal->pins, addr, length);
+    kal_rnic_unpin(kal_rnic_of_host(host), addr, length);
 }
 
 static enum ri_status host_policy(const struct ri_host *host,
@@ -314,7 +314,7 @@ static bool objects_remain(const struct kal_rnic *rnic)
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kal_account_used(&rnic->objects, kinds[i]))
+        if (kal_rnic_holds(rnic, kinds[i]))
             return true;
     return false;
 }

@@ -488,9 +488,9 @@ static void open_kal(void)
 
     FUZZ_CHECK(kal_log_configure("debug:/dev/null", &why));
     seam.kal.config = &config;
-    seam.kal.policy = kal_policy_create();
+    kal_host_open(&kal_host_local, &config, &seam.kal.host);
     seam.kal.upper = &upper;
-    FUZZ_CHECK(seam.kal.policy != NULL);
+    FUZZ_CHECK(seam.kal.host != NULL);
 }
 
 void seam_open(void)
@@ -498,7 +498,7 @@ void seam_open(void)
     static struct kal_provider provider = { .name = (char *)"fuzz" };
     struct kal_rnic *rnic = &seam.rnic;
 
-    if (!seam.kal.policy)
+    if (!seam.kal.host)
         open_kal();
     fds_before = fds_open();
     memset(rnic, 0, sizeof(*rnic));
@@ -539,7 +539,7 @@ void seam_close(void)
         status = kal_cm_close(rnic, true);
     FUZZ_CHECK(status == KAL_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
-        FUZZ_CHECK(!kal_account_used(&seam.kal.account, (enum kal_account_kind)kind));
+        FUZZ_CHECK(!kal_host_holds(seam.kal.host, (enum kal_account_kind)kind));
     kal_cm_free(rnic);
     kal_values_destroy(rnic->options);
     for (uint32_t i = 0; i < WATCHES; i++)

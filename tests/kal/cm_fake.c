@@ -13,6 +13,8 @@ struct fake fake;
 
 static char log_path[4200];
 static int fds_before;
+static struct kal_host_rule rules[2];
+static size_t rule_count;
 
 struct fake_qp *qps[FAKE_QPS];
 unsigned qp_count;
@@ -63,8 +65,8 @@ static void close_rnic(void)
         status = kal_cm_close(&fake.rnic, true);
     ck_assert_int_eq(status, KAL_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++) {
-        ck_assert_uint_eq(kal_account_used(&fake.rnic.objects, (enum kal_account_kind)kind), 0);
-        ck_assert_uint_eq(kal_account_used(&fake.kal.account, (enum kal_account_kind)kind), 0);
+        ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, (enum kal_account_kind)kind), 0);
+        ck_assert_uint_eq(kal_host_holds(fake.kal.host, (enum kal_account_kind)kind), 0);
     }
     kal_cm_free(&fake.rnic);
     kal_values_destroy(fake.rnic.options);
@@ -84,8 +86,11 @@ void fake_setup(void)
     memset(&fake, 0, sizeof fake);
     pthread_mutex_init(&fake.lock, NULL);
     fake.config.source = (char *)"ital.conf";
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
+        fake.config.quota[kind] = FAKE_QUOTA;
+    rule_count = 0;
     fake.kal.config = &fake.config;
-    fake.kal.policy = kal_policy_create();
+    ck_assert_int_eq(kal_host_open(&kal_host_local, &fake.config, &fake.kal.host), KAL_OK);
     fake.kal.upper = &fake_upper;
     fake.provider.name = (char *)"fake";
     fake.lane = fake_lane_new();
@@ -114,7 +119,7 @@ void fake_teardown(void)
     ck_assert_uint_eq(fake_lane_timers(fake.lane2), 0);
     fake_lane_free(fake.lane);
     fake_lane_free(fake.lane2);
-    kal_policy_destroy(fake.kal.policy);
+    kal_host_close(fake.kal.host);
     pthread_mutex_destroy(&fake.lock);
     kal_log_reset();
     ck_assert_int_eq(tc_fd_count(), fds_before);
@@ -128,10 +133,18 @@ void fake_reopen(const char *const *set, uint64_t features)
 
 void fake_policy(const char *rule)
 {
-    char why[200] = "out of memory";
+    ck_assert_uint_lt(rule_count, 2);
+    rules[rule_count] = (struct kal_host_rule){ rule_count ? "rule2" : "rule1", rule, 0 };
+    rule_count++;
+    ck_assert_int_eq(kal_host_push_policy(fake.kal.host, fake.config.source, rules, rule_count),
+                     KAL_OK);
+}
 
-    ck_assert_msg(kal_policy_add(fake.kal.policy, "rule1", rule, why, sizeof why) == KAL_OK, "%s",
-                  why);
+void fake_quota(enum kal_account_kind kind, uint64_t limit)
+{
+    uint64_t surplus = FAKE_QUOTA - limit;
+
+    ck_assert_uint_eq(kal_host_return(fake.kal.host, kind, surplus), surplus);
 }
 
 const char *fake_log_text(void)

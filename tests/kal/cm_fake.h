@@ -75,7 +75,10 @@ void fake_teardown(void); /* fails when an object, descriptor or watch is left *
 void fake_reopen(const char *const *options, uint64_t features); /* a new RNIC with these */
 const char *fake_log_text(void);
 unsigned fake_log_count(const char *text);
+/* One more rule; lent until the teardown. */
 void fake_policy(const char *rule);
+/* The process may hold so many from now on; it holds no more yet. Once in a test. */
+void fake_quota(enum kal_account_kind kind, uint64_t limit);
 
 struct fake_lane *fake_lane_new(void);
 void fake_lane_free(struct fake_lane *lane);

@@ -7,6 +7,7 @@
 
 #define FAKE_QPS         256
 #define FAKE_CONNECTIONS 512
+#define FAKE_QUOTA       1000000
 
 /* All that the test has made; the teardown frees them. */
 extern struct fake_qp *qps[FAKE_QPS];

@@ -119,7 +119,7 @@ void expect_dropped(const char *line)
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 1); /* the listener */
     ck_assert_uint_eq(listener->half_open, 0);
-    ck_assert_uint_eq(kal_account_used(&fake.rnic.objects, KAL_ACCOUNT_CONNECTION), 0);
+    ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
     if (line)
         ck_assert_msg(fake_log_count(line) == 1, "%s", fake_log_text());
 }

@@ -205,7 +205,7 @@ END_TEST
 
 START_TEST(quota)
 {
-    fake.kal.account.limit[KAL_ACCOUNT_CONNECTION] = 1;
+    fake_quota(KAL_ACCOUNT_CONNECTION, 1);
     ask();
     struct fake_connection *second = fake_connection_new();
     struct ri_connect_param param = param_of("x", 1, 1);

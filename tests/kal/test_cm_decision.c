@@ -79,7 +79,7 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
     ck_assert_uint_eq(info.ord, rows[_i].got_ord);
     ck_assert_mem_eq(&info.peer, &r->request.peer, sizeof info.peer);
     ck_assert_uint_eq(listener->undecided, 0);
-    ck_assert_uint_eq(kal_account_used(&fake.rnic.objects, KAL_ACCOUNT_CONNECTION), 0);
+    ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
     ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_OK);
     ck_assert(qp->closing);
 }

@@ -180,7 +180,7 @@ START_TEST(c035_depths_and_what_is_told)
     ck_assert(info.depths_valid);
     ck_assert_uint_eq(port_of(&info.peer), port_of(&at));
     ck_assert_uint_ne(port_of(&info.local), 0);
-    ck_assert_uint_eq(kal_account_used(&fake.rnic.objects, KAL_ACCOUNT_CONNECTION), 0);
+    ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 0);
 }
 END_TEST

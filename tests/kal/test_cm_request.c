@@ -259,8 +259,8 @@ END_TEST
 
 START_TEST(quota_of_connections)
 {
-    fake.kal.account.limit[KAL_ACCOUNT_CONNECTION] = 1;
-    fake.kal.account.limit[KAL_ACCOUNT_LISTENER] = 1;
+    fake_quota(KAL_ACCOUNT_CONNECTION, 1);
+    fake_quota(KAL_ACCOUNT_LISTENER, 1);
     struct fake_request *r = usual();
     int first = peer;
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };

@@ -180,7 +180,7 @@ static enum kal_status live(void)
     MUST(kal_rnic_close(rnic, false) == KAL_OK);
 put:
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
-        MUST(kal_account_used(&kal->account, (enum kal_account_kind)kind) == 0);
+        MUST(kal_host_holds(kal->host, (enum kal_account_kind)kind) == 0);
     kal_put(kal);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RNICs and objects: life, accounts, quotas, upcalls, pinning, and what a provider's refusal leaves
  * behind. */
+#include "kal/host/account.h"
 #include "kal_fixture.h"
 
 #include <fcntl.h>
@@ -29,10 +30,10 @@ static void open_all(const char *conf, const char *words)
 static void close_all(void)
 {
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
-        ck_assert_uint_eq(kal_account_used(&kal->account, (enum kal_account_kind)kind),
+        ck_assert_uint_eq(kal_host_holds(kal->host, (enum kal_account_kind)kind),
                           kind == KAL_ACCOUNT_RNIC);
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_RNIC), 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_RNIC), 0);
     kal_put(kal);
 }
 
@@ -162,7 +163,7 @@ START_TEST(x037_quota)
     ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_QUOTA);
     ck_assert_ptr_eq(none, &context);
     ck_assert_uint_eq(alive(), 3);
-    snprintf(option, sizeof option, "raise %s in", kal_account_option(kinds[_i].kind));
+    snprintf(option, sizeof option, "raise %s in", kal_quota_option(kinds[_i].kind).name);
     ck_assert_uint_eq(fixture_log_count(option), 1);
     ck_assert_int_eq(kinds[_i].end(first), KAL_OK); /* what is given back can be had again */
     ck_assert_int_eq(kinds[_i].make(&first), KAL_OK);
@@ -184,8 +185,7 @@ START_TEST(test_refusal_of_the_provider_leaves_nothing)
     ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_LIMIT);
     ck_assert_ptr_eq(none, &context);
     ck_assert_uint_eq(alive(), 1);
-    ck_assert_uint_eq(kal_account_used(&kal->account, kinds[_i].kind),
-                      kinds[_i].kind == KAL_ACCOUNT_PD);
+    ck_assert_uint_eq(kal_host_holds(kal->host, kinds[_i].kind), kinds[_i].kind == KAL_ACCOUNT_PD);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
     close_all();
 }
@@ -200,7 +200,7 @@ START_TEST(test_busy_object_stays)
     ck_assert_int_eq(kinds[_i].make(&object), KAL_OK);
     setenv("ITAL_TEST_VP", "busy", 1);
     ck_assert_int_eq(kinds[_i].end(object), KAL_ERR_BUSY);
-    ck_assert_uint_eq(kal_account_used(&kal->account, kinds[_i].kind),
+    ck_assert_uint_eq(kal_host_holds(kal->host, kinds[_i].kind),
                       1 + (kinds[_i].kind == KAL_ACCOUNT_PD));
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_ERR_BUSY);
     ck_assert_int_eq(kal_rnic_close(rnic, true), KAL_ERR_BUSY); /* objects are ual's to destroy */
@@ -262,7 +262,7 @@ START_TEST(test_flawed_provider)
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), flaws[_i].status);
     ck_assert_ptr_null(rnic);
     ck_assert_uint_eq(fixture_log_count(flaws[_i].message), 1);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_RNIC), 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_RNIC), 0);
     kal_put(kal);
 }
 END_TEST
@@ -368,20 +368,20 @@ START_TEST(test_regions_are_pinned_for_dma_only)
     open_all("[quota]\nmax_pinned = 64k\n", _i ? "dma" : "");
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
     ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_OK);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), _i ? 2 * page : 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), _i ? 2 * page : 0);
     ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
     setenv("ITAL_TEST_VP", "mrfail", 1);
     ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_LIMIT);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
     setenv("ITAL_TEST_VP", "", 1);
     attr.length = 65 * page;
     if (_i) {
         ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_NO_RESOURCES);
-        ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_MR), 0);
+        ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_MR), 0);
     }
     ck_assert_int_eq(rnic->host.pin(&rnic->host, area, 1, true), RI_OK);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_PINNED), page);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), page);
     rnic->host.unpin(&rnic->host, area, 1);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
     munmap(area, 2 * page);
@@ -441,7 +441,7 @@ START_TEST(x037_account_is_exact)
     unsigned long got[4] = { 0 };
     pthread_t threads[4];
 
-    shared_account.limit[KAL_ACCOUNT_QP] = 25000;
+    kal_account_grant(&shared_account, KAL_ACCOUNT_QP, 25000);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, taker, &got[i]), 0);
     for (int i = 0; i < 4; i++)

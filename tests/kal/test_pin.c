@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pinned pages: nesting, what is locked really, limits, and that a refusal changes nothing. */
+#include "kal/host/host_private.h"
 #include "kal_fixture.h"
 
 #include <stdio.h>
@@ -11,13 +12,49 @@
 
 #define PAGES 32u
 
-static struct kal_pins pins;
-static struct kal_account account;
+static struct kal_host *host;
+static uint64_t quota, asked_for;
 static char *area;
 static size_t page;
 static bool kernel_asked; /* sanitizers make mlock do nothing */
 
 static size_t locked(void);
+
+/* ---- a host that leases nothing more, and raises the limit of locked memory where the test lets it ---- */
+
+static bool raises;
+
+static bool no_lease(void *state, enum kal_account_kind kind, uint64_t amount, bool wait)
+{
+    (void)state;
+    (void)kind;
+    (void)amount;
+    (void)wait;
+    return false;
+}
+
+static uint64_t the_quota(void *state, enum kal_account_kind kind)
+{
+    (void)state;
+    (void)kind;
+    return quota;
+}
+
+static bool raise_memlock(void *state, uint64_t octets)
+{
+    struct rlimit limit;
+
+    (void)state;
+    asked_for = octets;
+    if (!raises || getrlimit(RLIMIT_MEMLOCK, &limit))
+        return false;
+    limit.rlim_cur = octets;
+    return !setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+static const struct kal_host_ops host_ops = { .lease = no_lease,
+                                              .quota = the_quota,
+                                              .raise_memlock = raise_memlock };
 
 static void setup(void)
 {
@@ -31,13 +68,17 @@ static void setup(void)
     ck_assert_int_eq(mlock(area, page), 0);
     kernel_asked = locked() == page;
     munlock(area, page);
-    memset(&account, 0, sizeof account);
-    kal_pins_init(&pins, &account);
+    host = kal_host_create(&host_ops, NULL);
+    ck_assert_ptr_nonnull(host);
+    quota = UINT64_MAX;
+    kal_host_grant(host, KAL_ACCOUNT_PINNED, quota);
+    asked_for = 0;
+    raises = false;
 }
 
 static void teardown(void)
 {
-    kal_pins_destroy(&pins);
+    kal_host_destroy(host);
     munmap(area, PAGES * page);
     kal_log_reset();
 }
@@ -64,17 +105,17 @@ static size_t locked(void)
 
 static enum ri_status pin(size_t first, size_t count)
 {
-    return kal_pin(&pins, area + first * page, count * page);
+    return kal_pin(&host->pins, area + first * page, count * page);
 }
 
 static void unpin(size_t first, size_t count)
 {
-    kal_unpin(&pins, area + first * page, count * page);
+    kal_unpin(&host->pins, area + first * page, count * page);
 }
 
 static void check(size_t pages)
 {
-    ck_assert_uint_eq(kal_account_used(&account, KAL_ACCOUNT_PINNED), pages * page);
+    ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), pages * page);
     if (kernel_asked)
         ck_assert_uint_eq(locked(), pages * page);
 }
@@ -93,19 +134,19 @@ START_TEST(test_overlapping_ranges_nest)
     check(4);
     unpin(4, 4);
     check(0);
-    ck_assert_uint_eq(pins.used, 0);
+    ck_assert_uint_eq(host->pins.used, 0);
 }
 END_TEST
 
 START_TEST(test_partial_pages_count_whole)
 {
-    ck_assert_int_eq(kal_pin(&pins, area + 100, 1), RI_OK);
+    ck_assert_int_eq(kal_pin(&host->pins, area + 100, 1), RI_OK);
     check(1);
-    ck_assert_int_eq(kal_pin(&pins, area + page - 1, 2), RI_OK);
+    ck_assert_int_eq(kal_pin(&host->pins, area + page - 1, 2), RI_OK);
     check(2);
-    kal_unpin(&pins, area + page - 1, 2);
+    kal_unpin(&host->pins, area + page - 1, 2);
     check(1);
-    kal_unpin(&pins, area + 100, 1);
+    kal_unpin(&host->pins, area + 100, 1);
     check(0);
 }
 END_TEST
@@ -114,21 +155,21 @@ START_TEST(test_neighbours_are_joined)
 {
     ck_assert_int_eq(pin(0, 4), RI_OK);
     ck_assert_int_eq(pin(8, 4), RI_OK);
-    ck_assert_uint_eq(pins.used, 2);
+    ck_assert_uint_eq(host->pins.used, 2);
     ck_assert_int_eq(pin(4, 4), RI_OK);
-    ck_assert_uint_eq(pins.used, 1);
+    ck_assert_uint_eq(host->pins.used, 1);
     check(12);
     unpin(4, 4);
-    ck_assert_uint_eq(pins.used, 2);
+    ck_assert_uint_eq(host->pins.used, 2);
     check(8);
 }
 END_TEST
 
 START_TEST(test_impossible_ranges)
 {
-    ck_assert_int_eq(kal_pin(&pins, area, 0), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_pin(&pins, area, UINT64_MAX), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_pin(&pins, (void *)(UINTPTR_MAX - 10), 5), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_pin(&host->pins, area, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_pin(&host->pins, area, UINT64_MAX), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_pin(&host->pins, (void *)(UINTPTR_MAX - 10), 5), RI_ERR_INVALID_ARGUMENT);
     check(0);
     if (!kernel_asked)
         tc_skip("mlock does nothing in this build");
@@ -137,7 +178,7 @@ START_TEST(test_impossible_ranges)
     ck_assert_int_eq(pin(0, 16), RI_ERR_ADDRESS);
     ck_assert_uint_eq(fixture_log_count("not all of them are mapped"), 1);
     check(2);
-    ck_assert_uint_eq(pins.used, 1);
+    ck_assert_uint_eq(host->pins.used, 1);
     unpin(0, 2);
     check(0);
 }
@@ -145,7 +186,11 @@ END_TEST
 
 START_TEST(test_quota)
 {
-    account.limit[KAL_ACCOUNT_PINNED] = 4 * page;
+    kal_host_destroy(host);
+    host = kal_host_create(&host_ops, NULL);
+    ck_assert_ptr_nonnull(host);
+    quota = 4 * page;
+    kal_host_grant(host, KAL_ACCOUNT_PINNED, quota);
     ck_assert_int_eq(pin(1, 2), RI_OK);
     ck_assert_int_eq(pin(0, 5), RI_ERR_NO_RESOURCES); /* the first gap fits, the second does not */
     ck_assert_uint_eq(fixture_log_count("raise max_pinned in section [quota]"), 1);
@@ -160,7 +205,7 @@ END_TEST
 
 START_TEST(test_memlock_limit_is_explained)
 {
-    struct rlimit limit = { 2 * page, 2 * page };
+    struct rlimit limit = { 2 * page, 8 * page };
 
     ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
     if (geteuid() == 0 && seteuid(65534)) /* root may lock all it likes */
@@ -169,10 +214,19 @@ START_TEST(test_memlock_limit_is_explained)
         tc_skip("the limit of locked memory is not enforced here");
     munlock(area, PAGES * page);
     ck_assert_int_eq(pin(0, 8), RI_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(asked_for, 8 * page);
+    ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), 0);
+    /* The same, where the host can raise it */
+    raises = true;
+    ck_assert_int_eq(pin(0, 4), RI_OK);
+    ck_assert_int_eq(pin(4, 4), RI_OK);
+    ck_assert_uint_eq(asked_for, 8 * page);
+    unpin(0, 4);
+    unpin(4, 4);
     if (geteuid() == 65534)
         ck_assert_int_eq(seteuid(0), 0);
     ck_assert_uint_eq(fixture_log_count("raise it (ulimit -l, LimitMEMLOCK="), 1);
-    ck_assert_uint_eq(kal_account_used(&account, KAL_ACCOUNT_PINNED), 0);
+    ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), 0);
 }
 END_TEST
 
@@ -206,9 +260,9 @@ START_TEST(test_random_ranges)
         }
         for (size_t p = 0; p < PAGES; p++)
             expected += counts[p] > 0;
-        ck_assert_uint_eq(kal_account_used(&account, KAL_ACCOUNT_PINNED), expected * page);
-        for (size_t r = 0; r < pins.used; r++) {
-            const struct kal_pin_range *range = &pins.ranges[r];
+        ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), expected * page);
+        for (size_t r = 0; r < host->pins.used; r++) {
+            const struct kal_pin_range *range = &host->pins.ranges[r];
 
             for (uintptr_t at = range->start; at < range->end; at += page)
                 ck_assert_uint_eq(range->count, counts[(at - (uintptr_t)area) / page]);
@@ -229,15 +283,15 @@ START_TEST(test_a_pin_looks_at_its_neighbours)
 
     ck_assert_ptr_ne(many, MAP_FAILED);
     for (size_t i = count; i > 0; i--) /* each in front of all others */
-        if (kal_pin(&pins, many + 2 * (i - 1) * page, page) != RI_OK)
+        if (kal_pin(&host->pins, many + 2 * (i - 1) * page, page) != RI_OK)
             tc_skip("%zu pages may not be locked here", count);
     for (size_t i = 0; i < count; i += 2)
-        kal_unpin(&pins, many + 2 * i * page, page);
-    ck_assert_uint_eq(pins.used, count / 2);
-    ck_assert_uint_le(pins.looked, 4 * count);
+        kal_unpin(&host->pins, many + 2 * i * page, page);
+    ck_assert_uint_eq(host->pins.used, count / 2);
+    ck_assert_uint_le(host->pins.looked, 4 * count);
     for (size_t i = 1; i < count; i += 2)
-        kal_unpin(&pins, many + 2 * i * page, page);
-    ck_assert_uint_eq(pins.used, 0);
+        kal_unpin(&host->pins, many + 2 * i * page, page);
+    ck_assert_uint_eq(host->pins.used, 0);
     munmap(many, 2 * count * page);
 }
 END_TEST

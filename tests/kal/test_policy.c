@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy: what a rule may say, and what a list of rules answers. */
+#include "kal/host/policy.h"
 #include "kal_fixture.h"
 
 #include <arpa/inet.h>

@@ -222,7 +222,7 @@ static void try_windows(struct kal *kal, const char *interface, enum kal_status 
     ck_assert_int_eq(kal_mw_create(rnic, pd, false, NULL, &stag, &mw), expected);
     if (expected == KAL_OK)
         ck_assert_int_eq(kal_mw_destroy(rnic, mw), KAL_OK);
-    ck_assert_uint_eq(kal_account_used(&kal->account, KAL_ACCOUNT_MW), 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_MW), 0);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
 }

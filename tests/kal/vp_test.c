@@ -39,7 +39,7 @@ struct object {
     struct rnic *rnic;
 };
 
-/* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, ports2,
+/* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, shared, ports2,
  * netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys refuse), closeagain
  * (once). */
 static bool has(const char *word)
@@ -153,7 +153,7 @@ static enum ri_status test_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr
         .size = sizeof *attr,
         .transport = RI_TRANSPORT_IWARP,
         .features = (has("nosets") ? 0 : RI_FEATURE_CONNECTION_SET_B) |
-                    (has("dma") ? RI_FEATURE_DMA : 0),
+                    (has("dma") ? RI_FEATURE_DMA : 0) | (has("shared") ? RI_FEATURE_SHARED_MR : 0),
         .max_mr_length = 1 << 20,
         .max_pd = 10,
         .max_cq = 10,
@@ -284,7 +284,7 @@ static enum ri_status test_mr_register(struct ri_pd *pd, const struct ri_mr_attr
     enum ri_status status = make(rnic_of(pd), pd->ops, attr->context, "mrfail", (void **)mr);
 
     if (status == RI_OK)
-        *keys = (struct ri_mr_keys){ .lkey = 0x1200, .rkey = 0x1201 };
+        *keys = (struct ri_mr_keys){ .lkey = 0x1200, .rkey = attr->shared ? 0x1207 : 0x1201 };
     return status;
 }
 

@@ -55,6 +55,11 @@ PRIVATE_FOR_TESTS = {
 # Floors whose folders keep the order of calls.py in their includes, too.
 ORDERED_BY_INCLUDES = ['providers/softrdma']
 
+# Folders with a contract inside their floor: what other folders may include of them; tests of the floor may include all.
+DOORS = {
+    'kal/host': {'kal/host/host.h'},
+}
+
 # Headers that are installed: they must stand without the others.
 INSTALLED = r'rnicpi/rnicpi\.h$|itapi/(it_api\w*|itx_api)\.h$'
 
@@ -180,6 +185,13 @@ class Tree:
                 if not (contract and contract.match(found)) and other not in open_to:
                     yield f'{path}:{line}: {found} is private to {os.path.dirname(found)}/'
 
+    def rule_doors(self):
+        for path, includes in self.includes.items():
+            for line, name, _, found in includes:
+                room = os.path.dirname(found) if found else None
+                if room in DOORS and os.path.dirname(path) != room and found not in DOORS[room] and self.floor(path) != 'tests':
+                    yield f'{path}:{line}: {found} is private to {room}/, which is entered by {", ".join(sorted(DOORS[room]))}'
+
     def rule_installed(self):
         for path in sorted(self.headers):
             if re.match(INSTALLED, path):
@@ -272,6 +284,7 @@ RULES = [
     ('floors', 'a floor includes only floors below it'),
     ('folders', 'a folder includes only folders of its floor below it'),
     ('private', 'no private header of another floor is included'),
+    ('doors', 'a folder with a contract is entered by it'),
     ('installed', 'installed headers include installed headers only'),
     ('circles', 'no include circles'),
     ('upper_names', 'no floor names one above it'),
@@ -293,6 +306,10 @@ HOUSE = {
     'kal/kal.h': '#include "rnicpi.h"\n',
     'kal/cm.h': '#include "kal.h"\n',
     'kal/cm.c': '#include "cm.h"\nint kal_cm; /* softrdma is one of them */\n',
+    'kal/host/host.h': '#include "kal.h"\n',
+    'kal/host/pin.h': '#include "host.h"\n',
+    'kal/host/pin.c': '#include "pin.h"\n#include "kal/cm.h"\n',
+    'kal/kal.c': '#include "kal/host/host.h"\n',
     'ual/ual.h': '#include "kal.h"\n',
     'ual/ep.c': '#include "ual.h"\n#include "rnicpi.h"\n',
     'itapi/it_api.h': 'typedef int it_ep_t;\n',
@@ -323,6 +340,8 @@ VIOLATIONS = [
     ('private', 'ual/new.c', '#include <cm.h>\n'),
     ('private', 'providers/other/new.c', '#include "../softrdma/qp.h"\n'),
     ('private', 'tests/ual/new.c', '#include "kal/cm.h"\n'),
+    ('doors', 'kal/new.c', '#include "kal/host/pin.h"\n'),
+    ('doors', 'kal/cm/new.c', '#include "../host/pin.h"\n'),
     ('installed', 'rnicpi/rnicpi.h', '#include "base/ring.h"\n'),
     ('circles', 'kal/cm.h', '#include "kal/cm2.h"\n', {'kal/cm2.h': '#include "kal.h"\n#include "cm.h"\n'}),
     ('circles', 'base/self.h', '#include "base/self.h"\n'),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is counted, and the option of section [quota] that limits each. */
+#ifndef ITAL_KAL_QUOTA_H
+#define ITAL_KAL_QUOTA_H
+
+#include "rnicpi.h"
+
+enum kal_account_kind {
+    KAL_ACCOUNT_RNIC,
+    KAL_ACCOUNT_PD,
+    KAL_ACCOUNT_CQ,
+    KAL_ACCOUNT_QP,
+    KAL_ACCOUNT_SRQ,
+    KAL_ACCOUNT_MR,
+    KAL_ACCOUNT_MW,
+    KAL_ACCOUNT_AH,
+    /* Being set up or undecided; established ones are their QP */
+    KAL_ACCOUNT_CONNECTION,
+    KAL_ACCOUNT_LISTENER,
+    /* Octets, whole pages, each page once */
+    KAL_ACCOUNT_PINNED,
+    KAL_ACCOUNT_KINDS
+};
+
+/* For log lines: "queue pairs". Static. */
+const char *kal_account_text(enum kal_account_kind kind);
+/* Its option: name "max_qp"; value 0 means no limit. Strings are static. */
+struct ri_option kal_quota_option(enum kal_account_kind kind);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the process takes from the leases of the host, and when it asks for more. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "host_private.h"
+
+bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait)
+{
+    while (!kal_account_take(&host->account, kind, amount)) {
+        uint64_t missing = kal_account_missing(&host->account, kind, amount);
+
+        if (missing && !host->ops->lease(host->state, kind, missing, wait))
+            return kal_account_take(&host->account, kind, amount); /* an earlier grant came */
+    }
+    if (kal_account_is_low(&host->account, kind))
+        host->ops->lease(host->state, kind, 0, false);
+    return true;
+}
+
+void kal_host_grant(struct kal_host *host, enum kal_account_kind kind, uint64_t amount)
+{
+    kal_account_grant(&host->account, kind, amount);
+}
+
+uint64_t kal_host_return(struct kal_host *host, enum kal_account_kind kind, uint64_t amount)
+{
+    return kal_account_return(&host->account, kind, amount);
+}
+
+uint64_t kal_host_holds(const struct kal_host *host, enum kal_account_kind kind)
+{
+    return kal_account_used(&host->account, kind);
+}
