@@ -17,7 +17,7 @@ struct twin twins[WAYS];
 
 struct side *side_of(struct twin *twin)
 {
-    return &twin->rig.side[0];
+    return &twin->bed.side[0];
 }
 
 struct qp *twin_qp(struct twin *twin)
@@ -61,7 +61,7 @@ static void same_names(void)
 {
     struct side *side = side_of(&twins[GENERAL]);
     struct stag_table *stags = &twin_qp(&twins[GENERAL])->rnic->stags;
-    struct region first = region_new(side, 8, RIG_ALL);
+    struct region first = region_new(side, 8, TESTBED_ALL);
 
     region_free(side, &first);
     memcpy(stags->rounds, twin_qp(&twins[ALONE])->rnic->stags.rounds, sizeof(stags->rounds));
@@ -69,15 +69,16 @@ static void same_names(void)
 
 static void open_regions(struct twin *twin)
 {
-    static const uint32_t access[REGIONS] = { RIG_ALL, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE,
-                                              RIG_ALL };
+    static const uint32_t access[REGIONS] = { TESTBED_ALL,
+                                              RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE,
+                                              TESTBED_ALL };
 
     if (twin == &twins[GENERAL])
         same_names();
     for (uint32_t i = 0; i < REGIONS; i++) {
         if (twin == &twins[GENERAL])
             same_place(i);
-        twin->region[i] = region_new(&twin->rig.side[i == FOREIGN], OCTETS,
+        twin->region[i] = region_new(&twin->bed.side[i == FOREIGN], OCTETS,
                                      access[i] | RI_ACCESS_ZERO_BASED);
         rename_region(twin, &twin->region[i], (uint8_t)(i + 1));
         for (uint32_t at = 0; at < OCTETS; at++)
@@ -89,24 +90,24 @@ static void open_regions(struct twin *twin)
 
 void start(struct twin *twin, bool crc, uint32_t cqe)
 {
-    rig_open(&twin->rig, NULL);
-    side_open(&twin->rig, side_of(twin),
+    testbed_open(&twin->bed, NULL);
+    side_open(&twin->bed, side_of(twin),
               &(struct shape){ .depth = DEPTH, .cqe = cqe ? cqe : 2 * DEPTH });
-    side_open(&twin->rig, &twin->rig.side[1], NULL);
-    twin->far_end = noted_start(side_of(twin), crc, 8, 8);
+    side_open(&twin->bed, &twin->bed.side[1], NULL);
+    twin->far_end = recording_start(side_of(twin), crc, 8, 8);
     open_regions(twin);
     twin->completions = 0;
     twin->used = 0;
     twin->request_msn = twin->send_msn = 1;
     tx_kick(twin_qp(twin)); /* its first message is out */
-    fake_host_run(&twin->rig.fake, NULL);
+    fake_host_run(&twin->bed.fake, NULL);
 }
 
 void finish(struct twin *twin)
 {
     for (uint32_t i = 0; i < REGIONS; i++)
-        region_free(&twin->rig.side[i == FOREIGN], &twin->region[i]);
-    rig_close(&twin->rig);
+        region_free(&twin->bed.side[i == FOREIGN], &twin->region[i]);
+    testbed_close(&twin->bed);
     close(twin->far_end);
 }
 
@@ -125,8 +126,8 @@ void finish_both(void)
 void setup(void)
 {
     memset(wires, 0, sizeof(wires));
-    noted_takes = SIZE_MAX;
-    noted_emss = 1460;
+    recording_takes = SIZE_MAX;
+    recording_emss = 1460;
 }
 
 /* Before each step. */
@@ -202,7 +203,7 @@ void arrive(struct twin *twin, size_t octets)
     keep_general(twin);
     wire_of(twin)->arriving = twin->input;
     wire_of(twin)->arriving_octets = octets;
-    fake_host_run(&twin->rig.fake, NULL);
+    fake_host_run(&twin->bed.fake, NULL);
     ck_assert_uint_eq(wire_of(twin)->arriving_octets, 0);
     memmove(twin->input, twin->input + octets, twin->used - octets);
     twin->used -= octets;
@@ -235,7 +236,7 @@ uint32_t poll_cq(struct twin *twin, struct ri_cq *cq, uint32_t count)
 
     ck_assert_uint_le(twin->completions + count, 2 * STEPS);
     keep_general(twin);
-    taken = twin->rig.fake.user.poll(cq, count, twin->wc + twin->completions);
+    taken = twin->bed.fake.user.poll(cq, count, twin->wc + twin->completions);
     for (uint32_t i = 0; i < taken; i++)
         twin->wc[twin->completions + i].context = NULL; /* each has its own */
     twin->completions += taken;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of answers stand on: two connections over noted lower layers, each over an RNIC of its own; one takes general ways
- * only. The peer's requests are put together, and arrive in one read or in several.
+ * What the tests of answers stand on: two connections over recording lower layers, each over an
+ * RNIC of its own; one takes general ways only. The peer's requests are put together, and arrive in
+ * one read or in several.
  */
 #ifndef ITAL_TESTS_ANSWERS_H
 #define ITAL_TESTS_ANSWERS_H
 
-#include "noted.h"
+#include "recording_llp.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
@@ -23,7 +24,7 @@ enum { ALONE, GENERAL, WAYS };
 enum { READABLE, LOCAL, FOREIGN, REGIONS }; /* FOREIGN: of another PD */
 
 struct twin {
-    struct rig rig;
+    struct testbed bed;
     struct region region[REGIONS];
     int far_end;
     uint32_t completions;

@@ -6,7 +6,7 @@
 
 #include "engine.h"
 
-struct rig rig;
+struct testbed bed;
 struct tc_rng rng;
 struct raw raw;
 struct frame frame;
@@ -16,13 +16,13 @@ static void setup(void)
 {
     rng = tc_rng(11);
     raw.fd = -1;
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
 }
 
 static void teardown(void)
 {
     raw_close(&raw);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 TCase *new_case(Suite *suite, const char *name)
@@ -37,8 +37,8 @@ void connect_raw(bool initiator, const struct ri_llp_handover *handover)
 {
     uint8_t ulpdu[64];
 
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, initiator, handover);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, initiator, handover);
     if (initiator)
         ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN);
 }

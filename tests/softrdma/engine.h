@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the engine's corners share: a rig for each test, side a against a hand-written peer, the peer's next FPDU taken
- * apart.
+ * What the tests of the engine's corners share: a test bed for each test, side a against a
+ * hand-written peer, the peer's next FPDU taken apart.
  */
 #ifndef ITAL_TESTS_ENGINE_H
 #define ITAL_TESTS_ENGINE_H
 
-#include "rig.h"
+#include "testbed.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/rdmap.h"
@@ -18,14 +18,14 @@ struct frame {
     struct rdmap_segment segment;
 };
 
-extern struct rig rig;
+extern struct testbed bed;
 extern struct tc_rng rng; /* begins anew for each test */
 extern struct raw raw;
 extern struct frame frame; /* the last that next_frame() took */
 extern const struct ri_llp_handover plain;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
-TCase *new_case(Suite *suite, const char *name); /* with a rig of its own for each test */
+TCase *new_case(Suite *suite, const char *name); /* with a test bed of its own for each test */
 
 /* Side a against the hand-written peer; as initiator its ready-to-receive Write is taken off. */
 void connect_raw(bool initiator, const struct ri_llp_handover *handover);

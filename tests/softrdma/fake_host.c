@@ -92,7 +92,8 @@ static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *
     return RI_OK;
 }
 
-/* Waits for a callback that runs in another thread. The record stays until a run begins: epoll may have named it. */
+/* Waits for a callback that runs in another thread. The record stays until a run
+ * begins: epoll may have named it. */
 static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
 {
     struct fake_host *fake = fake_of(host);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host for the provider alone: one epoll set, timers, a record of upcalls; no kal, no ual. One thread at a time runs it. Its
- * waits follow the rules of real ones: they sleep in epoll_wait without a bound of their own as soon as lane_arm allows,
- * so that a wake-up that the provider loses ends in the test's deadline.
+ * A host for the provider alone: one epoll set, timers, a record of upcalls; no kal, no ual. One
+ * thread at a time runs it. Its waits follow the rules of real ones: they sleep in epoll_wait
+ * without a bound of their own as soon as lane_arm allows, so that a wake-up that the provider
+ * loses ends in the test's deadline.
  */
 #ifndef ITAL_TESTS_FAKE_HOST_H
 #define ITAL_TESTS_FAKE_HOST_H
@@ -57,7 +58,8 @@ void fake_host_free(struct fake_host *fake);
 /* One pass over each lane (`apart`: the first); over that one. */
 uint32_t fake_host_run(struct fake_host *fake, struct ri_cq *first);
 uint32_t fake_host_run_lane(struct fake_host *fake, uint32_t lane, struct ri_cq *first);
-/* What epoll and the timers have to report; sleeps up to timeout_ms if the lane is armed and the last pass was idle. */
+/* What epoll and the timers have to report; sleeps up to timeout_ms if the lane is
+ * armed and the last pass was idle. */
 void fake_host_sleep(struct fake_host *fake, uint32_t pieces, int timeout_ms);
 /* A descriptor of the test's that shall wake sleepers too. */
 void fake_host_listen(struct fake_host *fake, int fd);
@@ -66,8 +68,8 @@ void fake_host_wake(struct fake_host *fake);
 /* Shift all timers into the past. */
 void fake_host_expire_timers(struct fake_host *fake);
 
-/* Run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is looked at between the pass
- * and the sleep, as a waiter looks at its ring. */
+/* Run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is
+ * looked at between the pass and the sleep, as a waiter looks at its ring. */
 #define fake_host_until(fake, cond, ms)                                              \
     ({                                                                               \
         uint64_t until_end_ = tc_deadline(ms);                                       \

@@ -6,7 +6,7 @@
 
 #include "loop.h"
 
-struct rig rig;
+struct testbed bed;
 struct tc_rng rng;
 const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 const struct ri_llp_handover no_crc = { .mpa_revision = 2, .crc = false, .ird = 8, .ord = 8 };
@@ -14,12 +14,12 @@ const struct ri_llp_handover no_crc = { .mpa_revision = 2, .crc = false, .ird = 
 static void setup(void)
 {
     rng = tc_rng(7);
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
 }
 
 static void teardown(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 TCase *new_case(Suite *suite, const char *name)
@@ -33,7 +33,7 @@ TCase *new_case(Suite *suite, const char *name)
 void open_speaking(struct raw *raw, const struct shape *shape,
                    const struct ri_llp_handover *handover)
 {
-    raw_open_speaking(raw, &rig, a, shape, handover);
+    raw_open_speaking(raw, &bed, a, shape, handover);
 }
 
 struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t ulpdu[128])
@@ -57,6 +57,6 @@ struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t 
 
 void expect_state(struct side *side, enum ri_qp_state state)
 {
-    ck_assert_msg(fake_host_until(&rig.fake, side_query(side).state == state, RIG_TIMEOUT),
+    ck_assert_msg(fake_host_until(&bed.fake, side_query(side).state == state, TESTBED_TIMEOUT),
                   "state %d", side_query(side).state);
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the loop tests share: a rig for each test, side a alone with a hand-written peer or with b, and how it ends. */
+/* What the loop tests share: a test bed for each test, side a alone with a hand-written
+ * peer or with b, and how it ends. */
 #ifndef ITAL_TESTS_LOOP_H
 #define ITAL_TESTS_LOOP_H
 
-#include "rig.h"
+#include "testbed.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
 
-extern struct rig rig;
+extern struct testbed bed;
 extern struct tc_rng rng; /* begins anew for each test */
 extern const struct ri_llp_handover plain, no_crc;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
-TCase *new_case(Suite *suite, const char *name); /* with a rig of its own for each test */
+TCase *new_case(Suite *suite, const char *name); /* with a test bed of its own for each test */
 
 /* Side a is a responder that has heard its peer. */
 void open_speaking(struct raw *raw, const struct shape *shape,

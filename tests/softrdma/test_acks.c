@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer that acknowledges nothing is lost after ack_timeout, one that only does not read is not. What TCP knows is this
- * program's own: its getsockopt(2) stands before libc's, and answers TCP_INFO for the first side. */
+/* A peer that acknowledges nothing is lost after ack_timeout, one that only does not read is
+ * not. What TCP knows is this program's own: its getsockopt(2) stands before libc's, and
+ * answers TCP_INFO for the first side. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <dlfcn.h>
 #include <linux/tcp.h>
@@ -22,8 +23,8 @@
 
 #define BOUND_MS 600u
 
-static struct rig rig;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct testbed bed;
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
 
 static bool invented;         /* of side a */
@@ -55,11 +56,11 @@ static const char *const options[] = { "ack_timeout", "600", NULL };
 
 static void open_with(const char *const *set)
 {
-    rig_open(&rig, set);
-    rig_connect(&rig, NULL, NULL);
-    from = region_new(a, 4096, RIG_ALL);
-    to = region_new(b, 4096, RIG_ALL);
-    rig_passes(&rig, 5);
+    testbed_open(&bed, set);
+    testbed_connect(&bed, NULL, NULL);
+    from = region_new(a, 4096, TESTBED_ALL);
+    to = region_new(b, 4096, TESTBED_ALL);
+    testbed_passes(&bed, 5);
 }
 
 /* What the start sent is acknowledged, and both sides rest. */
@@ -67,7 +68,7 @@ static void setup(void)
 {
     invented = repeating = false;
     open_with(options);
-    ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 0, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 0, TESTBED_TIMEOUT));
     atomic_store(&looks, 0);
 }
 
@@ -77,7 +78,7 @@ static void teardown(void)
     region_free(b, &to);
     side_close(a);
     side_close(b);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 static void one_message(void)
@@ -91,7 +92,7 @@ static void look_on(unsigned int count)
 {
     unsigned int end = atomic_load(&looks) + count;
 
-    ck_assert(fake_host_until(&rig.fake, atomic_load(&looks) >= end, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, atomic_load(&looks) >= end, TESTBED_TIMEOUT));
 }
 
 static uint64_t ms_since(uint64_t start)
@@ -101,7 +102,8 @@ static uint64_t ms_since(uint64_t start)
 
 /* ---- who is lost ---- */
 
-/* Octets that nobody acknowledges, sent after the last acknowledgement; or probes of a closed window. */
+/* Octets that nobody acknowledges, sent after the last
+ * acknowledgement; or probes of a closed window. */
 START_TEST(silence_is_told)
 {
     static const struct tcp_info stories[] = {
@@ -121,7 +123,8 @@ START_TEST(silence_is_told)
 }
 END_TEST
 
-/* Who begins to send while keep-alive's probes are unanswered has waited since the first of them. */
+/* Who begins to send while keep-alive's probes are unanswered has
+ * waited since the first of them. */
 START_TEST(keepalive_probes_count)
 {
     uint64_t start;
@@ -139,9 +142,9 @@ END_TEST
 
 /* ---- who is not ---- */
 
-/* It does not read: its window is closed, each probe is answered. Repetitions that are answered, for it has no memory. An
- * acknowledgement comes between two looks. One probe, or one repetition, was lost, and the next is not due for long. Four bounds
- * long. */
+/* It does not read: its window is closed, each probe is answered. Repetitions that are answered,
+ * for it has no memory. An acknowledgement comes between two looks. One probe, or one repetition,
+ * was lost, and the next is not due for long. Four bounds long. */
 START_TEST(a_live_peer_is_not_lost)
 {
     static const struct tcp_info stories[] = {
@@ -162,7 +165,8 @@ START_TEST(a_live_peer_is_not_lost)
 }
 END_TEST
 
-/* A wait that ends begins anew: several that last for half of the bound each are none that lasts for it. */
+/* A wait that ends begins anew: several that last for half of the bound
+ * each are none that lasts for it. */
 START_TEST(waits_do_not_add_up)
 {
     invented = repeating = true;
@@ -180,13 +184,14 @@ END_TEST
 
 /* ---- rest ---- */
 
-/* When all is acknowledged no timer is left, and no look is taken; the next message brings them back. */
+/* When all is acknowledged no timer is left, and no look is taken; the
+ * next message brings them back. */
 START_TEST(an_idle_connection_has_no_timer)
 {
     for (int i = 0; i < 3; i++) {
         one_message();
-        ck_assert_uint_eq(rig.fake.timer_count, 1);
-        ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 0, RIG_TIMEOUT));
+        ck_assert_uint_eq(bed.fake.timer_count, 1);
+        ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 0, TESTBED_TIMEOUT));
     }
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     invented = repeating = true;
@@ -204,12 +209,13 @@ START_TEST(off_looks_at_nothing)
     open_with(off);
     atomic_store(&looks, 0);
     one_message();
-    ck_assert_uint_eq(rig.fake.timer_count, 0);
+    ck_assert_uint_eq(bed.fake.timer_count, 0);
     ck_assert_uint_eq(atomic_load(&looks), 0);
 }
 END_TEST
 
-/* A thread posts while the lane comes to rest and wakes up: nothing is lost, and in the end it rests. */
+/* A thread posts while the lane comes to rest and wakes up: nothing is
+ * lost, and in the end it rests. */
 struct writer {
     pthread_t thread;
     atomic_bool done;
@@ -223,14 +229,14 @@ static void *write_now_and_then(void *arg)
 
     for (unsigned long i = 0; i < tc_count(2000); i++) {
         side_write(a, i, region_sge(&from, 0, 64), (uintptr_t)to.octets, to.keys.rkey);
-        while (rig.fake.user.poll(a->send_cq, 1, &wc) != 1)
+        while (bed.fake.user.poll(a->send_cq, 1, &wc) != 1)
             sched_yield();
         ck_assert_int_eq(wc.status, RI_WC_SUCCESS);
         for (uint64_t end = tc_now_ns() + tc_below(&rng, 400000); tc_now_ns() < end;)
             sched_yield();
     }
     atomic_store(&writer->done, true);
-    fake_host_wake(&rig.fake);
+    fake_host_wake(&bed.fake);
     return NULL;
 }
 
@@ -238,12 +244,12 @@ START_TEST(rest_and_send_in_two_threads)
 {
     struct writer writer = { .done = false };
 
-    container_of(rig.fake.rnic, struct rnic, base)->options.ack_timeout_ns =
-        600000; /* looks: 0.1 ms */
+    /* looks: 0.1 ms */
+    container_of(bed.fake.rnic, struct rnic, base)->options.ack_timeout_ns = 600000;
     ck_assert_int_eq(pthread_create(&writer.thread, NULL, write_now_and_then, &writer), 0);
-    ck_assert(fake_host_until(&rig.fake, atomic_load(&writer.done), 60000));
+    ck_assert(fake_host_until(&bed.fake, atomic_load(&writer.done), 60000));
     pthread_join(writer.thread, NULL);
-    ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 0, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 0, TESTBED_TIMEOUT));
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
 }
 END_TEST
@@ -267,8 +273,8 @@ static void swallow(int fd, int tell)
     _exit(got == 0 && write(tell, &sum, sizeof(sum)) == sizeof(sum) ? 0 : 1);
 }
 
-/* The peer's process stops for four bounds, with its window closed: nothing is lost, and all of it arrives. In the long form for
- * two minutes with the options' defaults. */
+/* The peer's process stops for four bounds, with its window closed: nothing is lost, and all of it
+ * arrives. In the long form for two minutes with the options' defaults. */
 START_TEST(a_stopped_receiver_loses_nothing)
 {
     uint64_t stop_ms = tc_long() ? 120000 : 4 * BOUND_MS, sum = 0, end;
@@ -277,10 +283,10 @@ START_TEST(a_stopped_receiver_loses_nothing)
     struct ri_wc wc;
     pid_t child;
 
-    rig_open(&rig, tc_long() ? defaults : options);
-    side_open(&rig, a, NULL);
-    from = region_new(a, BLOCK, RIG_ALL);
-    rig_tcp(fds, 0);
+    testbed_open(&bed, tc_long() ? defaults : options);
+    side_open(&bed, a, NULL);
+    from = region_new(a, BLOCK, TESTBED_ALL);
+    testbed_tcp(fds, 0);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     ck_assert_int_eq(pipe(tell), 0);
     child = fork();
@@ -296,8 +302,8 @@ START_TEST(a_stopped_receiver_loses_nothing)
         side_write(a, i, region_sge(&from, 0, BLOCK), 0, 1);
     end = tc_now_ns() + stop_ms * 1000000;
     while (tc_now_ns() < end) {
-        done += rig.fake.user.poll(a->send_cq, 1, &wc);
-        fake_host_sleep(&rig.fake, fake_host_run(&rig.fake, NULL), 20);
+        done += bed.fake.user.poll(a->send_cq, 1, &wc);
+        fake_host_sleep(&bed.fake, fake_host_run(&bed.fake, NULL), 20);
     }
     ck_assert_uint_lt(done, BLOCKS);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
@@ -306,13 +312,14 @@ START_TEST(a_stopped_receiver_loses_nothing)
         ck_assert_int_eq(side_next(a, a->send_cq).status, RI_WC_SUCCESS);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     side_modify(a, RI_QPS_CLOSING);
-    ck_assert(fake_host_until(&rig.fake, waitpid(child, &status, WNOHANG) == child, RIG_TIMEOUT));
+    ck_assert(
+        fake_host_until(&bed.fake, waitpid(child, &status, WNOHANG) == child, TESTBED_TIMEOUT));
     ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
     ck_assert_int_eq(read(tell[0], &sum, sizeof(sum)), sizeof(sum));
     ck_assert_uint_gt(sum, (uint64_t)BLOCKS * BLOCK);
     region_free(a, &from);
     side_close(a);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 END_TEST
 

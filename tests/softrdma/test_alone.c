@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lone short posts go from the work request to the socket and the completion in one function (tx_alone.c). Two connections,
- * each over an RNIC of its own, are asked the same; one of them may not take that way. What both write, complete and tell is the
- * same.
+ * Lone short posts go from the work request to the socket and the completion in one function
+ * (tx_alone.c). Two connections, each over an RNIC of its own, are asked the same; one of them may
+ * not take that way. What both write, complete and tell is the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "noted.h"
+#include "recording_llp.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@
 enum { ALONE, GENERAL, WAYS };
 
 struct twin {
-    struct rig rig;
+    struct testbed bed;
     struct region region;
     int far_end;
     uint32_t completions;
@@ -33,7 +33,7 @@ static struct twin twins[WAYS];
 
 static struct side *side_of(struct twin *twin)
 {
-    return &twin->rig.side[0];
+    return &twin->bed.side[0];
 }
 
 static struct qp *twin_qp(struct twin *twin)
@@ -43,28 +43,28 @@ static struct qp *twin_qp(struct twin *twin)
 
 static void start(struct twin *twin, bool crc)
 {
-    rig_open(&twin->rig, NULL);
-    side_open(&twin->rig, side_of(twin), &(struct shape){ .depth = DEPTH, .cqe = 2 * DEPTH });
-    twin->far_end = noted_start(side_of(twin), crc, 8, 8);
-    twin->region = region_new(side_of(twin), OCTETS, RIG_ALL);
+    testbed_open(&twin->bed, NULL);
+    side_open(&twin->bed, side_of(twin), &(struct shape){ .depth = DEPTH, .cqe = 2 * DEPTH });
+    twin->far_end = recording_start(side_of(twin), crc, 8, 8);
+    twin->region = region_new(side_of(twin), OCTETS, TESTBED_ALL);
     region_fill(&twin->region);
     twin->completions = 0;
     tx_kick(twin_qp(twin)); /* its first message is out */
-    fake_host_run(&twin->rig.fake, NULL);
+    fake_host_run(&twin->bed.fake, NULL);
 }
 
 static void finish(struct twin *twin)
 {
     region_free(side_of(twin), &twin->region);
-    rig_close(&twin->rig);
+    testbed_close(&twin->bed);
     close(twin->far_end);
 }
 
 static void setup(void)
 {
     memset(wires, 0, sizeof(wires));
-    noted_takes = SIZE_MAX;
-    noted_emss = 1460;
+    recording_takes = SIZE_MAX;
+    recording_emss = 1460;
 }
 
 /* ---- steps ---- */
@@ -135,7 +135,7 @@ static enum ri_status post(struct twin *twin, const struct step *step, uint32_t 
         wr[i].rdma.remote_addr = 0x1122334455667700 + step->cookie;
         wr[i].rdma.rkey = 0xa1b2c3d4;
     }
-    status = twin->rig.fake.user.post_send(side_of(twin)->qp, wr, &bad);
+    status = twin->bed.fake.user.post_send(side_of(twin)->qp, wr, &bad);
     *posted = status == RI_OK ? step->count : (uint32_t)(bad - wr);
     return status;
 }
@@ -145,7 +145,7 @@ static uint32_t poll(struct twin *twin, uint32_t count)
     uint32_t taken;
 
     ck_assert_uint_le(twin->completions + count, STEPS * LIST_MOST);
-    taken = twin->rig.fake.user.poll(side_of(twin)->send_cq, count, twin->wc + twin->completions);
+    taken = twin->bed.fake.user.poll(side_of(twin)->send_cq, count, twin->wc + twin->completions);
     for (uint32_t i = 0; i < taken; i++)
         twin->wc[twin->completions + i].context = NULL; /* each has its own */
     twin->completions += taken;
@@ -164,8 +164,8 @@ static enum ri_status take_step(struct twin *twin, const struct step *step, uint
     switch (step->kind) {
     case POST: return post(twin, step, result);
     case POLL: *result = poll(twin, step->count); break;
-    case ARM: return twin->rig.fake.user.arm(side->send_cq, step->arm, 0);
-    default: fake_host_run(&twin->rig.fake, side->send_cq);
+    case ARM: return twin->bed.fake.user.arm(side->send_cq, step->arm, 0);
+    default: fake_host_run(&twin->bed.fake, side->send_cq);
     }
     return RI_OK;
 }
@@ -184,7 +184,7 @@ static void expect_same_octets(void)
 
     ck_assert_uint_eq(used, wires[GENERAL].used);
     ck_assert(!memcmp(wires[ALONE].octets, wires[GENERAL].octets, used));
-    if (used > NOTED_ROOM / 2)
+    if (used > RECORDING_ROOM / 2)
         wires[ALONE].used = wires[GENERAL].used = 0;
 }
 
@@ -262,7 +262,8 @@ static uint32_t room_of(struct twin *twin)
     return DEPTH - (atomic_load(&qp->sq.posted) - atomic_load(&qp->sq.freed));
 }
 
-/* The socket takes parts, or nothing: when it is tried again is a matter of time, but not what comes out. */
+/* The socket takes parts, or nothing: when it is tried again is a matter
+ * of time, but not what comes out. */
 START_TEST(same_over_a_full_socket)
 {
     static const size_t takes[] = { SIZE_MAX, SIZE_MAX, 0, 1, 61, 300 };
@@ -276,7 +277,7 @@ START_TEST(same_over_a_full_socket)
         if (step.kind == ARM || (step.kind == POST && (room_of(&twins[ALONE]) < step.count ||
                                                        room_of(&twins[GENERAL]) < step.count)))
             step.kind = PASS;
-        noted_takes = takes[tc_below(&rng, 6)];
+        recording_takes = takes[tc_below(&rng, 6)];
         for (uint32_t k = 0; step.kind == POST && k < step.count; k++)
             step.request[k].flags |= RI_WR_SIGNALED; /* each has room in its CQ */
         for (int way = 0; way < WAYS; way++) {
@@ -286,9 +287,9 @@ START_TEST(same_over_a_full_socket)
         }
         cookie += step.kind == POST ? step.count : 0;
     }
-    noted_takes = SIZE_MAX;
+    recording_takes = SIZE_MAX;
     for (int way = 0; way < WAYS; way++) {
-        ck_assert(fake_host_until(&twins[way].rig.fake, all_sent(&twins[way]), RIG_TIMEOUT));
+        ck_assert(fake_host_until(&twins[way].bed.fake, all_sent(&twins[way]), TESTBED_TIMEOUT));
         while (poll(&twins[way], 4))
             ;
     }
@@ -370,18 +371,18 @@ START_TEST(same_reads)
 
     start_both(_i & 1);
     wires[ALONE].used = wires[GENERAL].used = 0;
-    noted_takes = _i & 2 ? 20 : SIZE_MAX;
+    recording_takes = _i & 2 ? 20 : SIZE_MAX;
     for (uint32_t i = 0; i < COUNT; i++)
         for (int way = 0; way < WAYS; way++) {
             ck_assert_int_eq(post_read(&twins[way], i, 1 + 100 * i, i & 1 ? RI_WR_SIGNALED : 0),
                              RI_OK);
-            fake_host_run(&twins[way].rig.fake, side_of(&twins[way])->send_cq);
+            fake_host_run(&twins[way].bed.fake, side_of(&twins[way])->send_cq);
         }
-    noted_takes = SIZE_MAX;
+    recording_takes = SIZE_MAX;
     for (int way = 0; way < WAYS; way++) {
         struct qp *qp = twin_qp(&twins[way]);
 
-        ck_assert(fake_host_until(&twins[way].rig.fake, !qp->batch.octets, RIG_TIMEOUT));
+        ck_assert(fake_host_until(&twins[way].bed.fake, !qp->batch.octets, TESTBED_TIMEOUT));
         ck_assert_uint_eq(atomic_load(&qp->ord_in), ORD);
         ck_assert_uint_eq(atomic_load(&qp->sq_sent), ORD);
         ck_assert_uint_eq(atomic_load(&qp->sq.done), 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The answer to a short Read that came alone is sent from inside the receive that judged its request (tx_alone.c), and a lone Read
- * Response completes at once. Two connections, each over an RNIC of its own, get and are asked the same; one of them takes
- * general ways only. What both write, complete, place and tell is the same.
+ * The answer to a short Read that came alone is sent from inside the receive that judged its
+ * request (tx_alone.c), and a lone Read Response completes at once. Two connections, each over an
+ * RNIC of its own, get and are asked the same; one of them takes general ways only. What both
+ * write, complete, place and tell is the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -115,7 +116,8 @@ static void random_post(struct twin *twin, struct tc_rng *rng, uint64_t cookie)
     ck_assert(status == RI_OK || status == RI_ERR_QUEUE_FULL);
 }
 
-/* To the oldest Read of the consumer's, in one segment or two, in one read or two; some with more behind it. */
+/* To the oldest Read of the consumer's, in one segment or two, in one read or
+ * two; some with more behind it. */
 static void random_response(struct twin *twin, struct tc_rng *rng)
 {
     struct qp *qp = twin_qp(twin);
@@ -158,13 +160,14 @@ static void random_step(struct twin *twin, struct tc_rng *rng, uint64_t cookie)
         if (tc_below(rng, 3))
             poll_both(twin, 1);
         else
-            twin->rig.fake.user.arm(side->send_cq, RI_ARM_NEXT, 0);
+            twin->bed.fake.user.arm(side->send_cq, RI_ARM_NEXT, 0);
         break;
-    default: fake_host_run(&twin->rig.fake, side->recv_cq);
+    default: fake_host_run(&twin->bed.fake, side->recv_cq);
     }
 }
 
-/* Requests alone and together, between requests of the consumer's, answers to those, gathering and arming. */
+/* Requests alone and together, between requests of the consumer's, answers
+ * to those, gathering and arming. */
 START_TEST(same_for_random_steps)
 {
     struct tc_rng rng = tc_rng((uint64_t)_i), copy;
@@ -199,15 +202,15 @@ START_TEST(same_over_a_full_socket)
         uint64_t from = tc_below(&rng, OCTETS / 2);
         uint32_t octets = 1 + (uint32_t)tc_below(&rng, 256);
 
-        noted_takes = takes[tc_below(&rng, 5)];
+        recording_takes = takes[tc_below(&rng, 5)];
         for (int way = 0; way < WAYS; way++) {
             put_plain_request(&twins[way], from, octets);
             arrive_all(&twins[way]);
         }
-        noted_takes = last ? SIZE_MAX : noted_takes;
+        recording_takes = last ? SIZE_MAX : recording_takes;
         for (int way = 0; way < WAYS && last; way++)
             ck_assert(
-                fake_host_until(&twins[way].rig.fake, all_answered(&twins[way]), RIG_TIMEOUT));
+                fake_host_until(&twins[way].bed.fake, all_answered(&twins[way]), TESTBED_TIMEOUT));
     }
     expect_same_octets();
     expect_same_qps();
@@ -244,7 +247,7 @@ START_TEST(same_refusals)
         arrive_all(&twins[way]);
         put_request(&twins[way], &odds[_i]);
         arrive_all(&twins[way]);
-        fake_host_run(&twins[way].rig.fake, NULL);
+        fake_host_run(&twins[way].bed.fake, NULL);
         ck_assert_uint_eq(twin_qp(&twins[way])->terminate_sent, odds[_i].value);
     }
     ck_assert_uint_eq(wires[ALONE].alone, 1 + 1); /* the Terminate is no batch either */
@@ -266,7 +269,7 @@ START_TEST(same_when_not_allowed)
             twin_qp(&twins[way])->flags &= ~(uint32_t)RI_QP_READ_ENABLE;
         put_plain_request(&twins[way], 8, 64);
         arrive_all(&twins[way]);
-        fake_host_run(&twins[way].rig.fake, NULL);
+        fake_host_run(&twins[way].bed.fake, NULL);
         ck_assert_uint_eq(twin_qp(&twins[way])->terminate_sent, 0x1201);
     }
     expect_same();
@@ -285,7 +288,7 @@ START_TEST(same_over_a_full_cq)
 
         for (uint32_t i = 0; i < READS; i++)
             ck_assert_int_eq(post(twin, RI_WR_RDMA_READ, i, RI_WR_SIGNALED, 100 * i, 64), RI_OK);
-        fake_host_run(&twin->rig.fake, side_of(twin)->send_cq);
+        fake_host_run(&twin->bed.fake, side_of(twin)->send_cq);
         for (uint32_t i = 0; i <= CQE; i++) {
             put_tagged(twin, RDMAP_READ_RESP, 100 * i, 64, true);
             arrive_all(twin);

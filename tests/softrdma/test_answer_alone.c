@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens while a lone answer is sent, or a lone response completes (tx_alone.c); how long answers are, and their writes. */
+/* What happens while a lone answer is sent, or a lone response completes (tx_alone.c); how long
+ * answers are, and their writes. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -15,7 +16,8 @@ static void post_a_send(void)
     ck_assert_int_eq(post(&twins[ALONE], RI_WR_SEND, 5, RI_WR_SIGNALED, 0, 16), RI_OK);
 }
 
-/* A request of the consumer's is posted while the answer is being written: it leaves in the same pass. */
+/* A request of the consumer's is posted while the answer is being
+ * written: it leaves in the same pass. */
 START_TEST(a_post_meanwhile_leaves)
 {
     struct twin *twin = &twins[ALONE];
@@ -24,7 +26,7 @@ START_TEST(a_post_meanwhile_leaves)
     start(twin, true, 0);
     before = wires[ALONE].used;
     wires[ALONE].alone = 0;
-    noted_meanwhile = post_a_send;
+    recording_meanwhile = post_a_send;
     put_plain_request(twin, 0, 64);
     arrive_all(twin);
     ck_assert_uint_eq(wires[ALONE].alone, 1);
@@ -37,7 +39,8 @@ START_TEST(a_post_meanwhile_leaves)
 }
 END_TEST
 
-/* A request of the consumer's was posted when nobody could see to it but the lane, as where memory goes in a pass. */
+/* A request of the consumer's was posted when nobody could see to it but the lane,
+ * as where memory goes in a pass. */
 START_TEST(what_waits_leaves_with_the_answer)
 {
     struct twin *twin = &twins[ALONE];
@@ -71,17 +74,17 @@ START_TEST(no_answer_inside_a_message)
     size_t need;
 
     start(twin, false, 0);
-    large = region_new(side_of(twin), LENGTH, RIG_ALL);
+    large = region_new(side_of(twin), LENGTH, TESTBED_ALL);
     sge = region_sge(&large, 0, LENGTH);
     wires[ALONE].used = 0;
-    noted_takes = 70000;
+    recording_takes = 70000;
     ck_assert_int_eq(side_post(side_of(twin), RI_WR_RDMA_WRITE, 1, RI_WR_SIGNALED, &sge, 1, 0, 5),
                      RI_OK);
     ck_assert(twin_qp(twin)->message_begun);
-    noted_takes = SIZE_MAX;
+    recording_takes = SIZE_MAX;
     put_plain_request(twin, 0, 64);
     arrive_all(twin);
-    ck_assert(fake_host_until(&twin->rig.fake, all_answered(twin), RIG_TIMEOUT));
+    ck_assert(fake_host_until(&twin->bed.fake, all_answered(twin), TESTBED_TIMEOUT));
     for (size_t at = 0; at < wires[ALONE].used; at += fpdu.size) {
         ck_assert_int_eq(mpa_scan(wires[ALONE].octets + at, wires[ALONE].used - at, &fpdu, &need),
                          MPA_OK);
@@ -104,13 +107,14 @@ static void answer_the_read(void)
     ck_assert_uint_eq(poll_cq(twin, side_of(twin)->send_cq, 1), 0);
 }
 
-/* The response is here before the write of the request has returned: its slot is still in use, and its completion waits. */
+/* The response is here before the write of the request has returned: its slot is still in
+ * use, and its completion waits. */
 START_TEST(a_response_meanwhile_waits)
 {
     struct twin *twin = &twins[ALONE];
 
     start(twin, true, 0);
-    noted_meanwhile = answer_the_read;
+    recording_meanwhile = answer_the_read;
     ck_assert_int_eq(post(twin, RI_WR_RDMA_READ, 3, RI_WR_SIGNALED, 0, 64), RI_OK);
     ck_assert_uint_eq(atomic_load(&twin_qp(twin)->ord_out), 1);
     ck_assert_uint_eq(poll_cq(twin, side_of(twin)->send_cq, 1), 1);
@@ -119,7 +123,8 @@ START_TEST(a_response_meanwhile_waits)
 }
 END_TEST
 
-/* In one pass something is received and the socket takes the rest of a Write: its completion is told by this pass. */
+/* In one pass something is received and the socket takes the rest of a Write: its
+ * completion is told by this pass. */
 START_TEST(output_that_a_pass_completes_is_told)
 {
     struct twin *twin = &twins[ALONE];
@@ -129,11 +134,11 @@ START_TEST(output_that_a_pass_completes_is_told)
     if (_i == 0)
         ck_assert_int_eq(post(twin, RI_WR_RDMA_READ, 1, 0, 0, 64), RI_OK);
     side_receive(side, 2, sge_of(twin, 3000, 256));
-    noted_takes = 10;
+    recording_takes = 10;
     ck_assert_int_eq(post(twin, RI_WR_RDMA_WRITE, 3, RI_WR_SIGNALED, 0, 64), RI_OK);
     ck_assert(atomic_load(&twin_qp(twin)->stream->want_output));
-    ck_assert_int_eq(twin->rig.fake.user.arm(side->send_cq, RI_ARM_NEXT, 0), RI_OK);
-    noted_takes = SIZE_MAX;
+    ck_assert_int_eq(twin->bed.fake.user.arm(side->send_cq, RI_ARM_NEXT, 0), RI_OK);
+    recording_takes = SIZE_MAX;
     atomic_store(&twin_qp(twin)->retry_at, 0);
     if (_i == 0)
         put_tagged(twin, RDMAP_READ_RESP, 0, 64, true);
@@ -151,8 +156,8 @@ END_TEST
 
 /* ---- how long ---- */
 
-/* All that was written from `at` on are answers of these lengths from the region's first octet on; each FPDU fits the EMSS that was
- * known then. */
+/* All that was written from `at` on are answers of these lengths from the region's first octet on;
+ * each FPDU fits the EMSS that was known then. */
 static void expect_answers(size_t at, const uint8_t *octets, const uint32_t *lengths,
                            uint32_t count)
 {
@@ -167,7 +172,7 @@ static void expect_answers(size_t at, const uint8_t *octets, const uint32_t *len
         ck_assert_int_eq(mpa_scan(wires[ALONE].octets + at, wires[ALONE].used - at, &fpdu, &need),
                          MPA_OK);
         ck_assert_int_eq(mpa_check(&fpdu, true), MPA_OK);
-        ck_assert_uint_le(fpdu.size, noted_emss_at(&wires[ALONE], at));
+        ck_assert_uint_le(fpdu.size, recording_emss_at(&wires[ALONE], at));
         ck_assert_int_eq(ddp_get(fpdu.ulpdu, fpdu.ulpdu_len, &hdr), DDP_OK);
         part = fpdu.ulpdu_len - DDP_TAGGED_LEN;
         ck_assert_uint_gt(count, 0);
@@ -191,7 +196,7 @@ START_TEST(short_answers_fit_a_small_emss)
     uint32_t lengths[300];
     size_t before;
 
-    noted_emss = 200;
+    recording_emss = 200;
     start(twin, true, 0);
     before = wires[ALONE].used;
     wires[ALONE].alone = 0;
@@ -209,7 +214,8 @@ START_TEST(short_answers_fit_a_small_emss)
 }
 END_TEST
 
-/* The EMSS changes; it is asked for from time to time, and what is said then holds from there on. */
+/* The EMSS changes; it is asked for from time to time, and what is
+ * said then holds from there on. */
 START_TEST(answers_fit_the_emss_that_was_known)
 {
     enum { COUNT = 4000 };
@@ -223,7 +229,7 @@ START_TEST(answers_fit_the_emss_that_was_known)
     before = wires[ALONE].used;
     for (uint32_t i = 0; i < COUNT; i++) {
         if (!(i % 100))
-            noted_emss = emss[tc_below(&rng, 5)];
+            recording_emss = emss[tc_below(&rng, 5)];
         lengths[i] = 1 + (uint32_t)tc_below(&rng, _i & 1 ? 100 : 300);
         put_plain_request(twin, 0, lengths[i]);
         arrive_all(twin);
@@ -235,8 +241,8 @@ START_TEST(answers_fit_the_emss_that_was_known)
 }
 END_TEST
 
-/* Answers follow TCP segments up to LONG_RESPONSE; longer ones leave in writes as long as may be, and what comes behind them follows
- * segments again. */
+/* Answers follow TCP segments up to LONG_RESPONSE; longer ones leave in writes as long as may be,
+ * and what comes behind them follows segments again. */
 START_TEST(long_answers_leave_in_long_writes)
 {
     static const struct {
@@ -251,10 +257,10 @@ START_TEST(long_answers_leave_in_long_writes)
     struct region large;
     size_t before;
 
-    noted_emss = 65483;
+    recording_emss = 65483;
     start(twin, true, 0);
     twin_qp(twin)->learn_at = UINT64_MAX; /* which would take aim anew */
-    large = region_new(side_of(twin), 1 << 20, RIG_ALL | RI_ACCESS_ZERO_BASED);
+    large = region_new(side_of(twin), 1 << 20, TESTBED_ALL | RI_ACCESS_ZERO_BASED);
     region_fill(&large);
     for (int round = 0; round < 2; round++) {
         before = wires[ALONE].used;

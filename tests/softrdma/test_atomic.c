@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomics (RFC 7306) of ours: two QPs over loopback, one QP against a hand-written peer, threads on one word. */
+/* Atomics (RFC 7306) of ours: two QPs over loopback, one QP against a
+ * hand-written peer, threads on one word. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "solo.h"
+#include "one_qp.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static const struct shape shape = { .atomics = true };
 
 static void connect_both(void)
 {
-    rig_connect(&rig, &shape, &plain);
+    testbed_connect(&bed, &shape, &plain);
 }
 
 /* ---- two QPs ---- */
@@ -23,13 +24,14 @@ START_TEST(S069_features)
 {
     struct ri_rnic_attr attr = { .size = sizeof(attr) };
 
-    ck_assert_int_eq(rig.fake.privileged.query(rig.fake.rnic, &attr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.query(bed.fake.rnic, &attr), RI_OK);
     ck_assert(attr.features & RI_FEATURE_ATOMICS);
     ck_assert(attr.features & RI_FEATURE_IMMEDIATE);
 }
 END_TEST
 
-/* The old value comes back in host order, also to a sink that is not aligned; the word has the new one. */
+/* The old value comes back in host order, also to a sink that is not
+ * aligned; the word has the new one. */
 START_TEST(C137_S067_add_and_swap)
 {
     struct region sink, target;
@@ -37,7 +39,7 @@ START_TEST(C137_S067_add_and_swap)
     uint64_t value;
 
     connect_both();
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     target = region_new(b, 64, RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_ATOMIC);
     set_word(&target, 2, 0x0102030405060708);
     fetch_add(a, 1, region_sge(&sink, 3, 8), &target, 16, 0xff);
@@ -72,14 +74,15 @@ START_TEST(C137_S067_add_and_swap)
 }
 END_TEST
 
-/* Requests as they were posted: each Read sees what the atomics before it did, not what those behind it do. */
+/* Requests as they were posted: each Read sees what the atomics before it
+ * did, not what those behind it do. */
 START_TEST(S068_S047_C117_mixed_with_reads)
 {
     const uint32_t rounds = 60; /* more than ORD: they wait and go on */
     struct region sink, target;
 
     connect_both();
-    sink = region_new(a, 16 * (uint64_t)rounds, RIG_ALL);
+    sink = region_new(a, 16 * (uint64_t)rounds, TESTBED_ALL);
     target = region_new(b, 8, ATOMIC);
     for (uint32_t i = 0; i < rounds / 2; i++) {
         fetch_add(a, 2 * i, region_sge(&sink, 16 * (uint64_t)i, 8), &target, 0, 3);
@@ -111,7 +114,7 @@ START_TEST(posts_refused)
     struct ri_sge sges[2];
 
     connect_both();
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     for (int op = RI_WR_ATOMIC_FETCH_ADD; op <= RI_WR_ATOMIC_COMPARE_SWAP; op++) {
         sges[0] = region_sge(&sink, 0, 8);
         sges[1] = region_sge(&sink, 8, 8);
@@ -139,7 +142,7 @@ START_TEST(local_errors)
 
     handover.ord = _i ? 8 : 0;
     open_raw(&shape, &handover);
-    sink = region_new(a, 64, _i ? RI_ACCESS_LOCAL_READ : RIG_ALL);
+    sink = region_new(a, 64, _i ? RI_ACCESS_LOCAL_READ : TESTBED_ALL);
     fetch_add(a, 1, region_sge(&sink, 0, 8), &sink, 0, 1);
     ck_assert(next_frame());
     ck_assert_int_eq(frame.segment.opcode, RDMAP_TERMINATE);
@@ -172,7 +175,7 @@ START_TEST(S065_S066_S049_requests)
 
     handover.ord = 2;
     open_raw(&shape, &handover);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     fetch_add(a, 1, region_sge(&sink, 0, 8), &sink, 0, 0x1122334455667788);
     side_read(a, 2, region_sge(&sink, 8, 8), 0, 0x100);
     compare_swap(a, 3, region_sge(&sink, 16, 8), &sink, 24, 5, 6);
@@ -224,7 +227,7 @@ START_TEST(S064_fences)
     uint32_t id;
 
     open_raw(&shape, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     fetch_add(a, 1, region_sge(&sink, 0, 8), &sink, 0, 1);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED | fence, NULL, 0, 0, 0), RI_OK);
     id = expect_request(1).id;
@@ -276,7 +279,7 @@ START_TEST(C138_C139_C140_C141_bad_responses)
     struct region sink;
 
     open_raw(&shape, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     if (bad_responses[_i].outstanding == READ_OLDEST)
         side_read(a, 1, region_sge(&sink, 0, 8), 0, 0x100);
     else if (bad_responses[_i].outstanding == ATOMIC_OLDEST)
@@ -306,7 +309,7 @@ START_TEST(C095_read_response_for_an_atomic)
     uint8_t ulpdu[DDP_TAGGED_LEN + 8];
 
     open_raw(&shape, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     fetch_add(a, 1, region_sge(&sink, 0, 8), &sink, 0, 1);
     side_read(a, 2, region_sge(&sink, 8, 8), 0, 0x100);
     ck_assert(next_frame() && next_frame());
@@ -331,11 +334,11 @@ START_TEST(sink_revoked_meanwhile)
     uint32_t id;
 
     open_raw(&shape, &plain);
-    sink = region_new(a, 64, RIG_ALL);
-    other = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
+    other = region_new(a, 64, TESTBED_ALL);
     fetch_add(a, 1, region_sge(&sink, 0, 8), &other, 0, 1);
     id = expect_request(1).id;
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(sink.mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(sink.mr), RI_OK);
     sink.mr = NULL;
     octets = sink.octets;
     respond(1, id, 0x5555);
@@ -376,7 +379,7 @@ START_TEST(C147_terminate_names_an_atomic)
     uint32_t length;
 
     open_raw(&shape, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     for (uint32_t i = 1; i <= 3; i++) {
         fetch_add(a, i, region_sge(&sink, 0, 8), &sink, 0, 1);
         expect_request(i);
@@ -405,7 +408,7 @@ START_TEST(C138_answers_come_without_leave)
     struct region sink;
 
     open_raw(NULL, &plain);
-    sink = region_new(a, 8, RIG_ALL);
+    sink = region_new(a, 8, TESTBED_ALL);
     fetch_add(a, 1, region_sge(&sink, 0, 8), &sink, 0, 1);
     respond(1, expect_request(1).id, 99);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
@@ -432,7 +435,7 @@ struct adder {
 
 static bool wait_one(struct side *side, struct ri_wc *wc, uint64_t end)
 {
-    while (rig.fake.user.poll(side->send_cq, 1, wc) == 0) {
+    while (bed.fake.user.poll(side->send_cq, 1, wc) == 0) {
         if (tc_expired(end))
             return false;
         sched_yield();
@@ -490,13 +493,13 @@ START_TEST(C137_concurrent_additions)
     uint64_t *memory, own = 0;
 
     atomic_store(&adding, PAIRS);
-    rig_lane_start(&rig);
+    testbed_lane_start(&bed);
     for (int pair = 0; pair < PAIRS; pair++) {
         int fds[2];
 
-        rig_tcp(fds, 0);
+        testbed_tcp(fds, 0);
         for (int i = 0; i < 2; i++) {
-            side_open(&rig, &sides[pair][i], &shape);
+            side_open(&bed, &sides[pair][i], &shape);
             side_start(&sides[pair][i], fds[i], i == 0, &plain);
         }
     }
@@ -511,12 +514,12 @@ START_TEST(C137_concurrent_additions)
         shared[pair].octets = shared[0].octets;
         if (pair)
             ck_assert_int_eq(
-                rig.fake.privileged.mr_register(pd, &attr, &shared[pair].keys, &shared[pair].mr),
+                bed.fake.privileged.mr_register(pd, &attr, &shared[pair].keys, &shared[pair].mr),
                 RI_OK);
         for (int i = 0; i < 2; i++) {
             adders[pair][i] =
                 (struct adder){ .side = &sides[pair][i], .target = &shared[pair], .count = count };
-            adders[pair][i].sink = region_new(&sides[pair][i], 8 * WINDOW, RIG_ALL);
+            adders[pair][i].sink = region_new(&sides[pair][i], 8 * WINDOW, TESTBED_ALL);
             ck_assert_int_eq(pthread_create(&threads[pair][i], NULL, i ? write_many : add_many,
                                             &adders[pair][i]),
                              0);
@@ -529,13 +532,13 @@ START_TEST(C137_concurrent_additions)
     for (int i = 0; i < 2 * PAIRS; i++)
         ck_assert_uint_eq(adders[i / 2][i % 2].wrong, 0);
     ck_assert_uint_eq(__atomic_load_n(memory, __ATOMIC_SEQ_CST), PAIRS * count + own);
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(shared[1].mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(shared[1].mr), RI_OK);
     for (int i = 0; i < 2 * PAIRS; i++)
         region_free(&sides[i / 2][i % 2], &adders[i / 2][i % 2].sink);
     region_free(&sides[0][1], &shared[0]);
     for (int i = 0; i < 2 * PAIRS; i++)
         side_close(&sides[i / 2][i % 2]);
-    rig_lane_stop(&rig);
+    testbed_lane_stop(&bed);
 }
 END_TEST
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomics (RFC 7306) of the peer: executed once and in order, with masks; every refused form; the vectors. */
+/* Atomics (RFC 7306) of the peer: executed once and in order, with masks;
+ * every refused form; the vectors. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "solo.h"
+#include "one_qp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +98,8 @@ START_TEST(C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests)
     uint32_t length;
 
     open_raw(&shape, &plain);
-    side_open(&rig, b, NULL);
-    target = region_new(a, 64, bad_requests[_i].stag == NO_RIGHT ? RIG_ALL : ATOMIC);
+    side_open(&bed, b, NULL);
+    target = region_new(a, 64, bad_requests[_i].stag == NO_RIGHT ? TESTBED_ALL : ATOMIC);
     other = region_new(b, 64, ATOMIC);
     request.stag = bad_requests[_i].stag == ZERO ? 0
                    : bad_requests[_i].stag == OTHER_PD
@@ -108,7 +109,7 @@ START_TEST(C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests)
     if (!bad_requests[_i].absolute)
         request.to += (uintptr_t)(bad_requests[_i].stag == OTHER_PD ? other.octets : target.octets);
     if (bad_requests[_i].stag == DEREGISTERED) {
-        ck_assert_int_eq(rig.fake.privileged.mr_deregister(target.mr), RI_OK);
+        ck_assert_int_eq(bed.fake.privileged.mr_deregister(target.mr), RI_OK);
         target.mr = NULL;
     }
     put_request(ulpdu, bad_requests[_i].msn, bad_requests[_i].mo, &request);
@@ -124,7 +125,8 @@ START_TEST(C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests)
 }
 END_TEST
 
-/* A QP that takes no atomics has no such opcode, whatever else is wrong; the answers to its own it takes (above). */
+/* A QP that takes no atomics has no such opcode, whatever else is wrong; the
+ * answers to its own it takes (above). */
 START_TEST(C062_not_enabled)
 {
     const struct rdmap_atomic_req request = { .op = _i ? 9 : 0 };
@@ -169,7 +171,8 @@ START_TEST(C128_ird)
 }
 END_TEST
 
-/* Reserved bits, and of an addition the comparison, say nothing; the bits of the operation code alone count. */
+/* Reserved bits, and of an addition the comparison, say nothing; the bits of
+ * the operation code alone count. */
 START_TEST(C129_reserved_bits)
 {
     const struct rdmap_atomic_req request = {
@@ -194,7 +197,8 @@ START_TEST(C129_reserved_bits)
 }
 END_TEST
 
-/* 8 octets of the consumer's memory count, not of the offset: a zero-based region that begins off the boundary. */
+/* 8 octets of the consumer's memory count, not of the offset: a zero-based
+ * region that begins off the boundary. */
 START_TEST(C136_alignment_is_of_the_address)
 {
     struct rdmap_atomic_req request = { .id = 1, .data = 1 };
@@ -208,7 +212,7 @@ START_TEST(C136_alignment_is_of_the_address)
     open_raw(&shape, &plain);
     target = region_new(a, 64, ATOMIC);
     attr.addr = target.octets + 3;
-    ck_assert_int_eq(rig.fake.privileged.mr_register(a->pd, &attr, &keys, &mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_register(a->pd, &attr, &keys, &mr), RI_OK);
     request.stag = keys.rkey;
     request.to = 5; /* octet 8 of the memory */
     request_of_peer(1, &request);
@@ -217,7 +221,7 @@ START_TEST(C136_alignment_is_of_the_address)
     request.to = 8;
     raw_send(&raw, ulpdu, put_request(ulpdu, 2, 0, &request));
     expect_terminate(TERMINATE_STREAM, ulpdu, DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN);
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(mr), RI_OK);
     region_free(a, &target);
     raw_close(&raw);
 }
@@ -287,8 +291,8 @@ END_TEST
 
 /* ---- revoked between request and answer ---- */
 
-/* The answer to a large Read keeps the stream busy; the atomic behind it waits. Its target goes meanwhile: it is not touched,
- * and the Terminate is about the Atomic Request. */
+/* The answer to a large Read keeps the stream busy; the atomic behind it waits. Its target goes
+ * meanwhile: it is not touched, and the Terminate is about the Atomic Request. */
 START_TEST(C131_revoked_before_it_is_executed)
 {
     const uint32_t size = 16u << 20;
@@ -300,7 +304,7 @@ START_TEST(C131_revoked_before_it_is_executed)
     uint32_t got = 0;
 
     open_raw_narrow(&shape, &plain);
-    source = region_new(a, size, RIG_ALL);
+    source = region_new(a, size, TESTBED_ALL);
     target = region_new(a, 8, ATOMIC);
     read.src_stag = source.keys.rkey;
     read.src_to = (uintptr_t)source.octets;
@@ -311,7 +315,7 @@ START_TEST(C131_revoked_before_it_is_executed)
     raw_send(&raw, ulpdu, put_request(ulpdu, 2, 0, &request));
     ck_assert(side_idle(a, a->send_cq));
     ck_assert_uint_eq(word(&target, 0), 0);
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(target.mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(target.mr), RI_OK);
     target.mr = NULL;
     while (got < size) {
         ck_assert(next_frame());
@@ -331,8 +335,8 @@ END_TEST
 
 /* ---- vectors ---- */
 
-/* Exchanges with Atomic Requests: what the initiator of the vector sends, with our STag and address in it, and what the
- * responder answers, octet for octet. Offsets: WIRE-2 2.4. */
+/* Exchanges with Atomic Requests: what the initiator of the vector sends, with our STag and address
+ * in it, and what the responder answers, octet for octet. Offsets: WIRE-2 2.4. */
 static void play(const struct vectors *v, const char *exchange)
 {
     uint64_t first = 0;
@@ -400,7 +404,7 @@ START_TEST(C127_to_C141_vectors)
         ck_assert_uint_eq(s->n, 1);
         memcpy(ulpdu, s->ulpdus[0].p, s->ulpdus[0].len);
         open_raw(&shape, &plain);
-        side_open(&rig, b, NULL);
+        side_open(&bed, b, NULL);
         own = region_new(a, 4096, ATOMIC);
         writable = region_new(a, 4096, RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE);
         other = region_new(b, 4096, ATOMIC);

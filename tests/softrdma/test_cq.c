@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: order, arming, and that an overflow loses and reorders nothing. Work queues are real, requests are
- * finished by hand, no connection is needed. */
+/* Completion queues: order, arming, and that an overflow loses and reorders nothing. Work queues
+ * are real, requests are finished by hand, no connection is needed. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -240,7 +240,8 @@ START_TEST(S047_queue_order)
 }
 END_TEST
 
-/* Unsignalled requests make no completion, their slots come free with the next one that is polled. */
+/* Unsignalled requests make no completion, their slots come free
+ * with the next one that is polled. */
 START_TEST(slots_come_free_by_polling)
 {
     struct cq *cq = new_cq(8);
@@ -312,8 +313,8 @@ START_TEST(C118_arm_kinds)
     complete(&qp, &qp.rq, 1, arm_cases[_i].flags, arm_cases[_i].wc_flags, arm_cases[_i].status);
     ck_assert_uint_eq(atomic_load(&cq_events), arm_cases[_i].fires);
     expect_count(cq, 1, notable);
-    complete(&qp, &qp.rq, 2, RI_WR_NOTIFY, RI_WC_SOLICITED,
-             RI_WC_SUCCESS);                       /* would fire any kind */
+    /* would fire any kind */
+    complete(&qp, &qp.rq, 2, RI_WR_NOTIFY, RI_WC_SOLICITED, RI_WC_SUCCESS);
     ck_assert_uint_eq(atomic_load(&cq_events), 1); /* once only */
     ck_assert_ptr_eq(last_context, &rnic);
     expect(cq, 1);
@@ -374,8 +375,8 @@ END_TEST
 
 /* ---- overflow ---- */
 
-/* Two queues of a QP and one of another, all into a CQ of two: each queue's order holds, nothing is lost, one error per
- * overflow. */
+/* Two queues of a QP and one of another, all into a CQ of two: each queue's order holds, nothing
+ * is lost, one error per overflow. */
 START_TEST(X021_overflow_holds_order)
 {
     uint64_t next[3] = { 0 }, total = 0;
@@ -504,9 +505,9 @@ END_TEST
 /* ---- threads ---- */
 
 /*
- * A thread per QP completes sends and receives as slots come free, into a CQ that is far too small; two threads poll.
- * Two polling threads cannot compare what they saw, so each entry is checked for being there once, and by one
- * of them alone for order (the other run).
+ * A thread per QP completes sends and receives as slots come free, into a CQ that is far too small;
+ * two threads poll. Two polling threads cannot compare what they saw, so each entry is checked for
+ * being there once, and by one of them alone for order (the other run).
  */
 #define THREADS 2
 static struct cq *shared;

@@ -15,7 +15,8 @@
 
 /* ---- ends ---- */
 
-/* RST is seen by the send first, which takes the error from the socket; what is read then looks like FIN. */
+/* RST is seen by the send first, which takes the error from the socket;
+ * what is read then looks like FIN. */
 START_TEST(C152_reset_seen_by_the_send)
 {
     const struct linger linger = { .l_onoff = 1 };
@@ -30,22 +31,23 @@ START_TEST(C152_reset_seen_by_the_send)
 }
 END_TEST
 
-/* The peer closed its half and reads nothing: what is still to go waits without keeping the lane awake. */
+/* The peer closed its half and reads nothing: what is still to go waits
+ * without keeping the lane awake. */
 START_TEST(end_with_output_left)
 {
     struct epoll_event event;
     struct region region;
 
     connect_raw(true, &plain);
-    region = region_new(a, 64u << 20, RIG_ALL);
+    region = region_new(a, 64u << 20, TESTBED_ALL);
     side_write(a, 1, region_sge(&region, 0, 64u << 20), 0, 1);
-    rig_passes(&rig, 50);
+    testbed_passes(&bed, 50);
     ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
     side_expect_event(a, RI_EVENT_LLP_CLOSED_BUSY, TERMINATE_STREAM);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
-    rig_passes(&rig, 3);
-    ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
-    ck_assert_int_eq(epoll_wait(rig.fake.epoll, &event, 1, 0), 0);
+    testbed_passes(&bed, 3);
+    ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
+    ck_assert_int_eq(epoll_wait(bed.fake.epoll, &event, 1, 0), 0);
     expect_terminate(TERMINATE_STREAM);
     region_free(a, &region);
 }
@@ -56,7 +58,7 @@ START_TEST(closing_is_cut)
 {
     connect_raw(true, &plain);
     side_modify(a, RI_QPS_CLOSING);
-    rig_passes(&rig, _i);
+    testbed_passes(&bed, _i);
     side_modify(a, RI_QPS_ERROR);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     raw_wait_end(&raw);
@@ -70,9 +72,9 @@ START_TEST(destroy_after_the_peers_end)
 {
     connect_raw(true, &plain);
     ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
-    ck_assert_int_eq(rig.fake.privileged.qp_destroy(a->qp), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.qp_destroy(a->qp), RI_OK);
     a->qp = NULL;
-    rig_passes(&rig, 3);
+    testbed_passes(&bed, 3);
     raw_wait_end(&raw);
     ck_assert(!raw.reset);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
@@ -82,11 +84,12 @@ END_TEST
 static void *run_passes(void *unused)
 {
     (void)unused;
-    rig_passes(&rig, 3);
+    testbed_passes(&bed, 3);
     return NULL;
 }
 
-/* The peer has read the message and closes, and the lane hears of it, before the send call has returned. */
+/* The peer has read the message and closes, and the lane hears of it,
+ * before the send call has returned. */
 static ssize_t send_and_be_left(struct stream *stream, const struct iovec *iov, int count)
 {
     ssize_t sent = llp_tcp.send(stream, iov, count);
@@ -106,8 +109,8 @@ START_TEST(C148_fin_answers_what_is_being_sent)
     struct region region;
 
     connect_raw(true, &plain);
-    region = region_new(a, 64, RIG_ALL);
-    rig_passes(&rig, 3);
+    region = region_new(a, 64, TESTBED_ALL);
+    testbed_passes(&bed, 3);
     hooked.send = send_and_be_left;
     qp_of(a)->stream->sender = &hooked;
     side_send(a, 1, region_sge(&region, 0, 64));
@@ -123,8 +126,8 @@ static const struct region *hooked_region;
 static unsigned int sends;
 static bool read_told;
 
-/* Before the call that took the Read Request returns its response is here; if the Read is told by then its slot is filled
- * anew. Before a request has left, the lane looks for what is complete. */
+/* Before the call that took the Read Request returns its response is here; if the Read is told by
+ * then its slot is filled anew. Before a request has left, the lane looks for what is complete. */
 static ssize_t send_and_be_overtaken(struct stream *stream, const struct iovec *iov, int count)
 {
     const struct region *region = hooked_region;
@@ -133,16 +136,16 @@ static ssize_t send_and_be_overtaken(struct stream *stream, const struct iovec *
 
     if (sends++) {
         raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-        rig_passes(&rig, 3);
-        ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+        testbed_passes(&bed, 3);
+        ck_assert_uint_eq(bed.fake.user.poll(a->send_cq, 1, &wc), 0);
         return llp_tcp.send(stream, iov, count);
     }
     sent = llp_tcp.send(stream, iov, count);
     ck_assert(next_frame());
     raw_tagged(&raw, RDMAP_READ_RESP, true, region->keys.rkey, (uintptr_t)region->octets, "data",
                4);
-    rig_passes(&rig, 3);
-    read_told = rig.fake.user.poll(a->send_cq, 1, &wc);
+    testbed_passes(&bed, 3);
+    read_told = bed.fake.user.poll(a->send_cq, 1, &wc);
     if (read_told)
         side_send(a, 2, region_sge(region, 0, 8));
     return sent;
@@ -155,8 +158,8 @@ START_TEST(answered_before_the_send_returns)
     struct llp_ops hooked = llp_tcp;
     struct region region;
 
-    raw_open_speaking(&raw, &rig, a, &shape, &plain);
-    region = region_new(a, 64, RIG_ALL);
+    raw_open_speaking(&raw, &bed, a, &shape, &plain);
+    region = region_new(a, 64, TESTBED_ALL);
     hooked_region = &region;
     hooked.send = send_and_be_overtaken;
     qp_of(a)->stream->sender = &hooked;
@@ -187,14 +190,14 @@ START_TEST(answered_before_it_was_sent)
     struct region region;
     struct ri_wc wc;
 
-    raw_open_speaking(&raw, &rig, a, &shape, &plain);
-    region = region_new(a, 64, RIG_ALL);
+    raw_open_speaking(&raw, &bed, a, &shape, &plain);
+    region = region_new(a, 64, TESTBED_ALL);
     hooked.send = send_nothing;
     qp_of(a)->stream->sender = &hooked;
     side_read(a, 1, region_sge(&region, 0, 0), 0, 1);
     raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
-    rig_passes(&rig, 3);
-    ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &wc), 0);
+    testbed_passes(&bed, 3);
+    ck_assert_uint_eq(bed.fake.user.poll(a->send_cq, 1, &wc), 0);
     qp_of(a)->stream->sender = &llp_tcp;
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
     ck_assert(next_frame());
@@ -213,11 +216,11 @@ START_TEST(one_error_per_queue)
     struct ri_sge bad;
 
     connect_raw(true, &plain);
-    region = region_new(a, 64, RIG_ALL);
+    region = region_new(a, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&region, 0, 64), 0, 1);
     ck_assert(next_frame());
-    raw_tagged(&raw, RDMAP_READ_RESP, true, 0xbad, 0, "data",
-               4); /* fails the Read, when it is read */
+    /* fails the Read, when it is read */
+    raw_tagged(&raw, RDMAP_READ_RESP, true, 0xbad, 0, "data", 4);
     bad = region_sge(&region, 60, 64);
     side_write(a, 2, bad, 0, 1); /* fails by itself, now */
     side_write(a, 3, region_sge(&region, 0, 8), 0, 1);
@@ -235,8 +238,8 @@ START_TEST(X021_X025_overflow_ends_the_connection)
     const struct shape shape = { .cqe = 2 };
     struct ri_wc wc;
 
-    side_open(&rig, a, &shape);
-    raw_open(&raw, &rig, a, true, &plain);
+    side_open(&bed, a, &shape);
+    raw_open(&raw, &bed, a, true, &plain);
     for (uint64_t i = 0; i < 4; i++)
         ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     expect_terminate(TERMINATE_STREAM);
@@ -253,8 +256,8 @@ END_TEST
 
 /* ---- memory that goes away ---- */
 
-/* X-006: a Write lies half in the socket, half in a batch; its region is deregistered and the memory unmapped. What was
- * built goes out as it was; what was not fails. */
+/* X-006: a Write lies half in the socket, half in a batch; its region is deregistered and the
+ * memory unmapped. What was built goes out as it was; what was not fails. */
 START_TEST(X006_deregister_under_way)
 {
     const uint32_t size = _i ? 400000 : 32u << 20;
@@ -262,11 +265,11 @@ START_TEST(X006_deregister_under_way)
     const int small = 4096;
     uint32_t got = 0;
 
-    side_open(&rig, a, NULL);
+    side_open(&bed, a, NULL);
     /* Where segments are small it is built in one batch. */
-    raw_open_segments(&raw, &rig, a, true, NULL, _i ? 8948 : 0);
-    region = region_new(a, size, RIG_ALL);
-    before = region_new(a, size, RIG_ALL);
+    raw_open_segments(&raw, &bed, a, true, NULL, _i ? 8948 : 0);
+    region = region_new(a, size, TESTBED_ALL);
+    before = region_new(a, size, TESTBED_ALL);
     tc_fill(&rng, region.octets, size);
     memcpy(before.octets, region.octets, size);
     {
@@ -276,7 +279,7 @@ START_TEST(X006_deregister_under_way)
                          0);
     }
     side_write(a, 1, region_sge(&region, 0, size), 0, 1);
-    rig_passes(&rig, 5);
+    testbed_passes(&bed, 5);
     ck_assert(side_idle(a, a->send_cq)); /* not all of it fits into the socket */
     region_free(a, &region);
     while (next_frame()) {
@@ -322,7 +325,7 @@ START_TEST(walks_do_not_meet)
     const struct qp *qp;
     uint32_t visits = 0;
 
-    rig_connect(&rig, NULL, NULL);
+    testbed_connect(&bed, NULL, NULL);
     qp = qp_of(a);
     lane_visit_qps(qp->lane, qp->pd, visit_and_walk, &visits);
     ck_assert_uint_eq(visits, 1);

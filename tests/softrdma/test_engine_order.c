@@ -21,7 +21,7 @@ START_TEST(C076_order_of_checks)
     uint8_t octets[64] = { 0 };
 
     connect_raw(true, &plain);
-    region = region_new(a, 64, RIG_ALL);
+    region = region_new(a, 64, TESTBED_ALL);
     side_receive(a, 1, region_sge(&region, 0, 64));
     raw_untagged(&raw, RDMAP_SEND, false, DDP_QN_SEND, 1, 0, octets, 32);
     raw_untagged(&raw, RDMAP_SEND_SE, true, DDP_QN_SEND, 1, _i == 0 ? 31 : 32, octets,
@@ -41,10 +41,10 @@ START_TEST(C119_invalidate)
     uint8_t ulpdu[DDP_UNTAGGED_LEN];
     uint32_t stags[3] = { 0 };
 
-    side_open(&rig, b, NULL);
+    side_open(&bed, b, NULL);
     connect_raw(true, &plain);
-    own = region_new(a, 64, RIG_ALL);
-    foreign = region_new(b, 64, RIG_ALL);
+    own = region_new(a, 64, TESTBED_ALL);
+    foreign = region_new(b, 64, TESTBED_ALL);
     stags[0] = own.keys.rkey ^ 0xff;
     stags[1] = foreign.keys.rkey;
     stags[2] = own.keys.rkey;
@@ -76,7 +76,8 @@ END_TEST
 
 #define BIG (3u << 20)
 
-/* A Write under way, a Read Request in the middle, another Write behind: no message lies inside another one. */
+/* A Write under way, a Read Request in the middle, another Write behind: no
+ * message lies inside another one. */
 START_TEST(S051_messages_are_not_mixed)
 {
     struct region region;
@@ -84,11 +85,11 @@ START_TEST(S051_messages_are_not_mixed)
     bool write = true;
 
     connect_raw(true, &plain);
-    region = region_new(a, BIG, RIG_ALL);
+    region = region_new(a, BIG, TESTBED_ALL);
     side_write(a, 1, region_sge(&region, 0, BIG), 0, 1);
     for (uint32_t msn = 1; msn <= 3; msn++)
         read_request(msn, BIG, &region, 0);
-    rig_passes(&rig, 10); /* the Requests are there before the Write is through */
+    testbed_passes(&bed, 10); /* the Requests are there before the Write is through */
     side_write(a, 2, region_sge(&region, 0, BIG), 0, 2);
     side_write(a, 3, region_sge(&region, 0, BIG), 0, 3);
     while (writes + responses < 6) {
@@ -117,15 +118,15 @@ END_TEST
 START_TEST(coalesced_posts)
 {
     connect_raw(true, &plain);
-    rig_passes(&rig, 3);
-    ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
+    testbed_passes(&bed, 3);
+    ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
     for (uint64_t i = 0; i < 3; i++)
         ck_assert_int_eq(
             side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED | RI_WR_COALESCE, NULL, 0, 0, 0),
             RI_OK);
-    ck_assert(!rig.fake.user.lane_arm(rig.fake.lane));
-    fake_host_run(&rig.fake, NULL);
-    ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
+    ck_assert(!bed.fake.user.lane_arm(bed.fake.lane));
+    fake_host_run(&bed.fake, NULL);
+    ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
     for (uint64_t i = 0; i < 3; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 0);
     for (int i = 0; i < 3; i++)
@@ -154,19 +155,19 @@ START_TEST(flood)
         struct ri_llp_handover no_crc = plain;
 
         no_crc.crc = false;
-        side_open(&rig, a, NULL);
-        side_open(&rig, b, NULL);
-        raw_open(&raw, &rig, a, false, &no_crc);
-        raw_open(&other, &rig, b, false, &no_crc);
+        side_open(&bed, a, NULL);
+        side_open(&bed, b, NULL);
+        raw_open(&raw, &bed, a, false, &no_crc);
+        raw_open(&other, &bed, b, false, &no_crc);
     }
     ck_assert_int_eq(side_post_receive(b, 1, NULL, 0), RI_OK);
-    rig_passes(&rig, 3);
+    testbed_passes(&bed, 3);
     for (int pass = 0; pass < 3 && !got; pass++) {
         raw_octets(&raw, fpdus, sizeof(fpdus));
         if (!pass)
             raw_untagged(&other, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
-        fake_host_run(&rig.fake, NULL); /* without epoll: what is hot is read by turns */
-        got = rig.fake.user.poll(b->recv_cq, 1, &wc);
+        fake_host_run(&bed.fake, NULL); /* without epoll: what is hot is read by turns */
+        got = bed.fake.user.poll(b->recv_cq, 1, &wc);
     }
     ck_assert_uint_eq(got, 1);
     raw_close(&other);
@@ -213,7 +214,8 @@ static void null_close(struct stream *stream, bool reset)
     close(stream->fd);
 }
 
-/* What one visitor writes is bounded, also where each write is one segment; the rest goes by and by. */
+/* What one visitor writes is bounded, also where each write is one
+ * segment; the rest goes by and by. */
 START_TEST(X018_one_visitor_does_not_write_for_ever)
 {
     static const struct llp_ops null = { null_send,   null_receive, null_emss,
@@ -224,16 +226,16 @@ START_TEST(X018_one_visitor_does_not_write_for_ever)
     int fds[2];
 
     null_mss = _i ? 65483 : 1460;
-    side_open(&rig, a, NULL);
-    rig_tcp(fds, 0);
+    side_open(&bed, a, NULL);
+    testbed_tcp(fds, 0);
     handover.fd = fds[0];
     handover.initiator = true;
     ck_assert_int_eq(qp_start(qp_of(a), &handover, &null), RI_OK);
-    region = region_new(a, size, RIG_ALL);
+    region = region_new(a, size, TESTBED_ALL);
     null_sends = 0;
     side_write(a, 1, region_sge(&region, 0, size), 0, 0);
     ck_assert_uint_le(null_sends, 2 * TX_ROUNDS * (_i ? TX_BATCH_OCTETS / 60000 : 1));
-    ck_assert(!rig.fake.user.lane_arm(rig.fake.lane));
+    ck_assert(!bed.fake.user.lane_arm(bed.fake.lane));
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, size);
     ck_assert_uint_ge(null_sends, size / TX_BATCH_OCTETS);
     region_free(a, &region);
@@ -257,14 +259,15 @@ static void speak(struct side *from, const struct region *source, struct side *t
     side_expect(from, from->send_cq, 2, RI_WC_SUCCESS, 8);
 }
 
-/* Who is silent while another one is heard delays him no longer, and is found by epoll when he speaks again. */
+/* Who is silent while another one is heard delays him no longer, and is found
+ * by epoll when he speaks again. */
 START_TEST(silent_streams_cool_down)
 {
     struct region here, there;
 
-    rig_connect(&rig, NULL, NULL);
-    here = region_new(a, 8, RIG_ALL);
-    there = region_new(b, 8, RIG_ALL);
+    testbed_connect(&bed, NULL, NULL);
+    here = region_new(a, 8, TESTBED_ALL);
+    there = region_new(b, 8, TESTBED_ALL);
     for (uint32_t i = 0; i < COOL_AFTER; i++) { /* both speak */
         speak(a, &here, b, &there);
         speak(b, &there, a, &here);
@@ -289,9 +292,9 @@ START_TEST(streams_of_other_pollers_stay_hot)
 {
     struct region here, there;
 
-    rig_connect(&rig, NULL, NULL);
-    here = region_new(a, 8, RIG_ALL);
-    there = region_new(b, 8, RIG_ALL);
+    testbed_connect(&bed, NULL, NULL);
+    here = region_new(a, 8, TESTBED_ALL);
+    there = region_new(b, 8, TESTBED_ALL);
     speak(a, &here, b, &there);
     speak(b, &there, a, &here);
     for (uint32_t i = 0; i < 2 * COOL_AFTER; i++) {
@@ -299,11 +302,11 @@ START_TEST(streams_of_other_pollers_stay_hot)
 
         side_receive(b, 1, region_sge(&there, 0, 8));
         side_send(a, 2, region_sge(&here, 0, 8));
-        fake_host_run(&rig.fake, b->recv_cq);
-        ck_assert_uint_eq(rig.fake.user.poll(b->recv_cq, 2, wc), 1);
-        ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 2, wc), 1);
-        fake_host_run(&rig.fake, a->send_cq);
-        fake_host_run(&rig.fake, b->recv_cq); /* in vain */
+        fake_host_run(&bed.fake, b->recv_cq);
+        ck_assert_uint_eq(bed.fake.user.poll(b->recv_cq, 2, wc), 1);
+        ck_assert_uint_eq(bed.fake.user.poll(a->send_cq, 2, wc), 1);
+        fake_host_run(&bed.fake, a->send_cq);
+        fake_host_run(&bed.fake, b->recv_cq); /* in vain */
     }
     ck_assert(is_hot(a) && is_hot(b));
     region_free(a, &here);
@@ -320,12 +323,12 @@ START_TEST(streams_with_output_stay_hot)
     struct raw other;
 
     connect_raw(true, &plain);
-    side_open(&rig, b, NULL);
-    raw_open(&other, &rig, b, true, &plain);
-    big = region_new(a, size, RIG_ALL);
-    small = region_new(b, 8, RIG_ALL);
+    side_open(&bed, b, NULL);
+    raw_open(&other, &bed, b, true, &plain);
+    big = region_new(a, size, TESTBED_ALL);
+    small = region_new(b, 8, TESTBED_ALL);
     raw_tagged(&raw, RDMAP_WRITE, true, big.keys.rkey, (uintptr_t)big.octets, octets, 8);
-    rig_passes(&rig, 5);
+    testbed_passes(&bed, 5);
     side_write(a, 1, region_sge(&big, 0, size), 0, 1);
     for (uint32_t i = 1; i <= 2 * COOL_AFTER; i++) {
         side_receive(b, i, region_sge(&small, 0, 8));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine's start: limits of a hand-over and what it takes along, a responder that has not heard its peer. */
+/* The engine's start: limits of a hand-over and what it takes along, a
+ * responder that has not heard its peer. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -25,7 +26,7 @@ static enum ri_status hand_over(struct side *side, int fd, const struct ri_llp_h
 
     own.size = sizeof(own);
     own.fd = fd;
-    return rig.fake.privileged.qp_modify(side->qp, &modify);
+    return bed.fake.privileged.qp_modify(side->qp, &modify);
 }
 
 /* ---- hand-over ---- */
@@ -36,8 +37,8 @@ START_TEST(handover_limits)
     uint8_t *octets = calloc(1, RX_RING_OCTETS + 1);
     int fds[2];
 
-    side_open(&rig, a, NULL);
-    rig_tcp(fds, 0);
+    side_open(&bed, a, NULL);
+    testbed_tcp(fds, 0);
     handover.ird = 129; /* more than max_ird: the ring of the Reads would be too small */
     ck_assert_int_eq(hand_over(a, fds[0], &handover), RI_ERR_LIMIT);
     handover.ird = 8;
@@ -68,14 +69,14 @@ START_TEST(ird_of_the_handover)
                                .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE };
     struct region source;
 
-    side_open(&rig, a, NULL);
-    ck_assert_int_eq(rig.fake.privileged.qp_destroy(a->qp), RI_OK);
+    side_open(&bed, a, NULL);
+    ck_assert_int_eq(bed.fake.privileged.qp_destroy(a->qp), RI_OK);
     attr.send_cq = a->send_cq;
     attr.recv_cq = a->recv_cq;
-    ck_assert_int_eq(rig.fake.privileged.qp_create(a->pd, &attr, &a->qp), RI_OK);
-    source = region_new(a, 8192, RIG_ALL);
+    ck_assert_int_eq(bed.fake.privileged.qp_create(a->pd, &attr, &a->qp), RI_OK);
+    source = region_new(a, 8192, TESTBED_ALL);
     tc_fill(&rng, source.octets, 8192);
-    raw_open(&raw, &rig, a, false, &plain);
+    raw_open(&raw, &bed, a, false, &plain);
     read_request(1, 4000, &source, 0);
     ck_assert(next_frame());
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_RESP);
@@ -96,15 +97,15 @@ START_TEST(long_last_message)
     tc_fill(&rng, message, length);
     handover.last_message = message;
     handover.last_message_length = length;
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover);
     while (got < length) {
         uint8_t part[4096];
         ssize_t n = recv(raw.fd, part, length - got < sizeof(part) ? length - got : sizeof(part),
                          MSG_DONTWAIT);
 
         if (n < 0)
-            rig_passes(&rig, 1);
+            testbed_passes(&bed, 1);
         ck_assert_int_ne(n, 0);
         ck_assert(n < 0 || !memcmp(part, message + got, (size_t)n));
         got += n > 0 ? (size_t)n : 0;
@@ -125,7 +126,7 @@ START_TEST(C044_first_message_overdue)
         raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
         side_expect_event(a, RI_EVENT_ESTABLISHED, 0);
     }
-    fake_host_expire_timers(&rig.fake);
+    fake_host_expire_timers(&bed.fake);
     if (_i) {
         ck_assert(raw_silent(&raw));
         ck_assert_uint_eq(atomic_load(&a->events.count), 1);
@@ -170,8 +171,8 @@ START_TEST(C042_read_as_first_message)
 {
     const struct shape shape = { .no_read = true };
 
-    side_open(&rig, a, &shape);
-    raw_open(&raw, &rig, a, false, &await);
+    side_open(&bed, a, &shape);
+    raw_open(&raw, &bed, a, false, &await);
     read_request(1, 0, NULL, 77);
     ck_assert(next_frame());
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_RESP);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine under several threads: one runs the lane, others post, poll and deregister memory, and the connections are
- * ended in every way and made again meanwhile. Each request completes once and in order, each connection ends once.
+ * The engine under several threads: one runs the lane, others post, poll and deregister memory, and
+ * the connections are ended in every way and made again meanwhile. Each request completes once and
+ * in order, each connection ends once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #define POSTERS 2u
 #define WINDOW  32u
 
-static struct rig rig;
+static struct testbed bed;
 static atomic_bool stop;
 
 static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
@@ -45,7 +46,7 @@ static void post_one(struct poster *poster)
     uint32_t length = (uint32_t)tc_below(&poster->rng, tc_below(&poster->rng, 8) ? 600 : 60000);
     bool passing = tc_below(&poster->rng, 64) == 0;
     uint16_t flags = RI_WR_SIGNALED | (tc_below(&poster->rng, 4) ? 0 : RI_WR_COALESCE);
-    struct region region = passing ? region_new(poster->side, 65536, RIG_ALL) : poster->source;
+    struct region region = passing ? region_new(poster->side, 65536, TESTBED_ALL) : poster->source;
     uint64_t cookie = (uint64_t)poster->id << 32 | atomic_load(&poster->posted);
     enum ri_wr_opcode opcode = opcodes[tc_below(&poster->rng, 3)];
     const struct region *remote = opcode == RI_WR_RDMA_READ ? &peer->source : &peer->target;
@@ -86,12 +87,12 @@ static void take_send(const struct ri_wc *wc)
 /* One thread polls the CQs of a side and keeps its receives posted. */
 static void poll_side(int who)
 {
-    struct side *side = &rig.side[who];
+    struct side *side = &bed.side[who];
     struct ri_wc wc;
 
-    for (int i = 0; i < 32 && rig.fake.user.poll(side->send_cq, 1, &wc) == 1; i++)
+    for (int i = 0; i < 32 && bed.fake.user.poll(side->send_cq, 1, &wc) == 1; i++)
         take_send(&wc);
-    for (int i = 0; i < 32 && rig.fake.user.poll(side->recv_cq, 1, &wc) == 1; i++)
+    for (int i = 0; i < 32 && bed.fake.user.poll(side->recv_cq, 1, &wc) == 1; i++)
         ck_assert_uint_eq(wc.cookie, expected_receive[who]++);
     while (receives[who] - expected_receive[who] < 48) {
         struct ri_sge sge = region_sge(&posters[(unsigned int)who * POSTERS].target, 0, 65536);
@@ -124,8 +125,8 @@ static uint32_t successes(void)
 
 static void expect_one_end(struct side *side)
 {
-    ck_assert_msg(tc_until(atomic_load(&side->events.count) == 1, RIG_TIMEOUT), "%u events, not 1",
-                  atomic_load(&side->events.count));
+    ck_assert_msg(tc_until(atomic_load(&side->events.count) == 1, TESTBED_TIMEOUT),
+                  "%u events, not 1", atomic_load(&side->events.count));
 }
 
 static void end_connection(struct tc_rng *rng)
@@ -135,8 +136,8 @@ static void end_connection(struct tc_rng *rng)
 
     for (int i = 0; i < 2; i++) {
         modify.state = ways[tc_below(rng, 3)];
-        rig.fake.privileged.qp_modify(rig.side[tc_below(rng, 2)].qp,
-                                      &modify); /* may be over already */
+        /* may be over already */
+        bed.fake.privileged.qp_modify(bed.side[tc_below(rng, 2)].qp, &modify);
     }
 }
 
@@ -145,23 +146,23 @@ static void one_connection(struct tc_rng *rng)
     uint32_t before = successes(), enough = (uint32_t)tc_below(rng, 400);
     int fds[2];
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
-        atomic_store(&rig.side[i].events.count, 0);
-        side_start(&rig.side[i], fds[i], i == 0, &plain);
+        atomic_store(&bed.side[i].events.count, 0);
+        side_start(&bed.side[i], fds[i], i == 0, &plain);
     }
     /* Or it ends by itself: memory went away before it was sent. */
-    ck_assert(tc_until(successes() - before >= enough || atomic_load(&rig.side[0].events.count) ||
-                           atomic_load(&rig.side[1].events.count),
-                       RIG_TIMEOUT));
+    ck_assert(tc_until(successes() - before >= enough || atomic_load(&bed.side[0].events.count) ||
+                           atomic_load(&bed.side[1].events.count),
+                       TESTBED_TIMEOUT));
     end_connection(rng);
     for (int i = 0; i < 2; i++) {
-        expect_one_end(&rig.side[i]);
-        ck_assert(tc_until(side_query(&rig.side[i]).state == RI_QPS_ERROR, RIG_TIMEOUT));
+        expect_one_end(&bed.side[i]);
+        ck_assert(tc_until(side_query(&bed.side[i]).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
     }
     for (int i = 0; i < 2; i++) {
-        side_modify(&rig.side[i], RI_QPS_IDLE);
-        ck_assert_uint_eq(atomic_load(&rig.side[i].events.count), 1);
+        side_modify(&bed.side[i], RI_QPS_IDLE);
+        ck_assert_uint_eq(atomic_load(&bed.side[i].events.count), 1);
     }
 }
 
@@ -180,18 +181,18 @@ START_TEST(ends_and_beginnings)
     pthread_t threads[2 * POSTERS + 2];
     struct tc_rng rng = tc_rng(3);
 
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
     for (uint32_t i = 0; i < 2 * POSTERS; i++) {
         struct poster *poster = &posters[i];
 
         if (i % POSTERS == 0)
-            side_open(&rig, &rig.side[i / POSTERS], &shape);
+            side_open(&bed, &bed.side[i / POSTERS], &shape);
         *poster =
-            (struct poster){ .side = &rig.side[i / POSTERS], .rng = tc_rng(100 + i), .id = i };
-        poster->source = region_new(poster->side, 65536, RIG_ALL);
-        poster->target = region_new(poster->side, 65536, RIG_ALL);
+            (struct poster){ .side = &bed.side[i / POSTERS], .rng = tc_rng(100 + i), .id = i };
+        poster->source = region_new(poster->side, 65536, TESTBED_ALL);
+        poster->target = region_new(poster->side, 65536, TESTBED_ALL);
     }
-    rig_lane_start(&rig);
+    testbed_lane_start(&bed);
     for (uint32_t i = 0; i < 2 * POSTERS; i++)
         pthread_create(&threads[i], NULL, run_poster, &posters[i]);
     for (intptr_t i = 0; i < 2; i++)
@@ -199,23 +200,23 @@ START_TEST(ends_and_beginnings)
     for (unsigned long i = tc_count(100); i; i--)
         one_connection(&rng);
     atomic_store(&stop, true);
-    rig_lane_stop(&rig);
+    testbed_lane_stop(&bed);
     for (uint32_t i = 0; i < 2 * POSTERS + 2; i++)
         pthread_join(threads[i], NULL);
-    ck_assert(tc_until((poll_side(0), poll_side(1), all_completed()), RIG_TIMEOUT));
+    ck_assert(tc_until((poll_side(0), poll_side(1), all_completed()), TESTBED_TIMEOUT));
     ck_assert_uint_gt(successes(), 0);
     printf("# %u requests went well\n", successes());
     for (uint32_t i = 0; i < 2 * POSTERS; i++) {
         region_free(posters[i].side, &posters[i].source);
         region_free(posters[i].side, &posters[i].target);
     }
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 END_TEST
 
 /* ---- the end of a connection meets an invalidation ---- */
 
-static struct side *const a = &rig.side[0];
+static struct side *const a = &bed.side[0];
 static struct region lent; /* what a Write sends by reference and the peer invalidates */
 static atomic_bool is_sending;
 static bool told_too_early;
@@ -224,7 +225,7 @@ static uint32_t receives_done(void)
 {
     uint32_t total = 0, notify;
 
-    ck_assert_int_eq(rig.fake.user.cq_peek(a->recv_cq, &total, &notify), RI_OK);
+    ck_assert_int_eq(bed.fake.user.cq_peek(a->recv_cq, &total, &notify), RI_OK);
     return total;
 }
 
@@ -237,7 +238,8 @@ static bool is_revoked(void)
                       (uintptr_t)lent.octets, 1, &memory) != STAG_OK;
 }
 
-/* The lower layer takes its time: the peer's invalidation is under way when the consumer ends the connection. */
+/* The lower layer takes its time: the peer's invalidation is under way when
+ * the consumer ends the connection. */
 static ssize_t send_slowly(struct stream *stream, const struct iovec *iov, int count)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify),
@@ -245,8 +247,8 @@ static ssize_t send_slowly(struct stream *stream, const struct iovec *iov, int c
                                    .state = RI_QPS_ERROR };
 
     atomic_store(&is_sending, true);
-    ck_assert(tc_until(is_revoked(), RIG_TIMEOUT));
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &modify), RI_OK);
+    ck_assert(tc_until(is_revoked(), TESTBED_TIMEOUT));
+    ck_assert_int_eq(bed.fake.privileged.qp_modify(a->qp, &modify), RI_OK);
     told_too_early = tc_until(receives_done(), 100); /* the memory is still read here */
     return llp_tcp.send(stream, iov, count);
 }
@@ -258,7 +260,8 @@ static void *write_lent(void *arg)
     return NULL;
 }
 
-/* the invalidation is not told while output still reads the memory, also when it is the connection's last. */
+/* X-006: the invalidation is not told while output still reads the memory, also when it is the
+ * connection's last. */
 START_TEST(X006_C123_invalidate_at_the_end)
 {
     const struct shape shape = { .flags = RI_QP_INVALIDATE_ENABLE };
@@ -268,18 +271,18 @@ START_TEST(X006_C123_invalidate_at_the_end)
     pthread_t writer;
     struct raw raw;
 
-    rig_open(&rig, NULL);
-    raw_open_speaking(&raw, &rig, a, &shape, &plain);
-    lent = region_new(a, 4096, RIG_ALL);
-    receive = region_new(a, 64, RIG_ALL);
+    testbed_open(&bed, NULL);
+    raw_open_speaking(&raw, &bed, a, &shape, &plain);
+    lent = region_new(a, 4096, TESTBED_ALL);
+    receive = region_new(a, 64, TESTBED_ALL);
     side_receive(a, 2, region_sge(&receive, 0, 64));
     slow.send = send_slowly;
     qp_of(a)->stream->sender = &slow;
     pthread_create(&writer, NULL, write_lent, NULL);
-    ck_assert(tc_until(atomic_load(&is_sending), RIG_TIMEOUT));
+    ck_assert(tc_until(atomic_load(&is_sending), TESTBED_TIMEOUT));
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND_INV), lent.keys.rkey, DDP_QN_SEND, 1, 0);
     raw_send(&raw, ulpdu, sizeof(ulpdu));
-    ck_assert(fake_host_until(&rig.fake, receives_done(), RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, receives_done(), TESTBED_TIMEOUT));
     pthread_join(writer, NULL);
     side_expect(a, a->recv_cq, 2, RI_WC_SUCCESS, 0);
     ck_assert(!told_too_early);
@@ -287,7 +290,7 @@ START_TEST(X006_C123_invalidate_at_the_end)
     region_free(a, &lent);
     region_free(a, &receive);
     raw_close(&raw);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 END_TEST
 

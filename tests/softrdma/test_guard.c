@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option guard: memory that was unmapped, protected or truncated after it was registered ends the connection, not the process. Both
- * sides are told, and the log names the region. Without faults all messages arrive as without the option.
+ * Option guard: memory that was unmapped, protected or truncated after it was registered ends the
+ * connection, not the process. Both sides are told, and the log names the region. Without faults
+ * all messages arrive as without the option.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include "providers/softrdma/codec/terminate.h"
 
@@ -24,7 +25,7 @@
 #define HOLE     (1u << 17) /* where memory breaks: from here on, or this page */
 #define LARGE    300000u    /* across it, in many segments */
 #define SMALL    100u
-#define ATOMIC   (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)
+#define ATOMIC   (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
 static bool forbidden;
 
@@ -39,8 +40,8 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long fro
     return syscall(SYS_process_vm_writev, pid, from, from_count, to, to_count, flags);
 }
 
-static struct rig rig;
-static struct side *const x = &rig.side[0], *const y = &rig.side[1]; /* x asks */
+static struct testbed bed;
+static struct side *const x = &bed.side[0], *const y = &bed.side[1]; /* x asks */
 static struct region good[2];
 static char logged[512];
 
@@ -60,7 +61,7 @@ static void register_at(struct side *side, struct region *region)
         .size = sizeof(attr), .access = ATOMIC, .addr = region->octets, .length = region->length
     };
 
-    OK(rig.fake.privileged.mr_register(side->pd, &attr, &region->keys, &region->mr));
+    OK(bed.fake.privileged.mr_register(side->pd, &attr, &region->keys, &region->mr));
 }
 
 static void victim_new(struct side *side)
@@ -87,12 +88,13 @@ static void victim_break(enum how how)
         ck_assert_int_eq(ftruncate(victim.fd, HOLE), 0);
 }
 
-/* The hole is one still: nobody mapped something else there meanwhile, which the fault would have missed. */
+/* The hole is one still: nobody mapped something else there meanwhile,
+ * which the fault would have missed. */
 static void victim_free(enum how how)
 {
     if (how == UNMAPPED)
         ck_assert_int_ne(msync(victim.region.octets + HOLE, victim.page, MS_ASYNC), 0);
-    OK(rig.fake.privileged.mr_deregister(victim.region.mr));
+    OK(bed.fake.privileged.mr_deregister(victim.region.mr));
     munmap(victim.region.octets, HOLE);
     munmap(victim.region.octets + HOLE + victim.page, SIZE - HOLE - victim.page);
     if (how != UNMAPPED)
@@ -116,30 +118,30 @@ static void setup(void)
     const struct shape shape = { .atomics = true };
 
     logged[0] = 0;
-    rig_open(&rig, options);
-    rig.fake.host.log = take_log;
-    rig_connect(&rig, &shape, NULL);
+    testbed_open(&bed, options);
+    bed.fake.host.log = take_log;
+    testbed_connect(&bed, &shape, NULL);
     for (int i = 0; i < 2; i++) {
-        good[i] = region_new(&rig.side[i], SIZE, ATOMIC);
+        good[i] = region_new(&bed.side[i], SIZE, ATOMIC);
         region_fill(&good[i]);
     }
 }
 
-static void open_rig(void)
+static void open_testbed(void)
 {
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
 }
 
-static void close_rig(void)
+static void close_testbed(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 static void teardown(void)
 {
     for (int i = 0; i < 2; i++)
-        region_free(&rig.side[i], &good[i]);
-    rig_close(&rig);
+        region_free(&bed.side[i], &good[i]);
+    testbed_close(&bed);
 }
 
 /* ---- what moves octets ---- */
@@ -183,7 +185,7 @@ static void begin(enum op op, const struct region *mine, const struct region *th
     case READ_FROM: side_read(x, 1, sge, remote, theirs->keys.rkey); break;
     case ATOMIC_ON:
         sge.length = 8;
-        OK(rig.fake.user.post_send(x->qp, &wr, &bad));
+        OK(bed.fake.user.post_send(x->qp, &wr, &bad));
         break;
     default: side_receive(y, 2, region_sge(theirs, at, length)); side_send(x, 1, sge);
     }
@@ -191,7 +193,7 @@ static void begin(enum op op, const struct region *mine, const struct region *th
 
 static void expect_told(enum op op)
 {
-    struct side *owner = &rig.side[ops[op].owner], *peer = &rig.side[!ops[op].owner];
+    struct side *owner = &bed.side[ops[op].owner], *peer = &bed.side[!ops[op].owner];
     char name[16];
 
     side_expect_event(owner, ops[op].event, ops[op].value);
@@ -222,7 +224,7 @@ START_TEST(X009_memory_that_is_gone)
     const int owner = ops[op].owner;
     const struct region *mine, *theirs;
 
-    victim_new(&rig.side[owner]);
+    victim_new(&bed.side[owner]);
     mine = owner == 0 ? &victim.region : &good[0];
     theirs = owner == 1 ? &victim.region : &good[1];
     begin(op, mine, theirs, 0, LARGE); /* it is in order so far */
@@ -259,7 +261,7 @@ START_TEST(all_arrives)
         side_expect(x, x->send_cq, 1, RI_WC_SUCCESS, length);
         if (op == SEND_TO)
             side_expect(y, y->recv_cq, 2, RI_WC_SUCCESS, length);
-        ck_assert(fake_host_until(&rig.fake, !memcmp(from, to, length), RIG_TIMEOUT));
+        ck_assert(fake_host_until(&bed.fake, !memcmp(from, to, length), TESTBED_TIMEOUT));
         ck_assert_uint_eq(to[-1], 0x5a);
         ck_assert_uint_eq(to[length], 0x5a);
     }
@@ -312,12 +314,12 @@ START_TEST(refused_where_it_cannot_work)
     static const char *const off[] = { "guard", "off", NULL };
 
     forbidden = true;
-    rig_close(&rig);
-    memset(&rig, 0, sizeof(rig));
-    ck_assert_int_eq(fake_host_open(&rig.fake, on), RI_ERR_NOT_SUPPORTED);
-    ck_assert_uint_eq(rig.fake.logged[RI_LOG_ERROR], 1);
-    fake_host_free(&rig.fake);
-    rig_open(&rig, off);
+    testbed_close(&bed);
+    memset(&bed, 0, sizeof(bed));
+    ck_assert_int_eq(fake_host_open(&bed.fake, on), RI_ERR_NOT_SUPPORTED);
+    ck_assert_uint_eq(bed.fake.logged[RI_LOG_ERROR], 1);
+    fake_host_free(&bed.fake);
+    testbed_open(&bed, off);
     forbidden = false;
 }
 END_TEST
@@ -334,7 +336,7 @@ int main(void)
     tcase_add_loop_test(tc, all_arrives, WRITE_TO, READ_TO + 1);
     tcase_add_test(tc, many_gathered);
     tcase_add_test(tc, atomics_are_executed);
-    tc = tc_case(suite, "no guard", open_rig, close_rig);
+    tc = tc_case(suite, "no guard", open_testbed, close_testbed);
     tcase_add_test(tc, refused_where_it_cannot_work);
     return tc_main(suite);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a QP that does nothing holds: no transmit memory, however many worked before; rings as deep as was asked for. */
+/* What a QP that does nothing holds: no transmit memory, however many worked before;
+ * rings as deep as was asked for. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define THREADS 3u
 #define OCTETS  600u /* more than is copied next to a header */
 
-static struct rig rig;
+static struct testbed bed;
 static struct side sides[PAIRS][2]; /* the initiators first */
 static struct region regions[PAIRS][2];
 
@@ -24,15 +25,15 @@ static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .i
 
 static void setup(void)
 {
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
     for (uint32_t i = 0; i < PAIRS; i++) {
         int fds[2];
 
-        rig_tcp(fds, 0);
+        testbed_tcp(fds, 0);
         for (int end = 0; end < 2; end++) {
-            side_open(&rig, &sides[i][end], &small);
+            side_open(&bed, &sides[i][end], &small);
             side_start(&sides[i][end], fds[end], end == 0, &plain);
-            regions[i][end] = region_new(&sides[i][end], OCTETS, RIG_ALL);
+            regions[i][end] = region_new(&sides[i][end], OCTETS, TESTBED_ALL);
         }
     }
 }
@@ -45,7 +46,7 @@ static void teardown(void)
             side_close(&sides[i][end]);
         }
     }
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 static uint32_t with_memory(void)
@@ -97,7 +98,8 @@ START_TEST(rings_are_as_deep_as_asked_for)
 }
 END_TEST
 
-/* Reads are outstanding and wait for their answers when the ring that knows of them is exchanged for a larger one. */
+/* Reads are outstanding and wait for their answers when the ring that knows of them
+ * is exchanged for a larger one. */
 START_TEST(a_ring_grows_with_what_it_holds)
 {
     struct side *from = &sides[0][0], *to = &sides[0][1];
@@ -108,8 +110,8 @@ START_TEST(a_ring_grows_with_what_it_holds)
         side_read(from, i, region_sge(&regions[0][0], i * 100, 100),
                   (uintptr_t)regions[0][1].octets + i * 100, regions[0][1].keys.rkey);
     ck_assert_uint_eq(atomic_load(&qp_of(from)->ord_in) - atomic_load(&qp_of(from)->ord_out), 1);
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(to->qp, &room), RI_OK);
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(from->qp, &raise), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.qp_modify(to->qp, &room), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.qp_modify(from->qp, &raise), RI_OK);
     ck_assert_uint_eq(qp_of(to)->ird_size, 8);
     ck_assert_uint_eq(qp_of(from)->ord_size, 8);
     ck_assert_uint_eq(atomic_load(&qp_of(from)->ord_in) - atomic_load(&qp_of(from)->ord_out), 6);
@@ -133,7 +135,7 @@ static void write_one(uint32_t pair)
 
     side_write(from, pair, region_sge(&regions[pair][0], 0, OCTETS),
                (uintptr_t)regions[pair][1].octets, regions[pair][1].keys.rkey);
-    while (rig.fake.user.poll(from->send_cq, 1, &wc) != 1)
+    while (bed.fake.user.poll(from->send_cq, 1, &wc) != 1)
         sched_yield();
     ck_assert_int_eq(wc.status, RI_WC_SUCCESS);
 }
@@ -145,7 +147,7 @@ static void *write_by_turns(void *arg)
     for (unsigned long i = 0; i < tc_count(3000); i++)
         write_one((uint32_t)(i % (PAIRS / THREADS)) * THREADS + worker->number);
     atomic_store(&worker->done, true);
-    fake_host_wake(&rig.fake);
+    fake_host_wake(&bed.fake);
     return NULL;
 }
 
@@ -168,7 +170,7 @@ START_TEST(threads_take_it_from_each_other)
         workers[i].number = i;
         ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, write_by_turns, &workers[i]), 0);
     }
-    ck_assert(fake_host_until(&rig.fake, all_done(workers), 60000));
+    ck_assert(fake_host_until(&bed.fake, all_done(workers), 60000));
     for (uint32_t i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(workers[i].thread, NULL), 0);
     ck_assert_uint_le(with_memory(), TX_KEEPERS);

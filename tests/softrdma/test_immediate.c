@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "solo.h"
+#include "one_qp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static enum ri_status post(struct side *side, enum ri_wr_opcode opcode, uint64_t
                   .rkey = target ? target->keys.rkey : 0x100 },
     };
 
-    return side->rig->fake.user.post_send(side->qp, &wr, &bad);
+    return side->bed->fake.user.post_send(side->qp, &wr, &bad);
 }
 
 static void expect_immediate(uint8_t opcode, uint32_t msn, uint32_t value)
@@ -49,7 +49,7 @@ START_TEST(S072_S073_S054_on_the_wire)
     struct ri_sge sge;
 
     open_raw(NULL, &plain);
-    from = region_new(a, 64, RIG_ALL);
+    from = region_new(a, 64, TESTBED_ALL);
     memcpy(from.octets, "written", 8);
     sge = region_sge(&from, 0, 8);
     side_send(a, 1, region_sge(&from, 0, 0));
@@ -90,13 +90,14 @@ START_TEST(S072_S073_S054_on_the_wire)
 }
 END_TEST
 
-/* S-074: what a peer may not know is not sent unless it is asked for: the plain requests use opcodes below 8. */
+/* S-074: what a peer may not know is not sent unless it is asked for: the plain requests use
+ * opcodes below 8. */
 START_TEST(S074_plain_requests_stay_plain)
 {
     struct region from;
 
     open_raw(NULL, &plain);
-    from = region_new(a, 64, RIG_ALL);
+    from = region_new(a, 64, TESTBED_ALL);
     side_send(a, 1, region_sge(&from, 0, 8));
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SOLICITED, NULL, 0, 0, 0), RI_OK);
     side_write(a, 3, region_sge(&from, 0, 8), 0, 1);
@@ -119,7 +120,7 @@ START_TEST(send_with_payload_is_refused)
     struct ri_sge sge[2];
 
     open_raw(NULL, &plain);
-    from = region_new(a, 64, RIG_ALL);
+    from = region_new(a, 64, TESTBED_ALL);
     sge[0] = region_sge(&from, 0, 0);
     sge[1] = region_sge(&from, 0, 1);
     ck_assert_int_eq(post(a, RI_WR_SEND_IMMEDIATE, 1, 0, sge, 2, NULL, 0), RI_ERR_NOT_SUPPORTED);
@@ -155,7 +156,8 @@ END_TEST
 
 static const uint32_t sizes[] = { 0, 1, 100, 4096, 70000, 3 << 20 };
 
-/* The octets of the Write are there when the immediate data comes; it takes a receive and leaves it as it is. */
+/* The octets of the Write are there when the immediate data comes; it takes a
+ * receive and leaves it as it is. */
 START_TEST(C125_C126_C118_write_with_immediate)
 {
     const uint32_t size = sizes[_i];
@@ -165,14 +167,14 @@ START_TEST(C125_C126_C118_write_with_immediate)
     struct ri_sge sge;
     struct ri_wc wc;
 
-    rig_connect(&rig, NULL, &plain);
-    from = region_new(a, size + 1, RIG_ALL);
-    to = region_new(b, size + 1, RIG_ALL);
-    receive = region_new(b, 64, RIG_ALL);
+    testbed_connect(&bed, NULL, &plain);
+    from = region_new(a, size + 1, TESTBED_ALL);
+    to = region_new(b, size + 1, TESTBED_ALL);
+    receive = region_new(b, 64, TESTBED_ALL);
     tc_fill(&rng, from.octets, size);
     for (uint64_t cookie = 1; cookie <= 3; cookie++)
         side_receive(b, cookie, region_sge(&receive, 16 * cookie, 16));
-    ck_assert_int_eq(rig.fake.user.arm(b->recv_cq, RI_ARM_SOLICITED, 0), RI_OK);
+    ck_assert_int_eq(bed.fake.user.arm(b->recv_cq, RI_ARM_SOLICITED, 0), RI_OK);
     side_send(a, 1, region_sge(&from, 0, 0));
     sge = region_sge(&from, 0, size);
     ck_assert_int_eq(post(a, RI_WR_RDMA_WRITE_IMMEDIATE, 2, solicited ? RI_WR_SOLICITED : 0, &sge,
@@ -216,9 +218,9 @@ START_TEST(C126_S046_order)
     struct region from, to;
     struct ri_sge sge;
 
-    rig_connect(&rig, &deep, &plain);
-    from = region_new(a, 16384, RIG_ALL);
-    to = region_new(b, 16384, RIG_ALL);
+    testbed_connect(&bed, &deep, &plain);
+    from = region_new(a, 16384, TESTBED_ALL);
+    to = region_new(b, 16384, TESTBED_ALL);
     for (uint32_t i = 0; i < 2 * rounds; i++)
         ck_assert_int_eq(side_post_receive(b, i, NULL, 0), RI_OK);
     for (uint32_t i = 0; i < rounds; i++) {
@@ -295,7 +297,7 @@ START_TEST(C124_C125_refused)
         struct region to;
 
         open_raw(NULL, &plain);
-        to = region_new(a, 64, RIG_ALL);
+        to = region_new(a, 64, TESTBED_ALL);
         if (bad[_i].receive)
             side_receive(a, 1, region_sge(&to, 0, 64));
         if (bad[_i].inside)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Invalidation by the peer, by a request of our own, and with a Read: who may, what ends, in which order; output. */
+/* Invalidation by the peer, by a request of our own, and with a Read: who may,
+ * what ends, in which order; output. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "duo.h"
+#include "two_qps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static struct region receive;
 
 static void setup(void)
 {
-    open_duo(4096, RIG_ALL | RI_ACCESS_BIND);
+    open_fixture(4096, TESTBED_ALL | RI_ACCESS_BIND);
     receive = region_new(a, 4096, LOCAL);
 }
 
@@ -22,7 +23,7 @@ static void teardown(void)
 {
     region_free(a, &region);
     region_free(a, &receive);
-    close_duo();
+    close_fixture();
 }
 
 static struct ri_send_wr invalidate_request(uint64_t cookie, uint32_t stag)
@@ -52,7 +53,7 @@ static uint32_t bind_window(struct side *side, bool narrow, struct ri_mw **mw)
     struct ri_send_wr wr = { .cookie = 51, .opcode = RI_WR_BIND_WINDOW, .flags = RI_WR_SIGNALED };
     uint32_t stag;
 
-    OK(rig.fake.privileged.mw_allocate(side->pd, narrow, NULL, &stag, mw));
+    OK(bed.fake.privileged.mw_allocate(side->pd, narrow, NULL, &stag, mw));
     wr.bind.mw = *mw;
     wr.bind.mr = region.mr;
     wr.bind.addr = (uintptr_t)region.octets;
@@ -90,7 +91,8 @@ static void expect_inv(struct side *side, uint64_t cookie, uint32_t octets, uint
 
 /* ---- by the peer ---- */
 
-/* C-123: the payload is placed, then the STag is gone, then the completion tells. Opcodes 4 and 6; once more is no error. */
+/* C-123: the payload is placed, then the STag is gone, then the completion tells. Opcodes 4 and 6;
+ * once more is no error. */
 START_TEST(C118_C119_C123_region)
 {
     const uint8_t opcode = _i ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
@@ -133,7 +135,7 @@ START_TEST(invalid_region_is_of_no_use)
     send_inv(&raw, RDMAP_SEND_INV, 1, region.keys.rkey, true, 0, "x");
     expect_inv(a, 1, 1, region.keys.rkey, false);
     if (_i) {
-        OK(rig.fake.privileged.mr_reregister(region.mr, NULL, &attr, &region.keys));
+        OK(bed.fake.privileged.mr_reregister(region.mr, NULL, &attr, &region.keys));
         ck_assert_uint_ne(region.keys.lkey, old);
         side_send(a, 2, region_sge(&region, 0, 4));
         side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 4);
@@ -184,8 +186,8 @@ START_TEST(C119_C120_C121_C122_refused)
     uint32_t stag = region.keys.rkey;
 
     open_other();
-    side_open(&rig, b, NULL);
-    extra = region_new(_i == OTHER_PD ? b : a, 64, _i == NO_REMOTE_RIGHT ? LOCAL : RIG_ALL);
+    side_open(&bed, b, NULL);
+    extra = region_new(_i == OTHER_PD ? b : a, 64, _i == NO_REMOTE_RIGHT ? LOCAL : TESTBED_ALL);
     switch (_i) {
     case UNKNOWN: stag ^= 0x12345600; break;
     case OTHER_KEY: stag ^= 1; break;
@@ -193,11 +195,11 @@ START_TEST(C119_C120_C121_C122_refused)
     case NO_REMOTE_RIGHT: stag = extra.keys.lkey; break;
     case FREED:
         stag = extra.keys.rkey;
-        OK(rig.fake.privileged.mr_deregister(extra.mr));
+        OK(bed.fake.privileged.mr_deregister(extra.mr));
         extra.mr = NULL;
         break;
     case WINDOW_OF_OTHER_QP: stag = bind_window(&other, true, &mw); break;
-    case QP_DOES_NOT_ALLOW: OK(rig.fake.privileged.qp_modify(a->qp, &modify)); break;
+    case QP_DOES_NOT_ALLOW: OK(bed.fake.privileged.qp_modify(a->qp, &modify)); break;
     case STAG_ZERO: stag = 0; break;
     default: stag = bind_window(a, false, &mw); break;
     }
@@ -207,15 +209,16 @@ START_TEST(C119_C120_C121_C122_refused)
     side_expect_event(a, RI_EVENT_INVALIDATE_ACCESS, targets[_i].value);
     side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
     if (mw)
-        OK(rig.fake.privileged.mw_free(mw));
+        OK(bed.fake.privileged.mw_free(mw));
     region_free(a, &extra);
     close_other();
 }
 END_TEST
 
 /*
- * X-012: a region of the PD is a peer's to invalidate while one stream uses the PD: not with a second QP, nor with one of another PD
- * that receives from an SRQ of it; nor where the interface's option says no. When the second is gone, it is.
+ * X-012: a region of the PD is a peer's to invalidate while one stream uses the PD: not with a
+ * second QP, nor with one of another PD that receives from an SRQ of it; nor where the interface's
+ * option says no. When the second is gone, it is.
  */
 enum sharer { NOBODY, QP_OF_THE_PD, QP_OF_ITS_SRQ, OPTION_OFF, SHARERS };
 
@@ -226,12 +229,12 @@ static void open_sharer(enum sharer sharer, struct side *second_user, struct ri_
 
     *srq = NULL;
     if (sharer == QP_OF_ITS_SRQ) {
-        OK(rig.fake.privileged.srq_create(a->pd, &attr, srq));
+        OK(bed.fake.privileged.srq_create(a->pd, &attr, srq));
         shape.srq = *srq;
     } else if (sharer == QP_OF_THE_PD) {
         shape.pd = a->pd;
     }
-    side_open(&rig, second_user, &shape);
+    side_open(&bed, second_user, &shape);
 }
 
 /* The region stays as it was, for whoever writes there. */
@@ -251,8 +254,8 @@ START_TEST(C122_X012_region_of_two_streams)
     if (_i == OPTION_OFF) {
         region_free(a, &region);
         region_free(a, &receive);
-        close_duo();
-        open_duo_with(off, 4096, RIG_ALL | RI_ACCESS_BIND);
+        close_fixture();
+        open_fixture_with(off, 4096, TESTBED_ALL | RI_ACCESS_BIND);
         receive = region_new(a, 4096, LOCAL);
     }
     open_sharer(_i, &other, &srq);
@@ -265,11 +268,12 @@ START_TEST(C122_X012_region_of_two_streams)
     }
     side_close(&other);
     if (srq)
-        OK(rig.fake.privileged.srq_destroy(srq));
+        OK(bed.fake.privileged.srq_destroy(srq));
 }
 END_TEST
 
-/* The other stream goes on using what the peer wanted to take from it; when it is gone, the peer may. */
+/* The other stream goes on using what the peer wanted to take from it;
+ * when it is gone, the peer may. */
 START_TEST(X012_the_other_stream_goes_on)
 {
     struct side third;
@@ -283,7 +287,7 @@ START_TEST(X012_the_other_stream_goes_on)
     ck_assert_mem_eq(region.octets, "mine", 4);
     shape.pd = a->pd;
     open_raw(&third, &peer, &shape);
-    OK(rig.fake.privileged.qp_destroy(a->qp));
+    OK(bed.fake.privileged.qp_destroy(a->qp));
     a->qp = NULL;
     close_other();
     side_receive(&third, 2, region_sge(&receive, 0, 64));
@@ -305,11 +309,11 @@ START_TEST(C120_window)
     side_receive(a, 1, region_sge(&receive, 0, 64));
     send_inv(&raw, RDMAP_SEND_INV, 1, stag, true, 0, "text");
     expect_inv(a, 1, 4, stag, false);
-    OK(rig.fake.privileged.mr_deregister(region.mr)); /* not bound any more */
+    OK(bed.fake.privileged.mr_deregister(region.mr)); /* not bound any more */
     region.mr = NULL;
     raw_tagged(&raw, RDMAP_WRITE, true, stag, (uintptr_t)region.octets, "late", 4);
     raw_expect_terminate(&raw, TERMINATE_T_STAG);
-    OK(rig.fake.privileged.mw_free(mw));
+    OK(bed.fake.privileged.mw_free(mw));
 }
 END_TEST
 
@@ -388,7 +392,8 @@ START_TEST(local_in_order)
 }
 END_TEST
 
-/* What is refused is an error of memory management, for windows one of binding; no peer's rights are looked at. */
+/* What is refused is an error of memory management, for windows one of binding;
+ * no peer's rights are looked at. */
 START_TEST(local_refused)
 {
     struct ri_mw *mw = NULL;
@@ -396,8 +401,8 @@ START_TEST(local_refused)
     uint32_t stag;
 
     open_other();
-    side_open(&rig, b, NULL);
-    foreign = region_new(b, 64, RIG_ALL);
+    side_open(&bed, b, NULL);
+    foreign = region_new(b, 64, TESTBED_ALL);
     stag = _i == 0   ? 0
            : _i == 1 ? region.keys.lkey ^ 1
            : _i == 2 ? foreign.keys.lkey
@@ -406,7 +411,7 @@ START_TEST(local_refused)
     raw_expect_terminate(&raw, TERMINATE_LOCAL);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
     if (mw)
-        OK(rig.fake.privileged.mw_free(mw));
+        OK(bed.fake.privileged.mw_free(mw));
     region_free(b, &foreign);
     close_other();
 }
@@ -457,7 +462,7 @@ START_TEST(read_with_invalidate_refused)
     raw_tagged(&raw, RDMAP_READ_RESP, true, sge.lkey, sge.addr, "read", 4);
     side_expect(a, a->send_cq, 1, RI_WC_MM_OPERATION, 0);
     raw_expect_terminate(&raw, TERMINATE_LOCAL);
-    OK(rig.fake.privileged.mw_free(mw));
+    OK(bed.fake.privileged.mw_free(mw));
 }
 END_TEST
 
@@ -495,23 +500,24 @@ END_TEST
 
 /* ---- output that names the memory ---- */
 
-/* A side whose socket takes little: a large message stays in the batch, by reference. Of small segments it is one batch. */
+/* A side whose socket takes little: a large message stays in the batch, by reference. Of
+ * small segments it is one batch. */
 static void open_narrow(struct side *side, struct raw *peer, const struct shape *shape)
 {
     int fds[2], small = 4096;
 
-    side_open(&rig, side, shape);
-    rig_tcp(fds, 8948);
+    side_open(&bed, side, shape);
+    testbed_tcp(fds, 8948);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     ck_assert_int_eq(setsockopt(fds[1], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
-    *peer = (struct raw){ .rig = &rig, .fd = fds[1], .crc = true, .room = 4096 };
+    *peer = (struct raw){ .bed = &bed, .fd = fds[1], .crc = true, .room = 4096 };
     peer->octets = malloc(peer->room);
-    fake_host_listen(&rig.fake, peer->fd);
+    fake_host_listen(&bed.fake, peer->fd);
     side_start(side, fds[0], true, &plain);
 }
 
-/* What was built before the STag went is sent as it was: by whichever QP of the PD, where we invalidate; by its only one, where its
- * peer does. */
+/* What was built before the STag went is sent as it was: by whichever QP of the PD, where we
+ * invalidate; by its only one, where its peer does. */
 START_TEST(built_output_is_kept)
 {
     const uint32_t size = 180000;
@@ -522,7 +528,7 @@ START_TEST(built_output_is_kept)
 
     shape.pd = _i == 0 ? a->pd : NULL;
     open_narrow(&other, &second, &shape);
-    large = region_new(&other, size, RIG_ALL);
+    large = region_new(&other, size, TESTBED_ALL);
     small = region_new(&other, 64, LOCAL);
     memset(large.octets, 'o', size);
     side_send(&other, 1, region_sge(&large, 0, size));
@@ -557,7 +563,7 @@ END_TEST
 START_TEST(C116_response_under_way)
 {
     const uint32_t size = 64 << 20; /* more than sockets take */
-    struct region large = region_new(a, size, RIG_ALL);
+    struct region large = region_new(a, size, TESTBED_ALL);
     uint8_t *ulpdu = malloc(70000);
     uint32_t seen = 0, length;
 

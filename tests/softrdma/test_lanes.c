@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An RNIC of several lanes: what they share, and how memory that goes away waits for all of them. The other suites run with
- * two lanes, too: lanes.tap. */
+/* An RNIC of several lanes: what they share, and how memory that goes away waits for all of them.
+ * The other suites run with two lanes, too: lanes.tap. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <string.h>
 
 #include "providers/softrdma/softrdma.h"
 
 static const char *const two_lanes[] = { "lanes", "2", NULL };
-static struct rig rig;
+static struct testbed bed;
 
 static struct rnic *rnic(void)
 {
-    return container_of(rig.fake.rnic, struct rnic, base);
+    return container_of(bed.fake.rnic, struct rnic, base);
 }
 
 static struct lane *lane_of(const struct side *side)
@@ -26,12 +26,12 @@ static struct lane *lane_of(const struct side *side)
 
 static void setup(void)
 {
-    rig_open(&rig, two_lanes);
+    testbed_open(&bed, two_lanes);
 }
 
 static void teardown(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 /* Both sides of a connection on one lane. */
@@ -44,11 +44,11 @@ static void link_open(struct link *link, uint32_t lane)
 {
     int fds[2];
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
-        rig.placed = lane;
-        side_open(&rig, &link->side[i], NULL);
-        link->region[i] = region_new(&link->side[i], 4096, RIG_ALL);
+        bed.placed = lane;
+        side_open(&bed, &link->side[i], NULL);
+        link->region[i] = region_new(&link->side[i], 4096, TESTBED_ALL);
         side_start(&link->side[i], fds[i], i == 0, NULL);
     }
 }
@@ -111,7 +111,8 @@ static void drop(struct spinlock *lock)
     spinlock_unlock(lock);
 }
 
-/* All of one connection and its lane, and the table of STags: the data path of the other lane asks for none of it. */
+/* All of one connection and its lane, and the table of STags: the data path of the
+ * other lane asks for none of it. */
 START_TEST(no_lock_is_shared)
 {
     struct link held, used;
@@ -121,13 +122,13 @@ START_TEST(no_lock_is_shared)
     ck_assert_ptr_ne(lane_of(&held.side[0]), lane_of(&used.side[0]));
     link_use(&held, 1);
     link_use(&used, 2);
-    fake_host_sleep(&rig.fake, 1, 0);
-    rig.fake.lanes[0] = rig.fake.lanes[1]; /* the other one is not run meanwhile */
+    fake_host_sleep(&bed.fake, 1, 0);
+    bed.fake.lanes[0] = bed.fake.lanes[1]; /* the other one is not run meanwhile */
     hold(&held, take);
     for (uint8_t i = 0; i < 20; i++)
         link_use(&used, i);
     hold(&held, drop);
-    rig.fake.lanes[0] = rig.fake.lane;
+    bed.fake.lanes[0] = bed.fake.lane;
     link_use(&held, 3);
     link_close(&used);
     link_close(&held);
@@ -172,7 +173,7 @@ START_TEST(a_look_is_seen_by_every_lane)
     cq_attach(cq, rnic()->lanes[1]);
     for (int i = 0; i < 2; i++)
         before[i] = atomic_load(&rnic()->lanes[i]->looks);
-    ck_assert_int_eq(rig.fake.user.arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
+    ck_assert_int_eq(bed.fake.user.arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
     for (int i = 0; i < 2; i++)
         ck_assert_uint_ne(atomic_load(&rnic()->lanes[i]->looks), before[i]);
     cq_detach(cq);
@@ -202,9 +203,9 @@ static void gather_one(struct link *link)
     struct side *from = &link->side[0];
 
     for (int i = 0; i < 3; i++)
-        fake_host_run_lane(&rig.fake, 0, from->send_cq);
+        fake_host_run_lane(&bed.fake, 0, from->send_cq);
     for (int i = 0; i < 3; i++)
-        fake_host_run_lane(&rig.fake, 0, from->recv_cq);
+        fake_host_run_lane(&bed.fake, 0, from->recv_cq);
     post_one(link, 1, 0);
     post_one(link, 2, RI_WR_SIGNALED);
     ck_assert_uint_eq(gathering(), 1);
@@ -216,7 +217,8 @@ static void gathered_has_left(struct link *link)
     side_expect(&link->side[0], link->side[0].send_cq, 2, RI_WC_SUCCESS, 100);
 }
 
-/* The looks of another consumer do not send it in parts; but they do not leave it for ever either. */
+/* The looks of another consumer do not send it in parts; but they
+ * do not leave it for ever either. */
 START_TEST(what_gathers_is_left_to_who_polls_for_it)
 {
     struct link link, other;
@@ -226,24 +228,25 @@ START_TEST(what_gathers_is_left_to_who_polls_for_it)
     link_use(&link, 1);
     link_use(&other, 2);
     gather_one(&link);
-    fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
+    fake_host_run_lane(&bed.fake, 0, other.side[0].recv_cq);
     ck_assert_uint_eq(gathering(), 1);
     if (_i == 0)
-        fake_host_run_lane(&rig.fake, 0, link.side[0].send_cq);
+        fake_host_run_lane(&bed.fake, 0, link.side[0].send_cq);
     else if (_i == 1)
-        fake_host_run_lane(&rig.fake, 0, NULL);
+        fake_host_run_lane(&bed.fake, 0, NULL);
     else if (_i == 2) /* another thread is the pass */
-        ck_assert_uint_eq(rig.fake.user.poll(link.side[0].send_cq, 0, NULL), 0);
+        ck_assert_uint_eq(bed.fake.user.poll(link.side[0].send_cq, 0, NULL), 0);
     else
         for (int i = 0; i < 4; i++)
-            fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
+            fake_host_run_lane(&bed.fake, 0, other.side[0].recv_cq);
     gathered_has_left(&link);
     link_close(&link);
     link_close(&other);
 }
 END_TEST
 
-/* Who always finds completions makes no pass: each time that he takes the last one he has looked. */
+/* Who always finds completions makes no pass: each time that he
+ * takes the last one he has looked. */
 START_TEST(who_takes_the_last_completion_has_looked)
 {
     struct link link, other;
@@ -256,16 +259,16 @@ START_TEST(who_takes_the_last_completion_has_looked)
     link_use(&other, 2);
     cq = container_of(link.side[0].send_cq, struct cq, base);
     gather_one(&link);
-    fake_host_run_lane(&rig.fake, 0, &cq->base);
+    fake_host_run_lane(&bed.fake, 0, &cq->base);
     for (uint64_t last = 2; last <= 6; last += 2) { /* one is there, or one more comes at once */
         post_one(&link, last + 1, RI_WR_SIGNALED);
         post_one(&link, last + 2, RI_WR_SIGNALED);
         ck_assert_uint_eq(gathering(), 1);
         for (int i = 0; i < 3; i++)
-            fake_host_run_lane(&rig.fake, 0, other.side[0].recv_cq);
+            fake_host_run_lane(&bed.fake, 0, other.side[0].recv_cq);
         ck_assert_uint_eq(gathering(), 1);
         for (uint64_t cookie = last; cookie <= last + 1; cookie++) {
-            ck_assert_uint_eq(rig.fake.user.poll(&cq->base, 1, &wc), 1);
+            ck_assert_uint_eq(bed.fake.user.poll(&cq->base, 1, &wc), 1);
             ck_assert_uint_eq(wc.cookie, cookie);
         }
         ck_assert_uint_eq(gathering(), 0);
@@ -276,12 +279,13 @@ START_TEST(who_takes_the_last_completion_has_looked)
 }
 END_TEST
 
-/* So are his connections: who polls another CQ of the lane reads them only when he has not looked for some passes. */
+/* So are his connections: who polls another CQ of the lane reads them only when he
+ * has not looked for some passes. */
 START_TEST(what_arrives_is_left_to_who_polls_for_it)
 {
     struct link link, other;
     struct side *to = &link.side[1];
-    uint64_t end = tc_deadline(RIG_TIMEOUT);
+    uint64_t end = tc_deadline(TESTBED_TIMEOUT);
     unsigned int passes = 0;
     struct ri_wc wc;
 
@@ -291,16 +295,16 @@ START_TEST(what_arrives_is_left_to_who_polls_for_it)
     link_use(&other, 2);
     side_receive(to, 7, region_sge(&link.region[1], 0, 100));
     for (int i = 0; i < 20; i++) { /* no octets are under way, nobody is ready */
-        fake_host_run(&rig.fake, NULL);
-        fake_host_sleep(&rig.fake, 1, 0);
+        fake_host_run(&bed.fake, NULL);
+        fake_host_sleep(&bed.fake, 1, 0);
     }
     for (int i = 0; i < 3; i++)
-        fake_host_run_lane(&rig.fake, 0, to->send_cq);
+        fake_host_run_lane(&bed.fake, 0, to->send_cq);
     for (int i = 0; i < 3; i++)
-        fake_host_run_lane(&rig.fake, 0, to->recv_cq);
+        fake_host_run_lane(&bed.fake, 0, to->recv_cq);
     side_send(&link.side[0], 1, region_sge(&link.region[0], 0, 100));
-    for (; !rig.fake.user.poll(to->recv_cq, 1, &wc); passes++) {
-        fake_host_run_lane(&rig.fake, 0, _i ? to->recv_cq : other.side[0].recv_cq);
+    for (; !bed.fake.user.poll(to->recv_cq, 1, &wc); passes++) {
+        fake_host_run_lane(&bed.fake, 0, _i ? to->recv_cq : other.side[0].recv_cq);
         ck_assert(!tc_expired(end));
     }
     ck_assert_uint_eq(wc.cookie, 7);
@@ -401,7 +405,8 @@ START_TEST(two_passes_do_not_wait_for_each_other)
 }
 END_TEST
 
-/* Who ends a connection wants rx, which the pass of its lane may hold while it waits for this one. */
+/* Who ends a connection wants rx, which the pass of its lane may
+ * hold while it waits for this one. */
 START_TEST(who_ends_a_connection_is_not_waited_for)
 {
     struct memory_range range = { NULL, 0 };
@@ -429,13 +434,13 @@ START_TEST(deregistration_visits_every_lane)
         link_open(&links[i], i);
         link_use(&links[i], 1);
     }
-    rig_lane_start(&rig);
+    testbed_lane_start(&bed);
     for (unsigned long round = 0; round < tc_count(200); round++) {
-        struct region region = region_new(&links[round % 2].side[1], 4096, RIG_ALL);
+        struct region region = region_new(&links[round % 2].side[1], 4096, TESTBED_ALL);
 
         region_free(&links[round % 2].side[1], &region);
     }
-    rig_lane_stop(&rig);
+    testbed_lane_stop(&bed);
     for (uint32_t i = 0; i < 2; i++)
         link_close(&links[i]);
 }

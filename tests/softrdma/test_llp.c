@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lower layer: what the socket answers, and what comes of it. The program's own syscall(2) stands before libc's. */
+/* The lower layer: what the socket answers, and what comes of it. The program's own
+ * syscall(2) stands before libc's. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct rig rig;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct testbed bed;
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
 static atomic_uint refusals; /* of the next calls that send */
 static int refusal;
@@ -43,20 +44,21 @@ static void teardown(void)
 {
     side_close(a);
     side_close(b);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
-/* Want of memory in the system ends no connection: what it did not take is sent again. 64 octets leave alone, the others in a list. */
+/* Want of memory in the system ends no connection: what it did not take is sent again. 64 octets
+ * leave alone, the others in a list. */
 START_TEST(want_of_memory_is_no_end)
 {
     static const int errors[] = { ENOBUFS, ENOMEM };
     const uint32_t length = _i / 2 ? 100000 : 64;
     struct region from, to;
 
-    rig_open(&rig, NULL);
-    rig_connect(&rig, NULL, NULL);
-    from = region_new(a, length, RIG_ALL);
-    to = region_new(b, length, RIG_ALL);
+    testbed_open(&bed, NULL);
+    testbed_connect(&bed, NULL, NULL);
+    from = region_new(a, length, TESTBED_ALL);
+    to = region_new(b, length, TESTBED_ALL);
     region_fill(&from);
     side_receive(b, 1, region_sge(&to, 0, length));
     refusal = errors[_i % 2];

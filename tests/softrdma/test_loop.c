@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two QPs over loopback: data of every size, shapes of requests, slots and completions. Against a hand-written peer:
- * test_loop_peer.c; random: test_soak.c; ends and errors: test_loop_end.c, test_loop_errors.c. */
+/* Two QPs over loopback: data of every size, shapes of requests, slots and completions.
+ * Against a hand-written peer: test_loop_peer.c; random: test_soak.c; ends and errors:
+ * test_loop_end.c, test_loop_errors.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -18,7 +19,8 @@ static const uint32_t sizes[] = { 0,    1,    3,    4,     7,     255,     256, 
 
 static void transfer_send(uint32_t size)
 {
-    struct region from = region_new(a, size + 16, RIG_ALL), to = region_new(b, size + 16, RIG_ALL);
+    struct region from = region_new(a, size + 16, TESTBED_ALL),
+                  to = region_new(b, size + 16, TESTBED_ALL);
     struct ri_wc wc;
 
     tc_fill(&rng, from.octets, size);
@@ -40,7 +42,7 @@ static void transfer_send(uint32_t size)
 
 START_TEST(S033_sends)
 {
-    rig_connect(&rig, NULL, &plain);
+    testbed_connect(&bed, NULL, &plain);
     transfer_send(sizes[_i]);
     transfer_send(sizes[_i]);
 }
@@ -48,19 +50,20 @@ END_TEST
 
 START_TEST(S027_sends_without_crc)
 {
-    rig_connect(&rig, NULL, &no_crc);
+    testbed_connect(&bed, NULL, &no_crc);
     transfer_send(sizes[_i]);
 }
 END_TEST
 
-/* The octets before and behind the target stay; a Send behind the Write tells that it is there (C-094). */
+/* The octets before and behind the target stay; a Send behind the Write
+ * tells that it is there (C-094). */
 static void transfer_write(uint32_t size, const struct ri_llp_handover *handover)
 {
     struct region from, to, note;
 
-    rig_connect(&rig, NULL, handover);
+    testbed_connect(&bed, NULL, handover);
     from = region_new(a, size + 16, RI_ACCESS_LOCAL_READ);
-    to = region_new(b, size + 32, RIG_ALL);
+    to = region_new(b, size + 32, TESTBED_ALL);
     note = region_new(b, 16, RI_ACCESS_LOCAL_WRITE);
     tc_fill(&rng, from.octets, size);
     side_receive(b, 3, region_sge(&note, 0, 16));
@@ -94,7 +97,7 @@ static void transfer_read(uint32_t size, const struct ri_llp_handover *handover)
     struct region source, sink;
     struct ri_wc wc;
 
-    rig_connect(&rig, NULL, handover);
+    testbed_connect(&bed, NULL, handover);
     source = region_new(b, size + 16, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ);
     sink = region_new(a, size + 16, RI_ACCESS_LOCAL_WRITE);
     ck_assert_uint_eq(sink.keys.rkey, 0); /* and yet it is a sink */
@@ -129,23 +132,23 @@ START_TEST(both_directions)
     const uint32_t size = 1 << 20;
     struct region from[2], to[2];
 
-    rig_connect(&rig, NULL, &plain);
+    testbed_connect(&bed, NULL, &plain);
     for (int i = 0; i < 2; i++) {
-        from[i] = region_new(&rig.side[i], size, RIG_ALL);
-        to[i] = region_new(&rig.side[i], size, RIG_ALL);
+        from[i] = region_new(&bed.side[i], size, TESTBED_ALL);
+        to[i] = region_new(&bed.side[i], size, TESTBED_ALL);
         tc_fill(&rng, from[i].octets, size);
-        side_receive(&rig.side[i], 1, region_sge(&to[i], 0, size));
+        side_receive(&bed.side[i], 1, region_sge(&to[i], 0, size));
     }
     side_send(b, 2, region_sge(&from[1], 0, size));
     side_send(a, 2, region_sge(&from[0], 0, size));
     for (int i = 0; i < 2; i++) {
-        side_expect(&rig.side[i], rig.side[i].recv_cq, 1, RI_WC_SUCCESS, size);
-        side_expect(&rig.side[i], rig.side[i].send_cq, 2, RI_WC_SUCCESS, size);
+        side_expect(&bed.side[i], bed.side[i].recv_cq, 1, RI_WC_SUCCESS, size);
+        side_expect(&bed.side[i], bed.side[i].send_cq, 2, RI_WC_SUCCESS, size);
         ck_assert(!memcmp(to[i].octets, from[!i].octets, size));
     }
     for (int i = 0; i < 2; i++) {
-        region_free(&rig.side[i], &from[i]);
-        region_free(&rig.side[i], &to[i]);
+        region_free(&bed.side[i], &from[i]);
+        region_free(&bed.side[i], &to[i]);
     }
 }
 END_TEST
@@ -157,8 +160,8 @@ START_TEST(S041_zero_length)
 {
     struct region region;
 
-    rig_connect(&rig, NULL, &plain);
-    region = region_new(b, 64, RIG_ALL);
+    testbed_connect(&bed, NULL, &plain);
+    region = region_new(b, 64, TESTBED_ALL);
     ck_assert_int_eq(side_post_receive(b, 10, NULL, 0), RI_OK);
     side_receive(b, 11, region_sge(&region, 0, 64));
     side_receive(b, 12, (struct ri_sge){ .addr = 1, .lkey = 0xdeadbeef });
@@ -178,7 +181,8 @@ START_TEST(S041_zero_length)
 }
 END_TEST
 
-/* Gather and scatter over elements of every sort, of no length among them; cut elsewhere on each side. */
+/* Gather and scatter over elements of every sort, of no length among
+ * them; cut elsewhere on each side. */
 START_TEST(several_elements)
 {
     const uint32_t part = _i ? 30000 : 70;
@@ -187,9 +191,9 @@ START_TEST(several_elements)
     uint8_t *want = malloc(8 * part), *got = malloc(8 * part);
     uint32_t total = 0, at = 0;
 
-    rig_connect(&rig, NULL, &plain);
-    from = region_new(a, 16 * part, RIG_ALL);
-    to = region_new(b, 16 * part, RIG_ALL);
+    testbed_connect(&bed, NULL, &plain);
+    from = region_new(a, 16 * part, TESTBED_ALL);
+    to = region_new(b, 16 * part, TESTBED_ALL);
     tc_fill(&rng, from.octets, 16 * part);
     for (uint32_t i = 0; i < 8; i++) {
         uint32_t length = i % 3 == 0 ? 0 : part - i;
@@ -217,7 +221,7 @@ START_TEST(several_elements)
                                to.keys.rkey),
                      RI_OK);
     side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, total);
-    ck_assert(fake_host_until(&rig.fake, !memcmp(want, to.octets, total), RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, !memcmp(want, to.octets, total), TESTBED_TIMEOUT));
     free(want);
     free(got);
     region_free(a, &from);
@@ -232,18 +236,18 @@ START_TEST(refused_posts)
     struct ri_send_wr good = { .opcode = RI_WR_RDMA_WRITE, .flags = RI_WR_SIGNALED }, *bad = NULL;
     struct ri_send_wr wrong = { .opcode = RI_WR_SEND, .sg_list = sges, .num_sge = 9 };
 
-    side_open(&rig, a, NULL);
-    ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, NULL, 0, 0, 0),
-                     RI_ERR_INVALID_STATE); /* IDLE */
+    side_open(&bed, a, NULL);
+    /* IDLE */
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, NULL, 0, 0, 0), RI_ERR_INVALID_STATE);
     side_close(a);
-    rig_connect(&rig, NULL, &plain);
+    testbed_connect(&bed, NULL, &plain);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, sges, 9, 0, 0), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, 0, 0, sges, 2, 0, 0), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, huge, 2, 0, 0), RI_ERR_LIMIT);
     ck_assert_int_eq(side_post_receive(a, 0, sges, 9), RI_ERR_INVALID_ARGUMENT);
     good.next = &wrong; /* the first of a list goes, the second is named */
     good.cookie = 77;
-    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &good, &bad), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(bed.fake.user.post_send(a->qp, &good, &bad), RI_ERR_INVALID_ARGUMENT);
     ck_assert_ptr_eq(bad, &wrong);
     side_expect(a, a->send_cq, 77, RI_WC_SUCCESS, 0);
     ck_assert_int_eq(atomic_load(&a->events.count), 0);
@@ -252,13 +256,14 @@ END_TEST
 
 /* ---- slots and completions ---- */
 
-/* Requests that nobody polls fill the queue although they are long done; one completion frees all before it. */
+/* Requests that nobody polls fill the queue although they are long done; one
+ * completion frees all before it. */
 START_TEST(queue_full_and_slots)
 {
     const struct shape shape = { .depth = 5 };
     struct ri_wc wc;
 
-    rig_connect(&rig, &shape, &plain);
+    testbed_connect(&bed, &shape, &plain);
     for (uint64_t i = 0; i < 5; i++) {
         uint16_t flags = i == 4 ? RI_WR_SIGNALED : 0;
 
@@ -282,10 +287,10 @@ START_TEST(marks_of_completions)
     struct ri_recv_wr *bad = NULL, receive = { .cookie = 1, .flags = RI_WR_NOTIFY };
     struct ri_wc wc;
 
-    rig_connect(&rig, NULL, &plain);
-    ck_assert_int_eq(rig.fake.user.post_recv(b->qp, &receive, &bad), RI_OK);
+    testbed_connect(&bed, NULL, &plain);
+    ck_assert_int_eq(bed.fake.user.post_recv(b->qp, &receive, &bad), RI_OK);
     ck_assert_int_eq(side_post_receive(b, 2, NULL, 0), RI_OK);
-    ck_assert_int_eq(rig.fake.user.arm(b->recv_cq, RI_ARM_SOLICITED, 0), RI_OK);
+    ck_assert_int_eq(bed.fake.user.arm(b->recv_cq, RI_ARM_SOLICITED, 0), RI_OK);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED | RI_WR_NOTIFY, NULL, 0, 0, 0),
                      RI_OK);
     wc = side_next(a, a->send_cq);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections end: in order, by the peer, by our consumer, with the exact Terminate and one event each; the next one. */
+/* How connections end: in order, by the peer, by our consumer, with the exact Terminate
+ * and one event each; the next one. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -21,9 +22,9 @@ START_TEST(C148_close_in_order)
 {
     struct region from, to;
 
-    rig_connect(&rig, NULL, &plain);
-    from = region_new(a, 100000, RIG_ALL);
-    to = region_new(b, 100000, RIG_ALL);
+    testbed_connect(&bed, NULL, &plain);
+    from = region_new(a, 100000, TESTBED_ALL);
+    to = region_new(b, 100000, TESTBED_ALL);
     side_receive(b, 1, region_sge(&to, 0, 100000));
     side_receive(b, 2, region_sge(&to, 0, 100000));
     side_receive(a, 3, region_sge(&from, 0, 100000));
@@ -37,8 +38,8 @@ START_TEST(C148_close_in_order)
     side_expect(b, b->recv_cq, 2, RI_WC_FLUSHED, 0);
     expect_state(a, RI_QPS_ERROR);
     expect_state(b, RI_QPS_ERROR);
-    ck_assert_int_eq(side_post(b, RI_WR_SEND, 5, 0, NULL, 0, 0, 0),
-                     RI_OK); /* flushed, told although unsignalled */
+    /* flushed, told although unsignalled */
+    ck_assert_int_eq(side_post(b, RI_WR_SEND, 5, 0, NULL, 0, 0, 0), RI_OK);
     side_expect(b, b->send_cq, 5, RI_WC_FLUSHED, 0);
     ck_assert_int_eq(side_post_receive(b, 6, NULL, 0), RI_OK);
     side_expect(b, b->recv_cq, 6, RI_WC_FLUSHED, 0);
@@ -53,9 +54,9 @@ START_TEST(close_delivers_what_was_sent)
     const uint32_t size = 1 << 20;
     struct region from, to;
 
-    rig_connect(&rig, NULL, &plain);
-    from = region_new(a, size, RIG_ALL);
-    to = region_new(b, size, RIG_ALL);
+    testbed_connect(&bed, NULL, &plain);
+    from = region_new(a, size, TESTBED_ALL);
+    to = region_new(b, size, TESTBED_ALL);
     memset(from.octets, 0x5a, size);
     side_receive(b, 1, region_sge(&to, 0, size));
     side_send(a, 2, region_sge(&from, 0, size));
@@ -79,15 +80,16 @@ START_TEST(close_is_bounded)
     side_modify(a, RI_QPS_CLOSING);
     ck_assert(side_idle(a, a->send_cq));
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-    ck_assert_uint_eq(rig.fake.timer_count, 1);
-    fake_host_expire_timers(&rig.fake);
+    ck_assert_uint_eq(bed.fake.timer_count, 1);
+    fake_host_expire_timers(&bed.fake);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     raw_wait_end(&raw);
     raw_close(&raw);
 }
 END_TEST
 
-/* The QP is gone, its connection closes in order without it; close of the RNIC waits for that, or forces it. */
+/* The QP is gone, its connection closes in order without it; close of the
+ * RNIC waits for that, or forces it. */
 START_TEST(destroyed_qp_lingers)
 {
     enum { WAIT, FORCE, EXPIRE };
@@ -96,13 +98,13 @@ START_TEST(destroyed_qp_lingers)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    from = region_new(a, size, RIG_ALL);
+    from = region_new(a, size, TESTBED_ALL);
     memset(from.octets, 0xa5, size);
     side_send(a, 1, region_sge(&from, 0, size));
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, size);
     region_free(a, &from);
     side_close(a);
-    ck_assert_int_eq(rig.fake.privileged.close(rig.fake.rnic, false), RI_ERR_AGAIN);
+    ck_assert_int_eq(bed.fake.privileged.close(bed.fake.rnic, false), RI_ERR_AGAIN);
     if (_i == WAIT) {
         uint32_t got = 0;
 
@@ -119,30 +121,30 @@ START_TEST(destroyed_qp_lingers)
         }
         raw_wait_end(&raw);
         ck_assert(!raw.reset);
-        ck_assert_int_eq(rig.fake.privileged.close(rig.fake.rnic, false), RI_ERR_AGAIN);
+        ck_assert_int_eq(bed.fake.privileged.close(bed.fake.rnic, false), RI_ERR_AGAIN);
         raw_close(&raw);
     } else if (_i == EXPIRE) {
-        fake_host_expire_timers(&rig.fake);
+        fake_host_expire_timers(&bed.fake);
     }
-    fake_host_close(&rig.fake, _i == FORCE);
+    fake_host_close(&bed.fake, _i == FORCE);
     if (_i != WAIT) {
-        raw.rig = NULL;
+        raw.bed = NULL;
         while (recv(raw.fd, raw.octets, raw.room, 0) > 0)
             ;
         raw_close(&raw);
     }
-    fake_host_free(&rig.fake);
-    rig_open(&rig, NULL); /* for the teardown */
+    fake_host_free(&bed.fake);
+    testbed_open(&bed, NULL); /* for the teardown */
 }
 END_TEST
 
 START_TEST(close_is_busy_with_objects)
 {
-    side_open(&rig, a, NULL);
-    ck_assert_int_eq(rig.fake.privileged.close(rig.fake.rnic, false), RI_ERR_BUSY);
-    ck_assert_int_eq(rig.fake.privileged.close(rig.fake.rnic, true), RI_ERR_BUSY);
-    ck_assert_int_eq(rig.fake.privileged.pd_destroy(a->pd), RI_ERR_BUSY);
-    ck_assert_int_eq(rig.fake.privileged.cq_destroy(a->send_cq), RI_ERR_BUSY);
+    side_open(&bed, a, NULL);
+    ck_assert_int_eq(bed.fake.privileged.close(bed.fake.rnic, false), RI_ERR_BUSY);
+    ck_assert_int_eq(bed.fake.privileged.close(bed.fake.rnic, true), RI_ERR_BUSY);
+    ck_assert_int_eq(bed.fake.privileged.pd_destroy(a->pd), RI_ERR_BUSY);
+    ck_assert_int_eq(bed.fake.privileged.cq_destroy(a->send_cq), RI_ERR_BUSY);
 }
 END_TEST
 
@@ -165,7 +167,8 @@ START_TEST(peer_resets)
 }
 END_TEST
 
-/* C-057: FIN inside an FPDU, after its first octet, in the length, in the payload, before the last of the CRC. */
+/* C-057: FIN inside an FPDU, after its first octet, in the length, in the payload, before the last
+ * of the CRC. */
 START_TEST(C057_fin_inside_fpdu)
 {
     static const size_t cut[] = { 1, 2, 10, 19 };
@@ -194,7 +197,7 @@ START_TEST(C149_fin_while_busy)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, 0, 64), 0, 0x100);
     ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
     shutdown(raw.fd, SHUT_WR);
@@ -218,7 +221,7 @@ START_TEST(C143_terminate_received)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    target = region_new(a, 64, RIG_ALL);
+    target = region_new(a, 64, TESTBED_ALL);
     ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
     length = (uint32_t)terminate_build_ulpdu(ulpdu, TERMINATE_T_BOUNDS, NULL);
     raw_send(&raw, ulpdu, length);
@@ -267,7 +270,8 @@ START_TEST(consumer_terminates)
 }
 END_TEST
 
-/* A local key, right or range that is wrong: its completion tells, the peer gets 0x0000, the rest is flushed. */
+/* A local key, right or range that is wrong: its completion tells, the peer
+ * gets 0x0000, the rest is flushed. */
 START_TEST(X003_X039_local_protection)
 {
     struct region readable, other;
@@ -276,9 +280,9 @@ START_TEST(X003_X039_local_protection)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    side_open(&rig, b, NULL);
+    side_open(&bed, b, NULL);
     readable = region_new(a, 64, RI_ACCESS_LOCAL_READ);
-    other = region_new(b, 64, RIG_ALL);
+    other = region_new(b, 64, TESTBED_ALL);
     sge = region_sge(&readable, 0, 64);
     switch (_i) {
     case 0: sge.lkey ^= 0x55; break;
@@ -312,9 +316,9 @@ START_TEST(peer_refuses_read)
     struct region sink, source;
     struct ri_wc wc;
 
-    rig_connect(&rig, NULL, &handover);
-    sink = region_new(a, 64, RIG_ALL);
-    source = region_new(b, 64, RIG_ALL);
+    testbed_connect(&bed, NULL, &handover);
+    sink = region_new(a, 64, TESTBED_ALL);
+    source = region_new(b, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, 0, 64), (uintptr_t)source.octets, source.keys.rkey ^ 1);
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, 2, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     side_expect_event(b, RI_EVENT_READ_ACCESS, TERMINATE_R_STAG);
@@ -336,9 +340,9 @@ START_TEST(read_not_enabled_at_the_peer)
     struct region sink, source;
     struct ri_wc wc;
 
-    rig_connect(&rig, &disabled, &plain);
-    sink = region_new(a, 64, RIG_ALL);
-    source = region_new(b, 64, RIG_ALL);
+    testbed_connect(&bed, &disabled, &plain);
+    sink = region_new(a, 64, TESTBED_ALL);
+    source = region_new(b, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, 0, 64), (uintptr_t)source.octets, source.keys.rkey);
     side_expect_event(b, RI_EVENT_READ_ACCESS, TERMINATE_U_QN);
     side_expect_event(a, RI_EVENT_TERMINATE_RECEIVED, TERMINATE_U_QN);
@@ -376,10 +380,10 @@ START_TEST(peer_refuses_write)
     struct ri_wc wc;
 
     open_speaking(&raw, NULL, &plain);
-    source = region_new(a, octets, RIG_ALL);
+    source = region_new(a, octets, TESTBED_ALL);
     side_write(a, 1, region_sge(&source, 0, octets), 4096, 7);
     side_write(a, 2, region_sge(&source, 0, 64), 4096 + octets, 7);
-    rig_passes(&rig, 5); /* the peer does not read: the socket is full of the long one */
+    testbed_passes(&bed, 5); /* the peer does not read: the socket is full of the long one */
     ddp_put_tagged(header, true, rdmap_ctrl(RDMAP_WRITE), refused_writes[_i].stag,
                    4096 + refused_writes[_i].offset);
     raw_send(&raw, ulpdu, (uint32_t)terminate_build_ulpdu(ulpdu, TERMINATE_T_STREAM, &cause));
@@ -404,8 +408,8 @@ START_TEST(refused_handover)
     struct raw raw;
 
     handover.refuse_code = TERMINATE_RTR;
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover);
     expect_terminate(&raw, TERMINATE_RTR, ulpdu);
     expect_state(a, RI_QPS_ERROR);
     raw_close(&raw);
@@ -421,12 +425,12 @@ START_TEST(qp_is_used_again)
         uint8_t ulpdu[128];
 
         if (round == 0)
-            side_open(&rig, a, NULL);
+            side_open(&bed, a, NULL);
         else
             side_modify(a, RI_QPS_IDLE);
         memset(&a->events, 0, sizeof(a->events));
         ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
-        raw_open(&raw, &rig, a, false, &plain);
+        raw_open(&raw, &bed, a, false, &plain);
         raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
         side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 0);
         ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a peer must not send, and a CQ that nobody polls: the exact Terminate, one event, nothing of it in memory. */
+/* What a peer must not send, and a CQ that nobody polls: the exact Terminate, one
+ * event, nothing of it in memory. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -50,14 +51,14 @@ START_TEST(bad_write)
     struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
-    side_open(&rig, b, NULL);
+    side_open(&bed, b, NULL);
     target = region_new(a, 64,
                         bad_writes[_i].stag == LOCAL_ONLY ? RI_ACCESS_LOCAL_WRITE
                         : bad_writes[_i].stag == READ_ONLY
                             ? RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ
-                            : RIG_ALL);
+                            : TESTBED_ALL);
     own = target;
-    other = region_new(b, 64, RIG_ALL);
+    other = region_new(b, 64, TESTBED_ALL);
     stag = target.keys.lkey;
     if (bad_writes[_i].stag == WRONG_KEY)
         stag ^= 1;
@@ -68,7 +69,7 @@ START_TEST(bad_write)
         own = other;
     }
     if (bad_writes[_i].stag == DEREGISTERED) {
-        ck_assert_int_eq(rig.fake.privileged.mr_deregister(target.mr), RI_OK);
+        ck_assert_int_eq(bed.fake.privileged.mr_deregister(target.mr), RI_OK);
         target.mr = NULL;
     }
     if (!bad_writes[_i].absolute)
@@ -123,12 +124,12 @@ START_TEST(bad_read)
     struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
-    side_open(&rig, b, NULL);
+    side_open(&bed, b, NULL);
     target = region_new(a, 64,
                         bad_reads[_i].stag == R_NO_RIGHT
                             ? RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE
-                            : RIG_ALL);
-    other = region_new(b, 64, RIG_ALL);
+                            : TESTBED_ALL);
+    other = region_new(b, 64, TESTBED_ALL);
     request.src_stag = target.keys.lkey ^ (bad_reads[_i].stag == R_WRONG_KEY);
     request.src_to = bad_reads[_i].to;
     if (bad_reads[_i].stag == R_ZERO)
@@ -198,7 +199,7 @@ START_TEST(bad_segment)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    target = region_new(a, 16, RIG_ALL);
+    target = region_new(a, 16, TESTBED_ALL);
     if (bad_untagged[_i].receive)
         side_receive(a, 1, region_sge(&target, 0, 16));
     raw_untagged(&raw, bad_untagged[_i].opcode, bad_untagged[_i].last, bad_untagged[_i].qn,
@@ -212,7 +213,8 @@ START_TEST(bad_segment)
 }
 END_TEST
 
-/* C-119, C-120, C-121: no QP takes Send with Invalidate yet; what is told is what would be wrong with the STag first. */
+/* C-119, C-120, C-121: no QP takes Send with Invalidate yet; what is told is what
+ * would be wrong with the STag first. */
 START_TEST(C119_send_with_invalidate)
 {
     static const uint16_t values[] = { TERMINATE_R_STAG, TERMINATE_R_INVALIDATE,
@@ -223,9 +225,9 @@ START_TEST(C119_send_with_invalidate)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    side_open(&rig, b, NULL);
-    target = region_new(a, 16, RIG_ALL);
-    other = region_new(b, 16, RIG_ALL);
+    side_open(&bed, b, NULL);
+    target = region_new(a, 16, TESTBED_ALL);
+    other = region_new(b, 16, TESTBED_ALL);
     side_receive(a, 1, region_sge(&target, 0, 16));
     stag = _i == 0 ? target.keys.rkey ^ 1 : _i == 1 ? other.keys.rkey : target.keys.rkey;
     ddp_put_untagged(segment, true, rdmap_ctrl(RDMAP_SEND_INV), stag, DDP_QN_SEND, 1, 0);
@@ -299,7 +301,7 @@ START_TEST(C107_ird)
 
     handover.ird = 1;
     open_speaking(&raw, NULL, &handover);
-    target = region_new(a, 64, RIG_ALL);
+    target = region_new(a, 64, TESTBED_ALL);
     request.src_stag = target.keys.rkey;
     request.src_to = (uintptr_t)target.octets;
     for (uint32_t msn = 1; msn < 3; msn++) {
@@ -352,7 +354,7 @@ START_TEST(bad_response)
 
     memset(data, 0xee, sizeof(data));
     open_speaking(&raw, NULL, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, 0, 32), 0, 0x100);
     ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
     rdmap_get_read_req(ulpdu + DDP_UNTAGGED_LEN, &request);
@@ -376,7 +378,7 @@ START_TEST(C095_unasked_response)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    target = region_new(a, 64, RIG_ALL);
+    target = region_new(a, 64, TESTBED_ALL);
     raw_tagged(&raw, RDMAP_READ_RESP, true, target.keys.rkey, (uintptr_t)target.octets, "data", 4);
     expect_terminate(&raw, TERMINATE_OPCODE, ulpdu);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
@@ -388,7 +390,8 @@ END_TEST
 
 /* ---- integrity ---- */
 
-/* C-050: one bit anywhere in the FPDU; nothing of it reaches memory, tagged or untagged, also when the length itself is hit. */
+/* C-050: one bit anywhere in the FPDU; nothing of it reaches memory, tagged or untagged, also when
+ * the length itself is hit. */
 START_TEST(C050_bad_crc)
 {
     const bool tagged = _i & 1;
@@ -399,7 +402,7 @@ START_TEST(C050_bad_crc)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    target = region_new(a, 64, RIG_ALL);
+    target = region_new(a, 64, TESTBED_ALL);
     side_receive(a, 1, region_sge(&target, 0, 64));
     mpa_put_len(fpdu, header + size);
     if (tagged)
@@ -443,8 +446,8 @@ END_TEST
 
 /* ---- overflow ---- */
 
-/* A CQ of two and nobody polls: told once per CQ and once per QP, which ends; what had succeeded is there, in order, and the
- * rest behind it flushed. */
+/* A CQ of two and nobody polls: told once per CQ and once per QP, which ends; what had succeeded is
+ * there, in order, and the rest behind it flushed. */
 START_TEST(X021_cq_overflow)
 {
     const struct shape shape = { .cqe = 2 };

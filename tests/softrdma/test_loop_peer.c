@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One QP against a hand-written peer: who speaks first, what waits for what, how segments are cut. */
+/* One QP against a hand-written peer: who speaks first, what waits
+ * for what, how segments are cut. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -32,7 +33,8 @@ static void next_frame(struct raw *raw, struct frame *frame)
     ck_assert_int_eq(rdmap_check_payload(&frame->segment), RDMAP_OK);
 }
 
-/* C-040: a responder is silent until one valid FPDU has come; posts are taken and held meanwhile. */
+/* C-040: a responder is silent until one valid FPDU has come; posts are taken and held
+ * meanwhile. */
 START_TEST(C040_responder_holds)
 {
     const struct ri_llp_handover await = {
@@ -41,8 +43,8 @@ START_TEST(C040_responder_holds)
     static struct frame frame;
     struct raw raw;
 
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, false, &await);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, false, &await);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     ck_assert(raw_silent(&raw));
     ck_assert(side_idle(a, a->send_cq));
@@ -77,12 +79,12 @@ START_TEST(octets_of_the_handover)
     handover.bytes_read_length = (size_t)_i < length ? (size_t)_i : length;
     handover.last_message = "MPA reply";
     handover.last_message_length = 9;
-    side_open(&rig, a, NULL);
+    side_open(&bed, a, NULL);
     {
-        struct region region = region_new(a, 16, RIG_ALL);
+        struct region region = region_new(a, 16, TESTBED_ALL);
 
         side_receive(a, 1, region_sge(&region, 0, 16));
-        raw_open(&raw, &rig, a, false, &handover);
+        raw_open(&raw, &bed, a, false, &handover);
         if ((uint32_t)_i < length)
             raw_octets(&raw, fpdu + _i, length - (uint32_t)_i);
         side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 4);
@@ -110,8 +112,8 @@ START_TEST(initiator_speaks_first)
     struct raw raw;
 
     handover.rtr_send = rtr[_i];
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover);
     next_frame(&raw, &frame);
     ck_assert_int_eq(frame.segment.opcode, opcode[_i]);
     if (opcode[_i] == RDMAP_READ_REQ) {
@@ -133,7 +135,8 @@ START_TEST(initiator_speaks_first)
 }
 END_TEST
 
-/* S-049: with ORD 1 a second Read Request leaves only when the first was answered; what stands behind waits too. */
+/* S-049: with ORD 1 a second Read Request leaves only when the first was answered; what stands
+ * behind waits too. */
 START_TEST(S049_ord)
 {
     struct ri_llp_handover handover = plain;
@@ -144,7 +147,7 @@ START_TEST(S049_ord)
 
     handover.ord = 1;
     open_speaking(&raw, NULL, &handover);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     for (uint32_t i = 0; i < 3; i++)
         side_read(a, i, region_sge(&sink, 8 * i, 8), 0x1000 + i, 0xaabbcc00 + i);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 3, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
@@ -181,7 +184,7 @@ START_TEST(S064_fences)
     struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
-    sink = region_new(a, 64, RIG_ALL);
+    sink = region_new(a, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, 0, 8), 0, 0x100);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED | fence, NULL, 0, 0, 0), RI_OK);
     next_frame(&raw, &frame);
@@ -200,29 +203,30 @@ END_TEST
 
 /* ---- segments ---- */
 
-/* One FPDU per TCP segment: S-024, and that MO (S-038) and TO (S-039) count the octets sent, L only at the end (S-034). */
+/* One FPDU per TCP segment: S-024, and that MO (S-038) and TO (S-039) count the octets
+ * sent, L only at the end (S-034). */
 START_TEST(S024_small_segments)
 {
     const uint32_t size = 20000;
     const bool write = _i;
     static struct frame frame;
     struct region from;
-    struct raw raw = { .rig = &rig, .crc = true };
+    struct raw raw = { .bed = &bed, .crc = true };
     socklen_t length = sizeof(int);
     int fds[2], emss = 0;
     uint32_t at = 0, count = 0;
 
-    rig_tcp(fds, 700);
+    testbed_tcp(fds, 700);
     raw.fd = fds[0];
     raw.room = 4096;
     raw.octets = malloc(raw.room);
-    fake_host_listen(&rig.fake, raw.fd);
-    side_open(&rig, a, NULL);
+    fake_host_listen(&bed.fake, raw.fd);
+    side_open(&bed, a, NULL);
     side_start(a, fds[1], false, &plain);
     ck_assert_int_eq(getsockopt(fds[1], IPPROTO_TCP, TCP_MAXSEG, &emss, &length), 0);
     ck_assert_int_le(emss, 700);
     raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    from = region_new(a, size, RIG_ALL);
+    from = region_new(a, size, TESTBED_ALL);
     tc_fill(&rng, from.octets, size);
     if (write)
         side_write(a, 1, region_sge(&from, 0, size), 0x7fff0123, 0x12345678);
@@ -253,25 +257,26 @@ START_TEST(S024_small_segments)
 }
 END_TEST
 
-/* A Send is done when the socket has its last octet: what is told as done reaches the peer without the lane. */
+/* A Send is done when the socket has its last octet: what is told as done
+ * reaches the peer without the lane. */
 START_TEST(done_when_the_socket_has_it)
 {
     const uint32_t size = 20000, count = 60;
     static uint8_t bin[65536];
-    struct raw raw = { .rig = &rig, .crc = true };
+    struct raw raw = { .bed = &bed, .crc = true };
     struct region from;
     int fds[2], little = 4096;
     uint64_t done = 0, came = 0, end;
     struct ri_wc wc;
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
     ck_assert_int_eq(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
     raw.fd = fds[0];
-    fake_host_listen(&rig.fake, raw.fd);
-    side_open(&rig, a, NULL);
+    fake_host_listen(&bed.fake, raw.fd);
+    side_open(&bed, a, NULL);
     side_start(a, fds[1], true, &plain);
-    from = region_new(a, size, RIG_ALL);
+    from = region_new(a, size, TESTBED_ALL);
     for (uint64_t i = 0; i < count; i++) { /* all in few batches */
         struct ri_sge sge = region_sge(&from, 0, size);
         uint16_t flags = RI_WR_SIGNALED | (i + 1 < count ? RI_WR_COALESCE : 0);
@@ -279,7 +284,7 @@ START_TEST(done_when_the_socket_has_it)
         ck_assert_int_eq(side_post(a, RI_WR_SEND, i, flags, &sge, 1, 0, 0), RI_OK);
     }
     side_idle(a, a->send_cq);
-    while (rig.fake.user.poll(a->send_cq, 1, &wc))
+    while (bed.fake.user.poll(a->send_cq, 1, &wc))
         done++;
     ck_assert_uint_lt(done, count); /* that much does not fit */
     end = tc_deadline(5000);
@@ -293,7 +298,7 @@ START_TEST(done_when_the_socket_has_it)
         came += (uint64_t)n;
     }
     raw_close(&raw);
-    ck_assert(fake_host_until(&rig.fake, side_query(a).state == RI_QPS_ERROR, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, side_query(a).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
     region_free(a, &from);
 }
 END_TEST
@@ -305,15 +310,15 @@ START_TEST(partial_writes)
     struct region from, to, sink;
     int fds[2], little = 4096;
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
-        side_open(&rig, &rig.side[i], NULL);
-        side_start(&rig.side[i], fds[i], i == 0, &plain);
+        side_open(&bed, &bed.side[i], NULL);
+        side_start(&bed.side[i], fds[i], i == 0, &plain);
     }
-    from = region_new(a, size, RIG_ALL);
-    to = region_new(b, size, RIG_ALL);
-    sink = region_new(a, size, RIG_ALL);
+    from = region_new(a, size, TESTBED_ALL);
+    to = region_new(b, size, TESTBED_ALL);
+    sink = region_new(a, size, TESTBED_ALL);
     tc_fill(&rng, from.octets, size);
     side_receive(b, 1, region_sge(&to, 0, size));
     side_send(a, 2, region_sge(&from, 0, size));

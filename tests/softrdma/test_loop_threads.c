@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop with one thread that runs the lane and others that post, poll, register, connect and destroy meanwhile. */
+/* The loop with one thread that runs the lane and others that post, poll, register,
+ * connect and destroy meanwhile. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,36 +13,36 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct rig rig;
+static struct testbed bed;
 
 static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 static void setup(void)
 {
-    rig_open(&rig, NULL);
-    rig_lane_start(&rig);
+    testbed_open(&bed, NULL);
+    testbed_lane_start(&bed);
 }
 
 static void teardown(void)
 {
-    rig_lane_stop(&rig);
-    rig_close(&rig);
+    testbed_lane_stop(&bed);
+    testbed_close(&bed);
 }
 
 static void connect_sides(struct side sides[2])
 {
     int fds[2];
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
-        side_open(&rig, &sides[i], NULL);
+        side_open(&bed, &sides[i], NULL);
         side_start(&sides[i], fds[i], i == 0, &plain);
     }
 }
 
 static bool poll_one(struct ri_cq *cq, struct ri_wc *wc)
 {
-    return rig.fake.user.poll(cq, 1, wc) == 1;
+    return bed.fake.user.poll(cq, 1, wc) == 1;
 }
 
 /* ---- data ---- */
@@ -142,8 +143,8 @@ START_TEST(S036_messages_in_order)
             w->peer = &workers[pair][!i];
             w->count = tc_count(2000);
             w->rng = tc_rng((uint64_t)(pair * 2 + i));
-            w->out = region_new(w->side, WINDOW * MESSAGE, RIG_ALL);
-            w->in = region_new(w->side, WINDOW * MESSAGE, RIG_ALL);
+            w->out = region_new(w->side, WINDOW * MESSAGE, TESTBED_ALL);
+            w->in = region_new(w->side, WINDOW * MESSAGE, TESTBED_ALL);
             for (uint32_t slot = 0; slot < WINDOW; slot++)
                 side_receive(w->side, slot, region_sge(&w->in, (uint64_t)slot * MESSAGE, MESSAGE));
         }
@@ -246,12 +247,12 @@ START_TEST(connections_come_and_go)
         bool wait = tc_below(&rng, 2);
 
         connect_sides(sides);
-        from = region_new(&sides[0], 100000, RIG_ALL);
-        to = region_new(&sides[1], 100000, RIG_ALL);
+        from = region_new(&sides[0], 100000, TESTBED_ALL);
+        to = region_new(&sides[1], 100000, TESTBED_ALL);
         side_receive(&sides[1], 1, region_sge(&to, 0, 100000));
         side_send(&sides[0], 2, region_sge(&from, 0, 1 + (uint32_t)tc_below(&rng, 100000)));
         if (wait) {
-            ck_assert(tc_until(poll_one(sides[1].recv_cq, &wc), RIG_TIMEOUT));
+            ck_assert(tc_until(poll_one(sides[1].recv_cq, &wc), TESTBED_TIMEOUT));
             ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
         }
         if (tc_below(&rng, 3) == 0)
@@ -260,7 +261,7 @@ START_TEST(connections_come_and_go)
             struct side *side = &sides[first ^ k];
             unsigned int told;
 
-            ck_assert_int_eq(rig.fake.privileged.qp_destroy(side->qp), RI_OK);
+            ck_assert_int_eq(bed.fake.privileged.qp_destroy(side->qp), RI_OK);
             side->qp = NULL;
             told = atomic_load(&side->events.count);
             ck_assert(!poll_one(side->send_cq, &wc)); /* nothing of it is polled any more */
@@ -275,8 +276,8 @@ START_TEST(connections_come_and_go)
 }
 END_TEST
 
-/* The peer writes without end; the region is deregistered and its memory taken away: whoever touched it then would crash.
- * The same for Reads. */
+/* The peer writes without end; the region is deregistered and its memory taken away: whoever
+ * touched it then would crash. The same for Reads. */
 START_TEST(X006_deregistered_memory_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
@@ -287,14 +288,14 @@ START_TEST(X006_deregistered_memory_is_not_touched)
         static struct side sides[2];
         struct region own, target;
         struct ri_wc wc;
-        uint64_t end = tc_deadline(RIG_TIMEOUT);
+        uint64_t end = tc_deadline(TESTBED_TIMEOUT);
         unsigned int done = 0;
         bool gone = false;
         uint8_t *hole;
 
         connect_sides(sides);
-        own = region_new(&sides[0], size, RIG_ALL);
-        target = region_new(&sides[1], size, RIG_ALL);
+        own = region_new(&sides[0], size, TESTBED_ALL);
+        target = region_new(&sides[1], size, TESTBED_ALL);
         hole = target.octets;
         for (;;) {
             struct ri_sge sge = region_sge(&own, 0, size);
@@ -304,7 +305,7 @@ START_TEST(X006_deregistered_memory_is_not_touched)
             while (poll_one(sides[0].send_cq, &wc))
                 done++;
             if (!gone && done > i % 7) {
-                ck_assert_int_eq(rig.fake.privileged.mr_deregister(target.mr), RI_OK);
+                ck_assert_int_eq(bed.fake.privileged.mr_deregister(target.mr), RI_OK);
                 ck_assert_int_eq(munmap(hole, size), 0);
                 gone = true;
             }
@@ -322,8 +323,8 @@ START_TEST(X006_deregistered_memory_is_not_touched)
 }
 END_TEST
 
-/* Our own source goes away while its octets may still wait for the socket: the peer gets what was promised, or the
- * connection ends; the memory is not read any more. */
+/* Our own source goes away while its octets may still wait for the socket: the peer gets what was
+ * promised, or the connection ends; the memory is not read any more. */
 START_TEST(X006_deregistered_source_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
@@ -336,14 +337,14 @@ START_TEST(X006_deregistered_source_is_not_touched)
         struct ri_wc wc;
 
         connect_sides(sides);
-        own = region_new(&sides[0], size, RIG_ALL);
-        target = region_new(&sides[1], size, RIG_ALL);
+        own = region_new(&sides[0], size, TESTBED_ALL);
+        target = region_new(&sides[1], size, TESTBED_ALL);
         sge = region_sge(&own, 0, size);
         ck_assert_int_eq(side_post(&sides[0], RI_WR_RDMA_WRITE, 1, RI_WR_SIGNALED, &sge, 1,
                                    (uintptr_t)target.octets, target.keys.rkey),
                          RI_OK);
         region_free(&sides[0], &own); /* and unmaps */
-        ck_assert(tc_until(poll_one(sides[0].send_cq, &wc), RIG_TIMEOUT));
+        ck_assert(tc_until(poll_one(sides[0].send_cq, &wc), TESTBED_TIMEOUT));
         ck_assert(wc.status == RI_WC_SUCCESS || wc.status == RI_WC_LOCAL_PROTECTION ||
                   wc.status == RI_WC_FLUSHED);
         side_close(&sides[0]);

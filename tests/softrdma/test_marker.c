@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA markers: taken out and woven in by the codec, against a slow reference and the vectors; then over a socket, both
- * directions, with and without CRC, at every split of the stream. */
+/* MPA markers: taken out and woven in by the codec, against a slow reference and the vectors; then
+ * over a socket, both directions, with and without CRC, at every split of the stream. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 #include "tests/common/vectors_tc.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
 
-static struct rig rig;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct testbed bed;
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct tc_rng rng;
 
 /* ---- the reference: unit by unit, by the words of RFC 5044 4.3 ---- */
@@ -128,7 +128,8 @@ START_TEST(S028_S029_woven_as_the_reference)
 }
 END_TEST
 
-/* Exactly as long as it is, so that an over-read shows; every shorter prefix wants more and stays untouched. */
+/* Exactly as long as it is, so that an over-read shows; every shorter prefix
+ * wants more and stays untouched. */
 START_TEST(C049_taken_out_again)
 {
     unsigned long rounds = tc_count(1500);
@@ -185,7 +186,8 @@ START_TEST(C050_C053_C054_C055_order_of_verdicts)
 
     tc_fill(&rng, ulpdu, sizeof(ulpdu));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        /* 600 octets at 500: a marker 12 octets behind ULPDU_Length; 1 octet at 512: one in front */
+        /* 600 octets at 500: a marker 12 octets behind
+         * ULPDU_Length; 1 octet at 512: one in front */
         uint32_t pos = rows[i].n == 1 ? 512 : 500, mark = rows[i].n == 1 ? 0 : 12, crc;
         uint32_t size = slow_emit(out, pos, ulpdu, rows[i].n, true);
         enum mpa_result verdict = MPA_NEED_MORE;
@@ -244,12 +246,12 @@ END_TEST
 static void setup(void)
 {
     rng = tc_rng(11);
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
 }
 
 static void teardown(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 static void seed(void)
@@ -263,26 +265,27 @@ static void connect_marked(unsigned int how)
     struct ri_llp_handover handover = { .mpa_revision = 2, .crc = how & 4, .ird = 8, .ord = 8 };
     int fds[2];
 
-    rig_tcp(fds, how & 8 ? 700 : 0);
+    testbed_tcp(fds, how & 8 ? 700 : 0);
     for (int i = 0; i < 2; i++) {
-        side_open(&rig, &rig.side[i], NULL);
+        side_open(&bed, &bed.side[i], NULL);
         handover.markers_transmit = how & (i ? 2 : 1);
         handover.markers_receive = how & (i ? 1 : 2);
-        side_start(&rig.side[i], fds[i], i == 0, &handover);
+        side_start(&bed.side[i], fds[i], i == 0, &handover);
     }
 }
 
 static const uint32_t sizes[] = { 0, 1, 7, 255, 257, 480, 481, 482, 1447, 4096, 65535, 3 << 20 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Send with a list of elements, Write and Read of each size, both ways; what is beside the target stays. */
+/* Send with a list of elements, Write and Read of each size, both ways;
+ * what is beside the target stays. */
 static void transfer_all(struct side *from, struct side *to, uint32_t most)
 {
     for (size_t i = 0; i < SIZES && sizes[i] <= most; i++) {
         uint32_t size = sizes[i], third = size / 3;
-        struct region source = region_new(from, size + 16, RIG_ALL);
-        struct region target = region_new(to, size + 32, RIG_ALL);
-        struct region sink = region_new(from, size + 16, RIG_ALL);
+        struct region source = region_new(from, size + 16, TESTBED_ALL);
+        struct region target = region_new(to, size + 32, TESTBED_ALL);
+        struct region sink = region_new(from, size + 16, TESTBED_ALL);
         struct ri_sge sges[3] = { region_sge(&source, 0, third), region_sge(&source, third, third),
                                   region_sge(&source, 2 * third, size - 2 * third) };
 
@@ -317,7 +320,8 @@ START_TEST(C011_C032_C049_S029_every_combination)
 }
 END_TEST
 
-/* Large payload is in the batch by reference when its region goes: what is left keeps its markers. */
+/* Large payload is in the batch by reference when its region goes:
+ * what is left keeps its markers. */
 START_TEST(S029_region_deregistered_under_way)
 {
     const uint32_t size = 6 << 20;
@@ -325,16 +329,17 @@ START_TEST(S029_region_deregistered_under_way)
     struct ri_wc wc;
 
     connect_marked(7);
-    source = region_new(a, size, RIG_ALL);
-    target = region_new(b, size, RIG_ALL);
+    source = region_new(a, size, TESTBED_ALL);
+    target = region_new(b, size, TESTBED_ALL);
     tc_fill(&rng, source.octets, size);
     side_write(a, 1, region_sge(&source, 0, size), (uintptr_t)target.octets, target.keys.rkey);
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(source.mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(source.mr), RI_OK);
     memset(source.octets, 0x5A, size);
     source.mr = NULL;
     wc = side_next(a, a->send_cq);
     ck_assert(wc.status == RI_WC_LOCAL_PROTECTION || wc.status == RI_WC_SUCCESS);
-    /* nothing malformed was seen there: the end is ours, by a Terminate without CRC or marker error */
+    /* nothing malformed was seen there: the end is ours, by a
+     * Terminate without CRC or marker error */
     side_expect_event(b, RI_EVENT_TERMINATE_RECEIVED, 0);
     region_free(a, &source);
     region_free(b, &target);
@@ -384,18 +389,18 @@ static void raw_take(struct raw *raw, uint8_t *to, size_t length)
 
     while (used < length) {
         ck_assert_msg(
-            fake_host_until(&rig.fake,
+            fake_host_until(&bed.fake,
                             (got = recv(raw->fd, to + used, length - used, MSG_DONTWAIT)) > 0 ||
                                 (got < 0 && errno != EAGAIN),
-                            RIG_TIMEOUT),
+                            TESTBED_TIMEOUT),
             "no octets");
         ck_assert_int_gt(got, 0);
         used += (size_t)got;
     }
 }
 
-/* The exchange of the vectors, its stream cut at `cut` (and in single octets when that is 0); then our own first Send,
- * octet by octet as the vectors have it. */
+/* The exchange of the vectors, its stream cut at `cut` (and in single octets when that is 0); then
+ * our own first Send, octet by octet as the vectors have it. */
 static void exchange(struct raw *raw, uint32_t cut)
 {
     struct stream_octets stream = { .length = 0 };
@@ -403,18 +408,18 @@ static void exchange(struct raw *raw, uint32_t cut)
     struct region sink, source;
 
     vector_stream(&stream, lengths);
-    side_open(&rig, a, NULL);
-    sink = region_new(a, 16 * 2048, RIG_ALL);
-    source = region_new(a, 64, RIG_ALL);
+    side_open(&bed, a, NULL);
+    sink = region_new(a, 16 * 2048, TESTBED_ALL);
+    source = region_new(a, 64, TESTBED_ALL);
     for (uint32_t i = 0; i < stream.messages; i++)
         side_receive(a, i, region_sge(&sink, 2048 * i, 2048));
-    raw_open(raw, &rig, a, false, &both);
+    raw_open(raw, &bed, a, false, &both);
     for (uint32_t at = 0, run; at < stream.length; at += run) {
         run = !cut ? 1 : at ? stream.length - at : cut;
         raw_octets(raw, stream.octets + at, run);
         for (int i = 0; i < 3; i++) {
-            fake_host_run(&rig.fake, NULL);
-            fake_host_sleep(&rig.fake, 1, 0);
+            fake_host_run(&bed.fake, NULL);
+            fake_host_sleep(&bed.fake, 1, 0);
         }
     }
     for (uint32_t i = 0; i < stream.messages; i++)
@@ -434,7 +439,8 @@ END_TEST
 
 START_TEST(C047_C049_stream_of_the_vectors_cut_anywhere)
 {
-    /* every place around each frame's ends and markers in one run; all of them over the loop's iterations */
+    /* every place around each frame's ends and markers in one run; all of
+     * them over the loop's iterations */
     for (uint32_t cut = 1 + (uint32_t)_i; cut < 2568; cut += 64) {
         struct raw raw;
 
@@ -458,7 +464,7 @@ START_TEST(S028_S029_first_send_as_the_vectors_have_it)
             answer = &v->frames[i];
     ck_assert_ptr_nonnull(answer);
     exchange(&raw, 68);
-    source = region_new(a, 256, RIG_ALL);
+    source = region_new(a, 256, TESTBED_ALL);
     memcpy(source.octets, answer->payload.p, answer->payload.len);
     side_send(a, 9, region_sge(&source, 0, (uint32_t)answer->payload.len));
     raw_take(&raw, got, answer->bytes.len);
@@ -479,8 +485,8 @@ START_TEST(S029_counted_behind_the_reply)
 
     handover.last_message = reply;
     handover.last_message_length = sizeof(reply);
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover); /* the ready-to-receive Write follows at once */
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover); /* the ready-to-receive Write follows at once */
     ddp_put_tagged(write, true, rdmap_ctrl(RDMAP_WRITE), 0, 0);
     ck_assert_uint_eq(slow_emit(want, 0, write, sizeof(write), true), 24);
     raw_take(&raw, got, sizeof(reply) + 24);
@@ -519,9 +525,9 @@ static void fault(bool crc_on, bool break_pointer, uint16_t value)
     struct raw raw;
 
     handover.crc = crc_on;
-    side_open(&rig, a, NULL);
-    target = region_new(a, 600, RIG_ALL);
-    raw_open(&raw, &rig, a, false, &handover);
+    side_open(&bed, a, NULL);
+    target = region_new(a, 600, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, &handover);
     ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), target.keys.rkey,
                    (uintptr_t)target.octets);
     tc_fill(&rng, ulpdu + DDP_TAGGED_LEN, 600);
@@ -570,9 +576,9 @@ START_TEST(S029_terminate_takes_its_place)
     struct raw raw;
     uint32_t pos;
 
-    side_open(&rig, a, NULL);
-    source = region_new(a, 512, RIG_ALL);
-    raw_open(&raw, &rig, a, true, &both);
+    side_open(&bed, a, NULL);
+    source = region_new(a, 512, TESTBED_ALL);
+    raw_open(&raw, &bed, a, true, &both);
     pos = 24; /* marker and ready-to-receive Write */
     /* then a Write that ends right before a marker: 512 = 24 + 2 + 14 + n + pad + 4 */
     side_write(a, 1, region_sge(&source, 0, 468), 0, 0x100);
@@ -595,8 +601,8 @@ START_TEST(C034_S019_refusal_begins_with_a_marker)
     struct raw raw;
 
     handover.refuse_code = 0x2006;
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover);
     expect_terminate(&raw, 0, 0x2006);
     raw_close(&raw);
 }
@@ -613,17 +619,17 @@ START_TEST(S024_mulpdu_with_markers)
     struct raw raw;
 
     handover.markers_receive = false;
-    side_open(&rig, a, NULL);
-    source = region_new(a, left, RIG_ALL);
+    side_open(&bed, a, NULL);
+    source = region_new(a, left, TESTBED_ALL);
     {
         int fds[2];
 
         memset(&raw, 0, sizeof(raw));
-        raw.rig = &rig;
-        rig_tcp(fds, 1000);
+        raw.bed = &bed;
+        testbed_tcp(fds, 1000);
         raw.fd = fds[1];
         ck_assert_int_eq(getsockopt(fds[0], IPPROTO_TCP, TCP_MAXSEG, &emss, &length), 0);
-        fake_host_listen(&rig.fake, raw.fd);
+        fake_host_listen(&bed.fake, raw.fd);
         side_start(a, fds[0], true, &handover);
     }
     mulpdu = mpa_mulpdu(emss, true);

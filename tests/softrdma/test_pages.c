@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may be registered: every page counts, whichever way the kernel is asked; and nothing is touched by asking. */
+/* What may be registered (X-009): every page counts, whichever way the kernel is asked;
+ * and nothing is touched by asking. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -18,7 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The ways: by query, as since Linux 6.11; by the text of all mappings; page by page, as without /proc. */
+/* The ways: by query, as since Linux 6.11; by the text of all mappings;
+ * page by page, as without /proc. */
 enum way { QUERY, TEXT, TRIAL, WAYS };
 #define PAGES 64u
 

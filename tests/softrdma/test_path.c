@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A path that carries nothing any more: both ends learn of it, and when. Two network name spaces of the test's own, a veth between
- * them; the path is cut by giving each end a wrong hardware address for the other, so that nobody is told. In the long form
- * with the options' defaults.
+ * A path that carries nothing any more: both ends learn of it, and when. Two network name spaces of
+ * the test's own, a veth between them; the path is cut by giving each end a wrong hardware address
+ * for the other, so that nobody is told. In the long form with the options' defaults.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #define NEAR "10.77.0.1"
 #define FAR  "10.77.0.2"
 
-static struct rig rig;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct testbed bed;
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
 static int near_space, far_space; /* descriptors of the name spaces */
 static pid_t holder;              /* keeps the far one alive */
@@ -182,17 +182,17 @@ static void open_sides(void)
     int fds[2];
 
     make_path();
-    rig_open(&rig, bounds().options);
+    testbed_open(&bed, bounds().options);
     connect_ends(fds);
     for (int i = 0; i < 2; i++) {
-        side_open(&rig, &rig.side[i], NULL);
-        side_start(&rig.side[i], fds[i], i == 0, NULL);
+        side_open(&bed, &bed.side[i], NULL);
+        side_start(&bed.side[i], fds[i], i == 0, NULL);
     }
-    from = region_new(a, 1 << 20, RIG_ALL);
-    to = region_new(b, 1 << 20, RIG_ALL);
+    from = region_new(a, 1 << 20, TESTBED_ALL);
+    to = region_new(b, 1 << 20, TESTBED_ALL);
     side_write(a, 1, region_sge(&from, 0, 64), (uintptr_t)to.octets, to.keys.rkey);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
-    rig_passes(&rig, 5);
+    testbed_passes(&bed, 5);
 }
 
 static void close_sides(void)
@@ -201,7 +201,7 @@ static void close_sides(void)
     region_free(b, &to);
     side_close(a);
     side_close(b);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 /* The lane runs until the side's connection is lost: in time, and not before the earliest. */
@@ -210,7 +210,7 @@ static void expect_lost(const struct side *side, uint64_t cut, unsigned int leas
 {
     uint64_t took;
 
-    ck_assert(fake_host_until(&rig.fake, atomic_load(&side->events.count), 2 * most_ms));
+    ck_assert(fake_host_until(&bed.fake, atomic_load(&side->events.count), 2 * most_ms));
     took = (tc_now_ns() - cut) / 1000000;
     ck_assert_int_eq(side->events.type[0], RI_EVENT_LLP_LOST);
     ck_assert_msg(took >= least_ms && took <= tc_timeout_ms(most_ms + 2000),
@@ -218,7 +218,8 @@ static void expect_lost(const struct side *side, uint64_t cut, unsigned int leas
                   most_ms);
 }
 
-/* One sends what nobody acknowledges, the other only receives. The latest is told last, so that both times are seen. */
+/* One sends what nobody acknowledges, the other only receives. The latest is told
+ * last, so that both times are seen. */
 START_TEST(both_learn_in_time)
 {
     struct bounds bound = bounds();
@@ -250,7 +251,8 @@ START_TEST(idle_ends_learn_in_time)
 }
 END_TEST
 
-/* A peer that does not read is asked by probes; when the path goes meanwhile these are not answered any more. */
+/* A peer that does not read is asked by probes; when the path goes meanwhile
+ * these are not answered any more. */
 START_TEST(behind_a_closed_window_too)
 {
     struct bounds bound = bounds();
@@ -260,22 +262,22 @@ START_TEST(behind_a_closed_window_too)
     uint64_t cut;
 
     make_path();
-    rig_open(&rig, bound.options);
+    testbed_open(&bed, bound.options);
     connect_ends(fds);
     length = sizeof(most);
     if (getsockopt(fds[0], IPPROTO_TCP, 44 /* TCP_RTO_MAX_MS */, &most, &length))
         tc_skip("this kernel probes a closed window ever more rarely (no TCP_RTO_MAX_MS)");
     setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-    side_open(&rig, a, NULL);
+    side_open(&bed, a, NULL);
     side_start(a, fds[0], true, NULL);
-    from = region_new(a, 1 << 20, RIG_ALL);
+    from = region_new(a, 1 << 20, TESTBED_ALL);
     for (uint64_t i = 0; i < 48; i++)
         side_write(a, i, region_sge(&from, 0, 1 << 20), 0, 1);
     ck_assert(fake_host_until(
-        &rig.fake,
+        &bed.fake,
         (length = sizeof(info), !getsockopt(fds[0], IPPROTO_TCP, TCP_INFO, &info, &length)) &&
             info.tcpi_backoff >= 3,
-        RIG_TIMEOUT));
+        TESTBED_TIMEOUT));
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     cut_path();
     cut = tc_now_ns();
@@ -283,7 +285,7 @@ START_TEST(behind_a_closed_window_too)
     region_free(a, &from);
     side_close(a);
     close(fds[1]);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 END_TEST
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control verbs of softrdma that need no connection: options, attributes, port, PDs, regions, limits. */
+/* Control verbs of softrdma that need no connection: options,
+ * attributes, port, PDs, regions, limits. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include "base/compiler.h"
 
@@ -103,8 +104,8 @@ START_TEST(option_values)
 
     ck_assert_msg(status == (option_cases[_i].good ? RI_OK : RI_ERR_INVALID_ARGUMENT),
                   "%s = \"%s\": %s", options[0], options[1], ri_status_name(status));
-    ck_assert_uint_eq(fake.logged[RI_LOG_ERROR],
-                      option_cases[_i].good ? 0 : 1); /* once, and names the option */
+    /* once, and names the option */
+    ck_assert_uint_eq(fake.logged[RI_LOG_ERROR], option_cases[_i].good ? 0 : 1);
     if (status == RI_OK)
         fake_host_close(&fake, false);
     fake_host_free(&fake);
@@ -269,8 +270,8 @@ START_TEST(protection_domains)
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(fake.privileged.pd_destroy(pds[i]), RI_OK);
     ck_assert_uint_eq(counter("protection zones"), 0);
-    ck_assert_int_eq(fake.privileged.rnic_counters(fake.rnic, NULL, NULL, &none),
-                     RI_OK); /* how many exist */
+    /* how many exist */
+    ck_assert_int_eq(fake.privileged.rnic_counters(fake.rnic, NULL, NULL, &none), RI_OK);
     ck_assert_uint_gt(none, 0);
 }
 END_TEST
@@ -401,7 +402,8 @@ START_TEST(X009_every_page_counts)
 }
 END_TEST
 
-/* A region ends at 2^64 at most, whatever its first octet is called; registered anew, it is called something else. */
+/* A region ends at 2^64 at most, whatever its first octet is called; registered
+ * anew, it is called something else. */
 START_TEST(io_addr_may_not_wrap)
 {
     static uint8_t memory[100];
@@ -432,7 +434,8 @@ START_TEST(io_addr_may_not_wrap)
 }
 END_TEST
 
-/* New rights, perhaps another PD, other keys; a change that is refused leaves the region as it was. */
+/* New rights, perhaps another PD, other keys; a change that is
+ * refused leaves the region as it was. */
 START_TEST(reregister)
 {
     static uint8_t memory[100];

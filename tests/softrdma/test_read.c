@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA Read, row by row: requests and their depth, responses in any shape, sources and sinks that go away meanwhile. */
+/* RDMA Read, row by row: requests and their depth, responses in any shape, sources
+ * and sinks that go away meanwhile. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "solo.h"
+#include "one_qp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static void post_read(uint32_t size)
     struct rdmap_read_req request;
 
     open_raw(NULL, &plain);
-    sink = region_new(a, 32, RIG_ALL);
+    sink = region_new(a, 32, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, SINK, size), 0x77, 0x100);
     ck_assert(next_frame());
     ck_assert_uint_eq(frame.length, DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
@@ -46,8 +47,8 @@ static uint32_t put_piece(uint8_t ulpdu[static 64], const struct piece *piece)
     return DDP_TAGGED_LEN + piece->length;
 }
 
-/* Shapes that are right. A segment of no length is not looked at further (C-101), and what lacks L at the end may
- * bring it alone (C-100). */
+/* Shapes that are right. A segment of no length is not looked at further (C-101), and what lacks L
+ * at the end may bring it alone (C-100). */
 static const struct {
     uint32_t size, count;
     struct piece pieces[6];
@@ -173,7 +174,7 @@ START_TEST(C096_C095_oldest_first)
     uint32_t length;
 
     open_raw(NULL, &plain);
-    sink = region_new(a, 32, RIG_ALL);
+    sink = region_new(a, 32, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, SINK, 8), 0, 1);
     side_read(a, 2, region_sge(&sink, SINK + 8, 8), 0, 1);
     ck_assert(next_frame() && next_frame());
@@ -216,7 +217,7 @@ START_TEST(C102_sink_revoked)
     raw_send(&raw, ulpdu, put_piece(ulpdu, &pieces[0]));
     ck_assert(side_idle(a, a->send_cq));
     ck_assert_uint_eq(sink.octets[SINK], 0x40);
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(sink.mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(sink.mr), RI_OK);
     sink.mr = NULL;
     length = put_piece(ulpdu, &pieces[1]);
     raw_send(&raw, ulpdu, length);
@@ -229,7 +230,8 @@ START_TEST(C102_sink_revoked)
 }
 END_TEST
 
-/* A Write behind a Read is accepted by the socket first; it completes behind the Read all the same. */
+/* A Write behind a Read is accepted by the socket first; it
+ * completes behind the Read all the same. */
 START_TEST(C103_S047_completes_in_order)
 {
     const struct piece all = { 0, SIZE, true, 0 };
@@ -256,7 +258,7 @@ START_TEST(S048_S044_request)
     uint8_t expected[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN] = { 0x41, 0x41 };
 
     open_raw(NULL, &plain);
-    sink = region_new(a, 32, RIG_ALL);
+    sink = region_new(a, 32, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, SINK, SIZE), 0x1122334455667788, 0x99aabbcc);
     be_put32(expected + 6, 1);  /* QN */
     be_put32(expected + 10, 1); /* MSN */
@@ -274,7 +276,8 @@ START_TEST(S048_S044_request)
 }
 END_TEST
 
-/* Zero-length Reads take a place too; later requests of any kind wait behind the one that has to. */
+/* Zero-length Reads take a place too; later requests of any kind
+ * wait behind the one that has to. */
 START_TEST(S049_S046_depth)
 {
     struct ri_llp_handover handover = plain;
@@ -318,7 +321,7 @@ START_TEST(S049_depth_falls_behind_posts)
         ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, i, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     for (uint32_t i = 0; i < 2; i++)
         ck_assert(next_frame());
-    ck_assert_int_eq(rig.fake.privileged.qp_modify(a->qp, &lower), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.qp_modify(a->qp, &lower), RI_OK);
     raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
     ck_assert(raw_silent(&raw));
     for (uint32_t i = 2; i < 4; i++) {
@@ -351,8 +354,8 @@ static uint32_t put_request(uint8_t ulpdu[static 64], uint32_t msn, uint32_t siz
     return DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
 }
 
-/* Responses in the order of the requests, each whole, sink and offset as they came; a size of nothing asks nothing of
- * the source. */
+/* Responses in the order of the requests, each whole, sink and offset as they came; a size of
+ * nothing asks nothing of the source. */
 START_TEST(C109_C115_C117_S050_S051_S052_responses)
 {
     static const uint32_t sizes_of[] = { 100, 0, 70000, 1, 0, 3000, 200000, 8 };
@@ -423,7 +426,7 @@ START_TEST(C104_C105_C106_C108_forms)
     if (forms[_i].no_ird)
         handover.ird = 0;
     open_raw(&shape, &handover);
-    source = region_new(a, 64, RIG_ALL);
+    source = region_new(a, 64, TESTBED_ALL);
     put_request(ulpdu, forms[_i].msn, 8, 0);
     be_put32(ulpdu + 14, forms[_i].mo);
     raw_send(&raw, ulpdu, length);
@@ -446,7 +449,7 @@ START_TEST(C107_depth)
 
     handover.ird = ird;
     open_raw_narrow(NULL, &handover);
-    source = region_new(a, size, RIG_ALL);
+    source = region_new(a, size, TESTBED_ALL);
     for (uint32_t i = 0; i < 2 * ird; i++) { /* one by one: as many as you like */
         raw_send(&raw, ulpdu, put_request(ulpdu, i + 1, 8, 0));
         ck_assert(next_frame());
@@ -470,7 +473,8 @@ START_TEST(C107_depth)
 }
 END_TEST
 
-/* The source goes while its response is under way: the Terminate says how far it came, in all three fields. */
+/* The source goes while its response is under way: the Terminate says how
+ * far it came, in all three fields. */
 START_TEST(C116_S058_source_revoked)
 {
     const uint32_t size = 16u << 20;
@@ -480,10 +484,10 @@ START_TEST(C116_S058_source_revoked)
     uint32_t got = 0;
 
     open_raw_narrow(NULL, &plain);
-    source = region_new(a, size, RIG_ALL);
+    source = region_new(a, size, TESTBED_ALL);
     raw_send(&raw, request, put_request(request, 1, size, 0));
     ck_assert(side_idle(a, a->send_cq));
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(source.mr), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(source.mr), RI_OK);
     source.mr = NULL;
     for (;;) {
         ck_assert(next_frame());
@@ -514,10 +518,10 @@ START_TEST(C117_S053_after_earlier_messages)
     const uint32_t size = 100000;
     struct region from, to, back;
 
-    rig_connect(&rig, NULL, &plain);
-    from = region_new(a, size, RIG_ALL);
-    back = region_new(a, size, RIG_ALL);
-    to = region_new(b, size, RIG_ALL);
+    testbed_connect(&bed, NULL, &plain);
+    from = region_new(a, size, TESTBED_ALL);
+    back = region_new(a, size, TESTBED_ALL);
+    to = region_new(b, size, TESTBED_ALL);
     for (int round = 1; round <= 50; round++) {
         memset(from.octets, round, size);
         side_write(a, 1, region_sge(&from, 0, size), (uintptr_t)to.octets, to.keys.rkey);
@@ -534,7 +538,8 @@ END_TEST
 
 /* ---- vectors ---- */
 
-/* Refused Read Responses: the vector's Read is of 16 octets at offset 0x100 of sink STag 66000001. */
+/* Refused Read Responses: the vector's Read is of 16 octets at
+ * offset 0x100 of sink STag 66000001. */
 START_TEST(C095_to_C100_vectors)
 {
     const struct vectors *v = tc_vectors();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hostile and slow peers: incomplete FPDUs, their bounds in memory and time, floods; and the silence of a peer that is
- * spoken to twice. */
+/* Hostile and slow peers: incomplete FPDUs, their bounds in memory and time, floods; and the
+ * silence of a peer that is spoken to twice. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,13 +20,13 @@
 
 #define PEERS 8
 
-static struct rig rig;
-static struct side *const a = &rig.side[0];
+static struct testbed bed;
+static struct side *const a = &bed.side[0];
 static struct raw raws[PEERS];
 
 static struct rnic *rnic(void)
 {
-    return container_of(rig.fake.rnic, struct rnic, base);
+    return container_of(bed.fake.rnic, struct rnic, base);
 }
 
 static uint64_t rests(void)
@@ -48,10 +48,11 @@ static uint32_t write_fpdu(uint8_t *out, const struct region *region, uint32_t l
 
 static void teardown(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
-/* Octet by octet a large FPDU is moved once, kept at the size of what has come, and placed when it is whole. */
+/* Octet by octet a large FPDU is moved once, kept at the size of what has
+ * come, and placed when it is whole. */
 START_TEST(C047_C048_fpdu_in_small_parts)
 {
     const uint32_t length = 65521;
@@ -60,33 +61,34 @@ START_TEST(C047_C048_fpdu_in_small_parts)
     uint32_t size, at;
     struct raw raw;
 
-    rig_open(&rig, NULL);
-    side_open(&rig, a, NULL);
-    target = region_new(a, length, RIG_ALL);
-    raw_open(&raw, &rig, a, false, NULL);
+    testbed_open(&bed, NULL);
+    side_open(&bed, a, NULL);
+    target = region_new(a, length, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, NULL);
     size = write_fpdu(fpdu, &target, length);
     for (at = 0; at < size; at += 997) {
         raw_octets(&raw, fpdu + at, size - at < 997 ? size - at : 997);
-        rig_passes(&rig, 1);
+        testbed_passes(&bed, 1);
         ck_assert_uint_le(rests(), 2 * (at + 997) > 1024 ? 2 * (at + 997) : 1024);
         ck_assert_uint_le(rests(), size);
     }
-    ck_assert(fake_host_until(&rig.fake, target.octets[length - 1] == 0x5A, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, target.octets[length - 1] == 0x5A, TESTBED_TIMEOUT));
     for (at = 0; at < length; at++)
         ck_assert_uint_eq(target.octets[at], 0x5A);
-    ck_assert(fake_host_until(&rig.fake, rests() <= REST_KEPT, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, rests() <= REST_KEPT, TESTBED_TIMEOUT));
     /* and what follows is read as ever */
     memset(target.octets, 0, 100);
     size = write_fpdu(fpdu, &target, 100);
     raw_octets(&raw, fpdu, size);
-    ck_assert(fake_host_until(&rig.fake, target.octets[99] == 0x5A, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, target.octets[99] == 0x5A, TESTBED_TIMEOUT));
     raw_close(&raw);
     region_free(a, &target);
     free(fpdu);
 }
 END_TEST
 
-/* The sum is bounded: of peers that leave FPDUs incomplete the one that began first goes, the others go on. */
+/* The sum is bounded: of peers that leave FPDUs incomplete the one that
+ * began first goes, the others go on. */
 START_TEST(C155_X024_sum_of_rests_is_bounded)
 {
     static const char *const options[] = { "rest_limit", "131072", NULL };
@@ -96,31 +98,30 @@ START_TEST(C155_X024_sum_of_rests_is_bounded)
     unsigned ended = 0;
     uint32_t size;
 
-    rig_open(&rig, options);
-    side_open(&rig, a, NULL);
-    region = region_new(a, 1000, RIG_ALL);
-    raw_open(&raws[0], &rig, a, false, NULL);
+    testbed_open(&bed, options);
+    side_open(&bed, a, NULL);
+    region = region_new(a, 1000, TESTBED_ALL);
+    raw_open(&raws[0], &bed, a, false, NULL);
     size = write_fpdu(fpdu, &region, 1000);
-    mpa_put_len(
-        fpdu,
-        60000); /* 40000 octets of it come, in two parts, so that they are kept as they come */
+    /* 40000 octets of it come, in two parts, so that they are kept as they come */
+    mpa_put_len(fpdu, 60000);
     for (int i = 1; i < PEERS; i++) {
         uint8_t *junk = calloc(1, 40000);
 
         memcpy(junk, fpdu, size);
-        side_open(&rig, &quiet[i], NULL);
-        raw_open(&raws[i], &rig, &quiet[i], false, NULL);
+        side_open(&bed, &quiet[i], NULL);
+        raw_open(&raws[i], &bed, &quiet[i], false, NULL);
         raw_octets(&raws[i], junk, 20000);
-        rig_passes(&rig, 3);
+        testbed_passes(&bed, 3);
         raw_octets(&raws[i], junk + 20000, 20000);
-        rig_passes(&rig, 3);
+        testbed_passes(&bed, 3);
         ck_assert_uint_le(rests(), 131072 + MPA_FPDU_MAX);
         free(junk);
         /* meanwhile somebody with whole FPDUs has no harm */
         region.octets[999] = 0;
         size = write_fpdu(fpdu, &region, 1000);
         raw_octets(&raws[0], fpdu, size);
-        ck_assert(fake_host_until(&rig.fake, region.octets[999] == 0x5A, RIG_TIMEOUT));
+        ck_assert(fake_host_until(&bed.fake, region.octets[999] == 0x5A, TESTBED_TIMEOUT));
         mpa_put_len(fpdu, 60000);
     }
     for (int i = 1; i < PEERS; i++) {
@@ -151,28 +152,28 @@ START_TEST(C155_stall_inside_an_fpdu)
     struct raw raw;
     uint32_t size;
 
-    rig_open(&rig, options);
-    side_open(&rig, a, NULL);
-    region = region_new(a, 100, RIG_ALL);
-    raw_open(&raw, &rig, a, false, NULL);
+    testbed_open(&bed, options);
+    side_open(&bed, a, NULL);
+    region = region_new(a, 100, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, NULL);
     size = write_fpdu(fpdu, &region, 100);
     raw_octets(&raw, fpdu, size);
     raw_octets(&raw, fpdu, size - 1);
-    ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 1, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 1, TESTBED_TIMEOUT));
     if (_i == 0) { /* in time: the timer finds nothing to do */
         raw_octets(&raw, fpdu + size - 1, 1);
-        rig_passes(&rig, 5);
-        fake_host_expire_timers(&rig.fake);
-        rig_passes(&rig, 5);
+        testbed_passes(&bed, 5);
+        fake_host_expire_timers(&bed.fake);
+        testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-        ck_assert_uint_eq(rig.fake.timer_count, 0);
+        ck_assert_uint_eq(bed.fake.timer_count, 0);
     } else { /* not in time: the timer is set again until the FPDU itself is that old */
-        fake_host_expire_timers(&rig.fake);
-        rig_passes(&rig, 5);
+        fake_host_expire_timers(&bed.fake);
+        testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-        ck_assert_uint_eq(rig.fake.timer_count, 1);
+        ck_assert_uint_eq(bed.fake.timer_count, 1);
         rnic()->options.stall_timeout_ns = 1;
-        fake_host_expire_timers(&rig.fake);
+        fake_host_expire_timers(&bed.fake);
         side_expect_event(a, RI_EVENT_LLP_LOST, 0);
         raw_wait_end(&raw);
         ck_assert(raw.reset);
@@ -183,7 +184,8 @@ START_TEST(C155_stall_inside_an_fpdu)
 }
 END_TEST
 
-/* One that the test sends octet by octet: the timer expires before each is read, long after the FPDU was begun. */
+/* One that the test sends octet by octet: the timer expires before each is read,
+ * long after the FPDU was begun. */
 START_TEST(X015_slow_peer_is_not_cut)
 {
     static const char *const options[] = { "stall_timeout", "3600000", NULL };
@@ -194,33 +196,33 @@ START_TEST(X015_slow_peer_is_not_cut)
     uint32_t size;
     int unread;
 
-    rig_open(&rig, options);
-    side_open(&rig, a, NULL);
-    region = region_new(a, 100, RIG_ALL);
-    raw_open(&raw, &rig, a, false, NULL);
+    testbed_open(&bed, options);
+    side_open(&bed, a, NULL);
+    region = region_new(a, 100, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, NULL);
     stream = qp_of(a)->stream;
     size = write_fpdu(fpdu, &region, 100);
     raw_octets(&raw, fpdu, 1);
-    ck_assert(fake_host_until(&rig.fake, rig.fake.timer_count == 1, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 1, TESTBED_TIMEOUT));
     for (uint32_t at = 1; at < size - 1; at++) {
         raw_octets(&raw, fpdu + at, 1);
-        ck_assert(tc_until(!ioctl(stream->fd, FIONREAD, &unread) && unread == 1, RIG_TIMEOUT));
+        ck_assert(tc_until(!ioctl(stream->fd, FIONREAD, &unread) && unread == 1, TESTBED_TIMEOUT));
         rnic()->options.stall_timeout_ns = 1;
-        fake_host_expire_timers(&rig.fake);
-        fake_host_sleep(&rig.fake, 1, 0); /* as in a run: timers first */
-        fake_host_run(&rig.fake, NULL);
+        fake_host_expire_timers(&bed.fake);
+        fake_host_sleep(&bed.fake, 1, 0); /* as in a run: timers first */
+        fake_host_run(&bed.fake, NULL);
         rnic()->options.stall_timeout_ns = 3600 * CLOCK_NS_PER_S;
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
         ck_assert_uint_eq(stream->rest_length, at + 1);
     }
     /* what counts is when something came, not when the FPDU was begun */
     atomic_store(&stream->rest_since, 1);
-    fake_host_expire_timers(&rig.fake);
-    rig_passes(&rig, 5);
+    fake_host_expire_timers(&bed.fake);
+    testbed_passes(&bed, 5);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-    ck_assert_uint_eq(rig.fake.timer_count, 1);
+    ck_assert_uint_eq(bed.fake.timer_count, 1);
     raw_octets(&raw, fpdu + size - 1, 1);
-    ck_assert(fake_host_until(&rig.fake, region.octets[99] == 0x5A, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, region.octets[99] == 0x5A, TESTBED_TIMEOUT));
     raw_close(&raw);
     region_free(a, &region);
 }
@@ -229,7 +231,7 @@ END_TEST
 /* By default there is a bound, longer than the two minutes for which a process may be stopped. */
 START_TEST(X015_a_stall_is_bounded_by_default)
 {
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
     ck_assert_uint_gt(rnic()->options.stall_timeout_ns, 120 * CLOCK_NS_PER_S);
     ck_assert_uint_le(rnic()->options.stall_timeout_ns, 3600 * CLOCK_NS_PER_S);
 }
@@ -244,12 +246,12 @@ START_TEST(X015_a_stall_at_the_hand_over)
     struct region region;
     struct raw raw;
 
-    rig_open(&rig, options);
-    side_open(&rig, a, NULL);
-    region = region_new(a, 100, RIG_ALL);
+    testbed_open(&bed, options);
+    side_open(&bed, a, NULL);
+    region = region_new(a, 100, TESTBED_ALL);
     handover.bytes_read = fpdu;
     handover.bytes_read_length = write_fpdu(fpdu, &region, 100) - 1;
-    raw_open(&raw, &rig, a, false, &handover);
+    raw_open(&raw, &bed, a, false, &handover);
     side_expect_event(a, RI_EVENT_LLP_LOST, 0);
     raw_close(&raw);
     region_free(a, &region);
@@ -263,8 +265,8 @@ static uint64_t count_of(const char *name, bool of_qp)
     size_t count = 32;
 
     ck_assert_int_eq(of_qp
-                         ? rig.fake.privileged.qp_counters(a->qp, names, values, &count)
-                         : rig.fake.privileged.rnic_counters(rig.fake.rnic, names, values, &count),
+                         ? bed.fake.privileged.qp_counters(a->qp, names, values, &count)
+                         : bed.fake.privileged.rnic_counters(bed.fake.rnic, names, values, &count),
                      RI_OK);
     for (size_t i = 0; i < count; i++)
         if (!strcmp(names[i], name))
@@ -280,17 +282,17 @@ START_TEST(X023_empty_writes_are_counted)
     struct region region;
     struct raw raw;
 
-    rig_open(&rig, NULL);
-    side_open(&rig, a, NULL);
-    region = region_new(a, 100, RIG_ALL);
-    raw_open(&raw, &rig, a, false, NULL);
+    testbed_open(&bed, NULL);
+    side_open(&bed, a, NULL);
+    region = region_new(a, 100, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, NULL);
     ck_assert_uint_eq(write_fpdu(fpdus[0], &region, 0), 20);
     for (int i = 0; i < 3; i++) {
         raw_octets(&raw, fpdus[0], 20);
         raw_octets(&raw, fpdus[1], write_fpdu(fpdus[1], &region, 100));
     }
-    ck_assert(fake_host_until(&rig.fake, count_of(name, true) == 3, RIG_TIMEOUT));
-    rig_passes(&rig, 3);
+    ck_assert(fake_host_until(&bed.fake, count_of(name, true) == 3, TESTBED_TIMEOUT));
+    testbed_passes(&bed, 3);
     ck_assert_uint_eq(count_of(name, true), 3);
     ck_assert_uint_eq(count_of(name, false), 3);
     raw_close(&raw);
@@ -306,15 +308,15 @@ START_TEST(C155_flood_of_zero_lengths)
     const uint32_t count = 40000;
     uint8_t *flood = malloc(20 * count);
     struct region none;
-    uint64_t end = tc_deadline(RIG_TIMEOUT);
+    uint64_t end = tc_deadline(TESTBED_TIMEOUT);
     uint32_t pieces, most = 0, all = 0;
     size_t sent = 0;
     struct raw raw;
 
-    rig_open(&rig, NULL);
-    side_open(&rig, a, NULL);
-    none = region_new(a, 16, RIG_ALL);
-    raw_open(&raw, &rig, a, false, NULL);
+    testbed_open(&bed, NULL);
+    side_open(&bed, a, NULL);
+    none = region_new(a, 16, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, NULL);
     for (uint32_t i = 0; i < count; i++)
         ck_assert_uint_eq(write_fpdu(flood + 20 * i, &none, 0), 20);
     /* a stream that has been flooding for a while */
@@ -325,10 +327,10 @@ START_TEST(C155_flood_of_zero_lengths)
             raw_octets(&raw, flood + sent, part);
             sent += part;
         }
-        pieces = fake_host_run(&rig.fake, NULL);
+        pieces = fake_host_run(&bed.fake, NULL);
         all += pieces;
         most = pass > 20 && pieces > most ? pieces : most;
-        fake_host_sleep(&rig.fake, 1, 0);
+        fake_host_sleep(&bed.fake, 1, 0);
     }
     ck_assert_uint_eq(all, count);
     ck_assert_uint_gt(most, 0);
@@ -356,8 +358,8 @@ static ssize_t input_receive(struct stream *stream, void *buffer, size_t length)
     return part ? (ssize_t)part : -EAGAIN;
 }
 
-/* What a read leaves over of a large FPDU tells where the next ones end: from then on nothing is left over, but where one of
- * another size has come. */
+/* What a read leaves over of a large FPDU tells where the next ones end: from then on nothing is
+ * left over, but where one of another size has come. */
 START_TEST(reads_end_where_large_fpdus_do)
 {
     const uint32_t rounds = 19;
@@ -368,10 +370,10 @@ START_TEST(reads_end_where_large_fpdus_do)
     uint32_t left = 0;
     struct raw raw;
 
-    rig_open(&rig, NULL);
-    side_open(&rig, a, NULL);
-    target = region_new(a, 30000, RIG_ALL);
-    raw_open(&raw, &rig, a, false, NULL);
+    testbed_open(&bed, NULL);
+    side_open(&bed, a, NULL);
+    target = region_new(a, 30000, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, NULL);
     stream = rnic()->lanes[0]->streams;
     input.octets = malloc((size_t)rounds * MPA_FPDU_MAX);
     input.length = input.at = 0;
@@ -383,7 +385,7 @@ START_TEST(reads_end_where_large_fpdus_do)
     stream->llp = &from_memory;
     while (input.at < input.length) {
         lane_mark_ready(stream);
-        ck_assert_uint_gt(fake_host_run(&rig.fake, NULL), 0);
+        ck_assert_uint_gt(fake_host_run(&bed.fake, NULL), 0);
         left += stream->rest_length != 0;
     }
     stream->llp = below;
@@ -419,19 +421,19 @@ START_TEST(S014_write_repeated_in_silence)
     uint64_t before = 0;
     struct raw raw;
 
-    rig_open(&rig, repeating);
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover);
+    testbed_open(&bed, repeating);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover);
     expect_write(&raw);
     for (uint64_t silence = CLOCK_NS_PER_MS, i = 0; i < RTR_REPEATS; i++, silence *= 4) {
-        uint64_t deadline = rig.fake.timers[0]->deadline;
+        uint64_t deadline = bed.fake.timers[0]->deadline;
 
-        ck_assert_uint_eq(rig.fake.timer_count, 1);
+        ck_assert_uint_eq(bed.fake.timer_count, 1);
         ck_assert(!i || deadline >= before + silence);
         before = deadline;
         expect_write(&raw);
     }
-    ck_assert_uint_eq(rig.fake.timer_count, 0);
+    ck_assert_uint_eq(bed.fake.timer_count, 0);
     ck_assert(raw_silent(&raw));
     raw_close(&raw);
 }
@@ -444,21 +446,22 @@ START_TEST(S014_nothing_is_repeated_to_who_was_heard)
     uint8_t fpdu[200];
     struct raw raw;
 
-    rig_open(&rig, slow);
-    side_open(&rig, a, NULL);
-    region = region_new(a, 100, RIG_ALL);
-    raw_open(&raw, &rig, a, true, NULL);
+    testbed_open(&bed, slow);
+    side_open(&bed, a, NULL);
+    region = region_new(a, 100, TESTBED_ALL);
+    raw_open(&raw, &bed, a, true, NULL);
     expect_write(&raw);
     raw_octets(&raw, fpdu, write_fpdu(fpdu, &region, 100));
-    ck_assert(fake_host_until(&rig.fake, region.octets[99] == 0x5A, RIG_TIMEOUT));
-    fake_host_expire_timers(&rig.fake);
+    ck_assert(fake_host_until(&bed.fake, region.octets[99] == 0x5A, TESTBED_TIMEOUT));
+    fake_host_expire_timers(&bed.fake);
     ck_assert(raw_silent(&raw));
     raw_close(&raw);
     region_free(a, &region);
 }
 END_TEST
 
-/* A Read would take another place of the peer's IRD: what is repeated is a Write, whatever came first. */
+/* A Read would take another place of the peer's IRD: what is repeated
+ * is a Write, whatever came first. */
 START_TEST(S014_a_write_follows_a_read_in_silence)
 {
     struct ri_llp_handover handover = {
@@ -467,13 +470,13 @@ START_TEST(S014_a_write_follows_a_read_in_silence)
     uint8_t ulpdu[100];
     struct raw raw;
 
-    rig_open(&rig, repeating);
-    side_open(&rig, a, NULL);
-    raw_open(&raw, &rig, a, true, &handover);
+    testbed_open(&bed, repeating);
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, true, &handover);
     ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
     for (unsigned int i = 0; i < RTR_REPEATS; i++)
         expect_write(&raw);
-    ck_assert_uint_eq(rig.fake.timer_count, 0);
+    ck_assert_uint_eq(bed.fake.timer_count, 0);
     ck_assert(raw_silent(&raw));
     raw_close(&raw);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, random traffic over a lower layer that notes each write, takes as much as it likes and changes its EMSS: requests
- * of several elements and answers to Reads go out as whole FPDUs, in order, none inside another message.
+ * Transmit, random traffic over a lower layer that notes each write, takes as much as it likes and
+ * changes its EMSS: requests of several elements and answers to Reads go out as whole FPDUs, in
+ * order, none inside another message.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "noted.h"
+#include "recording_llp.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
@@ -21,7 +22,7 @@
 #define SOURCE    (1u << 20)
 #define STEPS     30u
 #define ELEMENTS  8u
-#define ROOM_USED (NOTED_ROOM - 400000u)
+#define ROOM_USED (RECORDING_ROOM - 400000u)
 #define READS     4u
 
 /* A request, or the answer to a Read: what it has to look like. */
@@ -31,8 +32,8 @@ struct message {
     uint8_t *octets;
 };
 
-static struct rig rig;
-static struct side *const a = &rig.side[0];
+static struct testbed bed;
+static struct side *const a = &bed.side[0];
 static struct region source;
 static struct tc_rng rng;
 static int far_end;
@@ -43,13 +44,13 @@ static size_t posted_octets;
 static void start(bool crc)
 {
     memset(wires, 0, sizeof(wires));
-    noted_takes = SIZE_MAX;
+    recording_takes = SIZE_MAX;
     request_count = answer_count = 0;
     posted_octets = 0;
-    rig_open(&rig, NULL);
-    side_open(&rig, a, NULL);
-    far_end = noted_start(a, crc, READS, 0);
-    source = region_new(a, SOURCE, RIG_ALL);
+    testbed_open(&bed, NULL);
+    side_open(&bed, a, NULL);
+    far_end = recording_start(a, crc, READS, 0);
+    source = region_new(a, SOURCE, TESTBED_ALL);
     tc_fill(&rng, source.octets, SOURCE);
     tx_kick(qp_of(a));
     wires[0].used = 0; /* its first message is out */
@@ -63,7 +64,7 @@ static void finish(void)
         free(answers[i].octets);
     region_free(a, &source);
     close(far_end);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 /* Short ones, and long ones around the segments of large EMSS. */
@@ -130,19 +131,20 @@ static void traffic(void)
     static const size_t takes[] = { SIZE_MAX, SIZE_MAX, SIZE_MAX, 70000, 1000, 0 };
 
     for (uint32_t i = 0; i < STEPS && posted_octets < ROOM_USED / 2; i++) {
-        noted_emss = emss[tc_below(&rng, 8)];
-        noted_takes = takes[tc_below(&rng, 6)];
+        recording_emss = emss[tc_below(&rng, 8)];
+        recording_takes = takes[tc_below(&rng, 6)];
         if (tc_below(&rng, 4))
             post_request(tc_below(&rng, 3) ? 0 : RI_WR_COALESCE);
         else
             ask_for_an_answer();
     }
-    noted_takes = SIZE_MAX;
+    recording_takes = SIZE_MAX;
     post_request(0);
     for (uint32_t i = 1; i <= request_count; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, requests[i - 1].length);
-    ck_assert(fake_host_until(
-        &rig.fake, atomic_load(&qp_of(a)->ird_out) == atomic_load(&qp_of(a)->ird_in), RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake,
+                              atomic_load(&qp_of(a)->ird_out) == atomic_load(&qp_of(a)->ird_in),
+                              TESTBED_TIMEOUT));
 }
 
 /* --- what was written --- */
@@ -174,7 +176,7 @@ static void expect_wire(bool crc)
         ck_assert_int_eq(mpa_scan(wires[0].octets + octet, wires[0].used - octet, &fpdu, &need),
                          MPA_OK);
         ck_assert_int_eq(mpa_check(&fpdu, crc), MPA_OK);
-        ck_assert_uint_le(fpdu.size, noted_emss_at(&wires[0], octet));
+        ck_assert_uint_le(fpdu.size, recording_emss_at(&wires[0], octet));
         if (!message)
             message = (fpdu.ulpdu[1] & RDMAP_CTRL_OP) == RDMAP_READ_RESP ? &answers[answer++]
                                                                          : &requests[request++];
@@ -194,7 +196,7 @@ START_TEST(whole_fpdus_in_order)
     const bool crc = _i & 1;
 
     rng = tc_rng((uint64_t)_i);
-    noted_emss = _i & 2 ? 32768 : 65483;
+    recording_emss = _i & 2 ? 32768 : 65483;
     start(crc);
     traffic();
     expect_wire(crc);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Short messages are built in one step, others the general way: the octets are the same. And which posts gather, in which
- * writes they leave, over a lower layer that notes each write.
+ * Short messages are built in one step, others the general way: the octets are the same. And which
+ * posts gather, in which writes they leave, over a lower layer that notes each write.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "noted.h"
+#include "recording_llp.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
@@ -20,8 +20,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct rig rig;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct testbed bed;
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region region[2];
 static int far_ends[2];
 
@@ -29,9 +29,9 @@ static void start(struct side *side, bool crc)
 {
     int who = side != a;
 
-    side_open(&rig, side, &(struct shape){ .depth = 512, .cqe = 1024 });
-    far_ends[who] = noted_start(side, crc, 4, 0);
-    region[who] = region_new(side, 4096, RIG_ALL);
+    side_open(&bed, side, &(struct shape){ .depth = 512, .cqe = 1024 });
+    far_ends[who] = recording_start(side, crc, 4, 0);
+    region[who] = region_new(side, 4096, TESTBED_ALL);
     region_fill(&region[who]);
     tx_kick(qp_of(side)); /* its first message is out */
 }
@@ -45,14 +45,14 @@ static void finish(struct side *side)
 static void setup(void)
 {
     memset(wires, 0, sizeof(wires));
-    noted_takes = SIZE_MAX;
-    noted_emss = 1460;
-    rig_open(&rig, NULL);
+    recording_takes = SIZE_MAX;
+    recording_emss = 1460;
+    testbed_open(&bed, NULL);
 }
 
 static void teardown(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 static void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, uint64_t cookie,
@@ -80,7 +80,8 @@ static void take_all(struct side *side, uint64_t from, uint64_t count, uint32_t 
         side_expect(side, side->send_cq, i, RI_WC_SUCCESS, length);
 }
 
-/* With CRC and without, all lengths around what is short, all offsets in a word, whole and in little writes. */
+/* With CRC and without, all lengths around what is short, all offsets in a
+ * word, whole and in little writes. */
 START_TEST(same_octets_both_ways)
 {
     static const struct {
@@ -91,11 +92,11 @@ START_TEST(same_octets_both_ways)
 
     start(a, _i & 1);
     start(b, _i & 1);
-    noted_takes = _i & 2 ? 61 : SIZE_MAX;
+    recording_takes = _i & 2 ? 61 : SIZE_MAX;
     for (uint32_t kind = 0; kind < 3; kind++) {
         for (uint32_t length = 0; length <= TX_COPY_OCTETS + 2; length++, cookie++) {
             for (int who = 0; who < 2; who++) {
-                struct side *side = &rig.side[who];
+                struct side *side = &bed.side[who];
 
                 if (who)
                     general_only(side);
@@ -106,7 +107,7 @@ START_TEST(same_octets_both_ways)
             ck_assert_uint_eq(wires[0].used, wires[1].used);
             ck_assert_msg(!memcmp(wires[0].octets, wires[1].octets, wires[0].used),
                           "kind %u, %u octets", kind, length);
-            if (wires[0].used > NOTED_ROOM / 2)
+            if (wires[0].used > RECORDING_ROOM / 2)
                 wires[0].used = wires[1].used = 0;
         }
     }
@@ -134,11 +135,11 @@ START_TEST(same_octets_in_batches)
             if (who)
                 general_only(b);
             for (uint32_t i = 0; i < 32; i++)
-                post(&rig.side[who], i & 1 ? RI_WR_SEND : RI_WR_RDMA_WRITE,
+                post(&bed.side[who], i & 1 ? RI_WR_SEND : RI_WR_RDMA_WRITE,
                      RI_WR_SIGNALED | (i < 31 ? RI_WR_COALESCE : 0), i, 0, lengths[i]);
             ck_assert_uint_eq(wires[who].writes, before + 1);
             for (uint32_t i = 0; i < 32; i++)
-                side_expect(&rig.side[who], rig.side[who].send_cq, i, RI_WC_SUCCESS, lengths[i]);
+                side_expect(&bed.side[who], bed.side[who].send_cq, i, RI_WC_SUCCESS, lengths[i]);
         }
         ck_assert_uint_eq(wires[0].used, wires[1].used);
         ck_assert(!memcmp(wires[0].octets, wires[1].octets, wires[0].used));
@@ -168,14 +169,14 @@ END_TEST
 
 static void pass(struct ri_cq *cq)
 {
-    fake_host_run(&rig.fake, cq);
+    fake_host_run(&bed.fake, cq);
 }
 
 static struct ri_wc take_one(void)
 {
     struct ri_wc wc = { .cookie = UINT64_MAX };
 
-    rig.fake.user.poll(a->send_cq, 1, &wc);
+    bed.fake.user.poll(a->send_cq, 1, &wc);
     return wc;
 }
 
@@ -183,7 +184,7 @@ static struct ri_wc take_one(void)
 static void become_poller(void)
 {
     for (int i = 0; i < 3; i++) {
-        ck_assert_uint_eq(rig.fake.user.poll(a->send_cq, 1, &(struct ri_wc){ .cookie = 0 }), 0);
+        ck_assert_uint_eq(bed.fake.user.poll(a->send_cq, 1, &(struct ri_wc){ .cookie = 0 }), 0);
         pass(a->send_cq);
     }
 }
@@ -205,7 +206,7 @@ START_TEST(who_does_not_poll_gathers_nothing)
     open_a();
     if (_i) { /* he did, and waits now */
         become_poller();
-        ck_assert_int_eq(rig.fake.user.arm(_i == 1 ? a->send_cq : a->recv_cq, RI_ARM_NEXT, 0),
+        ck_assert_int_eq(bed.fake.user.arm(_i == 1 ? a->send_cq : a->recv_cq, RI_ARM_NEXT, 0),
                          RI_OK);
     }
     for (uint64_t i = 0; i < 5; i++)
@@ -213,7 +214,7 @@ START_TEST(who_does_not_poll_gathers_nothing)
     expect_writes(5);
     take_all(a, 0, 5, 8);
     if (_i == 1) { /* the completion ended a wait; the first pass of the next one changes nothing */
-        ck_assert_int_eq(rig.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK);
+        ck_assert_int_eq(bed.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK);
         post(a, RI_WR_SEND, RI_WR_SIGNALED, 5, 0, 8);
         ck_assert_uint_eq(take_one().cookie, 5);
         pass(a->send_cq);
@@ -226,7 +227,8 @@ START_TEST(who_does_not_poll_gathers_nothing)
 }
 END_TEST
 
-/* The first leaves, others with the next look: a poll that takes the last completion, a pass, arming. */
+/* The first leaves, others with the next look: a poll that takes the
+ * last completion, a pass, arming. */
 START_TEST(posts_behind_the_first_gather)
 {
     enum { POLL, PASS, ARM, CLOSE };
@@ -238,15 +240,15 @@ START_TEST(posts_behind_the_first_gather)
     for (uint64_t i = 1; i < 5; i++)
         post(a, RI_WR_SEND, RI_WR_SIGNALED, i, 0, 8);
     expect_writes(0);
-    ck_assert(!rig.fake.user.lane_arm(rig.fake.lane)); /* nobody sleeps over it */
+    ck_assert(!bed.fake.user.lane_arm(bed.fake.lane)); /* nobody sleeps over it */
     switch (_i) {
     case POLL: ck_assert_uint_eq(take_one().cookie, 0); break;
     case PASS: pass(NULL); break;
-    case ARM: ck_assert_int_eq(rig.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK); break;
+    case ARM: ck_assert_int_eq(bed.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK); break;
     default: side_modify(a, RI_QPS_CLOSING);
     }
     expect_writes(_i == CLOSE ? wires[0].writes : 1);
-    ck_assert(_i == CLOSE || rig.fake.user.lane_arm(rig.fake.lane));
+    ck_assert(_i == CLOSE || bed.fake.user.lane_arm(bed.fake.lane));
     take_all(a, _i == POLL, _i == POLL ? 4 : 5, 8);
     finish(a);
 }
@@ -270,24 +272,25 @@ static bool woken(void)
 {
     eventfd_t count = 0;
 
-    eventfd_read(rig.fake.event, &count);
+    eventfd_read(bed.fake.event, &count);
     ck_assert_uint_le(count, 1);
     return count;
 }
 
-/* Who sleeps for the lane is woken when something begins to gather, once; a consumer's pass tells that nobody does. */
+/* Who sleeps for the lane is woken when something begins to gather, once; a
+ * consumer's pass tells that nobody does. */
 START_TEST(a_sleeper_is_woken_once)
 {
     open_a();
     become_poller();
     woken();
     for (int asked = 0; asked < 2; asked++) {
-        ck_assert(rig.fake.user.lane_arm(rig.fake.lane));
+        ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
         for (uint64_t i = 0; i < 3; i++)
             post(a, RI_WR_SEND, asked ? RI_WR_COALESCE : 0, i, 0, 8);
         expect_writes(!asked);
         ck_assert(woken());
-        ck_assert(!rig.fake.user.lane_arm(rig.fake.lane));
+        ck_assert(!bed.fake.user.lane_arm(bed.fake.lane));
         pass(a->send_cq);
         expect_writes(1);
         post(a, RI_WR_SEND, 0, 3, 0, 8);
@@ -300,7 +303,8 @@ START_TEST(a_sleeper_is_woken_once)
 }
 END_TEST
 
-/* A batch that is full leaves without a look; and a stream of posts gathers from its first one on. */
+/* A batch that is full leaves without a look; and a stream of posts
+ * gathers from its first one on. */
 START_TEST(full_batches_leave)
 {
     uint32_t writes;
@@ -326,7 +330,8 @@ END_TEST
 
 /* ---- how much leaves in one write ---- */
 
-/* All that was written are so many messages, each from the region's first octet on, in whole FPDUs with a right CRC. */
+/* All that was written are so many messages, each from the region's first octet on,
+ * in whole FPDUs with a right CRC. */
 static void expect_messages(const struct region *from, uint32_t length, uint32_t count, bool tagged,
                             bool crc)
 {
@@ -342,7 +347,7 @@ static void expect_messages(const struct region *from, uint32_t length, uint32_t
         ck_assert_int_eq(ddp_get(fpdu.ulpdu, fpdu.ulpdu_len, &hdr), DDP_OK);
         ck_assert(hdr.tagged == tagged && (tagged ? hdr.to == 4096 + offset : hdr.mo == offset));
         ck_assert(!memcmp(fpdu.ulpdu + header, from->octets + offset, fpdu.ulpdu_len - header));
-        ck_assert_uint_le(fpdu.size, noted_emss);
+        ck_assert_uint_le(fpdu.size, recording_emss);
         offset += fpdu.ulpdu_len - header;
         ck_assert(hdr.last == (offset == length));
         count -= hdr.last;
@@ -355,7 +360,8 @@ static void expect_messages(const struct region *from, uint32_t length, uint32_t
     ck_assert_uint_eq(write, wires[0].writes);
 }
 
-/* Writes that follow segments: none is longer, and all are nearly full but the two halves at the end of a message that is alone by then. */
+/* Writes that follow segments: none is longer, and all are nearly full but the two halves at the
+ * end of a message that is alone by then. */
 static void expect_segments(uint32_t posts)
 {
     uint32_t full = wires[0].writes - 2;
@@ -363,8 +369,8 @@ static void expect_segments(uint32_t posts)
     for (uint32_t i = 0; i < wires[0].writes; i++) {
         size_t octets = wires[0].ends[i] - (i ? wires[0].ends[i - 1] : 0);
 
-        ck_assert_uint_le(octets, noted_emss);
-        ck_assert(i >= full || octets + PIECE_LEAST > noted_emss - noted_emss / 16);
+        ck_assert_uint_le(octets, recording_emss);
+        ck_assert(i >= full || octets + PIECE_LEAST > recording_emss - recording_emss / 16);
     }
     if (posts == 1) {
         size_t before = full ? wires[0].ends[full - 1] : 0, rest = wires[0].used - before;
@@ -395,9 +401,9 @@ START_TEST(writes_follow_large_segments)
     struct region large;
     struct ri_sge sge;
 
-    noted_emss = cases[_i / 2].emss;
+    recording_emss = cases[_i / 2].emss;
     start(a, crc);
-    large = region_new(a, LONGEST, RIG_ALL);
+    large = region_new(a, LONGEST, TESTBED_ALL);
     region_fill(&large);
     sge = region_sge(&large, 0, length);
     wires[0].used = wires[0].writes = 0;
@@ -421,16 +427,16 @@ START_TEST(the_emss_is_learned_soon)
     struct region large;
     struct ri_sge sge;
 
-    noted_emss = 32768;
+    recording_emss = 32768;
     open_a();
-    large = region_new(a, LENGTH, RIG_ALL);
+    large = region_new(a, LENGTH, TESTBED_ALL);
     sge = region_sge(&large, 0, LENGTH);
     for (uint32_t i = 1; i <= 2; i++) {
         wires[0].used = wires[0].writes = 0;
         side_post(a, RI_WR_SEND, i, RI_WR_SIGNALED, &sge, 1, 0, 0);
         expect_messages(&large, LENGTH, 1, false, true);
         ck_assert_uint_eq(wires[0].writes, i == 1 ? 3 : 2);
-        noted_emss = 65483;
+        recording_emss = 65483;
     }
     take_all(a, 1, 2, LENGTH);
     region_free(a, &large);
@@ -454,18 +460,19 @@ static uint32_t messages_before(uint8_t opcode)
     ck_abort_msg("no opcode %u in %zu octets", opcode, wires[0].used);
 }
 
-/* Writes of two segments to the octet leave no room where they end: an answer comes after one of them, not after all. */
+/* Writes of two segments to the octet leave no room where they end: an answer comes
+ * after one of them, not after all. */
 START_TEST(answers_have_their_turn)
 {
     enum { LENGTH = 2 * 64512, COUNT = 8 };
     struct region large;
     struct ri_sge sge;
 
-    noted_emss = 65483;
+    recording_emss = 65483;
     open_a();
-    large = region_new(a, LENGTH, RIG_ALL);
+    large = region_new(a, LENGTH, TESTBED_ALL);
     sge = region_sge(&large, 0, LENGTH);
-    noted_takes = 0;
+    recording_takes = 0;
     wires[0].used = 0;
     for (uint32_t i = 1; i <= COUNT; i++)
         side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED, &sge, 1, 4096, 5);
@@ -473,7 +480,7 @@ START_TEST(answers_have_their_turn)
                                                    .source_to = (uintptr_t)region[0].octets,
                                                    .size = 64 };
     atomic_store(&qp_of(a)->ird_in, 1);
-    noted_takes = SIZE_MAX;
+    recording_takes = SIZE_MAX;
     take_all(a, 1, COUNT, LENGTH);
     ck_assert_uint_le(messages_before(RDMAP_READ_RESP), 2);
     region_free(a, &large);
@@ -503,7 +510,8 @@ static void *run_pass(void *unused)
     return NULL;
 }
 
-/* A pass has taken the QP off the list; before it goes on one list of posts ends and another begins. */
+/* A pass has taken the QP off the list; before it goes on one list of
+ * posts ends and another begins. */
 START_TEST(destroy_after_a_pass_was_overtaken)
 {
     struct lane *lane;
@@ -517,7 +525,7 @@ START_TEST(destroy_after_a_pass_was_overtaken)
     ck_assert_ptr_eq(lane->gathered, qp);
     spinlock_lock(&qp->sq.posting);
     pthread_create(&passing, NULL, run_pass, NULL);
-    ck_assert(tc_until(!atomic_load(&lane->gathered_count), RIG_TIMEOUT));
+    ck_assert(tc_until(!atomic_load(&lane->gathered_count), TESTBED_TIMEOUT));
     tx_gather_slowly(qp, &(struct gather_post){ .requests = 2 });
     tx_gather_slowly(qp, &(struct gather_post){ .requests = 1, .small = 8, .asked = true });
     spinlock_unlock(&qp->sq.posting);

@@ -13,8 +13,9 @@
 /* ---- soak ---- */
 
 /*
- * Random Sends, Writes and Reads of random sizes in both directions, several under way; all data is compared. A slot is one
- * request at a time: free again when it completed and, for a Send, its receive did, for a Write, its octets are there.
+ * Random Sends, Writes and Reads of random sizes in both directions, several under way; all data is
+ * compared. A slot is one request at a time: free again when it completed and, for a Send, its
+ * receive did, for a Write, its octets are there.
  */
 #define SOAK_SLOTS 8u
 #define SOAK_INBOX 16u
@@ -36,11 +37,11 @@ static struct soak {
 
 static void soak_open(int who)
 {
-    struct side *own = &rig.side[who], *peer = &rig.side[!who];
+    struct side *own = &bed.side[who], *peer = &bed.side[!who];
 
     for (uint32_t i = 0; i < SOAK_SLOTS; i++) {
-        soak[who].slot[i].local = region_new(own, SOAK_ROOM, RIG_ALL);
-        soak[who].slot[i].remote = region_new(peer, SOAK_ROOM, RIG_ALL);
+        soak[who].slot[i].local = region_new(own, SOAK_ROOM, TESTBED_ALL);
+        soak[who].slot[i].remote = region_new(peer, SOAK_ROOM, TESTBED_ALL);
     }
     for (uint32_t i = 0; i < SOAK_INBOX; i++) {
         soak[who].inbox[i] = region_new(own, SOAK_ROOM, RI_ACCESS_LOCAL_WRITE);
@@ -51,11 +52,11 @@ static void soak_open(int who)
 static void soak_close(int who)
 {
     for (uint32_t i = 0; i < SOAK_SLOTS; i++) {
-        region_free(&rig.side[who], &soak[who].slot[i].local);
-        region_free(&rig.side[!who], &soak[who].slot[i].remote);
+        region_free(&bed.side[who], &soak[who].slot[i].local);
+        region_free(&bed.side[!who], &soak[who].slot[i].remote);
     }
     for (uint32_t i = 0; i < SOAK_INBOX; i++)
-        region_free(&rig.side[who], &soak[who].inbox[i]);
+        region_free(&bed.side[who], &soak[who].inbox[i]);
 }
 
 /* False: no slot is free. */
@@ -77,7 +78,7 @@ static bool soak_post(int who)
     tc_fill(&rng, slot->opcode == RI_WR_RDMA_READ ? slot->remote.octets : slot->local.octets,
             slot->length);
     sge = region_sge(&slot->local, 0, slot->length);
-    ck_assert_int_eq(side_post(&rig.side[who], slot->opcode, at, RI_WR_SIGNALED, &sge, 1,
+    ck_assert_int_eq(side_post(&bed.side[who], slot->opcode, at, RI_WR_SIGNALED, &sge, 1,
                                (uintptr_t)slot->remote.octets, slot->remote.keys.rkey),
                      RI_OK);
     return true;
@@ -85,16 +86,16 @@ static bool soak_post(int who)
 
 static void soak_poll(int who)
 {
-    struct side *side = &rig.side[who];
+    struct side *side = &bed.side[who];
     struct soak *own = &soak[who], *peer = &soak[!who];
     struct ri_wc wc;
 
-    while (rig.fake.user.poll(side->send_cq, 1, &wc) == 1) {
+    while (bed.fake.user.poll(side->send_cq, 1, &wc) == 1) {
         ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
         ck_assert_uint_eq(wc.byte_len, own->slot[wc.cookie].length);
         own->slot[wc.cookie].completed = true;
     }
-    while (rig.fake.user.poll(side->recv_cq, 1, &wc) == 1) {
+    while (bed.fake.user.poll(side->recv_cq, 1, &wc) == 1) {
         struct soak_slot *slot = &peer->slot[peer->order[peer->arrivals++ % SOAK_INBOX]];
         struct region *inbox = &own->inbox[wc.cookie];
 
@@ -143,7 +144,7 @@ START_TEST(soak_random)
     uint64_t end = tc_deadline(60000);
 
     memset(soak, 0, sizeof(soak));
-    rig_connect(&rig, NULL, _i ? &no_crc : &plain);
+    testbed_connect(&bed, NULL, _i ? &no_crc : &plain);
     for (int who = 0; who < 2; who++)
         soak_open(who);
     while (done < want) {
@@ -151,11 +152,11 @@ START_TEST(soak_random)
 
         while (posted < want && soak_post((int)tc_below(&rng, 2)))
             posted++;
-        pieces = fake_host_run(&rig.fake, NULL);
+        pieces = fake_host_run(&bed.fake, NULL);
         ended = soak_round();
         done += ended;
         if (!ended)
-            fake_host_sleep(&rig.fake, pieces, tc_remaining_ms(end));
+            fake_host_sleep(&bed.fake, pieces, tc_remaining_ms(end));
         ck_assert_msg(!tc_expired(end), "%lu of %lu requests ended in time", done, want);
     }
     ck_assert_uint_eq(atomic_load(&a->events.count) + atomic_load(&b->events.count), 0);

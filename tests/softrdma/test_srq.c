@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: who gets which receive, limits, protection, ends, resizing, and many takers at once. */
+/* Shared receive queues: who gets which receive, limits, protection, ends,
+ * resizing, and many takers at once. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,11 +15,11 @@
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
 
-static struct rig rig;
-static struct side *const a = &rig.side[0];
+static struct testbed bed;
+static struct side *const a = &bed.side[0];
 static struct side other; /* a second taker, with the PD of a */
 static struct ri_pd *pd;  /* of the SRQ */
-static struct side owner; /* for region_new: only rig and pd */
+static struct side owner; /* for region_new: only bed and pd */
 static struct ri_srq *srq;
 static struct fake_record srq_events;
 
@@ -33,23 +34,23 @@ static void open_srq(uint32_t max_wr, uint32_t low)
     };
 
     memset(&srq_events, 0, sizeof(srq_events));
-    rig_open(&rig, NULL);
-    OK(rig.fake.privileged.pd_create(rig.fake.rnic, NULL, &pd));
-    owner = (struct side){ .rig = &rig, .pd = pd };
-    OK(rig.fake.privileged.srq_create(pd, &attr, &srq));
+    testbed_open(&bed, NULL);
+    OK(bed.fake.privileged.pd_create(bed.fake.rnic, NULL, &pd));
+    owner = (struct side){ .bed = &bed, .pd = pd };
+    OK(bed.fake.privileged.srq_create(pd, &attr, &srq));
 }
 
 static void close_srq(void)
 {
-    OK(rig.fake.privileged.srq_destroy(srq));
-    OK(rig.fake.privileged.pd_destroy(pd));
-    rig_close(&rig);
+    OK(bed.fake.privileged.srq_destroy(srq));
+    OK(bed.fake.privileged.pd_destroy(pd));
+    testbed_close(&bed);
 }
 
 static enum ri_status post(uint64_t cookie, const struct ri_sge *sges, uint32_t count)
 {
     struct ri_recv_wr *bad = NULL, wr = { .cookie = cookie, .sg_list = sges, .num_sge = count };
-    enum ri_status status = rig.fake.user.post_srq_recv(srq, &wr, &bad);
+    enum ri_status status = bed.fake.user.post_srq_recv(srq, &wr, &bad);
 
     ck_assert_ptr_eq(bad, status == RI_OK ? NULL : &wr);
     return status;
@@ -64,7 +65,7 @@ static struct ri_srq_attr query(void)
 {
     struct ri_srq_attr attr = { .size = sizeof(attr) };
 
-    OK(rig.fake.privileged.srq_query(srq, &attr));
+    OK(bed.fake.privileged.srq_query(srq, &attr));
     return attr;
 }
 
@@ -72,23 +73,24 @@ static void set_low(uint32_t low)
 {
     const struct ri_srq_attr attr = { .size = sizeof(attr), .limit = low };
 
-    OK(rig.fake.privileged.srq_modify(srq, 2, &attr));
+    OK(bed.fake.privileged.srq_modify(srq, 2, &attr));
 }
 
 static enum ri_status resize(uint32_t max_wr)
 {
     const struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = max_wr };
 
-    return rig.fake.privileged.srq_modify(srq, 1, &attr);
+    return bed.fake.privileged.srq_modify(srq, 1, &attr);
 }
 
-/* A QP on the SRQ whose peer is written by hand; the side is the responder and has heard the peer. */
+/* A QP on the SRQ whose peer is written by hand; the side is the
+ * responder and has heard the peer. */
 static void open_taker(struct side *side, struct raw *raw, const struct shape *more)
 {
     struct shape shape = more ? *more : (struct shape){ 0 };
 
     shape.srq = srq;
-    raw_open_speaking(raw, &rig, side, &shape, &plain);
+    raw_open_speaking(raw, &bed, side, &shape, &plain);
 }
 
 /* Two of them, a and other, each with its peer. */
@@ -122,13 +124,14 @@ static void expect(struct side *side, uint64_t cookie, uint32_t octets)
 
 /* ---- who gets what ---- */
 
-/* Requests go in the order of posting to whoever's message begins first; completions carry the taker. */
+/* Requests go in the order of posting to whoever's message begins
+ * first; completions carry the taker. */
 START_TEST(taken_in_order_by_two)
 {
     struct region region;
 
     open_two(8, NULL);
-    region = region_new(&owner, 4096, RIG_ALL);
+    region = region_new(&owner, 4096, TESTBED_ALL);
     for (uint64_t i = 0; i < 4; i++)
         give(i, region_sge(&region, i * 64, 64));
     say(&first, 1, "one");
@@ -147,13 +150,14 @@ START_TEST(taken_in_order_by_two)
 }
 END_TEST
 
-/* A request is the message's from its first segment on; another QP's message overtakes it with the next one. */
+/* A request is the message's from its first segment on; another QP's message
+ * overtakes it with the next one. */
 START_TEST(taken_at_the_first_segment)
 {
     struct region region;
 
     open_two(8, NULL);
-    region = region_new(&owner, 4096, RIG_ALL);
+    region = region_new(&owner, 4096, TESTBED_ALL);
     for (uint64_t i = 0; i < 2; i++)
         OK(post(i,
                 (struct ri_sge[]){ region_sge(&region, i * 64, 5),
@@ -174,7 +178,8 @@ START_TEST(taken_at_the_first_segment)
 }
 END_TEST
 
-/* C-072: nothing there. The MSN is looked at in the same order as with an own queue, and takes nothing. */
+/* C-072: nothing there. The MSN is looked at in the same order as with an own queue, and takes
+ * nothing. */
 START_TEST(C072_empty)
 {
     struct raw raw;
@@ -195,7 +200,7 @@ START_TEST(C071_a_gap_takes_nothing)
     struct region region;
 
     open_two(8, NULL);
-    region = region_new(&owner, 64, RIG_ALL);
+    region = region_new(&owner, 64, TESTBED_ALL);
     give(7, region_sge(&region, 0, 64));
     say(&first, 2, "x");
     raw_expect_terminate(&first, TERMINATE_U_MSN);
@@ -215,9 +220,9 @@ START_TEST(C077_protection_is_the_srqs)
     struct raw raw;
 
     open_srq(8, 0);
-    theirs = region_new(&owner, 64, RIG_ALL);
+    theirs = region_new(&owner, 64, TESTBED_ALL);
     open_taker(a, &raw, NULL);
-    own = region_new(a, 64, RIG_ALL);
+    own = region_new(a, 64, TESTBED_ALL);
     give(1, region_sge(&theirs, 0, 64));
     give(2, region_sge(&own, 0, 64));
     say(&raw, 1, "good");
@@ -244,23 +249,23 @@ START_TEST(arguments)
     struct ri_srq *none;
 
     open_srq(4, 3);
-    ck_assert_int_eq(rig.fake.privileged.srq_create(pd, &attr, &none), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(bed.fake.privileged.srq_create(pd, &attr, &none), RI_ERR_INVALID_ARGUMENT);
     attr.max_wr = 1u << 20;
-    ck_assert_int_eq(rig.fake.privileged.srq_create(pd, &attr, &none), RI_ERR_LIMIT);
+    ck_assert_int_eq(bed.fake.privileged.srq_create(pd, &attr, &none), RI_ERR_LIMIT);
     attr = (struct ri_srq_attr){ .size = sizeof(attr), .max_wr = 1, .max_sge = 1000 };
-    ck_assert_int_eq(rig.fake.privileged.srq_create(pd, &attr, &none), RI_ERR_LIMIT);
+    ck_assert_int_eq(bed.fake.privileged.srq_create(pd, &attr, &none), RI_ERR_LIMIT);
     attr = query();
     ck_assert_uint_eq(attr.max_wr, 4);
     ck_assert_uint_eq(attr.max_sge, 2);
     ck_assert_uint_eq(attr.limit, 3);
     ck_assert_ptr_eq(attr.context, &srq_events);
     ck_assert_int_eq(post(1, sges, 3), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(rig.fake.privileged.srq_modify(srq, 4, &attr), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(rig.fake.privileged.pd_destroy(pd), RI_ERR_BUSY);
-    side_open(&rig, a, &(struct shape){ .srq = srq });
+    ck_assert_int_eq(bed.fake.privileged.srq_modify(srq, 4, &attr), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(bed.fake.privileged.pd_destroy(pd), RI_ERR_BUSY);
+    side_open(&bed, a, &(struct shape){ .srq = srq });
     ck_assert_uint_eq(side_query(a).max_recv_wr, 0);
     ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(rig.fake.privileged.srq_destroy(srq), RI_ERR_BUSY);
+    ck_assert_int_eq(bed.fake.privileged.srq_destroy(srq), RI_ERR_BUSY);
     side_close(a);
     close_srq();
 }
@@ -273,7 +278,7 @@ START_TEST(full_until_polled)
     struct raw raw;
 
     open_srq(3, 0);
-    region = region_new(&owner, 64, RIG_ALL);
+    region = region_new(&owner, 64, TESTBED_ALL);
     open_taker(a, &raw, NULL);
     for (uint64_t i = 0; i < 3; i++)
         give(i, region_sge(&region, 0, 64));
@@ -303,7 +308,7 @@ START_TEST(X020_X025_srq_limit_once)
     struct raw raw;
 
     open_srq(8, 2);
-    region = region_new(&owner, 64, RIG_ALL);
+    region = region_new(&owner, 64, TESTBED_ALL);
     open_taker(a, &raw, NULL);
     for (uint64_t i = 0; i < 5; i++)
         give(i, region_sge(&region, 0, 64));
@@ -359,12 +364,12 @@ START_TEST(rq_limit)
     say(&raw, 4, "");
     for (uint64_t i = 0; i < 4; i++)
         expect(a, i, 0);
-    OK(rig.fake.privileged.qp_modify(a->qp, &modify));
+    OK(bed.fake.privileged.qp_modify(a->qp, &modify));
     say(&raw, 5, "");
     ck_assert(raw_silent(&raw));
     ck_assert_uint_eq(atomic_load(&a->events.count), 1);
     say(&raw, 6, "");
-    ck_assert(fake_host_until(&rig.fake, atomic_load(&a->events.count) == 2, RIG_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, atomic_load(&a->events.count) == 2, TESTBED_TIMEOUT));
     ck_assert_int_eq(a->events.type[1], RI_EVENT_QP_RQ_LIMIT_REACHED);
     ck_assert_int_eq(side_query(a).state, RI_QPS_RTS);
     side_close(a);
@@ -406,7 +411,7 @@ START_TEST(error_flushes_what_is_in_use)
     struct raw raw;
 
     open_srq(8, 0);
-    region = region_new(&owner, 64, RIG_ALL);
+    region = region_new(&owner, 64, TESTBED_ALL);
     open_taker(a, &raw, NULL);
     for (uint64_t i = 0; i < 3; i++)
         give(i, region_sge(&region, 0, 64));
@@ -419,7 +424,7 @@ START_TEST(error_flushes_what_is_in_use)
     side_expect(a, a->recv_cq, 1, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->recv_cq));
     side_modify(a, RI_QPS_IDLE);
-    raw_open(&raw, &rig, a, false, &plain);
+    raw_open(&raw, &bed, a, false, &plain);
     say(&raw, 1, "again");
     expect(a, 2, 5);
     region_free(&owner, &region);
@@ -496,7 +501,7 @@ static void take_one(struct crowd *c)
     uint32_t found[2];
     struct ri_wc wc;
 
-    if (!rig.fake.user.poll(c->taker.recv_cq, 1, &wc))
+    if (!bed.fake.user.poll(c->taker.recv_cq, 1, &wc))
         return;
     memcpy(found, buffers.octets + wc.cookie * 64, sizeof(found));
     c->wrong |= wc.status != RI_WC_SUCCESS || wc.context != &c->taker.events ||
@@ -510,7 +515,7 @@ static void take_one(struct crowd *c)
 static void *send_and_take(void *arg)
 {
     struct crowd *c = arg;
-    struct region out = region_new(&c->sender, 4096, RIG_ALL);
+    struct region out = region_new(&c->sender, 4096, TESTBED_ALL);
     uint64_t end = tc_deadline(60000);
     struct ri_wc wc;
 
@@ -522,7 +527,7 @@ static void *send_and_take(void *arg)
             memcpy(out.octets + at, now, sizeof(now));
             side_send(&c->sender, c->sent++, region_sge(&out, at, sizeof(now)));
         }
-        if (rig.fake.user.poll(c->sender.send_cq, 1, &wc))
+        if (bed.fake.user.poll(c->sender.send_cq, 1, &wc))
             c->wrong |= wc.status != RI_WC_SUCCESS || wc.cookie != c->completed++;
         take_one(c);
         sched_yield();
@@ -531,7 +536,8 @@ static void *send_and_take(void *arg)
     return NULL;
 }
 
-/* Several QPs in several threads, one of which resizes and arms all the time: each receive goes to one message, in order. */
+/* Several QPs in several threads, one of which resizes and arms all the time: each receive
+ * goes to one message, in order. */
 START_TEST(many_takers)
 {
     pthread_t threads[TAKERS];
@@ -539,14 +545,14 @@ START_TEST(many_takers)
 
     messages = tc_count(3000);
     open_srq(ROOM, 0);
-    buffers = region_new(&owner, ROOM * 64, RIG_ALL);
-    rig_lane_start(&rig);
+    buffers = region_new(&owner, ROOM * 64, TESTBED_ALL);
+    testbed_lane_start(&bed);
     for (uint32_t slot = 0; slot < ROOM; slot++)
         give_slot(slot);
     for (int i = 0; i < TAKERS; i++) {
-        rig_tcp(fds, 0);
-        side_open(&rig, &crowd[i].sender, NULL);
-        side_open(&rig, &crowd[i].taker, &(struct shape){ .srq = srq });
+        testbed_tcp(fds, 0);
+        side_open(&bed, &crowd[i].sender, NULL);
+        side_open(&bed, &crowd[i].taker, &(struct shape){ .srq = srq });
         side_start(&crowd[i].sender, fds[0], true, &plain);
         side_start(&crowd[i].taker, fds[1], false, &plain);
     }
@@ -555,7 +561,7 @@ START_TEST(many_takers)
     for (uint32_t i = 0; i < 40; i++) {
         OK(resize(ROOM + 37 * i));
         set_low(ROOM / 4);
-        fake_host_wake(&rig.fake);
+        fake_host_wake(&bed.fake);
         sched_yield();
     }
     for (int i = 0; i < TAKERS; i++)
@@ -566,7 +572,7 @@ START_TEST(many_takers)
         side_close(&crowd[i].sender);
         side_close(&crowd[i].taker);
     }
-    rig_lane_stop(&rig);
+    testbed_lane_stop(&bed);
     region_free(&owner, &buffers);
     close_srq();
 }
@@ -581,10 +587,10 @@ static void *post_and_wait(void *missed)
     struct ri_wc wc;
 
     for (uint32_t i = 1; !atomic_load(&stop) && !*(bool *)missed; i++) {
-        OK(rig.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0));
-        OK(rig.fake.user.post_send(a->qp, &wr, &bad));
-        *(bool *)missed = !tc_until(atomic_load(&a->send_events.count) == i, RIG_TIMEOUT / 10);
-        rig.fake.user.poll(a->send_cq, 1, &wc);
+        OK(bed.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0));
+        OK(bed.fake.user.post_send(a->qp, &wr, &bad));
+        *(bool *)missed = !tc_until(atomic_load(&a->send_events.count) == i, TESTBED_TIMEOUT / 10);
+        bed.fake.user.poll(a->send_cq, 1, &wc);
     }
     return NULL;
 }
@@ -598,7 +604,7 @@ START_TEST(resize_loses_no_event)
 
     atomic_store(&stop, false);
     open_srq(8, 0);
-    side_open(&rig, a, &(struct shape){ .srq = srq });
+    side_open(&bed, a, &(struct shape){ .srq = srq });
     side_modify(a, RI_QPS_ERROR);
     ck_assert_int_eq(pthread_create(&poster, NULL, post_and_wait, &missed), 0);
     for (uint32_t depth = 9; depth < depths; depth++)

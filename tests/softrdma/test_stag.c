@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The STag table: every answer of the check, what a peer could guess, and revocation under concurrent use. */
+/* The STag table: every answer of the check, what a peer could guess, and
+ * revocation under concurrent use. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -199,8 +200,8 @@ START_TEST(two_tables_differ)
 END_TEST
 
 /*
- * X-002: what was freed comes back after STAG_AGE others at the earliest, by another key than before; its old STag stays dead.
- * One region, registered again and again.
+ * X-002: what was freed comes back after STAG_AGE others at the earliest, by another key than
+ * before; its old STag stays dead. One region, registered again and again.
  */
 START_TEST(X002_a_freed_index_comes_back_late)
 {
@@ -241,7 +242,8 @@ START_TEST(X002_a_freed_index_comes_back_late)
 }
 END_TEST
 
-/* Chi-square with 255 degrees of freedom: expected 255, standard deviation 22.6; outside of these once in some million runs. */
+/* Chi-square with 255 degrees of freedom: expected 255, standard deviation 22.6; outside of
+ * these once in some million runs. */
 static void expect_even(const char *what, const uint32_t found[256], uint32_t count)
 {
     double expected = count / 256.0, chi = 0;
@@ -284,7 +286,8 @@ START_TEST(X001_keys_and_indices_are_spread_evenly)
 }
 END_TEST
 
-/* nor is the next place the next one, fresh or freed: who learns the permutation still knows nothing. */
+/* X-001: nor is the next place the next one, fresh or freed: who learns the permutation still knows
+ * nothing. */
 START_TEST(X001_places_are_chosen_at_random)
 {
     uint32_t stag, near = 0, before = 0;
@@ -384,8 +387,9 @@ START_TEST(revoke_waits_for_users)
 END_TEST
 
 /*
- * Readers use the region by stag_enter while the owner revokes it, marks the memory as gone, releases and makes it
- * anew. A reader that is let in never sees memory that is marked; ThreadSanitizer watches the accesses.
+ * Readers use the region by stag_enter while the owner revokes it, marks the memory as gone,
+ * releases and makes it anew. A reader that is let in never sees memory that is marked;
+ * ThreadSanitizer watches the accesses.
  */
 static _Atomic uint32_t current;
 static atomic_bool stop;
@@ -463,8 +467,8 @@ START_TEST(full_table)
     struct stag_entry *last;
     uint32_t stag, again;
 
-    table->used = STAG_CHUNKS * STAG_CHUNK_ENTRIES -
-                  3; /* two places left, one of which may be that of index 0 */
+    /* two places left, one of which may be that of index 0 */
+    table->used = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 3;
     last = stag_allocate(table, &own_pd, STAG_REGION, &stag);
     ck_assert_ptr_nonnull(last);
     while (stag_allocate(table, &own_pd, STAG_WIDE, &again))
@@ -475,7 +479,8 @@ START_TEST(full_table)
 }
 END_TEST
 
-/* STag 0 is never given out, whatever key the consumer chooses: the place that index 0 belongs to stays unused. */
+/* STag 0 is never given out, whatever key the consumer chooses: the place that
+ * index 0 belongs to stays unused. */
 START_TEST(C082_X008_index_0_is_never_given_out)
 {
     struct stag_entry *unused;

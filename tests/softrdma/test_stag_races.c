@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "duo.h"
+#include "two_qps.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 
 static struct ri_wc wait_wc(struct ri_cq *cq)
 {
-    uint64_t end = tc_deadline(RIG_TIMEOUT);
+    uint64_t end = tc_deadline(TESTBED_TIMEOUT);
     struct ri_wc wc;
 
-    while (!rig.fake.user.poll(cq, 1, &wc)) {
+    while (!bed.fake.user.poll(cq, 1, &wc)) {
         if (tc_expired(end))
             ck_abort_msg("no completion");
         sched_yield();
@@ -27,14 +27,14 @@ static struct ri_wc wait_wc(struct ri_cq *cq)
 
 static void start_lane(void)
 {
-    rig_open(&rig, NULL);
-    rig_lane_start(&rig);
+    testbed_open(&bed, NULL);
+    testbed_lane_start(&bed);
 }
 
 static void stop_lane(void)
 {
-    rig_lane_stop(&rig);
-    rig_close(&rig);
+    testbed_lane_stop(&bed);
+    testbed_close(&bed);
 }
 
 /* A connection with its thread. */
@@ -51,7 +51,8 @@ struct pair {
 static struct pair pairs[PAIRS];
 
 /* Connections, all of one PD. */
-/* All in one PD; `apart`: the first side of every other pair in its own, as its peer invalidates there. */
+/* All in one PD; `apart`: the first side of every other pair in its own, as its
+ * peer invalidates there (X-012). */
 static void open_pairs(bool apart)
 {
     int fds[2];
@@ -61,15 +62,15 @@ static void open_pairs(bool apart)
         struct shape shape = willing;
 
         shape.pd = i && !(apart && i & 1) ? pairs[0].sides[0].pd : NULL;
-        rig_tcp(fds, 0);
+        testbed_tcp(fds, 0);
         for (int j = 0; j < 2; j++) {
-            side_open(&rig, &sides[j], &shape);
+            side_open(&bed, &sides[j], &shape);
             side_start(&sides[j], fds[j], j == 0, &plain);
             shape.pd = pairs[0].sides[0].pd;
         }
     }
     for (int i = 0; i < PAIRS; i++) /* a responder speaks when it has heard the other */
-        ck_assert(tc_until(!side_query(&pairs[i].sides[1]).holding, RIG_TIMEOUT));
+        ck_assert(tc_until(!side_query(&pairs[i].sides[1]).holding, TESTBED_TIMEOUT));
 }
 
 static void start_threads(void *(*work)(void *))
@@ -95,7 +96,8 @@ static void close_pairs(void)
 
 /* ---- windows ---- */
 
-/* Bind, have the peer's side write through it, unbind; the octets of the next round must not appear before their bind. */
+/* Bind, have the peer's side write through it, unbind; the octets of the next round
+ * must not appear before their bind. */
 static void *bind_and_write(void *arg)
 {
     struct pair *t = arg;
@@ -164,19 +166,20 @@ static unsigned long not_all(const uint8_t *octets, uint8_t value)
     return wrong;
 }
 
-/* Register, send out of it, have it written by the peer, invalidate it (the peer, who has received what we sent, or ourselves
- * behind it), change the memory at once, deregister: the Send has arrived as it was, the Write is whole. */
+/* Register, send out of it, have it written by the peer, invalidate it (the peer, who has received
+ * what we sent, or ourselves behind it), change the memory at once, deregister: the Send has
+ * arrived as it was, the Write is whole. */
 static void one_round(struct pair *p, struct region *theirs, uint8_t *memory, uint32_t round)
 {
     struct side *one = &p->sides[0], *two = &p->sides[1];
     const struct ri_mr_attr attr = {
-        .size = sizeof(attr), .access = RIG_ALL, .addr = memory, .length = 2 * LENGTH
+        .size = sizeof(attr), .access = TESTBED_ALL, .addr = memory, .length = 2 * LENGTH
     };
     struct region mine = { .octets = memory, .length = 2 * LENGTH };
     struct ri_send_wr inv = { .opcode = p->remote ? RI_WR_SEND_INVALIDATE : RI_WR_LOCAL_INVALIDATE,
                               .flags = RI_WR_SIGNALED };
 
-    OK(rig.fake.privileged.mr_register(one->pd, &attr, &mine.keys, &mine.mr));
+    OK(bed.fake.privileged.mr_register(one->pd, &attr, &mine.keys, &mine.mr));
     memset(memory, (int)(round & 0x7f), LENGTH);
     memset(theirs->octets, (int)(round & 0x7f) | 0x80, LENGTH);
     side_receive(two, 1, region_sge(theirs, LENGTH, LENGTH));
@@ -203,13 +206,13 @@ static void one_round(struct pair *p, struct region *theirs, uint8_t *memory, ui
     p->wrong += not_all(theirs->octets + LENGTH, (uint8_t)(round & 0x7f));
     for (int i = 0; i < 2; i++)
         p->wrong += wait_wc(two->send_cq).status != RI_WC_SUCCESS;
-    OK(rig.fake.privileged.mr_deregister(mine.mr));
+    OK(bed.fake.privileged.mr_deregister(mine.mr));
 }
 
 static void *work(void *arg)
 {
     struct pair *p = arg;
-    struct region theirs = region_new(&p->sides[1], 2 * LENGTH, RIG_ALL);
+    struct region theirs = region_new(&p->sides[1], 2 * LENGTH, TESTBED_ALL);
     uint8_t *memory = malloc(2 * LENGTH);
 
     memset(memory, 0, 2 * LENGTH);
@@ -225,7 +228,7 @@ static void set_ord(struct side *side, uint32_t ord)
 {
     const struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_ORD, .ord = ord };
 
-    OK(rig.fake.privileged.qp_modify(side->qp, &modify));
+    OK(bed.fake.privileged.qp_modify(side->qp, &modify));
     sched_yield();
 }
 
@@ -255,7 +258,7 @@ static void *write_for_ever(void *arg)
 {
     struct side *side = &writer_pair.sides[1];
     const struct region *target = arg;
-    struct region source = region_new(side, LENGTH, RIG_ALL);
+    struct region source = region_new(side, LENGTH, TESTBED_ALL);
     struct ri_wc wc = { .status = RI_WC_SUCCESS };
 
     memset(source.octets, 'w', LENGTH);
@@ -264,13 +267,14 @@ static void *write_for_ever(void *arg)
             side_write(side, posted++, region_sge(&source, 0, LENGTH), (uintptr_t)target->octets,
                        target->keys.rkey);
         else
-            done += rig.fake.user.poll(side->send_cq, 1, &wc);
+            done += bed.fake.user.poll(side->send_cq, 1, &wc);
     }
     region_free(side, &source);
     return NULL;
 }
 
-/* after the completion of the invalidation nothing is placed any more, in the middle of the peer's Writes. */
+/* X-006: after the completion of the invalidation nothing is placed any more, in the middle of the
+ * peer's Writes. */
 START_TEST(nothing_is_placed_afterwards)
 {
     pthread_t writer;
@@ -282,24 +286,26 @@ START_TEST(nothing_is_placed_afterwards)
         struct ri_send_wr wr = { .opcode = RI_WR_LOCAL_INVALIDATE, .flags = RI_WR_SIGNALED };
         struct region target;
 
-        rig_tcp(fds, 0);
+        testbed_tcp(fds, 0);
         for (int j = 0; j < 2; j++)
-            side_open(&rig, &writer_pair.sides[j], &willing);
-        target = region_new(one, LENGTH, RIG_ALL);
+            side_open(&bed, &writer_pair.sides[j], &willing);
+        target = region_new(one, LENGTH, TESTBED_ALL);
         for (int j = 0; j < 2; j++)
             side_start(&writer_pair.sides[j], fds[j], j == 1, &plain);
-        ck_assert(tc_until(!side_query(one).holding, RIG_TIMEOUT));
+        ck_assert(tc_until(!side_query(one).holding, TESTBED_TIMEOUT));
         ck_assert_int_eq(pthread_create(&writer, NULL, write_for_ever, &target), 0);
         ck_assert(tc_until(__atomic_load_n(&target.octets[LENGTH - 1], __ATOMIC_ACQUIRE) == 'w',
-                           RIG_TIMEOUT));
+                           TESTBED_TIMEOUT));
         wr.invalidate_stag = target.keys.lkey;
         post(one, &wr);
+        /* Otherwise a Write came between the revocation and its completion, and ended the
+         * connection. */
         if (wait_wc(one->send_cq).status == RI_WC_SUCCESS) {
             memset(target.octets, 0, LENGTH);
-            ck_assert(tc_until(side_query(one).state == RI_QPS_ERROR, RIG_TIMEOUT));
+            ck_assert(tc_until(side_query(one).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
             for (uint32_t i = 0; i < LENGTH; i++)
                 ck_assert_uint_eq(target.octets[i], 0);
-        } /* else a Write came between the revocation and its completion, and ended the connection */
+        }
         ck_assert_int_eq(pthread_join(writer, NULL), 0);
         region_free(one, &target);
         side_close(one);

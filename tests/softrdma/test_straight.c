@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The straight way of receive (rx_straight.c) does what the general one does. The same frames are sent over two connections: as
- * they are, and with reserved bits set, which receivers ignore (C-059, C-061) and which lead to the general way. What the
- * consumer sees, completions, memory, counters, the end and its Terminate, has to be the same.
+ * The straight way of receive (rx_straight.c) does what the general one does. The same frames are
+ * sent over two connections: as they are, and with reserved bits set, which receivers ignore
+ * (C-059, C-061) and which lead to the general way. What the consumer sees, completions, memory,
+ * counters, the end and its Terminate, has to be the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "solo.h"
+#include "one_qp.h"
 
 #include <string.h>
 
@@ -178,21 +179,22 @@ static void look(struct seen *what)
     const char *names[16];
     size_t count = 16;
 
-    what->sent_completions = rig.fake.user.poll(a->send_cq, DEPTH, what->sent);
+    what->sent_completions = bed.fake.user.poll(a->send_cq, DEPTH, what->sent);
     for (uint32_t i = 0; i < what->sent_completions; i++)
         what->sent[i].context = NULL;
-    what->completions = rig.fake.user.poll(a->recv_cq, DEPTH, what->wc);
+    what->completions = bed.fake.user.poll(a->recv_cq, DEPTH, what->wc);
     for (uint32_t i = 0; i < what->completions; i++)
         what->wc[i].context = NULL;
     memcpy(what->received, scene.memory.octets, sizeof(what->received));
     memcpy(what->target, scene.target.octets, sizeof(what->target));
     what->terminate = info.terminate_sent;
-    ck_assert_int_eq(rig.fake.privileged.qp_counters(a->qp, names, what->counters, &count), RI_OK);
+    ck_assert_int_eq(bed.fake.privileged.qp_counters(a->qp, names, what->counters, &count), RI_OK);
     ck_assert_str_eq(names[2], "messages received");
     what->counters[0] = what->counters[1] = 0; /* those of what was sent */
 }
 
-/* `frames` puts them. `terminate`: they end the connection, by that; or GOES_ON. `cut`: octets in one write. */
+/* `frames` puts them. `terminate`: they end the connection, by that; or
+ * GOES_ON. `cut`: octets in one write. */
 static void run(void (*frames)(void), int terminate, size_t cut)
 {
     for (scene.way = STRAIGHT; scene.way < WAYS; scene.way++) {
@@ -202,7 +204,7 @@ static void run(void (*frames)(void), int terminate, size_t cut)
         memset(&seen[scene.way], 0, sizeof(seen[0]));
         open_raw(&scene.shape, &plain);
         scene.memory = region_new(a, DEPTH * RECEIVE, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE);
-        scene.target = region_new(a, TARGET, RIG_ALL);
+        scene.target = region_new(a, TARGET, TESTBED_ALL);
         scene.read_only = region_new(a, 4096, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ);
         frames();
         for (size_t at = 0; at < scene.length; at += cut) {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: what one is good for, whose it is, and its region; and how a region is addressed. */
+/* Memory windows: what one is good for, whose it is, and its region;
+ * and how a region is addressed. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "duo.h"
+#include "two_qps.h"
 
 #include <string.h>
 
 /* ---- what a window is good for ---- */
 
-/* Absolute and zero-based, narrow and wide: the peer writes and reads inside, the key is the one that was asked for. */
+/* Absolute and zero-based, narrow and wide: the peer writes and reads inside, the key
+ * is the one that was asked for. */
 START_TEST(peer_uses_a_window)
 {
     bool narrow = _i & 1, zero = _i & 2;
@@ -30,7 +32,8 @@ START_TEST(peer_uses_a_window)
 }
 END_TEST
 
-/* Writes that a window does not allow: name, value. The key of before the bind, another key, rights, either end. */
+/* Writes that a window does not allow: name, value. The key of before the bind,
+ * another key, rights, either end. */
 static const struct {
     const char *name;
     uint32_t access;
@@ -74,7 +77,8 @@ START_TEST(C112_bad_read)
 }
 END_TEST
 
-/* C-087, C-111: a narrow window is the binder's, with the same PD or not; a wide one is the PD's. */
+/* C-087, C-111: a narrow window is the binder's, with the same PD
+ * or not; a wide one is the PD's. */
 START_TEST(C087_C111_whose_window)
 {
     bool narrow = _i & 1, read = _i & 2;
@@ -160,8 +164,8 @@ START_TEST(region_is_busy)
     for (int i = 0; i < 2; i++)
         bind_now(a, &windows[i], &region, 0, 10, REMOTE, false);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(rig.fake.privileged.mr_deregister(region.mr), RI_ERR_BUSY);
-        ck_assert_int_eq(rig.fake.privileged.mr_reregister(region.mr, NULL, &attr, &keys),
+        ck_assert_int_eq(bed.fake.privileged.mr_deregister(region.mr), RI_ERR_BUSY);
+        ck_assert_int_eq(bed.fake.privileged.mr_reregister(region.mr, NULL, &attr, &keys),
                          RI_ERR_BUSY);
         ck_assert(keys.lkey == 5 && keys.rkey == 6);
         if (_i == 0)
@@ -169,14 +173,15 @@ START_TEST(region_is_busy)
         else
             window_free(&windows[i]);
     }
-    OK(rig.fake.privileged.mr_reregister(region.mr, NULL, &attr, &keys));
+    OK(bed.fake.privileged.mr_reregister(region.mr, NULL, &attr, &keys));
     region_free(a, &region);
     for (int i = 0; i < 2 && _i == 0; i++)
         window_free(&windows[i]);
 }
 END_TEST
 
-/* The region's STag cannot be invalidated either: C-122 by the peer, a failed request of our own. */
+/* The region's STag cannot be invalidated either: C-122 by the
+ * peer, a failed request of our own. */
 START_TEST(C122_region_with_window)
 {
     struct window window = window_new(a, true);
@@ -235,7 +240,7 @@ START_TEST(qp_destroy_unbinds)
     open_other();
     bind_now(&other, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, false);
     old = window.stag;
-    ck_assert_int_eq(rig.fake.privileged.mr_deregister(region.mr), RI_ERR_BUSY);
+    ck_assert_int_eq(bed.fake.privileged.mr_deregister(region.mr), RI_ERR_BUSY);
     close_other();
     bind_now(a, &window, &region, 0, 10, REMOTE, true);
     write_placed(&raw, 1, window.stag, 0, "mine");
@@ -262,8 +267,8 @@ static struct region region_at(struct side *side, uint64_t io_addr, struct ri_mr
                                .length = made.length,
                                .io_addr = io_addr };
 
-    OK(rig.fake.privileged.mr_deregister(made.mr));
-    OK(rig.fake.privileged.mr_register(side->pd, &attr, keys, &made.mr));
+    OK(bed.fake.privileged.mr_deregister(made.mr));
+    OK(bed.fake.privileged.mr_register(side->pd, &attr, keys, &made.mr));
     made.keys = *keys;
     return made;
 }
@@ -313,7 +318,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("memory windows");
-    TCase *tc = new_case(suite, "use", open_bindable, close_duo);
+    TCase *tc = new_case(suite, "use", open_bindable, close_fixture);
 
     tcase_add_loop_test(tc, peer_uses_a_window, 0, 4);
     tcase_add_loop_test(tc, C084_C088_C091_C092_bad_write, 0,
@@ -323,12 +328,12 @@ int main(void)
     tcase_add_test(tc, C086_other_pd);
     tcase_add_loop_test(tc, no_local_element, 0, 2);
     tcase_add_loop_test(tc, no_local_source, 0, 2);
-    tc = new_case(suite, "region", open_bindable, close_duo);
+    tc = new_case(suite, "region", open_bindable, close_fixture);
     tcase_add_loop_test(tc, region_is_busy, 0, 2);
     tcase_add_loop_test(tc, C122_region_with_window, 0, 2);
     tcase_add_loop_test(tc, C085_after_the_end, 0, 2);
     tcase_add_test(tc, qp_destroy_unbinds);
-    tc = new_case(suite, "io_addr", open_bindable, close_duo);
+    tc = new_case(suite, "io_addr", open_bindable, close_fixture);
     tcase_add_loop_test(tc, io_addr_names_the_first_octet, 0,
                         (int)(sizeof(io_addrs) / sizeof(io_addrs[0])));
     return tc_main(suite);

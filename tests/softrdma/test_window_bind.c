@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "duo.h"
+#include "two_qps.h"
 
 #include <string.h>
 
@@ -41,13 +41,13 @@ static void refused(enum flaw flaw, bool narrow)
     uint32_t wanted = flaw == REGION_READ_ONLY    ? RI_ACCESS_REMOTE_WRITE
                       : flaw == REGION_WRITE_ONLY ? RI_ACCESS_REMOTE_READ
                                                   : REMOTE;
-    struct side stranger = { .rig = &rig };
+    struct side stranger = { .bed = &bed };
     struct region of;
     struct window window;
     struct ri_send_wr wr;
     struct ri_wc wc;
 
-    OK(rig.fake.privileged.pd_create(rig.fake.rnic, NULL, &stranger.pd));
+    OK(bed.fake.privileged.pd_create(bed.fake.rnic, NULL, &stranger.pd));
     open_raw(&other, &second, &shape);
     of = region_new(flaw == REGION_OF_OTHER_PD ? &stranger : a, REGION_SIZE, access);
     window = window_new(flaw == WINDOW_OF_OTHER_PD ? &stranger : a, narrow);
@@ -75,7 +75,7 @@ static void refused(enum flaw flaw, bool narrow)
     window_free(&window);
     region_free(a, &of);
     close_other();
-    OK(rig.fake.privileged.pd_destroy(stranger.pd));
+    OK(bed.fake.privileged.pd_destroy(stranger.pd));
 }
 
 START_TEST(bind_refused)
@@ -94,15 +94,15 @@ START_TEST(arguments)
     struct ri_send_wr *bad = NULL;
     struct ri_sge sge = { 0, 0, 0 };
 
-    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(bed.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
     wr.bind.access = REMOTE;
     wr.bind.mr = NULL;
-    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(bed.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
     wr.bind.mr = region.mr;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    ck_assert_int_eq(rig.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(rig.fake.privileged.pd_destroy(a->pd), RI_ERR_BUSY);
+    ck_assert_int_eq(bed.fake.user.post_send(a->qp, &wr, &bad), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(bed.fake.privileged.pd_destroy(a->pd), RI_ERR_BUSY);
     window_free(&window);
     region_free(a, &region);
 }
@@ -120,7 +120,7 @@ START_TEST(wide_window_bound_anew)
     bind_now(a, &window, &region, WINDOW_START, WINDOW_SIZE, REMOTE, true);
     old = window.stag;
     bind_now(a, &window, &second_region, 0, 8, REMOTE, true);
-    OK(rig.fake.privileged.mr_deregister(region.mr));
+    OK(bed.fake.privileged.mr_deregister(region.mr));
     region.mr = NULL;
     write_placed(&raw, 1, window.stag, 0, "new");
     ck_assert_mem_eq(second_region.octets, "new", 3);
@@ -154,7 +154,8 @@ END_TEST
 
 /* ---- order ---- */
 
-/* In one post: bind, tell the peer, unbind behind an answer. The Send leaves when the window is good. */
+/* In one post: bind, tell the peer, unbind behind an answer. The Send
+ * leaves when the window is good. */
 START_TEST(bind_is_in_order)
 {
     struct window window = window_new(a, _i);
@@ -179,7 +180,8 @@ START_TEST(bind_is_in_order)
 }
 END_TEST
 
-/* Fences hold binds and invalidates back as any other request; slots of unsignalled ones come free. */
+/* Fences hold binds and invalidates back as any other request; slots
+ * of unsignalled ones come free. */
 START_TEST(fence_holds_bind_back)
 {
     struct window window = window_new(a, true);
@@ -227,7 +229,7 @@ START_TEST(C103_read_into_a_window)
     ck_assert_mem_eq(region.octets + WINDOW_START + 8, "sink", 4);
     if (invalidate) {
         ck_assert_uint_eq(wc.invalidated_stag, window.stag);
-        OK(rig.fake.privileged.mr_deregister(region.mr));
+        OK(bed.fake.privileged.mr_deregister(region.mr));
         region.mr = NULL;
         raw_tagged(&raw, RDMAP_WRITE, true, window.stag, 0, "late", 4);
         raw_expect_terminate(&raw, TERMINATE_T_STAG);
@@ -290,7 +292,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("binding of memory windows");
-    TCase *tc = new_case(suite, "bind", open_bindable, close_duo);
+    TCase *tc = new_case(suite, "bind", open_bindable, close_fixture);
 
     tcase_add_loop_test(tc, bind_refused, NO_FLAW + 1, FLAWS);
     tcase_add_test(tc, arguments);

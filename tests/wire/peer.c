@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer in Full Operation that speaks octets: connections, memory, what a refusal is; see peer.h. Octets: peer_octets.c. */
+/* A peer in Full Operation that speaks octets: connections, memory, what a refusal is; see
+ * peer.h. Octets: peer_octets.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,38 +12,38 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct world world;
+struct wire_fixture wire;
 
-#define PEER (&world.peer)
+#define PEER (&wire.peer)
 
 /* ---- environment ---- */
 
 static void env_open(enum env env, struct side *side, uint32_t access)
 {
-    struct region *region = &world.env[env];
+    struct region *region = &wire.env[env];
 
     *region = region_new(side, REGION_LEN, access);
     memset(region->octets, PATTERN, REGION_LEN);
-    world.base[env] = access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)region->octets;
+    wire.base[env] = access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)region->octets;
 }
 
 uint32_t env_stag(enum env env)
 {
-    const struct ri_mr_keys *keys = &world.env[env].keys;
+    const struct ri_mr_keys *keys = &wire.env[env].keys;
 
     return keys->rkey ? keys->rkey : keys->lkey;
 }
 
 bool env_is(enum env env, uint64_t offset, const void *octets, uint64_t length)
 {
-    return !memcmp(world.env[env].octets + offset, octets, length);
+    return !memcmp(wire.env[env].octets + offset, octets, length);
 }
 
 bool env_untouched(void)
 {
     for (int env = 0; env < ENV_COUNT; env++)
         for (uint32_t i = 0; i < REGION_LEN; i++)
-            if (world.env[env].octets[i] != PATTERN)
+            if (wire.env[env].octets[i] != PATTERN)
                 return false;
     return true;
 }
@@ -50,7 +51,7 @@ bool env_untouched(void)
 void env_restore(void)
 {
     for (int env = 0; env < ENV_COUNT; env++)
-        memset(world.env[env].octets, PATTERN, REGION_LEN);
+        memset(wire.env[env].octets, PATTERN, REGION_LEN);
 }
 
 /* ---- life ---- */
@@ -59,20 +60,20 @@ void wire_setup_options(const char *const *options)
 {
     const uint32_t local = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE;
 
-    memset(&world, 0, sizeof(world));
+    memset(&wire, 0, sizeof(wire));
     PEER->fd = -1;
-    rig_open(&world.rig, options);
-    world.side = &world.rig.side[0];
-    world.other = &world.rig.side[1];
-    side_open(&world.rig, world.side, NULL);
-    side_open(&world.rig, world.other, NULL);
-    env_open(ENV_W, world.side, RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE);
-    env_open(ENV_R, world.side, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ);
-    env_open(ENV_A, world.side, RIG_ALL | RI_ACCESS_REMOTE_ATOMIC | RI_ACCESS_BIND);
-    env_open(ENV_OPD, world.other, RIG_ALL | RI_ACCESS_REMOTE_ATOMIC);
-    env_open(ENV_LOC, world.side, local);
-    env_open(ENV_ZERO, world.side, RIG_ALL | RI_ACCESS_ZERO_BASED);
-    env_open(ENV_RECV, world.side, local);
+    testbed_open(&wire.bed, options);
+    wire.side = &wire.bed.side[0];
+    wire.other = &wire.bed.side[1];
+    side_open(&wire.bed, wire.side, NULL);
+    side_open(&wire.bed, wire.other, NULL);
+    env_open(ENV_W, wire.side, RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE);
+    env_open(ENV_R, wire.side, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ);
+    env_open(ENV_A, wire.side, TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC | RI_ACCESS_BIND);
+    env_open(ENV_OPD, wire.other, TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC);
+    env_open(ENV_LOC, wire.side, local);
+    env_open(ENV_ZERO, wire.side, TESTBED_ALL | RI_ACCESS_ZERO_BASED);
+    env_open(ENV_RECV, wire.side, local);
 }
 
 void wire_setup(void)
@@ -84,16 +85,16 @@ void wire_teardown(void)
 {
     if (PEER->fd >= 0)
         peer_rst();
-    while (world.window_count)
-        ck_assert_int_eq(world.rig.fake.privileged.mw_free(world.windows[--world.window_count]),
+    while (wire.window_count)
+        ck_assert_int_eq(wire.bed.fake.privileged.mw_free(wire.windows[--wire.window_count]),
                          RI_OK);
-    if (world.third.qp) {
-        close(world.third_fd);
-        side_close(&world.third);
+    if (wire.third.qp) {
+        close(wire.third_fd);
+        side_close(&wire.third);
     }
     for (int env = 0; env < ENV_COUNT; env++)
-        region_free(env == ENV_OPD ? world.other : world.side, &world.env[env]);
-    rig_close(&world.rig);
+        region_free(env == ENV_OPD ? wire.other : wire.side, &wire.env[env]);
+    testbed_close(&wire.bed);
     free(PEER->octets);
     PEER->octets = NULL;
 }
@@ -102,7 +103,7 @@ static void drop_completions(struct ri_cq *cq)
 {
     struct ri_wc wc;
 
-    while (world.rig.fake.user.poll(cq, 1, &wc) == 1)
+    while (wire.bed.fake.user.poll(cq, 1, &wc) == 1)
         ;
 }
 
@@ -110,13 +111,13 @@ void wire_end(void)
 {
     if (PEER->fd >= 0)
         peer_rst();
-    side_modify(world.side, RI_QPS_ERROR);
+    side_modify(wire.side, RI_QPS_ERROR);
     wire_pass(5);
-    side_modify(world.side, RI_QPS_IDLE);
+    side_modify(wire.side, RI_QPS_IDLE);
     wire_pass(5);
-    drop_completions(world.side->send_cq);
-    drop_completions(world.side->recv_cq);
-    memset(&world.side->events, 0, sizeof(world.side->events));
+    drop_completions(wire.side->send_cq);
+    drop_completions(wire.side->recv_cq);
+    memset(&wire.side->events, 0, sizeof(wire.side->events));
     free(PEER->octets);
     PEER->octets = NULL;
 }
@@ -125,13 +126,13 @@ void wire_end(void)
 
 static void open_third(void)
 {
-    const struct shape shape = { .flags = RI_QP_BIND_ENABLE, .pd = world.side->pd };
+    const struct shape shape = { .flags = RI_QP_BIND_ENABLE, .pd = wire.side->pd };
     int fds[2];
 
-    rig_tcp(fds, 0);
-    world.third_fd = fds[1];
-    side_open(&world.rig, &world.third, &shape);
-    side_start(&world.third, fds[0], true, NULL);
+    testbed_tcp(fds, 0);
+    wire.third_fd = fds[1];
+    side_open(&wire.bed, &wire.third, &shape);
+    side_start(&wire.third, fds[0], true, NULL);
 }
 
 static void post_alone(struct side *side, struct ri_send_wr *wr)
@@ -140,7 +141,7 @@ static void post_alone(struct side *side, struct ri_send_wr *wr)
 
     wr->cookie = 9999;
     wr->flags = RI_WR_SIGNALED;
-    ck_assert_int_eq(world.rig.fake.user.post_send(side->qp, wr, &bad), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.user.post_send(side->qp, wr, &bad), RI_OK);
     side_expect(side, side->send_cq, wr->cookie, RI_WC_SUCCESS, 0);
 }
 
@@ -150,19 +151,19 @@ uint32_t wire_window(bool own, uint32_t access)
     struct ri_mw *window;
     uint32_t stag;
 
-    if (!own && !world.third.qp)
+    if (!own && !wire.third.qp)
         open_third();
-    ck_assert_uint_lt(world.window_count, 8);
+    ck_assert_uint_lt(wire.window_count, 8);
     ck_assert_int_eq(
-        world.rig.fake.privileged.mw_allocate(world.side->pd, true, NULL, &stag, &window), RI_OK);
-    world.windows[world.window_count++] = window;
+        wire.bed.fake.privileged.mw_allocate(wire.side->pd, true, NULL, &stag, &window), RI_OK);
+    wire.windows[wire.window_count++] = window;
     wr.bind.mw = window;
-    wr.bind.mr = world.env[ENV_A].mr;
-    wr.bind.addr = (uintptr_t)world.env[ENV_A].octets;
+    wr.bind.mr = wire.env[ENV_A].mr;
+    wr.bind.addr = (uintptr_t)wire.env[ENV_A].octets;
     wr.bind.length = REGION_LEN;
     wr.bind.access = access;
     wr.bind.new_key = (stag + 1) & 0xff;
-    post_alone(own ? world.side : &world.third, &wr);
+    post_alone(own ? wire.side : &wire.third, &wr);
     return (stag & ~0xffu) | wr.bind.new_key;
 }
 
@@ -170,7 +171,7 @@ void wire_invalidate(uint32_t stag)
 {
     struct ri_send_wr wr = { .opcode = RI_WR_LOCAL_INVALIDATE, .invalidate_stag = stag };
 
-    post_alone(world.side, &wr);
+    post_alone(wire.side, &wr);
 }
 
 /* ---- a connection ---- */
@@ -187,7 +188,7 @@ static void start_peer(const struct connection *connection, int fd)
         .octets = malloc(1u << 18),
     };
     ck_assert_ptr_nonnull(PEER->octets);
-    fake_host_listen(&world.rig.fake, fd);
+    fake_host_listen(&wire.bed.fake, fd);
 }
 
 static void set_flags(const struct connection *connection)
@@ -201,7 +202,7 @@ static void set_flags(const struct connection *connection)
                  (connection->no_invalidate ? 0 : RI_QP_INVALIDATE_ENABLE) | RI_QP_BIND_ENABLE,
     };
 
-    ck_assert_int_eq(world.rig.fake.privileged.qp_modify(world.side->qp, &modify), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.privileged.qp_modify(wire.side->qp, &modify), RI_OK);
 }
 
 void wire_open(const struct connection *connection)
@@ -216,7 +217,7 @@ void wire_open(const struct connection *connection)
         wire_end();
     env_restore();
     set_flags(connection);
-    rig_tcp(fds, (int)connection->maxseg);
+    testbed_tcp(fds, (int)connection->maxseg);
     start_peer(connection, fds[1]);
     PEER->qp_fd = fds[0];
     if (connection->revision)
@@ -227,10 +228,10 @@ void wire_open(const struct connection *connection)
     handover.ird = connection->no_ird ? 0 : connection->ird ? connection->ird : 8;
     handover.ord = connection->ord ? connection->ord : 8;
     handover.rtr_send = connection->rtr;
-    side_start(world.side, fds[0], connection->role == ACTIVE, &handover);
+    side_start(wire.side, fds[0], connection->role == ACTIVE, &handover);
     for (uint32_t i = 0; i < RECEIVES && !connection->no_receives; i++)
-        side_receive(world.side, i + 1,
-                     region_sge(&world.env[ENV_RECV], i * RECEIVE_LEN, RECEIVE_LEN));
+        side_receive(wire.side, i + 1,
+                     region_sge(&wire.env[ENV_RECV], i * RECEIVE_LEN, RECEIVE_LEN));
     if (connection->fresh)
         return;
     if (connection->role == ACTIVE && !connection->rtr)
@@ -238,15 +239,15 @@ void wire_open(const struct connection *connection)
     if (connection->role == PASSIVE) {
         peer_ulpdu(ulpdu, put_write(ulpdu, true, 0, 0, NULL, 0));
         ck_assert(wire_alive());
-        ck_assert(!side_query(world.side).holding);
+        ck_assert(!side_query(wire.side).holding);
     }
 }
 
 void wire_pass(int count)
 {
     while (count--) {
-        fake_host_run(&world.rig.fake, NULL);
-        fake_host_sleep(&world.rig.fake, 1, 0);
+        fake_host_run(&wire.bed.fake, NULL);
+        fake_host_sleep(&wire.bed.fake, 1, 0);
     }
 }
 
@@ -254,13 +255,13 @@ void wire_pass(int count)
 
 bool wire_alive(void)
 {
-    return wire_silent() && atomic_load(&world.side->events.count) == 0 &&
-           side_query(world.side).state == RI_QPS_RTS;
+    return wire_silent() && atomic_load(&wire.side->events.count) == 0 &&
+           side_query(wire.side).state == RI_QPS_RTS;
 }
 
 void wire_expect(bool last, uint8_t op, uint32_t payload_length)
 {
-    const struct seen *seen = &world.seen;
+    const struct seen *seen = &wire.seen;
 
     ck_assert_msg(wire_next(), "the stream ended, opcode %u was expected", op);
     ck_assert_msg(seen->op == op && seen->last == last && seen->payload_length == payload_length,
@@ -270,7 +271,7 @@ void wire_expect(bool last, uint8_t op, uint32_t payload_length)
 
 void wire_fin(void)
 {
-    ck_assert_msg(!wire_next(), "opcode %u where FIN was expected", world.seen.op);
+    ck_assert_msg(!wire_next(), "opcode %u where FIN was expected", wire.seen.op);
     ck_assert_msg(!PEER->reset, "RST instead of FIN");
 }
 
@@ -304,7 +305,7 @@ void wire_terminate(uint16_t value, const void *cause, uint32_t length)
 {
     uint8_t expected[UNTAGGED_LEN + 52];
     uint32_t n = expected_terminate(expected, value, cause, length);
-    const struct seen *seen = &world.seen;
+    const struct seen *seen = &wire.seen;
     struct ri_qp_info info;
 
     do
@@ -318,7 +319,7 @@ void wire_terminate(uint16_t value, const void *cause, uint32_t length)
         ck_assert_msg(seen->ulpdu[i] == expected[i], "Terminate %04x, octet %u: %02x, not %02x",
                       value, i, seen->ulpdu[i], expected[i]);
     wire_fin();
-    info = side_query(world.side);
+    info = side_query(wire.side);
     ck_assert_uint_eq(info.terminate_sent, value);
     ck_assert_uint_eq(info.terminate_length, n - UNTAGGED_LEN);
     ck_assert(!memcmp(info.terminate, expected + UNTAGGED_LEN, n - UNTAGGED_LEN));
@@ -333,14 +334,13 @@ void wire_refused_octets(const void *octets, size_t length, uint16_t value,
 
     memcpy(all, octets, length);
     PEER->crc_xor = 0;
-    used += peer_frame(
-        all + used, ulpdu,
-        put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W] + 4000, "late", 4));
+    used += peer_frame(all + used, ulpdu,
+                       put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W] + 4000, "late", 4));
     used += peer_frame(all + used, ulpdu, put_send(ulpdu, true, 1, 0, "late", 4));
     peer_octets(all, used);
     wire_terminate(value, cause, cause_length);
-    side_expect_event(world.side, event, value);
-    ck_assert_int_eq(side_query(world.side).state, RI_QPS_ERROR);
+    side_expect_event(wire.side, event, value);
+    ck_assert_int_eq(side_query(wire.side).state, RI_QPS_ERROR);
     ck_assert_msg(env_untouched(), "memory was written");
 }
 
@@ -355,9 +355,9 @@ void wire_refused(const void *ulpdu, uint32_t length, uint16_t value, enum ri_ev
 void wire_flushed(uint64_t first)
 {
     for (uint64_t i = first; i <= RECEIVES; i++)
-        side_expect(world.side, world.side->recv_cq, i, RI_WC_FLUSHED, 0);
-    ck_assert(side_idle(world.side, world.side->recv_cq));
-    ck_assert(side_idle(world.side, world.side->send_cq));
+        side_expect(wire.side, wire.side->recv_cq, i, RI_WC_FLUSHED, 0);
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
 }
 
 void wire_goes_on(uint32_t send_msn, uint32_t read_msn, uint64_t receive)
@@ -365,17 +365,17 @@ void wire_goes_on(uint32_t send_msn, uint32_t read_msn, uint64_t receive)
     uint8_t ulpdu[64], data[8];
 
     env_restore();
-    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "goes on", 7));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "goes on", 7));
     peer_ulpdu(ulpdu, put_send(ulpdu, true, send_msn, 0, "alive", 5));
-    side_expect(world.side, world.side->recv_cq, receive, RI_WC_SUCCESS, 5);
+    side_expect(wire.side, wire.side->recv_cq, receive, RI_WC_SUCCESS, 5);
     ck_assert(env_is(ENV_RECV, (receive - 1) * RECEIVE_LEN, "alive", 5));
     ck_assert(env_is(ENV_W, 0, "goes on", 7));
     memset(data, PATTERN, sizeof(data));
-    peer_ulpdu(ulpdu, put_read(ulpdu, read_msn, 7, 70, 8, env_stag(ENV_R), world.base[ENV_R]));
+    peer_ulpdu(ulpdu, put_read(ulpdu, read_msn, 7, 70, 8, env_stag(ENV_R), wire.base[ENV_R]));
     wire_expect(true, OP_RESPONSE, 8);
-    ck_assert_uint_eq(world.seen.stag, 7);
-    ck_assert_uint_eq(world.seen.to, 70);
-    ck_assert(!memcmp(world.seen.payload, data, 8));
+    ck_assert_uint_eq(wire.seen.stag, 7);
+    ck_assert_uint_eq(wire.seen.to, 70);
+    ck_assert(!memcmp(wire.seen.payload, data, 8));
     ck_assert(wire_alive());
     env_restore();
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer in Full Operation that speaks octets: it makes and takes FPDUs by arithmetic of its own (CRC, markers, headers),
- * not by the provider's codecs, and judges everything that the QP sends by the rules that hold for every FPDU. One QP on
- * a rig, one connection at a time; regions as the environment of the segment vectors has them. All helpers end the
- * test when something fails.
+ * A peer in Full Operation that speaks octets: it makes and takes FPDUs by arithmetic of its own
+ * (CRC, markers, headers), not by the provider's codecs, and judges everything that the QP sends by
+ * the rules that hold for every FPDU. One QP on a test bed, one connection at a time; regions as
+ * the environment of the segment vectors has them. All helpers end the test when something fails.
  */
 #ifndef ITAL_TESTS_WIRE_PEER_H
 #define ITAL_TESTS_WIRE_PEER_H
 
-#include "tests/softrdma/rig.h"
+#include "tests/softrdma/testbed.h"
 
 #define ULPDU_MAX    65535u
 #define FPDU_ROOM    66800u /* the largest FPDU with PAD, CRC and markers */
@@ -80,8 +80,8 @@ enum env {
     ENV_COUNT
 };
 
-struct world {
-    struct rig rig;
+struct wire_fixture {
+    struct testbed bed;
     struct side *side, *other; /* the QP under test; a QP of another PD, not connected */
     struct side third;         /* a QP of the same PD; see wire_window */
     int third_fd;              /* its peer's end */
@@ -92,11 +92,12 @@ struct world {
     uint64_t base[ENV_COUNT];
     struct seen seen; /* by wire_next */
 };
-extern struct world world;
+extern struct wire_fixture wire;
 
 enum role { PASSIVE, ACTIVE };
 
-/* Of wire_open; zero fields take defaults: passive, CRC, no markers, IRD and ORD 8, all of the receives. */
+/* Of wire_open; zero fields take defaults: passive, CRC, no markers, IRD
+ * and ORD 8, all of the receives. */
 struct connection {
     enum role role;
     bool no_crc, markers_in, markers_out;
@@ -107,10 +108,11 @@ struct connection {
     uint8_t revision; /* of MPA; 2 */
 };
 
-void wire_setup(void); /* rig and environment */
+void wire_setup(void); /* test bed and environment */
 void wire_setup_options(const char *const *options);
 void wire_teardown(void);
-/* The QP is connected and may send; the receives are posted. A second call begins anew with another connection. */
+/* The QP is connected and may send; the receives are posted. A second call
+ * begins anew with another connection. */
 void wire_open(const struct connection *connection);
 /* Ends the connection under way with RST and resets the QP. */
 void wire_end(void);
@@ -142,8 +144,8 @@ uint32_t peer_crc(uint32_t crc, const void *octets, size_t length); /* bit by bi
 
 /* The next FPDU of the stream: made and counted, not sent. Its octets. */
 size_t peer_frame(uint8_t *out, const void *ulpdu, uint32_t length);
-void peer_octets(const void *octets,
-                 size_t length); /* as they are; lets the QP run when the socket is full */
+/* as they are; lets the QP run when the socket is full */
+void peer_octets(const void *octets, size_t length);
 void peer_single(const void *octets, size_t length); /* one by one, the QP running in between */
 void peer_ulpdu(const void *ulpdu, uint32_t length); /* as one FPDU */
 void peer_fin(void);
@@ -152,13 +154,14 @@ void wire_pass(int count);
 
 /* ---- receiving ---- */
 
-/* The next FPDU into world.seen; false: FIN or RST, and nothing of an FPDU before it. */
+/* The next FPDU into wire.seen; false: FIN or RST, and nothing of an FPDU before it. */
 bool wire_next(void);
 bool wire_silent(void); /* nothing comes, and the stream goes on */
 bool wire_alive(void);  /* silent, no event, RTS */
 /* The next FPDU is of this kind. */
 void wire_expect(bool last, uint8_t op, uint32_t payload_length);
-/* Terminate for `cause` (NULL: none), octet for octet; behind it FIN, and nothing else. Read Responses before it are passed over. */
+/* Terminate for `cause` (NULL: none), octet for octet; behind it FIN, and nothing else. Read
+ * Responses before it are passed over. */
 void wire_terminate(uint16_t value, const void *cause, uint32_t length);
 /* The FIN alone. */
 void wire_fin(void);
@@ -166,8 +169,9 @@ void wire_fin(void);
 /* ---- what a refusal is ---- */
 
 /*
- * Send the ULPDU, and in the same write a correct Write and a correct Send: the QP answers with this Terminate, tells this
- * event, and takes nothing of all that. Completions are left to the caller; before them nothing may come.
+ * Send the ULPDU, and in the same write a correct Write and a correct Send: the QP answers with
+ * this Terminate, tells this event, and takes nothing of all that. Completions are left to the
+ * caller; before them nothing may come.
  */
 void wire_refused(const void *ulpdu, uint32_t length, uint16_t value, enum ri_event_type event);
 /* The same for octets that are no correct FPDU; cause may be NULL. */
@@ -175,7 +179,8 @@ void wire_refused_octets(const void *octets, size_t length, uint16_t value,
                          enum ri_event_type event, const void *cause, uint32_t cause_length);
 /* Both queues complete flushed: receives first..RECEIVES; then nothing more comes. */
 void wire_flushed(uint64_t first);
-/* A Write, a Send that is delivered (the next in order) and a Read that is answered: the connection is well. */
+/* A Write, a Send that is delivered (the next in order) and a Read that is
+ * answered: the connection is well. */
 void wire_goes_on(uint32_t send_msn, uint32_t read_msn, uint64_t receive);
 
 /* ---- memory ---- */
@@ -184,7 +189,8 @@ bool env_is(enum env env, uint64_t offset, const void *octets, uint64_t length);
 bool env_untouched(void); /* all regions hold PATTERN */
 void env_restore(void);
 uint32_t env_stag(enum env env);
-/* The STag of a narrow window over all of ENV_A with these rights: of the QP under test, or of another one of its PD. */
+/* The STag of a narrow window over all of ENV_A with these rights: of the QP under
+ * test, or of another one of its PD. */
 uint32_t wire_window(bool own, uint32_t access);
 /* A request of the QP under test makes an STag invalid. */
 void wire_invalidate(uint32_t stag);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer in Full Operation that speaks octets: FPDUs made and taken, see peer.h. Nothing of the provider is used here. */
+/* A peer in Full Operation that speaks octets: FPDUs made and taken, see peer.h.
+ * Nothing of the provider is used here. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PEER        (&world.peer)
+#define PEER        (&wire.peer)
 #define MARK_PERIOD 512u
 
 /* ---- numbers ---- */
@@ -202,7 +203,7 @@ size_t peer_frame(uint8_t *out, const void *ulpdu, uint32_t length)
 void peer_octets(const void *octets, size_t length)
 {
     const uint8_t *at = octets;
-    uint64_t end = tc_deadline(RIG_TIMEOUT);
+    uint64_t end = tc_deadline(TESTBED_TIMEOUT);
 
     while (length) {
         ssize_t sent = send(PEER->fd, at, length, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -399,7 +400,7 @@ static bool look(bool *have)
 {
     static uint8_t clean[FPDU_ROOM];
     struct taking taking = { 0 };
-    struct seen *seen = &world.seen;
+    struct seen *seen = &wire.seen;
 
     drain();
     *have = take(clean, &taking);
@@ -420,10 +421,10 @@ bool wire_next(void)
 {
     bool have = false;
 
-    ck_assert_msg(fake_host_until(&world.rig.fake, look(&have), RIG_TIMEOUT),
+    ck_assert_msg(fake_host_until(&wire.bed.fake, look(&have), TESTBED_TIMEOUT),
                   "neither FPDU nor end of the stream");
     if (have)
-        dissect(&world.seen);
+        dissect(&wire.seen);
     else
         ck_assert_msg(PEER->reset || !PEER->used, "the stream ends inside an FPDU");
     return have;

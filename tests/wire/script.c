@@ -119,7 +119,8 @@ struct octets fpdu(const void *ulpdu, size_t length)
     return o;
 }
 
-/* A marker that falls due: at every 512th octet; it points back to the FPDU's first octet, or says 0 before it. */
+/* A marker that falls due: at every 512th octet; it points back to the FPDU's
+ * first octet, or says 0 before it. */
 static void mark(struct octets *o, uint32_t position, size_t begun, bool inside)
 {
     if ((position + o->length) % 512)
@@ -446,8 +447,8 @@ bool ended(int fd)
 
 /* ---- the other end ---- */
 
-/* Port and IPv4 address of either family's form. By plain system calls: the sanitizers' bookkeeping of descriptors is
- * not for looking at somebody else's. */
+/* Port and IPv4 address of either family's form. By plain system calls: the sanitizers' bookkeeping
+ * of descriptors is not for looking at somebody else's. */
 static bool end_of_socket(long call, int fd, in_port_t *port, in_addr_t *address)
 {
     union {

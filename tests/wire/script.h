@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Octets of the wire, written out, and a peer that speaks them on a TCP socket. Nothing here is of the library under
- * test: frames, FPDUs, markers and CRC are built by this room alone. All helpers end the test when something fails.
+ * Octets of the wire, written out, and a peer that speaks them on a TCP socket. Nothing here is of
+ * the library under
+ * test: frames, FPDUs, markers and CRC are built by this room alone. All helpers end the test when
+ * something fails.
  */
 #ifndef ITAL_TESTS_WIRE_SCRIPT_H
 #define ITAL_TESTS_WIRE_SCRIPT_H
@@ -55,7 +57,8 @@ uint32_t script_crc(const uint8_t *data, size_t length); /* CRC32C, a bit at a t
 
 struct octets fpdu(const void *ulpdu, size_t length);
 struct octets fpdu_without_crc(const void *ulpdu, size_t length, uint32_t field);
-/* The FPDU as it stands in a stream with markers, *position octets after its start; moves *position. */
+/* The FPDU as it stands in a stream with markers, *position octets
+ * after its start; moves *position. */
 struct octets fpdu_marked(const void *ulpdu, size_t length, uint32_t *position);
 
 /* ULPDUs. */
@@ -107,8 +110,8 @@ void hear_nothing(int fd);
 bool ended(int fd); /* FIN or RST is there, right now; octets before it are kept */
 
 /*
- * The library's descriptor of the connection whose peer is fd: it lives in this process. -1: none (not accepted yet, or
- * closed).
+ * The library's descriptor of the connection whose peer is fd: it lives in this process. -1: none
+ * (not accepted yet, or closed).
  */
 int their_socket(int fd);
 /* Data segments of TCP that came: 1 after one frame if that left in one write. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stages 13 and 14: Terminate received, the end of the stream, our own end (C-142 to C-155, S-057 to S-063, S-075 to S-080). */
+/* Stages 13 and 14: Terminate received, the end of the stream, our own end (C-142 to C-155,
+ * S-057 to S-063, S-075 to S-080). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -26,12 +27,12 @@ static struct region big;
 static void setup(void)
 {
     wire_setup();
-    big = region_new(world.side, BIG, RIG_ALL);
+    big = region_new(wire.side, BIG, TESTBED_ALL);
 }
 
 static void teardown(void)
 {
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
     wire_teardown();
 }
 
@@ -43,19 +44,20 @@ static void read_of_the_peer(uint32_t msn, uint32_t size)
 /* The QP's descriptor is gone. */
 static bool closed(void)
 {
-    return fcntl(world.peer.qp_fd, F_GETFD) < 0;
+    return fcntl(wire.peer.qp_fd, F_GETFD) < 0;
 }
 
 /* ---- Terminate received ---- */
 
-/* The stream has ended: FIN of ours and no Terminate, one event, both queues flushed, the payload kept. */
+/* The stream has ended: FIN of ours and no Terminate, one event, both
+ * queues flushed, the payload kept. */
 static void ended_by_terminate(uint16_t code, const void *payload, uint32_t length)
 {
     struct ri_qp_info info;
 
-    side_expect_event(world.side, RI_EVENT_TERMINATE_RECEIVED, code);
+    side_expect_event(wire.side, RI_EVENT_TERMINATE_RECEIVED, code);
     wire_fin();
-    info = side_query(world.side);
+    info = side_query(wire.side);
     ck_assert_int_eq(info.state, RI_QPS_ERROR);
     ck_assert_uint_eq(info.terminate_sent, 0);
     ck_assert_uint_eq(info.terminate_received, code);
@@ -90,7 +92,8 @@ static const uint16_t values[] = { 0x0000, 0x0100, 0x0104, 0x0109, 0x01ff, 0x020
                                    0x02ff, 0x1000, 0x1100, 0x1104, 0x1201, 0x1206, 0x2001,
                                    0x2002, 0x2003, 0x2007, 0x2302, 0x1300, 0x3456, 0xf123 };
 
-/* Every value, known or not, in the four forms; what is longer than the longest form is kept as far as there is room. */
+/* Every value, known or not, in the four forms; what is longer than the longest form
+ * is kept as far as there is room. */
 START_TEST(C143_X029_delivered_whole)
 {
     static const uint32_t lengths[] = { 4, 20, 24, 52 };
@@ -155,7 +158,7 @@ START_TEST(C146_nothing_behind_it)
     used = peer_frame(all, ulpdu, put_untagged(ulpdu, LAST, TERM, 0, 2, 1, 0, payload, 4));
     for (int i = 0; i < 2; i++) {
         used += peer_frame(all + used, ulpdu,
-                           put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "late", 4));
+                           put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "late", 4));
         used += peer_frame(all + used, ulpdu, put_send(ulpdu, true, 1, 0, "late", 4));
         used += peer_frame(all + used, ulpdu, put_read(ulpdu, 1, 1, 2, 8, 0, 0));
         used += peer_frame(all + used, ulpdu,
@@ -169,35 +172,36 @@ START_TEST(C146_nothing_behind_it)
 }
 END_TEST
 
-/* What was posted, and what is posted afterwards, completes flushed in order; the peer's FIN ends it, or the time. */
+/* What was posted, and what is posted afterwards, completes flushed in order; the
+ * peer's FIN ends it, or the time. */
 START_TEST(C147_S079_S077_flush_and_close)
 {
     const uint8_t payload[4] = { 0x02, 0x07 };
 
     wire_open(NULL);
-    side_read(world.side, 11, region_sge(&big, 0, 8), 0, 1);
-    side_write(world.side, 12, region_sge(&big, 0, 4), 0, 1);
-    ck_assert_int_eq(side_post(world.side, RI_WR_SEND, 13, RI_WR_READ_FENCE, NULL, 0, 0, 0), RI_OK);
+    side_read(wire.side, 11, region_sge(&big, 0, 8), 0, 1);
+    side_write(wire.side, 12, region_sge(&big, 0, 4), 0, 1);
+    ck_assert_int_eq(side_post(wire.side, RI_WR_SEND, 13, RI_WR_READ_FENCE, NULL, 0, 0, 0), RI_OK);
     wire_expect(true, OP_READ, READ_LEN);
     wire_expect(true, OP_WRITE, 4);
     peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST, TERM, 0, 2, 1, 0, payload, 4));
-    side_expect_event(world.side, RI_EVENT_TERMINATE_RECEIVED, FOUND);
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_FLUSHED, 0);
-    side_expect(world.side, world.side->send_cq, 12, RI_WC_SUCCESS, 4); /* it was in the socket */
-    side_expect(world.side, world.side->send_cq, 13, RI_WC_FLUSHED, 0);
-    side_send(world.side, 14, region_sge(&big, 0, 4));
-    side_expect(world.side, world.side->send_cq, 14, RI_WC_FLUSHED, 0);
-    side_receive(world.side, RECEIVES + 1, region_sge(&big, 0, 4));
+    side_expect_event(wire.side, RI_EVENT_TERMINATE_RECEIVED, FOUND);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->send_cq, 12, RI_WC_SUCCESS, 4); /* it was in the socket */
+    side_expect(wire.side, wire.side->send_cq, 13, RI_WC_FLUSHED, 0);
+    side_send(wire.side, 14, region_sge(&big, 0, 4));
+    side_expect(wire.side, wire.side->send_cq, 14, RI_WC_FLUSHED, 0);
+    side_receive(wire.side, RECEIVES + 1, region_sge(&big, 0, 4));
     for (uint64_t i = 1; i <= RECEIVES + 1; i++)
-        side_expect(world.side, world.side->recv_cq, i, RI_WC_FLUSHED, 0);
+        side_expect(wire.side, wire.side->recv_cq, i, RI_WC_FLUSHED, 0);
     wire_fin();
-    ck_assert_uint_eq(world.rig.fake.timer_count, 1); /* the bound */
+    ck_assert_uint_eq(wire.bed.fake.timer_count, 1); /* the bound */
     if (_i)
-        fake_host_expire_timers(&world.rig.fake);
+        fake_host_expire_timers(&wire.bed.fake);
     else
         peer_fin();
-    ck_assert(fake_host_until(&world.rig.fake, closed(), RIG_TIMEOUT));
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
+    ck_assert(fake_host_until(&wire.bed.fake, closed(), TESTBED_TIMEOUT));
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 1);
 }
 END_TEST
 
@@ -210,45 +214,46 @@ START_TEST(C148_fin_when_nothing_is_left)
 
     wire_open(&connection);
     wire_goes_on(1, 1, 1);
-    side_read(world.side, 11, region_sge(&big, 0, 4), 0, 1);
+    side_read(wire.side, 11, region_sge(&big, 0, 4), 0, 1);
     wire_expect(true, OP_READ, READ_LEN);
     peer_ulpdu(ulpdu, put_response(ulpdu, true, big.keys.lkey, (uintptr_t)big.octets, "data", 4));
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_SUCCESS, 4);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, 4);
     peer_fin();
-    side_expect_event(world.side, RI_EVENT_LLP_CLOSED, 0);
+    side_expect_event(wire.side, RI_EVENT_LLP_CLOSED, 0);
     wire_fin();
-    ck_assert_uint_eq(side_query(world.side).terminate_sent, 0);
+    ck_assert_uint_eq(side_query(wire.side).terminate_sent, 0);
     wire_flushed(2);
 }
 END_TEST
 
 enum { OWN_READ, OWN_WRITE, PEER_READ, QUEUED, BUSY_KINDS };
 
-/* A Read of ours unanswered, a Write not all in the socket, an answer not all in the socket, a request held behind a fence. */
+/* A Read of ours unanswered, a Write not all in the socket, an answer not all in the socket,
+ * a request held behind a fence. */
 START_TEST(C149_fin_while_busy)
 {
     wire_open(NULL);
     switch (_i) {
-    case OWN_WRITE: side_write(world.side, 11, region_sge(&big, 0, BIG), 0, 1); break;
+    case OWN_WRITE: side_write(wire.side, 11, region_sge(&big, 0, BIG), 0, 1); break;
     case PEER_READ: read_of_the_peer(1, BIG); break;
-    default: side_read(world.side, 11, region_sge(&big, 0, 8), 0, 1); break;
+    default: side_read(wire.side, 11, region_sge(&big, 0, 8), 0, 1); break;
     }
     if (_i == QUEUED)
         ck_assert_int_eq(
-            side_post(world.side, RI_WR_SEND, 12, RI_WR_READ_FENCE | RI_WR_SIGNALED, NULL, 0, 0, 0),
+            side_post(wire.side, RI_WR_SEND, 12, RI_WR_READ_FENCE | RI_WR_SIGNALED, NULL, 0, 0, 0),
             RI_OK);
     wire_pass(20);
     peer_fin();
-    side_expect_event(world.side, RI_EVENT_LLP_CLOSED_BUSY, 0x0207);
+    side_expect_event(wire.side, RI_EVENT_LLP_CLOSED_BUSY, 0x0207);
     if (_i != PEER_READ)
-        side_expect(world.side, world.side->send_cq, 11, RI_WC_FLUSHED, 0);
+        side_expect(wire.side, wire.side->send_cq, 11, RI_WC_FLUSHED, 0);
     if (_i == QUEUED)
-        side_expect(world.side, world.side->send_cq, 12, RI_WC_FLUSHED, 0);
+        side_expect(wire.side, wire.side->send_cq, 12, RI_WC_FLUSHED, 0);
     do
         ck_assert(wire_next());
-    while (world.seen.op != OP_TERMINATE);
-    ck_assert_uint_eq(world.seen.payload_length, 4);
-    ck_assert_uint_eq(get32(world.seen.payload), 0x02070000);
+    while (wire.seen.op != OP_TERMINATE);
+    ck_assert_uint_eq(wire.seen.payload_length, 4);
+    ck_assert_uint_eq(get32(wire.seen.payload), 0x02070000);
     wire_fin();
     wire_flushed(1);
 }
@@ -256,40 +261,41 @@ END_TEST
 
 /* ---- our close, and what the peer does then ---- */
 
-/* FIN is out. A segment of the peer, or part of one, is not what was agreed: reset, and the consumer is told. */
+/* FIN is out. A segment of the peer, or part of one, is not what was agreed:
+ * reset, and the consumer is told. */
 START_TEST(C151_segment_while_closing)
 {
     wire_open(NULL);
-    side_modify(world.side, RI_QPS_CLOSING);
+    side_modify(wire.side, RI_QPS_CLOSING);
     wire_fin();
     if (_i == 0)
-        peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "late", 4));
+        peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "late", 4));
     else if (_i == 1)
         peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "late", 4));
     else
         peer_octets("\0", 1);
-    side_expect_event(world.side, RI_EVENT_LLP_RESET, 0);
-    ck_assert_int_eq(side_query(world.side).state, RI_QPS_ERROR);
+    side_expect_event(wire.side, RI_EVENT_LLP_RESET, 0);
+    ck_assert_int_eq(side_query(wire.side).state, RI_QPS_ERROR);
     ck_assert(env_untouched());
     wire_flushed(1);
-    ck_assert_int_eq(send(world.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST, not FIN alone */
+    ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST, not FIN alone */
 }
 END_TEST
 
 START_TEST(C152_rst)
 {
     wire_open(NULL);
-    side_read(world.side, 11, region_sge(&big, 0, 8), 0, 1);
+    side_read(wire.side, 11, region_sge(&big, 0, 8), 0, 1);
     if (_i)
-        side_write(world.side, 12, region_sge(&big, 0, BIG), 0, 1); /* output is stuck */
+        side_write(wire.side, 12, region_sge(&big, 0, BIG), 0, 1); /* output is stuck */
     wire_pass(10);
     peer_rst();
-    side_expect_event(world.side, RI_EVENT_LLP_RESET, 0);
-    ck_assert_int_eq(side_query(world.side).state, RI_QPS_ERROR);
-    ck_assert_uint_eq(side_query(world.side).terminate_sent, 0);
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_FLUSHED, 0);
+    side_expect_event(wire.side, RI_EVENT_LLP_RESET, 0);
+    ck_assert_int_eq(side_query(wire.side).state, RI_QPS_ERROR);
+    ck_assert_uint_eq(side_query(wire.side).terminate_sent, 0);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_FLUSHED, 0);
     if (_i)
-        side_expect(world.side, world.side->send_cq, 12, RI_WC_FLUSHED, 0);
+        side_expect(wire.side, wire.side->send_cq, 12, RI_WC_FLUSHED, 0);
     wire_flushed(1);
 }
 END_TEST
@@ -301,7 +307,8 @@ static uint32_t fault(void)
     return put_write(ulpdu, true, 0, 0, "data", 4); /* 0x1100 */
 }
 
-/* Megabytes behind the fault are read and dropped, so that no RST destroys the Terminate, which the peer reads last of all. */
+/* Megabytes behind the fault are read and dropped, so that no RST destroys the Terminate,
+ * which the peer reads last of all. */
 START_TEST(C153_S063_input_is_drained)
 {
     static uint8_t junk[1u << 16];
@@ -313,7 +320,7 @@ START_TEST(C153_S063_input_is_drained)
     memcpy(cause, ulpdu, sizeof(cause));
     for (; sent < (4u << 20); sent += sizeof(junk))
         peer_octets(junk, sizeof(junk));
-    side_expect_event(world.side, RI_EVENT_WRITE_ACCESS, 0x1100);
+    side_expect_event(wire.side, RI_EVENT_WRITE_ACCESS, 0x1100);
     if (_i)
         peer_fin();
     wire_pass(20);
@@ -329,15 +336,15 @@ START_TEST(C153_S077_bounded)
 {
     wire_open(NULL);
     peer_ulpdu(ulpdu, fault());
-    side_expect_event(world.side, RI_EVENT_WRITE_ACCESS, 0x1100);
+    side_expect_event(wire.side, RI_EVENT_WRITE_ACCESS, 0x1100);
     wire_pass(20);
-    ck_assert_uint_eq(world.rig.fake.timer_count, 1);
-    fake_host_expire_timers(&world.rig.fake);
-    ck_assert(fake_host_until(&world.rig.fake, closed(), RIG_TIMEOUT));
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
+    ck_assert_uint_eq(wire.bed.fake.timer_count, 1);
+    fake_host_expire_timers(&wire.bed.fake);
+    ck_assert(fake_host_until(&wire.bed.fake, closed(), TESTBED_TIMEOUT));
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 1);
     while (wire_next())
         ;
-    ck_assert(world.peer.reset || send(world.peer.fd, "x", 1, MSG_NOSIGNAL) < 0);
+    ck_assert(wire.peer.reset || send(wire.peer.fd, "x", 1, MSG_NOSIGNAL) < 0);
 }
 END_TEST
 
@@ -361,13 +368,13 @@ START_TEST(C154_S061_first_error)
             length = fault();
         if (i == 0)
             memcpy(cause, ulpdu, length);
-        world.peer.crc_xor = which == 2;
+        wire.peer.crc_xor = which == 2;
         used += peer_frame(all + used, ulpdu, length);
     }
     peer_octets(all, used);
     length = (uint32_t[]){ TAGGED_LEN + 4, UNTAGGED_LEN + RECEIVE_LEN + 1, 0 }[_i];
     wire_terminate(codes[_i], cause, length);
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 1);
 }
 END_TEST
 
@@ -378,11 +385,11 @@ START_TEST(C154_own_error_first)
 
     wire_open(NULL);
     sge.lkey ^= 1;
-    ck_assert_int_eq(side_post(world.side, RI_WR_SEND, 11, 0, &sge, 1, 0, 0), RI_OK);
+    ck_assert_int_eq(side_post(wire.side, RI_WR_SEND, 11, 0, &sge, 1, 0, 0), RI_OK);
     peer_ulpdu(ulpdu, fault());
     wire_terminate(0x0000, NULL, 0);
-    side_expect_event(world.side, RI_EVENT_LOCAL_ERROR, 0);
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_LOCAL_PROTECTION, 0);
+    side_expect_event(wire.side, RI_EVENT_LOCAL_ERROR, 0);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_LOCAL_PROTECTION, 0);
     wire_flushed(1);
 }
 END_TEST
@@ -392,7 +399,7 @@ static int tcp_option(int level, int name)
     socklen_t length = sizeof(int);
     int value = -1;
 
-    ck_assert_int_eq(getsockopt(world.peer.qp_fd, level, name, &value, &length), 0);
+    ck_assert_int_eq(getsockopt(wire.peer.qp_fd, level, name, &value, &length), 0);
     return value;
 }
 
@@ -408,24 +415,25 @@ START_TEST(C155_keepalive)
 }
 END_TEST
 
-/* Nothing above TCP ends a connection for silence: half an FPDU may lie there, a Read may be unanswered. */
+/* Nothing above TCP ends a connection for silence: half an FPDU may lie
+ * there, a Read may be unanswered. */
 START_TEST(C155_S080_no_end_of_its_own)
 {
     static uint8_t frame[FPDU_ROOM];
     size_t octets;
 
     wire_open(NULL);
-    side_read(world.side, 11, region_sge(&big, 0, 4), 0, 1);
+    side_read(wire.side, 11, region_sge(&big, 0, 4), 0, 1);
     wire_expect(true, OP_READ, READ_LEN);
     octets = peer_frame(frame, ulpdu, put_send(ulpdu, true, 1, 0, "data", 4));
     peer_octets(frame, octets - 1);
     wire_pass(50);
-    fake_host_expire_timers(&world.rig.fake);
+    fake_host_expire_timers(&wire.bed.fake);
     ck_assert(wire_alive());
     peer_octets(frame + octets - 1, 1);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 4);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 4);
     peer_ulpdu(ulpdu, put_response(ulpdu, true, big.keys.lkey, (uintptr_t)big.octets, "data", 4));
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_SUCCESS, 4);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, 4);
     wire_goes_on(2, 1, 2);
 }
 END_TEST
@@ -436,46 +444,47 @@ START_TEST(C155_stalled_fpdu)
     static const char *const options[] = { "stall_timeout", "20", NULL };
     static uint8_t frame[FPDU_ROOM];
 
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
     wire_teardown();
     wire_setup_options(options);
-    big = region_new(world.side, BIG, RIG_ALL);
+    big = region_new(wire.side, BIG, TESTBED_ALL);
     wire_open(NULL);
     peer_frame(frame, ulpdu, put_send(ulpdu, true, 1, 0, "data", 4));
     peer_octets(frame, 20);
-    side_expect_event(world.side, RI_EVENT_LLP_LOST, 0);
+    side_expect_event(wire.side, RI_EVENT_LLP_LOST, 0);
     wire_flushed(1);
 }
 END_TEST
 
-/* The QP is in the middle of a Write, half an FPDU is in the socket: it is finished, the Terminate begins behind it. */
+/* The QP is in the middle of a Write, half an FPDU is in the socket: it is finished,
+ * the Terminate begins behind it. */
 START_TEST(S057_S058_S059_S062_X028_at_a_boundary)
 {
     const struct connection connection = { .maxseg = _i ? 1460 : 0 };
     uint8_t cause[TAGGED_LEN + 4];
 
     wire_open(&connection);
-    side_write(world.side, 11, region_sge(&big, 0, BIG), 0, 1);
-    side_write(world.side, 12, region_sge(&big, 0, BIG), 0, 1);
+    side_write(wire.side, 11, region_sge(&big, 0, BIG), 0, 1);
+    side_write(wire.side, 12, region_sge(&big, 0, BIG), 0, 1);
     wire_pass(20);
     peer_ulpdu(ulpdu, fault());
     memcpy(cause, ulpdu, sizeof(cause));
-    side_expect_event(world.side, RI_EVENT_WRITE_ACCESS, 0x1100);
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_FLUSHED, 0);
-    side_expect(world.side, world.side->send_cq, 12, RI_WC_FLUSHED, 0);
-    ck_assert_int_eq(side_post(world.side, RI_WR_SEND, 13, 0, NULL, 0, 0, 0), RI_OK);
-    side_expect(world.side, world.side->send_cq, 13, RI_WC_FLUSHED, 0);
-    for (uint32_t at = 0;; at += world.seen.payload_length) {
+    side_expect_event(wire.side, RI_EVENT_WRITE_ACCESS, 0x1100);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->send_cq, 12, RI_WC_FLUSHED, 0);
+    ck_assert_int_eq(side_post(wire.side, RI_WR_SEND, 13, 0, NULL, 0, 0, 0), RI_OK);
+    side_expect(wire.side, wire.side->send_cq, 13, RI_WC_FLUSHED, 0);
+    for (uint32_t at = 0;; at += wire.seen.payload_length) {
         ck_assert(wire_next());
-        if (world.seen.op == OP_TERMINATE)
+        if (wire.seen.op == OP_TERMINATE)
             break;
-        ck_assert_int_eq(world.seen.op, OP_WRITE);
-        ck_assert_uint_eq(world.seen.to, at);
+        ck_assert_int_eq(wire.seen.op, OP_WRITE);
+        ck_assert_uint_eq(wire.seen.to, at);
         ck_assert_uint_lt(at, BIG);
     }
-    ck_assert_uint_eq(get32(world.seen.payload), 0x1100c000);
-    ck_assert_uint_eq(get16(world.seen.payload + 4), TAGGED_LEN + 4);
-    ck_assert(!memcmp(world.seen.payload + 6, cause, TAGGED_LEN));
+    ck_assert_uint_eq(get32(wire.seen.payload), 0x1100c000);
+    ck_assert_uint_eq(get16(wire.seen.payload + 4), TAGGED_LEN + 4);
+    ck_assert(!memcmp(wire.seen.payload + 6, cause, TAGGED_LEN));
     wire_fin();
 }
 END_TEST
@@ -486,16 +495,16 @@ END_TEST
 START_TEST(S075_nothing_behind_fin)
 {
     wire_open(NULL);
-    side_send(world.side, 11, region_sge(&big, 0, 4));
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_SUCCESS, 4);
-    side_modify(world.side, RI_QPS_CLOSING);
-    side_send(world.side, 12, region_sge(&big, 0, 4));
-    side_expect(world.side, world.side->send_cq, 12, RI_WC_FLUSHED, 0);
+    side_send(wire.side, 11, region_sge(&big, 0, 4));
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, 4);
+    side_modify(wire.side, RI_QPS_CLOSING);
+    side_send(wire.side, 12, region_sge(&big, 0, 4));
+    side_expect(wire.side, wire.side->send_cq, 12, RI_WC_FLUSHED, 0);
     wire_expect(true, OP_SEND, 4);
     wire_fin();
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
     peer_fin();
-    side_expect_event(world.side, RI_EVENT_LLP_CLOSED, 0);
+    side_expect_event(wire.side, RI_EVENT_LLP_CLOSED, 0);
     wire_flushed(1);
 }
 END_TEST
@@ -504,78 +513,79 @@ END_TEST
 START_TEST(S076_no_fin_before_the_answers)
 {
     wire_open(NULL);
-    side_read(world.side, 11, region_sge(&big, 0, 4), 0, 1);
+    side_read(wire.side, 11, region_sge(&big, 0, 4), 0, 1);
     wire_expect(true, OP_READ, READ_LEN);
-    side_modify(world.side, RI_QPS_CLOSING);
+    side_modify(wire.side, RI_QPS_CLOSING);
     wire_pass(20);
     if (wire_silent()) { /* and then it comes */
         peer_ulpdu(ulpdu,
                    put_response(ulpdu, true, big.keys.lkey, (uintptr_t)big.octets, "data", 4));
-        side_expect(world.side, world.side->send_cq, 11, RI_WC_SUCCESS, 4);
+        side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, 4);
         wire_fin();
         return;
     }
     ck_assert(!wire_next());
-    ck_assert_msg(world.peer.reset, "FIN while a Read is unanswered");
+    ck_assert_msg(wire.peer.reset, "FIN while a Read is unanswered");
 }
 END_TEST
 
 START_TEST(S077_peer_does_not_close)
 {
     wire_open(NULL);
-    side_modify(world.side, RI_QPS_CLOSING);
+    side_modify(wire.side, RI_QPS_CLOSING);
     wire_fin();
     wire_pass(20);
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
-    ck_assert_uint_eq(world.rig.fake.timer_count, 1);
-    fake_host_expire_timers(&world.rig.fake);
-    side_expect_event(world.side, RI_EVENT_LLP_CLOSED, 0);
-    ck_assert_int_eq(send(world.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST */
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
+    ck_assert_uint_eq(wire.bed.fake.timer_count, 1);
+    fake_host_expire_timers(&wire.bed.fake);
+    side_expect_event(wire.side, RI_EVENT_LLP_CLOSED, 0);
+    ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST */
 }
 END_TEST
 
 START_TEST(S078_abort)
 {
     wire_open(NULL);
-    side_write(world.side, 11, region_sge(&big, 0, BIG), 0, 1);
+    side_write(wire.side, 11, region_sge(&big, 0, BIG), 0, 1);
     wire_pass(5);
-    side_modify(world.side, RI_QPS_ERROR);
-    side_expect_event(world.side, RI_EVENT_LLP_RESET, 0);
-    side_expect(world.side, world.side->send_cq, 11, RI_WC_FLUSHED, 0);
+    side_modify(wire.side, RI_QPS_ERROR);
+    side_expect_event(wire.side, RI_EVENT_LLP_RESET, 0);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_FLUSHED, 0);
     wire_flushed(1);
     while (wire_next())
         ;
-    ck_assert(world.peer.reset);
+    ck_assert(wire.peer.reset);
 }
 END_TEST
 
-/* Everything that was posted completes once, in order, signalled or not, whatever ends the connection. */
+/* Everything that was posted completes once, in order, signalled or
+ * not, whatever ends the connection. */
 START_TEST(S079_flush)
 {
     wire_open(NULL);
-    side_read(world.side, 1, region_sge(&big, 0, 4), 0, 1); /* all others wait behind its fence */
+    side_read(wire.side, 1, region_sge(&big, 0, 4), 0, 1); /* all others wait behind its fence */
     for (uint64_t i = 2; i <= 40; i++)
-        ck_assert_int_eq(side_post(world.side, i % 3 ? RI_WR_SEND : RI_WR_RDMA_WRITE, i,
+        ck_assert_int_eq(side_post(wire.side, i % 3 ? RI_WR_SEND : RI_WR_RDMA_WRITE, i,
                                    i % 2 ? RI_WR_SIGNALED | RI_WR_LOCAL_FENCE : RI_WR_LOCAL_FENCE,
                                    NULL, 0, 0, 1),
                          RI_OK);
     for (uint64_t i = 5; i <= 40; i++)
-        side_receive(world.side, i, region_sge(&big, 0, 4));
+        side_receive(wire.side, i, region_sge(&big, 0, 4));
     switch (_i) {
     case 0: peer_rst(); break;
     case 1: peer_fin(); break;
     case 2: peer_ulpdu(ulpdu, fault()); break;
     case 3: peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST, TERM, 0, 2, 1, 0, "\2\7\0", 4)); break;
-    case 4: side_modify(world.side, RI_QPS_ERROR); break;
-    case 5: side_modify(world.side, RI_QPS_TERMINATE); break;
-    default: side_modify(world.side, RI_QPS_CLOSING); break;
+    case 4: side_modify(wire.side, RI_QPS_ERROR); break;
+    case 5: side_modify(wire.side, RI_QPS_TERMINATE); break;
+    default: side_modify(wire.side, RI_QPS_CLOSING); break;
     }
     for (uint64_t i = 1; i <= 40; i++)
-        side_expect(world.side, world.side->send_cq, i, RI_WC_FLUSHED, 0);
+        side_expect(wire.side, wire.side->send_cq, i, RI_WC_FLUSHED, 0);
     for (uint64_t i = 1; i <= 40; i++)
-        side_expect(world.side, world.side->recv_cq, i, RI_WC_FLUSHED, 0);
-    ck_assert(side_idle(world.side, world.side->send_cq));
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+        side_expect(wire.side, wire.side->recv_cq, i, RI_WC_FLUSHED, 0);
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
 }
 END_TEST
 

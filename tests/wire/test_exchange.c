@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchanges (V-nnn of tests/data/vectors.json) replayed against a QP, in either role, whole and cut at every octet of
- * what it receives: the first part is read before the second leaves. What the QP sends, completes and leaves in memory is
- * the same in every case, and as a responder it says exactly the octets of the exchange.
+ * The exchanges (V-nnn of tests/data/vectors.json) replayed against a QP, in either role, whole and
+ * cut at every octet of what it receives: the first part is read before the second leaves. What the
+ * QP sends, completes and leaves in memory is the same in every case, and as a responder it says
+ * exactly the octets of the exchange.
  */
-#include "tests/softrdma/rig.h"
+#include "tests/softrdma/testbed.h"
 
 #include "script.h"
 
@@ -21,7 +22,7 @@
 #define RECEIVE_ROOM 1536u
 #define OUTPUT_MAX   4096u
 
-#define MEMORY_ACCESS (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)
+#define MEMORY_ACCESS (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
 /* Memory that an exchange names: its STag there, and the TO that is the memory's first octet. */
 struct memory {
@@ -86,7 +87,7 @@ struct run {
     const struct exchange *exchange;
     const struct vec_frame *frames;
     size_t frame_count;
-    struct rig *rig;
+    struct testbed *bed;
     struct side side;
     struct region receives, memory, sends;
     int fd, theirs;
@@ -198,8 +199,8 @@ static void say_part(struct run *run, const uint8_t *at, size_t length)
 {
     if (length && send(run->fd, at, length, MSG_NOSIGNAL) < 0)
         return; /* it has ended already */
-    ck_assert(fake_host_until(&run->rig->fake, !unread(run), RIG_TIMEOUT));
-    rig_passes(run->rig, 6);
+    ck_assert(fake_host_until(&run->bed->fake, !unread(run), TESTBED_TIMEOUT));
+    testbed_passes(run->bed, 6);
 }
 
 /* One call for octets of several frames; the cut may be among them. */
@@ -224,7 +225,8 @@ static void hear_more(struct run *run)
     o->output_length += n > 0 ? (size_t)n : 0;
 }
 
-/* A frame that the QP's consumer causes. Zero-length Reads and Writes of the exchanges start connections. */
+/* A frame that the QP's consumer causes. Zero-length Reads and Writes of
+ * the exchanges start connections. */
 static void act(struct run *run, const struct vec_frame *frame)
 {
     uint64_t opcode = field(frame, "opcode", 99), size = field(frame, "RDMARDSZ", 0);
@@ -244,9 +246,9 @@ static void expect_frame(struct run *run, const struct vec_frame *frame, size_t 
 {
     struct outcome *o = run->outcome;
 
-    ck_assert_msg(fake_host_until(&run->rig->fake,
+    ck_assert_msg(fake_host_until(&run->bed->fake,
                                   (hear_more(run), o->output_length >= *heard + frame->bytes.len),
-                                  RIG_TIMEOUT),
+                                  TESTBED_TIMEOUT),
                   "%s, cut %zu: an answer is missing", run->exchange->id, run->cut);
     ck_assert_msg(!memcmp(o->output + *heard, frame->bytes.p, frame->bytes.len),
                   "%s, cut %zu: other octets at %zu: %02x%02x%02x%02x…", run->exchange->id,
@@ -269,7 +271,7 @@ static void play(struct run *run)
                 say_chunk(run, chunk, length);
                 length = 0;
                 shutdown(run->fd, SHUT_WR);
-                rig_passes(run->rig, 6);
+                testbed_passes(run->bed, 6);
             }
             continue;
         }
@@ -282,7 +284,7 @@ static void play(struct run *run)
         say_chunk(run, chunk, length);
         length = 0;
         act(run, frame);
-        rig_passes(run->rig, 6);
+        testbed_passes(run->bed, 6);
         if (!run->exchange->initiator)
             expect_frame(run, frame, &heard);
     }
@@ -294,7 +296,7 @@ static void note(struct run *run, struct ri_cq *cq)
     struct outcome *o = run->outcome;
     struct ri_wc wc;
 
-    while (run->rig->fake.user.poll(cq, 1, &wc) == 1) {
+    while (run->bed->fake.user.poll(cq, 1, &wc) == 1) {
         ck_assert_uint_lt(o->done_count, 32);
         o->done[o->done_count].cookie = wc.cookie;
         o->done[o->done_count].status = (uint32_t)wc.status;
@@ -313,9 +315,9 @@ static void set_up(struct run *run)
     static const struct shape shape = { .atomics = true };
     int fds[2];
 
-    side_open(run->rig, &run->side, &shape);
-    run->receives = region_new(&run->side, RECEIVES * RECEIVE_ROOM, RIG_ALL);
-    run->sends = region_new(&run->side, 4096, RIG_ALL);
+    side_open(run->bed, &run->side, &shape);
+    run->receives = region_new(&run->side, RECEIVES * RECEIVE_ROOM, TESTBED_ALL);
+    run->sends = region_new(&run->side, 4096, TESTBED_ALL);
     run->memory = region_new(&run->side, 4096, MEMORY_ACCESS);
     for (uint32_t i = 0; i < RECEIVES; i++)
         side_receive(&run->side, i, region_sge(&run->receives, i * RECEIVE_ROOM, RECEIVE_ROOM));
@@ -328,16 +330,16 @@ static void set_up(struct run *run)
                        run->frames[i].payload.len);
                 used += run->frames[i].payload.len;
             }
-    rig_tcp(fds, exchange_maxseg(run->exchange));
+    testbed_tcp(fds, exchange_maxseg(run->exchange));
     run->theirs = fds[0];
     run->fd = fds[1];
-    fake_host_listen(&run->rig->fake, run->fd);
+    fake_host_listen(&run->bed->fake, run->fd);
 }
 
-static void replay(struct rig *rig, const struct exchange *exchange, size_t cut,
+static void replay(struct testbed *bed, const struct exchange *exchange, size_t cut,
                    struct outcome *outcome, size_t *octets_said)
 {
-    struct run run = { .rig = rig, .cut = cut, .outcome = outcome };
+    struct run run = { .bed = bed, .cut = cut, .outcome = outcome };
     struct ri_llp_handover handover;
 
     memset(outcome, 0, sizeof(*outcome));
@@ -345,7 +347,7 @@ static void replay(struct rig *rig, const struct exchange *exchange, size_t cut,
     set_up(&run);
     handover = handover_of(&run);
     side_start(&run.side, run.theirs, exchange->initiator, &handover);
-    rig_passes(run.rig, 6);
+    testbed_passes(run.bed, 6);
     play(&run);
     hear_more(&run);
     note(&run, run.side.recv_cq);
@@ -364,7 +366,7 @@ static void replay(struct rig *rig, const struct exchange *exchange, size_t cut,
 
     close(run.fd);
     side_modify(&run.side, RI_QPS_ERROR);
-    rig_passes(run.rig, 6);
+    testbed_passes(run.bed, 6);
     region_free(&run.side, &run.receives);
     region_free(&run.side, &run.sends);
     region_free(&run.side, &run.memory);
@@ -444,18 +446,18 @@ START_TEST(C047_any_split_of_an_exchange)
 {
     static struct outcome whole, cut_one;
     const struct exchange *exchange = &exchanges[_i];
-    struct rig rig;
+    struct testbed bed;
     size_t total, ignored, stride = tc_count(10) < 10 ? 7 : 1;
 
-    rig_open(&rig, NULL);
-    replay(&rig, exchange, 0, &whole, &total);
+    testbed_open(&bed, NULL);
+    replay(&bed, exchange, 0, &whole, &total);
     judge(exchange, &whole);
     ck_assert_uint_gt(total, 0);
     for (size_t cut = 1; cut < total; cut += stride) {
-        replay(&rig, exchange, cut, &cut_one, &ignored);
+        replay(&bed, exchange, cut, &cut_one, &ignored);
         same(exchange, cut, &whole, &cut_one);
     }
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 END_TEST
 

@@ -39,7 +39,7 @@ START_TEST(C124_immediate_of_wrong_form)
     wire_open(NULL);
     put_imm(_i % 2 ? IMM_SE : IMM, 1, offsets[_i / 2], 8);
     wire_refused(ulpdu, UNTAGGED_LEN + lengths[_i / 2], 0x0207, RI_EVENT_REMOTE_OPERATION);
-    wc = side_next(world.side, world.side->recv_cq);
+    wc = side_next(wire.side, wire.side->recv_cq);
     ck_assert_uint_eq(wc.cookie, 1);
     ck_assert_uint_ne(wc.status, RI_WC_SUCCESS);
     wire_flushed(2);
@@ -52,9 +52,9 @@ START_TEST(C125_C126_immediate)
     struct ri_wc wc;
 
     wire_open(NULL);
-    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "before", 6));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "before", 6));
     peer_ulpdu(ulpdu, put_imm(_i ? IMM_SE : IMM, 1, 0, 8));
-    wc = side_next(world.side, world.side->recv_cq);
+    wc = side_next(wire.side, wire.side->recv_cq);
     ck_assert(env_is(ENV_W, 0, "before", 6));
     ck_assert_uint_eq(wc.cookie, 1);
     ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
@@ -78,7 +78,7 @@ END_TEST
 
 START_TEST(S072_S073_our_immediate)
 {
-    const struct ri_sge sge = region_sge(&world.env[ENV_LOC], 0, 5);
+    const struct ri_sge sge = region_sge(&wire.env[ENV_LOC], 0, 5);
     const bool write = _i > 1;
     struct ri_send_wr *bad,
         wr = { .cookie = 1,
@@ -90,14 +90,14 @@ START_TEST(S072_S073_our_immediate)
                .rdma = { .remote_addr = 7, .rkey = 9 } };
 
     wire_open(NULL);
-    ck_assert_int_eq(world.rig.fake.user.post_send(world.side->qp, &wr, &bad), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.user.post_send(wire.side->qp, &wr, &bad), RI_OK);
     if (write)
         wire_expect(true, OP_WRITE, 5);
     wire_expect(true, _i % 2 ? IMM_SE : IMM, 8);
-    ck_assert_uint_eq(world.seen.msn, 1);
-    ck_assert_uint_eq(world.seen.mo, 0);
-    ck_assert_uint_eq(get64(world.seen.payload), 0xa1b2c3d4);
-    side_expect(world.side, world.side->send_cq, 1, RI_WC_SUCCESS, write ? 5 : 0);
+    ck_assert_uint_eq(wire.seen.msn, 1);
+    ck_assert_uint_eq(wire.seen.mo, 0);
+    ck_assert_uint_eq(get64(wire.seen.payload), 0xa1b2c3d4);
+    side_expect(wire.side, wire.side->send_cq, 1, RI_WC_SUCCESS, write ? 5 : 0);
 }
 END_TEST
 
@@ -134,17 +134,17 @@ static void refuse_target(uint32_t stag, uint64_t to, uint16_t value, enum ri_ev
 
 static uint64_t *word(void)
 {
-    return (uint64_t *)(void *)world.env[ENV_A].octets;
+    return (uint64_t *)(void *)wire.env[ENV_A].octets;
 }
 
 static void answered(uint32_t answer_msn, uint32_t id, uint64_t before)
 {
     wire_expect(true, ANSWER, 12);
-    ck_assert_uint_eq(world.seen.qn, 3); /* S-067 */
-    ck_assert_uint_eq(world.seen.msn, answer_msn);
-    ck_assert_uint_eq(world.seen.mo, 0);
-    ck_assert_uint_eq(get32(world.seen.payload), id);
-    ck_assert_uint_eq(get64(world.seen.payload + 4), before);
+    ck_assert_uint_eq(wire.seen.qn, 3); /* S-067 */
+    ck_assert_uint_eq(wire.seen.msn, answer_msn);
+    ck_assert_uint_eq(wire.seen.mo, 0);
+    ck_assert_uint_eq(get32(wire.seen.payload), id);
+    ck_assert_uint_eq(get64(wire.seen.payload + 4), before);
 }
 
 START_TEST(C127_payload_not_of_52_octets)
@@ -153,7 +153,7 @@ START_TEST(C127_payload_not_of_52_octets)
 
     wire_open(NULL);
     memset(ulpdu, 0, sizeof(ulpdu));
-    put_atomic(1, FETCH_ADD, 1, env_stag(ENV_A), world.base[ENV_A], add_5);
+    put_atomic(1, FETCH_ADD, 1, env_stag(ENV_A), wire.base[ENV_A], add_5);
     if (_i == 5)
         put32(ulpdu + 14, 8);
     refuse(UNTAGGED_LEN + octets, octets < 52 ? 0x1000 : 0x1205, RI_EVENT_REMOTE_OPERATION);
@@ -169,16 +169,16 @@ START_TEST(C128_msn_and_depth)
     wire_open(&two);
     if (_i < 3) {
         put_atomic((uint32_t[]){ 0, 2, 0x80000001 }[_i], FETCH_ADD, 1, env_stag(ENV_A),
-                   world.base[ENV_A], add_5);
+                   wire.base[ENV_A], add_5);
         refuse(REQUEST, 0x1203, RI_EVENT_REMOTE_OPERATION);
         return;
     }
     for (uint32_t msn = 1; msn <= 3; msn++) /* in one read: none is answered in between */
         used += peer_frame(
             all + used, ulpdu,
-            put_atomic(msn, FETCH_ADD, msn, env_stag(ENV_A), world.base[ENV_A], add_5));
+            put_atomic(msn, FETCH_ADD, msn, env_stag(ENV_A), wire.base[ENV_A], add_5));
     peer_octets(all, used);
-    side_expect_event(world.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
+    side_expect_event(wire.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
 }
 END_TEST
 
@@ -203,7 +203,7 @@ START_TEST(C129_C137_S068_operations)
     for (uint32_t i = 0; i < count; i++) {
         word()[i] = cases[i].before;
         peer_ulpdu(ulpdu, put_atomic(i + 1, cases[i].op, 1000 + i, env_stag(ENV_A),
-                                     world.base[ENV_A] + 8 * i, cases[i].numbers));
+                                     wire.base[ENV_A] + 8 * i, cases[i].numbers));
         answered(i + 1, 1000 + i, cases[i].before);
         ck_assert_msg(word()[i] == cases[i].after, "case %u: %llx, not %llx", i,
                       (unsigned long long)word()[i], (unsigned long long)cases[i].after);
@@ -216,7 +216,7 @@ START_TEST(C130_operation)
 {
     wire_open(NULL);
     refuse(put_atomic(1, (uint32_t[]){ 1, 3, 15, 0xfffffff1 }[_i], 1, env_stag(ENV_A),
-                      world.base[ENV_A], add_5),
+                      wire.base[ENV_A], add_5),
            0x0206, RI_EVENT_BAD_OPCODE);
 }
 END_TEST
@@ -224,12 +224,12 @@ END_TEST
 START_TEST(C131_stag)
 {
     operation = _i ? CMP_SWAP : FETCH_ADD;
-    refuse_target(0, world.base[ENV_A], 0x0100, RI_EVENT_READ_ACCESS);
-    refuse_target(env_stag(ENV_A) ^ 1, world.base[ENV_A], 0x0100, RI_EVENT_READ_ACCESS);
-    refuse_target(env_stag(ENV_A) ^ 0x5a5a5a00, world.base[ENV_A], 0x0100, RI_EVENT_READ_ACCESS);
+    refuse_target(0, wire.base[ENV_A], 0x0100, RI_EVENT_READ_ACCESS);
+    refuse_target(env_stag(ENV_A) ^ 1, wire.base[ENV_A], 0x0100, RI_EVENT_READ_ACCESS);
+    refuse_target(env_stag(ENV_A) ^ 0x5a5a5a00, wire.base[ENV_A], 0x0100, RI_EVENT_READ_ACCESS);
     wire_open(NULL);
     wire_invalidate(env_stag(ENV_A));
-    refuse(put_atomic(1, FETCH_ADD, 1, env_stag(ENV_A), world.base[ENV_A], add_5), 0x0100,
+    refuse(put_atomic(1, FETCH_ADD, 1, env_stag(ENV_A), wire.base[ENV_A], add_5), 0x0100,
            RI_EVENT_READ_ACCESS);
 }
 END_TEST
@@ -237,10 +237,10 @@ END_TEST
 START_TEST(C132_C133_pd_and_right)
 {
     operation = _i ? CMP_SWAP : FETCH_ADD;
-    refuse_target(env_stag(ENV_OPD), world.base[ENV_OPD], 0x0103, RI_EVENT_READ_ACCESS);
-    refuse_target(env_stag(ENV_W), world.base[ENV_W], 0x0102, RI_EVENT_READ_ACCESS);
-    refuse_target(env_stag(ENV_R), world.base[ENV_R], 0x0102, RI_EVENT_READ_ACCESS);
-    refuse_target(env_stag(ENV_LOC), world.base[ENV_LOC], 0x0102, RI_EVENT_READ_ACCESS);
+    refuse_target(env_stag(ENV_OPD), wire.base[ENV_OPD], 0x0103, RI_EVENT_READ_ACCESS);
+    refuse_target(env_stag(ENV_W), wire.base[ENV_W], 0x0102, RI_EVENT_READ_ACCESS);
+    refuse_target(env_stag(ENV_R), wire.base[ENV_R], 0x0102, RI_EVENT_READ_ACCESS);
+    refuse_target(env_stag(ENV_LOC), wire.base[ENV_LOC], 0x0102, RI_EVENT_READ_ACCESS);
 }
 END_TEST
 
@@ -248,7 +248,7 @@ END_TEST
 START_TEST(C134_C135_C136_S070_address)
 {
     uint32_t stag = env_stag(ENV_A);
-    uint64_t base = world.base[ENV_A];
+    uint64_t base = wire.base[ENV_A];
 
     operation = _i ? CMP_SWAP : FETCH_ADD;
     refuse_target(stag, UINT64_MAX - 7, 0x0101, RI_EVENT_READ_ACCESS);
@@ -273,7 +273,7 @@ START_TEST(C062_C133_atomics_not_enabled)
     const struct connection off = { .no_atomic = true };
 
     wire_open(&off);
-    refuse(put_atomic(1, FETCH_ADD, 1, env_stag(ENV_A), world.base[ENV_A], add_5), 0x0206,
+    refuse(put_atomic(1, FETCH_ADD, 1, env_stag(ENV_A), wire.base[ENV_A], add_5), 0x0206,
            RI_EVENT_BAD_OPCODE);
 }
 END_TEST
@@ -293,7 +293,7 @@ static const struct ri_sge *sink(void)
 {
     static struct ri_sge sge;
 
-    sge = region_sge(&world.env[ENV_LOC], 0, 8);
+    sge = region_sge(&wire.env[ENV_LOC], 0, 8);
     return &sge;
 }
 
@@ -310,14 +310,14 @@ static uint32_t ask(bool swap, uint64_t cookie, uint32_t msn)
                            .swap_or_add = 0x99,
                            .compare = 0xaa,
                            .rkey = 0xbbccddee } };
-    const uint8_t *at = world.seen.payload;
+    const uint8_t *at = wire.seen.payload;
 
-    ck_assert_int_eq(world.rig.fake.user.post_send(world.side->qp, &wr, &bad), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.user.post_send(wire.side->qp, &wr, &bad), RI_OK);
     wire_expect(true, ATOMIC, 52);
-    at = world.seen.payload;
-    ck_assert_uint_eq(world.seen.qn, 1);
-    ck_assert_uint_eq(world.seen.msn, msn);
-    ck_assert_uint_eq(world.seen.mo, 0);
+    at = wire.seen.payload;
+    ck_assert_uint_eq(wire.seen.qn, 1);
+    ck_assert_uint_eq(wire.seen.msn, msn);
+    ck_assert_uint_eq(wire.seen.mo, 0);
     ck_assert_uint_eq(get32(at), swap ? CMP_SWAP : FETCH_ADD);
     ck_assert_uint_eq(get32(at + 8), 0xbbccddee);
     ck_assert_uint_eq(get64(at + 12), 0x1122334455667788);
@@ -331,7 +331,7 @@ static uint32_t ask(bool swap, uint64_t cookie, uint32_t msn)
 static void fails(uint32_t length, uint16_t value, enum ri_wc_status status)
 {
     wire_refused(ulpdu, length, value, RI_EVENT_RESPONSE_ERROR);
-    side_expect(world.side, world.side->send_cq, 1, status, 0);
+    side_expect(wire.side, wire.side->send_cq, 1, status, 0);
     wire_flushed(1);
 }
 
@@ -344,8 +344,8 @@ START_TEST(S065_S066_S067_S069_our_atomics)
     for (uint32_t i = 1; i <= 3; i++) {
         id = ask(i % 2, i, i);
         peer_ulpdu(ulpdu, put_answer(i, 0, id, 0x0102030405060708 + i, 12));
-        side_expect(world.side, world.side->send_cq, i, RI_WC_SUCCESS, 8);
-        memcpy(&value, world.env[ENV_LOC].octets, 8);
+        side_expect(wire.side, wire.side->send_cq, i, RI_WC_SUCCESS, 8);
+        memcpy(&value, wire.env[ENV_LOC].octets, 8);
         ck_assert_uint_eq(value, 0x0102030405060708 + i);
     }
 }
@@ -356,7 +356,7 @@ START_TEST(C138_not_asked_for)
 {
     wire_open(NULL);
     if (_i) {
-        side_read(world.side, 1, region_sge(&world.env[ENV_LOC], 8, 8), 0, 1);
+        side_read(wire.side, 1, region_sge(&wire.env[ENV_LOC], 8, 8), 0, 1);
         wire_expect(true, OP_READ, READ_LEN);
         ask(false, 2, 2);
     }

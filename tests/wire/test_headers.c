@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 5: what every DDP and RDMAP header must be (C-058 to C-066), and the queue of an untagged one (C-067 to C-069). */
+/* Stage 5: what every DDP and RDMAP header must be (C-058 to C-066), and the queue of an
+ * untagged one (C-067 to C-069). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +34,7 @@ START_TEST(C058_ddp_version)
         length = put_untagged(ulpdu, C_LAST | version, SEND, 0, 0, 1, 0, "data", 4);
     else
         length = put_tagged(ulpdu, C_TAGGED | C_LAST | version, C_RV | OP_WRITE, env_stag(ENV_W),
-                            world.base[ENV_W], "data", 4);
+                            wire.base[ENV_W], "data", 4);
     refuse(length, _i < 3 ? 0x1206 : 0x1104, RI_EVENT_REMOTE_OPERATION);
 }
 END_TEST
@@ -45,11 +46,11 @@ START_TEST(C059_ddp_reserved_bits)
 
     wire_open(NULL);
     peer_ulpdu(ulpdu, put_tagged(ulpdu, C_TAGGED | LAST | bits, C_RV | OP_WRITE, env_stag(ENV_W),
-                                 world.base[ENV_W], "write", 5));
+                                 wire.base[ENV_W], "write", 5));
     peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST | bits, SEND, 0, 0, 1, 0, "data", 4));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 4);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 4);
     ck_assert(env_is(ENV_W, 0, "write", 5) && env_is(ENV_RECV, 0, "data", 4));
-    put_read(ulpdu, 1, 1, 2, 3, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, 1, 1, 2, 3, env_stag(ENV_R), wire.base[ENV_R]);
     ulpdu[0] |= bits;
     peer_ulpdu(ulpdu, UNTAGGED_LEN + READ_LEN);
     wire_expect(true, OP_RESPONSE, 3);
@@ -67,7 +68,7 @@ START_TEST(C060_rdmap_version)
         length = put_untagged(ulpdu, LAST, version | OP_SEND, 0, 0, 1, 0, "data", 4);
     else
         length = put_tagged(ulpdu, C_TAGGED | LAST, version | OP_WRITE, env_stag(ENV_W),
-                            world.base[ENV_W], "data", 4);
+                            wire.base[ENV_W], "data", 4);
     refuse(length, 0x0205, RI_EVENT_REMOTE_OPERATION);
 }
 END_TEST
@@ -78,11 +79,11 @@ START_TEST(C061_rdmap_reserved_bits)
 
     wire_open(NULL);
     peer_ulpdu(ulpdu, put_tagged(ulpdu, C_TAGGED | LAST, C_RV | bits | OP_WRITE, env_stag(ENV_W),
-                                 world.base[ENV_W], "write", 5));
+                                 wire.base[ENV_W], "write", 5));
     peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST, SEND | bits, 0, 0, 1, 0, "data", 4));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 4);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 4);
     ck_assert(env_is(ENV_W, 0, "write", 5) && env_is(ENV_RECV, 0, "data", 4));
-    put_read(ulpdu, 1, 1, 2, 3, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, 1, 1, 2, 3, env_stag(ENV_R), wire.base[ENV_R]);
     ulpdu[1] |= bits;
     peer_ulpdu(ulpdu, UNTAGGED_LEN + READ_LEN);
     wire_expect(true, OP_RESPONSE, 3);
@@ -99,7 +100,7 @@ START_TEST(C062_opcode)
     if (_i < 4)
         length = put_untagged(ulpdu, LAST, op, 0, 0, 1, 0, "data", 4);
     else
-        length = put_tagged(ulpdu, C_TAGGED | LAST, op, env_stag(ENV_W), world.base[ENV_W], "data",
+        length = put_tagged(ulpdu, C_TAGGED | LAST, op, env_stag(ENV_W), wire.base[ENV_W], "data",
                             4);
     refuse(length, 0x0206, RI_EVENT_BAD_OPCODE);
 }
@@ -116,7 +117,7 @@ START_TEST(C063_tagged_or_not)
     if (tagged)
         length = put_untagged(ulpdu, LAST, C_RV | op, 0, 0, 1, 0, "data", 4);
     else
-        length = put_tagged(ulpdu, C_TAGGED | LAST, C_RV | op, env_stag(ENV_W), world.base[ENV_W],
+        length = put_tagged(ulpdu, C_TAGGED | LAST, C_RV | op, env_stag(ENV_W), wire.base[ENV_W],
                             "data", 4);
     refuse(length, 0x0206, RI_EVENT_BAD_OPCODE);
 }
@@ -128,7 +129,7 @@ START_TEST(C064_X026_tagged_header_cut)
     for (uint32_t length = 2; length < TAGGED_LEN; length++) {
         wire_open(NULL);
         put_tagged(ulpdu, C_TAGGED | LAST, C_RV | (_i ? OP_RESPONSE : OP_WRITE), env_stag(ENV_W),
-                   world.base[ENV_W], NULL, 0);
+                   wire.base[ENV_W], NULL, 0);
         refuse(length, 0x1000, RI_EVENT_INTEGRITY);
     }
     wire_open(NULL);
@@ -148,7 +149,7 @@ START_TEST(C065_X026_untagged_header_cut)
     }
     wire_open(NULL);
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, NULL, 0));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 0);
     wire_goes_on(2, 1, 2);
 }
 END_TEST
@@ -158,7 +159,7 @@ START_TEST(C066_read_request_without_last)
     uint32_t length;
 
     wire_open(NULL);
-    length = put_read(ulpdu, 1, 1, 2, (uint32_t)_i, env_stag(ENV_R), world.base[ENV_R]);
+    length = put_read(ulpdu, 1, 1, 2, (uint32_t)_i, env_stag(ENV_R), wire.base[ENV_R]);
     ulpdu[0] &= (uint8_t)~C_LAST;
     refuse(length, 0x0207, RI_EVENT_REMOTE_OPERATION);
 }
@@ -199,7 +200,7 @@ START_TEST(C068_queue_of_another_opcode)
     uint32_t length;
 
     wire_open(NULL);
-    length = put_read(ulpdu, 1, 1, 2, 4, env_stag(ENV_R), world.base[ENV_R]);
+    length = put_read(ulpdu, 1, 1, 2, 4, env_stag(ENV_R), wire.base[ENV_R]);
     ulpdu[1] = C_RV | wrong_queues[_i].op;
     put32(ulpdu + 6, wrong_queues[_i].qn);
     refuse(length, 0x1201, RI_EVENT_REMOTE_OPERATION);
@@ -216,9 +217,9 @@ START_TEST(C069_invalidate_stag_is_ignored)
     peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST, SEND, stag, 0, 1, 0, "one", 3));
     peer_ulpdu(ulpdu, put_untagged(ulpdu, C_DV, C_RV | OP_SEND_SE, stag, 0, 2, 0, "t", 1));
     peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST, C_RV | OP_SEND_SE, ~stag, 0, 2, 1, "wo", 2));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 3);
-    side_expect(world.side, world.side->recv_cq, 2, RI_WC_SUCCESS, 3);
-    put_read(ulpdu, 1, 1, 2, 3, env_stag(ENV_R), world.base[ENV_R]);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 3);
+    side_expect(wire.side, wire.side->recv_cq, 2, RI_WC_SUCCESS, 3);
+    put_read(ulpdu, 1, 1, 2, 3, env_stag(ENV_R), wire.base[ENV_R]);
     put32(ulpdu + 2, stag);
     peer_ulpdu(ulpdu, UNTAGGED_LEN + READ_LEN);
     wire_expect(true, OP_RESPONSE, 3);
@@ -226,7 +227,8 @@ START_TEST(C069_invalidate_stag_is_ignored)
 }
 END_TEST
 
-/* The Terminate gives the header back as it came, ignored bits and fields among it (S-058, S-060). */
+/* The Terminate gives the header back as it came, ignored bits and
+ * fields among it (S-058, S-060). */
 START_TEST(S058_S060_X028_header_as_received)
 {
     uint32_t length;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hostile peers at start-up: connections opened and abandoned by the thousand, held half way, fed by single octets. Memory
- * and descriptors stay bounded, and a connection that behaves is made in time beside them. TC_LONG multiplies the counts.
+ * Hostile peers at start-up: connections opened and abandoned by the thousand, held half way, fed
+ * by single octets. Memory and descriptors stay bounded, and a connection that behaves is made in
+ * time beside them. TC_LONG multiplies the counts.
  */
-#include "scene.h"
+#include "startup_fixture.h"
 
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct scene scene;
-#define PORT scene.node.qualifier.conn_qual.port
+static struct fixture fixture;
+#define PORT fixture.node.qualifier.conn_qual.port
 
-/* What a connection that behaves may take, beside whatever the others do. Below the 5 s after which theirs would end. */
+/* What a connection that behaves may take, beside whatever the others do. Below the 5
+ * s after which theirs would end. */
 #define IN_TIME_MS 4000u
 
 #define HELD 300 /* more than twice what a listener keeps */
@@ -27,7 +29,7 @@ static void serve(void)
 {
     it_event_t event;
 
-    while (it_evd_dequeue(scene.node.asked, &event) == IT_SUCCESS)
+    while (it_evd_dequeue(fixture.node.asked, &event) == IT_SUCCESS)
         it_reject(event.conn_req.cn_est_id, NULL, 0);
 }
 
@@ -37,23 +39,23 @@ static void behave(void)
     uint64_t deadline = tc_deadline(IN_TIME_MS);
     it_event_t event;
 
-    scene.fd = dial(PORT);
-    say(scene.fd, sample());
+    fixture.fd = dial(PORT);
+    say(fixture.fd, sample());
     for (;;) { /* requests that others have withdrawn meanwhile may be in front */
-        event = expect(scene.node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+        event = expect(fixture.node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
         if (!memcmp(event.conn_req.private_data, "a connection that behaves", 25))
             break;
         it_reject(event.conn_req.cn_est_id, NULL, 0);
     }
-    scene.asked = event;
-    accept_it(&scene, "");
-    hear(scene.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
-    say(scene.fd, join(write0_fpdu(), send_fpdu(1, "message")));
-    expect_established(&scene);
-    expect_received(&scene, 1, "message");
+    fixture.asked = event;
+    accept_it(&fixture, "");
+    hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
+    say(fixture.fd, join(write0_fpdu(), send_fpdu(1, "message")));
+    expect_established(&fixture);
+    expect_received(&fixture, 1, "message");
     ck_assert_msg(!tc_expired(deadline), "a connection that behaves took longer than %u ms",
                   IN_TIME_MS);
-    scene_next(&scene);
+    fixture_next(&fixture);
 }
 
 /* Back to what it was, but for what a few caches keep. */
@@ -95,7 +97,7 @@ START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
     size_t heap_before = 0;
     int fds_before = 0;
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (unsigned long i = 0; i < count; i++) {
         abandon(&rng);
         serve();
@@ -108,7 +110,7 @@ START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
     }
     behave();
     expect_back(heap_before, fds_before);
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -121,7 +123,7 @@ START_TEST(C019_withdrawn_requests_do_not_pile_up)
     int fds_before, shown = 0;
     it_event_t event;
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     behave();
     fds_before = tc_fd_count();
     heap_before = tc_heap();
@@ -134,13 +136,13 @@ START_TEST(C019_withdrawn_requests_do_not_pile_up)
         hang_up(&fd);
     }
     expect_back(heap_before, fds_before);
-    while (it_evd_dequeue(scene.node.asked, &event) == IT_SUCCESS) {
+    while (it_evd_dequeue(fixture.node.asked, &event) == IT_SUCCESS) {
         is(IT_ERR_INVALID_CN_EST_ID, it_reject(event.conn_req.cn_est_id, NULL, 0));
         shown++;
     }
     ck_assert_int_le(shown, 16 + 1); /* the EVD's size */
     behave();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -154,7 +156,7 @@ START_TEST(X014_held_half_way)
     int fds[HELD], fds_before, alive = 0;
     size_t heap_before;
 
-    scene_passive(&scene, "half_open = 128\n");
+    fixture_passive(&fixture, "half_open = 128\n");
     behave();
     fds_before = tc_fd_count();
     heap_before = tc_heap();
@@ -166,16 +168,15 @@ START_TEST(X014_held_half_way)
     }
     for (int i = 0; i < HELD; i++)
         alive += !ended(fds[i]);
-    ck_assert_int_le(alive,
-                     129 + HELD % 25 +
-                         25);    /* option half_open; the last ones wait in the kernel's queue */
+    /* option half_open; the last ones wait in the kernel's queue */
+    ck_assert_int_le(alive, 129 + HELD % 25 + 25);
     ck_assert_int_ge(alive, 64); /* else nobody was held */
     behave();
     for (int i = 0; i < HELD; i++)
         close(fds[i]);
     expect_back(heap_before, fds_before);
     behave();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -187,7 +188,7 @@ START_TEST(X015_slow_octets)
     size_t fed = 0;
     int fds[SLOW], left = SLOW;
 
-    scene_passive(&scene, "request_timeout = 400ms\n");
+    fixture_passive(&fixture, "request_timeout = 400ms\n");
     for (int i = 0; i < SLOW; i++)
         fds[i] = dial(PORT);
     while (left) {
@@ -209,7 +210,7 @@ START_TEST(X015_slow_octets)
         poll(NULL, 0, 20); /* the attackers' pace */
     }
     behave();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -220,26 +221,26 @@ START_TEST(C044_X014_first_fpdu_withheld)
     it_ep_handle_t eps[SILENT];
     int fds[SILENT];
 
-    scene_passive(&scene, "request_timeout = 300ms\n");
+    fixture_passive(&fixture, "request_timeout = 300ms\n");
     for (int i = 0; i < SILENT; i++) {
-        ask(&scene, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
-        accept_it(&scene, "");
-        hear(scene.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
-        fds[i] = scene.fd;
-        eps[i] = scene.node.ep;
-        scene.fd = -1;
-        scene.node.ep = NULL;
+        ask(&fixture, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
+        accept_it(&fixture, "");
+        hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
+        fds[i] = fixture.fd;
+        eps[i] = fixture.node.ep;
+        fixture.fd = -1;
+        fixture.node.ep = NULL;
     }
     for (int i = 0; i < SILENT; i++)
-        expect(scene.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+        expect(fixture.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     for (int i = 0; i < SILENT; i++) {
         hear_rst(fds[i]);
         close(fds[i]);
         ok(it_ep_free(eps[i]));
     }
-    scene_next(&scene);
+    fixture_next(&fixture);
     behave();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -251,21 +252,21 @@ START_TEST(X024_answers_that_announce_too_much)
     struct tc_rng rng = tc_rng(2);
     size_t heap_before = 0;
 
-    scene_active(&scene, "mpa_fallback = off\n");
+    fixture_active(&fixture, "mpa_fallback = off\n");
     for (unsigned long i = 0; i < tc_count(500); i++) {
-        connect_it(&scene, "");
+        connect_it(&fixture, "");
         tc_fill(&rng, answer.at + 16, 4);
-        say(scene.fd, answer);
-        hang_up(&scene.fd); /* whatever it announced does not come */
-        ck_assert_int_ne(next(scene.node.connections).event_number,
+        say(fixture.fd, answer);
+        hang_up(&fixture.fd); /* whatever it announced does not come */
+        ck_assert_int_ne(next(fixture.node.connections).event_number,
                          IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-        scene_next(&scene);
+        fixture_next(&fixture);
         if (i == 20)
             heap_before = tc_heap();
     }
     ck_assert_msg(tc_heap() <= heap_before + 65536, "%zu octets of heap, %zu before", tc_heap(),
                   heap_before);
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 

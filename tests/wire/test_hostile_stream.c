@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hostile peers in Full Operation: stalls in the middle of an FPDU, floods of requests and of segments without octets,
- * connections that come and go. Memory stays bounded, and messages of another connection of the same lane arrive in time.
+ * Hostile peers in Full Operation: stalls in the middle of an FPDU, floods of requests and of
+ * segments without octets, connections that come and go. Memory stays bounded, and messages of
+ * another connection of the same lane arrive in time.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -34,12 +35,12 @@ static void setup(void)
     int fds[2];
 
     wire_setup();
-    big = region_new(world.side, BIG, RIG_ALL);
-    rig_tcp(fds, 0);
+    big = region_new(wire.side, BIG, TESTBED_ALL);
+    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
-        side_open(&world.rig, &good[i], &shape);
+        side_open(&wire.bed, &good[i], &shape);
         side_start(&good[i], fds[i], i == 0, NULL);
-        page[i] = region_new(&good[i], 4096, RIG_ALL);
+        page[i] = region_new(&good[i], 4096, TESTBED_ALL);
     }
     trips = 0;
 }
@@ -50,7 +51,7 @@ static void teardown(void)
         region_free(&good[i], &page[i]);
         side_close(&good[i]);
     }
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
     wire_teardown();
 }
 
@@ -88,7 +89,8 @@ static void bounded(size_t before, size_t growth)
 
 /* ---- floods ---- */
 
-/* The same FPDUs again and again, as much as the socket takes, ten round trips in between; the octets sent. */
+/* The same FPDUs again and again, as much as the socket takes, ten round
+ * trips in between; the octets sent. */
 static size_t flood(const uint8_t *octets, size_t length, int rounds)
 {
     size_t at = 0, total = 0;
@@ -96,7 +98,7 @@ static size_t flood(const uint8_t *octets, size_t length, int rounds)
     while (rounds--) {
         ssize_t sent;
 
-        while ((sent = send(world.peer.fd, octets + at, length - at, MSG_DONTWAIT | MSG_NOSIGNAL)) >
+        while ((sent = send(wire.peer.fd, octets + at, length - at, MSG_DONTWAIT | MSG_NOSIGNAL)) >
                0) {
             at = (at + (size_t)sent) % length;
             total += (size_t)sent;
@@ -125,7 +127,7 @@ START_TEST(X023_storm_of_segments_without_octets)
 
     wire_open(NULL);
     if (_i == ZERO_RESPONSES) {
-        side_read(world.side, 1, region_sge(&big, 0, 4), 0, 1);
+        side_read(wire.side, 1, region_sge(&big, 0, 4), 0, 1);
         wire_expect(true, 1, READ_LEN);
     }
     while (used + 64 < sizeof(many)) {
@@ -151,7 +153,8 @@ START_TEST(X023_storm_of_segments_without_octets)
 }
 END_TEST
 
-/* The first ends the connection; what follows is dropped until the peer closes, and costs nothing. */
+/* The first ends the connection; what follows is dropped until the
+ * peer closes, and costs nothing. */
 START_TEST(X019_X038_storm_of_sends_without_receives)
 {
     const struct connection bare = { .no_receives = true };
@@ -167,7 +170,7 @@ START_TEST(X019_X038_storm_of_sends_without_receives)
     before = tc_heap();
     flood(many, used, (int)tc_count(30));
     bounded(before, SLACK);
-    side_expect_event(world.side, RI_EVENT_NO_RECEIVE, 0x1202);
+    side_expect_event(wire.side, RI_EVENT_NO_RECEIVE, 0x1202);
     put_send(ulpdu, true, 1, 0, NULL, 0);
     wire_terminate(0x1202, ulpdu, first);
 }
@@ -188,7 +191,7 @@ START_TEST(X016_X038_read_requests_over_ird)
     ten_round_trips();
     before = tc_heap();
     peer_octets(many, used);
-    side_expect_event(world.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
+    side_expect_event(wire.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
     ten_round_trips();
     bounded(before, (2u << 20) + SLACK); /* the batch under way becomes a tail of its own */
     put_read(ulpdu, 9, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets);
@@ -196,7 +199,8 @@ START_TEST(X016_X038_read_requests_over_ird)
 }
 END_TEST
 
-/* Four gigabytes asked for in eight times 28 octets, and not read: answered as far as the socket takes it, not farther. */
+/* Four gigabytes asked for in eight times 28 octets, and not read: answered as far as
+ * the socket takes it, not farther. */
 START_TEST(X018_read_amplification)
 {
     size_t before;
@@ -211,8 +215,8 @@ START_TEST(X018_read_amplification)
     for (int i = 0; i < 20; i++)
         ten_round_trips();
     bounded(before, SLACK);
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
-    for (uint32_t left = BIG / 4; left < BIG; left -= world.seen.payload_length)
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
+    for (uint32_t left = BIG / 4; left < BIG; left -= wire.seen.payload_length)
         ck_assert(wire_next()); /* it goes on when it is read */
 }
 END_TEST
@@ -238,7 +242,7 @@ START_TEST(X023_storm_of_reads_without_octets)
     }
     bounded(before, SLACK);
     ten_round_trips();
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
 }
 END_TEST
 
@@ -250,10 +254,10 @@ START_TEST(X023_one_octet_segments)
     size_t before;
 
     wire_open(NULL);
-    side_receive(world.side, 5, region_sge(&big, 0, BIG)); /* the fifth */
+    side_receive(wire.side, 5, region_sge(&big, 0, BIG)); /* the fifth */
     for (uint32_t msn = 1; msn <= 4; msn++) {
         peer_ulpdu(ulpdu, put_send(ulpdu, true, msn, 0, NULL, 0));
-        side_expect(world.side, world.side->recv_cq, msn, RI_WC_SUCCESS, 0);
+        side_expect(wire.side, wire.side->recv_cq, msn, RI_WC_SUCCESS, 0);
     }
     ten_round_trips();
     before = tc_heap();
@@ -262,7 +266,7 @@ START_TEST(X023_one_octet_segments)
         if (i % 2000 == 0)
             ten_round_trips();
     }
-    side_expect(world.side, world.side->recv_cq, 5, RI_WC_SUCCESS, count);
+    side_expect(wire.side, wire.side->recv_cq, 5, RI_WC_SUCCESS, count);
     bounded(before, SLACK);
 }
 END_TEST
@@ -294,7 +298,8 @@ struct stalled {
     int fd;
 };
 
-/* All but the last octet of the longest FPDU, on each of many; one FPDU each is kept, and given back with the QP. */
+/* All but the last octet of the longest FPDU, on each of many; one FPDU each is
+ * kept, and given back with the QP. */
 START_TEST(X024_stalled_inside_an_fpdu)
 {
     static struct stalled all[STALLED];
@@ -309,9 +314,9 @@ START_TEST(X024_stalled_inside_an_fpdu)
     for (uint32_t i = 0; i < STALLED; i++) {
         int fds[2];
 
-        rig_tcp(fds, 0);
+        testbed_tcp(fds, 0);
         all[i].fd = fds[1];
-        side_open(&world.rig, &all[i].side, &shape);
+        side_open(&wire.bed, &all[i].side, &shape);
         side_start(&all[i].side, fds[0], false, NULL);
     }
     ten_round_trips();
@@ -350,7 +355,7 @@ START_TEST(X031_X038_opened_and_abandoned)
 
     for (unsigned long i = 0; i < count; i++) {
         wire_open(NULL);
-        put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], NULL, 0);
+        put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], NULL, 0);
         octets = peer_frame(frame, ulpdu, TAGGED_LEN + (uint32_t)tc_below(&rng, 4000));
         peer_octets(frame, tc_below(&rng, octets));
         wire_pass(1);
@@ -385,12 +390,12 @@ START_TEST(X031_noise)
         peer_octets(frame, 8192);
         wire_pass(2);
         peer_fin();
-        ck_assert(fake_host_until(&world.rig.fake, atomic_load(&world.side->events.count) != 0,
-                                  RIG_TIMEOUT));
+        ck_assert(fake_host_until(&wire.bed.fake, atomic_load(&wire.side->events.count) != 0,
+                                  TESTBED_TIMEOUT));
         while (wire_next())
-            ck_assert_int_eq(world.seen.op, OP_TERMINATE);
-        ck_assert(!world.peer.reset);
-        ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
+            ck_assert_int_eq(wire.seen.op, OP_TERMINATE);
+        ck_assert(!wire.peer.reset);
+        ck_assert_uint_eq(atomic_load(&wire.side->events.count), 1);
         ck_assert(env_untouched());
         if (i % step == step / 5) {
             wire_end();

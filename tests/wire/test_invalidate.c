@@ -19,7 +19,7 @@ static uint32_t put_invalidate(uint8_t op, uint32_t msn, uint32_t stag, uint32_t
 
 static struct ri_wc received(uint64_t cookie, uint32_t length)
 {
-    struct ri_wc wc = side_next(world.side, world.side->recv_cq);
+    struct ri_wc wc = side_next(wire.side, wire.side->recv_cq);
 
     ck_assert_uint_eq(wc.cookie, cookie);
     ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
@@ -31,7 +31,7 @@ static struct ri_wc received(uint64_t cookie, uint32_t length)
 static void refuse(uint8_t op, uint32_t stag, uint16_t value)
 {
     wire_refused(ulpdu, put_invalidate(op, 1, stag, 0), value, RI_EVENT_INVALIDATE_ACCESS);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
     wire_flushed(2);
 }
 
@@ -96,13 +96,14 @@ START_TEST(C121_rights)
 }
 END_TEST
 
-/* another QP of the PD, which is wire_window's third. What was written to is there as before. */
+/* X-012: another QP of the PD, which is wire_window's third. What was written to is there as
+ * before. */
 START_TEST(C122_X012_region_of_two_streams)
 {
     wire_open(NULL);
     wire_window(false, RI_ACCESS_REMOTE_READ); /* on ENV_A: there the region is busy besides */
     refuse(op_of(_i % 2), env_stag(ENV_W), 0x0109);
-    ck_assert_int_eq(side_query(&world.third).state, RI_QPS_RTS);
+    ck_assert_int_eq(side_query(&wire.third).state, RI_QPS_RTS);
 }
 END_TEST
 
@@ -121,7 +122,7 @@ START_TEST(C122_option_off)
     env_restore();
     wire_refused(ulpdu, put_invalidate(op_of(_i), 2, env_stag(ENV_W), 0), 0x0109,
                  RI_EVENT_INVALIDATE_ACCESS);
-    side_expect(world.side, world.side->recv_cq, 2, RI_WC_REMOTE_INVALID_REQUEST, 0);
+    side_expect(wire.side, wire.side->recv_cq, 2, RI_WC_REMOTE_INVALID_REQUEST, 0);
     wire_flushed(3);
 }
 END_TEST
@@ -147,14 +148,14 @@ START_TEST(C123_takes_effect)
     wire_open(NULL);
     stag = window ? wire_window(true, RI_ACCESS_REMOTE_WRITE) : env_stag(ENV_W);
     peer_ulpdu(ulpdu, put_untagged(ulpdu, C_DV, C_RV | op_of(_i % 2), stag, 0, 1, 0, "da", 2));
-    peer_ulpdu(ulpdu, put_write(ulpdu, true, stag, world.base[env], "before", 6));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, stag, wire.base[env], "before", 6));
     peer_ulpdu(ulpdu, put_untagged(ulpdu, LAST, C_RV | op_of(_i % 2), stag, 0, 1, 2, "ta", 2));
     wc = received(1, 4);
     ck_assert(wc.flags & RI_WC_WITH_INVALIDATE);
     ck_assert_uint_eq(wc.invalidated_stag, stag);
     ck_assert(env_is(env, 0, "before", 6) && env_is(ENV_RECV, 0, "data", 4));
     env_restore();
-    put_write(ulpdu, true, stag, world.base[env], "after", 5);
+    put_write(ulpdu, true, stag, wire.base[env], "after", 5);
     wire_refused(ulpdu, TAGGED_LEN + 5, 0x1100, RI_EVENT_WRITE_ACCESS);
     wire_flushed(2);
 }
@@ -164,7 +165,7 @@ END_TEST
 START_TEST(S055_S040_our_own)
 {
     const struct connection small = { .maxseg = 536 };
-    const struct ri_sge sge = region_sge(&world.env[ENV_LOC], 0, 2000);
+    const struct ri_sge sge = region_sge(&wire.env[ENV_LOC], 0, 2000);
     struct ri_send_wr *bad, wr = { .cookie = 1,
                                    .opcode = RI_WR_SEND_INVALIDATE,
                                    .flags = RI_WR_SIGNALED | (_i ? RI_WR_SOLICITED : 0),
@@ -174,17 +175,17 @@ START_TEST(S055_S040_our_own)
     uint32_t at = 0;
 
     wire_open(&small);
-    ck_assert_int_eq(world.rig.fake.user.post_send(world.side->qp, &wr, &bad), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.user.post_send(wire.side->qp, &wr, &bad), RI_OK);
     do {
         ck_assert(wire_next());
-        ck_assert_uint_eq(world.seen.op, op_of(_i));
-        ck_assert_uint_eq(world.seen.stag, 0x12345678);
-        ck_assert_uint_eq(world.seen.mo, at);
-        ck_assert_uint_eq(world.seen.msn, 1);
-        at += world.seen.payload_length;
-    } while (!world.seen.last);
+        ck_assert_uint_eq(wire.seen.op, op_of(_i));
+        ck_assert_uint_eq(wire.seen.stag, 0x12345678);
+        ck_assert_uint_eq(wire.seen.mo, at);
+        ck_assert_uint_eq(wire.seen.msn, 1);
+        at += wire.seen.payload_length;
+    } while (!wire.seen.last);
     ck_assert_uint_eq(at, 2000);
-    side_expect(world.side, world.side->send_cq, 1, RI_WC_SUCCESS, 2000);
+    side_expect(wire.side, wire.side->send_cq, 1, RI_WC_SUCCESS, 2000);
 }
 END_TEST
 

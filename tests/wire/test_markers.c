@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 4 with markers in what the QP receives (C-049, C-053, C-054), against the peer's own arithmetic (peer_octets.c). */
+/* Stage 4 with markers in what the QP receives (C-049, C-053, C-054), against the peer's
+ * own arithmetic (peer_octets.c). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -25,13 +26,13 @@ static void setup(void)
     struct tc_rng rng = tc_rng(49);
 
     wire_setup();
-    target = region_new(world.side, 70000, RIG_ALL);
+    target = region_new(wire.side, 70000, TESTBED_ALL);
     tc_fill(&rng, data, sizeof(data));
 }
 
 static void teardown(void)
 {
-    region_free(world.side, &target);
+    region_free(wire.side, &target);
     wire_teardown();
 }
 
@@ -46,7 +47,7 @@ static void sent(uint32_t length, int how)
 {
     size_t octets;
 
-    side_receive(world.side, msn, region_sge(&target, 0, 70000));
+    side_receive(wire.side, msn, region_sge(&target, 0, 70000));
     memset(target.octets, 0, length + 1);
     octets = peer_frame(frame, ulpdu, put_send(ulpdu, true, msn, 0, data, length));
     if (how == 0) {
@@ -58,11 +59,12 @@ static void sent(uint32_t length, int how)
         wire_pass(2);
         peer_octets(frame + octets / 2, octets - octets / 2);
     }
-    side_expect(world.side, world.side->recv_cq, msn++, RI_WC_SUCCESS, length);
+    side_expect(wire.side, wire.side->recv_cq, msn++, RI_WC_SUCCESS, length);
     ck_assert(!memcmp(target.octets, data, length) && target.octets[length] == 0);
 }
 
-/* Small ones: in half a period every place of the marker in an FPDU comes up, in front, behind PAD, inside the header. */
+/* Small ones: in half a period every place of the marker in an FPDU comes up, in front,
+ * behind PAD, inside the header. */
 START_TEST(C049_markers_everywhere)
 {
     open_kind(&kinds[_i]);
@@ -103,7 +105,7 @@ START_TEST(C049_split_in_two_anywhere)
     do {
         open_kind(&kinds[_i]);
         for (uint32_t i = 1; i <= 3; i++)
-            side_receive(world.side, i, region_sge(&target, i * 1000, 1000));
+            side_receive(wire.side, i, region_sge(&target, i * 1000, 1000));
         length = peer_frame(octets, ulpdu, put_send(ulpdu, true, 1, 0, data, 451));
         length += peer_frame(octets + length, ulpdu, put_send(ulpdu, true, 2, 0, data, 463));
         length += peer_frame(octets + length, ulpdu, put_send(ulpdu, true, 3, 0, data, 5));
@@ -111,9 +113,9 @@ START_TEST(C049_split_in_two_anywhere)
         peer_octets(octets, cut);
         wire_pass(2);
         peer_octets(octets + cut, length - cut);
-        side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 451);
-        side_expect(world.side, world.side->recv_cq, 2, RI_WC_SUCCESS, 463);
-        side_expect(world.side, world.side->recv_cq, 3, RI_WC_SUCCESS, 5);
+        side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 451);
+        side_expect(wire.side, wire.side->recv_cq, 2, RI_WC_SUCCESS, 463);
+        side_expect(wire.side, wire.side->recv_cq, 3, RI_WC_SUCCESS, 5);
         ck_assert(!memcmp(target.octets + 1000, data, 451) &&
                   !memcmp(target.octets + 2000, data, 463) &&
                   !memcmp(target.octets + 3000, data, 5));
@@ -125,8 +127,8 @@ END_TEST
 START_TEST(C053_reserved_bits)
 {
     open_kind(&kinds[_i % 2]);
-    world.peer.marker_reserved = _i < 2 ? 0xffff : 0x8001;
-    world.peer.marker_xor = _i < 2 ? 3 : 1;
+    wire.peer.marker_reserved = _i < 2 ? 0xffff : 0x8001;
+    wire.peer.marker_xor = _i < 2 ? 3 : 1;
     for (uint32_t i = 0; i < 40; i++)
         sent(i * 37 % 300, 0);
     sent(3000, 0);
@@ -134,16 +136,17 @@ START_TEST(C053_reserved_bits)
 }
 END_TEST
 
-/* Behind a first FPDU of 20 octets comes one with a marker inside; behind it, one with a marker in front. */
+/* Behind a first FPDU of 20 octets comes one with a marker inside; behind
+ * it, one with a marker in front. */
 START_TEST(C054_pointer_is_wrong)
 {
     const uint16_t damage = (uint16_t[]){ 4, 8, 0x200, 0x8000 }[_i];
 
     open_kind(&kinds[0]);
-    side_receive(world.side, 1, region_sge(&target, 0, 70000));
-    world.peer.marker_xor = damage;
+    side_receive(wire.side, 1, region_sge(&target, 0, 70000));
+    wire.peer.marker_xor = damage;
     wire_refused(ulpdu, put_send(ulpdu, true, 1, 0, data, 600), 0x2003, RI_EVENT_INTEGRITY);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_FLUSHED, 0);
     ck_assert_uint_eq(target.octets[0], 0);
 }
 END_TEST
@@ -152,11 +155,11 @@ END_TEST
 START_TEST(C054_each_pointer)
 {
     open_kind(&kinds[0]);
-    side_receive(world.side, 1, region_sge(&target, 0, 70000));
-    world.peer.marker_xor = 4;
-    world.peer.marker_only = _i;
+    side_receive(wire.side, 1, region_sge(&target, 0, 70000));
+    wire.peer.marker_xor = 4;
+    wire.peer.marker_only = _i;
     wire_refused(ulpdu, put_send(ulpdu, true, 1, 0, data, 1900), 0x2003, RI_EVENT_INTEGRITY);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_FLUSHED, 0);
 }
 END_TEST
 
@@ -169,11 +172,11 @@ START_TEST(C054_pointer_in_front)
         wire_open(&fresh);
     } else {
         open_kind(&kinds[0]);
-        world.peer.marker_only = -1;
+        wire.peer.marker_only = -1;
         sent(462, 0); /* 4 + 20 + 488 are 512 octets */
-        ck_assert_uint_eq(world.peer.sent, 512);
+        ck_assert_uint_eq(wire.peer.sent, 512);
     }
-    world.peer.marker_xor = 4;
+    wire.peer.marker_xor = 4;
     wire_refused(ulpdu, put_send(ulpdu, true, msn, 0, "data", 4), 0x2003, RI_EVENT_INTEGRITY);
 }
 END_TEST
@@ -182,11 +185,11 @@ END_TEST
 START_TEST(C050_before_C054)
 {
     open_kind(&kinds[0]);
-    side_receive(world.side, 1, region_sge(&target, 0, 70000));
-    world.peer.marker_xor = 4;
-    world.peer.crc_xor = _i ? 1 : 0x80000000;
+    side_receive(wire.side, 1, region_sge(&target, 0, 70000));
+    wire.peer.marker_xor = 4;
+    wire.peer.crc_xor = _i ? 1 : 0x80000000;
     wire_refused(ulpdu, put_send(ulpdu, true, 1, 0, data, 600), 0x2002, RI_EVENT_INTEGRITY);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_FLUSHED, 0);
 }
 END_TEST
 
@@ -196,7 +199,7 @@ START_TEST(C050_S028_markers_are_covered)
     size_t octets;
 
     open_kind(&kinds[0]);
-    side_receive(world.side, 1, region_sge(&target, 0, 70000));
+    side_receive(wire.side, 1, region_sge(&target, 0, 70000));
     octets = peer_frame(frame, ulpdu, put_send(ulpdu, true, 1, 0, data, 600));
     frame[512 - 24 + _i] ^= 0x10; /* the connection began with 24 octets */
     wire_refused_octets(frame, octets, 0x2002, RI_EVENT_INTEGRITY, NULL, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows are looked at in the order of the table: a segment that breaks two is refused by the first. For each pair of
- * neighbours that one segment can break, and for some that lie farther apart.
+ * Rows are looked at in the order of the table: a segment that breaks two is refused by the first.
+ * For each pair of neighbours that one segment can break, and for some that lie farther apart.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,7 +26,7 @@ static struct region foreign; /* other PD, local rights only */
 static void setup(void)
 {
     wire_setup();
-    foreign = region_new(world.other, REGION_LEN, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE);
+    foreign = region_new(wire.other, REGION_LEN, RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE);
     memset(foreign.octets, PATTERN, REGION_LEN);
 }
 
@@ -34,13 +34,14 @@ static void teardown(void)
 {
     for (uint32_t i = 0; i < REGION_LEN; i++)
         ck_assert_uint_eq(foreign.octets[i], PATTERN);
-    region_free(world.other, &foreign);
+    region_free(wire.other, &foreign);
     wire_teardown();
 }
 
 /* ---- stage 4 ---- */
 
-/* An FPDU without room for control octets whose CRC is wrong as well; and one with a CRC error in what would be refused else. */
+/* An FPDU without room for control octets whose CRC is wrong as well; and one with a CRC error
+ * in what would be refused else. */
 START_TEST(C050_X027_before_C055_and_all_others)
 {
     uint32_t length;
@@ -106,7 +107,7 @@ static const struct {
 START_TEST(C058_to_C071_C104_C105_pairs)
 {
     wire_open(NULL);
-    put_read(ulpdu, stateless[_i].msn, 1, 2, 4, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, stateless[_i].msn, 1, 2, 4, env_stag(ENV_R), wire.base[ENV_R]);
     ulpdu[0] = stateless[_i].ddp;
     ulpdu[1] = stateless[_i].rdmap;
     put32(ulpdu + 6, stateless[_i].qn);
@@ -144,7 +145,7 @@ static void second_segment(uint8_t op, uint32_t mo, uint32_t length, uint16_t va
     memset(ulpdu, 'x', sizeof(ulpdu));
     put_untagged(ulpdu, LAST, C_RV | op, 0, 0, 1, mo, NULL, 0);
     wire_refused(ulpdu, UNTAGGED_LEN + length, value, event);
-    side_expect(world.side, world.side->recv_cq, 1, status, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, status, 0);
     wire_flushed(2);
 }
 
@@ -168,7 +169,7 @@ START_TEST(C073_C075_C076_before_C077)
     const uint32_t mo = (uint32_t[]){ 17, 1, 0, 0 }[_i], length = _i == 2 ? 17 : 4;
 
     wire_open(&bare);
-    side_receive(world.side, 1, region_sge(&world.env[ENV_R], 0, 16));
+    side_receive(wire.side, 1, region_sge(&wire.env[ENV_R], 0, 16));
     if (_i == 3)
         peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 0, NULL, 0));
     ck_assert(wire_alive());
@@ -179,8 +180,7 @@ START_TEST(C073_C075_C076_before_C077)
                  : _i == 2 ? 0x1205
                            : 0x1204,
                  _i == 3 ? RI_EVENT_BAD_OPCODE : RI_EVENT_RECV_LENGTH);
-    side_expect(world.side, world.side->recv_cq, 1, _i == 3 ? RI_WC_LOCAL_QP : RI_WC_LOCAL_LENGTH,
-                0);
+    side_expect(wire.side, wire.side->recv_cq, 1, _i == 3 ? RI_WC_LOCAL_QP : RI_WC_LOCAL_LENGTH, 0);
 }
 END_TEST
 
@@ -270,15 +270,15 @@ static const struct {
 
 START_TEST(C096_to_C102_pairs)
 {
-    struct region sink = region_new(world.side, REGION_LEN, RIG_ALL);
+    struct region sink = region_new(wire.side, REGION_LEN, TESTBED_ALL);
     uint8_t request[ASK];
 
     wire_open(NULL);
-    side_read(world.side, 1, region_sge(&sink, 0, 16), 0x1000, 0x77);
+    side_read(wire.side, 1, region_sge(&sink, 0, 16), 0x1000, 0x77);
     wire_expect(true, OP_READ, READ_LEN);
-    memcpy(request, world.seen.ulpdu, ASK);
+    memcpy(request, wire.seen.ulpdu, ASK);
     if (responses[_i].gone) {
-        ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(sink.mr), RI_OK);
+        ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(sink.mr), RI_OK);
         sink.mr = NULL;
     }
     memset(ulpdu, 'x', sizeof(ulpdu));
@@ -286,9 +286,9 @@ START_TEST(C096_to_C102_pairs)
                  get64(request + 22) + responses[_i].offset, NULL, 0);
     wire_refused(ulpdu, TAGGED_LEN + responses[_i].length, responses[_i].value,
                  RI_EVENT_RESPONSE_ERROR);
-    side_expect(world.side, world.side->send_cq, 1, responses[_i].status, 0);
+    side_expect(wire.side, wire.side->send_cq, 1, responses[_i].status, 0);
     wire_flushed(1);
-    region_free(world.side, &sink);
+    region_free(wire.side, &sink);
 }
 END_TEST
 
@@ -336,11 +336,11 @@ START_TEST(C107_before_C110)
     struct region big;
 
     wire_open(&one);
-    big = region_new(world.side, size, RIG_ALL);
+    big = region_new(wire.side, size, TESTBED_ALL);
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 1, 2, size, big.keys.rkey, (uintptr_t)big.octets));
     wire_refused(ulpdu, put_read(ulpdu, 2, 1, 2, 4, 0, 0), 0x1203, RI_EVENT_REMOTE_OPERATION);
     wire_flushed(1);
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
 }
 END_TEST
 

@@ -31,7 +31,7 @@ static void refuse_source(uint32_t stag, uint64_t to, uint32_t size, uint16_t va
 
 static void answered(uint32_t msn, uint32_t size)
 {
-    peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, size, env_stag(ENV_R), world.base[ENV_R]));
+    peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, size, env_stag(ENV_R), wire.base[ENV_R]));
     wire_expect(true, OP_RESPONSE, size);
 }
 
@@ -42,7 +42,7 @@ START_TEST(C104_payload_not_of_28_octets)
     const uint32_t octets = (uint32_t[]){ 0, 1, 12, 27, 29, 30, 31, 32, 52, 300 }[_i];
 
     wire_open(NULL);
-    put_read(ulpdu, 1, 1, 2, 4, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, 1, 1, 2, 4, env_stag(ENV_R), wire.base[ENV_R]);
     refuse(UNTAGGED_LEN + octets, octets < READ_LEN ? 0x1000 : 0x1205, RI_EVENT_REMOTE_OPERATION);
 }
 END_TEST
@@ -50,7 +50,7 @@ END_TEST
 START_TEST(C105_offset)
 {
     wire_open(NULL);
-    put_read(ulpdu, 1, 1, 2, _i ? 4 : 0, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, 1, 1, 2, _i ? 4 : 0, env_stag(ENV_R), wire.base[ENV_R]);
     put32(ulpdu + 14, (uint32_t[]){ 1, 28, 0x80000000, 0xffffffff }[_i]);
     refuse(ASK, 0x1204, RI_EVENT_REMOTE_OPERATION);
 }
@@ -65,8 +65,7 @@ START_TEST(C106_msn)
         answered(1, 4);
         answered(2, 4);
     }
-    put_read(ulpdu, _i < 4 ? first[_i] : third[_i - 4], 1, 2, 4, env_stag(ENV_R),
-             world.base[ENV_R]);
+    put_read(ulpdu, _i < 4 ? first[_i] : third[_i - 4], 1, 2, 4, env_stag(ENV_R), wire.base[ENV_R]);
     refuse(ASK, 0x1203, RI_EVENT_REMOTE_OPERATION);
 }
 END_TEST
@@ -74,11 +73,11 @@ END_TEST
 /* Its numbers are its own: Sends do not count. And they wrap. */
 START_TEST(C106_msn_wraps)
 {
-    struct qp *qp = qp_of(world.side);
+    struct qp *qp = qp_of(wire.side);
 
     wire_open(NULL);
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "x", 1));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 1);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 1);
     env_restore();
     qp->expect_read_msn = 0xfffffffe;
     answered(0xfffffffe, 4);
@@ -86,7 +85,7 @@ START_TEST(C106_msn_wraps)
     answered(0, 4);
     if (!_i)
         answered(1, 4);
-    put_read(ulpdu, _i ? 0xffffffff : 3, 1, 2, 4, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, _i ? 0xffffffff : 3, 1, 2, 4, env_stag(ENV_R), wire.base[ENV_R]);
     wire_refused(ulpdu, ASK, 0x1203, RI_EVENT_REMOTE_OPERATION);
     wire_flushed(2);
 }
@@ -101,14 +100,14 @@ START_TEST(C107_X016_more_than_ird)
     struct region big;
 
     wire_open(&connection);
-    big = region_new(world.side, BIG, RIG_ALL);
+    big = region_new(wire.side, BIG, TESTBED_ALL);
     for (uint32_t msn = 1; msn <= connection.ird; msn++)
         peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
     wire_pass(10);
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
     put_read(ulpdu, connection.ird + 1, 1, 2, 1, big.keys.rkey, (uintptr_t)big.octets);
     refuse(ASK, 0x1203, RI_EVENT_REMOTE_OPERATION);
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
 }
 END_TEST
 
@@ -119,11 +118,11 @@ START_TEST(C107_C109_of_no_length_too)
     struct region big;
 
     wire_open(&connection);
-    big = region_new(world.side, BIG, RIG_ALL);
+    big = region_new(wire.side, BIG, TESTBED_ALL);
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
     put_read(ulpdu, 2, 1, 2, 0, 0, 0);
     refuse(ASK, 0x1203, RI_EVENT_REMOTE_OPERATION);
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
 }
 END_TEST
 
@@ -144,7 +143,7 @@ START_TEST(C108_read_not_enabled)
     const struct connection off = { .no_read = true }, none = { .no_ird = true };
 
     wire_open(_i < 2 ? &off : &none);
-    put_read(ulpdu, 1, 1, 2, _i % 2 ? 4 : 0, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, 1, 1, 2, _i % 2 ? 4 : 0, env_stag(ENV_R), wire.base[ENV_R]);
     refuse(ASK, 0x1201, RI_EVENT_READ_ACCESS);
 }
 END_TEST
@@ -153,14 +152,14 @@ END_TEST
 START_TEST(C109_C115_X007_of_no_length)
 {
     const uint32_t stags[] = { 0, 1, 0xffffffff, env_stag(ENV_W), env_stag(ENV_OPD) };
-    const uint64_t tos[] = { 0, UINT64_MAX, 1, world.base[ENV_W], 1ull << 63 };
+    const uint64_t tos[] = { 0, UINT64_MAX, 1, wire.base[ENV_W], 1ull << 63 };
 
     wire_open(NULL);
     for (uint32_t i = 0; i < 5; i++) {
         peer_ulpdu(ulpdu, put_read(ulpdu, i + 1, stags[4 - i], tos[4 - i], 0, stags[i], tos[i]));
         wire_expect(true, OP_RESPONSE, 0);
-        ck_assert_uint_eq(world.seen.stag, stags[4 - i]);
-        ck_assert_uint_eq(world.seen.to, tos[4 - i]);
+        ck_assert_uint_eq(wire.seen.stag, stags[4 - i]);
+        ck_assert_uint_eq(wire.seen.to, tos[4 - i]);
     }
     wire_goes_on(1, 6, 1);
 }
@@ -170,24 +169,24 @@ END_TEST
 
 START_TEST(C110_source_stag)
 {
-    struct region gone = region_new(world.side, REGION_LEN, RIG_ALL);
+    struct region gone = region_new(wire.side, REGION_LEN, TESTBED_ALL);
     uint32_t stag = env_stag(ENV_R);
 
-    ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(gone.mr), RI_OK);
-    refuse_source(0, world.base[ENV_R], 4, 0x0100);
+    ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(gone.mr), RI_OK);
+    refuse_source(0, wire.base[ENV_R], 4, 0x0100);
     for (uint32_t key = 1; key < 256; key *= 2)
-        refuse_source(stag ^ key, world.base[ENV_R], 4, 0x0100);
-    refuse_source(stag ^ 0x5a5a5a00, world.base[ENV_R], 4, 0x0100);
+        refuse_source(stag ^ key, wire.base[ENV_R], 4, 0x0100);
+    refuse_source(stag ^ 0x5a5a5a00, wire.base[ENV_R], 4, 0x0100);
     refuse_source(gone.keys.rkey, (uintptr_t)gone.octets, 4, 0x0100);
     gone.mr = NULL;
-    region_free(world.side, &gone);
+    region_free(wire.side, &gone);
 }
 END_TEST
 
 START_TEST(C111_X003_source_of_another_pd)
 {
-    refuse_source(env_stag(ENV_OPD), world.base[ENV_OPD], 1, 0x0103);
-    refuse_source(env_stag(ENV_OPD), world.base[ENV_OPD], REGION_LEN, 0x0103);
+    refuse_source(env_stag(ENV_OPD), wire.base[ENV_OPD], 1, 0x0103);
+    refuse_source(env_stag(ENV_OPD), wire.base[ENV_OPD], REGION_LEN, 0x0103);
 }
 END_TEST
 
@@ -197,7 +196,7 @@ START_TEST(C111_X004_window_of_another_qp)
 
     wire_open(NULL);
     stag = wire_window(_i, RI_ACCESS_REMOTE_READ);
-    put_read(ulpdu, 1, 1, 2, 4, stag, world.base[ENV_A]);
+    put_read(ulpdu, 1, 1, 2, 4, stag, wire.base[ENV_A]);
     if (!_i) {
         refuse(ASK, 0x0103, RI_EVENT_READ_ACCESS);
         return;
@@ -213,7 +212,7 @@ START_TEST(C110_source_invalidated)
     wire_open(NULL);
     answered(1, 4);
     wire_invalidate(env_stag(ENV_R));
-    put_read(ulpdu, 2, 1, 2, 4, env_stag(ENV_R), world.base[ENV_R]);
+    put_read(ulpdu, 2, 1, 2, 4, env_stag(ENV_R), wire.base[ENV_R]);
     refuse(ASK, 0x0100, RI_EVENT_READ_ACCESS);
 }
 END_TEST
@@ -222,8 +221,8 @@ START_TEST(C112_X007_no_remote_read)
 {
     enum env env = _i ? ENV_LOC : ENV_W;
 
-    refuse_source(env_stag(env), world.base[env], 1, 0x0102);
-    refuse_source(env_stag(env), world.base[env], REGION_LEN, 0x0102);
+    refuse_source(env_stag(env), wire.base[env], 1, 0x0102);
+    refuse_source(env_stag(env), wire.base[env], REGION_LEN, 0x0102);
 }
 END_TEST
 
@@ -245,7 +244,7 @@ END_TEST
 START_TEST(C114_bounds)
 {
     enum env env = _i ? ENV_ZERO : ENV_R;
-    uint64_t base = world.base[env], end = base + REGION_LEN;
+    uint64_t base = wire.base[env], end = base + REGION_LEN;
     uint32_t stag = env_stag(env);
 
     if (base) {
@@ -270,14 +269,14 @@ START_TEST(C114_X005_to_the_octet)
 
     wire_open(NULL);
     for (uint32_t i = 0; i < REGION_LEN; i++)
-        world.env[env].octets[i] = (uint8_t)(i ^ i >> 8);
+        wire.env[env].octets[i] = (uint8_t)(i ^ i >> 8);
     for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         const uint32_t *place = places[i];
 
         peer_ulpdu(ulpdu, put_read(ulpdu, i + 1, 7, 8, place[1], env_stag(env),
-                                   world.base[env] + place[0]));
+                                   wire.base[env] + place[0]));
         wire_expect(true, OP_RESPONSE, place[1]);
-        ck_assert(env_is(env, place[0], world.seen.payload, place[1]));
+        ck_assert(env_is(env, place[0], wire.seen.payload, place[1]));
     }
 }
 END_TEST
@@ -286,15 +285,15 @@ END_TEST
 START_TEST(C115_sink_is_opaque)
 {
     const uint32_t stags[] = { 0, env_stag(ENV_OPD), 0xffffffff, env_stag(ENV_R) };
-    const uint64_t tos[] = { 0, UINT64_MAX, UINT64_MAX - 3, world.base[ENV_R] };
+    const uint64_t tos[] = { 0, UINT64_MAX, UINT64_MAX - 3, wire.base[ENV_R] };
 
     wire_open(NULL);
     for (uint32_t i = 0; i < 4; i++) {
         peer_ulpdu(ulpdu,
-                   put_read(ulpdu, i + 1, stags[i], tos[i], 8, env_stag(ENV_R), world.base[ENV_R]));
+                   put_read(ulpdu, i + 1, stags[i], tos[i], 8, env_stag(ENV_R), wire.base[ENV_R]));
         wire_expect(true, OP_RESPONSE, 8);
-        ck_assert_uint_eq(world.seen.stag, stags[i]);
-        ck_assert_uint_eq(world.seen.to, tos[i]);
+        ck_assert_uint_eq(wire.seen.stag, stags[i]);
+        ck_assert_uint_eq(wire.seen.to, tos[i]);
     }
     ck_assert(env_untouched());
 }
@@ -309,19 +308,19 @@ static uint32_t answered_so_far(uint64_t sink_to)
 
     for (;;) {
         ck_assert(wire_next());
-        if (world.seen.op != OP_RESPONSE)
+        if (wire.seen.op != OP_RESPONSE)
             return octets;
-        ck_assert(!world.seen.last);
-        ck_assert_uint_eq(world.seen.to, sink_to + octets);
-        octets += world.seen.payload_length;
+        ck_assert(!wire.seen.last);
+        ck_assert_uint_eq(wire.seen.to, sink_to + octets);
+        octets += wire.seen.payload_length;
     }
 }
 
-/* The Terminate that world.seen holds: headers of `cause`, the Read header as far as it came. */
+/* The Terminate that wire.seen holds: headers of `cause`, the Read header as far as it came. */
 static void advanced(const uint8_t *cause, uint32_t octets)
 {
     uint8_t expected[ASK + 24];
-    const uint8_t *seen = world.seen.payload;
+    const uint8_t *seen = wire.seen.payload;
 
     put32(expected, 0x0100e000);
     put16(expected + 4, ASK);
@@ -329,20 +328,20 @@ static void advanced(const uint8_t *cause, uint32_t octets)
     put64(expected + 6 + 22, get64(cause + 22) + octets);
     put32(expected + 6 + 30, get32(cause + 30) - octets);
     put64(expected + 6 + 38, get64(cause + 38) + octets);
-    ck_assert_int_eq(world.seen.op, OP_TERMINATE);
-    ck_assert_uint_eq(world.seen.payload_length, 6 + ASK);
+    ck_assert_int_eq(wire.seen.op, OP_TERMINATE);
+    ck_assert_uint_eq(wire.seen.payload_length, 6 + ASK);
     for (uint32_t i = 0; i < 6 + ASK; i++)
         ck_assert_msg(seen[i] == expected[i], "octet %u of the Terminate: %02x, not %02x", i,
                       seen[i], expected[i]);
     wire_fin();
-    side_expect_event(world.side, RI_EVENT_READ_ACCESS, 0x0100);
+    side_expect_event(wire.side, RI_EVENT_READ_ACCESS, 0x0100);
     wire_flushed(1);
 }
 
 /* The peer reads nothing until the source is gone. */
 START_TEST(C116_S058_X006_revoked_under_way)
 {
-    struct region big = region_new(world.side, BIG, RIG_ALL);
+    struct region big = region_new(wire.side, BIG, TESTBED_ALL);
     uint32_t octets;
 
     wire_open(NULL);
@@ -355,46 +354,47 @@ START_TEST(C116_S058_X006_revoked_under_way)
     }
     peer_ulpdu(ulpdu, ASK);
     wire_pass(20);
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 0);
-    ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(big.mr), RI_OK);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
+    ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(big.mr), RI_OK);
     big.mr = NULL;
     octets = answered_so_far(0x1122334455667788);
     ck_assert_uint_gt(octets, 0);
     ck_assert_uint_lt(octets, BIG - 5);
     advanced(ulpdu, octets);
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
 }
 END_TEST
 
 /* The second of two, before its turn came: the header is as it was. */
 START_TEST(C116_revoked_before_its_turn)
 {
-    struct region big = region_new(world.side, BIG, RIG_ALL), other;
+    struct region big = region_new(wire.side, BIG, TESTBED_ALL), other;
 
     wire_open(NULL);
-    other = region_new(world.side, REGION_LEN, RIG_ALL);
+    other = region_new(wire.side, REGION_LEN, TESTBED_ALL);
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
     put_read(ulpdu, 2, 0xabcdef01, 0x1122334455667788, 99, other.keys.rkey,
              (uintptr_t)other.octets + 5);
     peer_ulpdu(ulpdu, ASK);
     wire_pass(20);
-    ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(other.mr), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(other.mr), RI_OK);
     other.mr = NULL;
-    for (uint32_t octets = 0; octets < BIG; octets += world.seen.payload_length) {
+    for (uint32_t octets = 0; octets < BIG; octets += wire.seen.payload_length) {
         ck_assert(wire_next());
-        ck_assert_int_eq(world.seen.op, OP_RESPONSE);
+        ck_assert_int_eq(wire.seen.op, OP_RESPONSE);
     }
-    ck_assert(world.seen.last);
+    ck_assert(wire.seen.last);
     ck_assert(wire_next());
     advanced(ulpdu, 0);
-    region_free(world.side, &big);
-    region_free(world.side, &other);
+    region_free(wire.side, &big);
+    region_free(wire.side, &other);
 }
 END_TEST
 
 /* ---- order ---- */
 
-/* Requests after a Write of the same peer see its data; responses come in order, none inside another. */
+/* Requests after a Write of the same peer see its data; responses come
+ * in order, none inside another. */
 START_TEST(C117_S051_S053_in_order)
 {
     const struct connection small = { .maxseg = 536 };
@@ -403,19 +403,19 @@ START_TEST(C117_S051_S053_in_order)
     for (uint32_t i = 0; i < 8; i++) {
         memset(ulpdu + TAGGED_LEN, (int)i + 1, 100);
         peer_ulpdu(ulpdu,
-                   put_write(ulpdu, true, env_stag(ENV_A), world.base[ENV_A] + i * 500, NULL, 100));
+                   put_write(ulpdu, true, env_stag(ENV_A), wire.base[ENV_A] + i * 500, NULL, 100));
         peer_ulpdu(ulpdu, put_read(ulpdu, i + 1, i, i * 0x10000, 100 + i * 400, env_stag(ENV_A),
-                                   world.base[ENV_A] + i * 100));
+                                   wire.base[ENV_A] + i * 100));
     }
     for (uint32_t i = 0; i < 8; i++) {
-        for (uint32_t octets = 0; octets < 100 + i * 400; octets += world.seen.payload_length) {
+        for (uint32_t octets = 0; octets < 100 + i * 400; octets += wire.seen.payload_length) {
             ck_assert(wire_next());
-            ck_assert_int_eq(world.seen.op, OP_RESPONSE);
-            ck_assert_uint_eq(world.seen.stag, i);
-            ck_assert_uint_eq(world.seen.to, i * 0x10000 + octets);
-            ck_assert_int_eq(world.seen.last, octets + world.seen.payload_length == 100 + i * 400);
-            if (i * 400 >= octets && i * 400 < octets + world.seen.payload_length)
-                ck_assert_uint_eq(world.seen.payload[i * 400 - octets], i + 1);
+            ck_assert_int_eq(wire.seen.op, OP_RESPONSE);
+            ck_assert_uint_eq(wire.seen.stag, i);
+            ck_assert_uint_eq(wire.seen.to, i * 0x10000 + octets);
+            ck_assert_int_eq(wire.seen.last, octets + wire.seen.payload_length == 100 + i * 400);
+            if (i * 400 >= octets && i * 400 < octets + wire.seen.payload_length)
+                ck_assert_uint_eq(wire.seen.payload[i * 400 - octets], i + 1);
         }
     }
     ck_assert(wire_alive());

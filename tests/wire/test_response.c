@@ -27,16 +27,16 @@ static void setup(void)
 /* A Read of the QP into octets of a region; its Request is taken. */
 static void read_into(enum env env, uint64_t cookie, uint64_t offset, uint32_t length)
 {
-    struct ri_sge sge = region_sge(&world.env[env], offset, length);
+    struct ri_sge sge = region_sge(&wire.env[env], offset, length);
 
-    sge.lkey = world.env[env].keys.lkey;
+    sge.lkey = wire.env[env].keys.lkey;
     if (env == ENV_ZERO)
         sge.addr = offset;
-    side_read(world.side, cookie, sge, 0x1000, 0x77);
+    side_read(wire.side, cookie, sge, 0x1000, 0x77);
     wire_expect(true, OP_READ, READ_LEN);
-    sink.stag = get32(world.seen.payload);
-    sink.to = get64(world.seen.payload + 4);
-    sink.size = get32(world.seen.payload + 12);
+    sink.stag = get32(wire.seen.payload);
+    sink.to = get64(wire.seen.payload + 4);
+    sink.size = get32(wire.seen.payload + 12);
     ck_assert_uint_eq(sink.size, length);
 }
 
@@ -48,7 +48,7 @@ static void respond(bool last, uint64_t offset, uint32_t length)
 
 static void done(uint64_t cookie, uint32_t length)
 {
-    side_expect(world.side, world.side->send_cq, cookie, RI_WC_SUCCESS, length);
+    side_expect(wire.side, wire.side->send_cq, cookie, RI_WC_SUCCESS, length);
 }
 
 /* The ULPDU ends the connection, and the Read with it. */
@@ -56,7 +56,7 @@ static void fails(uint32_t length, uint16_t value, uint64_t cookie, enum ri_wc_s
 {
     env_restore();
     wire_refused(ulpdu, length, value, RI_EVENT_RESPONSE_ERROR);
-    side_expect(world.side, world.side->send_cq, cookie, status, 0);
+    side_expect(wire.side, wire.side->send_cq, cookie, status, 0);
     wire_flushed(1);
 }
 
@@ -71,14 +71,15 @@ START_TEST(C095_nobody_asked)
         done(1, 8);
         env_restore();
     }
-    wire_refused(
-        ulpdu, put_response(ulpdu, true, env_stag(ENV_A), world.base[ENV_A], data, _i % 2 ? 0 : 4),
-        0x0206, RI_EVENT_BAD_OPCODE);
+    wire_refused(ulpdu,
+                 put_response(ulpdu, true, env_stag(ENV_A), wire.base[ENV_A], data, _i % 2 ? 0 : 4),
+                 0x0206, RI_EVENT_BAD_OPCODE);
     wire_flushed(1);
 }
 END_TEST
 
-/* Of two, the second first: another sink in the same region is out of place, in another region another STag. */
+/* Of two, the second first: another sink in the same region is out of place,
+ * in another region another STag. */
 START_TEST(C095_C096_C097_out_of_order)
 {
     wire_open(NULL);
@@ -87,8 +88,8 @@ START_TEST(C095_C096_C097_out_of_order)
     env_restore();
     wire_refused(ulpdu, put_response(ulpdu, true, sink.stag, sink.to, data, 8),
                  _i ? 0x1100 : 0x1101, RI_EVENT_RESPONSE_ERROR);
-    side_expect(world.side, world.side->send_cq, 1, RI_WC_BAD_RESPONSE, 0);
-    side_expect(world.side, world.side->send_cq, 2, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->send_cq, 1, RI_WC_BAD_RESPONSE, 0);
+    side_expect(wire.side, wire.side->send_cq, 2, RI_WC_FLUSHED, 0);
     wire_flushed(1);
 }
 END_TEST
@@ -175,7 +176,7 @@ START_TEST(C100_last_behind_the_data)
     wire_open(NULL);
     read_into(ENV_A, 1, 0, 16);
     respond(false, 0, 16);
-    ck_assert(side_idle(world.side, world.side->send_cq));
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
     peer_ulpdu(ulpdu, put_response(ulpdu, true, _i ? 0 : sink.stag, sink.to + 16, NULL, 0));
     done(1, 16);
     ck_assert(env_is(ENV_A, 0, data, 16));
@@ -183,7 +184,8 @@ START_TEST(C100_last_behind_the_data)
 }
 END_TEST
 
-/* But what goes on behind the full size without an end is no response; of a Read of no length the first segment is all. */
+/* But what goes on behind the full size without an end is no response; of a Read of no
+ * length the first segment is all. */
 START_TEST(C100_no_last)
 {
     wire_open(NULL);
@@ -209,8 +211,8 @@ START_TEST(C100_next_response_instead)
     env_restore();
     wire_refused(ulpdu, put_response(ulpdu, true, sink.stag, sink.to, data, 16), 0x1101,
                  RI_EVENT_RESPONSE_ERROR);
-    side_expect(world.side, world.side->send_cq, 1, RI_WC_LOCAL_LENGTH, 0);
-    side_expect(world.side, world.side->send_cq, 2, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->send_cq, 1, RI_WC_LOCAL_LENGTH, 0);
+    side_expect(wire.side, wire.side->send_cq, 2, RI_WC_FLUSHED, 0);
     wire_flushed(1);
 }
 END_TEST
@@ -250,24 +252,24 @@ END_TEST
 
 START_TEST(C102_sink_is_gone)
 {
-    struct region gone = region_new(world.side, REGION_LEN, RIG_ALL);
+    struct region gone = region_new(wire.side, REGION_LEN, TESTBED_ALL);
 
     wire_open(NULL);
-    side_read(world.side, 1, region_sge(&gone, 0, 16), 0x1000, 0x77);
+    side_read(wire.side, 1, region_sge(&gone, 0, 16), 0x1000, 0x77);
     wire_expect(true, OP_READ, READ_LEN);
-    sink.stag = get32(world.seen.payload);
-    sink.to = get64(world.seen.payload + 4);
+    sink.stag = get32(wire.seen.payload);
+    sink.to = get64(wire.seen.payload + 4);
     if (_i)
         respond(false, 0, 8);
     ck_assert(wire_alive());
-    ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(gone.mr), RI_OK);
+    ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(gone.mr), RI_OK);
     gone.mr = NULL;
     memset(gone.octets, 0, 16);
     put_response(ulpdu, true, sink.stag, sink.to + (_i ? 8 : 0), data, _i ? 8 : 16);
     fails(TAGGED_LEN + (_i ? 8 : 16), 0x1100, 1, RI_WC_LOCAL_PROTECTION);
     for (int i = 0; i < 16; i++)
         ck_assert_uint_eq(gone.octets[i], 0);
-    region_free(world.side, &gone);
+    region_free(wire.side, &gone);
 }
 END_TEST
 
@@ -294,18 +296,18 @@ START_TEST(C103_in_segments)
     for (uint32_t at = 0; at < size; at += step) {
         uint32_t part = size - at < step ? size - at : step;
 
-        ck_assert_int_eq(atomic_load(&world.side->send_events.count), 0);
+        ck_assert_int_eq(atomic_load(&wire.side->send_events.count), 0);
         respond(at + part == size, at, part);
     }
     done(1, size);
     ck_assert(env_is(ENV_A, 5, data, size) && env_is(ENV_A, 5 + size, "\xa5", 1));
-    ck_assert(side_idle(world.side, world.side->send_cq));
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
     wire_goes_on(1, 1, 1);
 }
 END_TEST
 
-/* In the order of the requests, a Write that was long sent waits for the Read before it; Writes and Sends of the peer may come in
- * between. */
+/* In the order of the requests, a Write that was long sent waits for the Read before it; Writes and
+ * Sends of the peer may come in between. */
 START_TEST(C103_S047_in_order)
 {
     uint64_t first;
@@ -314,17 +316,17 @@ START_TEST(C103_S047_in_order)
     read_into(ENV_A, 1, 0, 16);
     first = sink.to;
     read_into(ENV_A, 2, 100, 8);
-    side_write(world.side, 3, region_sge(&world.env[ENV_LOC], 0, 4), 0, 1);
+    side_write(wire.side, 3, region_sge(&wire.env[ENV_LOC], 0, 4), 0, 1);
     wire_expect(true, OP_WRITE, 4);
-    ck_assert(side_idle(world.side, world.side->send_cq));
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
     peer_ulpdu(ulpdu, put_response(ulpdu, false, sink.stag, first, data, 10));
-    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], data, 9));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], data, 9));
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, data, 11));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 11);
-    ck_assert(side_idle(world.side, world.side->send_cq));
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 11);
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
     peer_ulpdu(ulpdu, put_response(ulpdu, true, sink.stag, first + 10, data + 10, 6));
     done(1, 16);
-    ck_assert(side_idle(world.side, world.side->send_cq));
+    ck_assert(side_idle(wire.side, wire.side->send_cq));
     respond(true, 0, 8);
     done(2, 8);
     done(3, 4);

@@ -19,12 +19,12 @@ static uint8_t ulpdu[2048];
 static void sent(uint32_t msn, uint64_t receive)
 {
     peer_ulpdu(ulpdu, put_send(ulpdu, true, msn, 0, "data", 4));
-    side_expect(world.side, world.side->recv_cq, receive, RI_WC_SUCCESS, 4);
+    side_expect(wire.side, wire.side->recv_cq, receive, RI_WC_SUCCESS, 4);
 }
 
 static void expect_msn(uint32_t msn)
 {
-    qp_of(world.side)->expect_send_msn = msn;
+    qp_of(wire.side)->expect_send_msn = msn;
 }
 
 /* What fails is receive `receive`, with this status; the others are flushed. */
@@ -33,7 +33,7 @@ static void fails(uint64_t receive, uint32_t length, uint16_t value, enum ri_eve
 {
     env_restore();
     wire_refused(ulpdu, length, value, event);
-    side_expect(world.side, world.side->recv_cq, receive, status, 0);
+    side_expect(wire.side, wire.side->recv_cq, receive, status, 0);
     wire_flushed(receive + 1);
 }
 
@@ -96,13 +96,13 @@ START_TEST(C070_C071_msn_wraps)
     sent(0xffffffff, 2);
     sent(0, 3);
     sent(1, 4);
-    side_receive(world.side, 5, region_sge(&world.env[ENV_RECV], 0, 16));
+    side_receive(wire.side, 5, region_sge(&wire.env[ENV_RECV], 0, 16));
     env_restore();
     wire_refused(
         ulpdu,
         put_send(ulpdu, true, (uint32_t[]){ 0xffffffff, 0, 3, 0x80000001 }[_i], 0, "data", 4),
         0x1203, RI_EVENT_REMOTE_OPERATION);
-    side_expect(world.side, world.side->recv_cq, 5, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->recv_cq, 5, RI_WC_FLUSHED, 0);
 }
 END_TEST
 
@@ -126,7 +126,7 @@ START_TEST(C072_X019_no_receive)
     wire_open(&bare);
     wire_refused(ulpdu, put_send(ulpdu, _i != 3, _i == 2 ? 2 : 1, 0, "data", _i ? 4 : 0), 0x1202,
                  RI_EVENT_NO_RECEIVE);
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
 }
 END_TEST
 
@@ -135,11 +135,11 @@ START_TEST(C072_receives_used_up)
     wire_open(NULL);
     for (uint32_t msn = 1; msn <= RECEIVES; msn++)
         sent(msn, msn);
-    side_receive(world.side, 5, region_sge(&world.env[ENV_RECV], 0, 16));
+    side_receive(wire.side, 5, region_sge(&wire.env[ENV_RECV], 0, 16));
     sent(5, 5); /* one that was posted in time */
     env_restore();
     wire_refused(ulpdu, put_send(ulpdu, true, 6, 0, "data", 4), 0x1202, RI_EVENT_NO_RECEIVE);
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
 }
 END_TEST
 
@@ -186,9 +186,9 @@ START_TEST(C075_exactly_the_buffer)
     wire_open(NULL);
     memset(data, 'x', sizeof(data));
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, data, RECEIVE_LEN));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, RECEIVE_LEN);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, RECEIVE_LEN);
     ck_assert(env_is(ENV_RECV, 0, data, RECEIVE_LEN));
-    ck_assert_uint_eq(world.env[ENV_RECV].octets[RECEIVE_LEN], PATTERN);
+    ck_assert_uint_eq(wire.env[ENV_RECV].octets[RECEIVE_LEN], PATTERN);
     fails(2, put_send(ulpdu, true, 2, 0, data, RECEIVE_LEN + 1), 0x1205, RI_EVENT_RECV_LENGTH,
           RI_WC_LOCAL_LENGTH);
 }
@@ -210,7 +210,7 @@ START_TEST(C075_in_two_segments)
         return;
     }
     peer_ulpdu(ulpdu, UNTAGGED_LEN + second);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, RECEIVE_LEN);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, RECEIVE_LEN);
     ck_assert(env_is(ENV_RECV, 0, data, RECEIVE_LEN));
     wire_goes_on(2, 1, 2);
 }
@@ -220,12 +220,12 @@ END_TEST
 START_TEST(C075_C078_receive_of_no_length)
 {
     wire_open(&bare);
-    ck_assert_int_eq(side_post_receive(world.side, 1, NULL, 0), RI_OK);
-    ck_assert_int_eq(side_post_receive(world.side, 2, NULL, 0), RI_OK);
+    ck_assert_int_eq(side_post_receive(wire.side, 1, NULL, 0), RI_OK);
+    ck_assert_int_eq(side_post_receive(wire.side, 2, NULL, 0), RI_OK);
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, NULL, 0));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 0);
     wire_refused(ulpdu, put_send(ulpdu, true, 2, 0, "x", 1), 0x1205, RI_EVENT_RECV_LENGTH);
-    side_expect(world.side, world.side->recv_cq, 2, RI_WC_LOCAL_LENGTH, 0);
+    side_expect(wire.side, wire.side->recv_cq, 2, RI_WC_LOCAL_LENGTH, 0);
 }
 END_TEST
 
@@ -253,29 +253,29 @@ enum { READ_ONLY, FOREIGN, BELOW, BEYOND, KEY, GONE, BAD_RECEIVES };
 /* Our fault, not the peer's: no header goes back. */
 START_TEST(C077_receive_not_usable)
 {
-    struct region gone = region_new(world.side, REGION_LEN, RIG_ALL);
-    struct ri_sge sge = region_sge(&world.env[ENV_A], 0, 16);
+    struct region gone = region_new(wire.side, REGION_LEN, TESTBED_ALL);
+    struct ri_sge sge = region_sge(&wire.env[ENV_A], 0, 16);
 
     wire_open(&bare);
     switch (_i) {
-    case READ_ONLY: sge = region_sge(&world.env[ENV_R], 0, 16); break;
-    case FOREIGN: sge = region_sge(&world.env[ENV_OPD], 0, 16); break;
+    case READ_ONLY: sge = region_sge(&wire.env[ENV_R], 0, 16); break;
+    case FOREIGN: sge = region_sge(&wire.env[ENV_OPD], 0, 16); break;
     case BELOW: sge.addr--; break;
     case BEYOND: sge.addr += REGION_LEN - 15; break;
     case KEY: sge.lkey ^= 1; break;
     case GONE: sge = region_sge(&gone, 0, 16); break;
     }
-    side_receive(world.side, 1, sge);
-    side_receive(world.side, 2, region_sge(&world.env[ENV_A], 0, 16));
+    side_receive(wire.side, 1, sge);
+    side_receive(wire.side, 2, region_sge(&wire.env[ENV_A], 0, 16));
     if (_i == GONE)
-        ck_assert_int_eq(world.rig.fake.privileged.mr_deregister(gone.mr), RI_OK);
+        ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(gone.mr), RI_OK);
     wire_refused(ulpdu, put_send(ulpdu, true, 1, 0, "0123456789abcdef", 16), 0x0000,
                  RI_EVENT_RECV_ACCESS);
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
-    side_expect(world.side, world.side->recv_cq, 2, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
+    side_expect(wire.side, wire.side->recv_cq, 2, RI_WC_FLUSHED, 0);
     if (_i == GONE)
         gone.mr = NULL;
-    region_free(world.side, &gone);
+    region_free(wire.side, &gone);
 }
 END_TEST
 
@@ -286,10 +286,10 @@ START_TEST(C078_send_of_no_length)
     wire_open(NULL);
     for (uint32_t msn = 1; msn <= 3; msn++) {
         peer_ulpdu(ulpdu, put_send(ulpdu, true, msn, 0, NULL, 0));
-        side_expect(world.side, world.side->recv_cq, msn, RI_WC_SUCCESS, 0);
+        side_expect(wire.side, wire.side->recv_cq, msn, RI_WC_SUCCESS, 0);
     }
     ck_assert(env_untouched());
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
     wire_goes_on(4, 1, 4);
 }
 END_TEST
@@ -303,14 +303,14 @@ START_TEST(C079_segments_of_no_length)
     wire_open(NULL);
     for (uint32_t i = 0; i < empty; i++)
         peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 0, NULL, 0));
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
     peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 0, "abc", 3));
     for (uint32_t i = 0; i < empty; i++)
         peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 3, NULL, 0));
     peer_ulpdu(ulpdu, put_send(ulpdu, !last_is_empty, 1, 3, "def", 3));
     if (last_is_empty)
         peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 6, NULL, 0));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 6);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 6);
     ck_assert(env_is(ENV_RECV, 0, "abcdef\xa5", 7));
     wire_goes_on(2, 1, 2);
 }
@@ -334,25 +334,25 @@ START_TEST(C080_delivery)
     struct ri_wc wc;
 
     wire_open(NULL);
-    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "before", 6));
+    peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "before", 6));
     peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 0, "ab", 2));
-    ck_assert(side_idle(world.side, world.side->recv_cq));
-    peer_ulpdu(ulpdu, put_write(ulpdu, false, env_stag(ENV_W), world.base[ENV_W] + 16, "in", 2));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
+    peer_ulpdu(ulpdu, put_write(ulpdu, false, env_stag(ENV_W), wire.base[ENV_W] + 16, "in", 2));
     peer_ulpdu(ulpdu, put_send(ulpdu, false, 1, 2, "cd", 2));
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 4, "e", 1));
     peer_ulpdu(ulpdu, put_untagged(ulpdu, C_LAST | C_DV, C_RV | OP_SEND_SE, 0, 0, 2, 0, "f", 1));
-    wc = side_next(world.side, world.side->recv_cq);
+    wc = side_next(wire.side, wire.side->recv_cq);
     ck_assert_uint_eq(wc.cookie, 1);
     ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
     ck_assert_uint_eq(wc.byte_len, 5);
     ck_assert(!(wc.flags & RI_WC_SOLICITED));
     ck_assert(env_is(ENV_RECV, 0, "abcde\xa5", 6) && env_is(ENV_W, 0, "before", 6) &&
               env_is(ENV_W, 16, "in", 2));
-    wc = side_next(world.side, world.side->recv_cq);
+    wc = side_next(wire.side, wire.side->recv_cq);
     ck_assert_uint_eq(wc.cookie, 2);
     ck_assert(wc.flags & RI_WC_SOLICITED); /* C-118 */
-    ck_assert(side_idle(world.side, world.side->recv_cq));
+    ck_assert(side_idle(wire.side, wire.side->recv_cq));
     wire_goes_on(3, 1, 3);
 }
 END_TEST
@@ -367,17 +367,17 @@ START_TEST(C080_into_several_elements)
     wire_open(&bare);
     for (uint32_t i = 0; i < total; i++)
         data[i] = (uint8_t)i;
-    sges[0] = region_sge(&world.env[ENV_A], 100, 1);
-    sges[1] = region_sge(&world.env[ENV_A], 300, 0);
-    sges[2] = region_sge(&world.env[ENV_A], 0, 5);
-    sges[3] = region_sge(&world.env[ENV_RECV], 0, 250);
-    ck_assert_int_eq(side_post_receive(world.side, 1, sges, 4), RI_OK);
+    sges[0] = region_sge(&wire.env[ENV_A], 100, 1);
+    sges[1] = region_sge(&wire.env[ENV_A], 300, 0);
+    sges[2] = region_sge(&wire.env[ENV_A], 0, 5);
+    sges[3] = region_sge(&wire.env[ENV_RECV], 0, 250);
+    ck_assert_int_eq(side_post_receive(wire.side, 1, sges, 4), RI_OK);
     for (uint32_t at = 0; at < total; at += step) {
         uint32_t part = total - at < step ? total - at : step;
 
         peer_ulpdu(ulpdu, put_send(ulpdu, at + part == total, 1, at, data + at, part));
     }
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, total);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, total);
     ck_assert(env_is(ENV_A, 100, data, 1) && env_is(ENV_A, 0, data + 1, 5) &&
               env_is(ENV_RECV, 0, data + 6, total - 6));
     ck_assert(env_is(ENV_A, 101, "\xa5", 1) && env_is(ENV_A, 5, "\xa5", 1) &&

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Active side, requirements C-021 to C-039: what is a Reply, what it settles, and what is done about the others. */
-#include "scene.h"
+/* Active side, requirements C-021 to C-039: what is a Reply, what it settles, and
+ * what is done about the others. */
+#include "startup_fixture.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct scene scene;
+static struct fixture fixture;
 
 /* Nobody else calls: there is no further attempt. */
 static void expect_no_call(void)
 {
-    hear_nothing(scene.listener);
+    hear_nothing(fixture.listener);
 }
 
 /* A usual Request is answered so; the connection fails for that reason, without a word. */
 static void failed_by(struct octets answer, it_conn_reject_code_t reason)
 {
-    connect_it(&scene, "hello");
-    say(scene.fd, answer);
-    expect_failed(&scene, reason);
-    hear_end(scene.fd);
-    scene_next(&scene);
+    connect_it(&fixture, "hello");
+    say(fixture.fd, answer);
+    expect_failed(&fixture, reason);
+    hear_end(fixture.fd);
+    fixture_next(&fixture);
 }
 
 static void not_a_reply(struct octets answer)
@@ -31,10 +32,10 @@ static void not_a_reply(struct octets answer)
 /* ... so; the connection stands. The ready-to-receive Write comes if the answer names it. */
 static void established_by(struct octets answer, const char *data)
 {
-    connect_it(&scene, "hello");
-    say(scene.fd, answer);
-    expect_established_with(&scene, data);
-    ck_assert_uint_eq(hear_fpdu(scene.fd).length, 14);
+    connect_it(&fixture, "hello");
+    say(fixture.fd, answer);
+    expect_established_with(&fixture, data);
+    ck_assert_uint_eq(hear_fpdu(fixture.fd).length, 14);
 }
 
 static struct octets good(const char *text)
@@ -50,15 +51,15 @@ START_TEST(C021_S021_reply_in_time)
     struct octets answer = good("ab");
     uint64_t begun = tc_now_ns();
 
-    scene_active(&scene, "connect_timeout = 150ms\n");
-    connect_depths(&scene, DEPTH, DEPTH, "hello");
-    say(scene.fd, part(answer, 0, lengths[_i]));
-    expect_failed(&scene, IT_CN_REJ_TIMEOUT);
+    fixture_active(&fixture, "connect_timeout = 150ms\n");
+    connect_depths(&fixture, DEPTH, DEPTH, "hello");
+    say(fixture.fd, part(answer, 0, lengths[_i]));
+    expect_failed(&fixture, IT_CN_REJ_TIMEOUT);
     ck_assert_uint_ge(tc_now_ns() - begun, 150u * 1000000u);
-    hear(scene.fd, usual_request("hello"));
-    hear_end(scene.fd);
+    hear(fixture.fd, usual_request("hello"));
+    hear_end(fixture.fd);
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -66,41 +67,41 @@ END_TEST
 
 static void end_after(struct octets answer, size_t cut, bool rst)
 {
-    say(scene.fd, part(answer, 0, cut));
+    say(fixture.fd, part(answer, 0, cut));
     if (cut)
-        until_read(scene.fd);
+        until_read(fixture.fd);
     if (rst)
-        reset(&scene.fd);
+        reset(&fixture.fd);
     else
-        hang_up(&scene.fd);
+        hang_up(&fixture.fd);
 }
 
 START_TEST(C022_S020_closed_before_the_reply_is_complete)
 {
     struct octets answer = good("ab");
 
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (size_t cut = 0; cut < answer.length; cut++) {
-        connect_it(&scene, "hello");
+        connect_it(&fixture, "hello");
         end_after(answer, cut, _i);
         if (_i) { /* a reset says nothing about revisions */
-            expect_failed(&scene, IT_CN_REJ_OTHER);
-            scene_next(&scene);
+            expect_failed(&fixture, IT_CN_REJ_OTHER);
+            fixture_next(&fixture);
             continue;
         }
-        scene.fd = wait_for_call(scene.listener);
-        hear(scene.fd, request(F_C, 1, "hello"));
+        fixture.fd = wait_for_call(fixture.listener);
+        hear(fixture.fd, request(F_C, 1, "hello"));
         if (cut % 2) { /* once more: there is no third attempt */
             end_after(reply(F_C, 1, ""), cut % 20, cut % 4 == 1);
-            expect_failed(&scene, IT_CN_REJ_OTHER);
+            expect_failed(&fixture, IT_CN_REJ_OTHER);
         } else {
-            say(scene.fd, reply(F_C, 1, "hi"));
-            expect_established_with(&scene, "hi");
+            say(fixture.fd, reply(F_C, 1, "hi"));
+            expect_established_with(&fixture, "hi");
         }
-        scene_next(&scene);
+        fixture_next(&fixture);
     }
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -108,27 +109,27 @@ START_TEST(C022_S020_no_second_attempt_without_leave)
 {
     struct octets answer = good("ab");
 
-    scene_active(&scene, "mpa_fallback = off\n");
+    fixture_active(&fixture, "mpa_fallback = off\n");
     for (size_t cut = 0; cut < answer.length; cut++) {
-        connect_it(&scene, "hello");
+        connect_it(&fixture, "hello");
         end_after(answer, cut, _i);
-        expect_failed(&scene, IT_CN_REJ_OTHER);
-        scene_next(&scene);
+        expect_failed(&fixture, IT_CN_REJ_OTHER);
+        fixture_next(&fixture);
     }
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C022_no_second_attempt_after_revision_1)
 {
-    scene_active(&scene, "mpa_revision = 1\n");
-    connect_depths(&scene, DEPTH, DEPTH, "hello");
-    hear(scene.fd, request(F_C, 1, "hello"));
+    fixture_active(&fixture, "mpa_revision = 1\n");
+    connect_depths(&fixture, DEPTH, DEPTH, "hello");
+    hear(fixture.fd, request(F_C, 1, "hello"));
     end_after(nothing(), 0, _i);
-    expect_failed(&scene, IT_CN_REJ_OTHER);
+    expect_failed(&fixture, IT_CN_REJ_OTHER);
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -136,7 +137,7 @@ END_TEST
 
 START_TEST(C023_C024_S002_every_octet_of_the_key)
 {
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (size_t i = 0; i < 16; i++) {
         struct octets spoilt = good("");
 
@@ -149,38 +150,38 @@ START_TEST(C023_C024_S002_every_octet_of_the_key)
     not_a_reply(part(request(F_C, 1, ""), 0, 10));
     not_a_reply(octets("SSH-2.0-OpenSSH_9.2\r\n", 21));
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C025_reserved_bits_of_the_reply)
 {
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (unsigned bits = 0; bits < 16; bits++) {
         established_by(enhanced(REPLY, F_C | bits, W_A | DEPTH, W_C | DEPTH, "x"), "x");
-        scene_next(&scene);
+        fixture_next(&fixture);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C025_reserved_bits_of_revision_1)
 {
-    scene_active(&scene, "mpa_revision = 1\n");
+    fixture_active(&fixture, "mpa_revision = 1\n");
     for (unsigned bits = 0; bits < 32; bits++) {
-        connect_depths(&scene, DEPTH, DEPTH, "");
-        hear(scene.fd, request(F_C, 1, ""));
-        say(scene.fd, reply(F_C | bits, 1, "abcdef")); /* 0x10 is none of S here */
-        expect_established_with(&scene, "abcdef");
-        scene_next(&scene);
+        connect_depths(&fixture, DEPTH, DEPTH, "");
+        hear(fixture.fd, request(F_C, 1, ""));
+        say(fixture.fd, reply(F_C | bits, 1, "abcdef")); /* 0x10 is none of S here */
+        expect_established_with(&fixture, "abcdef");
+        fixture_next(&fixture);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C026_every_revision)
 {
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (unsigned rev = 0; rev < 256; rev++) {
         if (rev == 2)
             continue;
@@ -189,24 +190,24 @@ START_TEST(C026_every_revision)
     }
     not_a_reply(part(reply(F_C, 3, ""), 0, 18));
     established_by(good("two"), "two");
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C026_C031_revision_above_the_requested)
 {
-    scene_active(&scene, "mpa_revision = 1\n");
+    fixture_active(&fixture, "mpa_revision = 1\n");
     for (unsigned rev = 0; rev < 256; rev++) {
         for (unsigned s = 0; s <= F_S; s += F_S) {
             if (rev == 1)
                 continue;
-            connect_depths(&scene, DEPTH, DEPTH, "");
-            say(scene.fd, frame(REPLY, F_C | s, rev, "\0\4\0\4", 4));
-            expect_failed(&scene, IT_CN_REJ_BAD_CONN_PARMS);
-            scene_next(&scene);
+            connect_depths(&fixture, DEPTH, DEPTH, "");
+            say(fixture.fd, frame(REPLY, F_C | s, rev, "\0\4\0\4", 4));
+            expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
+            fixture_next(&fixture);
         }
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -215,7 +216,7 @@ START_TEST(C027_X030_private_data_length)
     static const unsigned wrong[] = { 513, 514, 768, 0x7fff, 0x8000, 0xffff };
     static char text[509];
 
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct octets head = reply(F_C | F_S, 2, "");
 
@@ -226,23 +227,23 @@ START_TEST(C027_X030_private_data_length)
         not_a_reply(head);
     }
     memset(text, 'p', 508);
-    connect_it(&scene, "hello");
-    say(scene.fd, good(text));
-    ck_assert_mem_eq(expect_established(&scene).conn.private_data, text, IT_MAX_PRIV_DATA);
-    scene_close(&scene);
+    connect_it(&fixture, "hello");
+    say(fixture.fd, good(text));
+    ck_assert_mem_eq(expect_established(&fixture).conn.private_data, text, IT_MAX_PRIV_DATA);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C029_enhanced_word_missing)
 {
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (size_t length = 0; length < 4; length++) {
         not_a_reply(frame(REPLY, F_C | F_S, 2, "\200\10\200\10", length));
         not_a_reply(frame(REPLY, F_C | F_S | F_R, 2, "\200\10\200\10", length));
         not_a_reply(part(frame(REPLY, F_C | F_S, 2, "\200\10\200\10", length), 0, 20));
     }
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -257,24 +258,24 @@ START_TEST(C028_S020_rejection)
     };
     it_event_t event;
 
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (int with_data = 0; with_data < 2; with_data++) {
             const char *text = with_data ? "no room" : "";
 
-            connect_it(&scene, "hello");
-            say(scene.fd, rows[i].flags & F_S ? enhanced(REPLY, rows[i].flags, 1, 64, text)
-                                              : reply(rows[i].flags, rows[i].rev, text));
-            event = expect(scene.node.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
-            ck_assert_ptr_eq(event.conn.ep, scene.node.ep);
+            connect_it(&fixture, "hello");
+            say(fixture.fd, rows[i].flags & F_S ? enhanced(REPLY, rows[i].flags, 1, 64, text)
+                                                : reply(rows[i].flags, rows[i].rev, text));
+            event = expect(fixture.node.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+            ck_assert_ptr_eq(event.conn.ep, fixture.node.ep);
             expect_private_data(&event.cm_any, text);
-            ck_assert_int_eq(node_state(scene.node.ep), IT_EP_STATE_NONOPERATIONAL);
-            hear_fin(scene.fd);
-            scene_next(&scene);
+            ck_assert_int_eq(node_state(fixture.node.ep), IT_EP_STATE_NONOPERATIONAL);
+            hear_fin(fixture.fd);
+            fixture_next(&fixture);
         }
     }
     expect_no_call(); /* a refusal is no reason for a second attempt */
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -282,36 +283,38 @@ END_TEST
 
 START_TEST(C030_enhanced_negotiation_did_not_happen)
 {
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     not_a_reply(reply(F_C, 2, ""));
     not_a_reply(reply(F_C, 2, "\200\10\200\10"));
     not_a_reply(reply(F_C, 1, ""));
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
-/* Without A it may go on as it is, if the interface falls back at all; no number was agreed then. */
+/* Without A it may go on as it is, if the interface falls back at
+ * all; no number was agreed then. */
 START_TEST(C026_C030_unenhanced_answer_without_A)
 {
     bool fallback = _i & 1;
     unsigned rev = _i & 2 ? 2 : 1;
     it_event_t event;
 
-    scene_active(&scene, fallback ? "rtr = none\n" : "rtr = none\nmpa_fallback = off\n");
-    connect_depths(&scene, 5, 6, "hello");
-    hear(scene.fd, enhanced(REQUEST, F_C, 5, 6, "hello"));
-    say(scene.fd, frame(REPLY, F_C, rev, "\0\1\0\1data", 8)); /* no word, whatever it looks like */
+    fixture_active(&fixture, fallback ? "rtr = none\n" : "rtr = none\nmpa_fallback = off\n");
+    connect_depths(&fixture, 5, 6, "hello");
+    hear(fixture.fd, enhanced(REQUEST, F_C, 5, 6, "hello"));
+    /* no word, whatever it looks like */
+    say(fixture.fd, frame(REPLY, F_C, rev, "\0\1\0\1data", 8));
     if (!fallback) {
-        expect_failed(&scene, IT_CN_REJ_BAD_CONN_PARMS);
-        hear_end(scene.fd);
+        expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
+        hear_end(fixture.fd);
     } else {
-        event = expect_established(&scene);
+        event = expect_established(&fixture);
         ck_assert_mem_eq(event.conn.private_data, "\0\1\0\1data", 8);
         ck_assert_uint_eq(event.conn.rdma_read_ord, 0);
-        expect_depths(&scene, 5, 6);
+        expect_depths(&fixture, 5, 6);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -323,27 +326,27 @@ START_TEST(C032_S029_markers_as_the_reply_wants)
     uint32_t position = 0;
     static char text[1001];
 
-    scene_active(&scene, "");
-    connect_it(&scene, "");
-    say(scene.fd, enhanced(REPLY, F_C | (_i ? F_M : 0), W_A | DEPTH, W_C | DEPTH, ""));
-    expect_established(&scene);
+    fixture_active(&fixture, "");
+    connect_it(&fixture, "");
+    say(fixture.fd, enhanced(REPLY, F_C | (_i ? F_M : 0), W_A | DEPTH, W_C | DEPTH, ""));
+    expect_established(&fixture);
     memset(text, 't', 1000);
-    post_send(&scene, 2, text);
+    post_send(&fixture, 2, text);
     if (_i) {
-        struct octets first = listen_for(scene.fd, 24); /* marker, ready-to-receive Write */
+        struct octets first = listen_for(fixture.fd, 24); /* marker, ready-to-receive Write */
 
         ck_assert_mem_eq(first.at, "\0\0\0\0", 4);
         ck_assert_mem_eq(first.at + 4, "\0\16\301\100", 4);
         position = 24;
     } else {
-        ck_assert_uint_eq(hear_fpdu(scene.fd).length, 14);
+        ck_assert_uint_eq(hear_fpdu(fixture.fd).length, 14);
     }
     ulpdu = untagged(OP_SEND, 0, 1, 0, text, 1000);
-    hear(scene.fd,
+    hear(fixture.fd,
          _i ? fpdu_marked(ulpdu.at, ulpdu.length, &position) : fpdu(ulpdu.at, ulpdu.length));
-    say(scene.fd, send_fpdu(1, "plain")); /* ours were not asked for: M=0 in the Request */
-    expect_received(&scene, 1, "plain");
-    scene_close(&scene);
+    say(fixture.fd, send_fpdu(1, "plain")); /* ours were not asked for: M=0 in the Request */
+    expect_received(&fixture, 1, "plain");
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -353,49 +356,50 @@ START_TEST(C033_S007_crc_is_in_use_if_either_side_wants_it)
     struct octets ulpdu = untagged(OP_SEND, 0, 1, 0, "data", 4);
     uint32_t field;
 
-    scene_active(&scene, wanted ? "" : "crc = off\n");
-    connect_depths(&scene, DEPTH, DEPTH, "");
-    hear(scene.fd, enhanced(REQUEST, wanted ? F_C : 0, W_A | DEPTH, W_C | W_D | DEPTH, ""));
-    say(scene.fd, enhanced(REPLY, answered ? F_C : 0, W_A | DEPTH, W_C | DEPTH, ""));
-    expect_established(&scene);
-    ck_assert_uint_eq((used ? hear_fpdu(scene.fd) : hear_fpdu_field(scene.fd, &field)).length, 14);
-    say(scene.fd,
+    fixture_active(&fixture, wanted ? "" : "crc = off\n");
+    connect_depths(&fixture, DEPTH, DEPTH, "");
+    hear(fixture.fd, enhanced(REQUEST, wanted ? F_C : 0, W_A | DEPTH, W_C | W_D | DEPTH, ""));
+    say(fixture.fd, enhanced(REPLY, answered ? F_C : 0, W_A | DEPTH, W_C | DEPTH, ""));
+    expect_established(&fixture);
+    ck_assert_uint_eq((used ? hear_fpdu(fixture.fd) : hear_fpdu_field(fixture.fd, &field)).length,
+                      14);
+    say(fixture.fd,
         used ? fpdu(ulpdu.at, ulpdu.length) : fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
-    expect_received(&scene, 1, "data");
+    expect_received(&fixture, 1, "data");
     if (used) {
         ulpdu = untagged(OP_SEND, 0, 2, 0, "data", 4);
-        say(scene.fd, fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
-        hear(scene.fd, terminate_fpdu(0x2002));
+        say(fixture.fd, fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
+        hear(fixture.fd, terminate_fpdu(0x2002));
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 /* The Terminate is all that follows the Request; then FIN. */
 static void terminated(struct octets answer, uint16_t code, it_conn_reject_code_t reason)
 {
-    say(scene.fd, answer);
-    expect_failed(&scene, reason);
-    hear(scene.fd, terminate_fpdu(code));
-    hear_fin(scene.fd);
-    expect_done(scene.node.receives, IT_DTO_RC_RECV_CMPL_EVENT, 1, IT_DTO_ERR_FLUSHED);
-    scene_next(&scene);
+    say(fixture.fd, answer);
+    expect_failed(&fixture, reason);
+    hear(fixture.fd, terminate_fpdu(code));
+    hear_fin(fixture.fd);
+    expect_done(fixture.node.receives, IT_DTO_RC_RECV_CMPL_EVENT, 1, IT_DTO_ERR_FLUSHED);
+    fixture_next(&fixture);
 }
 
 START_TEST(C034_S019_peer_wants_more_reads_than_we_take)
 {
     static const unsigned ords[] = { 9, 10, 64, 0x2000, 0x3ffe };
 
-    scene_active(&scene, _i ? "rtr = none\n" : "");
+    fixture_active(&fixture, _i ? "rtr = none\n" : "");
     for (size_t i = 0; i < sizeof(ords) / sizeof(ords[0]); i++) {
         unsigned a = _i ? 0 : W_A, c = _i ? 0 : W_C;
 
-        connect_depths(&scene, DEPTH, DEPTH, "");
-        hear_frame(scene.fd, REQUEST);
+        connect_depths(&fixture, DEPTH, DEPTH, "");
+        hear_frame(fixture.fd, REQUEST);
         terminated(enhanced(REPLY, F_C, a | DEPTH, c | ords[i], ""), 0x2006, IT_CN_REJ_BAD_ORD);
     }
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -420,26 +424,27 @@ START_TEST(C035_C036_S016_read_depths)
         { 1, 1, 1, 1, 1, 1 },
     };
 
-    scene_active(&scene, "");
-    connect_depths(&scene, rows[_i].ird, rows[_i].ord, "");
-    hear(scene.fd, enhanced(REQUEST, F_C, W_A | rows[_i].ird,
-                            W_C | (rows[_i].ord ? W_D : 0) | rows[_i].ord, ""));
-    say(scene.fd, enhanced(REPLY, F_C, W_A | rows[_i].reply_ird, W_C | rows[_i].reply_ord, ""));
-    expect_established(&scene);
-    expect_depths(&scene, rows[_i].got_ird, rows[_i].got_ord);
-    scene_close(&scene);
+    fixture_active(&fixture, "");
+    connect_depths(&fixture, rows[_i].ird, rows[_i].ord, "");
+    hear(fixture.fd, enhanced(REQUEST, F_C, W_A | rows[_i].ird,
+                              W_C | (rows[_i].ord ? W_D : 0) | rows[_i].ord, ""));
+    say(fixture.fd, enhanced(REPLY, F_C, W_A | rows[_i].reply_ird, W_C | rows[_i].reply_ord, ""));
+    expect_established(&fixture);
+    expect_depths(&fixture, rows[_i].got_ird, rows[_i].got_ord);
+    fixture_close(&fixture);
 }
 END_TEST
 
 static it_status_t set_ord(unsigned ord)
 {
-    it_ep_attributes_t attributes = node_query(scene.node.ep).attr;
+    it_ep_attributes_t attributes = node_query(fixture.node.ep).attr;
 
     attributes.srv.rc.rdma_read_ord = ord;
-    return it_ep_modify(scene.node.ep, IT_EP_PARAM_MAX_ORD, &attributes);
+    return it_ep_modify(fixture.node.ep, IT_EP_PARAM_MAX_ORD, &attributes);
 }
 
-/* What the Reply says decides at post, and bounds what ORD may be raised to; a Reply that says nothing leaves the endpoint's own. */
+/* What the Reply says decides at post, and bounds what ORD may be raised to; a Reply that says
+ * nothing leaves the endpoint's own. */
 START_TEST(reads_within_what_was_agreed)
 {
     static const struct {
@@ -455,24 +460,24 @@ START_TEST(reads_within_what_was_agreed)
     bool first = rows[_i].options[0] == 'm';
     it_lmr_triplet_t sink;
 
-    scene_active(&scene, rows[_i].options);
-    connect_depths(&scene, DEPTH, DEPTH, "");
+    fixture_active(&fixture, rows[_i].options);
+    connect_depths(&fixture, DEPTH, DEPTH, "");
     if (first) {
-        hear(scene.fd, request(F_C, 1, ""));
-        say(scene.fd, reply(F_C, 1, ""));
+        hear(fixture.fd, request(F_C, 1, ""));
+        say(fixture.fd, reply(F_C, 1, ""));
     } else {
-        hear(scene.fd, enhanced(REQUEST, F_C, DEPTH, DEPTH, ""));
-        say(scene.fd, enhanced(REPLY, F_C, rows[_i].reply_ird, DEPTH, ""));
+        hear(fixture.fd, enhanced(REQUEST, F_C, DEPTH, DEPTH, ""));
+        say(fixture.fd, enhanced(REPLY, F_C, rows[_i].reply_ird, DEPTH, ""));
     }
-    expect_established(&scene);
-    expect_depths(&scene, DEPTH, rows[_i].ord);
-    sink = segment(&scene.memory, 0, 8);
-    is(rows[_i].read, it_post_rdma_read(scene.node.ep, &sink, 1, 7, BOTH, 0, 1));
+    expect_established(&fixture);
+    expect_depths(&fixture, DEPTH, rows[_i].ord);
+    sink = segment(&fixture.memory, 0, 8);
+    is(rows[_i].read, it_post_rdma_read(fixture.node.ep, &sink, 1, 7, BOTH, 0, 1));
     is(rows[_i].raised, set_ord(rows[_i].ord + 1));
-    expect_depths(&scene, DEPTH, rows[_i].ord + (rows[_i].raised == IT_SUCCESS));
-    expect_no_event(scene.node.requests);
-    expect_no_event(scene.node.connections);
-    scene_close(&scene);
+    expect_depths(&fixture, DEPTH, rows[_i].ord + (rows[_i].raised == IT_SUCCESS));
+    expect_no_event(fixture.node.requests);
+    expect_no_event(fixture.node.connections);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -480,49 +485,49 @@ START_TEST(C036_S016_consumer_negotiates_itself)
 {
     it_event_t event;
 
-    scene_active(&scene, "");
-    connect_flags(&scene, 5, 6, "own",
+    fixture_active(&fixture, "");
+    connect_flags(&fixture, 5, 6, "own",
                   (it_cn_est_flags_t)(IT_CONNECT_FLAG_TWO_WAY | IT_CONNECT_SUPPRESS_IRD_ORD));
-    hear(scene.fd, enhanced(REQUEST, F_C, W_A | 0x3fff, W_C | W_D | 0x3fff, "own"));
-    say(scene.fd, enhanced(REPLY, F_C, W_A | (_i ? 0x3fff : 1), W_C | (_i ? 0x3fff : 64), ""));
-    event = expect_established(&scene);
+    hear(fixture.fd, enhanced(REQUEST, F_C, W_A | 0x3fff, W_C | W_D | 0x3fff, "own"));
+    say(fixture.fd, enhanced(REPLY, F_C, W_A | (_i ? 0x3fff : 1), W_C | (_i ? 0x3fff : 64), ""));
+    event = expect_established(&fixture);
     ck_assert_uint_eq(event.conn.rdma_read_ird, 0);
-    expect_depths(&scene, 5, 6);
-    scene_close(&scene);
+    expect_depths(&fixture, 5, 6);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C037_C038_S019_no_common_ready_to_receive_message)
 {
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (unsigned bits = 0; bits < 16; bits++) {
         unsigned first = (bits & 1 ? W_A : 0) | (bits & 2 ? W_B : 0) | DEPTH;
         unsigned second = (bits & 4 ? W_C : 0) | (bits & 8 ? W_D : 0) | DEPTH;
 
         if (bits & 1 && bits & 12)
             continue;
-        connect_it(&scene, "");
+        connect_it(&fixture, "");
         terminated(enhanced(REPLY, F_C, first, second, ""), 0x2007, IT_CN_REJ_BAD_CONN_PARMS);
     }
     expect_no_call();
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C037_flags_are_ignored_when_A_was_not_asked_for)
 {
-    scene_active(&scene, "rtr = none\n");
+    fixture_active(&fixture, "rtr = none\n");
     for (unsigned bits = 0; bits < 16; bits++) {
         unsigned first = (bits & 1 ? W_A : 0) | (bits & 2 ? W_B : 0) | DEPTH;
         unsigned second = (bits & 4 ? W_C : 0) | (bits & 8 ? W_D : 0) | DEPTH;
 
-        connect_depths(&scene, DEPTH, DEPTH, "");
-        hear(scene.fd, enhanced(REQUEST, F_C, DEPTH, DEPTH, ""));
-        say(scene.fd, enhanced(REPLY, F_C, first, second, ""));
-        expect_established(&scene);
-        scene_next(&scene);
+        connect_depths(&fixture, DEPTH, DEPTH, "");
+        hear(fixture.fd, enhanced(REQUEST, F_C, DEPTH, DEPTH, ""));
+        say(fixture.fd, enhanced(REPLY, F_C, first, second, ""));
+        expect_established(&fixture);
+        fixture_next(&fixture);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -533,20 +538,20 @@ START_TEST(C039_fpdu_behind_the_reply)
 {
     struct octets all = join(good("ab"), send_fpdu(1, "early"));
 
-    scene_active(&scene, "");
+    fixture_active(&fixture, "");
     for (size_t cut = 0; cut <= all.length; cut++) {
-        connect_it(&scene, "hello");
-        say_split(scene.fd, all, cut);
-        expect_established_with(&scene, "ab");
-        expect_received(&scene, 1, "early");
-        ck_assert_uint_eq(hear_fpdu(scene.fd).length, 14);
-        scene_next(&scene);
+        connect_it(&fixture, "hello");
+        say_split(fixture.fd, all, cut);
+        expect_established_with(&fixture, "ab");
+        expect_received(&fixture, 1, "early");
+        ck_assert_uint_eq(hear_fpdu(fixture.fd).length, 14);
+        fixture_next(&fixture);
     }
-    connect_it(&scene, "hello");
-    say_each(scene.fd, all);
-    expect_established(&scene);
-    expect_received(&scene, 1, "early");
-    scene_close(&scene);
+    connect_it(&fixture, "hello");
+    say_each(fixture.fd, all);
+    expect_established(&fixture);
+    expect_received(&fixture, 1, "early");
+    fixture_close(&fixture);
 }
 END_TEST
 

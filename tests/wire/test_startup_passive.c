@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passive side, requirements C-001 to C-020: what is a Request, and what is done about the others. */
-#include "scene.h"
+/* Passive side, requirements C-001 to C-020: what is a Request, and
+ * what is done about the others. */
+#include "startup_fixture.h"
 
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct scene scene;
-#define PORT scene.node.qualifier.conn_qual.port
+static struct fixture fixture;
+#define PORT fixture.node.qualifier.conn_qual.port
 
 /* An enhanced Request with private data: what the octet-wise tests cut and spoil. */
 static struct octets sample(void)
@@ -28,16 +29,16 @@ static void refused(struct octets what)
 /* Said to a new connection, it is a request with that private data. */
 static void asked(struct octets what, const char *data)
 {
-    ask(&scene, what);
-    expect_private_data(&scene.asked.cm_any, data);
+    ask(&fixture, what);
+    expect_private_data(&fixture.asked.cm_any, data);
 }
 
 /* ... accepted, and this answer comes. */
 static void answered(struct octets what, const char *data, struct octets answer)
 {
     asked(what, data);
-    accept_it(&scene, "");
-    hear(scene.fd, answer);
+    accept_it(&fixture, "");
+    hear(fixture.fd, answer);
 }
 
 /* ---- time ---- */
@@ -49,7 +50,7 @@ START_TEST(C001_S021_request_complete_in_time)
     uint64_t begun = tc_now_ns();
     int fds[COUNT];
 
-    scene_passive(&scene, "request_timeout = 150ms\n");
+    fixture_passive(&fixture, "request_timeout = 150ms\n");
     for (size_t i = 0; i < COUNT; i++) {
         fds[i] = dial(PORT);
         say(fds[i], part(sample(), 0, lengths[i]));
@@ -59,8 +60,8 @@ START_TEST(C001_S021_request_complete_in_time)
         close(fds[i]);
     }
     ck_assert_uint_ge(tc_now_ns() - begun, 150u * 1000000u);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -72,7 +73,7 @@ START_TEST(C001_slow_octets_do_not_extend_the_time)
     size_t i;
     int fd;
 
-    scene_passive(&scene, "request_timeout = 200ms\n");
+    fixture_passive(&fixture, "request_timeout = 200ms\n");
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     request = request(0, 1, text);
@@ -86,8 +87,8 @@ START_TEST(C001_slow_octets_do_not_extend_the_time)
     ck_assert_uint_lt(i, request.length);
     hear_end(fd);
     close(fd);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -98,7 +99,7 @@ START_TEST(C002_fin_or_reset_before_the_request_is_complete)
     struct octets request = sample();
     int fd;
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t cut = 0; cut < request.length; cut++) {
         fd = dial(PORT);
         say(fd, part(request, 0, cut));
@@ -110,10 +111,10 @@ START_TEST(C002_fin_or_reset_before_the_request_is_complete)
             close(fd);
         }
         if (cut % 5 == 4) /* before the half-open ones are too many to be noticed in time */
-            expect_untouched(&scene);
+            expect_untouched(&fixture);
     }
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -121,7 +122,7 @@ END_TEST
 
 START_TEST(C003_S001_S002_every_octet_of_the_key)
 {
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t i = 0; i < 16; i++) {
         struct octets spoilt = sample();
 
@@ -132,8 +133,8 @@ START_TEST(C003_S001_S002_every_octet_of_the_key)
     refused(reply(F_C, 1, ""));
     refused(part(reply(F_C, 1, ""), 0, 10));
     refused(octets("GET / HTTP/1.1\r\nHost: here\r\n\r\n", 30));
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -141,28 +142,28 @@ END_TEST
 
 START_TEST(C004_every_revision)
 {
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (unsigned rev = 0; rev < 256; rev++) {
         if (rev == 1 || rev == 2)
             answered(request(F_C, rev, "r"), "r", reply(F_C, rev, ""));
         else
             refused(request(F_C, rev, "r"));
-        if (scene.node.ep)
-            scene_next(&scene);
+        if (fixture.node.ep)
+            fixture_next(&fixture);
     }
     refused(part(request(F_C, 3, ""), 0, 18));
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C004_limited_to_revision_1)
 {
-    scene_passive(&scene, "mpa_revision = 1\n");
+    fixture_passive(&fixture, "mpa_revision = 1\n");
     refused(request(F_C, 2, ""));
     refused(sample());
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -170,19 +171,19 @@ END_TEST
 
 START_TEST(C005_C006_C009_S003_reserved_bits_and_R)
 {
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (unsigned flags = 0; flags < 0x40; flags++) {
         answered(request(F_C | flags, 1, "abcdef"), "abcdef", reply(F_C, 1, ""));
-        scene_next(&scene);
+        fixture_next(&fixture);
     }
     for (unsigned flags = 0; flags < 0x40; flags++) {
         if (flags & F_S)
             continue;
         answered(enhanced(REQUEST, F_C | flags, 4, 4, "abc"), "abc",
                  enhanced(REPLY, F_C, DEPTH, 4, ""));
-        scene_next(&scene);
+        fixture_next(&fixture);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -193,7 +194,7 @@ START_TEST(C007_X030_private_data_length)
     static const unsigned wrong[] = { 513, 514, 768, 1024, 0x7fff, 0x8000, 0xffff };
     static char text[513];
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         for (unsigned rev = 1; rev <= 2; rev++) {
             struct octets head = request(F_C, rev, "");
@@ -208,28 +209,28 @@ START_TEST(C007_X030_private_data_length)
     memset(text, 'p', 512);
     for (size_t length = 508; length <= 512; length++) {
         text[length] = '\0';
-        ask(&scene, request(F_C, 1, text));
-        accept_it(&scene, "");
-        hear(scene.fd, reply(F_C, 1, ""));
-        scene_next(&scene);
+        ask(&fixture, request(F_C, 1, text));
+        accept_it(&fixture, "");
+        hear(fixture.fd, reply(F_C, 1, ""));
+        fixture_next(&fixture);
         text[length] = 'p';
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C008_enhanced_word_missing)
 {
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t length = 0; length < 4; length++) {
         refused(frame(REQUEST, F_C | F_S, 2, "\0\4\0\4", length));
         refused(frame(REQUEST, F_C | F_S | F_R, 2, "\0\4\0\4", length));
         refused(part(frame(REQUEST, F_C | F_S, 2, "\0\4\0\4", length), 0, 20));
     }
     answered(frame(REQUEST, F_C | F_S, 2, "\0\4\0\4", 4), "", enhanced(REPLY, F_C, DEPTH, 4, ""));
-    scene_next(&scene);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    fixture_next(&fixture);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -239,11 +240,11 @@ START_TEST(C010_octets_behind_the_request)
 {
     struct octets early = send_fpdu(1, "early");
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t more = 1; more <= early.length; more++)
         refused(join(sample(), part(early, 0, more)));
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -252,22 +253,22 @@ START_TEST(C010_octets_while_undecided)
 {
     it_status_t status;
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     asked(sample(), "sample");
-    say(scene.fd, send_fpdu(1, "early"));
+    say(fixture.fd, send_fpdu(1, "early"));
     if (_i)
-        hear_end(scene.fd); /* else at once */
-    scene_endpoint(&scene, DEPTH, DEPTH);
-    status = it_ep_accept(scene.node.ep, scene.asked.conn_req.cn_est_id, NULL, 0);
+        hear_end(fixture.fd); /* else at once */
+    fixture_endpoint(&fixture, DEPTH, DEPTH);
+    status = it_ep_accept(fixture.node.ep, fixture.asked.conn_req.cn_est_id, NULL, 0);
     if (status == IT_SUCCESS)
-        expect(scene.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+        expect(fixture.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     else
         is(IT_ERR_INVALID_CN_EST_ID, status);
-    hear_end(scene.fd);
-    expect_no_event(scene.node.receives);
-    scene_next(&scene);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    hear_end(fixture.fd);
+    expect_no_event(fixture.node.receives);
+    fixture_next(&fixture);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -279,20 +280,20 @@ START_TEST(C011_S029_markers_as_the_request_wants)
     uint32_t position = 0;
     static char text[1001];
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     answered(request(F_M | F_C, 1, ""), "", reply(F_C, 1, ""));
-    expect_established(&scene);
-    say(scene.fd, send_fpdu(1, "go")); /* ours carry none: M=0 in the Reply */
-    expect_received(&scene, 1, "go");
+    expect_established(&fixture);
+    say(fixture.fd, send_fpdu(1, "go")); /* ours carry none: M=0 in the Reply */
+    expect_received(&fixture, 1, "go");
     memset(text, 't', 1000);
-    post_send(&scene, 2, text);
+    post_send(&fixture, 2, text);
     ulpdu = untagged(OP_SEND, 0, 1, 0, text, 1000);
-    hear(scene.fd, fpdu_marked(ulpdu.at, ulpdu.length, &position));
-    expect_done(scene.node.requests, IT_DTO_SEND_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-    post_send(&scene, 3, "again");
+    hear(fixture.fd, fpdu_marked(ulpdu.at, ulpdu.length, &position));
+    expect_done(fixture.node.requests, IT_DTO_SEND_CMPL_EVENT, 2, IT_DTO_SUCCESS);
+    post_send(&fixture, 3, "again");
     ulpdu = untagged(OP_SEND, 0, 2, 0, "again", 5);
-    hear(scene.fd, fpdu_marked(ulpdu.at, ulpdu.length, &position));
-    scene_close(&scene);
+    hear(fixture.fd, fpdu_marked(ulpdu.at, ulpdu.length, &position));
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -303,72 +304,73 @@ START_TEST(C012_S007_crc_is_in_use_if_either_side_wants_it)
     struct octets ulpdu = untagged(OP_SEND, 0, 1, 0, "data", 4);
     uint32_t field;
 
-    scene_passive(&scene, wanted ? "" : "crc = off\n");
+    fixture_passive(&fixture, wanted ? "" : "crc = off\n");
     answered(request(offered ? F_C : 0, 1, ""), "", reply(used ? F_C : 0, 1, ""));
-    expect_established(&scene);
-    say(scene.fd,
+    expect_established(&fixture);
+    say(fixture.fd,
         used ? fpdu(ulpdu.at, ulpdu.length) : fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
-    expect_received(&scene, 1, "data");
-    post_send(&scene, 2, "back");
-    ulpdu = used ? hear_fpdu(scene.fd) : hear_fpdu_field(scene.fd, &field);
+    expect_received(&fixture, 1, "data");
+    post_send(&fixture, 2, "back");
+    ulpdu = used ? hear_fpdu(fixture.fd) : hear_fpdu_field(fixture.fd, &field);
     ck_assert_mem_eq(ulpdu.at + 18, "back", 4);
     if (used) { /* a wrong one ends the stream */
         ulpdu = untagged(OP_SEND, 0, 2, 0, "data", 4);
-        say(scene.fd, fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
-        hear(scene.fd, terminate_fpdu(0x2002));
+        say(fixture.fd, fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
+        hear(fixture.fd, terminate_fpdu(0x2002));
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 START_TEST(C013_S013_without_A_the_rest_is_ignored)
 {
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (unsigned bits = 0; bits < 8; bits++) {
         unsigned first = 4 | (bits & 1 ? W_B : 0);
         unsigned second = 4 | (bits & 2 ? W_C : 0) | (bits & 4 ? W_D : 0);
 
         answered(enhanced(REQUEST, F_C, first, second, "x"), "x",
                  enhanced(REPLY, F_C, DEPTH, 4, ""));
-        expect_established(&scene);
-        scene_next(&scene);
+        expect_established(&fixture);
+        fixture_next(&fixture);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
-/* B, C, D of the Request as bits 1, 2, 4; S-015: D alone if offered, else C; without either one of ours is named. */
+/* B, C, D of the Request as bits 1, 2, 4; S-015: D alone if offered, else C;
+ * without either one of ours is named. */
 START_TEST(C014_C015_S013_S015_ready_to_receive_messages)
 {
     static const unsigned answer[8] = { W_D, W_D, W_C, W_C, W_D, W_D, W_D, W_D };
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (unsigned bits = 0; bits < 8; bits++) {
         unsigned first = W_A | 4 | (bits & 1 ? W_B : 0);
         unsigned second = 4 | (bits & 2 ? W_C : 0) | (bits & 4 ? W_D : 0);
 
         answered(enhanced(REQUEST, F_C, first, second, ""), "",
                  enhanced(REPLY, F_C, W_A | DEPTH, answer[bits] | 4, ""));
-        hear_nothing(scene.fd);
-        expect_no_event(scene.node.connections);
-        scene_next(&scene);
+        hear_nothing(fixture.fd);
+        expect_no_event(fixture.node.connections);
+        fixture_next(&fixture);
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
 /* The initiator decides: it ends the start-up, by Terminate or without. */
 START_TEST(C015_initiator_gives_up)
 {
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     answered(enhanced(REQUEST, F_C, W_A | W_B | 4, 4, ""), "",
              enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
-    say_last(scene.fd, _i ? terminate_fpdu(0x2007) : nothing());
-    expect(scene.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
-    hear_end(scene.fd);
-    scene_next(&scene);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    say_last(fixture.fd, _i ? terminate_fpdu(0x2007) : nothing());
+    expect(fixture.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+    hear_end(fixture.fd);
+    fixture_next(&fixture);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -395,18 +397,18 @@ START_TEST(C016_C017_S016_read_depths)
     const struct octets request = enhanced(REQUEST, F_C, rows[_i].word_ird, rows[_i].word_ord, "");
     bool both = (rows[_i].word_ird & 0x3fff) != 0x3fff && (rows[_i].word_ord & 0x3fff) != 0x3fff;
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     asked(request, "");
     /* C-018: the peer's own values, where it negotiates */
-    ck_assert_uint_eq(scene.asked.conn_req.rdma_read_ird, both ? rows[_i].word_ird & 0x3fff : 0);
-    ck_assert_uint_eq(scene.asked.conn_req.rdma_read_ord, both ? rows[_i].word_ord & 0x3fff : 0);
-    accept_depths(&scene, rows[_i].ird, rows[_i].ord, "");
-    hear(scene.fd, enhanced(REPLY, F_C, rows[_i].reply_ird, rows[_i].reply_ord, ""));
+    ck_assert_uint_eq(fixture.asked.conn_req.rdma_read_ird, both ? rows[_i].word_ird & 0x3fff : 0);
+    ck_assert_uint_eq(fixture.asked.conn_req.rdma_read_ord, both ? rows[_i].word_ord & 0x3fff : 0);
+    accept_depths(&fixture, rows[_i].ird, rows[_i].ord, "");
+    hear(fixture.fd, enhanced(REPLY, F_C, rows[_i].reply_ird, rows[_i].reply_ord, ""));
     if (rows[_i].word_ird & W_A)
-        say(scene.fd, rows[_i].word_ord & W_D ? read0_fpdu(1) : write0_fpdu());
-    expect_established(&scene);
-    expect_depths(&scene, rows[_i].got_ird, rows[_i].got_ord);
-    scene_close(&scene);
+        say(fixture.fd, rows[_i].word_ord & W_D ? read0_fpdu(1) : write0_fpdu());
+    expect_established(&fixture);
+    expect_depths(&fixture, rows[_i].got_ird, rows[_i].got_ord);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -416,7 +418,7 @@ START_TEST(C018_depths_and_private_data_reach_the_consumer)
     static const size_t lengths[] = { 0, 1, 4, 251, 252, 255, 256, 257, 300, 508 };
     static char text[600];
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         size_t shown = lengths[i] < 256 ? lengths[i] : 256;
 
@@ -424,16 +426,16 @@ START_TEST(C018_depths_and_private_data_reach_the_consumer)
             text[k] = (char)('a' + k % 26);
         text[lengths[i]] = '\0';
         for (int form = 0; form < 2; form++) {
-            ask(&scene, form ? enhanced(REQUEST, F_C, 5, 6, text) : request(F_C, 1, text));
-            ck_assert_mem_eq(scene.asked.conn_req.private_data, text, shown);
-            ck_assert_int_eq(scene.asked.conn_req.private_data_present, shown > 0);
-            ck_assert_uint_eq(scene.asked.conn_req.rdma_read_ird, form ? 5 : 0);
-            ck_assert_uint_eq(scene.asked.conn_req.rdma_read_ord, form ? 6 : 0);
-            ok(it_reject(scene.asked.conn_req.cn_est_id, NULL, 0));
-            scene_next(&scene);
+            ask(&fixture, form ? enhanced(REQUEST, F_C, 5, 6, text) : request(F_C, 1, text));
+            ck_assert_mem_eq(fixture.asked.conn_req.private_data, text, shown);
+            ck_assert_int_eq(fixture.asked.conn_req.private_data_present, shown > 0);
+            ck_assert_uint_eq(fixture.asked.conn_req.rdma_read_ird, form ? 5 : 0);
+            ck_assert_uint_eq(fixture.asked.conn_req.rdma_read_ord, form ? 6 : 0);
+            ok(it_reject(fixture.asked.conn_req.cn_est_id, NULL, 0));
+            fixture_next(&fixture);
         }
     }
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -444,7 +446,7 @@ START_TEST(C019_half_open_start_ups_are_bounded)
     enum { BACKLOG = 20, EXTRA = 4 }; /* more than the EVD takes: that is for requests */
     int fds[BACKLOG + EXTRA];
 
-    scene_passive(&scene, "half_open = 20\n");
+    fixture_passive(&fixture, "half_open = 20\n");
     for (int i = 0; i < BACKLOG + EXTRA; i++) {
         fds[i] = dial(PORT);
         say(fds[i], part(sample(), 0, 20));
@@ -455,13 +457,13 @@ START_TEST(C019_half_open_start_ups_are_bounded)
     for (int i = EXTRA; i < BACKLOG + EXTRA; i++) { /* all others are served */
         ck_assert(!ended(fds[i]));
         say(fds[i], part(sample(), 20, sample().length - 20));
-        expect_asked(&scene);
-        ok(it_reject(scene.asked.conn_req.cn_est_id, NULL, 0));
+        expect_asked(&fixture);
+        ok(it_reject(fixture.asked.conn_req.cn_est_id, NULL, 0));
     }
     for (int i = 0; i < BACKLOG + EXTRA; i++)
         close(fds[i]);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -471,51 +473,52 @@ START_TEST(C019_undecided_requests_are_bounded)
     it_cn_est_identifier_t first = 0;
     int fds[BACKLOG], late;
 
-    scene_passive(&scene, "backlog = 20\n");
+    fixture_passive(&fixture, "backlog = 20\n");
     for (int i = 0; i < BACKLOG; i++) {
-        ask(&scene, sample());
-        fds[i] = scene.fd;
-        first = i ? first : scene.asked.conn_req.cn_est_id;
+        ask(&fixture, sample());
+        fds[i] = fixture.fd;
+        first = i ? first : fixture.asked.conn_req.cn_est_id;
     }
     late = dial(PORT); /* stays in the kernel's queue */
     say(late, sample());
-    expect_no_event(scene.node.asked);
+    expect_no_event(fixture.node.asked);
     ck_assert(!ended(late));
     ok(it_reject(first, NULL, 0)); /* that makes room for one */
-    expect_asked(&scene);
+    expect_asked(&fixture);
     close(late);
-    expect_untouched(&scene);
+    expect_untouched(&fixture);
     for (int i = 0; i < BACKLOG; i++)
         close(fds[i]);
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
-/* More than the EVD takes at once, before the consumer looks at the first: they wait, and all are answered in order. */
+/* More than the EVD takes at once, before the consumer looks at the first: they wait,
+ * and all are answered in order. */
 START_TEST(C019_a_burst_larger_than_the_evd)
 {
     enum { BURST = 60 };
     int fds[BURST];
     it_evd_param_t params;
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (int i = 0; i < BURST; i++) {
         fds[i] = dial(PORT);
         say(fds[i], enhanced(REQUEST, F_C, 4, 4, ""));
         until_read(fds[i]);
     }
     for (int i = 0; i < BURST; i++) {
-        expect_asked(&scene);
-        ok(it_reject(scene.asked.conn_req.cn_est_id, NULL, 0));
+        expect_asked(&fixture);
+        ok(it_reject(fixture.asked.conn_req.cn_est_id, NULL, 0));
         hear_frame(fds[i], REPLY);
         hear_fin(fds[i]);
         close(fds[i]);
     }
-    ok(it_evd_query(scene.node.asked, IT_EVD_PARAM_OVERFLOWED, &params));
+    ok(it_evd_query(fixture.node.asked, IT_EVD_PARAM_OVERFLOWED, &params));
     ck_assert_int_eq(params.evd_overflowed, IT_FALSE);
-    expect_no_event(scene.node.asked);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_no_event(fixture.node.asked);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -527,7 +530,7 @@ START_TEST(C020_S018_refusal_by_the_consumer)
         unsigned flags, rev;
     } rows[] = { { 0, 1 }, { F_C, 1 }, { F_C | F_S, 1 }, { F_C, 2 }, { F_C | F_S, 2 } };
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool word = rows[i].rev == 2 && rows[i].flags & F_S;
         struct octets answer;
@@ -535,20 +538,20 @@ START_TEST(C020_S018_refusal_by_the_consumer)
         for (int with_data = 0; with_data < 2; with_data++) {
             const char *text = with_data ? "not you" : "";
 
-            ask(&scene, frame(REQUEST, rows[i].flags, rows[i].rev, "\0\4\0\4", 4));
-            ok(it_reject(scene.asked.conn_req.cn_est_id, (const unsigned char *)text,
+            ask(&fixture, frame(REQUEST, rows[i].flags, rows[i].rev, "\0\4\0\4", 4));
+            ok(it_reject(fixture.asked.conn_req.cn_est_id, (const unsigned char *)text,
                          strlen(text)));
-            answer = hear_frame(scene.fd, REPLY);
+            answer = hear_frame(fixture.fd, REPLY);
             ck_assert_uint_eq(answer.at[16], F_R | F_C | (word ? F_S : 0));
             ck_assert_uint_eq(answer.at[17], rows[i].rev);
             ck_assert_uint_eq(answer.length, 20 + (word ? 4 : 0) + strlen(text));
             ck_assert_mem_eq(answer.at + answer.length - strlen(text), text, strlen(text));
-            hear_fin(scene.fd);
-            scene_next(&scene);
+            hear_fin(fixture.fd);
+            fixture_next(&fixture);
         }
     }
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start-up vectors (M-nnn of tests/data/vectors.json) against the whole stack: whole, cut at every octet, and an
- * octet at a time. The second part of a cut frame leaves when the library has read the first. Any way gives the same.
+ * The start-up vectors (M-nnn of tests/data/vectors.json) against the whole stack: whole, cut at
+ * every octet, and an octet at a time. The second part of a cut frame leaves when the library has
+ * read the first. Any way gives the same.
  */
-#include "scene.h"
+#include "startup_fixture.h"
 
 #include "tests/common/vectors_tc.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct scene scene;
+static struct fixture fixture;
 
 enum outcome {
     CLOSED,     /* without an answer, and the consumer hears nothing (passive) or of a failure */
@@ -69,9 +70,9 @@ static const struct vec_startup *vector_of(const char *id)
 static void say_cut(struct octets what, size_t cut)
 {
     if (cut <= what.length)
-        say_split(scene.fd, what, cut);
+        say_split(fixture.fd, what, cut);
     else
-        say_each(scene.fd, what);
+        say_each(fixture.fd, what);
 }
 
 /* ---- passive ---- */
@@ -80,27 +81,27 @@ static void passive_once(const struct expectation *want, struct octets what, siz
 {
     struct octets answer = octets("MPA ID Rep Frame", 16);
 
-    scene.fd = dial(scene.node.qualifier.conn_qual.port);
+    fixture.fd = dial(fixture.node.qualifier.conn_qual.port);
     say_cut(what, cut);
     switch (want->outcome) {
     case ACCEPTED:
-        expect_asked(&scene);
-        expect_private_data(&scene.asked.cm_any, want->data);
-        accept_it(&scene, "");
-        hear(scene.fd, join(answer, octets(want->answer, want->answer_length)));
+        expect_asked(&fixture);
+        expect_private_data(&fixture.asked.cm_any, want->data);
+        accept_it(&fixture, "");
+        hear(fixture.fd, join(answer, octets(want->answer, want->answer_length)));
         break;
     case SILENCE:
-        shutdown(scene.fd, SHUT_WR);
-        hear_end(scene.fd);
+        shutdown(fixture.fd, SHUT_WR);
+        hear_end(fixture.fd);
         break;
     default:
-        hear_end(scene.fd);
+        hear_end(fixture.fd);
         /* Where the last part came late, the Request was complete: it is shown, and withdrawn. */
         if (what.length > 20 && want->outcome == CLOSED && cut >= 20)
-            while (it_evd_dequeue(scene.node.asked, &scene.asked) == IT_SUCCESS)
-                is(IT_ERR_INVALID_CN_EST_ID, it_reject(scene.asked.conn_req.cn_est_id, NULL, 0));
+            while (it_evd_dequeue(fixture.node.asked, &fixture.asked) == IT_SUCCESS)
+                is(IT_ERR_INVALID_CN_EST_ID, it_reject(fixture.asked.conn_req.cn_est_id, NULL, 0));
     }
-    scene_next(&scene);
+    fixture_next(&fixture);
 }
 
 START_TEST(vectors_for_the_passive_side)
@@ -110,11 +111,11 @@ START_TEST(vectors_for_the_passive_side)
     struct octets what = octets(vector->bytes.p, vector->bytes.len);
 
     ck_assert(vector->passive);
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     for (size_t cut = 0; cut <= what.length + 1; cut++)
         passive_once(want, what, cut);
-    expect_untouched(&scene);
-    scene_close(&scene);
+    expect_untouched(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -123,11 +124,11 @@ END_TEST
 static void ask_as_for(const struct expectation *want)
 {
     if (strcmp(want->id, "M-31") && strcmp(want->id, "M-28") && strcmp(want->id, "M-29")) {
-        connect_it(&scene, "");
+        connect_it(&fixture, "");
         return;
     }
-    connect_depths(&scene, DEPTH, DEPTH, "");
-    hear_frame(scene.fd, REQUEST);
+    connect_depths(&fixture, DEPTH, DEPTH, "");
+    hear_frame(fixture.fd, REQUEST);
 }
 
 static void active_once(const struct expectation *want, struct octets what, size_t cut)
@@ -138,29 +139,29 @@ static void active_once(const struct expectation *want, struct octets what, size
     say_cut(what, cut);
     switch (want->outcome) {
     case CLOSED:
-        expect_failed(&scene, IT_CN_REJ_BAD_CONN_PARMS);
-        hear_end(scene.fd);
+        expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
+        hear_end(fixture.fd);
         break;
     case REJECTED:
-        event = expect(scene.node.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+        event = expect(fixture.node.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
         expect_private_data(&event.cm_any, want->data);
-        hear_fin(scene.fd);
+        hear_fin(fixture.fd);
         break;
     case TERMINATED:
-        expect_failed(&scene, IT_CN_REJ_BAD_CONN_PARMS);
-        hear(scene.fd, terminate_fpdu(0x2007));
-        hear_fin(scene.fd);
+        expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
+        hear(fixture.fd, terminate_fpdu(0x2007));
+        hear_fin(fixture.fd);
         break;
     case DELIVERED:
-        expect_established(&scene);
-        expect_received(&scene, 1, "early");
+        expect_established(&fixture);
+        expect_received(&fixture, 1, "early");
         break;
     default: /* M-32: FIN; the second attempt follows */
-        hang_up(&scene.fd);
-        scene.fd = wait_for_call(scene.listener);
-        hear(scene.fd, request(F_C, 1, ""));
+        hang_up(&fixture.fd);
+        fixture.fd = wait_for_call(fixture.listener);
+        hear(fixture.fd, request(F_C, 1, ""));
     }
-    scene_next(&scene);
+    fixture_next(&fixture);
 }
 
 START_TEST(vectors_for_the_active_side)
@@ -170,10 +171,10 @@ START_TEST(vectors_for_the_active_side)
     struct octets what = octets(vector->bytes.p, vector->bytes.len);
 
     ck_assert(!vector->passive);
-    scene_active(&scene, !strcmp(want->id, "M-31") ? "mpa_revision = 1\n" : "");
+    fixture_active(&fixture, !strcmp(want->id, "M-31") ? "mpa_revision = 1\n" : "");
     for (size_t cut = 0; cut <= what.length + 1; cut++)
         active_once(want, what, cut);
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -184,19 +185,19 @@ START_TEST(longest_request_an_octet_at_a_time)
     struct octets what;
     static char text[509];
 
-    scene_passive(&scene, "");
+    fixture_passive(&fixture, "");
     memset(text, 'l', 508);
     what = enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, text);
     ck_assert_uint_eq(what.length, 532);
-    scene.fd = dial(scene.node.qualifier.conn_qual.port);
-    say_each(scene.fd, what);
-    expect_asked(&scene);
-    ck_assert_mem_eq(scene.asked.conn_req.private_data, text, IT_MAX_PRIV_DATA);
-    accept_it(&scene, "");
-    hear(scene.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
-    say_each(scene.fd, write0_fpdu());
-    expect_established(&scene);
-    scene_close(&scene);
+    fixture.fd = dial(fixture.node.qualifier.conn_qual.port);
+    say_each(fixture.fd, what);
+    expect_asked(&fixture);
+    ck_assert_mem_eq(fixture.asked.conn_req.private_data, text, IT_MAX_PRIV_DATA);
+    accept_it(&fixture, "");
+    hear(fixture.fd, enhanced(REPLY, F_C, W_A | DEPTH, W_D | 4, ""));
+    say_each(fixture.fd, write0_fpdu());
+    expect_established(&fixture);
+    fixture_close(&fixture);
 }
 END_TEST
 

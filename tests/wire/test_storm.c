@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many connect at once, to a listener whose EVD takes 16 requests: all are established, none by way of revision 1. */
-#include "scene.h"
+/* Many connect at once, to a listener whose EVD takes 16 requests: all are
+ * established, none by way of revision 1. */
+#include "startup_fixture.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #define PEERS 2000
 
-static struct scene scene;
+static struct fixture fixture;
 static int fds[PEERS];
 static uint8_t replies[PEERS][64];
 static size_t heard[PEERS];
@@ -64,13 +65,13 @@ static void serve(void)
 {
     it_event_t event;
 
-    while (it_evd_dequeue(scene.node.asked, &event) == IT_SUCCESS) {
+    while (it_evd_dequeue(fixture.node.asked, &event) == IT_SUCCESS) {
         ck_assert_int_eq(event.event_number, IT_CM_REQ_CONN_REQUEST_EVENT);
         ck_assert_uint_lt(accepted, PEERS);
-        servers[accepted] = small_endpoint(&scene.node);
+        servers[accepted] = small_endpoint(&fixture.node);
         ok(it_ep_accept(servers[accepted++], event.conn_req.cn_est_id, NULL, 0));
     }
-    while (it_evd_dequeue(scene.node.connections, &event) == IT_SUCCESS)
+    while (it_evd_dequeue(fixture.node.connections, &event) == IT_SUCCESS)
         ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
 }
 
@@ -113,10 +114,10 @@ START_TEST(C019_X014_storm_of_raw_peers)
     struct octets request = enhanced(REQUEST, F_C, 4, 4, "");
 
     raise_limits();
-    scene_passive(&scene, "");
-    widen(&scene.node);
+    fixture_passive(&fixture, "");
+    widen(&fixture.node);
     for (int i = 0; i < PEERS; i++) {
-        fds[i] = dial(scene.node.qualifier.conn_qual.port);
+        fds[i] = dial(fixture.node.qualifier.conn_qual.port);
         if (!_i)
             say(fds[i], request);
     }
@@ -127,7 +128,7 @@ START_TEST(C019_X014_storm_of_raw_peers)
         close(fds[i]);
     for (unsigned i = 0; i < accepted; i++)
         ok(it_ep_free(servers[i]));
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 
@@ -169,15 +170,15 @@ START_TEST(C019_S020_storm_of_our_own)
     snprintf(path, sizeof(path), "%s/storm.log", tc_tempdir());
     snprintf(log, sizeof(log), "info:%s", path);
     setenv("ITAL_LOG", log, 1);
-    scene_passive(&scene, "connect_timeout = 60s\n");
-    widen(&scene.node);
+    fixture_passive(&fixture, "connect_timeout = 60s\n");
+    widen(&fixture.node);
     node_open(&callers, "wire");
     widen(&callers);
     for (int i = 0; i < PEERS; i++)
         clients[i] = small_endpoint(&callers);
     address.addr.ipv4.s_addr = htonl(INADDR_LOOPBACK);
     way = path_to(&callers, &address);
-    qualifier = towards(&scene.node.qualifier);
+    qualifier = towards(&fixture.node.qualifier);
     for (int i = 0; i < PEERS; i++)
         ok(it_ep_connect(clients[i], &way, NULL, &qualifier, flags, NULL, 0));
     while (established < PEERS) {
@@ -189,7 +190,7 @@ START_TEST(C019_S020_storm_of_our_own)
     ck_assert_uint_eq(accepted, PEERS);
     ck_assert_uint_eq(logged(path, "trying revision 1"), 0);
     node_close(&callers);
-    scene_close(&scene);
+    fixture_close(&fixture);
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 4, MPA: the stream of octets, FPDUs and their CRC, PAD and length (C-047, C-048, C-050 to C-052, C-055 to C-057). */
+/* Stage 4, MPA: the stream of octets, FPDUs and their CRC, PAD and length (C-047, C-048,
+ * C-050 to C-052, C-055 to C-057). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -16,12 +17,12 @@ static uint8_t frame[FPDU_ROOM], ulpdu[ULPDU_MAX + 1];
 
 #define STORY_READ 9u
 
-/* Write, Send of two segments with a Write in between, Send of no length, Read Request: every shape of header. The PADs
- * are 1, 3, 2, 0. Returns the octets; ends[] are the boundaries. */
+/* Write, Send of two segments with a Write in between, Send of no length, Read Request: every shape
+ * of header. The PADs are 1, 3, 2, 0. Returns the octets; ends[] are the boundaries. */
 static size_t story(uint8_t *out, size_t *ends)
 {
     uint32_t stag = env_stag(ENV_W);
-    uint64_t base = world.base[ENV_W];
+    uint64_t base = wire.base[ENV_W];
     size_t used = 0;
     int n = 0;
 
@@ -36,7 +37,7 @@ static size_t story(uint8_t *out, size_t *ends)
     used += peer_frame(out + used, ulpdu, put_send(ulpdu, true, 2, 0, NULL, 0));
     ends[n++] = used;
     used += peer_frame(out + used, ulpdu,
-                       put_read(ulpdu, 1, 5, 6, STORY_READ, env_stag(ENV_R), world.base[ENV_R]));
+                       put_read(ulpdu, 1, 5, 6, STORY_READ, env_stag(ENV_R), wire.base[ENV_R]));
     ends[n++] = used;
     return used;
 }
@@ -46,10 +47,10 @@ static void story_happened(void)
     uint8_t data[STORY_READ];
 
     memset(data, PATTERN, sizeof(data));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, 8);
-    side_expect(world.side, world.side->recv_cq, 2, RI_WC_SUCCESS, 0);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 8);
+    side_expect(wire.side, wire.side->recv_cq, 2, RI_WC_SUCCESS, 0);
     wire_expect(true, OP_RESPONSE, STORY_READ);
-    ck_assert(!memcmp(world.seen.payload, data, STORY_READ));
+    ck_assert(!memcmp(wire.seen.payload, data, STORY_READ));
     ck_assert(env_is(ENV_W, 0,
                      "write\xa5\xa5\xa5"
                      "between",
@@ -120,7 +121,8 @@ START_TEST(C047_random_pieces)
 }
 END_TEST
 
-/* The first FPDU too may come in any pieces, from the very first octet on (passive, nothing heard yet). */
+/* The first FPDU too may come in any pieces, from the very first octet
+ * on (passive, nothing heard yet). */
 START_TEST(C047_first_fpdu_in_single_octets)
 {
     const struct connection fresh = { .fresh = true };
@@ -131,10 +133,10 @@ START_TEST(C047_first_fpdu_in_single_octets)
     length = story(octets, ends);
     for (size_t i = 0; i < ends[0] - 1; i++) {
         peer_single(octets + i, 1);
-        ck_assert(side_query(world.side).holding);
+        ck_assert(side_query(wire.side).holding);
     }
     peer_single(octets + ends[0] - 1, 1);
-    ck_assert(!side_query(world.side).holding);
+    ck_assert(!side_query(wire.side).holding);
     peer_octets(octets + ends[0], length - ends[0]);
     story_happened();
 }
@@ -154,7 +156,7 @@ START_TEST(C048_any_length)
     uint8_t *data = malloc(ULPDU_MAX);
 
     wire_open(NULL);
-    big = region_new(world.side, 70000, RIG_ALL);
+    big = region_new(wire.side, 70000, TESTBED_ALL);
     tc_fill(&rng, data, ULPDU_MAX);
     for (int round = 0; round < 3; round++) {
         memset(big.octets, 0, 70000);
@@ -165,7 +167,7 @@ START_TEST(C048_any_length)
                   big.octets[1 + payload] == 0);
     }
     free(data);
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
 }
 END_TEST
 
@@ -178,19 +180,20 @@ START_TEST(C048_longest_send)
     uint8_t *data = malloc(ULPDU_MAX);
 
     wire_open(&bare);
-    big = region_new(world.side, 70000, RIG_ALL);
+    big = region_new(wire.side, 70000, TESTBED_ALL);
     tc_fill(&rng, data, ULPDU_MAX);
-    side_receive(world.side, 1, region_sge(&big, 0, payload));
+    side_receive(wire.side, 1, region_sge(&big, 0, payload));
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, data, payload));
-    side_expect(world.side, world.side->recv_cq, 1, RI_WC_SUCCESS, payload);
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, payload);
     ck_assert(!memcmp(big.octets, data, payload) && big.octets[payload] == 0);
     ck_assert(wire_alive());
     free(data);
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
 }
 END_TEST
 
-/* Without room for the control octets nothing can be read, so no header goes back. With CRC right, so that it is the length. */
+/* Without room for the control octets nothing can be read, so no header goes back. With CRC
+ * right, so that it is the length. */
 START_TEST(C055_X026_too_short)
 {
     const uint8_t octets[2] = { C_LAST | C_DV, C_RV | OP_SEND };
@@ -214,7 +217,8 @@ END_TEST
 
 /* ---- CRC ---- */
 
-/* One wrong bit anywhere in what the CRC covers, or in the CRC itself: nothing of the FPDU reaches memory. The length is left
+/* One wrong bit anywhere in what the CRC covers, or in the CRC itself: nothing of the FPDU reaches
+ * memory. The length is left
  * alone: a wrong one moves the CRC elsewhere (next test). */
 START_TEST(C050_C056_X027_one_wrong_bit)
 {
@@ -224,7 +228,7 @@ START_TEST(C050_C056_X027_one_wrong_bit)
     do {
         wire_open(NULL);
         if (_i)
-            put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "data!", 5);
+            put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "data!", 5);
         else
             put_send(ulpdu, true, 1, 0, "data!", 5);
         length = peer_frame(frame, ulpdu, (_i ? TAGGED_LEN : UNTAGGED_LEN) + 5);
@@ -241,7 +245,7 @@ START_TEST(C050_wrong_length)
     size_t length;
 
     wire_open(NULL);
-    put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], NULL, 0);
+    put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], NULL, 0);
     memset(ulpdu + TAGGED_LEN, 'x', 300);
     length = peer_frame(frame, ulpdu, TAGGED_LEN + 300);
     put16(frame, (uint32_t[]){ 0, 1, 13, TAGGED_LEN, TAGGED_LEN + 299, TAGGED_LEN + 301 }[_i]);
@@ -250,7 +254,8 @@ START_TEST(C050_wrong_length)
 }
 END_TEST
 
-/* The value's most significant octet first; the complement; none at all; CRC over what lies behind the length. */
+/* The value's most significant octet first; the complement; none at all; CRC
+ * over what lies behind the length. */
 START_TEST(C050_crc_of_another_kind)
 {
     uint32_t crc;
@@ -272,17 +277,18 @@ START_TEST(C050_crc_of_another_kind)
 }
 END_TEST
 
-/* After the error nothing is passed up, however it comes: here long after the Terminate, while the peer reads nothing. */
+/* After the error nothing is passed up, however it comes: here long after the
+ * Terminate, while the peer reads nothing. */
 START_TEST(C056_X027_nothing_is_passed_up)
 {
     wire_open(NULL);
     peer_frame(frame, ulpdu, put_send(ulpdu, true, 1, 0, "abcd", 4));
     frame[20] ^= 1;
     peer_octets(frame, 28);
-    side_expect_event(world.side, RI_EVENT_INTEGRITY, 0x2002);
+    side_expect_event(wire.side, RI_EVENT_INTEGRITY, 0x2002);
     for (uint32_t i = 0; i < 100; i++) {
         peer_ulpdu(ulpdu, put_send(ulpdu, true, 1 + i, 0, "abcd", 4));
-        peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), world.base[ENV_W], "abcd", 4));
+        peer_ulpdu(ulpdu, put_write(ulpdu, true, env_stag(ENV_W), wire.base[ENV_W], "abcd", 4));
         wire_pass(1);
     }
     wire_flushed(1);
@@ -298,10 +304,10 @@ START_TEST(C051_crc_not_in_use)
 
     wire_open(&no_crc);
     for (uint32_t i = 0; i < 4; i++) {
-        world.peer.crc_xor = fields[i];
+        wire.peer.crc_xor = fields[i];
         wire_goes_on(i + 1, i + 1, i + 1);
     }
-    world.peer.crc_xor = 0;
+    wire.peer.crc_xor = 0;
 }
 END_TEST
 
@@ -310,12 +316,12 @@ START_TEST(C052_pad_is_not_looked_at)
     const struct connection *connection = _i % 2 ? &no_crc : NULL;
 
     wire_open(connection);
-    world.peer.pad = _i < 2 ? 0xff : 0x01;
+    wire.peer.pad = _i < 2 ? 0xff : 0x01;
     for (uint32_t payload = 1; payload <= 4; payload++) { /* 3, 2, 1, 0 octets of PAD */
         peer_ulpdu(ulpdu, put_send(ulpdu, true, payload, 0, "12345", payload + 1));
-        side_expect(world.side, world.side->recv_cq, payload, RI_WC_SUCCESS, payload + 1);
+        side_expect(wire.side, wire.side->recv_cq, payload, RI_WC_SUCCESS, payload + 1);
         ck_assert(env_is(ENV_RECV, (payload - 1) * RECEIVE_LEN, "12345", payload + 1));
-        ck_assert_uint_eq(world.env[ENV_RECV].octets[(payload - 1) * RECEIVE_LEN + payload + 1],
+        ck_assert_uint_eq(wire.env[ENV_RECV].octets[(payload - 1) * RECEIVE_LEN + payload + 1],
                           PATTERN);
     }
     ck_assert(wire_alive());
@@ -336,19 +342,19 @@ static bool is_end(const size_t *ends, size_t at)
 /* What came whole was taken, nothing of the rest. */
 static void story_up_to(const size_t *ends, size_t cut)
 {
-    struct ri_cq *cq = world.side->recv_cq;
+    struct ri_cq *cq = wire.side->recv_cq;
 
     ck_assert_int_eq(env_is(ENV_W, 0, "write", 5), cut >= ends[0]);
-    ck_assert_int_eq(world.env[ENV_W].octets[0] == PATTERN, cut < ends[0]);
+    ck_assert_int_eq(wire.env[ENV_W].octets[0] == PATTERN, cut < ends[0]);
     ck_assert_int_eq(env_is(ENV_RECV, 0, "abcde", 5), cut >= ends[1]);
     ck_assert_int_eq(env_is(ENV_W, 8, "between", 7), cut >= ends[2]);
     ck_assert_int_eq(env_is(ENV_RECV, 5, "fgh", 3), cut >= ends[3]);
-    side_expect(world.side, cq, 1, cut >= ends[3] ? RI_WC_SUCCESS : RI_WC_FLUSHED,
+    side_expect(wire.side, cq, 1, cut >= ends[3] ? RI_WC_SUCCESS : RI_WC_FLUSHED,
                 cut >= ends[3] ? 8 : 0);
-    side_expect(world.side, cq, 2, cut >= ends[4] ? RI_WC_SUCCESS : RI_WC_FLUSHED, 0);
-    side_expect(world.side, cq, 3, RI_WC_FLUSHED, 0);
-    side_expect(world.side, cq, 4, RI_WC_FLUSHED, 0);
-    ck_assert(side_idle(world.side, cq));
+    side_expect(wire.side, cq, 2, cut >= ends[4] ? RI_WC_SUCCESS : RI_WC_FLUSHED, 0);
+    side_expect(wire.side, cq, 3, RI_WC_FLUSHED, 0);
+    side_expect(wire.side, cq, 4, RI_WC_FLUSHED, 0);
+    ck_assert(side_idle(wire.side, cq));
 }
 
 /* C-148 at a boundary, C-057 elsewhere: in either case no Terminate, and our FIN. */
@@ -364,13 +370,13 @@ START_TEST(C057_C148_X031_fin_at_every_octet)
         if (_i)
             wire_pass(2);
         peer_fin();
-        side_expect_event(world.side, is_end(ends, cut) ? RI_EVENT_LLP_CLOSED : RI_EVENT_LLP_LOST,
+        side_expect_event(wire.side, is_end(ends, cut) ? RI_EVENT_LLP_CLOSED : RI_EVENT_LLP_LOST,
                           0);
         story_up_to(ends, cut);
         if (cut == ends[5])
             wire_expect(true, OP_RESPONSE, STORY_READ);
         wire_fin();
-        ck_assert_int_eq(side_query(world.side).state, RI_QPS_ERROR);
+        ck_assert_int_eq(side_query(wire.side).state, RI_QPS_ERROR);
     } while (cut++ < length);
 }
 END_TEST
@@ -386,10 +392,10 @@ START_TEST(C057_C152_X031_rst_at_every_octet)
         peer_octets(octets, cut);
         wire_pass(2);
         peer_rst();
-        side_expect_event(world.side, RI_EVENT_LLP_RESET, 0);
+        side_expect_event(wire.side, RI_EVENT_LLP_RESET, 0);
         story_up_to(ends, cut);
-        ck_assert_int_eq(side_query(world.side).state, RI_QPS_ERROR);
-        ck_assert_uint_eq(side_query(world.side).terminate_sent, 0);
+        ck_assert_int_eq(side_query(wire.side).state, RI_QPS_ERROR);
+        ck_assert_uint_eq(side_query(wire.side).terminate_sent, 0);
     } while (cut++ < length);
 }
 END_TEST

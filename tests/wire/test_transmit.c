@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the QP sends, S-022 to S-056: every FPDU is taken to pieces by the peer (peer_octets.c), which knows the rules that hold for
- * each; here is what holds for messages and their order.
+ * What the QP sends, S-022 to S-056: every FPDU is taken to pieces by the peer (peer_octets.c),
+ * which knows the rules that hold for each; here is what holds for messages and their order.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -27,7 +27,7 @@ static void open_with(const char *const *options)
 {
     wire_setup_options(options);
     rng = tc_rng(22);
-    source = region_new(world.side, ROOM, RIG_ALL);
+    source = region_new(wire.side, ROOM, TESTBED_ALL);
     tc_fill(&rng, source.octets, ROOM);
 }
 
@@ -38,7 +38,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    region_free(world.side, &source);
+    region_free(wire.side, &source);
     wire_teardown();
 }
 
@@ -48,7 +48,7 @@ static uint32_t emss_now(void)
     socklen_t length = sizeof(int);
     int maxseg;
 
-    ck_assert_int_eq(getsockopt(world.peer.qp_fd, IPPROTO_TCP, TCP_MAXSEG, &maxseg, &length), 0);
+    ck_assert_int_eq(getsockopt(wire.peer.qp_fd, IPPROTO_TCP, TCP_MAXSEG, &maxseg, &length), 0);
     return (uint32_t)maxseg;
 }
 
@@ -57,7 +57,7 @@ static uint32_t mulpdu(void)
 {
     uint32_t emss = emss_now(), overhead = 6 + emss % 4;
 
-    if (world.peer.markers_out)
+    if (wire.peer.markers_out)
         overhead += 4 * ((emss + 511) / 512);
     if (emss < 128 + overhead)
         return 128;
@@ -72,7 +72,8 @@ static const uint8_t ops[] = { OP_SEND, OP_SEND_SE, OP_WRITE, OP_RESPONSE };
 
 #define FREELY 16000u /* payload of a TCP segment from which on the sender may cut smaller */
 
-/* The next segment of a message of which `left` octets are to come: it fills the MULPDU, or is the sender's choice. Its octets. */
+/* The next segment of a message of which `left` octets are to come: it fills the MULPDU, or is
+ * the sender's choice. Its octets. */
 static uint32_t segment(uint8_t op, uint32_t left, uint32_t room)
 {
     uint32_t part = left < room ? left : room;
@@ -82,9 +83,9 @@ static uint32_t segment(uint8_t op, uint32_t left, uint32_t room)
         return part;
     }
     ck_assert_msg(wire_next(), "the stream ended, opcode %u was expected", op);
-    part = world.seen.payload_length;
+    part = wire.seen.payload_length;
     ck_assert_msg(part <= room && part <= left && (part || !left), "%u octets of %u", part, left);
-    ck_assert(world.seen.op == op && world.seen.last == (part == left));
+    ck_assert(wire.seen.op == op && wire.seen.last == (part == left));
     return part;
 }
 
@@ -92,7 +93,7 @@ static uint32_t segment(uint8_t op, uint32_t left, uint32_t room)
 static void message(enum kind kind, uint32_t msn, uint32_t stag, uint64_t to, const uint8_t *data,
                     uint32_t length)
 {
-    const struct seen *seen = &world.seen;
+    const struct seen *seen = &wire.seen;
     uint32_t at = 0, part;
 
     do {
@@ -116,7 +117,7 @@ static void post(enum kind kind, uint64_t cookie, const struct ri_sge *sges, uin
 {
     uint16_t flags = RI_WR_SIGNALED | (kind == SEND_SE ? RI_WR_SOLICITED : 0);
 
-    ck_assert_int_eq(side_post(world.side, kind == WRITE ? RI_WR_RDMA_WRITE : RI_WR_SEND, cookie,
+    ck_assert_int_eq(side_post(wire.side, kind == WRITE ? RI_WR_RDMA_WRITE : RI_WR_SEND, cookie,
                                flags, sges, count, to, stag),
                      RI_OK);
 }
@@ -135,7 +136,7 @@ static void one(enum kind kind, uint32_t msn, uint32_t request, uint32_t length)
     }
     message(kind, msn, 0x12345678, to, source.octets + length % 7, length);
     if (kind != RESPONSE)
-        side_expect(world.side, world.side->send_cq, 1, RI_WC_SUCCESS, length);
+        side_expect(wire.side, wire.side->send_cq, 1, RI_WC_SUCCESS, length);
 }
 
 static const struct connection shapes[] = {
@@ -220,10 +221,10 @@ START_TEST(S028_S029_markers_everywhere)
     wire_open(&connection);
     for (uint32_t i = 0; i < 600; i++) {
         one(i % 3 ? SEND : WRITE, i - i / 3, 0, (i * 5) % 77);
-        markers += world.seen.markers;
+        markers += wire.seen.markers;
         if (i % 3 == 0)
             continue;
-        ck_assert_uint_eq(world.seen.qn, 0);
+        ck_assert_uint_eq(wire.seen.qn, 0);
     }
     ck_assert_uint_gt(markers, 20);
 }
@@ -235,22 +236,23 @@ START_TEST(S023_longest_ulpdu)
     static const char *const options[] = { "fpdu", "max", NULL };
     uint32_t length = 0;
 
-    region_free(world.side, &source);
+    region_free(wire.side, &source);
     wire_teardown();
     open_with(options);
     wire_open(NULL);
-    side_send(world.side, 1, region_sge(&source, 0, 200000));
-    for (uint32_t at = 0; at < 200000; at += world.seen.payload_length) {
+    side_send(wire.side, 1, region_sge(&source, 0, 200000));
+    for (uint32_t at = 0; at < 200000; at += wire.seen.payload_length) {
         ck_assert(wire_next());
-        length = length < world.seen.length ? world.seen.length : length;
-        ck_assert(!memcmp(world.seen.payload, source.octets + at, world.seen.payload_length));
+        length = length < wire.seen.length ? wire.seen.length : length;
+        ck_assert(!memcmp(wire.seen.payload, source.octets + at, wire.seen.payload_length));
     }
-    ck_assert(world.seen.last);
+    ck_assert(wire.seen.last);
     ck_assert_uint_eq(length, 64768);
 }
 END_TEST
 
-/* The elements of a request are one message: 1 and 0 and primes, up to eight of them; the order is theirs. */
+/* The elements of a request are one message: 1 and 0 and primes, up to
+ * eight of them; the order is theirs. */
 START_TEST(S033_S056_several_elements)
 {
     static const uint32_t parts[] = { 1, 0, 3, 511, 0, 257, 1031, 2 };
@@ -270,7 +272,7 @@ START_TEST(S033_S056_several_elements)
         at = 0;
         post((enum kind)(_i % 3), count, sges, count, 1000, 9);
         message((enum kind)(_i % 3), count + 1, 9, 1000, data, length);
-        side_expect(world.side, world.side->send_cq, count, RI_WC_SUCCESS, length);
+        side_expect(wire.side, wire.side->send_cq, count, RI_WC_SUCCESS, length);
     }
 }
 END_TEST
@@ -278,7 +280,7 @@ END_TEST
 /* Each queue counts for itself, tagged messages not at all; past 2^32 - 1 comes 0. */
 START_TEST(S037_message_numbers)
 {
-    struct qp *qp = qp_of(world.side);
+    struct qp *qp = qp_of(wire.side);
     struct ri_sge sge = region_sge(&source, 0, 4);
     uint32_t first = _i ? 0xfffffffe : 1;
 
@@ -289,21 +291,22 @@ START_TEST(S037_message_numbers)
         post(WRITE, 1, &sge, 1, 0, 1);
         post(SEND, 2, &sge, 1, 0, 0);
         post(SEND_SE, 3, &sge, 1, 0, 0);
-        side_read(world.side, 4, sge, 0, 1);
+        side_read(wire.side, 4, sge, 0, 1);
         wire_expect(true, OP_WRITE, 4);
         wire_expect(true, OP_SEND, 4);
-        ck_assert_uint_eq(world.seen.msn, first + 2 * i);
+        ck_assert_uint_eq(wire.seen.msn, first + 2 * i);
         wire_expect(true, OP_SEND_SE, 4);
-        ck_assert_uint_eq(world.seen.msn, first + 2 * i + 1);
+        ck_assert_uint_eq(wire.seen.msn, first + 2 * i + 1);
         wire_expect(true, OP_READ, READ_LEN);
-        ck_assert_uint_eq(world.seen.msn, first + i);
+        ck_assert_uint_eq(wire.seen.msn, first + i);
     }
 }
 END_TEST
 
 /* ---- several messages ---- */
 
-/* In the order of the posts, whatever they are; unsignalled ones too. No Terminate, nothing else (S-045). */
+/* In the order of the posts, whatever they are; unsignalled ones too. No
+ * Terminate, nothing else (S-045). */
 START_TEST(S036_S045_S046_order_of_posts)
 {
     const struct connection connection = { .maxseg = 536, .ord = 16 };
@@ -317,7 +320,7 @@ START_TEST(S036_S045_S046_order_of_posts)
         posted[i] = (uint8_t)tc_below(&rng, reads < 16 ? 4 : 3);
         reads += posted[i] == 3;
         if (posted[i] == 3)
-            side_read(world.side, i, sge, i, i);
+            side_read(wire.side, i, sge, i, i);
         else
             post((enum kind)posted[i], i, &sge, 1, i * 0x100000, i);
         sge.length = 0;
@@ -325,14 +328,14 @@ START_TEST(S036_S045_S046_order_of_posts)
     for (uint32_t i = 0; i < 40; i++) {
         do {
             ck_assert(wire_next());
-            ck_assert_uint_eq(world.seen.op, posted[i] == 3 ? OP_READ : ops[posted[i]]);
+            ck_assert_uint_eq(wire.seen.op, posted[i] == 3 ? OP_READ : ops[posted[i]]);
             if (posted[i] < 2)
-                ck_assert_uint_eq(world.seen.msn, msn);
+                ck_assert_uint_eq(wire.seen.msn, msn);
             if (posted[i] == 2)
-                ck_assert_uint_eq(world.seen.stag, i);
+                ck_assert_uint_eq(wire.seen.stag, i);
             if (posted[i] == 3)
-                ck_assert_uint_eq(get32(world.seen.payload + 16), i);
-        } while (!world.seen.last);
+                ck_assert_uint_eq(get32(wire.seen.payload + 16), i);
+        } while (!wire.seen.last);
         msn += posted[i] < 2;
     }
     ck_assert(wire_alive());
@@ -344,10 +347,10 @@ END_TEST
 START_TEST(S048_read_request)
 {
     const uint32_t length = (uint32_t[]){ 1, 0, 4096, ROOM }[_i];
-    const struct seen *seen = &world.seen;
+    const struct seen *seen = &wire.seen;
 
     wire_open(NULL);
-    side_read(world.side, 1, region_sge(&source, 0, length), 0x1122334455667788, 0x99aabbcc);
+    side_read(wire.side, 1, region_sge(&source, 0, length), 0x1122334455667788, 0x99aabbcc);
     wire_expect(true, OP_READ, READ_LEN);
     ck_assert_uint_eq(seen->qn, 1);
     ck_assert_uint_eq(seen->msn, 1);
@@ -370,7 +373,7 @@ START_TEST(S049_not_more_than_ord)
 
     wire_open(&connection);
     for (uint32_t i = 0; i < connection.ord + 3; i++)
-        side_read(world.side, i, sge, i, i);
+        side_read(wire.side, i, sge, i, i);
     post(SEND, 100, &sge, 1, 0, 0);
     for (uint32_t i = 0; i < connection.ord; i++)
         wire_expect(true, OP_READ, READ_LEN);
@@ -379,7 +382,7 @@ START_TEST(S049_not_more_than_ord)
         peer_ulpdu(ulpdu, put_response(ulpdu, true, source.keys.lkey, (uintptr_t)source.octets,
                                        "data", 4));
         wire_expect(true, OP_READ, READ_LEN);
-        ck_assert_uint_eq(world.seen.msn, connection.ord + i + 1);
+        ck_assert_uint_eq(wire.seen.msn, connection.ord + i + 1);
     }
     wire_expect(true, OP_SEND, 4);
 }
@@ -393,7 +396,7 @@ START_TEST(S030_no_delay)
     int on = 0;
 
     wire_open(NULL);
-    ck_assert_int_eq(getsockopt(world.peer.qp_fd, IPPROTO_TCP, TCP_NODELAY, &on, &length), 0);
+    ck_assert_int_eq(getsockopt(wire.peer.qp_fd, IPPROTO_TCP, TCP_NODELAY, &on, &length), 0);
     ck_assert_int_ne(on, 0);
 }
 END_TEST
@@ -406,53 +409,55 @@ START_TEST(S031_S032_S043_versions)
     wire_open(&connection);
     wire_goes_on(1, 1, 1);
     one(SEND, 1, 0, 10);
-    side_read(world.side, 2, region_sge(&source, 0, 8), 1, 1);
+    side_read(wire.side, 2, region_sge(&source, 0, 8), 1, 1);
     wire_expect(true, OP_READ, READ_LEN);
     wire_refused(ulpdu, put_send(ulpdu, true, 9, 0, NULL, 0), 0x1203, RI_EVENT_REMOTE_OPERATION);
 }
 END_TEST
 
-/* A full socket in the middle of an FPDU: what follows goes on at that octet, and Responses do not break into messages. */
+/* A full socket in the middle of an FPDU: what follows goes on at that octet, and
+ * Responses do not break into messages. */
 START_TEST(S022_S036_S051_socket_full)
 {
     const uint32_t length = 8u << 20;
     const struct connection connection = { .maxseg = _i ? 1460 : 0 };
-    struct region big = region_new(world.side, length, RIG_ALL);
+    struct region big = region_new(wire.side, length, TESTBED_ALL);
     uint32_t left[2] = { length, length };
     int inside = -1;
 
     tc_fill(&rng, big.octets, length);
     wire_open(&connection);
-    side_write(world.side, 1, region_sge(&big, 0, length), 0, 1);
+    side_write(wire.side, 1, region_sge(&big, 0, length), 0, 1);
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 2, 0, length, big.keys.rkey, (uintptr_t)big.octets));
     wire_pass(20); /* the peer does not read */
     while (left[0] || left[1]) {
         int which;
 
         ck_assert(wire_next());
-        which = world.seen.op == OP_RESPONSE;
+        which = wire.seen.op == OP_RESPONSE;
         ck_assert(inside < 0 || inside == which);
-        ck_assert_uint_eq(world.seen.stag, which + 1);
-        ck_assert_uint_eq(world.seen.to, length - left[which]);
-        ck_assert(!memcmp(world.seen.payload, big.octets + length - left[which],
-                          world.seen.payload_length));
-        left[which] -= world.seen.payload_length;
-        ck_assert_int_eq(world.seen.last, left[which] == 0);
-        inside = world.seen.last ? -1 : which;
+        ck_assert_uint_eq(wire.seen.stag, which + 1);
+        ck_assert_uint_eq(wire.seen.to, length - left[which]);
+        ck_assert(!memcmp(wire.seen.payload, big.octets + length - left[which],
+                          wire.seen.payload_length));
+        left[which] -= wire.seen.payload_length;
+        ck_assert_int_eq(wire.seen.last, left[which] == 0);
+        inside = wire.seen.last ? -1 : which;
     }
-    side_expect(world.side, world.side->send_cq, 1, RI_WC_SUCCESS, length);
-    region_free(world.side, &big);
+    side_expect(wire.side, wire.side->send_cq, 1, RI_WC_SUCCESS, length);
+    region_free(wire.side, &big);
 }
 END_TEST
 
 /*
- * What the consumer may change is read once: the list of segments at the post, the source of a Response when its segment is made. Each
- * FPDU is whole (wire_next holds its CRC), of the lengths and places that were asked for, and one of both patterns.
+ * What the consumer may change is read once: the list of segments at the post, the source of a
+ * Response when its segment is made. Each FPDU is whole (wire_next holds its CRC), of the lengths
+ * and places that were asked for, and one of both patterns.
  */
 START_TEST(X013_what_changes_meanwhile)
 {
     const uint32_t length = 8u << 20;
-    struct region big = region_new(world.side, length, RIG_ALL);
+    struct region big = region_new(wire.side, length, TESTBED_ALL);
     struct ri_sge sge = region_sge(&source, 0, 1000);
     uint32_t at = 0;
 
@@ -465,16 +470,16 @@ START_TEST(X013_what_changes_meanwhile)
     memset(big.octets, 0x22, length);
     while (at < length) {
         ck_assert(wire_next());
-        ck_assert_uint_eq(world.seen.op, OP_RESPONSE);
-        ck_assert_uint_eq(world.seen.to, at);
-        ck_assert(world.seen.payload[0] == 0x11 || world.seen.payload[0] == 0x22);
-        at += world.seen.payload_length;
+        ck_assert_uint_eq(wire.seen.op, OP_RESPONSE);
+        ck_assert_uint_eq(wire.seen.to, at);
+        ck_assert(wire.seen.payload[0] == 0x11 || wire.seen.payload[0] == 0x22);
+        at += wire.seen.payload_length;
     }
     ck_assert_uint_eq(at, length);
-    ck_assert_uint_eq(world.seen.payload[0], 0x22); /* it did change under way */
+    ck_assert_uint_eq(wire.seen.payload[0], 0x22); /* it did change under way */
     message(SEND, 1, 0, 0, source.octets, 1000);
-    side_expect(world.side, world.side->send_cq, 1, RI_WC_SUCCESS, 1000);
-    region_free(world.side, &big);
+    side_expect(wire.side, wire.side->send_cq, 1, RI_WC_SUCCESS, 1000);
+    region_free(wire.side, &big);
 }
 END_TEST
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The segment vectors of tests/data/vectors.json on a live QP: STags and addresses of the environment are put in where the
- * vector says, in what is sent and in the answer that is expected. Whole, in single octets, and cut in two: always the same.
+ * The segment vectors of tests/data/vectors.json on a live QP: STags and addresses of the
+ * environment are put in where the vector says, in what is sent and in the answer that is expected.
+ * Whole, in single octets, and cut in two: always the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -44,14 +45,14 @@ static void setup(void)
     wire_setup();
     window = 0;
     invalid.mr = NULL;
-    big = region_new(world.side, BIG, RIG_ALL);
+    big = region_new(wire.side, BIG, TESTBED_ALL);
 }
 
 static void teardown(void)
 {
-    region_free(world.side, &big);
+    region_free(wire.side, &big);
     if (invalid.octets)
-        region_free(world.side, &invalid);
+        region_free(wire.side, &invalid);
     wire_teardown();
 }
 
@@ -60,8 +61,8 @@ static void teardown(void)
 static void make_invalid(void)
 {
     if (invalid.mr)
-        region_free(world.side, &invalid);
-    invalid = region_new(world.side, REGION_LEN, RIG_ALL);
+        region_free(wire.side, &invalid);
+    invalid = region_new(wire.side, REGION_LEN, TESTBED_ALL);
     wire_invalidate(invalid.keys.rkey);
 }
 
@@ -76,11 +77,11 @@ static uint64_t value_of(const char *region, bool stag)
 
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (!strcmp(names[i].name, region))
-            return stag ? env_stag(names[i].env) : world.base[names[i].env];
+            return stag ? env_stag(names[i].env) : wire.base[names[i].env];
     if (!strcmp(region, "INV"))
         return stag ? invalid.keys.rkey : (uintptr_t)invalid.octets;
     ck_assert_str_eq(region, "OQP");
-    return stag ? window : world.base[ENV_A];
+    return stag ? window : wire.base[ENV_A];
 }
 
 static bool names_region(const struct vec_segments *vector, const char *region)
@@ -95,7 +96,7 @@ static bool names_region(const struct vec_segments *vector, const char *region)
 /* Requests of ours that the peer's segments answer. */
 static void ask(struct play *play)
 {
-    struct ri_sge sge = region_sge(&world.env[ENV_LOC], 0x100, 16);
+    struct ri_sge sge = region_sge(&wire.env[ENV_LOC], 0x100, 16);
     struct ri_send_wr *bad, wr = { .cookie = 50,
                                    .opcode = RI_WR_ATOMIC_FETCH_ADD,
                                    .flags = RI_WR_SIGNALED,
@@ -106,16 +107,16 @@ static void ask(struct play *play)
     play->atomic = strstr(play->vector->setup, "Atomic outstanding") ||
                    strstr(play->vector->setup, "as before");
     if (play->read) {
-        side_read(world.side, 50, sge, 0, 1);
+        side_read(wire.side, 50, sge, 0, 1);
         wire_expect(true, OP_READ, READ_LEN);
-        play->stag = get32(world.seen.payload);
-        play->to = get64(world.seen.payload + 4);
+        play->stag = get32(wire.seen.payload);
+        play->to = get64(wire.seen.payload + 4);
     }
     if (play->atomic) {
         sge.length = 8;
-        ck_assert_int_eq(world.rig.fake.user.post_send(world.side->qp, &wr, &bad), RI_OK);
+        ck_assert_int_eq(wire.bed.fake.user.post_send(wire.side->qp, &wr, &bad), RI_OK);
         wire_expect(true, ATOMIC, 52);
-        play->id = get32(world.seen.payload + 4);
+        play->id = get32(wire.seen.payload + 4);
     }
 }
 
@@ -145,7 +146,8 @@ static void patch(const struct play *play, uint32_t segment, uint8_t *ulpdu)
         put32(ulpdu + UNTAGGED_LEN, get32(ulpdu + UNTAGGED_LEN) - ATOMIC_ID + play->id);
 }
 
-/* The FPDU of the file around the patched ULPDU: PAD stays, a CRC that is wrong there is wrong by as much. */
+/* The FPDU of the file around the patched ULPDU: PAD stays, a CRC that is
+ * wrong there is wrong by as much. */
 static void add_fpdu(struct play *play, const struct vec_bytes *fpdu)
 {
     uint8_t *at = play->stream + play->octets;
@@ -172,14 +174,14 @@ static void begin(struct play *play, const struct vec_segments *vector)
     play->vector = vector;
     wire_open(vector->markers ? &markers : &usual);
     if (vector->markers)
-        side_receive(world.side, 1, region_sge(&world.env[ENV_RECV], 0, 1000));
+        side_receive(wire.side, 1, region_sge(&wire.env[ENV_RECV], 0, 1000));
     if (names_region(vector, "INV"))
         make_invalid();
     if (names_region(vector, "OQP") && !window)
         window = wire_window(false, RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE);
     ask(play);
     if (!strcmp(vector->key, "rq-ird")) { /* no answer gets out */
-        side_write(world.side, 51, region_sge(&big, 0, BIG), 0, 1);
+        side_write(wire.side, 51, region_sge(&big, 0, BIG), 0, 1);
         wire_pass(10);
     }
     for (uint32_t i = 0; i < vector->n; i++) {
@@ -203,14 +205,14 @@ static void refused(const struct play *play)
         memcpy(expected + UNTAGGED_LEN + 6, play->last, file->len - UNTAGGED_LEN - 6);
     do
         ck_assert_msg(wire_next(), "no Terminate");
-    while (world.seen.op != OP_TERMINATE);
-    ck_assert_msg(get16(world.seen.payload) == play->vector->terminate, "Terminate %04x, not %04x",
-                  get16(world.seen.payload), play->vector->terminate);
-    ck_assert_uint_eq(world.seen.length, file->len);
-    ck_assert(!memcmp(world.seen.ulpdu, expected, file->len));
+    while (wire.seen.op != OP_TERMINATE);
+    ck_assert_msg(get16(wire.seen.payload) == play->vector->terminate, "Terminate %04x, not %04x",
+                  get16(wire.seen.payload), play->vector->terminate);
+    ck_assert_uint_eq(wire.seen.length, file->len);
+    ck_assert(!memcmp(wire.seen.ulpdu, expected, file->len));
     wire_fin();
-    ck_assert_uint_eq(atomic_load(&world.side->events.count), 1);
-    ck_assert_uint_eq(world.side->events.code[0], play->vector->terminate);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 1);
+    ck_assert_uint_eq(wire.side->events.code[0], play->vector->terminate);
 }
 
 static void accepted(const struct play *play)
@@ -223,7 +225,7 @@ static void accepted(const struct play *play)
 
     switch (op) {
     case OP_TERMINATE:
-        side_expect_event(world.side, RI_EVENT_TERMINATE_RECEIVED, get16(data));
+        side_expect_event(wire.side, RI_EVENT_TERMINATE_RECEIVED, get16(data));
         wire_fin();
         return;
     case OP_WRITE:
@@ -232,12 +234,12 @@ static void accepted(const struct play *play)
         return;
     case OP_READ:
         wire_expect(true, OP_RESPONSE, get32(data + 12));
-        ck_assert_uint_eq(world.seen.stag, get32(data));
-        ck_assert_uint_eq(world.seen.to, get64(data + 4));
+        ck_assert_uint_eq(wire.seen.stag, get32(data));
+        ck_assert_uint_eq(wire.seen.to, get64(data + 4));
         break;
     case ATOMIC: wire_expect(true, ANSWER, 12); break;
     default:
-        wc = side_next(world.side, world.side->recv_cq);
+        wc = side_next(wire.side, wire.side->recv_cq);
         ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
         ck_assert_uint_eq(wc.byte_len, get32(play->last + 14) + length);
         ck_assert_int_eq(!!(wc.flags & RI_WC_WITH_INVALIDATE), op == OP_SEND_INV);

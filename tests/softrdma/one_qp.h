@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of one kind of message share: a rig, QP a as the responder of a hand-written peer, the peer's next FPDU taken
- * apart, and the Terminate that it must be.
+ * What the tests of one kind of message share: a test bed, QP a as the responder of a hand-written
+ * peer, the peer's next FPDU taken apart, and the Terminate that it must be.
  */
-#ifndef ITAL_TESTS_SOLO_H
-#define ITAL_TESTS_SOLO_H
+#ifndef ITAL_TESTS_ONE_QP_H
+#define ITAL_TESTS_ONE_QP_H
 
-#include "rig.h"
+#include "testbed.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/rdmap.h"
@@ -14,7 +14,7 @@
 
 #include "base/compiler.h"
 
-#define ATOMIC (RIG_ALL | RI_ACCESS_REMOTE_ATOMIC)
+#define ATOMIC (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
 struct frame {
     uint8_t ulpdu[70000];
@@ -22,13 +22,13 @@ struct frame {
     struct rdmap_segment segment;
 };
 
-extern struct rig rig;
+extern struct testbed bed;
 extern struct raw raw;
 extern struct frame frame; /* the last that next_frame() took */
 extern const struct ri_llp_handover plain;
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
-TCase *new_case(Suite *suite, const char *name); /* with a rig of its own for each test */
+TCase *new_case(Suite *suite, const char *name); /* with a test bed of its own for each test */
 /* Side a is a responder that may speak. */
 void open_raw(const struct shape *shape, const struct ri_llp_handover *handover);
 /* The same, with so little room in its socket that a large answer stays under way. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of windows, invalidation and changing attributes share: a rig, QP a and another of its PD, each the responder of a
- * hand-written peer; windows, bound by requests.
+ * What the tests of windows, invalidation and changing attributes share: a test bed, QP a and
+ * another of its PD, each the responder of a hand-written peer; windows, bound by requests.
  */
-#ifndef ITAL_TESTS_DUO_H
-#define ITAL_TESTS_DUO_H
+#ifndef ITAL_TESTS_TWO_QPS_H
+#define ITAL_TESTS_TWO_QPS_H
 
-#include "rig.h"
+#include "testbed.h"
 
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/rdmap.h"
@@ -22,21 +22,21 @@ struct window {
     uint32_t stag;
 };
 
-extern struct rig rig;
+extern struct testbed bed;
 extern struct side other;      /* another QP with a's PD */
 extern struct raw raw, second; /* the peers of a and of another */
 extern struct region region;   /* a's */
 extern const struct ri_llp_handover plain;
 extern const struct shape willing; /* may bind, and be invalidated over */
-static struct side *const a = &rig.side[0], *const b = &rig.side[1];
+static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
 /* With a fixture for each test. */
 TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*teardown)(void));
 
-/* A rig, a with its peer, and the region with these rights. */
-void open_duo(uint32_t length, uint32_t access);
-void open_duo_with(const char *const *options, uint32_t length, uint32_t access);
-void close_duo(void); /* with the region, if it is still there */
+/* A test bed, a with its peer, and the region with these rights. */
+void open_fixture(uint32_t length, uint32_t access);
+void open_fixture_with(const char *const *options, uint32_t length, uint32_t access);
+void close_fixture(void); /* with the region, if it is still there */
 /* The same of REGION_SIZE octets that windows may be bound to. */
 #define REGION_SIZE 4096u
 void open_bindable(void);

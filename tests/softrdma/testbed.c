@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the loop tests stand on: see rig.h. */
+/* What the loop tests stand on: see testbed.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rig.h"
+#include "testbed.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,34 +31,34 @@
         ck_assert_msg(ok_status_ == RI_OK, #call ": %s", ri_status_name(ok_status_)); \
     } while (0)
 
-/* ---- rig and sides ---- */
+/* ---- bed and sides ---- */
 
-void rig_open(struct rig *rig, const char *const *options)
+void testbed_open(struct testbed *bed, const char *const *options)
 {
-    memset(rig, 0, sizeof(*rig));
-    OK(fake_host_open(&rig->fake, options));
+    memset(bed, 0, sizeof(*bed));
+    OK(fake_host_open(&bed->fake, options));
 }
 
-void rig_close(struct rig *rig)
+void testbed_close(struct testbed *bed)
 {
     for (int i = 0; i < 2; i++)
-        if (rig->side[i].pd)
-            side_close(&rig->side[i]);
-    fake_host_close(&rig->fake, false);
-    fake_host_free(&rig->fake);
+        if (bed->side[i].pd)
+            side_close(&bed->side[i]);
+    fake_host_close(&bed->fake, false);
+    fake_host_free(&bed->fake);
 }
 
 static void *run_lane(void *arg)
 {
-    struct rig *rig = arg;
+    struct testbed *bed = arg;
 
-    while (!atomic_load(&rig->lane_stops))
-        fake_host_sleep(&rig->fake, fake_host_run(&rig->fake, NULL), 100000);
+    while (!atomic_load(&bed->lane_stops))
+        fake_host_sleep(&bed->fake, fake_host_run(&bed->fake, NULL), 100000);
     return NULL;
 }
 
 struct other_lane {
-    struct rig *rig;
+    struct testbed *bed;
     uint32_t index;
 };
 
@@ -67,49 +67,49 @@ static void *run_other(void *arg)
     struct other_lane lane = *(struct other_lane *)arg;
 
     free(arg);
-    while (!atomic_load(&lane.rig->lane_stops))
-        if (!fake_host_run_lane(&lane.rig->fake, lane.index, NULL))
+    while (!atomic_load(&lane.bed->lane_stops))
+        if (!fake_host_run_lane(&lane.bed->fake, lane.index, NULL))
             sched_yield();
     return NULL;
 }
 
-void rig_lane_start(struct rig *rig)
+void testbed_lane_start(struct testbed *bed)
 {
-    rig->fake.apart = true;
-    atomic_store(&rig->lane_stops, false);
-    ck_assert_int_eq(pthread_create(&rig->lane, NULL, run_lane, rig), 0);
-    for (uint32_t i = 1; i < rig->fake.lane_count; i++) {
+    bed->fake.apart = true;
+    atomic_store(&bed->lane_stops, false);
+    ck_assert_int_eq(pthread_create(&bed->lane, NULL, run_lane, bed), 0);
+    for (uint32_t i = 1; i < bed->fake.lane_count; i++) {
         struct other_lane *lane = malloc(sizeof(*lane));
 
-        *lane = (struct other_lane){ rig, i };
-        ck_assert_int_eq(pthread_create(&rig->others[i], NULL, run_other, lane), 0);
+        *lane = (struct other_lane){ bed, i };
+        ck_assert_int_eq(pthread_create(&bed->others[i], NULL, run_other, lane), 0);
     }
 }
 
-void rig_lane_stop(struct rig *rig)
+void testbed_lane_stop(struct testbed *bed)
 {
-    atomic_store(&rig->lane_stops, true);
-    fake_host_wake(&rig->fake);
-    ck_assert_int_eq(pthread_join(rig->lane, NULL), 0);
-    for (uint32_t i = 1; i < rig->fake.lane_count; i++)
-        ck_assert_int_eq(pthread_join(rig->others[i], NULL), 0);
-    rig->fake.apart = false;
+    atomic_store(&bed->lane_stops, true);
+    fake_host_wake(&bed->fake);
+    ck_assert_int_eq(pthread_join(bed->lane, NULL), 0);
+    for (uint32_t i = 1; i < bed->fake.lane_count; i++)
+        ck_assert_int_eq(pthread_join(bed->others[i], NULL), 0);
+    bed->fake.apart = false;
 }
 
-void rig_passes(struct rig *rig, int count)
+void testbed_passes(struct testbed *bed, int count)
 {
     while (count--) {
-        fake_host_run(&rig->fake, NULL);
-        fake_host_sleep(&rig->fake, 1, 0);
+        fake_host_run(&bed->fake, NULL);
+        fake_host_sleep(&bed->fake, 1, 0);
     }
 }
 
-static struct ri_cq *new_cq(struct rig *rig, uint32_t depth, struct fake_record *record)
+static struct ri_cq *new_cq(struct testbed *bed, uint32_t depth, struct fake_record *record)
 {
     struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = record };
     struct ri_cq *cq;
 
-    OK(rig->fake.privileged.cq_create(rig->fake.rnic, &attr, &cq));
+    OK(bed->fake.privileged.cq_create(bed->fake.rnic, &attr, &cq));
     return cq;
 }
 
@@ -118,23 +118,23 @@ static uint32_t either(uint32_t value, uint32_t otherwise)
     return value ? value : otherwise;
 }
 
-void side_open(struct rig *rig, struct side *side, const struct shape *shape)
+void side_open(struct testbed *bed, struct side *side, const struct shape *shape)
 {
     static const struct shape none;
     struct ri_qp_attr attr = { .size = sizeof(attr), .type = RI_QP_RC, .context = &side->events };
 
     shape = shape ? shape : &none;
     memset(side, 0, sizeof(*side));
-    side->rig = rig;
+    side->bed = bed;
     side->pd = shape->pd;
     side->borrowed = shape->pd;
     if (!side->borrowed)
-        OK(rig->fake.privileged.pd_create(rig->fake.rnic, side, &side->pd));
-    side->send_cq = new_cq(rig, either(shape->cqe, 256), &side->send_events);
-    side->recv_cq = new_cq(rig, either(shape->cqe, 256), &side->recv_events);
+        OK(bed->fake.privileged.pd_create(bed->fake.rnic, side, &side->pd));
+    side->send_cq = new_cq(bed, either(shape->cqe, 256), &side->send_events);
+    side->recv_cq = new_cq(bed, either(shape->cqe, 256), &side->recv_events);
     attr.send_cq = side->send_cq;
     attr.recv_cq = side->recv_cq;
-    attr.lane = rig->fake.lanes[rig->placed++ % rig->fake.lane_count];
+    attr.lane = bed->fake.lanes[bed->placed++ % bed->fake.lane_count];
     attr.max_send_wr = attr.max_recv_wr = either(shape->depth, 64);
     attr.max_send_sge = attr.max_recv_sge = attr.max_write_sge = either(shape->sge, 8);
     attr.max_read_sge = 1;
@@ -146,12 +146,12 @@ void side_open(struct rig *rig, struct side *side, const struct shape *shape)
     attr.srq = shape->srq;
     attr.rq_limit = shape->rq_limit;
     attr.rq_hard_limit = shape->rq_hard_limit;
-    OK(rig->fake.privileged.qp_create(side->pd, &attr, &side->qp));
+    OK(bed->fake.privileged.qp_create(side->pd, &attr, &side->qp));
 }
 
 void side_close(struct side *side)
 {
-    const struct ri_privileged_ops *ops = &side->rig->fake.privileged;
+    const struct ri_privileged_ops *ops = &side->bed->fake.privileged;
 
     if (side->qp)
         OK(ops->qp_destroy(side->qp));
@@ -188,10 +188,10 @@ void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_h
     else
         own.rtr_await = false;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    OK(side->rig->fake.privileged.qp_modify(side->qp, &modify));
+    OK(side->bed->fake.privileged.qp_modify(side->qp, &modify));
 }
 
-void rig_tcp(int fds[2], int maxseg)
+void testbed_tcp(int fds[2], int maxseg)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -215,14 +215,15 @@ void rig_tcp(int fds[2], int maxseg)
     close(listener);
 }
 
-void rig_connect(struct rig *rig, const struct shape *shape, const struct ri_llp_handover *handover)
+void testbed_connect(struct testbed *bed, const struct shape *shape,
+                     const struct ri_llp_handover *handover)
 {
     int fds[2];
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
-        side_open(rig, &rig->side[i], shape);
-        side_start(&rig->side[i], fds[i], i == 0, handover);
+        side_open(bed, &bed->side[i], shape);
+        side_start(&bed->side[i], fds[i], i == 0, handover);
     }
 }
 
@@ -236,14 +237,14 @@ struct region region_new(struct side *side, uint64_t length, uint32_t access)
     region.octets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert(region.octets != MAP_FAILED);
     attr.addr = region.octets;
-    OK(side->rig->fake.privileged.mr_register(side->pd, &attr, &region.keys, &region.mr));
+    OK(side->bed->fake.privileged.mr_register(side->pd, &attr, &region.keys, &region.mr));
     return region;
 }
 
 void region_free(struct side *side, struct region *region)
 {
     if (region->mr)
-        OK(side->rig->fake.privileged.mr_deregister(region->mr));
+        OK(side->bed->fake.privileged.mr_deregister(region->mr));
     munmap(region->octets, region->length);
     region->mr = NULL;
 }
@@ -273,7 +274,7 @@ enum ri_status side_post(struct side *side, enum ri_wr_opcode opcode, uint64_t c
         .flags = flags,
         .rdma = { .remote_addr = remote, .rkey = rkey },
     };
-    enum ri_status status = side->rig->fake.user.post_send(side->qp, &wr, &bad);
+    enum ri_status status = side->bed->fake.user.post_send(side->qp, &wr, &bad);
 
     ck_assert_ptr_eq(bad, status == RI_OK ? NULL : &wr);
     return status;
@@ -300,7 +301,7 @@ enum ri_status side_post_receive(struct side *side, uint64_t cookie, const struc
                                  uint32_t count)
 {
     struct ri_recv_wr *bad = NULL, wr = { .cookie = cookie, .sg_list = sges, .num_sge = count };
-    enum ri_status status = side->rig->fake.user.post_recv(side->qp, &wr, &bad);
+    enum ri_status status = side->bed->fake.user.post_recv(side->qp, &wr, &bad);
 
     ck_assert_ptr_eq(bad, status == RI_OK ? NULL : &wr);
     return status;
@@ -315,23 +316,23 @@ void side_modify(struct side *side, enum ri_qp_state state)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
 
-    OK(side->rig->fake.privileged.qp_modify(side->qp, &modify));
+    OK(side->bed->fake.privileged.qp_modify(side->qp, &modify));
 }
 
 struct ri_qp_info side_query(struct side *side)
 {
     struct ri_qp_info info = { .size = sizeof(info) };
 
-    OK(side->rig->fake.privileged.qp_query(side->qp, &info));
+    OK(side->bed->fake.privileged.qp_query(side->qp, &info));
     return info;
 }
 
 struct ri_wc side_next(struct side *side, struct ri_cq *cq)
 {
-    struct fake_host *fake = &side->rig->fake;
+    struct fake_host *fake = &side->bed->fake;
     struct ri_wc wc;
 
-    ck_assert_msg(fake_host_until(fake, fake->user.poll(cq, 1, &wc) == 1, RIG_TIMEOUT),
+    ck_assert_msg(fake_host_until(fake, fake->user.poll(cq, 1, &wc) == 1, TESTBED_TIMEOUT),
                   "no completion");
     ck_assert_ptr_eq(wc.context, &side->events);
     return wc;
@@ -361,17 +362,17 @@ bool side_idle(struct side *side, struct ri_cq *cq)
 {
     uint32_t total, notable;
 
-    pass_often(&side->rig->fake);
-    OK(side->rig->fake.user.cq_peek(cq, &total, &notable));
+    pass_often(&side->bed->fake);
+    OK(side->bed->fake.user.cq_peek(cq, &total, &notable));
     return total == 0;
 }
 
 void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code)
 {
     ck_assert_msg(
-        fake_host_until(&side->rig->fake, atomic_load(&side->events.count) != 0, RIG_TIMEOUT),
+        fake_host_until(&side->bed->fake, atomic_load(&side->events.count) != 0, TESTBED_TIMEOUT),
         "no event");
-    pass_often(&side->rig->fake);
+    pass_often(&side->bed->fake);
     ck_assert_uint_eq(atomic_load(&side->events.count), 1);
     ck_assert_msg(side->events.type[0] == type && side->events.code[0] == code,
                   "event %d code %04x; expected %d, %04x", side->events.type[0],
@@ -380,33 +381,33 @@ void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code
 
 /* ---- the raw peer ---- */
 
-void raw_open_segments(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+void raw_open_segments(struct raw *raw, struct testbed *bed, struct side *side, bool side_initiates,
                        const struct ri_llp_handover *handover, int maxseg)
 {
     int fds[2];
 
     memset(raw, 0, sizeof(*raw));
-    raw->rig = rig;
+    raw->bed = bed;
     raw->crc = handover ? handover->crc : true;
     raw->room = 4096;
     raw->octets = malloc(raw->room);
-    rig_tcp(fds, maxseg);
+    testbed_tcp(fds, maxseg);
     raw->fd = fds[1];
-    fake_host_listen(&rig->fake, raw->fd);
+    fake_host_listen(&bed->fake, raw->fd);
     side_start(side, fds[0], side_initiates, handover);
 }
 
-void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+void raw_open(struct raw *raw, struct testbed *bed, struct side *side, bool side_initiates,
               const struct ri_llp_handover *handover)
 {
-    raw_open_segments(raw, rig, side, side_initiates, handover, 0);
+    raw_open_segments(raw, bed, side, side_initiates, handover, 0);
 }
 
-void raw_open_speaking(struct raw *raw, struct rig *rig, struct side *side,
+void raw_open_speaking(struct raw *raw, struct testbed *bed, struct side *side,
                        const struct shape *shape, const struct ri_llp_handover *handover)
 {
-    side_open(rig, side, shape);
-    raw_open(raw, rig, side, false, handover);
+    side_open(bed, side, shape);
+    raw_open(raw, bed, side, false, handover);
     raw_tagged(raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
     ck_assert(raw_silent(raw));
     ck_assert(!side_query(side).holding);
@@ -502,9 +503,9 @@ uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room)
     struct mpa_fpdu fpdu = { 0 };
     bool have = false;
 
-    ck_assert_msg(
-        fake_host_until(&raw->rig->fake, (have = have_fpdu(raw, &fpdu)) || raw->ended, RIG_TIMEOUT),
-        "neither FPDU nor end of the stream");
+    ck_assert_msg(fake_host_until(&raw->bed->fake, (have = have_fpdu(raw, &fpdu)) || raw->ended,
+                                  TESTBED_TIMEOUT),
+                  "neither FPDU nor end of the stream");
     if (!have) {
         ck_assert_uint_eq(raw->used, 0);
         return 0;
@@ -534,7 +535,7 @@ void raw_expect_terminate(struct raw *raw, uint16_t value)
 
 bool raw_silent(struct raw *raw)
 {
-    pass_often(&raw->rig->fake);
+    pass_often(&raw->bed->fake);
     drain(raw);
     return raw->used == 0 && !raw->ended;
 }
@@ -548,6 +549,6 @@ static bool dropped_to_end(struct raw *raw)
 
 void raw_wait_end(struct raw *raw)
 {
-    ck_assert_msg(fake_host_until(&raw->rig->fake, dropped_to_end(raw), RIG_TIMEOUT),
+    ck_assert_msg(fake_host_until(&raw->bed->fake, dropped_to_end(raw), TESTBED_TIMEOUT),
                   "the stream does not end");
 }

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the loop tests stand on: an RNIC with up to two QPs, each with a PD and CQs of its own, and a raw peer that speaks
- * FPDUs by hand over the other end of a TCP connection. All helpers end the test when something fails.
+ * What the loop tests stand on: an RNIC with up to two QPs, each with a PD and CQs of its own, and
+ * a raw peer that speaks FPDUs by hand over the other end of a TCP connection. All helpers end the
+ * test when something fails.
  */
-#ifndef ITAL_TESTS_RIG_H
-#define ITAL_TESTS_RIG_H
+#ifndef ITAL_TESTS_TESTBED_H
+#define ITAL_TESTS_TESTBED_H
 
 #include "tc.h"
 
 #include "fake_host.h"
 
-#define RIG_ALL \
+#define TESTBED_ALL \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
-#define RIG_TIMEOUT 20000 /* ms; ends a test that fails */
+#define TESTBED_TIMEOUT 20000 /* ms; ends a test that fails */
 
-struct rig;
+struct testbed;
 struct qp;
 
 struct side {
-    struct rig *rig;
+    struct testbed *bed;
     struct ri_pd *pd;
     bool borrowed; /* the PD is another side's, which closes later */
     struct ri_cq *send_cq, *recv_cq;
@@ -26,11 +27,11 @@ struct side {
     struct fake_record events, send_events, recv_events;
 };
 
-struct rig {
+struct testbed {
     struct fake_host fake;
     struct side side[2];
     uint32_t placed;              /* QPs: they take turns at the lanes */
-    pthread_t lane;               /* of rig_lane_start */
+    pthread_t lane;               /* of testbed_lane_start */
     pthread_t others[FAKE_LANES]; /* likewise */
     atomic_bool lane_stops;
 };
@@ -42,7 +43,8 @@ struct region {
     uint64_t length;
 };
 
-/* Sizes of a QP; zero fields take defaults: 64 requests, 8 elements, 256 entries, IRD and ORD 8, all enabled but atomics. */
+/* Sizes of a QP; zero fields take defaults: 64 requests, 8 elements, 256 entries, IRD and
+ * ORD 8, all enabled but atomics. */
 struct shape {
     uint32_t depth, sge, cqe, ird, ord;
     bool no_write, no_read, atomics;
@@ -52,29 +54,31 @@ struct shape {
     uint32_t rq_limit, rq_hard_limit;
 };
 
-void rig_open(struct rig *rig, const char *const *options);
-void rig_close(struct rig *rig); /* in order; both sides are closed first */
-/* A thread that runs the lane and sleeps as soon as the lane lets it: a wake-up that is lost hangs the test. With several lanes
- * further threads that run the others, without a pause. */
-void rig_lane_start(struct rig *rig);
-void rig_lane_stop(struct rig *rig);
+void testbed_open(struct testbed *bed, const char *const *options);
+void testbed_close(struct testbed *bed); /* in order; both sides are closed first */
+/* A thread that runs the lane and sleeps as soon as the lane lets it: a wake-up that is lost hangs
+ * the test. With several lanes further threads that run the others, without a pause. */
+void testbed_lane_start(struct testbed *bed);
+void testbed_lane_stop(struct testbed *bed);
 /* By hand: each pass looks at what has come. */
-void rig_passes(struct rig *rig, int count);
-void side_open(struct rig *rig, struct side *side, const struct shape *shape);
+void testbed_passes(struct testbed *bed, int count);
+void side_open(struct testbed *bed, struct side *side, const struct shape *shape);
 void side_close(struct side *side);
 struct qp *qp_of(const struct side *side);
 
-/* Hand the connection over; handover may be NULL (MPA 2, CRC, IRD and ORD 8). Its fd and role are filled in. */
+/* Hand the connection over; handover may be NULL (MPA 2, CRC, IRD and ORD 8).
+ * Its fd and role are filled in. */
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover);
 /* A TCP pair; maxseg 0: as it is. */
-void rig_tcp(int fds[2], int maxseg);
+void testbed_tcp(int fds[2], int maxseg);
 /* Both sides opened and connected, side 0 as initiator. */
-void rig_connect(struct rig *rig, const struct shape *shape,
-                 const struct ri_llp_handover *handover);
+void testbed_connect(struct testbed *bed, const struct shape *shape,
+                     const struct ri_llp_handover *handover);
 
 struct region region_new(struct side *side, uint64_t length, uint32_t access);
 void region_free(struct side *side, struct region *region);
-/* Octets that differ from their neighbours and from those some way off; the same for each region. */
+/* Octets that differ from their neighbours and from those some way
+ * off; the same for each region. */
 void region_fill(struct region *region);
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length);
 
@@ -103,7 +107,7 @@ void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code
 /* ---- the raw peer ---- */
 
 struct raw {
-    struct rig *rig;
+    struct testbed *bed;
     int fd;
     bool crc, ended, reset;
     uint8_t *octets; /* received, not yet taken */
@@ -112,12 +116,12 @@ struct raw {
 };
 
 /* side gets one end, with the role given; the raw peer the other. */
-void raw_open(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+void raw_open(struct raw *raw, struct testbed *bed, struct side *side, bool side_initiates,
               const struct ri_llp_handover *handover);
-void raw_open_segments(struct raw *raw, struct rig *rig, struct side *side, bool side_initiates,
+void raw_open_segments(struct raw *raw, struct testbed *bed, struct side *side, bool side_initiates,
                        const struct ri_llp_handover *handover, int maxseg);
 /* The same with the side opened first, as a responder that has heard the peer and may speak. */
-void raw_open_speaking(struct raw *raw, struct rig *rig, struct side *side,
+void raw_open_speaking(struct raw *raw, struct testbed *bed, struct side *side,
                        const struct shape *shape, const struct ri_llp_handover *handover);
 void raw_close(struct raw *raw);
 void raw_send(struct raw *raw, const void *ulpdu, uint32_t length);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two QPs of one PD with hand-written peers, and windows: see duo.h. */
+/* Two QPs of one PD with hand-written peers, and windows: see two_qps.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "duo.h"
+#include "two_qps.h"
 
 #include <string.h>
 
-struct rig rig;
+struct testbed bed;
 struct side other;
 struct raw raw, second;
 struct region region;
@@ -27,7 +27,7 @@ TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*tear
 
 void open_raw(struct side *side, struct raw *peer, const struct shape *shape)
 {
-    raw_open_speaking(peer, &rig, side, shape, &plain);
+    raw_open_speaking(peer, &bed, side, shape, &plain);
 }
 
 void open_other(void)
@@ -44,27 +44,27 @@ void close_other(void)
     raw_close(&second);
 }
 
-void open_duo_with(const char *const *options, uint32_t length, uint32_t access)
+void open_fixture_with(const char *const *options, uint32_t length, uint32_t access)
 {
-    rig_open(&rig, options);
+    testbed_open(&bed, options);
     open_raw(a, &raw, &willing);
     region = region_new(a, length, access);
 }
 
-void open_duo(uint32_t length, uint32_t access)
+void open_fixture(uint32_t length, uint32_t access)
 {
-    open_duo_with(NULL, length, access);
+    open_fixture_with(NULL, length, access);
 }
 
 void open_bindable(void)
 {
-    open_duo(REGION_SIZE, BINDABLE);
+    open_fixture(REGION_SIZE, BINDABLE);
 }
 
-void close_duo(void)
+void close_fixture(void)
 {
     raw_close(&raw);
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 /* ---- requests, and what came of them ---- */
@@ -73,7 +73,7 @@ void post(struct side *side, struct ri_send_wr *wr)
 {
     struct ri_send_wr *bad = NULL;
 
-    OK(rig.fake.user.post_send(side->qp, wr, &bad));
+    OK(bed.fake.user.post_send(side->qp, wr, &bad));
 }
 
 void read_request(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, uint32_t size)
@@ -117,13 +117,13 @@ struct window window_new(struct side *side, bool narrow)
 {
     struct window window;
 
-    OK(rig.fake.privileged.mw_allocate(side->pd, narrow, NULL, &window.stag, &window.mw));
+    OK(bed.fake.privileged.mw_allocate(side->pd, narrow, NULL, &window.stag, &window.mw));
     return window;
 }
 
 void window_free(struct window *window)
 {
-    OK(rig.fake.privileged.mw_free(window->mw));
+    OK(bed.fake.privileged.mw_free(window->mw));
 }
 
 struct ri_send_wr bind_request(struct window *window, const struct region *of, uint64_t from,

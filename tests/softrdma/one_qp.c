@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of one kind of message share: see solo.h. */
+/* What the tests of one kind of message share: see one_qp.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "solo.h"
+#include "one_qp.h"
 
 #include <string.h>
 #include <sys/socket.h>
 
 #include "providers/softrdma/softrdma.h"
 
-struct rig rig;
+struct testbed bed;
 struct raw raw;
 struct frame frame;
 const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 static void setup(void)
 {
-    rig_open(&rig, NULL);
+    testbed_open(&bed, NULL);
 }
 
 static void teardown(void)
 {
-    rig_close(&rig);
+    testbed_close(&bed);
 }
 
 TCase *new_case(Suite *suite, const char *name)
@@ -49,7 +49,7 @@ bool next_frame(void)
 
 void open_raw(const struct shape *shape, const struct ri_llp_handover *handover)
 {
-    raw_open_speaking(&raw, &rig, a, shape, handover);
+    raw_open_speaking(&raw, &bed, a, shape, handover);
 }
 
 void open_raw_narrow(const struct shape *shape, const struct ri_llp_handover *handover)
@@ -92,7 +92,7 @@ enum ri_status post_atomic(struct side *side, enum ri_wr_opcode opcode, uint64_t
         .atomic = { .remote_addr = remote, .rkey = rkey, .swap_or_add = value, .compare = compare },
     };
 
-    return rig.fake.user.post_send(side->qp, &wr, &bad);
+    return bed.fake.user.post_send(side->qp, &wr, &bad);
 }
 
 void fetch_add(struct side *side, uint64_t cookie, struct ri_sge sink, const struct region *target,

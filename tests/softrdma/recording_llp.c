@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lower layer that notes what is written: see noted.h. */
+/* A lower layer that notes what is written: see recording_llp.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "noted.h"
+#include "recording_llp.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 struct wire wires[2];
-size_t noted_takes = SIZE_MAX;
-uint32_t noted_emss = 1460;
-void (*noted_meanwhile)(void);
+size_t recording_takes = SIZE_MAX;
+uint32_t recording_emss = 1460;
+void (*recording_meanwhile)(void);
 
 static struct wire *wire_of(struct stream *stream)
 {
@@ -38,24 +38,24 @@ static ssize_t note_send(struct stream *stream, const struct iovec *iov, int cou
     struct wire *wire = wire_of(stream);
     size_t taken = 0;
 
-    void (*meanwhile)(void) = noted_meanwhile;
+    void (*meanwhile)(void) = recording_meanwhile;
 
-    noted_meanwhile = NULL;
+    recording_meanwhile = NULL;
     if (meanwhile)
         meanwhile();
     wire->writes++;
     wire->alone += !is_batch(stream, iov);
-    if (!noted_takes)
+    if (!recording_takes)
         return -EAGAIN;
-    for (int i = 0; i < count && taken < noted_takes; i++) {
-        size_t left = noted_takes - taken, part = iov[i].iov_len < left ? iov[i].iov_len : left;
+    for (int i = 0; i < count && taken < recording_takes; i++) {
+        size_t left = recording_takes - taken, part = iov[i].iov_len < left ? iov[i].iov_len : left;
 
-        ck_assert_uint_le(wire->used + part, NOTED_ROOM);
+        ck_assert_uint_le(wire->used + part, RECORDING_ROOM);
         memcpy(wire->octets + wire->used, iov[i].iov_base, part);
         wire->used += part;
         taken += part;
     }
-    if (wire->writes <= NOTED_WRITES)
+    if (wire->writes <= RECORDING_WRITES)
         wire->ends[wire->writes - 1] = wire->used;
     return (ssize_t)taken;
 }
@@ -77,13 +77,13 @@ static uint32_t note_emss(struct stream *stream)
 {
     struct wire *wire = wire_of(stream);
 
-    ck_assert_uint_lt(wire->answer_count, NOTED_ANSWERS);
+    ck_assert_uint_lt(wire->answer_count, RECORDING_ANSWERS);
     wire->answers[wire->answer_count].at = wire->used;
-    wire->answers[wire->answer_count++].emss = noted_emss;
-    return noted_emss;
+    wire->answers[wire->answer_count++].emss = recording_emss;
+    return recording_emss;
 }
 
-uint32_t noted_emss_at(const struct wire *wire, size_t at)
+uint32_t recording_emss_at(const struct wire *wire, size_t at)
 {
     uint32_t i = 0;
 
@@ -103,9 +103,10 @@ static void note_close(struct stream *stream, bool reset)
     close(stream->fd);
 }
 
-const struct llp_ops noted = { note_send, note_receive, note_emss, note_finish, note_close, NULL };
+const struct llp_ops recording_llp = { note_send,   note_receive, note_emss,
+                                       note_finish, note_close,   NULL };
 
-int noted_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
+int recording_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
 {
     struct ri_llp_handover handover = { .size = sizeof(handover),
                                         .initiator = true,
@@ -115,8 +116,8 @@ int noted_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
                                         .ord = ord };
     int fds[2];
 
-    rig_tcp(fds, 0);
+    testbed_tcp(fds, 0);
     handover.fd = fds[0];
-    ck_assert_int_eq(qp_start(qp_of(side), &handover, &noted), RI_OK);
+    ck_assert_int_eq(qp_start(qp_of(side), &handover, &recording_llp), RI_OK);
     return fds[1];
 }
