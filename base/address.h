@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A socket address where many are kept: struct sockaddr_storage is 128 octets, those of the families that are spoken take at
- * most 48 (sockaddr_ib; IPv6 takes 28), and every connection remembers several. */
+ * A socket address where many are kept: struct sockaddr_storage is 128 octets, those of the
+ * families that are spoken take at most 48 (sockaddr_ib; IPv6 takes 28), and every connection
+ * remembers several. */
 #ifndef ITAL_BASE_ADDRESS_H
 #define ITAL_BASE_ADDRESS_H
 

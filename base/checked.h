@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each stores the result and returns true; false (nothing stored is to be used) when it overflows. */
+/* Each stores the result and returns true; false (nothing stored is
+ * to be used) when it overflows. */
 #define checked_add(a, b, result) (!__builtin_add_overflow((a), (b), (result)))
 #define checked_sub(a, b, result) (!__builtin_sub_overflow((a), (b), (result)))
 #define checked_mul(a, b, result) (!__builtin_mul_overflow((a), (b), (result)))
 
-/* Is [start, start + length) inside [base, base + size)? Neither sum needs to fit: an end at exactly 2^64 is
- * inside when the outer range ends there too. */
+/* Is [start, start + length) inside [base, base + size)? Neither sum needs to fit: an end at
+ * exactly 2^64 is inside when the outer range ends there too. */
 static inline bool checked_inside(uint64_t start, uint64_t length, uint64_t base, uint64_t size)
 {
     return start >= base && start - base <= size && length <= size - (start - base);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How much processor time there is: a thread that spins on a single core keeps away the one that it waits for. */
+ * How much processor time there is: a thread that spins on a single core keeps away the one that it
+ * waits for. */
 #ifndef ITAL_BASE_CPUS_H
 #define ITAL_BASE_CPUS_H
 
@@ -10,8 +11,9 @@
 /* Processors in the calling thread's affinity mask; one system call. */
 unsigned int cpus_in_mask(void);
 
-/* Whole processors that the CPU quotas of the process's control group and those above it allow; CPUS_UNLIMITED: there is none,
- * or it cannot be read. `root`: where the control groups are mounted; `groups`: a file as /proc/self/cgroup. Reads files. */
+/* Whole processors that the CPU quotas of the process's control group and those above it allow;
+ * CPUS_UNLIMITED: there is none, or it cannot be read. `root`: where the control groups are
+ * mounted; `groups`: a file as /proc/self/cgroup. Reads files. */
 unsigned int cpus_in_quota(const char *root, const char *groups);
 
 /* The quota of this process, read once. */

@@ -110,8 +110,9 @@ static inline bool have_sse42(void)
 
 #ifdef HAVE_ISAL
 /*
- * ISA-L leaves the upper halves of the vector registers in use. While they are, some processors take a hundred nanoseconds from each AVX
- * instruction (the C library's copies) to the next one of SSE (compiled code) and back, in everything that the thread does later.
+ * ISA-L leaves the upper halves of the vector registers in use. While they are, some processors
+ * take a hundred nanoseconds from each AVX instruction (the C library's copies) to the next one of
+ * SSE (compiled code) and back, in everything that the thread does later.
  */
 #ifdef CRC32C_X86
 __attribute__((target("avx"))) static void clear_upper_halves(void)

@@ -30,7 +30,8 @@ static inline uint64_t crc32c_eight_(uint64_t reg, const uint8_t *p)
 }
 #endif
 
-/* As crc32c(), where n is a multiple of 4 and mostly small (an FPDU's): without a call and a loop up to 128 octets. */
+/* As crc32c(), where n is a multiple of 4 and mostly small (an FPDU's): without a
+ * call and a loop up to 128 octets. */
 static inline __attribute__((always_inline)) uint32_t crc32c_fours(uint32_t crc, const void *octets,
                                                                    size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Random octets: see entropy.h. The pool has pages of its own that the kernel empties in a child of fork(). Where it cannot
- * (before Linux 4.14), nothing is kept: each request is a system call.
+ * Random octets: see entropy.h. The pool has pages of its own that the kernel empties in a child of
+ * fork(). Where it cannot (before Linux 4.14), nothing is kept: each request is a system call.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -60,7 +60,8 @@ static uint8_t *put_text(uint8_t *at, uint16_t code, const char *text)
     return put_option(at, code, text, strnlen(text, PCAPNG_TEXT_MAX));
 }
 
-/* The body stands behind eight octets that are still free: type and length go there, and the length behind it. */
+/* The body stands behind eight octets that are still free: type and length go
+ * there, and the length behind it. */
 static size_t close_block(uint8_t *out, uint32_t type, const uint8_t *end)
 {
     uint32_t length = (uint32_t)(end - out) + 4;
@@ -147,7 +148,8 @@ size_t pcapng_whole(const uint8_t *octets, size_t length)
 #define SYN_OPTIONS_LEN 8u
 #define TTL             64u
 
-/* Octets as 16-bit words in network order, added up: folded at the end. An odd last octet counts as a word. */
+/* Octets as 16-bit words in network order, added up: folded at the end. An
+ * odd last octet counts as a word. */
 static uint64_t sum(uint64_t so_far, const uint8_t *octets, size_t length)
 {
     while (length >= 4) {

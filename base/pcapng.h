@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of a pcapng file (draft-ietf-opsawg-pcapng), and the IP and TCP headers of packets that were never seen as such but
- * have to be shown. Pure functions into the caller's buffer; each returns the octets written. One interface per section,
- * raw IP, times in nanoseconds, numbers in the byte order of the machine.
+ * Blocks of a pcapng file (draft-ietf-opsawg-pcapng), and the IP and TCP headers of packets that
+ * were never seen as such but have to be shown. Pure functions into the caller's buffer; each
+ * returns the octets written. One interface per section, raw IP, times in nanoseconds, numbers in
+ * the byte order of the machine.
  */
 #ifndef ITAL_BASE_PCAPNG_H
 #define ITAL_BASE_PCAPNG_H
@@ -18,16 +19,19 @@
 #define PCAPNG_PACKET_TAIL 19u /* at most: padding, direction, length */
 #define PCAPNG_END_LEN     52u
 
-/* What a file begins with: section header and interface description; at most PCAPNG_START_MAX octets. */
+/* What a file begins with: section header and interface description;
+ * at most PCAPNG_START_MAX octets. */
 size_t pcapng_start(uint8_t *out, const char *application, const char *interface);
 
-/* A packet of `length` octets is these PCAPNG_PACKET_HEAD octets, the packet, and the tail behind it. */
+/* A packet of `length` octets is these PCAPNG_PACKET_HEAD octets, the
+ * packet, and the tail behind it. */
 size_t pcapng_packet_head(uint8_t *out, uint64_t time_ns, uint32_t length);
 size_t pcapng_packet_tail(uint8_t *out, uint32_t length, bool outbound);
 /* Octets of the whole block. */
 size_t pcapng_packet_size(uint32_t length);
 
-/* What it may end with: how many packets are in the file, and how many are missing; PCAPNG_END_LEN octets. */
+/* What it may end with: how many packets are in the file, and how many are
+ * missing; PCAPNG_END_LEN octets. */
 size_t pcapng_end(uint8_t *out, uint64_t time_ns, uint64_t packets, uint64_t missing);
 
 /* The octets of `length`, at most, that are whole blocks. `octets` begins with a block. */
@@ -52,7 +56,8 @@ struct tcpip_segment {
 
 /* Octets of its headers. */
 size_t tcpip_headers_size(const struct tcpip_segment *segment);
-/* The payload stands right behind where the headers go: out[tcpip_headers_size()]. Checksums are right. */
+/* The payload stands right behind where the headers go:
+ * out[tcpip_headers_size()]. Checksums are right. */
 size_t tcpip_headers(uint8_t *out, const struct tcpip_segment *segment, size_t payload);
 
 #endif

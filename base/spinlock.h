@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lock for sections of a few dozen instructions: one atomic read-modify-write to take, a plain release store
- * to drop (a pthread mutex costs a second read-modify-write). After a short spin the waiter yields its core, so
- * that a descheduled holder on a machine with few cores is let on. Not recursive, not fair.
- * With ITAL_DEBUG the holder is recorded and spinlock_assert_held() checks it.
+ * A lock for sections of a few dozen instructions: one atomic read-modify-write to take, a plain
+ * release store to drop (a pthread mutex costs a second read-modify-write). After a short spin the
+ * waiter yields its core, so that a descheduled holder on a machine with few cores is let on. Not
+ * recursive, not fair. With ITAL_DEBUG the holder is recorded and spinlock_assert_held() checks it.
  */
 #ifndef ITAL_BASE_SPINLOCK_H
 #define ITAL_BASE_SPINLOCK_H
@@ -49,7 +49,8 @@ static inline bool spinlock_try(struct spinlock *lock)
     return true;
 }
 
-/* The same without the look before, for locks that are hardly ever taken: three instructions less. */
+/* The same without the look before, for locks that are hardly ever
+ * taken: three instructions less. */
 static inline bool spinlock_try_blind(struct spinlock *lock)
 {
     if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))

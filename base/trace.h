@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Static tracepoints (USDT, provider "ital"): one no-op instruction each until perf, bpftrace or systemtap turns
- * it into a trap. Which there are stands in docs/tracepoints.md. */
+ * Static tracepoints (USDT, provider "ital"): one no-op instruction each until perf, bpftrace or
+ * systemtap turns it into a trap. Which there are stands in docs/tracepoints.md. */
 #ifndef ITAL_BASE_TRACE_H
 #define ITAL_BASE_TRACE_H
 

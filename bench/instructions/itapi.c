@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions of the whole way, from it_post_send to the event of its completion and from the arrival of a message to the
- * event of its receive: two Endpoints of this process over loopback, polling. The kernel's part is not counted.
- * Run it by `make bench-cost`; without callgrind it only does its rounds.
+ * Instructions of the whole way, from it_post_send to the event of its completion and from the
+ * arrival of a message to the event of its receive: two Endpoints of this process over loopback,
+ * polling. The kernel's part is not counted. Run it by `make bench-cost`; without callgrind it only
+ * does its rounds.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

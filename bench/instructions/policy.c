@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What it costs to ask the policy where it has no rules: a function that asks, and one that does not.
- * Run it by `make bench-cost`; without callgrind it only does its rounds.
+ * What it costs to ask the policy where it has no rules: a function that asks, and one that does
+ * not. Run it by `make bench-cost`; without callgrind it only does its rounds.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions of softrdma alone, over a lower layer that does nothing: what a Send of 64 octets costs from post to the
- * call of the lower layer and its completion; what one costs from the pass that receives it to poll, and of that what
- * comes after the lower layer's answer; what a Read costs who asks and who answers. CRC is on.
- * Built once more without tracepoints, and once without counters, each time with the files that the two ways go through, it
- * tells what those cost that nobody uses: build-aux/run-callgrind divides the difference by the number of sites.
- * Run it by `make bench-cost`; without callgrind it only does its rounds.
+ * Instructions of softrdma alone, over a lower layer that does nothing: what a Send of 64 octets
+ * costs from post to the call of the lower layer and its completion; what one costs from the pass
+ * that receives it to poll, and of that what comes after the lower layer's answer; what a Read
+ * costs who asks and who answers. CRC is on. Built once more without tracepoints, and once without
+ * counters, each time with the files that the two ways go through, it tells what those cost that
+ * nobody uses: build-aux/run-callgrind divides the difference by the number of sites. Run it by
+ * `make bench-cost`; without callgrind it only does its rounds.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

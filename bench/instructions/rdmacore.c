@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions that the providers over rdma-core add to raw verbs, against a context whose operations do nothing: the same Sends
- * posted and the same completions polled, once by libibverbs' own inline functions, once through the provider's table.
- * Run it by `make bench-cost`; without callgrind it only does its rounds.
+ * Instructions that the providers over rdma-core add to raw verbs, against a context whose
+ * operations do nothing: the same Sends posted and the same completions polled, once by libibverbs'
+ * own inline functions, once through the provider's table. Run it by `make bench-cost`; without
+ * callgrind it only does its rounds.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

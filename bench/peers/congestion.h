@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * --congestion for libraries that have no such option: this program's socket() stands before the C
- * library's and gives every TCP socket the algorithm, those that a library opens too (an accepted one
- * has its listener's).
+ * library's and gives every TCP socket the algorithm, those that a library opens too (an accepted
+ * one has its listener's).
  */
 #ifndef ITAL_BENCH_CONGESTION_H
 #define ITAL_BENCH_CONGESTION_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What every peer program of bench/compare shares: its command line, the out-of-band connection over
- * which client and server agree and compare, the clock of the run, and the one line of figures.
+ * What every peer program of bench/compare shares: its command line, the out-of-band connection
+ * over which client and server agree and compare, the clock of the run, and the one line of
+ * figures.
  *
  * A program fills struct peer_program and calls peer_main(), which parses, connects and calls run()
  * at both ends with the same plan. run() sets up, calls peer_start(), moves its messages, and ends
@@ -101,8 +102,8 @@ void peer_mark(struct peer *peer, uint64_t done);
 /* Client, lat: ends one round trip. False: that was the last. */
 bool peer_lap(struct peer *peer);
 
-/* Both ends, bw and rate: `done` messages are complete since the start. At the client peer->over says
- * that nothing more is to be posted; with --iters peer->limit says up to where. */
+/* Both ends, bw and rate: `done` messages are complete since the start. At the client peer->over
+ * says that nothing more is to be posted; with --iters peer->limit says up to where. */
 static inline void peer_stream(struct peer *peer, uint64_t done)
 {
     if (done - peer->marked >= peer->chunk)

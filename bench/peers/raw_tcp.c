@@ -3,9 +3,9 @@
  * Plain TCP: what everything else is measured against.
  *
  * The settings that trials found best: TCP_NODELAY; socket buffers left to the kernel; one
- * send() for a whole message; a polling end spins on MSG_DONTWAIT instead of sleeping in the call; the
- * receiver of a stream reads up to 256 KiB at once into memory that stays in its cache. With --batch
- * many messages leave in one gathered write, each by an entry of its own.
+ * send() for a whole message; a polling end spins on MSG_DONTWAIT instead of sleeping in the call;
+ * the receiver of a stream reads up to 256 KiB at once into memory that stays in its cache. With
+ * --batch many messages leave in one gathered write, each by an entry of its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The loops of peers with a library: see transport.h. Every message uses the same buffer, which is the
- * best case for all of them. A target that nothing tells (write, read) polls its library, and looks
- * at the out-of-band connection after every 1024 polls.
+ * The loops of peers with a library: see transport.h. Every message uses the same buffer, which is
+ * the best case for all of them. A target that nothing tells (write, read) polls its library, and
+ * looks at the out-of-band connection after every 1024 polls.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -4,9 +4,9 @@
  *
  * Settings: one thread per worker, so that nothing is locked; the TCP transport alone, on the
  * interface that the out-of-band connection uses; segments of 256 KiB instead of 8 (sent) and 64
- * (received), because a message in many system calls takes twice the time at 64 KiB (34 us for 18 in
- * one trial, while 64 B stay as they are). All else is UCX's defaults, with TCP_NODELAY on and the
- * socket buffers the kernel's; what the environment (UCX_...) says goes before these sizes.
+ * (received), because a message in many system calls takes twice the time at 64 KiB (34 us for 18
+ * in one trial, while 64 B stay as they are). All else is UCX's defaults, with TCP_NODELAY on and
+ * the socket buffers the kernel's; what the environment (UCX_...) says goes before these sizes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

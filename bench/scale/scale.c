@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many connected Endpoints: what one costs while it is idle, how fast they are connected, and whether one that works notices
- * the others. Two pairs of processes over loopback: one pair with one Endpoint at each end, one with many. Each process
- * does what it is told over a socketpair and otherwise blocks there, so that an idle pair is idle.
+ * Many connected Endpoints: what one costs while it is idle, how fast they are connected, and
+ * whether one that works notices the others. Two pairs of processes over loopback: one pair with
+ * one Endpoint at each end, one with many. Each process does what it is told over a socketpair and
+ * otherwise blocks there, so that an idle pair is idle.
  *
- * Memory of an Endpoint is the growth from FIRST connected ones to all, in each process: what the allocator has handed out,
- * and all anonymous pages of the process (handle tables, what the allocator keeps). The kernel's sockets are told apart.
+ * Memory of an Endpoint is the growth from FIRST connected ones to all, in each process: what the
+ * allocator has handed out, and all anonymous pages of the process (handle tables, what the
+ * allocator keeps). The kernel's sockets are told apart.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many threads: the message rate of 64-octet RDMA Writes by two threads over that by one. Each thread drives both ends of an
- * Endpoint pair of its own over loopback, in one process with one interface adapter, so that two processors are enough: it posts at one end, and
- * its polls run what receives at the other. One thread and two are measured in turn; what is told are medians.
+ * Many threads: the message rate of 64-octet RDMA Writes by two threads over that by one. Each
+ * thread drives both ends of an Endpoint pair of its own over loopback, in one process with one
+ * interface adapter, so that two processors are enough: it posts at one end, and its polls run what
+ * receives at the other. One thread and two are measured in turn; what is told are medians.
  *
  * With --shared the pairs complete to one EVD, which all threads poll.
  *
- * Where other work takes the processors from the threads, the ratio says little. So it is told by processor time, too: messages per second in
- * which a thread really ran. What is lost to waiting for a processor is not in that; what is lost to each other is.
+ * Where other work takes the processors from the threads, the ratio says little. So it is told by
+ * processor time, too: messages per second in which a thread really ran. What is lost to waiting
+ * for a processor is not in that; what is lost to each other is.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

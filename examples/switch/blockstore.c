@@ -10,8 +10,9 @@
  *   client  RDMA Read of the block into other memory, compares. Again the store does not notice.
  * Where the store's memory is, the client learns from the private data of the connection.
  *
- * Who has never seen IT-API begins with examples/hello. New here: memory that the peer reaches into,
- * and what it takes for it (privileges, RMR Context, read depths); errors that say what to do.
+ * Who has never seen IT-API begins with examples/hello. New here: memory that the peer reaches
+ * into, and what it takes for it (privileges, RMR Context, read depths); errors that say what to
+ * do.
  */
 #define ITAPI_ENABLE_V21_BINDINGS /* the arguments of version 2.1 of the standard */
 #include <it_api.h>
@@ -169,7 +170,8 @@ static void expect_note(struct side *side)
           "posting a receive");
 }
 
-/* An end for a connection. The peer may reach as far as `reach` says, into memory that allows it too. */
+/* An end for a connection. The peer may reach as far as `reach` says,
+ * into memory that allows it too. */
 static void make_endpoint(struct side *side, it_mem_priv_t reach)
 {
     it_ep_attributes_t attributes = {

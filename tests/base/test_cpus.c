@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Processor time: the least quota on the way from a control group to the root counts, of both versions. */
+ * Processor time: the least quota on the way from a control group to the root counts, of both
+ * versions. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random octets: a pool hands out what the kernel gave, once, also across fork; a kernel that gives none is told. */
+ * Random octets: a pool hands out what the kernel gave, once, also across fork; a kernel that gives
+ * none is told. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -113,7 +114,8 @@ START_TEST(in_parts)
 }
 END_TEST
 
-/* Chi-square over the 256 values: 255 degrees of freedom, standard deviation 22.6. Beyond 400: once in a hundred million runs. */
+/* Chi-square over the 256 values: 255 degrees of freedom, standard deviation 22.6. Beyond 400:
+ * once in a hundred million runs. */
 START_TEST(evenly_spread)
 {
     enum { COUNT = 256 * 400 };

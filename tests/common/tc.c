@@ -612,7 +612,8 @@ const char *tc_fds_differ(const struct tc_fds *before)
     return *text ? keep("%s", text) : NULL;
 }
 
-/* What pthread_join has waited for is said before the thread leaves /proc. The kernel marks one that ends long before. */
+/* What pthread_join has waited for is said before the thread leaves /proc. The kernel
+ * marks one that ends long before. */
 #define PF_EXITING 0x4u
 
 static bool thread_lives(int tasks, const char *id)
@@ -648,7 +649,8 @@ int tc_thread_count(void)
     return n;
 }
 
-/* These bring a malloc of their own, of which mallinfo2() knows nothing. Clang tells by __has_feature, gcc 12 by macros. */
+/* These bring a malloc of their own, of which mallinfo2() knows nothing. Clang tells by
+ * __has_feature, gcc 12 by macros. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZERS_HEAP 1
 #elif defined(__has_feature)

@@ -25,8 +25,9 @@ int tc_run(Suite **suites);
 #define tc_skip(...) ck_abort_msg("TC-SKIP: " __VA_ARGS__)
 
 /*
- * Tests whose names stand in the environment's TC_KEEP_OUT, with commas between, are reported as skipped and not run: for a
- * machine that one of them would stop.  tc_admit gives the test itself or one that skips in its place.
+ * Tests whose names stand in the environment's TC_KEEP_OUT, with commas between, are reported as
+ * skipped and not run: for a machine that one of them would stop.  tc_admit gives the test itself
+ * or one that skips in its place.
  */
 const TTest *tc_admit(const TTest *test);
 #undef tcase_add_test
@@ -43,9 +44,9 @@ TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown);
 void tc_add_list(TCase *tc, const TTest *const *tests);
 
 /*
- * Time.  Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is stretched
- * by TEST_TIMEOUT_SCALE (sanitizers, valgrind).  A deadline is there to end a test that fails: no
- * test is to depend on one for passing.
+ * Time.  Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is
+ * stretched by TEST_TIMEOUT_SCALE (sanitizers, valgrind).  A deadline is there to end a test that
+ * fails: no test is to depend on one for passing.
  */
 uint64_t tc_now_ns(void);
 unsigned tc_timeout_ms(unsigned ms);
@@ -61,8 +62,8 @@ struct timespec tc_timespec(uint64_t deadline); /* CLOCK_MONOTONIC, for conditio
 int tc_wait_fd(int fd, short events, uint64_t deadline);
 
 /*
- * Evaluates cond, yielding the processor in between, until it is true or ms (stretched) have passed;
- * gives its last value.  For what has no event to wait for, such as memory a peer writes.
+ * Evaluates cond, yielding the processor in between, until it is true or ms (stretched) have
+ * passed; gives its last value.  For what has no event to wait for, such as memory a peer writes.
  */
 #define tc_until(cond, ms)                                             \
     ({                                                                 \
@@ -78,9 +79,9 @@ int tc_wait_fd(int fd, short events, uint64_t deadline);
 int tc_tcp_pair(int family, int fds[2]);
 
 /*
- * Random numbers.  The program's seed comes from ITAL_TEST_SEED or from the kernel and is printed at
- * the start; a generator is the seed and a salt of the test's own, so that tests do not depend on
- * each other's order.  Not for several threads at once: one generator each.
+ * Random numbers.  The program's seed comes from ITAL_TEST_SEED or from the kernel and is printed
+ * at the start; a generator is the seed and a salt of the test's own, so that tests do not depend
+ * on each other's order.  Not for several threads at once: one generator each.
  */
 struct tc_rng {
     uint64_t state;
@@ -91,7 +92,8 @@ uint64_t tc_rand(struct tc_rng *rng);
 uint64_t tc_below(struct tc_rng *rng, uint64_t n); /* 0 … n-1; n > 0 */
 void tc_fill(struct tc_rng *rng, void *buf, size_t len);
 
-/* How often a loop runs: n; a tenth (at least 1) with TC_SHORT set, ten times n with TC_LONG set. */
+/* How often a loop runs: n; a tenth (at least 1) with TC_SHORT
+ * set, ten times n with TC_LONG set. */
 unsigned long tc_count(unsigned long n);
 bool tc_long(void);
 
@@ -106,8 +108,8 @@ const char *tc_builddir(void);         /* top of the build tree */
 int tc_fd_count(void);
 int tc_thread_count(void); /* a joined thread is not counted, though /proc may still list it */
 /*
- * Descriptors by what stands behind them ("socket", "anon_inode:[eventpoll]", a path): what came, "+...", and what went, "-...",
- * since `before`. NULL: the same as then.
+ * Descriptors by what stands behind them ("socket", "anon_inode:[eventpoll]", a path): what came,
+ * "+...", and what went, "-...", since `before`. NULL: the same as then.
  */
 #define TC_FDS       128
 #define TC_FD_TARGET 96
@@ -117,7 +119,8 @@ struct tc_fds {
 };
 struct tc_fds tc_fds(void);
 const char *tc_fds_differ(const struct tc_fds *before);
-/* Octets of heap in use; of the sanitizers' own heap in their builds, what sits in quarantine not counted. */
+/* Octets of heap in use; of the sanitizers' own heap in their builds, what
+ * sits in quarantine not counted. */
 size_t tc_heap(void);
 /* What one block of that length adds to it: ThreadSanitizer's heap rounds 65,000 up to 81,920. */
 size_t tc_heap_cost(size_t octets);

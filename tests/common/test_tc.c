@@ -201,7 +201,8 @@ static void *main_is_over(void *arg)
     _exit(tc_until(*all && tc_thread_count() == *all - 1, 10000) ? 0 : 1);
 }
 
-/* The first thread of a process stays in /proc after its end: what any other that was joined may do for a moment. */
+/* The first thread of a process stays in /proc after its end: what any other that
+ * was joined may do for a moment. */
 START_TEST(ended_threads_are_not_counted)
 {
     static atomic_int all;

@@ -58,7 +58,8 @@ struct vec_frame {
     struct vec_fields fields;
 };
 
-/* Where a value of the environment stands in a ULPDU: `octets` 4 an STag (XOR `flip`), 8 a region's base (plus `add`). */
+/* Where a value of the environment stands in a ULPDU: `octets` 4 an STag (XOR `flip`),
+ * 8 a region's base (plus `add`). */
 struct vec_patch {
     const char *region; /* "W", "OPD", ... */
     uint32_t segment, offset, octets, flip;

@@ -4,17 +4,20 @@
  *
  *     itfault -I INTERFACE [options] [HOST:PORT]      without HOST:PORT it listens, for one client
  *
- *   -p PORT     where it listens                    -b          polls; else a thread waits on each EVD
- *   -i          no traffic, only receives           -x          never answers a request, and ends by SIGTERM
- *   -a ACTION   what it does to the connection once traffic flows: kill, free, disconnect, access, long, flood,
+ *   -p PORT     where it listens                    -b          polls; else a thread waits on each
+ *   EVD -i          no traffic, only receives           -x          never answers a request, and
+ *   ends by SIGTERM -a ACTION   what it does to the connection once traffic flows: kill, free,
+ *   disconnect, access, long, flood,
  *               or a command of the shell           -A EVENT=COMMAND   what it does when that comes
  *   -D EVENT    disconnects when that comes, unless the connection has ended
  *   -e EVENT    has to come, "A|B": one of them     -o EVENT    may come
- *   -T MS       time to connect                     -t SECONDS  for all of it (TEST_TIMEOUT_SCALE times that)
+ *   -T MS       time to connect                     -t SECONDS  for all of it (TEST_TIMEOUT_SCALE
+ *   times that)
  *
- * EVENT: the name of an event, of a completion status, of a reject reason, or IT_ERR_IA_CATASTROPHE. Any other but connection
- * request, ESTABLISHED and FLUSHED is an error. It ends well when all that has to come came, the connection, if there was
- * one, has ended, every posted request has completed, everything could be freed, and no thread or descriptor is left.
+ * EVENT: the name of an event, of a completion status, of a reject reason, or
+ * IT_ERR_IA_CATASTROPHE. Any other but connection request, ESTABLISHED and FLUSHED is an error. It
+ * ends well when all that has to come came, the connection, if there was one, has ended, every
+ * posted request has completed, everything could be freed, and no thread or descriptor is left.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -258,7 +261,8 @@ static bool begin(struct fault *fault)
     return good;
 }
 
-/* Libraries underneath keep what they made at their first use: so once before anything is counted. */
+/* Libraries underneath keep what they made at their first use: so
+ * once before anything is counted. */
 static bool first_use(const struct options *options)
 {
     struct adapter adapter;

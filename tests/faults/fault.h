@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * itfault: one side of a connection that a fault ends. Its parts: what it was asked (fault.c), its objects from making to freeing
- * (fault_objects.c), its traffic (fault_work.c).
+ * itfault: one side of a connection that a fault ends. Its parts: what it was asked (fault.c), its
+ * objects from making to freeing (fault_objects.c), its traffic (fault_work.c).
  *
- * Every event is taken under the lock, by the thread that waits on its EVD or, polling, by the only one.
+ * Every event is taken under the lock, by the thread that waits on its EVD or, polling, by the only
+ * one.
  */
 #ifndef ITAL_TESTS_FAULT_H
 #define ITAL_TESTS_FAULT_H
@@ -80,15 +81,16 @@ struct fault {
 /* ---- fault.c ---- */
 /* What happened, by its name. */
 void fault_note(struct fault *fault, const char *name);
-void fault_command(struct fault *fault,
-                   const char *command); /* started, its end is awaited later */
-const char *fault_step(
-    const char *step); /* what is about to be done: told if it hangs. Returns it */
+/* started, its end is awaited later */
+void fault_command(struct fault *fault, const char *command);
+/* what is about to be done: told if it hangs. Returns it */
+const char *fault_step(const char *step);
 
 /* ---- fault_objects.c ---- */
 bool fault_open(struct fault *fault);
 bool fault_take(struct fault *fault, int stream); /* one event, if there is one; false: nothing */
-/* By the ordinary calls, one by one; where threads wait, the EVDs by it_ia_free. Each must succeed. */
+/* By the ordinary calls, one by one; where threads wait, the EVDs by
+ * it_ia_free. Each must succeed. */
 bool fault_close(struct fault *fault);
 bool fault_wait_in_threads(struct fault *fault);
 
@@ -108,8 +110,9 @@ void fault_on_completion(struct fault *fault, const it_dto_cmpl_event_t *event);
 #define REQUESTS 64u
 #define WARM     40u /* completions before something is done to the connection */
 
-/* Local memory: receives, the source of all requests, the source of those that flood. Nobody stores
- * into a source once requests are posted: softrdma sums its octets and hands them to the kernel later. */
+/* Local memory: receives, the source of all requests, the source of those that flood.
+ * Nobody stores into a source once requests are posted: softrdma sums its octets and
+ * hands them to the kernel later. */
 #define SOURCE       (RECEIVES * MESSAGE)
 #define FLOOD_SOURCE (SOURCE + WRITTEN)
 #define FLOOD_MARK   'F'

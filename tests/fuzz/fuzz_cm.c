@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The connection manager, both roles. The first octet chooses: 0x80 set, a program of small steps of peers, consumer,
- * sockets and clock; clear, one connection whose peer says what follows, once whole and once in pieces: what
- * comes out is the same. Octets 1 and 2 are options of the interface.
+ * The connection manager, both roles. The first octet chooses: 0x80 set, a program of small steps
+ * of peers, consumer, sockets and clock; clear, one connection whose peer says what follows, once
+ * whole and once in pieces: what comes out is the same. Octets 1 and 2 are options of the
+ * interface.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -264,7 +265,8 @@ static void say_frame(struct seam_end *end, bool request, struct reader *reader)
     seam_say(end, frame, used);
 }
 
-/* What the manager wrote before a hand-over or an end: a start-up frame, and in a conversion the last words in front. */
+/* What the manager wrote before a hand-over or an end: a start-up frame, and in a
+ * conversion the last words in front. */
 static void judge_words(const struct seam_end *end)
 {
     const uint8_t *p = end->said;
@@ -281,8 +283,8 @@ static void judge_words(const struct seam_end *end)
     FUZZ_CHECK(p[9] == (end->active ? p[9] : 'p') && (p[9] == 'p' || p[9] == 'q'));
     FUZZ_CHECK(!(p[16] & 0x0F) && (p[17] == 1 || p[17] == 2));
     size = 20u + ((size_t)p[18] << 8 | p[19]);
-    FUZZ_CHECK(size <= MPA_STARTUP_FRAME_MAX &&
-               left == size); /* one frame, and nothing behind it */
+    /* one frame, and nothing behind it */
+    FUZZ_CHECK(size <= MPA_STARTUP_FRAME_MAX && left == size);
 }
 
 /* ---- a program ---- */
@@ -485,7 +487,8 @@ static void run_one(const uint8_t *data, size_t size, size_t piece, struct outco
     close_all();
 }
 
-/* Between the two, only what came behind a Request may make a difference: before or after it was shown. */
+/* Between the two, only what came behind a Request may make a
+ * difference: before or after it was shown. */
 static void compare(const uint8_t *data, size_t size)
 {
     struct mpa_startup_frame frame;

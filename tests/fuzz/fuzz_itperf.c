@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an itperf gets from its peer. First octet: as what the rest is read, and whether it is filled
- * up to the length of a message. A plan that is taken can be carried out, and its memory is known.
+ * What an itperf gets from its peer. First octet: as what the rest is read, and whether it is
+ * filled up to the length of a message. A plan that is taken can be carried out, and its memory is
+ * known.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

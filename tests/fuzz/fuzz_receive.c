@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The whole receive path with live STags. Behind the settings of scenario.h the input is a run of FPDUs like those of the
- * wire vectors, whose STags are placeholders: 0x0001nnkk is object nn with key kk, its tagged offsets lie around
- * nn * 0x10000000 - that object becomes a live region or window, right, with another key, freed, of another PD or without the right.
- * 0x66000001 with offset 0x100 is the sink of the oldest Read. CRC and markers are made; a CRC field of all ones is made wrong.
+ * The whole receive path with live STags. Behind the settings of scenario.h the input is a run of
+ * FPDUs like those of the wire vectors, whose STags are placeholders: 0x0001nnkk is object nn with
+ * key kk, its tagged offsets lie around nn * 0x10000000 - that object becomes a live region or
+ * window, right, with another key, freed, of another PD or without the right. 0x66000001 with
+ * offset 0x100 is the sink of the oldest Read. CRC and markers are made; a CRC field of all ones is
+ * made wrong.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

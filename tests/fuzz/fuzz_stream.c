@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A connection in Full Operation, stateful. The input is five octets of settings and then a program of small steps: what
- * the peer sends, whole or in pieces, right or wrong in some way; what the consumer posts, polls, modifies; what the
- * socket and the clock do. CRC, markers, numbers and STags are made when the step is done, so that deep states are
- * within reach. What must hold is in world.h.
+ * A connection in Full Operation, stateful. The input is five octets of settings and then a program
+ * of small steps: what the peer sends, whole or in pieces, right or wrong in some way; what the
+ * consumer posts, polls, modifies; what the socket and the clock do. CRC, markers, numbers and
+ * STags are made when the step is done, so that deep states are within reach. What must hold is in
+ * world.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

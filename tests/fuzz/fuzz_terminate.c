@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Terminate payloads of peers, in both bit orders, and our own about arbitrary segments. First octet: 1 the peer is siw;
- * 2 received on a live connection, there 4 by a responder, 8 without L, 16 another MSN, 32 no CRC, 64 in pieces.
+ * Terminate payloads of peers, in both bit orders, and our own about arbitrary segments. First
+ * octet: 1 the peer is siw; 2 received on a live connection, there 4 by a responder, 8 without L,
+ * 16 another MSN, 32 no CRC, 64 in pieces.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,7 +23,8 @@ static void inside(const uint8_t *p, size_t n, const uint8_t *data, size_t size)
         FUZZ_CHECK(p >= data && n <= size && (size_t)(p - data) <= size - n);
 }
 
-/* What Linux siw would have written: nibbles exchanged, flags mirrored. With a flag there is no doubt about the form. */
+/* What Linux siw would have written: nibbles exchanged, flags mirrored. With a flag
+ * there is no doubt about the form. */
 static void swapped(const uint8_t *payload, size_t n, const struct terminate_info *straight)
 {
     uint8_t out[TERMINATE_PAYLOAD_MAX];

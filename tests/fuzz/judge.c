@@ -176,7 +176,8 @@ static void end_fpdu(struct judge *j)
     j->crc_state = ~0u;
 }
 
-/* A marker tells where its FPDU begins: at its length field; 0 from the place right in front of it. */
+/* A marker tells where its FPDU begins: at its length field; 0 from
+ * the place right in front of it. */
 static void end_marker(struct judge *j)
 {
     uint64_t at = j->position - 4;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An independent judge of what a QP sends: it shares no code with the provider, walks the octets with its markers, and
- * ends the program at the first one that no conforming sender would send. It also remembers which Reads and atomics were
- * asked for, so that a peer can answer them.
+ * An independent judge of what a QP sends: it shares no code with the provider, walks the octets
+ * with its markers, and ends the program at the first one that no conforming sender would send. It
+ * also remembers which Reads and atomics were asked for, so that a peer can answer them.
  */
 #ifndef ITAL_TESTS_FUZZ_JUDGE_H
 #define ITAL_TESTS_FUZZ_JUDGE_H
@@ -54,7 +54,8 @@ void judge_octets(struct judge *judge, const uint8_t *octets, size_t length);
 /* The sender ended its side in order. */
 void judge_fin(struct judge *judge);
 
-/* CRC32C, once more and by another way than base/crc32c: `state` begins as ~0, the field is its complement. */
+/* CRC32C, once more and by another way than base/crc32c: `state` begins as
+ * ~0, the field is its complement. */
 uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length);
 
 #endif

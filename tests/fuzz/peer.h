@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The peer of a fuzzed QP: puts ULPDUs into FPDUs with markers and CRC, right or wrong on purpose, and delivers them. */
+ * The peer of a fuzzed QP: puts ULPDUs into FPDUs with markers and CRC, right or wrong on purpose,
+ * and delivers them. */
 #ifndef ITAL_TESTS_FUZZ_PEER_H
 #define ITAL_TESTS_FUZZ_PEER_H
 
@@ -9,7 +10,8 @@ uint32_t peer_length(uint8_t octet);
 
 enum peer_fault { PEER_GOOD, PEER_BAD_CRC, PEER_BAD_MARKER, PEER_BAD_PAD };
 
-/* One FPDU behind what `out` holds, at most `room`; returns its octets, 0 when it does not fit. Moves wire->position. */
+/* One FPDU behind what `out` holds, at most `room`; returns its octets, 0 when it does
+ * not fit. Moves wire->position. */
 size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum peer_fault fault,
                  uint8_t *out, size_t room);
 /* The same, delivered; the oracle knows of it. */

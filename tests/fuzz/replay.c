@@ -25,7 +25,8 @@
 #define INPUT_MAX  4096u
 #define PREFIX_MAX 9u /* octets that targets take for settings before the peer's octets */
 
-/* Targets with live objects take their time: REPLAY_FRONT is the length of their settings, and they see fewer variants. */
+/* Targets with live objects take their time: REPLAY_FRONT is the length of their
+ * settings, and they see fewer variants. */
 #ifdef REPLAY_FRONT
 #define LIGHT 1
 static const size_t fronts[] = { REPLAY_FRONT };

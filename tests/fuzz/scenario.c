@@ -10,15 +10,16 @@
 
 struct result {
     uint64_t memory, told;
-    bool
-        unanswered; /* the end overtook requests of the peer: its atomics may or may not have been executed */
+    /* the end overtook requests of the peer: its atomics may or may not have been executed */
+    bool unanswered;
     bool revoked; /* the peer invalidated what a request of its own had not yet reached */
     struct ri_qp_info info;
 };
 
 /*
- * Octet 0: initiator, no CRC, markers we send, markers the peer sends, RTR awaited, SRQ, FIN at the end, first octets come
- * with the hand-over. 1: receives, Reads, an atomic, their size. 2: enables, EMSS. 3, 4: pieces. 5: IRD.
+ * Octet 0: initiator, no CRC, markers we send, markers the peer sends, RTR awaited, SRQ, FIN at the
+ * end, first octets come with the hand-over. 1: receives, Reads, an atomic, their size. 2: enables,
+ * EMSS. 3, 4: pieces. 5: IRD.
  */
 static struct world_shape shape(const uint8_t *s)
 {
@@ -70,7 +71,8 @@ static void post_reads(struct world *w, uint8_t how)
     world_post(w, 0, &wr);
 }
 
-/* A window that QP 1 or nobody may use is not there without the feature: the STag is then unknown. */
+/* A window that QP 1 or nobody may use is not there without the
+ * feature: the STag is then unknown. */
 static void start(struct world *w, const uint8_t *s, const uint8_t *read, size_t length)
 {
     const struct world_start how = {

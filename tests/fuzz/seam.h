@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the connection manager stands on when it is fuzzed: TCP sockets that are local stream sockets (socket, bind,
- * listen, connect, accept4 and their kin are this program's own), a clock that goes when it is told to, one lane that
- * runs when it is told to, queue pairs that record their hand-over.
+ * What the connection manager stands on when it is fuzzed: TCP sockets that are local stream
+ * sockets (socket, bind, listen, connect, accept4 and their kin are this program's own), a clock
+ * that goes when it is told to, one lane that runs when it is told to, queue pairs that record
+ * their hand-over.
  */
 #ifndef ITAL_TESTS_FUZZ_SEAM_H
 #define ITAL_TESTS_FUZZ_SEAM_H

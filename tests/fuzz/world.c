@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A world of memory around the provider: lane, objects, connections. Host and lower layer: world_host.c; oracle: world_work.c. */
+/* A world of memory around the provider: lane, objects, connections. Host and lower layer:
+ * world_host.c; oracle: world_work.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -226,7 +227,8 @@ void world_deregister(struct world *w, enum world_region which)
 
 /* ---- connections ---- */
 
-/* A segment of a Read Response leaves: of the oldest Read that the peer asked for, and only if it may. */
+/* A segment of a Read Response leaves: of the oldest Read that the peer
+ * asked for, and only if it may. */
 static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last)
 {
     struct wire *wire = arg;

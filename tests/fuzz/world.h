@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A world for the fuzz targets of softrdma: the real provider, up to two QPs, a host and a lower layer made of memory. One
- * thread, no socket, no clock that anybody waits for. An oracle goes with it:
- *   - memory changes only where a right, a posted receive or a posted Read allows it; everything else is a canary;
- *   - every accepted request completes exactly once, in order per queue, at most one of them with an error of its own;
+ * A world for the fuzz targets of softrdma: the real provider, up to two QPs, a host and a lower
+ * layer made of memory. One thread, no socket, no clock that anybody waits for. An oracle goes with
+ * it:
+ *   - memory changes only where a right, a posted receive or a posted Read allows it; everything
+ *     else is a canary;
+ *   - every accepted request completes exactly once, in order per queue, at most one of them with
+ *     an error of its own;
  *   - a connection tells of its end once; what a QP sends passes the judge (judge.h);
  *   - memory in use is bounded, and all is gone when the world closes.
  */
@@ -194,7 +197,8 @@ void world_deregister(struct world *world, enum world_region which);
 uint32_t world_stag(const struct world *world, uint8_t which, uint8_t variant);
 uint64_t world_base(const struct world *world, uint8_t which, uint32_t *length);
 
-/* May a peer do this over an STag of ours? *memory: where, or NULL where the oracle cannot tell (windows). */
+/* May a peer do this over an STag of ours? *memory: where, or NULL where
+ * the oracle cannot tell (windows). */
 bool world_allows(const struct world *world, uint32_t stag, uint64_t to, uint64_t length,
                   uint32_t access, uint8_t **memory);
 void world_permit(struct world *world, const uint8_t *memory, const uint8_t *from, uint32_t length);

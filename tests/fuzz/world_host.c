@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a world gives the provider: a host and a lower layer of memory, chance that is the same for each input. */
+/* What a world gives the provider: a host and a lower layer of memory, chance
+ * that is the same for each input. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

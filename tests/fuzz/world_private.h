@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the rooms of the world share: world.c (objects, connections), world_host.c (host, lower layer), world_work.c (the oracle). */
+ * What the rooms of the world share: world.c (objects, connections), world_host.c (host, lower
+ * layer), world_work.c (the oracle). */
 #ifndef ITAL_TESTS_FUZZ_WORLD_PRIVATE_H
 #define ITAL_TESTS_FUZZ_WORLD_PRIVATE_H
 

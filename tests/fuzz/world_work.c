@@ -96,7 +96,8 @@ void memory_fill(struct world *w)
     }
 }
 
-/* Where an element lies, NULL where it is nowhere in a region of ours. As much of it as is inside may be used. */
+/* Where an element lies, NULL where it is nowhere in a region of ours. As much
+ * of it as is inside may be used. */
 static const uint8_t *place_of(const struct world *w, const struct ri_sge *sge, uint32_t *length)
 {
     for (int i = 0; i < WORLD_REGIONS; i++) {

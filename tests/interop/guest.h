@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * guest_peer: what its rooms share. guest_peer.c sets the connection up, guest_verbs.c has events, memory and posts,
- * guest_protocol.c what is said and the pattern. Whatever goes wrong ends the program by fail().
+ * guest_peer: what its rooms share. guest_peer.c sets the connection up, guest_verbs.c has events,
+ * memory and posts, guest_protocol.c what is said and the pattern. Whatever goes wrong ends the
+ * program by fail().
  */
 #ifndef ITAL_INTEROP_GUEST_H
 #define ITAL_INTEROP_GUEST_H
@@ -102,7 +103,8 @@ void serve_stream(void);
 void expect_event(enum rdma_cm_event_type wanted, struct rdma_cm_event **event);
 /* The next completion; false: there is none and the connection has ended, or time is up. */
 bool next_completion(struct ibv_wc *wc);
-/* A receive, or the completion of another kind, that must be good. Other good ones are passed over. */
+/* A receive, or the completion of another kind, that must be good.
+ * Other good ones are passed over. */
 struct ibv_wc expect_completion(enum ibv_wc_opcode wanted, const char *what);
 void expect_end(const char *what);
 /* After the end: takes what still completes. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guest_peer: the other end of itping and itpeer inside the virtual machine, over libibverbs and librdmacm.
+ * guest_peer: the other end of itping and itpeer inside the virtual machine, over libibverbs and
+ * librdmacm.
  *
  *     guest_peer serve PORT                                        one client, whatever it asks for
- *     guest_peer connect HOST PORT OP SIZE COUNT FLAGS             OP: send write read invalidate stream
+ *     guest_peer connect HOST PORT OP SIZE COUNT FLAGS             OP: send write read invalidate
+ *     stream
  *
- * Speaks the protocol of tools/itping/itping.h and tests/interop/peer.h, written down here a second time so that a mistake
- * on one side is not made on the other too. Every byte that arrives is compared. Ends with one line,
- * "result ...", and status 0 if everything was as it should be. No line follows when it has to die abruptly.
+ * Speaks the protocol of tools/itping/itping.h and tests/interop/peer.h, written down here a second
+ * time so that a mistake on one side is not made on the other too. Every byte that arrives is
+ * compared. Ends with one line, "result ...", and status 0 if everything was as it should be. No
+ * line follows when it has to die abruptly.
  */
 #include "guest.h"
 
@@ -171,9 +174,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: guest_peer serve PORT | connect HOST PORT OP SIZE COUNT FLAGS\n");
         return 2;
     }
-    signal(
-        SIGPIPE,
-        SIG_IGN); /* siw's own sendmsg raises it in whoever posts to a connection that was reset */
+    /* siw's own sendmsg raises it in whoever posts to a connection that was reset */
+    signal(SIGPIPE, SIG_IGN);
     peer.channel = rdma_create_event_channel();
     if (!peer.channel)
         fail("no event channel: is the driver loaded?");

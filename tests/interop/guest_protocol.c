@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What guest_peer says and hears: the pattern of the data, itping's operations and those of peer.h. */
+/* What guest_peer says and hears: the pattern of the data, itping's
+ * operations and those of peer.h. */
 #include "guest.h"
 
 #include <endian.h>
@@ -253,7 +254,8 @@ static void finish_stream(bool mine)
     drain();
 }
 
-/* Writes without pause until either side ends it; what is flushed by an end of ours the peer would wait for. */
+/* Writes without pause until either side ends it; what is flushed by an end
+ * of ours the peer would wait for. */
 void stream(void)
 {
     bool mine = peer.flags & BY_CLIENT, noted = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* guest_peer over libibverbs: events and completions that are due, memory, posts, the queue pair. */
+/* guest_peer over libibverbs: events and completions that are due,
+ * memory, posts, the queue pair. */
 #include "guest.h"
 
 #include <errno.h>
@@ -102,8 +103,8 @@ void expect_end(const char *what)
         fail("%s: the connection ended by %s", what, rdma_event_str(peer.end));
 }
 
-/* After the end: takes what still completes. How much is not judged: of requests posted while the connection ends siw
- * loses some, and completes others twice. */
+/* After the end: takes what still completes. How much is not judged: of requests posted while the
+ * connection ends siw loses some, and completes others twice. */
 void drain(void)
 {
     struct ibv_wc wc;
@@ -171,8 +172,8 @@ int try_post(enum ibv_wr_opcode opcode, const struct region *region, const void 
     if (opcode == IBV_WR_SEND_WITH_INV)
         wr.invalidate_rkey = peer.key;
     wr.wr.rdma.remote_addr = remote;
-    wr.wr.rdma.rkey =
-        peer.key; /* libsiw takes it from here for SEND_WITH_INV too, and sends 0 otherwise */
+    /* libsiw takes it from here for SEND_WITH_INV too, and sends 0 otherwise */
+    wr.wr.rdma.rkey = peer.key;
     error = ibv_post_send(peer.id->qp, &wr, &bad);
     peer.posted += !error;
     return error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What itpeer and guest_peer agree on, beyond tools/itping/itping.h: two operations that itping has not.
+ * What itpeer and guest_peer agree on, beyond tools/itping/itping.h: two operations that itping has
+ * not.
  *
  * Hello and welcome are itping's. All memory holds the pattern of message 0.
  *   invalidate  each side offers memory by a Send of 16 bytes (address 8, context 8), the client

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the connection manager's active side stand on: cm_fake.h, with one connection and QP of ours, and a server
- * that is a plain socket.
+ * What the tests of the connection manager's active side stand on: cm_fake.h, with one connection
+ * and QP of ours, and a server that is a plain socket.
  */
 #ifndef ITAL_TESTS_KAL_CM_ACTIVE_H
 #define ITAL_TESTS_KAL_CM_ACTIVE_H

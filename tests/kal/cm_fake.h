@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the connection manager stand on: an RNIC put together by hand, a lane with an epoll loop that the
- * test itself runs (or a thread), queue pairs that record their hand-over, an upper that records upcalls, and peers
- * that are plain sockets.
+ * What the tests of the connection manager stand on: an RNIC put together by hand, a lane with an
+ * epoll loop that the test itself runs (or a thread), queue pairs that record their hand-over, an
+ * upper that records upcalls, and peers that are plain sockets.
  */
 #ifndef ITAL_TESTS_KAL_CM_FAKE_H
 #define ITAL_TESTS_KAL_CM_FAKE_H

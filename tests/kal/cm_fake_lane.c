@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lane of the connection manager's tests, an epoll loop that the test or a thread runs, and the upcalls into it. */
+/* The lane of the connection manager's tests, an epoll loop that the test or a thread
+ * runs, and the upcalls into it. */
 #include "cm_fake_private.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider of the connection manager's tests: queue pairs that record their hand-over, and set A, which counts calls. */
+/* The provider of the connection manager's tests: queue pairs that record their hand-over,
+ * and set A, which counts calls. */
 #include "cm_fake_private.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the connection manager's passive side stand on: cm_fake.h, with a listener on 127.0.0.1 and one peer that
- * is a plain socket. Peers, listeners and requests still in a test's hands go with the fixture.
+ * What the tests of the connection manager's passive side stand on: cm_fake.h, with a listener on
+ * 127.0.0.1 and one peer that is a plain socket. Peers, listeners and requests still in a test's
+ * hands go with the fixture.
  */
 #ifndef ITAL_TESTS_KAL_CM_PASSIVE_H
 #define ITAL_TESTS_KAL_CM_PASSIVE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host on the far end of a socket, in the place of kal/host/local.c: the second user of kal/host/host.h. A thread is the
- * daemon; it keeps the books of all kinds, and answers by messages only. The client's end sends questions, and a thread
- * of its own reads the answers. Every operation that waits for an answer fails the test where the calling thread is in
- * a lane.
+ * A host on the far end of a socket, in the place of kal/host/local.c: the second user of
+ * kal/host/host.h. A thread is the daemon; it keeps the books of all kinds, and answers by messages
+ * only. The client's end sends questions, and a thread of its own reads the answers. Every
+ * operation that waits for an answer fails the test where the calling thread is in a lane.
  */
 #ifndef ITAL_TESTS_KAL_FAR_HOST_H
 #define ITAL_TESTS_KAL_FAR_HOST_H

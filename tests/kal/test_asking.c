@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A provider file harms only who asks for it: what aborts or hangs does so in a helper process that nobody notices, and nothing that is
- * dropped in takes another one's place. */
+/* A provider file harms only who asks for it: what aborts or hangs does so in a helper process that
+ * nobody notices, and nothing that is dropped in takes another one's place. */
 #include "kal_fixture.h"
 #include "kal/registry/load.h"
 
@@ -193,7 +193,8 @@ START_TEST(without_the_helper_program)
 }
 END_TEST
 
-/* A sandbox that allows no new process, or a limit on them: what is known by name works, and the reason is told. */
+/* A sandbox that allows no new process, or a limit on them: what is known by name
+ * works, and the reason is told. */
 static const struct {
     int error;
     enum kal_status status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Capture: files, connections, both ends of one, threads, a disk that is full. What tshark says of it: capture.tap. */
+/* Capture: files, connections, both ends of one, threads, a disk that is full. What tshark says of
+ * it: capture.tap. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -436,7 +437,8 @@ START_TEST(connection_outlives_its_interface)
 }
 END_TEST
 
-/* The file may not grow beyond some octets: it ends with a whole block, one line says so, the rest is counted. */
+/* The file may not grow beyond some octets: it ends with a whole block, one
+ * line says so, the rest is counted. */
 START_TEST(full_disk)
 {
     const struct rlimit small = { 100000, 100000 };
@@ -547,8 +549,9 @@ START_TEST(no_answer_before_its_question)
 END_TEST
 
 /*
- * A real child: one that is played has the parent's writer still running, with a descriptor whose number is somebody else's by then.
- * ThreadSanitizer takes no thread in the child of a process with threads.
+ * A real child: one that is played has the parent's writer still running, with a descriptor whose
+ * number is somebody else's by then. ThreadSanitizer takes no thread in the child of a process with
+ * threads.
  */
 #ifndef __SANITIZE_THREAD__
 START_TEST(child_leaves_the_file_alone)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, active side: attempts that get no answer, the second attempt, what can go wrong before and behind the
- * frames, destruction. Test names carry the C- and S-numbers. */
+/* Connection manager, active side: attempts that get no answer, the second attempt, what can go
+ * wrong before and behind the frames, destruction. Test names carry the C- and S-numbers. */
 #include "cm_active.h"
 
 #include "base/clock.h"
@@ -55,7 +55,8 @@ START_TEST(s020_reset_is_no_proof_of_revision_1)
 }
 END_TEST
 
-/* So ends one that turns us away: orderly, but without having read the Request. 0: before it comes, 1: over it. */
+/* So ends one that turns us away: orderly, but without having read the Request.
+ * 0: before it comes, 1: over it. */
 START_TEST(s020_end_without_reading_is_no_proof_of_revision_1)
 {
     ck_assert_int_eq(start("hello", 4, 8), KAL_OK);

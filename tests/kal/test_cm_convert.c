@@ -307,8 +307,8 @@ START_TEST(destroy_meanwhile)
         fake_lane_run(fake.lane);
     fake_destroy(c);
     fake_lane_run(fake.lane);
-    ck_assert_uint_eq(c->events,
-                      _i == 4 || _i == 5); /* without frames it was established by then */
+    /* without frames it was established by then */
+    ck_assert_uint_eq(c->events, _i == 4 || _i == 5);
 }
 END_TEST
 

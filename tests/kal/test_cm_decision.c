@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, passive side: requests that are accepted, rejected, moved to another listener, or left. Test names
- * carry the C- and S-numbers. */
+/* Connection manager, passive side: requests that are accepted, rejected, moved to another
+ * listener, or left. Test names carry the C- and S-numbers. */
 #include "cm_passive.h"
 
 #include <poll.h>
@@ -220,8 +220,8 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-/* The watch is about to go when its descriptor becomes ready: the old lane has a look or two. It is told nothing here that would
- * order what was written before for it. */
+/* The watch is about to go when its descriptor becomes ready: the old lane has a look or two. It is
+ * told nothing here that would order what was written before for it. */
 static void leave_and_be_seen(void)
 {
     unsigned before;
@@ -233,7 +233,8 @@ static void leave_and_be_seen(void)
         tc_until(atomic_load_explicit(&passes, memory_order_relaxed) - before >= 1000, 10000));
 }
 
-/* For ThreadSanitizer: handlers of the lane that it leaves run beside the move, and find that it moves. */
+/* For ThreadSanitizer: handlers of the lane that it leaves run beside
+ * the move, and find that it moves. */
 START_TEST(placed_while_its_lane_looks_on)
 {
     for (int i = 0; i < 10; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: complete requests for which the upper floor has no room. They wait, in order and bounded, and come up when
- * there is. */
+/* Connection manager: complete requests for which the upper floor has no room. They wait, in order
+ * and bounded, and come up when there is. */
 #include "cm_passive.h"
 
 #include <poll.h>
@@ -104,7 +104,8 @@ START_TEST(they_come_up_in_order)
 }
 END_TEST
 
-/* Start-ups that have said nothing yet lie in nobody's way: who is shown next is found at the front, as is the oldest start-up. */
+/* Start-ups that have said nothing yet lie in nobody's way: who is shown next is found at the
+ * front, as is the oldest start-up. */
 START_TEST(start_ups_and_those_that_wait_are_apart)
 {
     struct kal_connection *c;
@@ -303,7 +304,8 @@ START_TEST(c019_they_are_bounded)
 }
 END_TEST
 
-/* Two decisions and three new peers between two runs: where accepting pauses again, who waits has its turn before. */
+/* Two decisions and three new peers between two runs: where accepting pauses again,
+ * who waits has its turn before. */
 START_TEST(a_decision_is_not_forgotten_over_new_peers)
 {
     uint8_t octets[600];
@@ -339,7 +341,8 @@ START_TEST(a_decision_is_not_forgotten_over_new_peers)
 }
 END_TEST
 
-/* Those whose start-up was under way when the bound was reached wait, too; each decision lets one come up. */
+/* Those whose start-up was under way when the bound was reached wait, too;
+ * each decision lets one come up. */
 START_TEST(c019_what_was_accepted_is_not_dropped)
 {
     uint8_t octets[600];

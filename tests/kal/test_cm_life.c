@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: both sides at once, lanes run by threads, destruction from other threads, set A. */
+/* Connection manager: both sides at once, lanes run by threads,
+ * destruction from other threads, set A. */
 #include "cm_fake.h"
 
 #include "base/clock.h"
@@ -341,8 +342,8 @@ START_TEST(set_a_active)
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &convert), KAL_ERR_NOT_SUPPORTED);
     fake.a_answer = RI_ERR_UNREACHABLE;
     ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_UNREACHABLE);
-    c->destroy_in_upcall =
-        true; /* inside the provider's upcall: put off to the next run, and silent */
+    /* inside the provider's upcall: put off to the next run, and silent */
+    c->destroy_in_upcall = true;
     kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
     ck_assert_uint_eq(fake.a_destroyed, 0);
     kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
@@ -470,7 +471,8 @@ START_TEST(set_a_answer)
     ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_INVALID_STATE);
     fake_destroy(fake.requests[0].context);
 
-    /* A connection request is not answered so; what is over the bound, or not allowed, is refused in its own way. */
+    /* A connection request is not answered so; what is over the bound, or not
+     * allowed, is refused in its own way. */
     a_bring();
     ck_assert_int_eq(kal_service_reply(fake.requests[1].context->connection, &reply),
                      KAL_ERR_INVALID_ARGUMENT);

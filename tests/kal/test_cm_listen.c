@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, passive side: listeners, their addresses and ports, the policy, the sockets that they take. */
+/* Connection manager, passive side: listeners, their addresses and ports, the
+ * policy, the sockets that they take. */
 #include "cm_passive.h"
 
 #include <arpa/inet.h>

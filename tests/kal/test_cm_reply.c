@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, active side: the Request that goes out, and what is made of the Reply. Test names carry the C- and
- * S-numbers. */
+/* Connection manager, active side: the Request that goes out, and what is made of the Reply. Test
+ * names carry the C- and S-numbers. */
 #include "cm_active.h"
 
 #include "base/be.h"
@@ -19,8 +19,8 @@ START_TEST(s001_to_s007_request_in_one_write)
     ck_assert_int_ne(tc_wait_fd(peer, POLLIN, tc_deadline(1)), -1);
     fake_until(c->connection->state == CM_REQUESTED, 10000);
     ck_assert_int_gt(tc_wait_fd(peer, POLLIN, tc_deadline(5000)), 0);
-    ck_assert_int_eq(recv(peer, octets, sizeof octets, MSG_DONTWAIT),
-                     29); /* S-009: it came whole */
+    /* S-009: it came whole */
+    ck_assert_int_eq(recv(peer, octets, sizeof octets, MSG_DONTWAIT), 29);
     ck_assert_mem_eq(octets, "MPA ID Req Frame\x50\x02\x00\x09\x80\x04\xc0\x08hello", 29);
 }
 END_TEST

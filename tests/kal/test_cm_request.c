@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, passive side: which octets become a request, how many at once, and what is left of the others. Test
- * names carry the C- and S-numbers. */
+/* Connection manager, passive side: which octets become a request, how many at once, and what is
+ * left of the others. Test names carry the C- and S-numbers. */
 #include "cm_passive.h"
 
 #include "base/be.h"
@@ -44,8 +44,8 @@ START_TEST(c018_request_split_anywhere)
     ck_assert_uint_eq(listener->undecided, 1);
     ck_assert_uint_eq(listener->half_open, 0);
     ck_assert_uint_eq(listener->backlog, 128);
-    ck_assert(
-        peer_quiet(peer)); /* S-001: the passive side is silent until it is asked, and decides */
+    /* S-001: the passive side is silent until it is asked, and decides */
+    ck_assert(peer_quiet(peer));
 }
 END_TEST
 
@@ -216,8 +216,8 @@ START_TEST(c019_undecided_requests)
 }
 END_TEST
 
-/* The oldest makes room for a further one, but not at once: nobody is kept out by those that hold places, and nobody who is
- * slow for a moment is thrown out. */
+/* The oldest makes room for a further one, but not at once: nobody is kept out by those that hold
+ * places, and nobody who is slow for a moment is thrown out. */
 START_TEST(c019_half_open_start_ups)
 {
     uint64_t began = tc_now_ns();
@@ -360,7 +360,8 @@ START_TEST(no_descriptors_left)
     ck_assert(lane_idle());
     ck_assert_int_ge(fake.rnic.cm->spare_fd, 0);
 
-    /* Somebody took the spare's place: the listener pauses, and goes on by itself when there is room again. */
+    /* Somebody took the spare's place: the listener pauses, and goes on by
+     * itself when there is room again. */
     close(atomic_exchange(&fake.rnic.cm->spare_fd, -1));
     hoard[hoarded] = fcntl(0, F_DUPFD_CLOEXEC, 0);
     ck_assert_int_ge(hoard[hoarded++], 0);
@@ -402,7 +403,8 @@ START_TEST(no_descriptors_left_but_an_old_start_up)
 }
 END_TEST
 
-/* accept(2) says EMFILE before it looks whether anybody waits: the last descriptor is taken, and nobody has to go for it. */
+/* accept(2) says EMFILE before it looks whether anybody waits: the last descriptor is
+ * taken, and nobody has to go for it. */
 START_TEST(the_last_descriptor_is_taken)
 {
     int second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cut for a daemon: kal with a host that answers by messages from another thread, or does not answer. */
+/* The cut for a daemon: kal with a host that answers by messages from
+ * another thread, or does not answer. */
 #include "far_host.h"
 #include "kal_fixture.h"
 
@@ -106,7 +107,8 @@ START_TEST(the_host_refuses)
 }
 END_TEST
 
-/* A host that does not answer stops nobody in a lane; what the lease has is had, the rest refused. */
+/* A host that does not answer stops nobody in a lane; what the
+ * lease has is had, the rest refused. */
 START_TEST(a_lane_does_not_wait_for_the_host)
 {
     struct kal_listener *listeners[FAR_BATCH + 1];
@@ -154,7 +156,8 @@ START_TEST(a_create_waits_for_the_host)
 }
 END_TEST
 
-/* The whole way of connections in a lane: listen, accept, connect, destroy; with a host that is silent. */
+/* The whole way of connections in a lane: listen, accept, connect,
+ * destroy; with a host that is silent. */
 START_TEST(connections_need_no_answer)
 {
     struct ri_connect_param param = { .size = sizeof param,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log: it neither blocks nor floods, nothing is lost unsaid, and lanes write to no descriptor (DESIGN 4). */
+/* The log: it neither blocks nor floods, nothing is lost unsaid, and lanes
+ * write to no descriptor (DESIGN 4). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -216,7 +217,8 @@ START_TEST(log_causes_have_rates_of_their_own)
 }
 END_TEST
 
-/* More causes than the table has places for: each keeps its first lines, and what was held back is said. */
+/* More causes than the table has places for: each keeps its first lines,
+ * and what was held back is said. */
 START_TEST(log_many_causes)
 {
     struct kal_provider provider = { .name = (char *)"p" };
@@ -411,7 +413,8 @@ static int fd_of_file(void)
     return fd;
 }
 
-/* closefrom(3), and then a file of the program's own under the number: no line gets into it, and it stays open. */
+/* closefrom(3), and then a file of the program's own under the number: no line
+ * gets into it, and it stays open. */
 START_TEST(log_file_closed_by_somebody_else)
 {
     int fd, mine[2];

@@ -146,10 +146,11 @@ START_TEST(C020_S018_rejection)
     ck_assert_int_eq(mpa_startup_encode(&reply, MPA_STARTUP_REPLY, out, sizeof(out), &n),
                      MPA_STARTUP_OK);
     ck_assert_uint_eq(n, 34);
+    /* V-08 */
     ck_assert_mem_eq(out + 16,
                      "\x70\x02\0\x0E\0\1\0\x08"
                      "need ORD 8",
-                     18); /* V-08 */
+                     18);
     request = (struct mpa_startup_frame){ .rev = 1 };
     ck_assert_int_eq(mpa_startup_reject(&local, &request, NULL, 0, &reply), MPA_STARTUP_OK);
     ck_assert(reply.rev == 1 && reply.reject && !reply.enhanced);

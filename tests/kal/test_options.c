@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of interfaces: those that every provider's have, their ranges, and what a provider's table may say. */
+/* The options of interfaces: those that every provider's have, their ranges, and
+ * what a provider's table may say. */
 #include "kal_fixture.h"
 
 #include <stdio.h>

@@ -20,7 +20,8 @@ static bool kernel_asked; /* sanitizers make mlock do nothing */
 
 static size_t locked(void);
 
-/* ---- a host that leases nothing more, and raises the limit of locked memory where the test lets it ---- */
+/* ---- a host that leases nothing more, and raises the limit of locked
+ * memory where the test lets it ---- */
 
 static bool raises;
 

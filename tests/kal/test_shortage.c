@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory or descriptors run out anywhere in the process while interfaces are listed and one is opened: in kal, in the dynamic linker, in
- * libltdl. Each try is in a process of its own: it ends in a clean error or well, and afterwards, with enough of both, it works.
- * test_memory has kal's own allocations, one by one, and its leaks.
+ * Memory or descriptors run out anywhere in the process while interfaces are listed and one is
+ * opened: in kal, in the dynamic linker, in libltdl. Each try is in a process of its own: it ends
+ * in a clean error or well, and afterwards, with enough of both, it works. test_memory has kal's
+ * own allocations, one by one, and its leaks.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,7 +23,8 @@
 
 #ifndef ITAL_SANITIZERS /* they have an allocator of their own */
 
-/* This program's allocator is the one of every library in it. -1: nothing fails; else how many more succeed. */
+/* This program's allocator is the one of every library in it. -1: nothing
+ * fails; else how many more succeed. */
 static atomic_long left = -1;
 static atomic_bool for_good; /* all that follow fail, too */
 static atomic_ulong calls;

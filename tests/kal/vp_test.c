@@ -39,9 +39,9 @@ struct object {
     struct rnic *rnic;
 };
 
-/* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, shared, ports2,
- * netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys refuse), closeagain
- * (once). */
+/* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, shared,
+ * ports2, netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys refuse),
+ * closeagain (once). */
 static bool has(const char *word)
 {
     const char *words = getenv("ITAL_TEST_VP");

@@ -329,7 +329,8 @@ static void write_behind_ring(void)
     write_at(welcome.address + (uint64_t)welcome.chunk * welcome.slots - 4095);
 }
 
-/* The server agrees to no Reads, so this side's library refuses to ask; where one leaves, the server ends the connection. */
+/* The server agrees to no Reads, so this side's library refuses to ask; where one leaves,
+ * the server ends the connection. */
 static void read_ring(void)
 {
     it_lmr_triplet_t part = region_part(&chan.messages, 0, 4096);

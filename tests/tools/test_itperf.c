@@ -188,7 +188,8 @@ static char state_of(int thread)
     return state;
 }
 
-/* Who is eager with a peer that moves nothing is so for a second, not for as long as the peer likes. */
+/* Who is eager with a peer that moves nothing is so for a second, not
+ * for as long as the peer likes. */
 START_TEST(nobody_spins_for_a_silent_peer)
 {
     pthread_t thread;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the files of the provider udloop share. One lock guards everything; no upcall is made under it. */
+ * What the files of the provider udloop share. One lock guards everything; no upcall is made under
+ * it. */
 #ifndef ITAL_TESTS_UDLOOP_H
 #define ITAL_TESTS_UDLOOP_H
 
@@ -111,7 +112,8 @@ void loop_tell(struct rnic *rnic, const struct news *news);
 /* The oldest news, with its upcall begun; the end of that. False: none. Under the lock. */
 bool loop_begin(struct rnic *rnic, struct news *news);
 void loop_end(struct rnic *rnic);
-/* Take back what is queued about an object, and wait for an upcall about it in another thread. Under the lock. */
+/* Take back what is queued about an object, and wait for an upcall about it in
+ * another thread. Under the lock. */
 void loop_forget(struct rnic *rnic, const void *about);
 bool loop_own_gid(const uint8_t gid[16]);
 extern const uint8_t loop_gid[16];

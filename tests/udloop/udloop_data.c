@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Datagrams inside the process: posts, completions, who gets what. A datagram is copied by the thread that posts it. */
+ * Datagrams inside the process: posts, completions, who gets what. A datagram is copied by the
+ * thread that posts it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Datagram service inside the process: who listens on a port hears the question; its answer goes back. */
+ * Datagram service inside the process: who listens on a port hears the question; its answer goes
+ * back. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A provider whose RNICs exchange datagrams with each other inside the process, for tests on hosts without an InfiniBand
- * device: RoCE by its attributes, one port with the address 127.0.0.1, unreliable datagrams and their service, nothing else.
+ * A provider whose RNICs exchange datagrams with each other inside the process, for tests on hosts
+ * without an InfiniBand
+ * device: RoCE by its attributes, one port with the address 127.0.0.1, unreliable datagrams and
+ * their service, nothing else.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The suite's programs look at the interfaces that their environment names: here at that of this folder's provider. Included by
- * one file of each. */
+ * The suite's programs look at the interfaces that their environment names: here at that of this
+ * folder's provider. Included by one file of each. */
 #ifndef ITAL_TESTS_UDLOOP_WHERE_H
 #define ITAL_TESTS_UDLOOP_WHERE_H
 

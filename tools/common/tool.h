@@ -38,8 +38,8 @@ void tool_limit_errors(void);
 void tool_flush_errors(bool all);
 /* A line as tool_error writes it, followed by a pointer to --help; returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv, shorts: as given to getopt_long; longs without a short
- * form have values from 256 on. */
+/* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv, shorts: as given to
+ * getopt_long; longs without a short form have values from 256 on. */
 int tool_bad_option(int result, char *const argv[], const char *shorts);
 void tool_version(void);
 /* Called by every other line that goes to the terminal: wipes a progress bar that is in the way. */

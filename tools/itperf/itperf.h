@@ -47,7 +47,8 @@
 /* PERF_ANY: a server that takes what comes. */
 enum perf_op { PERF_ANY_OP, PERF_SEND, PERF_WRITE, PERF_READ };
 enum perf_kind { PERF_ANY_KIND, PERF_LAT, PERF_BW };
-/* How a side learns of completions; NONE: not said. NAP, servers only: polls, then does not call. */
+/* How a side learns of completions; NONE: not said. NAP, servers
+ * only: polls, then does not call. */
 enum perf_mode { PERF_MODE_NONE, PERF_BUSY, PERF_EVENT, PERF_FD, PERF_NAP };
 
 extern const char *const perf_op_names[], *const perf_kind_names[], *const perf_mode_names[];
@@ -183,8 +184,8 @@ static inline uint32_t perf_control_length(uint32_t size, enum perf_control cont
 }
 /*
  * Places in the queues of an Endpoint. At most 7 CREDITs are under way (quarters of the Receives),
- * one FIN, one FINACK; a noted Write is two requests. CREDITs that are answered before their completions
- * are seen still have their places: further ones wait for these.
+ * one FIN, one FINACK; a noted Write is two requests. CREDITs that are answered before their
+ * completions are seen still have their places: further ones wait for these.
  */
 #define PERF_CREDITS_MOST 7u
 static inline uint32_t perf_requests(const struct perf_plan *plan)
@@ -217,8 +218,8 @@ void perf_groups_destroy(struct perf_session *session);
 bool perf_groups_connect(struct perf_session *session, const char *peer, uint64_t timeout_us,
                          double *seconds);
 /*
- * Server: answers the request that names Endpoint index, which is made now, as its group is with the
- * first of its Endpoints; at the end all are waited for. A request that was not answered is the
+ * Server: answers the request that names Endpoint index, which is made now, as its group is with
+ * the first of its Endpoints; at the end all are waited for. A request that was not answered is the
  * caller's.
  */
 bool perf_group_accept(struct perf_session *session, uint32_t index, it_cn_est_identifier_t request,
@@ -259,7 +260,8 @@ bool perf_lat_server(struct perf_worker *worker);
 /* Posts the Receives that are missing; the peer is busy with the next message meanwhile. */
 bool perf_refill(struct perf_worker *worker);
 
-/* ---- itperf_pair.c: when the second of two Sends arrives -------------------------------------- */
+/* ---- itperf_pair.c: when the second of two Sends arrives
+ * -------------------------------------- */
 
 /* Names the clock of this host; 0: unknown. */
 uint64_t perf_clock(void);
@@ -267,7 +269,8 @@ uint64_t perf_clock(void);
 bool perf_pair_arrived(struct perf_worker *worker, struct perf_ep *ep);
 /* Server: lays the times of arrival where the answer is sent from. */
 void perf_pair_answer(const struct perf_worker *worker);
-/* Client: one lone Send, then two; *time: of the second, from the call that posts it to its arrival. */
+/* Client: one lone Send, then two; *time: of the second, from the call that posts it to its
+ * arrival. */
 bool perf_pair_round(struct perf_worker *worker, struct perf_ep *ep, uint64_t *time);
 
 /* ---- itperf_wire.c: private data and control messages ---------------------------------------- */
@@ -318,7 +321,8 @@ void perf_put_message(uint8_t *data, const struct perf_message *message);
 /* false: not a message of exactly that size, or values out of range. */
 bool perf_get_message(const uint8_t *data, size_t size, struct perf_message *message);
 
-/* ---- itperf_limits.c: what a server grants ---------------------------------------------------- */
+/* ---- itperf_limits.c: what a server grants
+ * ---------------------------------------------------- */
 
 /* Which memory a group of one side has, in bytes. */
 struct perf_shape {
@@ -333,11 +337,13 @@ struct perf_shape perf_shape(const struct perf_plan *plan, bool client);
 uint64_t perf_server_memory(const struct perf_plan *plan);
 /* Default of --max-threads: the processors that this process may use, and at least 2. */
 uint32_t perf_threads_here(void);
-/* The plan's target has been chosen. false: text says what is too much, and what to take instead. */
+/* The plan's target has been chosen. false: text says what is too
+ * much, and what to take instead. */
 bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan *plan, char *text,
                        size_t size);
 
-/* ---- itperf_channel.c: the control connection ------------------------------------------------- */
+/* ---- itperf_channel.c: the control connection
+ * ------------------------------------------------- */
 
 #define PERF_CHANNEL_RECEIVES 2u
 struct perf_channel {
@@ -403,7 +409,8 @@ struct perf_options {
     bool json, gbits, no_peak, cpu_util, plot, histogram, unsorted, warm_up;
 };
 
-/* Completes the plan for its op and kind and checks it; -1, or the exit code after the complaint. */
+/* Completes the plan for its op and kind and checks it; -1, or the
+ * exit code after the complaint. */
 int perf_options_complete(struct perf_options *options);
 /* Server: does the plan agree with what was given here? false: text says what does not. */
 bool perf_options_agree(const struct perf_options *own, const struct perf_plan *plan, char *text,
@@ -444,11 +451,13 @@ bool perf_print_json(const struct perf_report *report);
 /* Sizes against half round trips or bandwidth, as wide as the terminal. */
 void perf_plot(const struct perf_report *report);
 
-/* Microseconds of half a round trip (read: a whole one, pair: one way). share as in histogram_quantile. */
+/* Microseconds of half a round trip (read: a whole one, pair: one way).
+ * share as in histogram_quantile. */
 double perf_time(const struct perf_report *report, const struct perf_result *result, double share);
 double perf_time_mean(const struct perf_report *report, const struct perf_result *result);
 double perf_half(const struct perf_report *report); /* nanoseconds of a round trip to the unit */
-/* Microseconds by which the second of two Sends arrives later than a lone one does in the median. */
+/* Microseconds by which the second of two Sends arrives later than
+ * a lone one does in the median. */
 double perf_late(const struct perf_report *report, const struct perf_result *result, double share);
 /* Messages per second to MiB/s, or Gb/s with --report_gbits. */
 double perf_bandwidth(const struct perf_report *report, const struct perf_result *result,

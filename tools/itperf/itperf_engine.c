@@ -222,8 +222,8 @@ static void mark_piece(struct perf_worker *worker)
     worker->piece_start = now;
 }
 
-/* Rates of chunks, for the peak: from the posting of the first message to the completion of the last,
- * because completions come in bursts. */
+/* Rates of chunks, for the peak: from the posting of the first message to the completion of the
+ * last, because completions come in bursts. */
 static void mark_sent(struct perf_worker *worker)
 {
     uint64_t behind = (worker->chunk_number + 1) * worker->chunk, now;

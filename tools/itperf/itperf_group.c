@@ -140,7 +140,8 @@ static bool reads_granted(struct conn *probe, uint32_t reads)
     return true;
 }
 
-/* IT-API tells no limit, but refuses an Endpoint that asks for more: the limit is found by halving. */
+/* IT-API tells no limit, but refuses an Endpoint that asks for more:
+ * the limit is found by halving. */
 uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted)
 {
     struct conn_needs needs = { .requests = 1, .receives = 1, .send_length = 1, .reads = 1 };

@@ -94,8 +94,8 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
 }
 
 /*
- * Room for one more request. A worker that never polls takes the completions here. Who shall sleep sleeps: a peer that does not
- * read has it wait for long.
+ * Room for one more request. A worker that never polls takes the completions here. Who shall sleep
+ * sleeps: a peer that does not read has it wait for long.
  */
 static bool make_room(struct perf_worker *worker, const struct perf_ep *ep)
 {

@@ -17,8 +17,9 @@
 #define ROUND(size, to) (((size) + (to)-1) / (to) * (to))
 #define PLACE_BYTES     256u   /* of a request or Receive: queue and event dispatcher, rounded up */
 #define ENDPOINT_BYTES  32768u /* of an Endpoint without its queues, rounded up */
-#define THREAD_BYTES    1048576u /* of a thread: what its stack touches, counts, event dispatchers */
-#define THREADS_LEAST   2u       /* default on a host of one processor, too */
+/* Of a thread: what its stack touches, counts, event dispatchers. */
+#define THREAD_BYTES  1048576u
+#define THREADS_LEAST 2u /* default on a host of one processor, too */
 
 /* UINT64_MAX: more than can be counted. */
 static uint64_t times(uint64_t one, uint64_t other)
@@ -71,7 +72,8 @@ uint32_t perf_threads_here(void)
     return count > (int)THREADS_LEAST ? (uint32_t)count : THREADS_LEAST;
 }
 
-/* Do the server's threads poll? A Write without a note raises no event: whatever else the plan says, memory is looked at. */
+/* Do the server's threads poll? A Write without a note raises no event: whatever else the
+ * plan says, memory is looked at. */
 static bool polls(const struct perf_plan *plan)
 {
     return plan->target == PERF_BUSY || plan->target == PERF_NAP || perf_looks_at_memory(plan);

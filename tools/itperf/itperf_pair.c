@@ -4,9 +4,10 @@
  *
  * A round: a lone Send and its answer, then two Sends without a call in between and one answer. The
  * polling server takes the time when it has a message's event in hand, and puts the times of the
- * last two into its answer. A way begins before the call that posts the message and ends there: both
- * times are of CLOCK_MONOTONIC, one clock on one host, so the ways are measured and not halves of
- * anything. How late the second is: its way less the median way of the lone ones of the same run.
+ * last two into its answer. A way begins before the call that posts the message and ends there:
+ * both times are of CLOCK_MONOTONIC, one clock on one host, so the ways are measured and not halves
+ * of anything. How late the second is: its way less the median way of the lone ones of the same
+ * run.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

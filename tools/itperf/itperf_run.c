@@ -72,7 +72,8 @@ static bool prepare_samples(struct perf_session *session, struct perf_worker *wo
     return worker->samples != NULL;
 }
 
-/* As bench/peers do: several times what is completed at once, and no time that a processor could not lose. */
+/* As bench/peers do: several times what is completed at once, and no time
+ * that a processor could not lose. */
 static uint64_t piece_of(uint64_t chunk, uint32_t size)
 {
     uint64_t most = size < CHUNK_BYTES ? CHUNK_BYTES / size : 1;
