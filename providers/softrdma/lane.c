@@ -75,7 +75,7 @@ static void free_graves(struct lane *lane)
         free(stream);
     }
     for (; qp; qp = next_qp) {
-        next_qp = qp->grave_next;
+        next_qp = qp->on_lane.free_next;
         qp_free(qp);
     }
 }

@@ -84,14 +84,14 @@ static bool enlarge(void **ring, uint32_t *size, uint32_t entries, size_t octets
 
 enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord)
 {
-    void *ird_ring = qp->ird_ring, *ord_ring = qp->ord_ring;
-    bool ird_fits = enlarge(&ird_ring, &qp->ird_size, ird, sizeof(*qp->ird_ring),
-                            atomic_load(&qp->ird_out), atomic_load(&qp->ird_in));
-    bool ord_fits = enlarge(&ord_ring, &qp->ord_size, ord, sizeof(*qp->ord_ring),
-                            atomic_load(&qp->ord_out), atomic_load(&qp->ord_in));
+    void *ird_ring = qp->reads.ird_ring, *ord_ring = qp->reads.ord_ring;
+    bool ird_fits = enlarge(&ird_ring, &qp->reads.ird_size, ird, sizeof(*qp->reads.ird_ring),
+                            atomic_load(&qp->reads.ird_out), atomic_load(&qp->reads.ird_in));
+    bool ord_fits = enlarge(&ord_ring, &qp->reads.ord_size, ord, sizeof(*qp->reads.ord_ring),
+                            atomic_load(&qp->reads.ord_out), atomic_load(&qp->reads.ord_in));
 
-    qp->ird_ring = ird_ring;
-    qp->ord_ring = ord_ring;
+    qp->reads.ird_ring = ird_ring;
+    qp->reads.ord_ring = ord_ring;
     return ird_fits && ord_fits ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
@@ -109,9 +109,9 @@ void qp_free(struct qp *qp)
     wq_close(&qp->sq);
     wq_close(&qp->rq);
     tx_close(qp);
-    free(qp->ord_ring);
-    free(qp->ird_ring);
-    free(qp->srq_sges);
+    free(qp->reads.ord_ring);
+    free(qp->reads.ird_ring);
+    free(qp->rx.srq_sges);
     free(qp);
 }
 
@@ -141,9 +141,9 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->send_cq = container_of(attr->send_cq, struct cq, base);
     qp->recv_cq = container_of(attr->recv_cq, struct cq, base);
     qp->qpn = atomic_fetch_add(&rnic->next_qpn, 1) + 1;
-    qp->ird = attr->ird;
-    qp->ord = attr->ord;
-    qp->flags = attr->flags;
+    qp->attr.ird = attr->ird;
+    qp->attr.ord = attr->ord;
+    qp->attr.flags = attr->flags;
     qp_set_rq_limits(qp, attr->rq_limit, attr->rq_hard_limit);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);
@@ -171,7 +171,7 @@ void qp_let_go(struct qp *qp)
 
     if (!stream)
         return;
-    if (!qp->stopped)
+    if (!qp->tx.stopped)
         tx_stop(qp);
     stream_release(stream);
     qp->stream = NULL;
@@ -195,10 +195,10 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     struct stream *stream = qp->stream;
 
     tx_send_gathered(qp);
-    spinlock_lock(&qp->state_lock);
-    qp->destroyed = true;
-    atomic_store(&qp->state, RI_QPS_ERROR);
-    spinlock_unlock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
+    qp->life.destroyed = true;
+    atomic_store(&qp->life.state, RI_QPS_ERROR);
+    spinlock_unlock(&qp->life.lock);
     if (stream) {
         spinlock_lock(&stream->rx);
         atomic_store(&stream->qp, NULL);
@@ -224,7 +224,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     atomic_fetch_sub(&qp->pd->users, 1);
     atomic_fetch_sub(&rnic->qps, 1);
     spinlock_lock(&lane->lock);
-    qp->grave_next = lane->qp_graves;
+    qp->on_lane.free_next = lane->qp_graves;
     lane->qp_graves = qp;
     atomic_fetch_add(&lane->version, 1);
     spinlock_unlock(&lane->lock);

@@ -70,20 +70,21 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
         unmake_stream(stream);
         return status;
     }
-    qp->crc = handover->crc;
-    qp->markers_transmit = handover->markers_transmit;
-    qp->position = qp->full_operation = 0;
-    spinlock_lock(&qp->state_lock);
-    qp->terminate_length = (uint32_t)terminate_build(qp->terminate, handover->refuse_code, NULL);
-    qp->terminate_sent = handover->refuse_code;
-    spinlock_unlock(&qp->state_lock);
+    qp->framing.crc = handover->crc;
+    qp->framing.markers_transmit = handover->markers_transmit;
+    qp->tx.position = qp->tx.full_operation = 0;
+    spinlock_lock(&qp->life.lock);
+    qp->life.terminate_length = (uint32_t)terminate_build(qp->life.terminate, handover->refuse_code,
+                                                          NULL);
+    qp->life.terminate_sent = handover->refuse_code;
+    spinlock_unlock(&qp->life.lock);
     tail = tx_terminate_fpdu(qp, &length);
     spinlock_lock(&stream->rx);
     stream_begin_close(stream, tail, length, false);
     spinlock_unlock(&stream->rx);
     stream_release(stream);
-    atomic_store(&qp->stopped, true);
-    atomic_store(&qp->state, RI_QPS_ERROR);
+    atomic_store(&qp->tx.stopped, true);
+    atomic_store(&qp->life.state, RI_QPS_ERROR);
     return RI_OK;
 }
 
@@ -96,10 +97,10 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     struct stream *stream;
     enum ri_status status;
 
-    qp->ird = handover->ird;
-    qp->ord = handover->ord;
-    qp->reads_agreed = qp->ord > 0;
-    status = qp_open_reads(qp, qp->ird, qp->ord);
+    qp->attr.ird = handover->ird;
+    qp->attr.ord = handover->ord;
+    qp->attr.reads_agreed = qp->attr.ord > 0;
+    status = qp_open_reads(qp, qp->attr.ird, qp->attr.ord);
     if (status == RI_OK)
         status = stream_open(qp->lane, qp, handover, llp, &qp_stream_timers, &stream);
     if (status != RI_OK)
@@ -113,26 +114,26 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
         unmake_stream(stream);
         return status;
     }
-    qp->markers_receive = handover->markers_receive;
-    qp->rx_position = 0;
-    qp->expect_send_msn = qp->expect_read_msn = qp->expect_atomic_msn = 1;
-    qp->message_open = false;
-    qp->rtr_await = handover->rtr_await;
+    qp->framing.markers_receive = handover->markers_receive;
+    qp->rx.position = 0;
+    qp->rx.expect_send_msn = qp->rx.expect_read_msn = qp->rx.expect_atomic_msn = 1;
+    qp->rx.message_open = false;
+    qp->rx.rtr_await = handover->rtr_await;
     rx_choose_way(qp);
-    if (qp->rtr_await) {
+    if (qp->rx.rtr_await) {
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
         host->timer_set(host, lane->base.context, &stream->timer);
-    } else if (qp->rtr_to_send && qp->rnic->options.rtr_repeat_ns) {
+    } else if (qp->tx.rtr_to_send && qp->rnic->options.rtr_repeat_ns) {
         atomic_fetch_or(&stream->attention, ATTEND_SILENT);
         stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_repeat_ns);
         host->timer_set(host, lane->base.context, &stream->timer);
     }
-    spinlock_lock(&qp->state_lock);
-    qp->told = qp->lost = qp->terminate_wanted = false;
-    qp->terminate_sent = qp->terminate_received = 0;
-    qp->terminate_length = 0;
-    atomic_store(&qp->state, RI_QPS_RTS);
-    spinlock_unlock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
+    qp->life.reported = qp->life.lost = qp->life.terminate_wanted = false;
+    qp->life.terminate_sent = qp->life.terminate_received = 0;
+    qp->life.terminate_length = 0;
+    atomic_store(&qp->life.state, RI_QPS_RTS);
+    spinlock_unlock(&qp->life.lock);
     lane_call(stream);
     return RI_OK;
 }
@@ -163,8 +164,8 @@ static void cut(struct qp *qp)
     if (qp_state(qp) == RI_QPS_CLOSING) {
         struct stream *stream = qp->stream;
 
-        qp->lost = true;
-        if (!qp->stopped)
+        qp->life.lost = true;
+        if (!qp->tx.stopped)
             tx_stop(qp);
         spinlock_lock(&stream->rx);
         stream_abort(stream, true);
@@ -180,8 +181,8 @@ static void stop_idle(struct qp *qp)
 {
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_IDLE) {
-        atomic_store(&qp->stopped, true);
-        atomic_store(&qp->state, RI_QPS_ERROR);
+        atomic_store(&qp->tx.stopped, true);
+        atomic_store(&qp->life.state, RI_QPS_ERROR);
     }
     tx_leave(qp);
     tx_kick(qp);
@@ -204,11 +205,11 @@ static enum ri_status to_error(struct qp *qp)
 /* From here on posts are refused; those before are flushed. Inside tx. */
 static void rest(struct qp *qp)
 {
-    atomic_store(&qp->stopped, false);
-    atomic_store(&qp->ord_out, atomic_load(&qp->ord_in));
-    atomic_store(&qp->ird_out, atomic_load(&qp->ird_in));
+    atomic_store(&qp->tx.stopped, false);
+    atomic_store(&qp->reads.ord_out, atomic_load(&qp->reads.ord_in));
+    atomic_store(&qp->reads.ird_out, atomic_load(&qp->reads.ird_in));
     spinlock_lock(&qp->sq.posting);
-    atomic_store(&qp->state, RI_QPS_IDLE);
+    atomic_store(&qp->life.state, RI_QPS_IDLE);
     spinlock_unlock(&qp->sq.posting);
     qp_flush(qp, &qp->sq);
     qp_retire(qp, &qp->sq);
@@ -246,7 +247,7 @@ static enum ri_status to_closing(struct qp *qp)
     bool ended;
 
     tx_enter(qp); /* no further Read leaves meanwhile */
-    unanswered = atomic_load(&qp->ord_in) - atomic_load(&qp->ord_out);
+    unanswered = atomic_load(&qp->reads.ord_in) - atomic_load(&qp->reads.ord_out);
     ended = qp_end(qp, unanswered > qp_is_starting(qp) ? &reset : &in_order);
     tx_leave(qp);
     return ended ? RI_OK : RI_ERR_INVALID_STATE;
@@ -300,17 +301,17 @@ void qp_unhold(struct qp *qp)
 
 #define ATTRIBUTES (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS)
 
-/* Under rx and state_lock, inside tx: whoever reads holds one of them. */
+/* Under rx and life.lock, inside tx: whoever reads holds one of them. */
 static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
 {
     if (modify->mask & RI_QPM_ORD) {
-        qp->ord = modify->ord;
-        qp->reads_agreed |= qp->ord > 0;
+        qp->attr.ord = modify->ord;
+        qp->attr.reads_agreed |= qp->attr.ord > 0;
     }
     if (modify->mask & RI_QPM_IRD)
-        qp->ird = modify->ird;
+        qp->attr.ird = modify->ird;
     if (modify->mask & RI_QPM_FLAGS)
-        qp->flags = modify->flags;
+        qp->attr.flags = modify->flags;
     if (modify->mask & RI_QPM_RQ_LIMITS)
         qp_set_rq_limits(qp, modify->rq_limit, modify->rq_hard_limit);
 }
@@ -329,9 +330,9 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
         status = qp_open_reads(qp, modify->mask & RI_QPM_IRD ? modify->ird : 0,
                                modify->mask & RI_QPM_ORD ? modify->ord : 0);
     if (status == RI_OK) {
-        spinlock_lock(&qp->state_lock);
+        spinlock_lock(&qp->life.lock);
         set_attributes(qp, modify);
-        spinlock_unlock(&qp->state_lock);
+        spinlock_unlock(&qp->life.lock);
     }
     qp_unhold(qp);
     if (status == RI_OK && qp_state(qp) == RI_QPS_RTS)
@@ -361,7 +362,7 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
 {
     struct qp *qp = container_of(base, struct qp, base);
 
-    spinlock_lock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
     *info = (struct ri_qp_info){
         .size = sizeof(*info),
         .state = qp_state(qp),
@@ -372,17 +373,17 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .max_recv_sge = qp->rq.max_sge,
         .max_read_sge = qp->max_read_sge,
         .max_write_sge = qp->max_write_sge,
-        .ird = qp->ird,
-        .ord = qp->ord,
-        .flags = qp->flags,
-        .holding = atomic_load(&qp->holding),
-        .terminate_sent = qp->terminate_sent,
-        .terminate_received = qp->terminate_received,
-        .terminate_length = qp->terminate_length,
+        .ird = qp->attr.ird,
+        .ord = qp->attr.ord,
+        .flags = qp->attr.flags,
+        .holding = atomic_load(&qp->tx.holding),
+        .terminate_sent = qp->life.terminate_sent,
+        .terminate_received = qp->life.terminate_received,
+        .terminate_length = qp->life.terminate_length,
     };
-    if (qp->terminate_length)
-        memcpy(info->terminate, qp->terminate, qp->terminate_length);
-    spinlock_unlock(&qp->state_lock);
+    if (qp->life.terminate_length)
+        memcpy(info->terminate, qp->life.terminate, qp->life.terminate_length);
+    spinlock_unlock(&qp->life.lock);
     return RI_OK;
 }
 
@@ -393,12 +394,12 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
     const char *const all[] = { "messages sent",          "octets sent",
                                 "messages received",      "octets received",
                                 "access errors of peers", "empty writes received" };
-    const uint64_t now[] = { qp->sent_messages,
-                             qp->sent_octets,
-                             qp->received_messages,
-                             qp->received_octets,
-                             atomic_load(&qp->access_errors),
-                             qp->empty_writes };
+    const uint64_t now[] = { qp->counters.sent_messages,
+                             qp->counters.sent_octets,
+                             qp->counters.received_messages,
+                             qp->counters.received_octets,
+                             atomic_load(&qp->counters.access_errors),
+                             qp->counters.empty_writes };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     for (size_t i = 0; i < total && i < *count; i++) {

@@ -34,11 +34,11 @@ static bool keep_qp(struct qp *qp)
 {
     bool kept;
 
-    spinlock_lock(&qp->state_lock);
-    kept = !qp->destroyed;
+    spinlock_lock(&qp->life.lock);
+    kept = !qp->life.destroyed;
     if (kept)
         atomic_fetch_add(&qp->upcalls, 1);
-    spinlock_unlock(&qp->state_lock);
+    spinlock_unlock(&qp->life.lock);
     return kept;
 }
 

@@ -20,7 +20,7 @@ static void first_message_overdue(struct qp *qp)
         .detail = "the peer's ready-to-receive message did not come in time",
     };
 
-    if (qp->rtr_await)
+    if (qp->rx.rtr_await)
         qp_end(qp, &end);
 }
 

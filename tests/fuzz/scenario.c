@@ -153,7 +153,7 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &result->info) == RI_OK);
     world_poll(w, UINT32_MAX);
     qp = container_of(w->qps[0].qp, struct qp, base);
-    result->unanswered = atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
+    result->unanswered = atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
     result->memory = world_memory_digest(w);
     result->told = w->digest;
     result->revoked = w->revoked;

@@ -135,9 +135,9 @@ void keep_general(struct twin *twin)
 {
     if (twin != &twins[GENERAL])
         return;
-    twin_qp(twin)->short_below = twin_qp(twin)->alone_below = 0;
-    twin_qp(twin)->learn_at = UINT64_MAX;
-    twin_qp(twin)->straight = false;
+    twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.alone_below = 0;
+    twin_qp(twin)->tx.learn_at = UINT64_MAX;
+    twin_qp(twin)->rx.fast = false;
 }
 
 /* ---- the peer ---- */
@@ -146,7 +146,7 @@ static void seal(struct twin *twin, uint32_t ulpdu)
 {
     uint8_t *at = twin->input + twin->used;
     uint32_t length = MPA_HDR_LEN + ulpdu;
-    bool crc = twin_qp(twin)->crc;
+    bool crc = twin_qp(twin)->framing.crc;
 
     mpa_put_len(at, ulpdu);
     length += mpa_put_trailer(at + length, ulpdu, crc ? crc32c(0, at, length) : 0, crc);
@@ -253,5 +253,6 @@ bool all_answered(struct twin *twin)
 {
     struct qp *qp = twin_qp(twin);
 
-    return atomic_load(&qp->ird_in) == atomic_load(&qp->ird_out) && !qp->batch.octets;
+    return atomic_load(&qp->reads.ird_in) == atomic_load(&qp->reads.ird_out) &&
+           !qp->tx.batch.octets;
 }

@@ -30,7 +30,7 @@ static bool is_batch(struct stream *stream, const struct iovec *iov)
 {
     const struct qp *qp = stream->qp;
 
-    return !qp || (iov >= qp->batch.iov && iov < qp->batch.iov + TX_IOV);
+    return !qp || (iov >= qp->tx.batch.iov && iov < qp->tx.batch.iov + TX_IOV);
 }
 
 static ssize_t note_send(struct stream *stream, const struct iovec *iov, int count)

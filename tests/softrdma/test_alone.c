@@ -157,8 +157,8 @@ static enum ri_status take_step(struct twin *twin, const struct step *step, uint
     struct side *side = side_of(twin);
 
     if (twin == &twins[GENERAL]) {
-        twin_qp(twin)->short_below = twin_qp(twin)->alone_below = 0;
-        twin_qp(twin)->learn_at = UINT64_MAX;
+        twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.alone_below = 0;
+        twin_qp(twin)->tx.learn_at = UINT64_MAX;
     }
     *result = 0;
     switch (step->kind) {
@@ -198,12 +198,14 @@ static void expect_same(void)
     ck_assert_uint_eq(atomic_load(&one->sq.next), atomic_load(&other->sq.next));
     ck_assert_uint_eq(atomic_load(&one->sq.done), atomic_load(&other->sq.done));
     ck_assert_uint_eq(atomic_load(&one->sq.freed), atomic_load(&other->sq.freed));
-    ck_assert_uint_eq(atomic_load(&one->sq_sent), atomic_load(&other->sq_sent));
-    ck_assert_uint_eq(one->send_msn, other->send_msn);
-    ck_assert_uint_eq(one->position, other->position);
-    ck_assert_uint_eq(one->accepted, other->accepted);
-    ck_assert_uint_eq(atomic_load(&one->sent_messages), atomic_load(&other->sent_messages));
-    ck_assert_uint_eq(atomic_load(&one->sent_octets), atomic_load(&other->sent_octets));
+    ck_assert_uint_eq(atomic_load(&one->tx.sq_sent), atomic_load(&other->tx.sq_sent));
+    ck_assert_uint_eq(one->tx.send_msn, other->tx.send_msn);
+    ck_assert_uint_eq(one->tx.position, other->tx.position);
+    ck_assert_uint_eq(one->tx.accepted, other->tx.accepted);
+    ck_assert_uint_eq(atomic_load(&one->counters.sent_messages),
+                      atomic_load(&other->counters.sent_messages));
+    ck_assert_uint_eq(atomic_load(&one->counters.sent_octets),
+                      atomic_load(&other->counters.sent_octets));
     ck_assert_uint_eq(atomic_load(&side_of(&twins[ALONE])->send_events.count),
                       atomic_load(&side_of(&twins[GENERAL])->send_events.count));
 }
@@ -252,7 +254,7 @@ static bool all_sent(struct twin *twin)
 {
     struct qp *qp = twin_qp(twin);
 
-    return atomic_load(&qp->sq.next) == atomic_load(&qp->sq.posted) && !qp->batch.octets;
+    return atomic_load(&qp->sq.next) == atomic_load(&qp->sq.posted) && !qp->tx.batch.octets;
 }
 
 static uint32_t room_of(struct twin *twin)
@@ -342,7 +344,7 @@ static enum ri_status post_read(struct twin *twin, uint64_t cookie, uint32_t len
     struct ri_sge sge = region_sge(&twin->region, 0, length);
 
     if (twin == &twins[GENERAL])
-        twin_qp(twin)->short_below = twin_qp(twin)->alone_below = 0;
+        twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.alone_below = 0;
     return side_post(side_of(twin), RI_WR_RDMA_READ, cookie, flags, &sge, 1,
                      0x1122334455667700 + cookie, 0xa1b2c3d4);
 }
@@ -354,8 +356,8 @@ static void expect_same_requests(uint32_t count)
     ck_assert_uint_eq(wires[ALONE].used, count * REQUEST);
     ck_assert_uint_eq(wires[GENERAL].used, count * REQUEST);
     for (uint32_t i = 0; i < count; i++, one += REQUEST, other += REQUEST) {
-        ck_assert(!twin_qp(&twins[ALONE])->crc || mpa_crc_right(one, REQUEST));
-        ck_assert(twin_qp(&twins[ALONE])->crc || !mpa_get_crc(one + REQUEST - MPA_CRC_LEN));
+        ck_assert(!twin_qp(&twins[ALONE])->framing.crc || mpa_crc_right(one, REQUEST));
+        ck_assert(twin_qp(&twins[ALONE])->framing.crc || !mpa_get_crc(one + REQUEST - MPA_CRC_LEN));
         ck_assert_uint_eq(be_get32(one + SINK_AT), twins[ALONE].region.keys.lkey);
         ck_assert_uint_eq(be_get64(one + SINK_AT + 4), (uintptr_t)twins[ALONE].region.octets);
         memset(one + SINK_AT, 0, SINK);
@@ -382,9 +384,9 @@ START_TEST(same_reads)
     for (int way = 0; way < WAYS; way++) {
         struct qp *qp = twin_qp(&twins[way]);
 
-        ck_assert(fake_host_until(&twins[way].bed.fake, !qp->batch.octets, TESTBED_TIMEOUT));
-        ck_assert_uint_eq(atomic_load(&qp->ord_in), ORD);
-        ck_assert_uint_eq(atomic_load(&qp->sq_sent), ORD);
+        ck_assert(fake_host_until(&twins[way].bed.fake, !qp->tx.batch.octets, TESTBED_TIMEOUT));
+        ck_assert_uint_eq(atomic_load(&qp->reads.ord_in), ORD);
+        ck_assert_uint_eq(atomic_load(&qp->tx.sq_sent), ORD);
         ck_assert_uint_eq(atomic_load(&qp->sq.done), 0);
         ck_assert_uint_eq(poll(&twins[way], 4), 0);
     }

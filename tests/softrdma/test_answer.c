@@ -37,27 +37,27 @@ static void expect_same_qps(void)
 {
     struct qp *one = twin_qp(&twins[ALONE]), *other = twin_qp(&twins[GENERAL]);
 
-    SAME(expect_read_msn);
-    SAME(expect_send_msn);
-    SAME(send_msn);
-    SAME(read_msn);
-    SAME(position);
-    SAME(accepted);
+    SAME(rx.expect_read_msn);
+    SAME(rx.expect_send_msn);
+    SAME(tx.send_msn);
+    SAME(tx.read_msn);
+    SAME(tx.position);
+    SAME(tx.accepted);
     SAME_ATOMIC(sq.posted);
     SAME_ATOMIC(sq.next);
     SAME_ATOMIC(sq.done);
     SAME_ATOMIC(sq.freed);
-    SAME_ATOMIC(sq_sent);
+    SAME_ATOMIC(tx.sq_sent);
     SAME_ATOMIC(rq.next);
     SAME_ATOMIC(rq.done);
-    SAME_ATOMIC(ord_in);
-    SAME_ATOMIC(ord_out);
-    SAME_ATOMIC(sent_messages);
-    SAME_ATOMIC(sent_octets);
-    SAME_ATOMIC(received_messages);
-    SAME_ATOMIC(received_octets);
-    SAME_ATOMIC(state);
-    SAME(terminate_sent);
+    SAME_ATOMIC(reads.ord_in);
+    SAME_ATOMIC(reads.ord_out);
+    SAME_ATOMIC(counters.sent_messages);
+    SAME_ATOMIC(counters.sent_octets);
+    SAME_ATOMIC(counters.received_messages);
+    SAME_ATOMIC(counters.received_octets);
+    SAME_ATOMIC(life.state);
+    SAME(life.terminate_sent);
 }
 
 static void expect_same_events(void)
@@ -77,8 +77,8 @@ static void expect_same(void)
 {
     expect_same_octets();
     ck_assert_uint_eq(wires[ALONE].writes, wires[GENERAL].writes);
-    ck_assert_uint_eq(twin_qp(&twins[ALONE])->requests_first,
-                      twin_qp(&twins[GENERAL])->requests_first);
+    ck_assert_uint_eq(twin_qp(&twins[ALONE])->tx.requests_first,
+                      twin_qp(&twins[GENERAL])->tx.requests_first);
     expect_same_qps();
     expect_same_events();
 }
@@ -121,12 +121,12 @@ static void random_post(struct twin *twin, struct tc_rng *rng, uint64_t cookie)
 static void random_response(struct twin *twin, struct tc_rng *rng)
 {
     struct qp *qp = twin_qp(twin);
-    uint32_t out = atomic_load(&qp->ord_out), first;
-    const struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint32_t out = atomic_load(&qp->reads.ord_out), first;
+    const struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
     uint64_t to = read->sink_to;
     uint32_t size = read->size;
 
-    if (out == atomic_load(&qp->ord_in))
+    if (out == atomic_load(&qp->reads.ord_in))
         return;
     first = tc_below(rng, 4) || !size ? 0 : (uint32_t)tc_below(rng, size);
     if (first) {
@@ -248,7 +248,7 @@ START_TEST(same_refusals)
         put_request(&twins[way], &odds[_i]);
         arrive_all(&twins[way]);
         fake_host_run(&twins[way].bed.fake, NULL);
-        ck_assert_uint_eq(twin_qp(&twins[way])->terminate_sent, odds[_i].value);
+        ck_assert_uint_eq(twin_qp(&twins[way])->life.terminate_sent, odds[_i].value);
     }
     ck_assert_uint_eq(wires[ALONE].alone, 1 + 1); /* the Terminate is no batch either */
     expect_same();
@@ -264,13 +264,13 @@ START_TEST(same_when_not_allowed)
         put_plain_request(&twins[way], 8, 64);
         arrive_all(&twins[way]);
         if (_i)
-            twin_qp(&twins[way])->ird = 0;
+            twin_qp(&twins[way])->attr.ird = 0;
         else
-            twin_qp(&twins[way])->flags &= ~(uint32_t)RI_QP_READ_ENABLE;
+            twin_qp(&twins[way])->attr.flags &= ~(uint32_t)RI_QP_READ_ENABLE;
         put_plain_request(&twins[way], 8, 64);
         arrive_all(&twins[way]);
         fake_host_run(&twins[way].bed.fake, NULL);
-        ck_assert_uint_eq(twin_qp(&twins[way])->terminate_sent, 0x1201);
+        ck_assert_uint_eq(twin_qp(&twins[way])->life.terminate_sent, 0x1201);
     }
     expect_same();
     finish_both();
@@ -296,7 +296,7 @@ START_TEST(same_over_a_full_cq)
         while (poll_cq(twin, side_of(twin)->send_cq, 1))
             ;
         ck_assert_uint_eq(twin->completions, READS);
-        ck_assert_uint_eq(twin_qp(twin)->terminate_sent, 0x0207);
+        ck_assert_uint_eq(twin_qp(twin)->life.terminate_sent, 0x0207);
     }
     expect_same_completions();
     expect_same();

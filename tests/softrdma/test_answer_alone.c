@@ -32,7 +32,7 @@ START_TEST(a_post_meanwhile_leaves)
     ck_assert_uint_eq(wires[ALONE].alone, 1);
     ck_assert_uint_eq(wires[ALONE].used - before,
                       mpa_fpdu_len(DDP_TAGGED_LEN + 64) + mpa_fpdu_len(DDP_UNTAGGED_LEN + 16));
-    ck_assert_uint_eq(atomic_load(&twin_qp(twin)->tx_requests), 0);
+    ck_assert_uint_eq(atomic_load(&twin_qp(twin)->tx.requests), 0);
     ck_assert_uint_eq(poll_cq(twin, side_of(twin)->send_cq, 1), 1);
     ck_assert_uint_eq(twin->wc[0].cookie, 5);
     finish(twin);
@@ -49,10 +49,10 @@ START_TEST(what_waits_leaves_with_the_answer)
     start(twin, true, 0);
     qp = twin_qp(twin);
     wires[ALONE].writes = wires[ALONE].alone = 0;
-    atomic_store(&qp->tx_requests, 1);
+    atomic_store(&qp->tx.requests, 1);
     post_a_send();
-    atomic_store(&qp->tx_wanted, true);
-    atomic_store(&qp->tx_requests, 0);
+    atomic_store(&qp->tx.wanted, true);
+    atomic_store(&qp->tx.requests, 0);
     put_plain_request(twin, 0, 64);
     arrive_all(twin);
     ck_assert_uint_eq(wires[ALONE].writes, 1);
@@ -80,7 +80,7 @@ START_TEST(no_answer_inside_a_message)
     recording_takes = 70000;
     ck_assert_int_eq(side_post(side_of(twin), RI_WR_RDMA_WRITE, 1, RI_WR_SIGNALED, &sge, 1, 0, 5),
                      RI_OK);
-    ck_assert(twin_qp(twin)->message_begun);
+    ck_assert(twin_qp(twin)->tx.message_begun);
     recording_takes = SIZE_MAX;
     put_plain_request(twin, 0, 64);
     arrive_all(twin);
@@ -116,7 +116,7 @@ START_TEST(a_response_meanwhile_waits)
     start(twin, true, 0);
     recording_meanwhile = answer_the_read;
     ck_assert_int_eq(post(twin, RI_WR_RDMA_READ, 3, RI_WR_SIGNALED, 0, 64), RI_OK);
-    ck_assert_uint_eq(atomic_load(&twin_qp(twin)->ord_out), 1);
+    ck_assert_uint_eq(atomic_load(&twin_qp(twin)->reads.ord_out), 1);
     ck_assert_uint_eq(poll_cq(twin, side_of(twin)->send_cq, 1), 1);
     ck_assert_uint_eq(twin->wc[0].cookie, 3);
     finish(twin);
@@ -139,7 +139,7 @@ START_TEST(output_that_a_pass_completes_is_told)
     ck_assert(atomic_load(&twin_qp(twin)->stream->want_output));
     ck_assert_int_eq(twin->bed.fake.user.arm(side->send_cq, RI_ARM_NEXT, 0), RI_OK);
     recording_takes = SIZE_MAX;
-    atomic_store(&twin_qp(twin)->retry_at, 0);
+    atomic_store(&twin_qp(twin)->tx.retry_at, 0);
     if (_i == 0)
         put_tagged(twin, RDMAP_READ_RESP, 0, 64, true);
     else if (_i == 1)
@@ -204,12 +204,12 @@ START_TEST(short_answers_fit_a_small_emss)
         lengths[i] = i;
         put_plain_request(twin, 0, i);
         if (_i)
-            twin_qp(twin)->alone_below = 0;
+            twin_qp(twin)->tx.alone_below = 0;
         arrive_all(twin);
     }
     expect_answers(before, twin->region[READABLE].octets, lengths, 300);
-    ck_assert_uint_eq(wires[ALONE].alone, _i ? 0 : twin_qp(twin)->short_below - 1);
-    ck_assert_uint_lt(twin_qp(twin)->short_below, 200);
+    ck_assert_uint_eq(wires[ALONE].alone, _i ? 0 : twin_qp(twin)->tx.short_below - 1);
+    ck_assert_uint_lt(twin_qp(twin)->tx.short_below, 200);
     finish(twin);
 }
 END_TEST
@@ -259,7 +259,7 @@ START_TEST(long_answers_leave_in_long_writes)
 
     recording_emss = 65483;
     start(twin, true, 0);
-    twin_qp(twin)->learn_at = UINT64_MAX; /* which would take aim anew */
+    twin_qp(twin)->tx.learn_at = UINT64_MAX; /* which would take aim anew */
     large = region_new(side_of(twin), 1 << 20, TESTBED_ALL | RI_ACCESS_ZERO_BASED);
     region_fill(&large);
     for (int round = 0; round < 2; round++) {

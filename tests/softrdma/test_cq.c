@@ -114,7 +114,7 @@ static struct wqe *post(struct wq *wq, uint64_t cookie, uint16_t flags)
 static void let_go(struct qp *qp, const struct wq *wq)
 {
     if (!wq->receive)
-        atomic_store(&qp->sq_sent, atomic_load(&wq->posted));
+        atomic_store(&qp->tx.sq_sent, atomic_load(&wq->posted));
 }
 
 static void finish(struct qp *qp, struct wq *wq, struct wqe *wqe, enum ri_wc_status status)

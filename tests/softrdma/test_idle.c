@@ -55,7 +55,7 @@ static uint32_t with_memory(void)
 
     for (uint32_t i = 0; i < PAIRS; i++)
         for (int end = 0; end < 2; end++)
-            count += qp_of(&sides[i][end])->batch.memory != NULL;
+            count += qp_of(&sides[i][end])->tx.batch.memory != NULL;
     return count;
 }
 
@@ -82,8 +82,8 @@ START_TEST(only_a_few_keep_transmit_memory)
             read_and_send(i);
     ck_assert_uint_le(with_memory(), TX_KEEPERS);
     ck_assert_uint_gt(with_memory(), 0);
-    ck_assert_ptr_eq(qp_of(&sides[0][0])->batch.memory, NULL);
-    ck_assert_ptr_ne(qp_of(&sides[PAIRS - 1][1])->batch.memory, NULL);
+    ck_assert_ptr_eq(qp_of(&sides[0][0])->tx.batch.memory, NULL);
+    ck_assert_ptr_ne(qp_of(&sides[PAIRS - 1][1])->tx.batch.memory, NULL);
 }
 END_TEST
 
@@ -91,10 +91,10 @@ START_TEST(rings_are_as_deep_as_asked_for)
 {
     const struct qp *qp = qp_of(&sides[0][0]);
 
-    ck_assert_uint_eq(qp->ird_size, 2); /* one for the ready-to-receive Read */
-    ck_assert_uint_eq(qp->ord_size, 2);
+    ck_assert_uint_eq(qp->reads.ird_size, 2); /* one for the ready-to-receive Read */
+    ck_assert_uint_eq(qp->reads.ord_size, 2);
     ck_assert_uint_eq(qp->sq.mask, 7);
-    ck_assert_ptr_eq(qp->srq_sges, NULL);
+    ck_assert_ptr_eq(qp->rx.srq_sges, NULL);
 }
 END_TEST
 
@@ -109,12 +109,14 @@ START_TEST(a_ring_grows_with_what_it_holds)
     for (uint64_t i = 0; i < 6; i++)
         side_read(from, i, region_sge(&regions[0][0], i * 100, 100),
                   (uintptr_t)regions[0][1].octets + i * 100, regions[0][1].keys.rkey);
-    ck_assert_uint_eq(atomic_load(&qp_of(from)->ord_in) - atomic_load(&qp_of(from)->ord_out), 1);
+    ck_assert_uint_eq(
+        atomic_load(&qp_of(from)->reads.ord_in) - atomic_load(&qp_of(from)->reads.ord_out), 1);
     ck_assert_int_eq(bed.fake.privileged.qp_modify(to->qp, &room), RI_OK);
     ck_assert_int_eq(bed.fake.privileged.qp_modify(from->qp, &raise), RI_OK);
-    ck_assert_uint_eq(qp_of(to)->ird_size, 8);
-    ck_assert_uint_eq(qp_of(from)->ord_size, 8);
-    ck_assert_uint_eq(atomic_load(&qp_of(from)->ord_in) - atomic_load(&qp_of(from)->ord_out), 6);
+    ck_assert_uint_eq(qp_of(to)->reads.ird_size, 8);
+    ck_assert_uint_eq(qp_of(from)->reads.ord_size, 8);
+    ck_assert_uint_eq(
+        atomic_load(&qp_of(from)->reads.ord_in) - atomic_load(&qp_of(from)->reads.ord_out), 6);
     for (uint64_t i = 0; i < 6; i++)
         side_expect(from, from->send_cq, i, RI_WC_SUCCESS, 100);
 }

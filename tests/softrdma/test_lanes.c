@@ -92,7 +92,7 @@ static void hold(struct link *link, void (*by)(struct spinlock *lock))
         struct qp *qp = qp_of(&link->side[i]);
 
         by(&qp->stream->rx);
-        by(&qp->state_lock);
+        by(&qp->life.lock);
         by(&qp->sq.posting);
         by(&qp->rq.posting);
         by(&qp->send_cq->lock);
@@ -417,9 +417,9 @@ START_TEST(who_ends_a_connection_is_not_waited_for)
     link_use(&link, 1);
     qp = qp_of(&link.side[0]);
     tx_enter(qp);
-    atomic_store(&qp->stopped, true);
+    atomic_store(&qp->tx.stopped, true);
     tx_detach_in_pass(qp, &range); /* returns */
-    atomic_store(&qp->stopped, false);
+    atomic_store(&qp->tx.stopped, false);
     tx_leave(qp);
     link_use(&link, 2);
     link_close(&link);

@@ -108,20 +108,20 @@ static void post_request(uint16_t flags)
 static void ask_for_an_answer(void)
 {
     struct qp *qp = qp_of(a);
-    uint32_t in = atomic_load(&qp->ird_in), length = random_length(200000);
+    uint32_t in = atomic_load(&qp->reads.ird_in), length = random_length(200000);
     uint64_t at = tc_below(&rng, SOURCE - length);
 
-    if (in - atomic_load(&qp->ird_out) == READS)
+    if (in - atomic_load(&qp->reads.ird_out) == READS)
         return;
     answers[answer_count] = (struct message){ RDMAP_READ_RESP, length, malloc(length + 1) };
     memcpy(answers[answer_count++].octets, source.octets + at, length);
     posted_octets += length;
-    qp->ird_ring[in & (qp->ird_size - 1)] =
+    qp->reads.ird_ring[in & (qp->reads.ird_size - 1)] =
         (struct inbound_read){ .sink_stag = 9,
                                .source_stag = source.keys.rkey,
                                .source_to = (uintptr_t)source.octets + at,
                                .size = length };
-    atomic_store(&qp->ird_in, in + 1);
+    atomic_store(&qp->reads.ird_in, in + 1);
     tx_kick(qp);
 }
 
@@ -142,9 +142,9 @@ static void traffic(void)
     post_request(0);
     for (uint32_t i = 1; i <= request_count; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, requests[i - 1].length);
-    ck_assert(fake_host_until(&bed.fake,
-                              atomic_load(&qp_of(a)->ird_out) == atomic_load(&qp_of(a)->ird_in),
-                              TESTBED_TIMEOUT));
+    ck_assert(fake_host_until(
+        &bed.fake, atomic_load(&qp_of(a)->reads.ird_out) == atomic_load(&qp_of(a)->reads.ird_in),
+        TESTBED_TIMEOUT));
 }
 
 /* --- what was written --- */

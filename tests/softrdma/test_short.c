@@ -70,8 +70,8 @@ static void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, ui
 /* Nothing of this side takes a short way. */
 static void general_only(struct side *side)
 {
-    qp_of(side)->short_below = qp_of(side)->alone_below = 0;
-    qp_of(side)->learn_at = UINT64_MAX;
+    qp_of(side)->tx.short_below = qp_of(side)->tx.alone_below = 0;
+    qp_of(side)->tx.learn_at = UINT64_MAX;
 }
 
 static void take_all(struct side *side, uint64_t from, uint64_t count, uint32_t length)
@@ -111,7 +111,7 @@ START_TEST(same_octets_both_ways)
                 wires[0].used = wires[1].used = 0;
         }
     }
-    ck_assert_uint_eq(qp_of(a)->send_msn, qp_of(b)->send_msn);
+    ck_assert_uint_eq(qp_of(a)->tx.send_msn, qp_of(b)->tx.send_msn);
     finish(a);
     finish(b);
 }
@@ -476,10 +476,10 @@ START_TEST(answers_have_their_turn)
     wires[0].used = 0;
     for (uint32_t i = 1; i <= COUNT; i++)
         side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED, &sge, 1, 4096, 5);
-    qp_of(a)->ird_ring[0] = (struct inbound_read){ .source_stag = region[0].keys.rkey,
-                                                   .source_to = (uintptr_t)region[0].octets,
-                                                   .size = 64 };
-    atomic_store(&qp_of(a)->ird_in, 1);
+    qp_of(a)->reads.ird_ring[0] = (struct inbound_read){ .source_stag = region[0].keys.rkey,
+                                                         .source_to = (uintptr_t)region[0].octets,
+                                                         .size = 64 };
+    atomic_store(&qp_of(a)->reads.ird_in, 1);
     recording_takes = SIZE_MAX;
     take_all(a, 1, COUNT, LENGTH);
     ck_assert_uint_le(messages_before(RDMAP_READ_RESP), 2);
@@ -542,7 +542,7 @@ START_TEST(close_while_another_sends_what_gathers)
     open_a();
     post(a, RI_WR_SEND, RI_WR_COALESCE | RI_WR_SIGNALED, 0, 0, 8);
     spinlock_lock(&qp_of(a)->sq.posting);
-    qp_of(a)->gathering = false;
+    qp_of(a)->gather.active = false;
     spinlock_unlock(&qp_of(a)->sq.posting);
     side_modify(a, RI_QPS_CLOSING);
     side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 8);

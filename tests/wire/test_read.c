@@ -79,7 +79,7 @@ START_TEST(C106_msn_wraps)
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "x", 1));
     side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 1);
     env_restore();
-    qp->expect_read_msn = 0xfffffffe;
+    qp->rx.expect_read_msn = 0xfffffffe;
     answered(0xfffffffe, 4);
     answered(0xffffffff, 4);
     answered(0, 4);

@@ -24,7 +24,7 @@ static void sent(uint32_t msn, uint64_t receive)
 
 static void expect_msn(uint32_t msn)
 {
-    qp_of(wire.side)->expect_send_msn = msn;
+    qp_of(wire.side)->rx.expect_send_msn = msn;
 }
 
 /* What fails is receive `receive`, with this status; the others are flushed. */

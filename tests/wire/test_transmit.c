@@ -286,7 +286,7 @@ START_TEST(S037_message_numbers)
 
     wire_open(NULL);
     if (_i)
-        qp->send_msn = qp->read_msn = first;
+        qp->tx.send_msn = qp->tx.read_msn = first;
     for (uint32_t i = 0; i < 5; i++) {
         post(WRITE, 1, &sge, 1, 0, 1);
         post(SEND, 2, &sge, 1, 0, 0);

@@ -53,10 +53,10 @@ static void set_head(struct cq *cq, uint32_t head)
 
 static void block(struct cq *cq, struct qp *qp, int which)
 {
-    qp->blocked[which] = true;
-    qp->blocked_next[which] = NULL;
+    qp->cq_wait.blocked[which] = true;
+    qp->cq_wait.next[which] = NULL;
     if (cq->blocked_tail[which])
-        cq->blocked_tail[which]->blocked_next[which] = qp;
+        cq->blocked_tail[which]->cq_wait.next[which] = qp;
     else
         cq->blocked_head[which] = qp;
     cq->blocked_tail[which] = qp;
@@ -71,18 +71,18 @@ static void unblock(struct cq *cq, struct qp *qp, int which)
 {
     struct qp *before = NULL, *at = cq->blocked_head[which];
 
-    for (; at && at != qp; at = at->blocked_next[which])
+    for (; at && at != qp; at = at->cq_wait.next[which])
         before = at;
     if (!at)
         return;
     if (before)
-        before->blocked_next[which] = qp->blocked_next[which];
+        before->cq_wait.next[which] = qp->cq_wait.next[which];
     else
-        cq->blocked_head[which] = qp->blocked_next[which];
+        cq->blocked_head[which] = qp->cq_wait.next[which];
     if (cq->blocked_tail[which] == qp)
         cq->blocked_tail[which] = before;
-    qp->blocked_next[which] = NULL;
-    qp->blocked[which] = false;
+    qp->cq_wait.next[which] = NULL;
+    qp->cq_wait.blocked[which] = false;
     atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
 }
 
@@ -171,9 +171,9 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
             break;
         if (!completes(wqe, wq->receive))
             continue;
-        room = !qp->blocked[which] && cq_count(cq) < cq->depth;
+        room = !qp->cq_wait.blocked[which] && cq_count(cq) < cq->depth;
         if (!room) {
-            if (!qp->blocked[which])
+            if (!qp->cq_wait.blocked[which])
                 block(cq, qp, which);
             break;
         }
@@ -193,12 +193,12 @@ static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, st
                                                                struct wq *wq, bool receive)
 {
     /* Of sends those that tx still looks at may be done by their answers. */
-    const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent,
+    const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent,
                                                  memory_order_acquire);
     uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
     uint32_t room = cq->depth - cq_count(cq);
 
-    if (cq->armed != CQ_NOT_ARMED || qp->blocked[receive ? RECEIVE : SEND])
+    if (cq->armed != CQ_NOT_ARMED || qp->cq_wait.blocked[receive ? RECEIVE : SEND])
         return retire(cq, qp, wq, index, posted);
     for (; index != posted; index++) {
         const struct wqe *wqe = wq_slot(wq, index);
@@ -259,10 +259,11 @@ static inline __attribute__((always_inline)) bool retire_straight(struct cq *cq,
 
     if (unlikely(!spinlock_try_blind(&cq->lock)))
         return false;
-    posted = atomic_load_explicit(receive ? &wq->posted : &qp->sq_sent, memory_order_acquire);
+    posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent, memory_order_acquire);
     index = atomic_load_explicit(&wq->done, memory_order_relaxed);
     room = cq->depth - cq_count(cq);
-    if (unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[receive ? RECEIVE : SEND]))
+    if (unlikely(cq->armed != CQ_NOT_ARMED) ||
+        unlikely(qp->cq_wait.blocked[receive ? RECEIVE : SEND]))
         goto later;
     for (; index != posted; index++) {
         wqe = wq_slot(wq, index);
@@ -369,7 +370,7 @@ void cq_purge(struct cq *cq, struct qp *qp)
     for (int which = SEND; which <= RECEIVE; which++)
         if ((which == RECEIVE ? qp->recv_cq : qp->send_cq) == cq) {
             unblock(cq, qp, which);
-            qp->blocked[which] = true;
+            qp->cq_wait.blocked[which] = true;
         }
     spinlock_unlock(&cq->lock);
 }

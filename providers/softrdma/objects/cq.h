@@ -11,7 +11,7 @@
 
 #define CQ_NOT_ARMED (-1)
 
-/* Which of a QP's queues: index of qp.blocked and of cq.blocked_head. */
+/* Which of a QP's queues: index of qp.cq_wait and of cq.blocked_head. */
 #define CQ_SENDS    0
 #define CQ_RECEIVES 1
 

@@ -44,7 +44,7 @@ static enum invalidate_result judge(const struct qp *qp, const struct stag_entry
 {
     if (!in_scope(entry, qp))
         return INVALIDATE_SCOPE;
-    if (remote && (!has_remote_rights(entry) || !(qp->flags & RI_QP_INVALIDATE_ENABLE)))
+    if (remote && (!has_remote_rights(entry) || !(qp->attr.flags & RI_QP_INVALIDATE_ENABLE)))
         return INVALIDATE_ACCESS;
     if (entry->bound || (remote && is_shared(qp, entry)))
         return INVALIDATE_KIND;
@@ -57,7 +57,7 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
     enum invalidate_result result;
 
     if (!stag && remote) /* it exists, for consumers that are privileged, and is nobody else's */
-        return qp->flags & RI_QP_INVALIDATE_ENABLE ? INVALIDATE_KIND : INVALIDATE_ACCESS;
+        return qp->attr.flags & RI_QP_INVALIDATE_ENABLE ? INVALIDATE_KIND : INVALIDATE_ACCESS;
     entry = stag_lock_named(&qp->rnic->stags, stag);
     if (!entry)
         return INVALIDATE_STAG;
@@ -77,7 +77,7 @@ enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, 
                                  uint64_t length, uint8_t **memory, struct stag_entry **entry)
 {
     struct stag_table *stags = &qp->rnic->stags;
-    struct stag_hint *hint = &qp->answer_hint;
+    struct stag_hint *hint = &qp->tx.answer_hint;
     enum stag_result result = stag_enter_hinted(stags, hint, stag, qp->pd, access, to, length,
                                                 memory, entry);
 

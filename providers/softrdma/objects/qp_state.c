@@ -47,60 +47,60 @@ void qp_flush(struct qp *qp, struct wq *wq)
     }
     atomic_store(&wq->next, posted);
     if (!wq->receive)
-        atomic_store(&qp->sq_sent, posted);
+        atomic_store(&qp->tx.sq_sent, posted);
     spinlock_unlock(&qp_cq(qp, wq)->lock);
 }
 
 /* --- what has to be told --- */
 
-/* Once per connection. Under state_lock. */
+/* Once per connection. Under life.lock. */
 static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
                      bool explained)
 {
-    if (qp->told || qp->destroyed)
+    if (qp->life.reported || qp->life.destroyed)
         return;
-    qp->told = true;
-    qp->event = (struct ri_event){
-        .size = sizeof(qp->event),
+    qp->life.reported = true;
+    qp->life.end_event = (struct ri_event){
+        .size = sizeof(qp->life.end_event),
         .type = type,
         .terminate_code = code,
         .explained = explained,
         .detail = detail,
     };
-    qp->event_pending = true;
-    atomic_store(&qp->news, true);
+    qp->life.end_pending = true;
+    atomic_store(&qp->life.pending, true);
 }
 
 void qp_note_established(struct qp *qp)
 {
-    spinlock_lock(&qp->state_lock);
-    qp->established_pending = true;
-    atomic_store(&qp->news, true);
-    spinlock_unlock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
+    qp->life.established_pending = true;
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
 }
 
 void qp_note_rq_limit(struct qp *qp)
 {
-    spinlock_lock(&qp->state_lock);
-    qp->soft_pending = true;
-    atomic_store(&qp->news, true);
-    spinlock_unlock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
+    qp->life.rq_limit_pending = true;
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
 }
 
 /* Under the lock, so that whoever finds no news in the QP afterwards looks at the SRQ. */
 void qp_note_srq(struct qp *qp)
 {
-    spinlock_lock(&qp->state_lock);
-    atomic_store(&qp->news, true);
-    spinlock_unlock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
 }
 
 static void end_of_close(struct qp *qp, enum ri_event_type type, const char *detail)
 {
-    spinlock_lock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
     note_end(qp, type, 0, detail, false);
-    atomic_store(&qp->state, RI_QPS_ERROR);
-    spinlock_unlock(&qp->state_lock);
+    atomic_store(&qp->life.state, RI_QPS_ERROR);
+    spinlock_unlock(&qp->life.lock);
 }
 
 void qp_closed(struct qp *qp, const char *detail)
@@ -110,10 +110,10 @@ void qp_closed(struct qp *qp, const char *detail)
 
 bool qp_is_starting(struct qp *qp)
 {
-    uint32_t out = atomic_load(&qp->ord_out);
+    uint32_t out = atomic_load(&qp->reads.ord_out);
 
-    return atomic_load(&qp->holding) ||
-           (out != atomic_load(&qp->ord_in) && qp->ord_ring[out & (qp->ord_size - 1)].rtr);
+    return atomic_load(&qp->tx.holding) || (out != atomic_load(&qp->reads.ord_in) &&
+                                            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].rtr);
 }
 
 void qp_closed_badly(struct qp *qp)
@@ -121,23 +121,23 @@ void qp_closed_badly(struct qp *qp)
     end_of_close(qp, RI_EVENT_LLP_RESET, "the peer went on sending while this side was closing");
 }
 
-/* The next thing to tell, in the order of a connection's life. Under state_lock. */
+/* The next thing to tell, in the order of a connection's life. Under life.lock. */
 static bool take_news(struct qp *qp, struct ri_event *event)
 {
-    bool *pending = qp->established_pending ? &qp->established_pending
-                    : qp->soft_pending      ? &qp->soft_pending
-                    : qp->event_pending     ? &qp->event_pending
-                                            : NULL;
+    bool *pending = qp->life.established_pending ? &qp->life.established_pending
+                    : qp->life.rq_limit_pending  ? &qp->life.rq_limit_pending
+                    : qp->life.end_pending       ? &qp->life.end_pending
+                                                 : NULL;
 
-    if (qp->destroyed || !pending) {
-        atomic_store(&qp->news, false);
+    if (qp->life.destroyed || !pending) {
+        atomic_store(&qp->life.pending, false);
         return false;
     }
     *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
-    if (pending == &qp->soft_pending)
+    if (pending == &qp->life.rq_limit_pending)
         event->type = RI_EVENT_QP_RQ_LIMIT_REACHED;
-    else if (pending == &qp->event_pending)
-        *event = qp->event;
+    else if (pending == &qp->life.end_pending)
+        *event = qp->life.end_event;
     *pending = false;
     return true;
 }
@@ -148,38 +148,38 @@ void qp_tell(struct qp *qp)
     const struct ri_host *host = qp->rnic->host;
     struct ri_event event;
 
-    spinlock_lock(&qp->state_lock);
-    while (!qp->telling && take_news(qp, &event)) {
-        qp->telling = true;
+    spinlock_lock(&qp->life.lock);
+    while (!qp->life.reporting && take_news(qp, &event)) {
+        qp->life.reporting = true;
         atomic_fetch_add(&qp->upcalls, 1);
-        spinlock_unlock(&qp->state_lock);
+        spinlock_unlock(&qp->life.lock);
         host->qp_event(host, qp->base.context, &event);
         atomic_fetch_sub(&qp->upcalls, 1);
-        spinlock_lock(&qp->state_lock);
-        qp->telling = false;
+        spinlock_lock(&qp->life.lock);
+        qp->life.reporting = false;
     }
-    spinlock_unlock(&qp->state_lock);
+    spinlock_unlock(&qp->life.lock);
     if (qp->srq)
         srq_settle(qp->srq);
 }
 
 /* --- leaving RTS --- */
 
-/* A responder that has heard nothing yet must not speak (S-011). Under state_lock. */
+/* A responder that has heard nothing yet must not speak (S-011). Under life.lock. */
 static void note_terminate(struct qp *qp, const struct qp_end *end)
 {
-    bool silent = atomic_load(&qp->holding) && !end->heard;
+    bool silent = atomic_load(&qp->tx.holding) && !end->heard;
 
-    qp->terminate_wanted = end->send_terminate && !silent;
-    if (qp->terminate_wanted) {
-        qp->terminate_sent = end->terminate_value;
-        qp->terminate_length = end->terminate_length;
-        memcpy(qp->terminate, end->terminate, end->terminate_length);
+    qp->life.terminate_wanted = end->send_terminate && !silent;
+    if (qp->life.terminate_wanted) {
+        qp->life.terminate_sent = end->terminate_value;
+        qp->life.terminate_length = end->terminate_length;
+        memcpy(qp->life.terminate, end->terminate, end->terminate_length);
     }
     if (end->terminate_received) {
-        qp->terminate_received = end->terminate_value;
-        qp->terminate_length = end->terminate_length;
-        memcpy(qp->terminate, end->terminate, end->terminate_length);
+        qp->life.terminate_received = end->terminate_value;
+        qp->life.terminate_length = end->terminate_length;
+        memcpy(qp->life.terminate, end->terminate, end->terminate_length);
     }
 }
 
@@ -190,7 +190,7 @@ static void count_access_error(struct qp *qp, const struct qp_end *end)
 
     if (!end->send_terminate || (kind != TERMINATE_R_STAG >> 8 && kind != TERMINATE_T_STAG >> 8))
         return;
-    atomic_fetch_add(&qp->access_errors, 1);
+    atomic_fetch_add(&qp->counters.access_errors, 1);
     atomic_fetch_add(&qp->rnic->access_errors, 1);
 }
 
@@ -198,10 +198,10 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
 {
     bool first;
 
-    spinlock_lock(&qp->state_lock);
+    spinlock_lock(&qp->life.lock);
     first = qp_state(qp) == RI_QPS_RTS;
     if (first) {
-        qp->lost = end->lost;
+        qp->life.lost = end->lost;
         note_terminate(qp, end);
         count_access_error(qp, end);
         if (end->wqe) {
@@ -210,10 +210,11 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
         }
         if (end->event)
             note_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
-        atomic_store(&qp->state, end->state); /* last: whoever is inside tx acts on it at once */
-        atomic_store(&qp->tx_wanted, true);
+        atomic_store(&qp->life.state,
+                     end->state); /* last: whoever is inside tx acts on it at once */
+        atomic_store(&qp->tx.wanted, true);
     }
-    spinlock_unlock(&qp->state_lock);
+    spinlock_unlock(&qp->life.lock);
     return first;
 }
 

@@ -185,7 +185,7 @@ struct cq {
     atomic_uint seen;      /* lane->passes when its consumer looked last */
     uint8_t hits;          /* polls that took something since it was armed; under lock */
     atomic_uint blocked;   /* queues that wait for room */
-    /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->blocked_next[] */
+    /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->cq_wait.next[] */
     struct qp *blocked_head[2], *blocked_tail[2];
 };
 

@@ -29,17 +29,18 @@
 static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
                                   const struct ddp_hdr *hdr)
 {
-    uint32_t out = atomic_load(&qp->ord_out), in = atomic_load(&qp->ord_in), at = in;
+    uint32_t out = atomic_load(&qp->reads.ord_out), in = atomic_load(&qp->reads.ord_in), at = in;
     const struct outstanding_read *read;
 
     if (out == in)
         return NULL;
     if (hdr && !hdr->tagged && hdr->qn == DDP_QN_READ)
-        for (at = out; at != in && qp->ord_ring[at & (qp->ord_size - 1)].msn != hdr->msn;)
+        for (at = out;
+             at != in && qp->reads.ord_ring[at & (qp->reads.ord_size - 1)].msn != hdr->msn;)
             at++;
     if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
         return NULL;
-    read = &qp->ord_ring[(at == in ? out : at) & (qp->ord_size - 1)];
+    read = &qp->reads.ord_ring[(at == in ? out : at) & (qp->reads.ord_size - 1)];
     return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 }
 
@@ -47,8 +48,8 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
  * do so at once. Inside tx. */
 static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
 {
-    uint32_t index = atomic_load_explicit(&qp->sq_sent, memory_order_relaxed);
-    uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->message_begun;
+    uint32_t index = atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
+    uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->tx.message_begun;
 
     for (; index != end; index++) {
         struct wqe *wqe = wq_slot(&qp->sq, index);
@@ -100,9 +101,9 @@ static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
 
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
         find_blamed(qp, &info, &end, &entered);
-    end.terminate_length = segment->payload_len < sizeof(qp->terminate)
+    end.terminate_length = segment->payload_len < sizeof(qp->life.terminate)
                                ? segment->payload_len
-                               : (uint32_t)sizeof(qp->terminate);
+                               : (uint32_t)sizeof(qp->life.terminate);
     end.terminate_value = info.value;
     end.detail = terminate_text(info.value);
     qp_end(qp, &end);
@@ -190,11 +191,11 @@ static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
 /* The first valid FPDU lets a responder speak (C-040, C-041). */
 static void first_fpdu(struct qp *qp)
 {
-    atomic_store_explicit(&qp->holding, false, memory_order_release);
-    atomic_store(&qp->tx_wanted, true);
-    if (qp->rtr_await)
+    atomic_store_explicit(&qp->tx.holding, false, memory_order_release);
+    atomic_store(&qp->tx.wanted, true);
+    if (qp->rx.rtr_await)
         qp_note_established(qp);
-    qp->rtr_await = false;
+    qp->rx.rtr_await = false;
     rx_choose_way(qp);
 }
 
@@ -218,7 +219,7 @@ static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
         end_by_fault(qp, fpdu, &fault);
         return false;
     }
-    if (atomic_load_explicit(&qp->holding, memory_order_relaxed))
+    if (atomic_load_explicit(&qp->tx.holding, memory_order_relaxed))
         first_fpdu(qp);
     return true;
 }
@@ -231,11 +232,11 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
                                                              enum mpa_result *framing)
 {
     size_t need;
-    enum mpa_result result = mpa_marker_take(octets, length, qp->rx_position, qp->crc, fpdu, &need,
-                                             framing);
+    enum mpa_result result = mpa_marker_take(octets, length, qp->rx.position, qp->framing.crc, fpdu,
+                                             &need, framing);
 
     if (result == MPA_OK)
-        qp->rx_position += fpdu->size;
+        qp->rx.position += fpdu->size;
     return result;
 }
 
@@ -248,13 +249,13 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
     size_t need;
 
     *size = 0;
-    if (qp->markers_receive) {
+    if (qp->framing.markers_receive) {
         if (take_marked(qp, octets, length, &fpdu, &framing) != MPA_OK)
             return false;
     } else {
         if (mpa_scan(octets, length, &fpdu, &need) != MPA_OK)
             return false;
-        framing = mpa_check(&fpdu, qp->crc);
+        framing = mpa_check(&fpdu, qp->framing.crc);
     }
     *size = length;
     if (!on_fpdu(qp, &fpdu, framing))
@@ -271,7 +272,7 @@ static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pie
         size_t size;
         bool more = true;
 
-        if (qp->straight)
+        if (qp->rx.fast)
             straight = rx_straight(qp, octets, octets + length);
         size = (size_t)(straight.end - octets);
         *pieces += (uint32_t)straight.pieces;
@@ -303,8 +304,8 @@ static bool unfinished_request(struct qp *qp, struct wq *wq)
 static bool work_outstanding(struct qp *qp)
 {
     return unfinished_request(qp, &qp->sq) ||
-           atomic_load(&qp->ord_in) != atomic_load(&qp->ord_out) ||
-           atomic_load(&qp->ird_in) != atomic_load(&qp->ird_out);
+           atomic_load(&qp->reads.ord_in) != atomic_load(&qp->reads.ord_out) ||
+           atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
 }
 
 /* The peer's FIN (C-148, C-149, C-057). */
@@ -344,7 +345,7 @@ static void on_failure(struct qp *qp, struct stream *stream, int error)
 /* The FIN may answer what somebody inside tx has written and not marked as done yet: judged when nobody is inside. */
 static bool just_written(struct qp *qp, struct stream *stream)
 {
-    if (!atomic_load(&qp->tx_requests))
+    if (!atomic_load(&qp->tx.requests))
         return false;
     lane_mark_ready(stream);
     return true;
@@ -354,7 +355,7 @@ static bool just_written(struct qp *qp, struct stream *stream)
  * True: the stream has ended. */
 static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
 {
-    int error = atomic_load(&qp->tx_error);
+    int error = atomic_load(&qp->tx.error);
 
     if (got < 0 && got != -EAGAIN)
         on_failure(qp, stream, (int)-got);
@@ -370,13 +371,15 @@ static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *s
 /* Octets of the FPDU at the front in the stream, 0: not known yet. */
 static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t length)
 {
-    uint32_t front = qp->markers_receive && !mpa_marker_gap(qp->rx_position) ? MPA_MARKER_LEN : 0;
+    uint32_t front = qp->framing.markers_receive && !mpa_marker_gap(qp->rx.position)
+                         ? MPA_MARKER_LEN
+                         : 0;
     uint32_t n;
 
     if (length < front + MPA_HDR_LEN)
         return 0;
     n = mpa_get_len(octets + front);
-    return qp->markers_receive ? mpa_fpdu_len_markers(qp->rx_position, n) : mpa_fpdu_len(n);
+    return qp->framing.markers_receive ? mpa_fpdu_len_markers(qp->rx.position, n) : mpa_fpdu_len(n);
 }
 
 /*
@@ -510,7 +513,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
         got = stream->llp->receive(stream, stream->lane->ring, stream->take);
         if (got <= 0)
             return on_nothing(qp, stream, got) | RX_TAKEN_READS;
-        if (likely(qp->straight))
+        if (likely(qp->rx.fast))
             taken = rx_straight(qp, ring, ring + got);
         if (unlikely(taken.end != ring + got))
             taken.pieces = (taken.pieces | RX_TAKEN_READS) +
@@ -518,7 +521,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
     }
     if (unlikely((uint32_t)taken.pieces > RX_PIECES) || unlikely(stream->gulp != GULP_MOST))
         adjust_gulp(stream, (uint32_t)taken.pieces);
-    if (unlikely(atomic_load_explicit(&qp->tx_error, memory_order_relaxed)))
+    if (unlikely(atomic_load_explicit(&qp->tx.error, memory_order_relaxed)))
         lane_mark_ready(stream); /* to the end of what can be read */
     return taken.pieces;
 }
@@ -526,9 +529,9 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
 /* A local request of the consumer waits for it: nothing is being placed now. */
 static __attribute__((noinline)) void make_quiet(struct qp *qp)
 {
-    invalidate_quiet(qp, atomic_load(&qp->unquiet));
-    atomic_store(&qp->unquiet, NULL);
-    atomic_store(&qp->tx_wanted, true);
+    invalidate_quiet(qp, atomic_load(&qp->tx.unquiet));
+    atomic_store(&qp->tx.unquiet, NULL);
+    atomic_store(&qp->tx.wanted, true);
 }
 
 /* What the pass has left to do when rx is dropped. */
@@ -580,7 +583,7 @@ uint32_t rx_run(struct stream *stream)
     qp = stream->qp;
     if (unlikely(!qp) || unlikely(qp_state(qp) != RI_QPS_RTS)) /* RTS: the stream is OPEN */
         return run_other(stream);
-    if (unlikely(atomic_load_explicit(&qp->unquiet, memory_order_relaxed) != NULL))
+    if (unlikely(atomic_load_explicit(&qp->tx.unquiet, memory_order_relaxed) != NULL))
         make_quiet(qp);
     pieces = receive(qp, stream);
     spinlock_unlock(&stream->rx);
@@ -589,7 +592,7 @@ uint32_t rx_run(struct stream *stream)
         pieces |= RX_TAKEN_READS; /* what that has completed is told */
     }
     if (!complete(qp, pieces) ||
-        unlikely(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed)))
+        unlikely(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed)))
         follow_up(qp, (uint32_t)pieces);
     return (uint32_t)pieces;
 }

@@ -93,8 +93,8 @@ bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment
 void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request);
 static inline uint32_t rx_requests_waiting(const struct qp *qp)
 {
-    return atomic_load_explicit(&qp->ird_in, memory_order_relaxed) -
-           atomic_load_explicit(&qp->ird_out, memory_order_acquire);
+    return atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) -
+           atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
 /* rx_invalidate.c. Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no
  * other. */

@@ -18,7 +18,7 @@
 static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, struct fault *fault)
 {
     uint8_t *memory;
-    enum stag_result result = qp_check_remote(qp, &qp->rx_hint, request->stag,
+    enum stag_result result = qp_check_remote(qp, &qp->rx.remote_hint, request->stag,
                                               RI_ACCESS_REMOTE_ATOMIC, request->to, ATOMIC_OCTETS,
                                               &memory);
 
@@ -37,9 +37,9 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
     struct rdmap_atomic_req request;
     enum rdmap_result result;
 
-    if (!(qp->flags & RI_QP_ATOMIC_ENABLE))
+    if (!(qp->attr.flags & RI_QP_ATOMIC_ENABLE))
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "atomics are not enabled here");
-    if (!rx_request_in_turn(qp, segment, qp->ird, fault))
+    if (!rx_request_in_turn(qp, segment, qp->attr.ird, fault))
         return false;
     rdmap_get_atomic_req(segment->payload, &request);
     result = rdmap_check_atomic_op(request.op);
@@ -67,16 +67,16 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
 
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
-    const struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
+    const struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
     enum rdmap_result result = rdmap_check_payload(segment);
     struct rdmap_atomic_resp response;
     uint8_t *memory;
 
-    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire) || !read->atomic)
+    if (out == atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire) || !read->atomic)
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
                      "Atomic Response that nobody asked for");
-    if (segment->hdr.msn != qp->expect_atomic_msn || segment->hdr.mo)
+    if (segment->hdr.msn != qp->rx.expect_atomic_msn || segment->hdr.mo)
         return RESPONSE_FAULT(RI_WC_BAD_RESPONSE, TERMINATE_U_MSN,
                               "MSN or offset of an Atomic Response out of order");
     if (result != RDMAP_OK)
@@ -95,7 +95,7 @@ bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, s
                                sizeof(response.value)))
         return RESPONSE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_DDP_LOCAL,
                               "sink of an atomic is gone");
-    qp->expect_atomic_msn++;
+    qp->rx.expect_atomic_msn++;
     rx_finish_answered(qp, read);
     return true;
 }

@@ -9,7 +9,7 @@
  *   - answers to the peer copy under `users`, which is waited for;
  *   - output of the PD's QPs that names a region's memory is copied (tx_detach_in_pass). That waits for whoever is inside
  *     tx of such a QP, with rx of one QP held. Who is inside tx wants rx of its QP only when the connection ends, and has let
- *     go of the memory then (qp.stopped): it is not waited for. So two passes, each with an rx, do not wait for each other.
+ *     go of the memory then (tx.stopped): it is not waited for. So two passes, each with an rx, do not wait for each other.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -22,7 +22,7 @@ bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment
     if (result != RDMAP_OK)
         return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
                      rdmap_result_text(result));
-    if (segment->hdr.msn != qp->expect_read_msn)
+    if (segment->hdr.msn != qp->rx.expect_read_msn)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
                      "MSN of a Read or Atomic Request out of order");
     if (waiting >= depth)
@@ -33,14 +33,14 @@ bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment
 
 void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request)
 {
-    uint32_t in = atomic_load_explicit(&qp->ird_in, memory_order_relaxed);
-    struct inbound_read *place = &qp->ird_ring[in & (qp->ird_size - 1)];
+    uint32_t in = atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed);
+    struct inbound_read *place = &qp->reads.ird_ring[in & (qp->reads.ird_size - 1)];
 
     *place = *request;
-    place->msn = qp->expect_read_msn++;
+    place->msn = qp->rx.expect_read_msn++;
     memcpy(place->header, ulpdu, sizeof(place->header));
-    atomic_store_explicit(&qp->ird_in, in + 1, memory_order_release);
-    atomic_store(&qp->tx_wanted, true);
+    atomic_store_explicit(&qp->reads.ird_in, in + 1, memory_order_release);
+    atomic_store(&qp->tx.wanted, true);
 }
 
 /* --- Read Request, stage 9 --- */
@@ -52,7 +52,7 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
 
     if (!request->size)
         return true; /* C-109 */
-    result = qp_check_remote(qp, &qp->rx_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
+    result = qp_check_remote(qp, &qp->rx.remote_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
                              request->src_to, request->size, &memory);
     if (result != STAG_OK)
         return FAULT(tx_protection_value(result), RI_EVENT_READ_ACCESS,
@@ -67,11 +67,11 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
     struct rdmap_read_req request;
     bool rtr;
 
-    if (!rx_request_in_turn(qp, segment, qp->ird ? qp->ird : 1u, fault))
+    if (!rx_request_in_turn(qp, segment, qp->attr.ird ? qp->attr.ird : 1u, fault))
         return false;
     rdmap_get_read_req(segment->payload, &request);
-    rtr = !request.size && atomic_load_explicit(&qp->holding, memory_order_relaxed);
-    if (!rtr && (!(qp->flags & RI_QP_READ_ENABLE) || !qp->ird))
+    rtr = !request.size && atomic_load_explicit(&qp->tx.holding, memory_order_relaxed);
+    if (!rtr && (!(qp->attr.flags & RI_QP_READ_ENABLE) || !qp->attr.ird))
         return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;

@@ -18,13 +18,13 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
                     uint32_t octets)
 {
     for (uint32_t i = 0; i < wqe->num_sge && octets; i++) {
-        const struct ri_sge *sge = &qp->message_sges[i];
+        const struct ri_sge *sge = &qp->rx.message_sges[i];
         uint32_t part = sge->length > offset ? sge->length - offset : 0;
         uint8_t *memory;
 
         part = part < octets ? part : octets;
         if (part) {
-            if (stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
+            if (stag_check_hinted(&qp->rnic->stags, &qp->rx.local_hint, sge->lkey, qp->recv_pd,
                                   RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
                                   &memory) != STAG_OK)
                 return false;
@@ -56,7 +56,7 @@ static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
     atomic_store_explicit(&qp->rq.next,
                           atomic_load_explicit(&qp->rq.next, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    qp->message_open = false;
+    qp->rx.message_open = false;
 }
 
 /* One from the SRQ, if the QP may use another one. */
@@ -65,7 +65,7 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
     uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
                     atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
 
-    if (used >= qp->rq_hard_limit)
+    if (used >= qp->attr.rq_hard_limit)
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "the QP uses as many receives of its SRQ as its hard limit allows");
     if (!srq_take(qp->srq, qp))
@@ -73,8 +73,8 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
                      "a Send came and no receive is posted to the SRQ");
     if (srq_has_news(qp->srq))
         qp_note_srq(qp);
-    if (used + 1 > qp->rq_limit) {
-        qp->rq_limit = UINT32_MAX; /* once, until it is set again */
+    if (used + 1 > qp->attr.rq_limit) {
+        qp->attr.rq_limit = UINT32_MAX; /* once, until it is set again */
         qp_note_rq_limit(qp);
     }
     return true;
@@ -86,11 +86,11 @@ static inline __attribute__((always_inline)) bool open_message(struct qp *qp,
 {
     if (qp->srq && !take_shared(qp, fault))
         return false;
-    qp->message_sges = qp->srq ? qp->srq_sges : current_receive(qp)->sges;
-    qp->message_open = true;
-    qp->message_opcode = (uint8_t)segment->opcode;
-    qp->message_stag = segment->hdr.ulp_word;
-    qp->message_received = 0;
+    qp->rx.message_sges = qp->srq ? qp->rx.srq_sges : current_receive(qp)->sges;
+    qp->rx.message_open = true;
+    qp->rx.message_opcode = (uint8_t)segment->opcode;
+    qp->rx.message_stag = segment->hdr.ulp_word;
+    qp->rx.message_received = 0;
     return true;
 }
 
@@ -104,16 +104,16 @@ static inline __attribute__((always_inline)) bool match_message(struct qp *qp,
                                                                 const struct rdmap_segment *segment,
                                                                 struct fault *fault)
 {
-    int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->expect_send_msn);
+    int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->rx.expect_send_msn);
 
     if (distance < 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send repeats");
-    if (!qp->message_open && !receive_posted(qp))
+    if (!qp->rx.message_open && !receive_posted(qp))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted");
     if (distance > 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
-    return qp->message_open || open_message(qp, segment, fault);
+    return qp->rx.message_open || open_message(qp, segment, fault);
 }
 
 #define RECEIVE_FAULT(status, value, event, detail) fail(fault, wqe, status, value, event, detail)
@@ -147,8 +147,8 @@ static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fau
 /* A zero-length Send that opens a peer-to-peer connection uses up its MSN and no receive: the consumer posted none (C-043). */
 static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *segment)
 {
-    return qp->rtr_await && segment->opcode == RDMAP_SEND && segment->hdr.last &&
-           !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->expect_send_msn;
+    return qp->rx.rtr_await && segment->opcode == RDMAP_SEND && segment->hdr.last &&
+           !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->rx.expect_send_msn;
 }
 
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
@@ -157,35 +157,35 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
     struct wqe *wqe;
 
     if (ready_to_receive(qp, segment)) {
-        qp->expect_send_msn++;
+        qp->rx.expect_send_msn++;
         return true;
     }
     if (!match_message(qp, segment, fault))
         return false;
     wqe = current_receive(qp);
-    if (offset > wqe->length || offset != qp->message_received)
+    if (offset > wqe->length || offset != qp->rx.message_received)
         return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
                              "message offset out of order");
     if (octets > wqe->length - offset)
         return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
                              "message longer than the receive");
-    if (qp->message_opcode != segment->opcode ||
-        (segment->op->invalidates && qp->message_stag != segment->hdr.ulp_word))
+    if (qp->rx.message_opcode != segment->opcode ||
+        (segment->op->invalidates && qp->rx.message_stag != segment->hdr.ulp_word))
         return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
                              "opcode or Invalidate STag changes inside a message");
     if (!scatter(qp, wqe, offset, segment->payload, octets))
         return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
                              "receive buffer is not usable");
-    qp->message_received += octets;
+    qp->rx.message_received += octets;
     if (!segment->hdr.last)
         return true;
     wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
     if (segment->op->invalidates && !invalidate(qp, wqe, segment->hdr.ulp_word, fault))
         return false;
-    finish_receive(qp, wqe, qp->message_received);
-    qp->expect_send_msn++;
-    count_up(&qp->received_messages, 1);
-    count_up(&qp->received_octets, qp->message_received);
+    finish_receive(qp, wqe, qp->rx.message_received);
+    qp->rx.expect_send_msn++;
+    count_up(&qp->counters.received_messages, 1);
+    count_up(&qp->counters.received_octets, qp->rx.message_received);
     return true;
 }
 
@@ -194,7 +194,7 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
 /* One segment of 8 octets, judged when it is known whose receive it takes. Between the segments of a Send it has no place. */
 bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    const bool inside = qp->message_open;
+    const bool inside = qp->rx.message_open;
     enum rdmap_result result = rdmap_check_payload(segment);
     struct wqe *wqe;
 
@@ -211,7 +211,7 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
     wqe->wc_flags = (uint8_t)(RI_WC_WITH_IMMEDIATE |
                               (segment->op->solicited ? RI_WC_SOLICITED : 0));
     finish_receive(qp, wqe, 0);
-    qp->expect_send_msn++;
-    count_up(&qp->received_messages, 1);
+    qp->rx.expect_send_msn++;
+    count_up(&qp->counters.received_messages, 1);
     return true;
 }

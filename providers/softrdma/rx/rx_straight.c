@@ -36,8 +36,8 @@
 /* Markers do not go this way, nor what comes before both sides may speak, nor what option guard places. */
 void rx_choose_way(struct qp *qp)
 {
-    qp->straight = !qp->srq && !qp->markers_receive && !qp->rtr_await &&
-                   !atomic_load(&qp->holding) && !qp->rnic->options.guard;
+    qp->rx.fast = !qp->srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
+                  !atomic_load(&qp->tx.holding) && !qp->rnic->options.guard;
 }
 
 /*
@@ -48,7 +48,7 @@ void rx_choose_way(struct qp *qp)
 static inline __attribute__((always_inline)) bool crc_right(const struct qp *qp,
                                                             const uint8_t *octets, uint32_t size)
 {
-    return !qp->crc || mpa_crc_right(octets, size);
+    return !qp->framing.crc || mpa_crc_right(octets, size);
 }
 
 static inline __attribute__((always_inline)) bool take_send(struct qp *qp, const uint8_t *octets,
@@ -61,8 +61,8 @@ static inline __attribute__((always_inline)) bool take_send(struct qp *qp, const
     struct wqe *wqe;
     uint32_t next;
 
-    if (be_get32(ddp + 6) != DDP_QN_SEND || be_get32(ddp + 10) != qp->expect_send_msn ||
-        be_get32(ddp + 14) || qp->message_open || !crc_right(qp, octets, size))
+    if (be_get32(ddp + 6) != DDP_QN_SEND || be_get32(ddp + 10) != qp->rx.expect_send_msn ||
+        be_get32(ddp + 14) || qp->rx.message_open || !crc_right(qp, octets, size))
         return false;
     next = atomic_load_explicit(&qp->rq.next, memory_order_relaxed);
     if (next == atomic_load_explicit(&qp->rq.posted, memory_order_acquire))
@@ -70,16 +70,16 @@ static inline __attribute__((always_inline)) bool take_send(struct qp *qp, const
     wqe = wq_slot(&qp->rq, next);
     sge = wqe->sges;
     if (!wqe->num_sge || length > sge->length ||
-        stag_check_hinted(&qp->rnic->stags, &qp->recv_hint, sge->lkey, qp->recv_pd,
+        stag_check_hinted(&qp->rnic->stags, &qp->rx.local_hint, sge->lkey, qp->recv_pd,
                           RI_ACCESS_LOCAL_WRITE, sge->addr, length, &memory) != STAG_OK)
         return false;
     copy_short(memory, ddp + DDP_UNTAGGED_LEN, length);
     if (solicited)
         wqe->wc_flags = RI_WC_SOLICITED;
     wqe->byte_len = length;
-    qp->expect_send_msn++;
-    count_up(&qp->received_messages, 1);
-    count_up(&qp->received_octets, length);
+    qp->rx.expect_send_msn++;
+    count_up(&qp->counters.received_messages, 1);
+    count_up(&qp->counters.received_octets, length);
     atomic_store_explicit(&qp->rq.next, next + 1, memory_order_relaxed);
     atomic_store_explicit(&wqe->done, true, memory_order_release);
     return true;
@@ -91,15 +91,15 @@ static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *o
     const uint8_t *ddp = octets + MPA_HDR_LEN;
     uint8_t *memory;
 
-    if (!(qp->flags & RI_QP_WRITE_ENABLE) ||
-        qp_check_remote(qp, &qp->rx_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
+    if (!(qp->attr.flags & RI_QP_WRITE_ENABLE) ||
+        qp_check_remote(qp, &qp->rx.remote_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
                         be_get64(ddp + 6), length, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
         return false;
     rx_place(memory, ddp + DDP_TAGGED_LEN, length);
     TRACE3(place, qp->qpn, memory, length);
     if (last)
-        count_up(&qp->received_messages, 1);
+        count_up(&qp->counters.received_messages, 1);
     return true;
 }
 
@@ -112,15 +112,15 @@ static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool a
     uint8_t *memory;
 
     rdmap_get_read_req(ddp + DDP_UNTAGGED_LEN, &request);
-    if (be_get32(ddp + 6) != DDP_QN_READ || be_get32(ddp + 10) != qp->expect_read_msn ||
-        be_get32(ddp + 14) || rx_requests_waiting(qp) >= qp->ird ||
-        !(qp->flags & RI_QP_READ_ENABLE) || !request.size ||
-        qp_check_remote(qp, &qp->rx_hint, request.src_stag, RI_ACCESS_REMOTE_READ, request.src_to,
-                        request.size, &memory) != STAG_OK ||
+    if (be_get32(ddp + 6) != DDP_QN_READ || be_get32(ddp + 10) != qp->rx.expect_read_msn ||
+        be_get32(ddp + 14) || rx_requests_waiting(qp) >= qp->attr.ird ||
+        !(qp->attr.flags & RI_QP_READ_ENABLE) || !request.size ||
+        qp_check_remote(qp, &qp->rx.remote_hint, request.src_stag, RI_ACCESS_REMOTE_READ,
+                        request.src_to, request.size, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
         return 0;
     if (alone && tx_answer_alone(qp, ddp + DDP_UNTAGGED_LEN, memory, request.size)) {
-        qp->expect_read_msn++;
+        qp->rx.expect_read_msn++;
         return RX_TAKEN_ANSWERED;
     }
     rx_queue_request(qp, ddp,
@@ -136,16 +136,16 @@ static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint3
                                      uint32_t length, bool last, bool alone)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
-    uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
-    struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
+    struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
     uint64_t to = be_get64(ddp + 6);
     uint8_t *memory;
 
-    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire) || read->atomic ||
+    if (out == atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire) || read->atomic ||
         read->full || be_get32(ddp + 2) != read->sink_stag ||
         to != read->sink_to + read->received || length > read->size - read->received ||
         last != (length == read->size - read->received) || (last && read->invalidates) ||
-        stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, read->sink_stag, qp->pd,
+        stag_check_hinted(&qp->rnic->stags, &qp->rx.remote_hint, read->sink_stag, qp->pd,
                           RI_ACCESS_LOCAL_WRITE, to, length, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
         return 0;

@@ -38,13 +38,13 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
     uint8_t *memory;
 
     if (!segment->payload_len) { /* C-081; they do no harm but take time: X-023 */
-        count_up(&qp->empty_writes, 1);
+        count_up(&qp->counters.empty_writes, 1);
         count_up(&qp->lane->empty_writes, 1);
         return true;
     }
-    result = qp_check_remote(qp, &qp->rx_hint, segment->hdr.stag, RI_ACCESS_REMOTE_WRITE,
+    result = qp_check_remote(qp, &qp->rx.remote_hint, segment->hdr.stag, RI_ACCESS_REMOTE_WRITE,
                              segment->hdr.to, segment->payload_len, &memory);
-    if (!(qp->flags & RI_QP_WRITE_ENABLE) &&
+    if (!(qp->attr.flags & RI_QP_WRITE_ENABLE) &&
         (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
         return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
     if (result != STAG_OK)
@@ -54,7 +54,7 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
         return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_LOCAL_ERROR, "memory of an RDMA Write is gone");
     TRACE3(place, qp->qpn, memory, segment->payload_len);
     if (segment->hdr.last)
-        count_up(&qp->received_messages, 1);
+        count_up(&qp->counters.received_messages, 1);
     return true;
 }
 
@@ -75,23 +75,23 @@ void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
 
     if (!read->rtr)
         wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, size);
-    atomic_store_explicit(&qp->ord_out,
-                          atomic_load_explicit(&qp->ord_out, memory_order_relaxed) + 1,
+    atomic_store_explicit(&qp->reads.ord_out,
+                          atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx_order.c */
     if (wq_pending(&qp->sq))
-        atomic_store(&qp->tx_wanted, true); /* something may have waited for it */
+        atomic_store(&qp->tx.wanted, true); /* something may have waited for it */
 }
 
 /* A region, or a window that the peer may write to. */
 enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
                                uint8_t **memory)
 {
-    enum stag_result result = stag_check_hinted(&qp->rnic->stags, &qp->rx_hint, stag, qp->pd,
+    enum stag_result result = stag_check_hinted(&qp->rnic->stags, &qp->rx.remote_hint, stag, qp->pd,
                                                 RI_ACCESS_LOCAL_WRITE, to, length, memory);
 
     if (result == STAG_PD || result == STAG_ACCESS)
-        result = qp_check_remote(qp, &qp->rx_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
+        result = qp_check_remote(qp, &qp->rx.remote_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
                                  memory);
     return result;
 }
@@ -113,12 +113,12 @@ static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, 
 
 bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t out = atomic_load_explicit(&qp->ord_out, memory_order_relaxed);
-    struct outstanding_read *read = &qp->ord_ring[out & (qp->ord_size - 1)];
+    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
+    struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
     uint32_t octets = segment->payload_len;
     uint8_t *memory;
 
-    if (out == atomic_load_explicit(&qp->ord_in, memory_order_acquire) || read->atomic)
+    if (out == atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire) || read->atomic)
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
     if (octets && segment->hdr.stag != read->sink_stag)
         return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_STAG,

@@ -56,13 +56,13 @@ static uint32_t take_back(struct tx_batch *batch, uint32_t octets, struct iovec 
 /* The FPDU just built gets its markers, and the CRC over them. */
 static void mark(struct qp *qp, const struct fpdu *fpdu)
 {
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     uint32_t octets = mpa_fpdu_len(fpdu->ulpdu), start = fpdu_position(qp);
     struct iovec pieces[MAX_SGE + 3];
     struct mpa_weave weave = { .out = batch->iov,
                                .markers = batch->arena + batch->arena_used,
                                .pos = start,
-                               .crc_on = qp->crc };
+                               .crc_on = qp->framing.crc };
     uint32_t count = take_back(batch, octets, pieces);
 
     weave.count = batch->count;
@@ -70,32 +70,32 @@ static void mark(struct qp *qp, const struct fpdu *fpdu)
     batch->count = weave.count;
     batch->arena_used = (uint32_t)(weave.markers - batch->arena);
     batch->octets += weave.pos - start;
-    qp->position += weave.pos - start;
+    qp->tx.position += weave.pos - start;
 }
 
 void fpdu_end(struct qp *qp, struct fpdu *fpdu)
 {
-    uint8_t *trailer = qp->batch.arena + qp->batch.arena_used;
-    uint32_t octets = mpa_put_trailer(trailer, fpdu->ulpdu, fpdu->crc, qp->crc);
+    uint8_t *trailer = qp->tx.batch.arena + qp->tx.batch.arena_used;
+    uint32_t octets = mpa_put_trailer(trailer, fpdu->ulpdu, fpdu->crc, qp->framing.crc);
 
-    batch_add(&qp->batch, trailer, octets);
-    qp->batch.arena_used += octets;
-    if (__builtin_expect(qp->markers_transmit, 0))
+    batch_add(&qp->tx.batch, trailer, octets);
+    qp->tx.batch.arena_used += octets;
+    if (__builtin_expect(qp->framing.markers_transmit, 0))
         mark(qp, fpdu);
     else
-        qp->position += mpa_fpdu_len(fpdu->ulpdu);
+        qp->tx.position += mpa_fpdu_len(fpdu->ulpdu);
 }
 
 void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
     uint32_t size = fpdu_seal(qp, fpdu->start, octets);
 
-    if (__builtin_expect(!qp->markers_transmit, 1)) {
+    if (__builtin_expect(!qp->framing.markers_transmit, 1)) {
         fpdu_append(qp, size);
         return;
     }
-    batch_add(&qp->batch, fpdu->start, size);
-    qp->batch.arena_used += size;
+    batch_add(&qp->tx.batch, fpdu->start, size);
+    qp->tx.batch.arena_used += size;
     mark(qp, fpdu);
 }
 
@@ -110,26 +110,27 @@ void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
 /* Markers would make an FPDU longer than it was cut. */
 static void learn_pieces(struct qp *qp)
 {
-    uint32_t segment = mpa_fpdu_len(qp->mulpdu),
+    uint32_t segment = mpa_fpdu_len(qp->tx.mulpdu),
              pieces = (segment + PIECE_OCTETS / 2) / PIECE_OCTETS;
 
-    qp->aim_anew = true;
-    qp->pieces = qp->piece = 0;
-    if (pieces < PIECES_LEAST || qp->markers_transmit || qp->rnic->options.fpdu_max)
+    qp->tx.resize_batch = true;
+    qp->tx.fpdus = qp->tx.fpdu_size = 0;
+    if (pieces < PIECES_LEAST || qp->framing.markers_transmit || qp->rnic->options.fpdu_max)
         return;
-    qp->pieces = pieces;
-    qp->piece = segment / pieces & ~3u;
+    qp->tx.fpdus = pieces;
+    qp->tx.fpdu_size = segment / pieces & ~3u;
 }
 
 void fpdu_learn_mulpdu(struct qp *qp)
 {
-    qp->mulpdu = qp->rnic->options.fpdu_max
-                     ? mpa_mulpdu_unbound()
-                     : mpa_mulpdu(qp->stream->llp->emss(qp->stream), qp->markers_transmit);
-    qp->short_below = smaller(qp->mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
-    if (qp->markers_transmit || qp->rnic->options.guard)
-        qp->short_below = 0;
-    qp->learn_at = qp->position + (qp->position < MULPDU_OCTETS ? EARLY_OCTETS : MULPDU_OCTETS);
+    qp->tx.mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
+                                               : mpa_mulpdu(qp->stream->llp->emss(qp->stream),
+                                                            qp->framing.markers_transmit);
+    qp->tx.short_below = smaller(qp->tx.mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
+    if (qp->framing.markers_transmit || qp->rnic->options.guard)
+        qp->tx.short_below = 0;
+    qp->tx.learn_at = qp->tx.position +
+                      (qp->tx.position < MULPDU_OCTETS ? EARLY_OCTETS : MULPDU_OCTETS);
     learn_pieces(qp);
 }
 
@@ -139,16 +140,16 @@ void fpdu_learn_mulpdu(struct qp *qp)
 static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
 {
     while (octets) {
-        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
-        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+        const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
+        uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
 
-        memcpy(to, (const uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset, part);
+        memcpy(to, (const uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset, part);
         to += part;
         octets -= part;
-        qp->cursor_offset += part;
-        if (qp->cursor_offset == sge->length) {
-            qp->cursor_sge++;
-            qp->cursor_offset = 0;
+        qp->tx.cursor_offset += part;
+        if (qp->tx.cursor_offset == sge->length) {
+            qp->tx.cursor_sge++;
+            qp->tx.cursor_offset = 0;
         }
     }
 }
@@ -169,20 +170,20 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
                               uint32_t octets)
 {
     while (octets) {
-        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
-        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
-        uint8_t *from = (uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset;
+        const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
+        uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
+        uint8_t *from = (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset;
 
-        if (qp->crc)
+        if (qp->framing.crc)
             fpdu->crc = crc32c(fpdu->crc, from, part);
         else
             bring_near(from, part);
-        batch_add(&qp->batch, from, part);
+        batch_add(&qp->tx.batch, from, part);
         octets -= part;
-        qp->cursor_offset += part;
-        if (qp->cursor_offset == sge->length) {
-            qp->cursor_sge++;
-            qp->cursor_offset = 0;
+        qp->tx.cursor_offset += part;
+        if (qp->tx.cursor_offset == sge->length) {
+            qp->tx.cursor_sge++;
+            qp->tx.cursor_offset = 0;
         }
     }
 }
@@ -193,22 +194,22 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
  */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
 {
-    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+    uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
-    qp->batch.fetched = to;
+    qp->tx.batch.fetched = to;
     while (octets) {
-        const struct ri_sge *sge = &wqe->sges[qp->cursor_sge];
-        uint32_t left = sge->length - qp->cursor_offset, part = left < octets ? left : octets;
+        const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
+        uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
 
-        if (!guard_read(qp, sge->lkey, to, (uint8_t *)(uintptr_t)sge->addr + qp->cursor_offset,
+        if (!guard_read(qp, sge->lkey, to, (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset,
                         part))
             return false;
         to += part;
         octets -= part;
-        qp->cursor_offset += part;
-        if (qp->cursor_offset == sge->length) {
-            qp->cursor_sge++;
-            qp->cursor_offset = 0;
+        qp->tx.cursor_offset += part;
+        if (qp->tx.cursor_offset == sge->length) {
+            qp->tx.cursor_sge++;
+            qp->tx.cursor_offset = 0;
         }
     }
     return true;
@@ -216,9 +217,9 @@ bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
 
 static void payload_fetched(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
 
-    if (qp->crc)
+    if (qp->framing.crc)
         fpdu->crc = crc32c(fpdu->crc, batch->fetched, octets);
     batch_add(batch, batch->fetched, octets);
     batch->bounce_used += octets;
@@ -231,7 +232,7 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
 
     if (octets <= TX_COPY_OCTETS) {
         if (__builtin_expect(qp->rnic->options.guard, 0))
-            memcpy(fpdu->start + head, qp->batch.fetched, octets);
+            memcpy(fpdu->start + head, qp->tx.batch.fetched, octets);
         else
             payload_copy(qp, wqe, fpdu->start + head, octets);
         fpdu_end_short(qp, fpdu, head + octets);

@@ -47,7 +47,7 @@ static inline void batch_reset(struct tx_batch *batch)
 /* Room for one more segment of any shape? */
 static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
 {
-    const struct tx_batch *batch = &qp->batch;
+    const struct tx_batch *batch = &qp->tx.batch;
 
     return batch->octets < octets && batch->count <= batch->count_most &&
            batch->arena_used <= batch->arena_most;
@@ -55,26 +55,26 @@ static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
 
 static inline bool batch_room(const struct qp *qp)
 {
-    return batch_room_up_to(qp, qp->batch.full);
+    return batch_room_up_to(qp, qp->tx.batch.full);
 }
 
 /* The end of a message does not take a call of its own. */
 static inline bool batch_room_begun(const struct qp *qp)
 {
-    return batch_room_up_to(qp, qp->batch.full_begun);
+    return batch_room_up_to(qp, qp->tx.batch.full_begun);
 }
 
 /* One TCP segment: `count` FPDUs of `piece` octets. */
 static inline void batch_fill_segment(struct tx_batch *batch, uint32_t piece, uint32_t count)
 {
-    batch->piece = piece;
-    batch->most = piece * count;
-    batch->full = batch->full_begun = batch->most - PIECE_LEAST;
+    batch->fpdu_size = piece;
+    batch->segment = piece * count;
+    batch->full = batch->full_begun = batch->segment - PIECE_LEAST;
 }
 
 static inline void batch_fill_any(struct tx_batch *batch)
 {
-    batch->piece = batch->most = 0;
+    batch->fpdu_size = batch->segment = 0;
     batch->full = TX_BATCH_OCTETS;
     batch->full_begun = TX_BATCH_OCTETS + TX_BATCH_TAIL;
 }
@@ -115,7 +115,7 @@ static inline uint32_t smaller(uint64_t a, uint32_t b)
 /* Of the next FPDU in the peer's count of octets since Full Operation. */
 static inline uint32_t fpdu_position(const struct qp *qp)
 {
-    return (uint32_t)(qp->position - qp->full_operation);
+    return (uint32_t)(qp->tx.position - qp->tx.full_operation);
 }
 
 #define FPDU_OVERHEAD (MPA_HDR_LEN + DDP_HDR_MAX + MPA_CRC_LEN)
@@ -123,10 +123,10 @@ static inline uint32_t fpdu_position(const struct qp *qp)
 /* Payload of a segment at most. Large ones are cut smaller than they might be: each is summed, then copied. */
 static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
 {
-    uint32_t most = ddp_payload_max(qp->mulpdu, tagged), left;
+    uint32_t most = ddp_payload_max(qp->tx.mulpdu, tagged), left;
 
-    if (qp->batch.most) {
-        left = smaller(qp->batch.most - qp->batch.octets, qp->batch.piece);
+    if (qp->tx.batch.segment) {
+        left = smaller(qp->tx.batch.segment - qp->tx.batch.octets, qp->tx.batch.fpdu_size);
         return (left - MPA_HDR_LEN - ddp_hdr_len(tagged) - MPA_CRC_LEN) & ~(PIECE_ALIGN - 1);
     }
     return most < SEGMENT_MOST || qp->rnic->options.fpdu_max ? most : SEGMENT_MOST;
@@ -141,7 +141,7 @@ struct fpdu {
 /* Where the DDP header goes. */
 static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu, uint32_t ulpdu_octets)
 {
-    fpdu->start = qp->batch.arena + qp->batch.arena_used;
+    fpdu->start = qp->tx.batch.arena + qp->tx.batch.arena_used;
     fpdu->ulpdu = ulpdu_octets;
     mpa_put_len(fpdu->start, ulpdu_octets);
     return fpdu->start + MPA_HDR_LEN;
@@ -150,9 +150,9 @@ static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu, uint32_t ulp
 /* The arena holds the FPDU's first `octets`: sum them and put them into the batch. */
 static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
-    fpdu->crc = qp->crc ? crc32c(0, fpdu->start, octets) : 0;
-    batch_add(&qp->batch, fpdu->start, octets);
-    qp->batch.arena_used += octets;
+    fpdu->crc = qp->framing.crc ? crc32c(0, fpdu->start, octets) : 0;
+    batch_add(&qp->tx.batch, fpdu->start, octets);
+    qp->tx.batch.arena_used += octets;
 }
 
 /* PAD and CRC of an FPDU whose first `octets`, from ULPDU_Length on, are at `fpdu`; returns the octets with them. */
@@ -161,20 +161,20 @@ static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct qp 
 {
     memset(fpdu + octets, 0, 4); /* the PAD, and more */
     octets = (octets + 3u) & ~3u;
-    mpa_put_crc(fpdu + octets, qp->crc ? crc32c_fours(0, fpdu, octets) : 0);
+    mpa_put_crc(fpdu + octets, qp->framing.crc ? crc32c_fours(0, fpdu, octets) : 0);
     return octets + MPA_CRC_LEN;
 }
 
 /* The next `octets` of the arena are a sealed FPDU: into the batch. Of a stream without markers. */
 static inline void fpdu_append(struct qp *qp, uint32_t octets)
 {
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     uint8_t *fpdu = batch->arena + batch->arena_used;
     struct iovec *last = batch->count ? &batch->iov[batch->count - 1] : NULL;
 
     batch->octets += octets;
     batch->arena_used += octets;
-    qp->position += octets;
+    qp->tx.position += octets;
     if (last && (uint8_t *)last->iov_base + last->iov_len == fpdu)
         last->iov_len += octets;
     else
@@ -199,16 +199,17 @@ void fpdu_learn_mulpdu(struct qp *qp);
  * Its MSN. */
 static inline struct outstanding_read *tx_outstanding_place(const struct qp *qp)
 {
-    uint32_t in = atomic_load_explicit(&qp->ord_in, memory_order_relaxed);
+    uint32_t in = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed);
 
-    return &qp->ord_ring[in & (qp->ord_size - 1)];
+    return &qp->reads.ord_ring[in & (qp->reads.ord_size - 1)];
 }
 static inline uint32_t tx_note_outstanding(struct qp *qp)
 {
-    tx_outstanding_place(qp)->msn = qp->read_msn;
-    atomic_store_explicit(&qp->ord_in, atomic_load_explicit(&qp->ord_in, memory_order_relaxed) + 1,
+    tx_outstanding_place(qp)->msn = qp->tx.read_msn;
+    atomic_store_explicit(&qp->reads.ord_in,
+                          atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) + 1,
                           memory_order_release);
-    return qp->read_msn++;
+    return qp->tx.read_msn++;
 }
 
 /* tx_atomic.c: one segment each. True: the request is built. */

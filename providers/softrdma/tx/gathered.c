@@ -18,9 +18,9 @@ bool tx_enlist_gathered(struct qp *qp)
     spinlock_lock(&lane->lock);
     armed = atomic_load_explicit(&lane->armed, memory_order_relaxed);
     atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
-    if (!qp->on_gathered) {
-        qp->on_gathered = true;
-        DL_APPEND2(lane->gathered, qp, gather_prev, gather_next);
+    if (!qp->on_lane.listed) {
+        qp->on_lane.listed = true;
+        DL_APPEND2(lane->gathered, qp, on_lane.prev, on_lane.next);
         atomic_fetch_add_explicit(&lane->gathered_count, 1, memory_order_relaxed);
     }
     spinlock_unlock(&lane->lock);
@@ -32,9 +32,9 @@ void tx_unlist_gathered(struct qp *qp)
     struct lane *lane = qp->lane;
 
     spinlock_lock(&lane->lock);
-    if (qp->on_gathered) {
-        qp->on_gathered = false;
-        DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
+    if (qp->on_lane.listed) {
+        qp->on_lane.listed = false;
+        DL_DELETE2(lane->gathered, qp, on_lane.prev, on_lane.next);
         atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
     }
     spinlock_unlock(&lane->lock);
@@ -45,11 +45,11 @@ struct qp *tx_take_gathered(struct lane *lane, const struct cq *first)
     struct qp *qp;
 
     spinlock_lock(&lane->lock);
-    for (qp = lane->gathered; qp && qp_is_left_to_consumer(qp, first); qp = qp->gather_next)
+    for (qp = lane->gathered; qp && qp_is_left_to_consumer(qp, first); qp = qp->on_lane.next)
         ;
     if (qp) {
-        qp->on_gathered = false;
-        DL_DELETE2(lane->gathered, qp, gather_prev, gather_next);
+        qp->on_lane.listed = false;
+        DL_DELETE2(lane->gathered, qp, on_lane.prev, on_lane.next);
         atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
         atomic_fetch_add(&qp->upcalls, 1);
     }

@@ -36,18 +36,18 @@ bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
 static inline void tx_finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
-    uint32_t sent = atomic_load_explicit(&qp->sq_sent, memory_order_relaxed);
+    uint32_t sent = atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
 
     while (sent != next) {
         struct wqe *wqe = wq_slot(&qp->sq, sent);
 
-        if (wqe->end > qp->accepted)
+        if (wqe->end > qp->tx.accepted)
             break;
         if (!wqe_is_answered(wqe))
             wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
         sent++;
     }
-    atomic_store_explicit(&qp->sq_sent, sent, memory_order_release);
+    atomic_store_explicit(&qp->tx.sq_sent, sent, memory_order_release);
 }
 
 #endif

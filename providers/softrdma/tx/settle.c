@@ -10,13 +10,13 @@
 
 void qp_settle_now(struct qp *qp)
 {
-    if (atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) &&
-        atomic_exchange(&qp->tx_wanted, false))
+    if (atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) &&
+        atomic_exchange(&qp->tx.wanted, false))
         tx_kick(qp);
     if (cq_has_news(qp->send_cq))
         cq_settle(qp->send_cq);
     if (cq_has_news(qp->recv_cq))
         cq_settle(qp->recv_cq);
-    if (atomic_load_explicit(&qp->news, memory_order_acquire))
+    if (atomic_load_explicit(&qp->life.pending, memory_order_acquire))
         qp_tell(qp);
 }

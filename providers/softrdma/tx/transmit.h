@@ -19,8 +19,8 @@ void tx_close(struct qp *qp);          /* nobody knows the QP any more */
 void tx_free_spares(struct lane *lane);
 static inline bool tx_holds_idle_memory(const struct qp *qp)
 {
-    return __builtin_expect(!atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed), 0) &&
-           qp->batch.memory && !qp->batch.octets;
+    return __builtin_expect(!atomic_load_explicit(&qp->tx.keeps_memory, memory_order_relaxed), 0) &&
+           qp->tx.batch.memory && !qp->tx.batch.octets;
 }
 
 /* tx.c, tx_control.c */
@@ -38,9 +38,9 @@ void tx_leave(struct qp *qp);
 void qp_settle_now(struct qp *qp);
 static inline void qp_settle(struct qp *qp)
 {
-    if (__builtin_expect(atomic_load_explicit(&qp->tx_wanted, memory_order_relaxed) ||
+    if (__builtin_expect(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) ||
                              cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
-                             atomic_load_explicit(&qp->news, memory_order_acquire),
+                             atomic_load_explicit(&qp->life.pending, memory_order_acquire),
                          0))
         qp_settle_now(qp);
 }
@@ -56,22 +56,23 @@ enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
 /* May posts of this QP wait now, or wait already? By the looks of its lane. */
 static inline bool tx_may_gather(const struct qp *qp, uint32_t looks)
 {
-    return qp->gathering | qp->gather_asked | qp->streams | (qp->sent_at == looks);
+    return qp->gather.active | qp->gather.asked | qp->gather.streams |
+           (qp->gather.sent_at == looks);
 }
 /* Does what is posted now, a small request that carries no RI_WR_COALESCE, gather behind others? Both under sq.posting. */
 static inline bool tx_gathers_singly(const struct qp *qp)
 {
-    return qp->gathering && !qp->gather_asked;
+    return qp->gather.active && !qp->gather.asked;
 }
 /* It does; all that tx_gather_slowly() has to do for it. */
 static inline enum gather tx_gather_small(struct qp *qp, uint32_t octets)
 {
-    qp->gather_small += octets;
-    qp->gather_streak += octets;
-    if (qp->gather_small < TX_GATHER_SMALL)
+    qp->gather.small += octets;
+    qp->gather.streak += octets;
+    if (qp->gather.small < TX_GATHER_SMALL)
         return GATHERED;
-    qp->gather_small = qp->gather_entries = 0;
-    qp->gather_large = 0;
+    qp->gather.small = qp->gather.entries = 0;
+    qp->gather.large = 0;
     return GATHER_NOT;
 }
 static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
@@ -80,7 +81,7 @@ static inline enum gather tx_gather(struct qp *qp, const struct gather_post *pos
 
     if (post->asked || tx_may_gather(qp, looks))
         return tx_gather_slowly(qp, post);
-    qp->sent_at = looks; /* alone: at once */
+    qp->gather.sent_at = looks; /* alone: at once */
     return GATHER_NOT;
 }
 /* What gathers leaves. No lock held. first: the CQ that is looked at; what others look for is left to them then; NULL: everything. */
@@ -160,7 +161,7 @@ static inline bool qp_is_left_to_consumer(const struct qp *qp, const struct cq *
 /* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
 static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
 {
-    return (wqe->flags & WQE_SHORT) && wqe->length < qp->short_below;
+    return (wqe->flags & WQE_SHORT) && wqe->length < qp->tx.short_below;
 }
 bool tx_short(struct qp *qp, struct wqe *wqe);
 /* post_send of what post_is_short() and post_is_lone_read() say, tx_alone.c; of any list, post_list.c. */
@@ -182,7 +183,7 @@ uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
 /* tx_refuse.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
 uint16_t tx_protection_value(enum stag_result result);
 /* tx_detach inside a pass, which has to do what is left over. Nobody is waited for who is inside and wants rx, which this pass or
- * that of another lane may hold: that is who ends the connection, and has copied all output (qp.stopped). */
+ * that of another lane may hold: that is who ends the connection, and has copied all output (tx.stopped). */
 void tx_detach_in_pass(struct qp *qp, const struct memory_range *range);
 
 /* Our zero-length Write once more, where the peer has not been heard. Not from inside. */

@@ -25,23 +25,23 @@
 /* The socket is full: longer each time that it takes nothing. */
 static void leave_alone(struct qp *qp, bool took)
 {
-    qp->retry_ns = took ? TX_RETRY_NS : 2 * qp->retry_ns;
-    qp->retry_ns = qp->retry_ns < TX_RETRY_NS        ? TX_RETRY_NS
-                   : qp->retry_ns > TX_RETRY_MOST_NS ? TX_RETRY_MOST_NS
-                                                     : qp->retry_ns;
-    atomic_store_explicit(&qp->retry_at, clock_now() + qp->retry_ns, memory_order_relaxed);
+    qp->tx.retry_ns = took ? TX_RETRY_NS : 2 * qp->tx.retry_ns;
+    qp->tx.retry_ns = qp->tx.retry_ns < TX_RETRY_NS        ? TX_RETRY_NS
+                      : qp->tx.retry_ns > TX_RETRY_MOST_NS ? TX_RETRY_MOST_NS
+                                                           : qp->tx.retry_ns;
+    atomic_store_explicit(&qp->tx.retry_at, clock_now() + qp->tx.retry_ns, memory_order_relaxed);
 }
 
 bool tx_take_up(struct qp *qp, ssize_t sent)
 {
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     struct stream *stream = qp->stream;
     size_t wanted = batch->octets;
 
     if (sent < 0 && sent != -EAGAIN) {
-        atomic_store(&qp->tx_error,
+        atomic_store(&qp->tx.error,
                      (int)-sent); /* the receive side ends it, after what can still be read */
-        qp->alone_below = 0;
+        qp->tx.alone_below = 0;
         lane_call(stream);
         return false;
     }
@@ -52,7 +52,7 @@ bool tx_take_up(struct qp *qp, ssize_t sent)
         } else {
             batch_advance(batch, (size_t)sent);
         }
-        qp->accepted += (uint64_t)sent;
+        qp->tx.accepted += (uint64_t)sent;
         tx_finish_accepted(qp);
     }
     if (__builtin_expect(sent < 0 || (size_t)sent < wanted, 0))
@@ -64,7 +64,7 @@ bool tx_take_up(struct qp *qp, ssize_t sent)
 /* True: the whole batch is in the socket. */
 static bool transmit(struct qp *qp)
 {
-    const struct tx_batch *batch = &qp->batch;
+    const struct tx_batch *batch = &qp->tx.batch;
     struct stream *stream = qp->stream;
     ssize_t sent = stream->sender->send(stream, batch->iov + batch->first,
                                         (int)(batch->count - batch->first));
@@ -78,16 +78,16 @@ static bool transmit(struct qp *qp)
 /* Cheaper than to build nothing, which every lone post would do once. */
 static bool anything_to_build(const struct qp *qp)
 {
-    return wq_pending(&qp->sq) || qp->rtr_to_send ||
-           atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
-               atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
+    return wq_pending(&qp->sq) || qp->tx.rtr_to_send ||
+           atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) !=
+               atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 }
 
 /* The socket was full a moment ago: a little room makes little writes. Passes and readiness come again. */
 static bool waits_for_room(struct qp *qp)
 {
     return atomic_load_explicit(&qp->stream->want_output, memory_order_relaxed) &&
-           clock_now() < atomic_load_explicit(&qp->retry_at, memory_order_relaxed);
+           clock_now() < atomic_load_explicit(&qp->tx.retry_at, memory_order_relaxed);
 }
 
 /* Octets, that is time, of a visit. Many short requests take as long as a batch of long ones, and a call has its price. */
@@ -103,12 +103,12 @@ static bool write_batches(struct qp *qp)
 {
     uint32_t spent = 0;
 
-    if (qp->batch.octets && waits_for_room(qp))
+    if (qp->tx.batch.octets && waits_for_room(qp))
         return true;
-    while (qp->batch.octets || (anything_to_build(qp) && tx_build(qp))) {
+    while (qp->tx.batch.octets || (anything_to_build(qp) && tx_build(qp))) {
         if (spent >= TX_ROUNDS * TX_BATCH_OCTETS)
             return false;
-        spent += cost(&qp->batch);
+        spent += cost(&qp->tx.batch);
         if (!transmit(qp))
             return true;
     }
@@ -119,9 +119,9 @@ static void tx_work(struct qp *qp)
 {
     enum ri_qp_state state = qp_state(qp);
 
-    if (state == RI_QPS_RTS && !atomic_load_explicit(&qp->tx_error, memory_order_relaxed) &&
+    if (state == RI_QPS_RTS && !atomic_load_explicit(&qp->tx.error, memory_order_relaxed) &&
         !write_batches(qp)) {
-        atomic_store(&qp->tx_wanted, true);
+        atomic_store(&qp->tx.wanted, true);
         lane_call(qp->stream);
     }
     if (state == RI_QPS_RTS)
@@ -132,7 +132,7 @@ static void tx_work(struct qp *qp)
         qp_retire(qp, &qp->sq);
         return;
     }
-    if (!qp->stopped) {
+    if (!qp->tx.stopped) {
         tx_stop(qp);
     } else {
         qp_flush(qp, &qp->sq);
@@ -147,16 +147,16 @@ static void tx_work(struct qp *qp)
 /* Takes off what was seen, when that is done; what came meanwhile is work. */
 void tx_go_on(struct qp *qp)
 {
-    unsigned int seen = atomic_load(&qp->tx_requests);
+    unsigned int seen = atomic_load(&qp->tx.requests);
 
     do
         tx_work(qp);
-    while ((seen = atomic_fetch_sub(&qp->tx_requests, seen) - seen));
+    while ((seen = atomic_fetch_sub(&qp->tx.requests, seen) - seen));
 }
 
 void tx_kick(struct qp *qp)
 {
-    if (atomic_fetch_add(&qp->tx_requests, 1) == 0)
+    if (atomic_fetch_add(&qp->tx.requests, 1) == 0)
         tx_go_on(qp);
 }
 
@@ -164,7 +164,7 @@ void tx_enter(struct qp *qp)
 {
     unsigned int nobody = 0;
 
-    while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
+    while (!atomic_compare_exchange_weak(&qp->tx.requests, &nobody, 1)) {
         nobody = 0;
         sched_yield();
     }
@@ -172,7 +172,7 @@ void tx_enter(struct qp *qp)
 
 void tx_leave(struct qp *qp)
 {
-    if (atomic_fetch_sub(&qp->tx_requests, 1) != 1)
+    if (atomic_fetch_sub(&qp->tx.requests, 1) != 1)
         tx_go_on(qp);
 }
 
@@ -183,10 +183,10 @@ void tx_leave(struct qp *qp)
 void tx_repeat_rtr(struct qp *qp)
 {
     tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_RTS && !qp->stopped && !qp->batch.octets && !qp->message_begun &&
-        !qp->response_begun)
-        qp->rtr_to_send = RI_RTR_WRITE;
-    qp->alone_below = 0;
+    if (qp_state(qp) == RI_QPS_RTS && !qp->tx.stopped && !qp->tx.batch.octets &&
+        !qp->tx.message_begun && !qp->tx.response_begun)
+        qp->tx.rtr_to_send = RI_RTR_WRITE;
+    qp->tx.alone_below = 0;
     tx_leave(qp);
     tx_kick(qp);
 }

@@ -18,20 +18,20 @@
 /* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */
 static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets)
 {
-    return likely(octets < qp->alone_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
+    return likely(octets < qp->tx.alone_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
            likely(atomic_load_explicit(&qp->sq.next, memory_order_relaxed) == index) &&
-           likely(!qp->batch.octets) && likely(qp->position < qp->learn_at) &&
-           likely(atomic_load_explicit(&qp->keeps_memory, memory_order_relaxed)) &&
-           likely(atomic_load_explicit(&qp->ird_in, memory_order_relaxed) ==
-                  atomic_load_explicit(&qp->ird_out, memory_order_relaxed));
+           likely(!qp->tx.batch.octets) && likely(qp->tx.position < qp->tx.learn_at) &&
+           likely(atomic_load_explicit(&qp->tx.keeps_memory, memory_order_relaxed)) &&
+           likely(atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) ==
+                  atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed));
 }
 
 /* The socket did not take all of it: as any batch that is under way. */
 static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu, ssize_t sent)
 {
-    batch_reset(&qp->batch);
-    batch_add(&qp->batch, qp->batch.arena, fpdu);
-    qp->batch.arena_used = fpdu;
+    batch_reset(&qp->tx.batch);
+    batch_add(&qp->tx.batch, qp->tx.batch.arena, fpdu);
+    qp->tx.batch.arena_used = fpdu;
     tx_take_up(qp, sent);
 }
 
@@ -43,7 +43,7 @@ static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint
     if (unlikely(!spinlock_try_blind(&cq->lock)))
         goto mark;
     if (unlikely(atomic_load_explicit(&qp->sq.done, memory_order_relaxed) != index) ||
-        unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->blocked[0]) ||
+        unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->cq_wait.blocked[0]) ||
         unlikely(cq_count(cq) >= cq->depth))
         goto unlock;
     if (wqe->flags & RI_WR_SIGNALED)
@@ -63,7 +63,7 @@ mark:
 /* All that there is to send, in the arena, to the lower layer. False: it did not take all. */
 static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint32_t fpdu)
 {
-    const struct iovec iov = { qp->batch.arena, fpdu };
+    const struct iovec iov = { qp->tx.batch.arena, fpdu };
     ssize_t sent = qp->stream->sender->send(qp->stream, &iov, 1);
 
     TRACE3(send, qp->qpn, fpdu, sent);
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint
         take_up(qp, fpdu, sent);
         return false;
     }
-    qp->accepted += fpdu;
+    qp->tx.accepted += fpdu;
     return true;
 }
 
@@ -80,14 +80,14 @@ static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struc
                                                             uint32_t index, uint32_t fpdu,
                                                             uint64_t octets)
 {
-    qp->position += fpdu;
-    wqe->end = qp->position;
+    qp->tx.position += fpdu;
+    wqe->end = qp->tx.position;
     atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
-    count_up(&qp->sent_messages, 1);
-    count_up(&qp->sent_octets, octets);
+    count_up(&qp->counters.sent_messages, 1);
+    count_up(&qp->counters.sent_octets, octets);
     if (!write_fpdu(qp, fpdu))
         return false;
-    atomic_store_explicit(&qp->sq_sent, index + 1, memory_order_release);
+    atomic_store_explicit(&qp->tx.sq_sent, index + 1, memory_order_release);
     return true;
 }
 
@@ -100,7 +100,7 @@ static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, ui
     if (!is_quiet(qp, index, (uint32_t)octets) ||
         unlikely(!short_find(qp, wqe, (uint32_t)octets, &memory)))
         return false;
-    fpdu = short_put_fpdu(qp, qp->batch.arena, wqe, memory, (uint32_t)octets);
+    fpdu = short_put_fpdu(qp, qp->tx.batch.arena, wqe, memory, (uint32_t)octets);
     return send_fpdu(qp, wqe, index, fpdu, octets) && complete(qp, wqe, index, (uint32_t)octets);
 }
 
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
     if (likely(qp_state(qp) != RI_QPS_IDLE))
         wqe = post_plain(qp, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
-        qp->sent_at = looks;
+        qp->gather.sent_at = looks;
     spinlock_unlock(&qp->sq.posting);
     return wqe;
 }
@@ -153,14 +153,14 @@ enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_sen
     if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (unlikely(qp->gathering) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
+    if (unlikely(qp->gather.active) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
         return post_behind(qp, wr, bad, index, WQE_SHORT);
     wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
-    if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
+    if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
         if (likely(send_alone(qp, wqe, index, octets)) &&
-            likely(atomic_fetch_sub(&qp->tx_requests, 1) == 1))
+            likely(atomic_fetch_sub(&qp->tx.requests, 1) == 1))
             return RI_OK;
         tx_go_on(qp);
     }
@@ -189,12 +189,12 @@ static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe,
 /* A place of ORD is free, and the sink is a region that may be written to. */
 static inline bool may_read(struct qp *qp, const struct wqe *wqe)
 {
-    uint32_t reads = atomic_load_explicit(&qp->ord_in, memory_order_relaxed) -
-                     atomic_load_explicit(&qp->ord_out, memory_order_acquire);
+    uint32_t reads = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) -
+                     atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
     uint8_t *memory;
 
-    return likely(reads < qp->ord) &&
-           likely(stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, wqe->sges[0].lkey, qp->pd,
+    return likely(reads < qp->attr.ord) &&
+           likely(stag_check_hinted(&qp->rnic->stags, &qp->tx.local_hint, wqe->sges[0].lkey, qp->pd,
                                     RI_ACCESS_LOCAL_WRITE, wqe->sges[0].addr, wqe->length,
                                     &memory) == STAG_OK);
 }
@@ -210,7 +210,7 @@ static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
                                                            .sink_stag = wqe->sges[0].lkey,
                                                            .sink_to = wqe->sges[0].addr,
                                                            .size = (uint32_t)wqe->length };
-    fpdu = put_request(qp->batch.arena, qp, wqe, tx_note_outstanding(qp));
+    fpdu = put_request(qp->tx.batch.arena, qp, wqe, tx_note_outstanding(qp));
     return send_fpdu(qp, wqe, index, fpdu, wqe->length);
 }
 
@@ -222,14 +222,14 @@ enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send
     if (unlikely(!qp->max_read_sge) || unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (unlikely(qp->gathering) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
+    if (unlikely(qp->gather.active) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
         return post_behind(qp, wr, bad, index, WQE_ANSWERED);
     wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
-    if (likely(atomic_fetch_add(&qp->tx_requests, 1) == 0)) {
+    if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
         if (unlikely(!read_alone(qp, wqe, index)) ||
-            unlikely(atomic_fetch_sub(&qp->tx_requests, 1) != 1))
+            unlikely(atomic_fetch_sub(&qp->tx.requests, 1) != 1))
             tx_go_on(qp);
         else if (likely(!atomic_load(&wqe->done)))
             return RI_OK; /* who finishes it behind that finds sq_sent: there is a fence on both sides */
@@ -268,16 +268,16 @@ bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memor
     uint32_t fpdu;
     bool quiet;
 
-    if (unlikely(!atomic_compare_exchange_strong(&qp->tx_requests, &nobody, 1)))
+    if (unlikely(!atomic_compare_exchange_strong(&qp->tx.requests, &nobody, 1)))
         return false;
     quiet = is_quiet(qp, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed), octets);
     if (likely(quiet)) {
-        qp->requests_first = !qp->requests_first; /* it was a turn, as in build_messages() */
-        fpdu = put_response(qp->batch.arena, qp, request, memory, octets);
-        qp->position += fpdu;
+        qp->tx.requests_first = !qp->tx.requests_first; /* it was a turn, as in build_messages() */
+        fpdu = put_response(qp->tx.batch.arena, qp, request, memory, octets);
+        qp->tx.position += fpdu;
         write_fpdu(qp, fpdu);
     }
-    if (unlikely(atomic_exchange(&qp->tx_requests, 0) != 1))
-        atomic_store(&qp->tx_wanted, true);
+    if (unlikely(atomic_exchange(&qp->tx.requests, 0) != 1))
+        atomic_store(&qp->tx.wanted, true);
     return quiet;
 }

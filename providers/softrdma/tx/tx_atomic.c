@@ -24,10 +24,10 @@ bool tx_immediate(struct qp *qp, const struct wqe *wqe)
     uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_IMM_LEN];
 
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(solicited ? RDMAP_IMM_SE : RDMAP_IMM), 0, DDP_QN_SEND,
-                     qp->send_msn++, 0);
+                     qp->tx.send_msn++, 0);
     rdmap_put_imm(ulpdu + DDP_UNTAGGED_LEN, wqe->operand);
     fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
-    qp->immediate_due = false;
+    qp->tx.immediate_due = false;
     return true;
 }
 
@@ -120,8 +120,8 @@ bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
     }
     response.value = execute((uint64_t *)(void *)memory, request);
     stag_leave(entry);
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_ATOMIC_RESP), 0, DDP_QN_ATOMIC, qp->atomic_msn++,
-                     0);
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_ATOMIC_RESP), 0, DDP_QN_ATOMIC,
+                     qp->tx.atomic_msn++, 0);
     rdmap_put_atomic_resp(ulpdu + DDP_UNTAGGED_LEN, &response);
     fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
     return true;

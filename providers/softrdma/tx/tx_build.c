@@ -28,36 +28,36 @@ static enum rdmap_opcode send_opcode(const struct wqe *wqe)
 /* Payload of the next segment. */
 static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool tagged)
 {
-    return smaller(wqe->length - qp->message_offset, fpdu_payload_max(qp, tagged));
+    return smaller(wqe->length - qp->tx.message_offset, fpdu_payload_max(qp, tagged));
 }
 
 static bool send_segment(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t octets = segment_octets(qp, wqe, false);
-    bool last = qp->message_offset + octets == wqe->length;
+    bool last = qp->tx.message_offset + octets == wqe->length;
     uint32_t invalidated = wqe->opcode == RI_WR_SEND_INVALIDATE ? (uint32_t)wqe->operand : 0;
     struct fpdu fpdu;
     uint8_t *header = fpdu_begin(qp, &fpdu, DDP_UNTAGGED_LEN + octets);
 
     ddp_put_untagged(header, last, rdmap_ctrl(send_opcode(wqe)), invalidated, DDP_QN_SEND,
-                     qp->send_msn, (uint32_t)qp->message_offset);
+                     qp->tx.send_msn, (uint32_t)qp->tx.message_offset);
     fpdu_send_payload(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
-    qp->message_offset += octets;
-    qp->send_msn += last;
+    qp->tx.message_offset += octets;
+    qp->tx.send_msn += last;
     return last;
 }
 
 static bool write_segment(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t octets = segment_octets(qp, wqe, true);
-    bool last = qp->message_offset + octets == wqe->length;
+    bool last = qp->tx.message_offset + octets == wqe->length;
     struct fpdu fpdu;
     uint8_t *header = fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets);
 
     ddp_put_tagged(header, last, rdmap_ctrl(RDMAP_WRITE), wqe->rkey,
-                   wqe->remote_addr + qp->message_offset);
+                   wqe->remote_addr + qp->tx.message_offset);
     fpdu_send_payload(qp, wqe, &fpdu, DDP_TAGGED_LEN, octets);
-    qp->message_offset += octets;
+    qp->tx.message_offset += octets;
     return last;
 }
 
@@ -121,7 +121,7 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 
         if (!sge.length)
             continue;
-        if (stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, sge.lkey, qp->pd,
+        if (stag_check_hinted(&qp->rnic->stags, &qp->tx.local_hint, sge.lkey, qp->pd,
                               answered ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr,
                               sge.length, &memory) != STAG_OK &&
             !(answered && is_window_sink(qp, &sge)))
@@ -131,7 +131,7 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
         wqe->sges[kept++] = sge;
     }
     wqe->num_sge = kept;
-    return answered && !qp->reads_agreed ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
+    return answered && !qp->attr.reads_agreed ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
 }
 
 /* --- how much leaves in one write --- */
@@ -147,44 +147,44 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
  */
 static void aim_segment(struct qp *qp)
 {
-    if (qp->crc)
-        batch_fill_segment(&qp->batch, qp->piece, qp->pieces);
+    if (qp->framing.crc)
+        batch_fill_segment(&qp->tx.batch, qp->tx.fpdu_size, qp->tx.fpdus);
     else
-        batch_fill_segment(&qp->batch, qp->piece * qp->pieces / 2 & ~3u, 2);
+        batch_fill_segment(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus / 2 & ~3u, 2);
 }
 
 static void aim(struct qp *qp)
 {
-    if (qp->halved)
-        batch_fill_rest(&qp->batch, qp->piece * qp->pieces);
-    else if (qp->piece)
+    if (qp->tx.split)
+        batch_fill_rest(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus);
+    else if (qp->tx.fpdu_size)
         aim_segment(qp);
     else
-        batch_fill_any(&qp->batch);
-    qp->aim_anew = qp->halved;
+        batch_fill_any(&qp->tx.batch);
+    qp->tx.resize_batch = qp->tx.split;
 }
 
 /* The batch is empty, and `rest` octets of a lone message are next. */
 static void aim_lone(struct qp *qp, uint64_t rest)
 {
-    uint32_t segment = qp->piece * qp->pieces, count = (qp->pieces + 1) / 2, payload;
+    uint32_t segment = qp->tx.fpdu_size * qp->tx.fpdus, count = (qp->tx.fpdus + 1) / 2, payload;
 
-    qp->aim_anew = true;
-    batch_fill_rest(&qp->batch, segment);
-    if (rest <= ddp_payload_max(qp->mulpdu, false))
+    qp->tx.resize_batch = true;
+    batch_fill_rest(&qp->tx.batch, segment);
+    if (rest <= ddp_payload_max(qp->tx.mulpdu, false))
         return;
     aim_segment(qp);
     if (rest > 2 * (uint64_t)segment)
         return;
     payload = ((uint32_t)rest / 32 * 17 / count + PIECE_ALIGN) & ~(PIECE_ALIGN - 1);
-    qp->halved = payload + FPDU_OVERHEAD <= segment / count;
-    if (qp->halved)
-        batch_fill_segment(&qp->batch, payload + FPDU_OVERHEAD, count);
+    qp->tx.split = payload + FPDU_OVERHEAD <= segment / count;
+    if (qp->tx.split)
+        batch_fill_segment(&qp->tx.batch, payload + FPDU_OVERHEAD, count);
 }
 
 static bool is_lone(const struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    return qp->piece && !qp->batch.count && !qp->halved && !wqe_is_answered(wqe) &&
+    return qp->tx.fpdu_size && !qp->tx.batch.count && !qp->tx.split && !wqe_is_answered(wqe) &&
            index + 1 == atomic_load_explicit(&qp->sq.posted, memory_order_acquire);
 }
 
@@ -201,9 +201,9 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
         tx_end_locally(qp, wqe, status);
         return false;
     }
-    qp->message_begun = true;
-    qp->message_offset = 0;
-    qp->cursor_sge = qp->cursor_offset = 0;
+    qp->tx.message_begun = true;
+    qp->tx.message_offset = 0;
+    qp->tx.cursor_sge = qp->tx.cursor_offset = 0;
     return true;
 }
 
@@ -214,9 +214,9 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
     case RI_WR_SEND_INVALIDATE: return send_segment(qp, wqe);
     case RI_WR_RDMA_WRITE: return write_segment(qp, wqe);
     case RI_WR_RDMA_WRITE_IMMEDIATE:
-        if (qp->immediate_due)
+        if (qp->tx.immediate_due)
             return tx_immediate(qp, wqe);
-        qp->immediate_due = write_segment(qp, wqe);
+        qp->tx.immediate_due = write_segment(qp, wqe);
         return false;
     case RI_WR_SEND_IMMEDIATE: return tx_immediate(qp, wqe);
     case RI_WR_ATOMIC_FETCH_ADD:
@@ -232,10 +232,10 @@ static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *w
 {
     bool tagged = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
 
-    if (wqe_is_answered(wqe) || wqe->opcode == RI_WR_SEND_IMMEDIATE || qp->immediate_due)
+    if (wqe_is_answered(wqe) || wqe->opcode == RI_WR_SEND_IMMEDIATE || qp->tx.immediate_due)
         return true;
-    if (qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS ||
-        (!qp->batch.bounce && !tx_borrow_bounce(qp)))
+    if (qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS ||
+        (!qp->tx.batch.bounce && !tx_borrow_bounce(qp)))
         return false;
     if (fpdu_fetch_payload(qp, wqe, segment_octets(qp, wqe, tagged)))
         return true;
@@ -246,29 +246,29 @@ static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *w
 /* The next segment of any request, begun or not. */
 static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
-    if (!qp->message_begun) {
+    if (!qp->tx.message_begun) {
         if (wqe_is_local(wqe))
             return tx_local(qp, wqe, index) ? STEP_AGAIN : STEP_STOP;
         if (!begin_message(qp, wqe, index))
             return STEP_STOP;
     }
-    if (__builtin_expect(qp->source_gone, 0)) {
+    if (__builtin_expect(qp->tx.source_gone, 0)) {
         tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
         return STEP_STOP;
     }
     if (is_lone(qp, wqe, index))
-        aim_lone(qp, wqe->length - qp->message_offset);
+        aim_lone(qp, wqe->length - qp->tx.message_offset);
     if (__builtin_expect(qp->rnic->options.guard, 0) && !fetch_segment(qp, wqe))
         return STEP_STOP;
     if (!next_segment(qp, wqe, index))
         return STEP_AGAIN;
-    qp->message_begun = qp->halved = false;
+    qp->tx.message_begun = qp->tx.split = false;
     return STEP_BUILT;
 }
 
 static inline bool room(const struct qp *qp)
 {
-    return batch_room(qp) || (qp->message_begun && batch_room_begun(qp));
+    return batch_room(qp) || (qp->tx.message_begun && batch_room_begun(qp));
 }
 
 /* What fits; or only the message that goes on. */
@@ -279,16 +279,16 @@ static void build_requests(struct qp *qp, bool only_one)
         struct wqe *wqe = wq_slot(&qp->sq, index);
         enum step step = STEP_BUILT;
 
-        if (qp->message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
+        if (qp->tx.message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
             step = step_of_message(qp, wqe, index);
         if (step == STEP_STOP)
             return;
         if (step == STEP_AGAIN)
             continue;
-        wqe->end = qp->position;
+        wqe->end = qp->tx.position;
         atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
-        count_up(&qp->sent_messages, 1);
-        count_up(&qp->sent_octets, wqe->length);
+        count_up(&qp->counters.sent_messages, 1);
+        count_up(&qp->counters.sent_octets, wqe->length);
         if (only_one)
             return;
     }
@@ -302,10 +302,10 @@ static void build_rtr(struct qp *qp)
     const struct rdmap_read_req nothing = { .size = 0 };
     uint8_t ulpdu[DDP_UNTAGGED_LEN];
 
-    switch (qp->rtr_to_send) {
+    switch (qp->tx.rtr_to_send) {
     case RI_RTR_READ: send_read_request(qp, &record, &nothing); break;
     case RI_RTR_SEND:
-        ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->send_msn++, 0);
+        ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->tx.send_msn++, 0);
         fpdu_send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
         break;
     case RI_RTR_WRITE:
@@ -314,52 +314,52 @@ static void build_rtr(struct qp *qp)
         break;
     default: break;
     }
-    qp->rtr_to_send = RI_RTR_NONE;
+    qp->tx.rtr_to_send = RI_RTR_NONE;
 }
 
 /* Responses and requests by turns: of batches, and of messages that take several. What was begun goes on first. */
 static void build_messages(struct qp *qp)
 {
-    bool requests = qp->requests_first, full;
+    bool requests = qp->tx.requests_first, full;
 
-    if (qp->message_begun) {
+    if (qp->tx.message_begun) {
         build_requests(qp, true);
         requests = false;
-    } else if (qp->response_begun) {
+    } else if (qp->tx.response_begun) {
         tx_build_responses(qp, true);
         requests = true;
     }
-    if (qp->message_begun || qp->response_begun)
+    if (qp->tx.message_begun || qp->tx.response_begun)
         return;
-    full = qp->batch.octets >= qp->batch.full;
-    qp->requests_first = requests == full; /* without room it was no turn */
+    full = qp->tx.batch.octets >= qp->tx.batch.full;
+    qp->tx.requests_first = requests == full; /* without room it was no turn */
     if (requests)
         build_requests(qp, false);
-    if (!qp->message_begun)
+    if (!qp->tx.message_begun)
         tx_build_responses(qp, false);
-    if (!requests && !qp->response_begun)
+    if (!requests && !qp->tx.response_begun)
         build_requests(qp, false);
 }
 
 bool tx_build(struct qp *qp)
 {
-    if (__builtin_expect(!qp->batch.memory, 0) && !tx_borrow(qp))
+    if (__builtin_expect(!qp->tx.batch.memory, 0) && !tx_borrow(qp))
         return false;
-    batch_reset(&qp->batch);
-    if (qp->position >= qp->learn_at)
+    batch_reset(&qp->tx.batch);
+    if (qp->tx.position >= qp->tx.learn_at)
         fpdu_learn_mulpdu(qp);
-    if (__builtin_expect(qp->aim_anew, 0))
+    if (__builtin_expect(qp->tx.resize_batch, 0))
         aim(qp);
-    if (qp->rtr_to_send)
+    if (qp->tx.rtr_to_send)
         build_rtr(qp);
-    qp->alone_below = qp->short_below;
-    if (atomic_load_explicit(&qp->holding, memory_order_acquire)) {
-        qp->alone_below = 0;
+    qp->tx.alone_below = qp->tx.short_below;
+    if (atomic_load_explicit(&qp->tx.holding, memory_order_acquire)) {
+        qp->tx.alone_below = 0;
         tx_build_responses(qp, false);
-    } else if (atomic_load_explicit(&qp->ird_in, memory_order_relaxed) !=
-               atomic_load_explicit(&qp->ird_out, memory_order_relaxed))
+    } else if (atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) !=
+               atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed))
         build_messages(qp);
     else
         build_requests(qp, false);
-    return qp->batch.octets != 0;
+    return qp->tx.batch.octets != 0;
 }

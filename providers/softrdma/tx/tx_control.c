@@ -25,38 +25,39 @@ static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handov
 
     if (!length)
         return RI_OK;
-    if (!qp->batch.memory && !tx_borrow(qp))
+    if (!qp->tx.batch.memory && !tx_borrow(qp))
         return RI_ERR_NO_RESOURCES;
-    qp->batch.own = malloc(length);
-    if (!qp->batch.own)
+    qp->tx.batch.own = malloc(length);
+    if (!qp->tx.batch.own)
         return RI_ERR_NO_RESOURCES;
-    memcpy(qp->batch.own, handover->last_message, length);
-    batch_add(&qp->batch, qp->batch.own, length);
-    qp->position = qp->full_operation = length;
+    memcpy(qp->tx.batch.own, handover->last_message, length);
+    batch_add(&qp->tx.batch, qp->tx.batch.own, length);
+    qp->tx.position = qp->tx.full_operation = length;
     return RI_OK;
 }
 
 enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
 {
-    batch_reset(&qp->batch);
-    qp->crc = handover->crc;
-    qp->markers_transmit = handover->markers_transmit;
-    batch_bound(&qp->batch, qp->markers_transmit);
-    qp->send_msn = qp->read_msn = qp->atomic_msn = 1;
-    qp->position = qp->accepted = qp->full_operation = 0;
-    qp->message_begun = qp->response_begun = qp->requests_first = qp->source_gone = false;
-    qp->halved = false;
-    qp->immediate_due = false;
-    qp->local_revoked = false;
-    atomic_store(&qp->unquiet, NULL);
-    atomic_store(&qp->tx_error, 0);
-    atomic_store(&qp->sq_sent, atomic_load(&qp->sq.next));
-    atomic_store(&qp->holding, !handover->initiator);
-    qp->rtr_to_send = RI_RTR_NONE;
+    batch_reset(&qp->tx.batch);
+    qp->framing.crc = handover->crc;
+    qp->framing.markers_transmit = handover->markers_transmit;
+    batch_bound(&qp->tx.batch, qp->framing.markers_transmit);
+    qp->tx.send_msn = qp->tx.read_msn = qp->tx.atomic_msn = 1;
+    qp->tx.position = qp->tx.accepted = qp->tx.full_operation = 0;
+    qp->tx.message_begun = qp->tx.response_begun = qp->tx.requests_first = qp->tx.source_gone =
+        false;
+    qp->tx.split = false;
+    qp->tx.immediate_due = false;
+    qp->tx.local_revoked = false;
+    atomic_store(&qp->tx.unquiet, NULL);
+    atomic_store(&qp->tx.error, 0);
+    atomic_store(&qp->tx.sq_sent, atomic_load(&qp->sq.next));
+    atomic_store(&qp->tx.holding, !handover->initiator);
+    qp->tx.rtr_to_send = RI_RTR_NONE;
     if (handover->initiator)
-        qp->rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
+        qp->tx.rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
     fpdu_learn_mulpdu(qp);
-    qp->alone_below = 0;
+    qp->tx.alone_below = 0;
     return add_last_message(qp, handover);
 }
 
@@ -69,7 +70,7 @@ static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t leng
     uint8_t markers[2 * MPA_MARKER_LEN];
     struct iovec out[5];
     struct mpa_weave weave = {
-        .out = out, .markers = markers, .pos = fpdu_position(qp), .crc_on = qp->crc
+        .out = out, .markers = markers, .pos = fpdu_position(qp), .crc_on = qp->framing.crc
     };
     size_t used = 0;
 
@@ -83,8 +84,8 @@ static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t leng
 
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
 {
-    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->terminate_length;
-    uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->terminate) + MPA_TRAILER_MAX];
+    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->life.terminate_length;
+    uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->life.terminate) + MPA_TRAILER_MAX];
     uint8_t *own = malloc(sizeof(fpdu) + 2 * MPA_MARKER_LEN);
     uint32_t head = MPA_HDR_LEN + ulpdu;
 
@@ -95,9 +96,10 @@ uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
     mpa_put_len(fpdu, ulpdu);
     ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
                      0);
-    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->terminate, qp->terminate_length);
-    head += mpa_put_trailer(fpdu + head, ulpdu, qp->crc ? crc32c(0, fpdu, head) : 0, qp->crc);
-    if (qp->markers_transmit)
+    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->life.terminate, qp->life.terminate_length);
+    head += mpa_put_trailer(fpdu + head, ulpdu, qp->framing.crc ? crc32c(0, fpdu, head) : 0,
+                            qp->framing.crc);
+    if (qp->framing.markers_transmit)
         *length = copy_marked(qp, own, fpdu, head);
     else
         memcpy(own, fpdu, *length = head);
@@ -106,9 +108,9 @@ uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
 
 uint8_t *tx_take_tail(struct qp *qp, size_t *length)
 {
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     size_t last = 0, used = 0;
-    uint8_t *terminate = qp->terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
+    uint8_t *terminate = qp->life.terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
     uint8_t *tail = batch->octets + last ? malloc(batch->octets + last) : NULL;
 
     if (tail) {
@@ -131,19 +133,19 @@ void tx_stop(struct qp *qp)
     struct stream *stream = qp->stream;
     enum ri_qp_state state = qp_state(qp);
     size_t length = 0;
-    uint8_t *tail = qp->lost || atomic_load(&qp->tx_error) ? NULL : tx_take_tail(qp, &length);
+    uint8_t *tail = qp->life.lost || atomic_load(&qp->tx.error) ? NULL : tx_take_tail(qp, &length);
 
-    qp->alone_below = 0;
-    atomic_store(&qp->stopped, true); /* before rx: who holds it may wait for this */
+    qp->tx.alone_below = 0;
+    atomic_store(&qp->tx.stopped, true); /* before rx: who holds it may wait for this */
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)
         free(tail);
-    else if (qp->lost)
+    else if (qp->life.lost)
         stream_abort(stream, true);
     else
         stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
     if (state == RI_QPS_TERMINATE)
-        atomic_store(&qp->state, RI_QPS_ERROR);
+        atomic_store(&qp->life.state, RI_QPS_ERROR);
     qp_flush(qp, &qp->sq);
     qp_flush(qp, &qp->rq);
     spinlock_unlock(&stream->rx);

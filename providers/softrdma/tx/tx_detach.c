@@ -47,7 +47,7 @@ static void detach_batch(struct qp *qp, const struct memory_range *range)
                                        .lost = true,
                                        .detail =
                                            "no memory for the output of a deregistered region" };
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     bool touched = false;
 
     for (uint32_t i = batch->first; i < batch->count && !touched; i++)
@@ -55,7 +55,7 @@ static void detach_batch(struct qp *qp, const struct memory_range *range)
     if (!touched || own_batch(batch))
         return;
     batch_reset(batch); /* nothing may follow what is missing */
-    atomic_store(&qp->tx_error, ENOMEM);
+    atomic_store(&qp->tx.error, ENOMEM);
     qp_end(qp, &end);
 }
 
@@ -65,16 +65,16 @@ static void detach_message(struct qp *qp, const struct memory_range *range)
     const struct wqe *wqe = wq_slot(&qp->sq,
                                     atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
 
-    if (!qp->message_begun || wqe_is_answered(wqe))
+    if (!qp->tx.message_begun || wqe_is_answered(wqe))
         return;
-    for (uint32_t i = qp->cursor_sge; i < wqe->num_sge; i++)
+    for (uint32_t i = qp->tx.cursor_sge; i < wqe->num_sge; i++)
         if (touches(range, (const void *)(uintptr_t)wqe->sges[i].addr, wqe->sges[i].length))
-            qp->source_gone = true;
+            qp->tx.source_gone = true;
 }
 
 static void detach_inside(struct qp *qp, const struct memory_range *range)
 {
-    if (!qp->stream || qp->stopped)
+    if (!qp->stream || qp->tx.stopped)
         return;
     detach_batch(qp, range);
     detach_message(qp, range);
@@ -94,8 +94,8 @@ void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
 {
     unsigned int nobody = 0;
 
-    while (!atomic_compare_exchange_weak(&qp->tx_requests, &nobody, 1)) {
-        if (atomic_load(&qp->stopped))
+    while (!atomic_compare_exchange_weak(&qp->tx.requests, &nobody, 1)) {
+        if (atomic_load(&qp->tx.stopped))
             return;
         nobody = 0;
         sched_yield();
@@ -103,6 +103,6 @@ void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
     detach_inside(qp, range);
     if (qp->stream)
         lane_mark_ready(qp->stream);
-    atomic_store(&qp->tx_wanted, true);
-    atomic_store(&qp->tx_requests, 0);
+    atomic_store(&qp->tx.wanted, true);
+    atomic_store(&qp->tx.requests, 0);
 }

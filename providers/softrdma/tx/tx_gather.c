@@ -46,18 +46,18 @@ static bool consumer_polls(const struct qp *qp)
 
 static void reset_counts(struct qp *qp)
 {
-    qp->gather_small = qp->gather_entries = 0;
-    qp->gather_large = 0;
+    qp->gather.small = qp->gather.entries = 0;
+    qp->gather.large = 0;
 }
 
 static bool count(struct qp *qp, const struct gather_post *post)
 {
-    qp->gather_small += post->small;
-    qp->gather_entries += post->entries;
-    qp->gather_large += post->large;
-    qp->gather_streak += post->small + post->large;
-    if (qp->gather_small < TX_GATHER_SMALL && qp->gather_large < TX_BATCH_OCTETS &&
-        qp->gather_entries < ENTRIES_MOST)
+    qp->gather.small += post->small;
+    qp->gather.entries += post->entries;
+    qp->gather.large += post->large;
+    qp->gather.streak += post->small + post->large;
+    if (qp->gather.small < TX_GATHER_SMALL && qp->gather.large < TX_BATCH_OCTETS &&
+        qp->gather.entries < ENTRIES_MOST)
         return false;
     reset_counts(qp);
     return true;
@@ -67,7 +67,7 @@ static bool count(struct qp *qp, const struct gather_post *post)
 static void end_gathering(struct qp *qp)
 {
     tx_unlist_gathered(qp);
-    qp->gathering = false;
+    qp->gather.active = false;
     reset_counts(qp);
 }
 
@@ -75,32 +75,32 @@ static enum gather begin(struct qp *qp, const struct gather_post *post)
 {
     if (qp_state(qp) != RI_QPS_RTS)
         return GATHER_NOT;
-    qp->gather_streak = 0;
+    qp->gather.streak = 0;
     reset_counts(qp);
     if (count(qp, post))
         return GATHER_NOT;
-    qp->gathering = true;
+    qp->gather.active = true;
     return tx_enlist_gathered(qp) ? GATHER_WAKE : GATHERED;
 }
 
 enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post)
 {
     uint32_t looks = lane_looks(qp->lane);
-    bool list_ends = !post->asked && (qp->gather_asked || post->requests > 1);
+    bool list_ends = !post->asked && (qp->gather.asked || post->requests > 1);
 
-    qp->gather_asked = post->asked;
+    qp->gather.asked = post->asked;
     if (list_ends) {
-        if (qp->gathering)
+        if (qp->gather.active)
             end_gathering(qp);
-        qp->sent_at = looks;
+        qp->gather.sent_at = looks;
         return GATHER_NOT;
     }
-    if (qp->gathering)
+    if (qp->gather.active)
         return count(qp, post) ? GATHER_NOT : GATHERED;
-    if (post->asked || ((qp->streams || qp->sent_at == looks) && consumer_polls(qp)))
+    if (post->asked || ((qp->gather.streams || qp->gather.sent_at == looks) && consumer_polls(qp)))
         return begin(qp, post);
-    qp->streams = false;
-    qp->sent_at = looks;
+    qp->gather.streams = false;
+    qp->gather.sent_at = looks;
     return GATHER_NOT;
 }
 
@@ -116,8 +116,8 @@ void tx_forget_gathered(struct qp *qp)
 static void leave_together(struct qp *qp)
 {
     spinlock_lock(&qp->sq.posting);
-    qp->streams = qp->gathering && qp->gather_streak >= STREAM_OCTETS;
-    qp->gathering = false;
+    qp->gather.streams = qp->gather.active && qp->gather.streak >= STREAM_OCTETS;
+    qp->gather.active = false;
     spinlock_unlock(&qp->sq.posting);
     tx_kick(qp);
     qp_settle(qp);

@@ -17,7 +17,7 @@ enum outcome { OUTCOME_DONE, OUTCOME_WAIT, OUTCOME_FAILED };
 
 static enum outcome wait_for_lane(struct qp *qp, struct stag_entry *entry)
 {
-    atomic_store(&qp->unquiet, entry);
+    atomic_store(&qp->tx.unquiet, entry);
     lane_call(qp->stream);
     return OUTCOME_WAIT;
 }
@@ -26,14 +26,14 @@ static enum outcome invalidate(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t stag = (uint32_t)wqe->operand;
 
-    if (qp->local_revoked) { /* quiet by now */
-        qp->local_revoked = false;
+    if (qp->tx.local_revoked) { /* quiet by now */
+        qp->tx.local_revoked = false;
         return OUTCOME_DONE;
     }
     switch (invalidate_begin(qp, stag, false)) {
     case INVALIDATE_DONE: return OUTCOME_DONE;
     case INVALIDATE_REVOKED:
-        qp->local_revoked = true;
+        qp->tx.local_revoked = true;
         return wait_for_lane(qp, stag_find(&qp->rnic->stags, stag));
     default: return OUTCOME_FAILED;
     }
@@ -65,7 +65,7 @@ bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum outcome outcome;
 
-    if (atomic_load(&qp->unquiet) || tx_must_wait(qp, wqe, index))
+    if (atomic_load(&qp->tx.unquiet) || tx_must_wait(qp, wqe, index))
         return false;
     outcome = wqe->opcode == RI_WR_BIND_WINDOW ? bind_window(qp, wqe) : invalidate(qp, wqe);
     if (outcome == OUTCOME_FAILED)
@@ -73,7 +73,7 @@ bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
     if (outcome != OUTCOME_DONE)
         return false;
     wqe->length = 0; /* octets transferred */
-    wqe->end = qp->position;
+    wqe->end = qp->tx.position;
     atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
     tx_finish_accepted(qp);
     return true;

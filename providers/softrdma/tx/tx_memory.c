@@ -39,15 +39,15 @@ static struct qp *become_keeper(struct lane *lane, struct qp *qp)
     struct qp *displaced = NULL;
 
     spinlock_lock(&lane->lock);
-    if (!qp->keeps_none && !qp->keeps_memory) {
+    if (!qp->on_lane.keeps_none && !qp->tx.keeps_memory) {
         uint32_t place = lane->keeper_clock++ % TX_KEEPERS;
 
         displaced = lane->keepers[place];
         lane->keepers[place] = qp;
-        atomic_store_explicit(&qp->keeps_memory, true, memory_order_relaxed);
+        atomic_store_explicit(&qp->tx.keeps_memory, true, memory_order_relaxed);
     }
     if (displaced) {
-        atomic_store_explicit(&displaced->keeps_memory, false, memory_order_relaxed);
+        atomic_store_explicit(&displaced->tx.keeps_memory, false, memory_order_relaxed);
         atomic_fetch_add(&displaced->upcalls, 1);
     }
     spinlock_unlock(&lane->lock);
@@ -63,11 +63,11 @@ static void reclaim(struct qp *qp)
 {
     unsigned int alone = 1;
 
-    if (atomic_fetch_add(&qp->tx_requests, 1) == 0) {
+    if (atomic_fetch_add(&qp->tx.requests, 1) == 0) {
         if (tx_holds_idle_memory(qp)) /* it may be a keeper anew */
             tx_give_back(qp);
-        if (!atomic_compare_exchange_strong(&qp->tx_requests, &alone, 0)) {
-            atomic_store(&qp->tx_requests, 0);
+        if (!atomic_compare_exchange_strong(&qp->tx.requests, &alone, 0)) {
+            atomic_store(&qp->tx.requests, 0);
             tx_leave_to_lane(qp);
         }
     }
@@ -79,8 +79,8 @@ void tx_keep_no_memory(struct qp *qp)
     struct lane *lane = qp->lane;
 
     spinlock_lock(&lane->lock);
-    qp->keeps_none = true;
-    atomic_store_explicit(&qp->keeps_memory, false, memory_order_relaxed);
+    qp->on_lane.keeps_none = true;
+    atomic_store_explicit(&qp->tx.keeps_memory, false, memory_order_relaxed);
     for (uint32_t i = 0; i < TX_KEEPERS; i++)
         if (lane->keepers[i] == qp)
             lane->keepers[i] = NULL;
@@ -93,7 +93,7 @@ bool tx_borrow(struct qp *qp)
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
                                        .detail = "no memory for its output" };
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     struct lane *lane = qp->lane;
     struct qp *displaced = become_keeper(lane, qp);
 
@@ -120,7 +120,7 @@ bool tx_borrow_bounce(struct qp *qp)
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
                                        .detail = "no memory for answers to its peer" };
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
 
     batch->bounce = batch->memory->bounce = malloc(TX_BOUNCE_OCTETS);
     if (batch->bounce)
@@ -131,7 +131,7 @@ bool tx_borrow_bounce(struct qp *qp)
 
 void tx_give_back(struct qp *qp)
 {
-    struct tx_batch *batch = &qp->batch;
+    struct tx_batch *batch = &qp->tx.batch;
     struct lane *lane = qp->lane;
     struct tx_memory *memory = batch->memory;
 
@@ -152,8 +152,8 @@ void tx_give_back(struct qp *qp)
 
 void tx_close(struct qp *qp)
 {
-    free_memory(qp->batch.memory);
-    free(qp->batch.own);
+    free_memory(qp->tx.batch.memory);
+    free(qp->tx.batch.own);
 }
 
 void tx_free_spares(struct lane *lane)

@@ -11,8 +11,8 @@
 
 static uint32_t reads_outstanding(struct qp *qp)
 {
-    return atomic_load_explicit(&qp->ord_in, memory_order_relaxed) -
-           atomic_load_explicit(&qp->ord_out, memory_order_acquire);
+    return atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) -
+           atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
 }
 
 /* Fences, and the depth of outstanding Reads and atomics (5040 6.1, 7306 5.2): later requests wait too. */
@@ -26,9 +26,9 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     if ((wqe->flags & RI_WR_READ_FENCE) && reads)
         return false;
     if ((wqe->flags & RI_WR_LOCAL_FENCE) &&
-        (reads || atomic_load_explicit(&qp->sq_sent, memory_order_relaxed) != index))
+        (reads || atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed) != index))
         return false;
-    return !wqe_is_answered(wqe) || !reads || reads < qp->ord;
+    return !wqe_is_answered(wqe) || !reads || reads < qp->attr.ord;
 }
 
 /* Who stalls looks once more behind a fence, rx_finish_answered() has one between taking a Read off and looking at the

@@ -29,15 +29,15 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
         return;
     }
     fpdu_head(qp, fpdu, head);
-    to = qp->batch.bounce + qp->batch.bounce_used;
+    to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
     if (source == to) /* by the kernel, already */
-        fpdu->crc = qp->crc ? crc32c(fpdu->crc, to, octets) : 0;
-    else if (qp->crc)
+        fpdu->crc = qp->framing.crc ? crc32c(fpdu->crc, to, octets) : 0;
+    else if (qp->framing.crc)
         fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
     else
         memcpy(to, source, octets);
-    batch_add(&qp->batch, to, octets);
-    qp->batch.bounce_used += octets;
+    batch_add(&qp->tx.batch, to, octets);
+    qp->tx.batch.bounce_used += octets;
     fpdu_end(qp, fpdu);
 }
 
@@ -45,7 +45,7 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
 static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
                          uint32_t octets)
 {
-    uint8_t *to = qp->batch.bounce + qp->batch.bounce_used;
+    uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
     if (!guard_read(qp, read->source_stag, to, *source, octets))
         return false;
@@ -62,7 +62,7 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     uint8_t *source = NULL;
     struct fpdu fpdu;
 
-    if (octets >= qp->short_below)
+    if (octets >= qp->tx.short_below)
         octets = smaller(octets, fpdu_payload_max(qp, true));
     if (octets)
         result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
@@ -89,26 +89,26 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
 
 void tx_build_responses(struct qp *qp, bool only_one)
 {
-    uint32_t out = atomic_load_explicit(&qp->ird_out, memory_order_relaxed);
+    uint32_t out = atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 
-    while (out != atomic_load_explicit(&qp->ird_in, memory_order_acquire)) {
-        struct inbound_read *read = &qp->ird_ring[out & (qp->ird_size - 1)];
+    while (out != atomic_load_explicit(&qp->reads.ird_in, memory_order_acquire)) {
+        struct inbound_read *read = &qp->reads.ird_ring[out & (qp->reads.ird_size - 1)];
 
-        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && !qp->batch.octets) {
-            batch_fill_any(&qp->batch); /* copied anyway: a long one gains nothing by segments */
-            qp->aim_anew = true;
+        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && !qp->tx.batch.octets) {
+            batch_fill_any(&qp->tx.batch); /* copied anyway: a long one gains nothing by segments */
+            qp->tx.resize_batch = true;
         }
         do {
-            if (!batch_room(qp) || qp->batch.bounce_used + qp->mulpdu > TX_BOUNCE_OCTETS)
+            if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
                 return;
-            if (__builtin_expect(!qp->batch.bounce, 0) &&
+            if (__builtin_expect(!qp->tx.batch.bounce, 0) &&
                 (read->size > TX_COPY_OCTETS || qp->rnic->options.guard) && !tx_borrow_bounce(qp))
                 return;
             if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
                 return;
-            qp->response_begun = read->sent != read->size;
-        } while (qp->response_begun);
-        atomic_store_explicit(&qp->ird_out, ++out, memory_order_release);
+            qp->tx.response_begun = read->sent != read->size;
+        } while (qp->tx.response_begun);
+        atomic_store_explicit(&qp->reads.ird_out, ++out, memory_order_release);
         if (only_one)
             return;
     }

@@ -17,7 +17,7 @@ bool tx_short(struct qp *qp, struct wqe *wqe)
 
     if (octets && !short_find(qp, wqe, octets, &memory))
         return false;
-    fpdu_append(qp,
-                short_put_fpdu(qp, qp->batch.arena + qp->batch.arena_used, wqe, memory, octets));
+    fpdu_append(
+        qp, short_put_fpdu(qp, qp->tx.batch.arena + qp->tx.batch.arena_used, wqe, memory, octets));
     return true;
 }

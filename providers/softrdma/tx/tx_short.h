@@ -51,7 +51,7 @@ static inline uint32_t short_put_send(uint8_t *at, const struct wqe *wqe, uint32
 static inline __attribute__((always_inline)) bool short_find(struct qp *qp, const struct wqe *wqe,
                                                              uint32_t octets, uint8_t **memory)
 {
-    return stag_check_hinted(&qp->rnic->stags, &qp->tx_hint, wqe->sges[0].lkey, qp->pd,
+    return stag_check_hinted(&qp->rnic->stags, &qp->tx.local_hint, wqe->sges[0].lkey, qp->pd,
                              RI_ACCESS_LOCAL_READ, wqe->sges[0].addr, octets, memory) == STAG_OK;
 }
 
@@ -66,7 +66,7 @@ static inline __attribute__((always_inline)) uint32_t short_put_fpdu(struct qp *
     if (wqe->opcode == RI_WR_RDMA_WRITE)
         used = short_put_write(fpdu, wqe, octets);
     else
-        used = short_put_send(fpdu, wqe, octets, qp->send_msn++);
+        used = short_put_send(fpdu, wqe, octets, qp->tx.send_msn++);
     if (octets)
         copy_short(fpdu + used, memory, octets);
     return fpdu_seal(qp, fpdu, used + octets);

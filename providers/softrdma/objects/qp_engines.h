@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the transmit and the receive engine keep in a QP (qp.h), one structure for each lock. The engines are tx/ and rx/.
+ */
+#ifndef ITAL_SOFTRDMA_QP_ENGINES_H
+#define ITAL_SOFTRDMA_QP_ENGINES_H
+
+#include "stag.h"
+
+#include "rnicpi.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct iovec;
+struct stag_entry;
+struct tx_memory;
+
+/* --- posts that wait for others --- */
+
+/* tx/tx_gather.c. Under sq.posting. */
+struct qp_gather {
+    /* What is posted waits to leave together. */
+    bool active;
+    /* The last post carried RI_WR_COALESCE. */
+    bool asked;
+    /* Much had gathered when it left last. */
+    bool streams;
+    /* lane->looks when a post left at once. */
+    uint32_t sent_at;
+    /* Octets of short requests that wait, headers too; pieces and octets of the others. */
+    uint32_t small, entries;
+    uint64_t large;
+    /* Octets since it began. */
+    uint64_t streak;
+};
+
+/* --- transmit --- */
+
+/* FPDUs on their way to the socket in one write. Inside tx. */
+struct tx_batch {
+    /* Lent (tx/tx_memory.c). NULL: iov, arena and bounce are, too. */
+    struct tx_memory *memory;
+    /* TX_IOV of them; `count` are filled, `first` is the next to send. */
+    struct iovec *iov;
+    uint32_t count, first;
+    /* Not yet sent. */
+    size_t octets;
+    uint8_t *arena;
+    uint32_t arena_used;
+    /* See batch_bound(). */
+    uint32_t count_most, arena_most;
+    /* Octets from which on nothing is added; the same while a message is under way. */
+    uint32_t full, full_begun;
+    /* The batch is one TCP segment of so many octets, of FPDUs of that size. 0: it is not. */
+    uint32_t segment, fpdu_size;
+    /* Payload of Read Responses. NULL: not needed yet. */
+    uint8_t *bounce;
+    uint32_t bounce_used;
+    /* Option guard: payload of the next FPDU, in the bounce buffer. */
+    uint8_t *fetched;
+    /* Octets of this batch that are in none of the above; freed with it. */
+    uint8_t *own;
+};
+
+/* Of whoever is inside tx (tx/tx.c), but for the atomic members. */
+struct qp_tx {
+    /* Who wants to be inside: 0 nobody. */
+    atomic_uint requests;
+    struct tx_batch batch;
+    /* The batch keeps its memory when it is empty. Written under the lane's lock. */
+    atomic_bool keeps_memory;
+    /* Elements of sends; what answers read and write. */
+    struct stag_hint local_hint, answer_hint;
+    /* Stream position of the first FPDU: markers count from there. */
+    uint64_t full_operation;
+    uint32_t mulpdu;
+    /* FPDUs that fill a TCP segment: their octets, how many. 0: writes do not follow segments. */
+    uint32_t fpdu_size, fpdus;
+    /* Shorter payload of one element is built by tx_short.c. */
+    uint32_t short_below;
+    /* The same for tx_alone.c; 0 while the start-up is not over, and when output has ended. */
+    uint32_t alone_below;
+    uint32_t send_msn, read_msn, atomic_msn;
+    /* Requests before it are all in the socket, and tx has let go of their slots. */
+    atomic_uint sq_sent;
+    /* Octets built, octets taken by the socket; where the EMSS is asked for again. */
+    uint64_t position, accepted, learn_at;
+    /* The socket was full: when to try again, and how long that was from then. */
+    atomic_ullong retry_at;
+    uint32_t retry_ns;
+    /* Of the request at sq.next, if it is begun: octets built, and where the next ones are. */
+    uint64_t message_offset;
+    bool message_begun;
+    /* Its Write is built, its Immediate Data is not. */
+    bool immediate_due;
+    /* Of the Read at ird_out some octets are built, not all. */
+    bool response_begun;
+    /* In the next batch: the responses had their turn. */
+    bool requests_first;
+    /* Its last two writes are halves, and the first is begun. */
+    bool split;
+    /* The batch's bounds are those of one message: choose them anew. */
+    bool resize_batch;
+    /* Memory of the message under way was deregistered. */
+    bool source_gone;
+    uint32_t cursor_sge, cursor_offset;
+    /* The local request at sq.next has revoked its STag. */
+    bool local_revoked;
+    /* enum ri_rtr */
+    uint8_t rtr_to_send;
+    /* Output has ended and let go of the consumer's memory. */
+    atomic_bool stopped;
+    /* Responder: until one valid FPDU came (RFC 5044 7.1.2). rx ends it. */
+    atomic_bool holding;
+    /* errno: the socket refused. The end is told after what can still be read. */
+    atomic_int error;
+    /* The entry that the local request at sq.next waits for: the lane makes it quiet (tx_local.c). */
+    _Atomic(struct stag_entry *) unquiet;
+    /* Somebody found work for tx. Any thread. */
+    atomic_bool wanted;
+};
+
+/* --- requests that are answered --- */
+
+/* A request of ours that the peer has to answer: a Read, or an atomic (8 octets). */
+struct outstanding_read {
+    /* Of its request. UINT32_MAX with rtr. */
+    uint32_t index;
+    /* Our ready-to-receive message: nobody waits for it. */
+    bool rtr;
+    /* Its Request Identifier is its MSN. */
+    bool atomic;
+    /* All octets have come, the last segment without L (C-100). */
+    bool full;
+    bool invalidates;
+    uint32_t sink_stag;
+    uint64_t sink_to;
+    uint32_t size, received;
+    /* Of its request. */
+    uint32_t msn;
+};
+
+/* A request of the peer that waits for its answer. Atomics: size 0, executed when the answer is built. */
+struct inbound_read {
+    /* Atomics: the Request Identifier. */
+    uint32_t sink_stag;
+    uint32_t source_stag;
+    uint64_t sink_to, source_to;
+    uint32_t size, sent;
+    uint32_t msn;
+    /* The request's first octets as they came, ignored bits too: a Terminate sends them back. */
+    uint8_t header[6];
+    bool atomic;
+    /* enum rdmap_atomic_op */
+    uint8_t atomic_op;
+    uint64_t data, mask, compare, compare_mask;
+};
+
+/* Two rings between tx and rx, without a lock: of ORD tx writes `in` and rx `out`, of IRD the other way round. */
+struct qp_reads {
+    struct outstanding_read *ord_ring;
+    atomic_uint ord_in, ord_out;
+    struct inbound_read *ird_ring;
+    atomic_uint ird_in, ird_out;
+    /* Of the rings, powers of two. */
+    uint32_t ord_size, ird_size;
+};
+
+/* --- receive --- */
+
+/* Under stream->rx. */
+struct qp_rx {
+    /* What the peer names; elements of receives. */
+    struct stag_hint remote_hint, local_hint;
+    /* Of the receive under way. */
+    const struct ri_sge *message_sges;
+    /* MAX_SGE of them, with an SRQ: its elements when it came from there. */
+    struct ri_sge *srq_sges;
+    /* Markers: of the first octet not parsed, counted from Full Operation. */
+    uint32_t position;
+    uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
+    /* A Send is being received into the request at rq.next: of its first segment, and octets so far. */
+    bool message_open;
+    uint8_t message_opcode;
+    uint32_t message_stag;
+    uint32_t message_received;
+    /* The peer's ready-to-receive message is to come. */
+    bool rtr_await;
+    /* FPDUs may go the fast path (rx/rx_straight.c). */
+    bool fast;
+};
+
+#endif
