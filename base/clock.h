@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The clock of the house: CLOCK_MONOTONIC in nanoseconds. About 20 ns a read (vdso). */
+ * The clock of the house, read nowhere else: CLOCK_MONOTONIC in nanoseconds. About 20 ns a read (vdso). */
 #ifndef ITAL_BASE_CLOCK_H
 #define ITAL_BASE_CLOCK_H
 
@@ -16,6 +16,15 @@ static inline uint64_t clock_now(void)
     struct timespec ts;
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * CLOCK_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* The wall clock: since 1970. For time stamps only. */
+static inline uint64_t clock_wall(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
     return (uint64_t)ts.tv_sec * CLOCK_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 

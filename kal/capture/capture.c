@@ -17,6 +17,7 @@
 #include "capture_file.h"
 #include "kal/kal_private.h"
 
+#include "base/clock.h"
 #include "base/pcapng.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ static void put_segment(struct record *record, int side, int seer, uint8_t flags
     record->seq[side] += (uint32_t)length + (flags & (TCPIP_SYN | TCPIP_FIN) ? 1 : 0);
     if (!at)
         return;
-    at += pcapng_packet_head(at, capture_wall_ns(), packet);
+    at += pcapng_packet_head(at, clock_wall(), packet);
     if (length)
         gather(at + headers, payload, length);
     tcpip_headers(at, &segment, length);

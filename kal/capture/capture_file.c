@@ -11,6 +11,7 @@
 #include "capture_file.h"
 #include "kal/kal_private.h"
 
+#include "base/clock.h"
 #include "base/pcapng.h"
 
 #include <errno.h>
@@ -185,7 +186,7 @@ static void finish(struct capture_file *file)
     uint8_t end[PCAPNG_END_LEN];
     uint64_t missing = file->missing;
 
-    write_out(file, end, pcapng_end(end, capture_wall_ns(), file->written, missing), 0);
+    write_out(file, end, pcapng_end(end, clock_wall(), file->written, missing), 0);
     tell_missing(file);
     if (missing)
         kal_log(RI_LOG_WARNING, "capture file %s: %llu packets are missing, %llu are there",

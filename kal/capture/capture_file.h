@@ -6,21 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
-
-#include "base/clock.h"
 
 struct capture_file;
 struct capture_buffer;
-
-/* Nanoseconds since 1970, the time stamp of a packet. */
-static inline uint64_t capture_wall_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* A new file with its writer; takes the path (malloc'd), also when it fails. 0 or errno. */
 int capture_file_new(char *path, const char *interface, struct capture_file **file);

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of the connection manager (cm*.c) share. States, locks and life times: block in
- * cm.c. */
+/* The objects of the connection manager, and what its files offer to those above them; listed from the bottom up. States, locks
+ * and life times: block in connection.c. */
 #ifndef ITAL_KAL_CM_H
 #define ITAL_KAL_CM_H
 
 #include "kal/kal_private.h"
-#include "kal/capture/capture.h"
+#include "guard.h"
 #include "mpa_startup.h"
-
-#include "base/address.h"
-
-#include <stdarg.h>
+#include "stream.h"
 
 enum cm_state {
     CM_IDLE,        /* created by ual, nothing started */
@@ -41,48 +38,13 @@ struct cm_options {
     uint32_t half_open; /* per listener, at most so many start-ups without a complete Request */
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
-    uint32_t tcp_user_timeout; /* ms; 0: the system's */
-    bool keepalive;
-    int keepalive_idle, keepalive_interval, keepalive_count; /* s, s, probes */
+    struct cm_stream_options stream;
 };
 
 /* Lines of one kind about what peers do: one a second at most, the others are counted. */
 struct cm_meter {
     uint64_t next; /* CLOCK_MONOTONIC ns; no line before */
     uint64_t held; /* lines kept back since the last one */
-};
-
-/* A thread inside an object, on its stack. */
-struct cm_run {
-    pthread_t thread;
-    struct cm_run *next;
-};
-
-/* A thread that waits, on its stack: connections are many, those that are waited for are few. */
-struct cm_wait {
-    pthread_cond_t told;
-    struct cm_wait *next;
-};
-
-/* Life of a connection, listener or linger: lock, references, and who is inside. */
-struct cm_guard {
-    pthread_mutex_t lock;
-    struct cm_wait *waits; /* who waits until somebody goes out */
-    struct cm_run *runs;
-    unsigned refs;
-    bool dead; /* destroyed: nobody enters any more */
-};
-
-/*
- * A TCP connection at start-up: plain data and one descriptor. With a complete Request in `octets`
- * it is all that there is to an undecided request, so that it can move to another listener.
- */
-struct cm_stream {
-    int fd;                          /* -1 none */
-    uint32_t length;                 /* of octets */
-    struct kal_capture_end *capture; /* NULL: not captured */
-    union address local, peer;
-    uint8_t *octets; /* MPA_STARTUP_FRAME_MAX; with the connection's start-up */
 };
 
 /* What a connection needs until it is established, and an established one has not. */
@@ -103,9 +65,21 @@ struct cm_startup {
     bool retried;
 };
 
+/* What a run does is a matter of who connects: active.c, passive.c, convert.c, set_a.c. All: Lane, locked. */
+struct cm_role {
+    /* By the state: readiness or a kick. */
+    void (*run)(struct kal_connection *connection);
+    /* The deadline has come. */
+    void (*expired)(struct kal_connection *connection);
+    /* Of those that await it: the peer's Request is there. */
+    void (*requested)(struct kal_connection *connection);
+};
+
 struct kal_connection {
     struct cm_guard guard;
     enum cm_state state;
+    /* NULL: nothing has begun */
+    const struct cm_role *role;
     unsigned migrations;
     struct kal_rnic *rnic;
     void *lane;    /* lane_context */
@@ -173,6 +147,8 @@ struct cm_linger;
 
 struct kal_cm {
     struct cm_options options;
+    /* Of new connections and listeners; tests put another one here */
+    const struct cm_stream_ops *stream_ops;
     pthread_mutex_t lock;   /* leaf of the manager: lists, spare descriptor, attached QPs */
     pthread_cond_t changed; /* a hand-over has left the provider, a linger has ended */
     struct kal_connection *connections, *attached;
@@ -182,120 +158,123 @@ struct kal_cm {
     _Atomic int spare_fd; /* given up for a moment to accept and close when descriptors ran out */
 };
 
-/* ---- cm_common.c: guard ---- */
-void cm_guard_init(struct cm_guard *guard); /* one reference: the owner's */
-bool cm_enter(struct cm_guard *guard,
-              struct cm_run *run); /* true: inside, lock held, one reference more */
-bool cm_leave(struct cm_guard *guard,
-              struct cm_run *run);      /* lock held, released; true: free the object */
-bool cm_inside(struct cm_guard *guard); /* this thread is */
-void cm_hold(struct cm_guard *guard);
-bool cm_drop(struct cm_guard *guard);        /* true: free the object */
-void cm_kill(struct cm_guard *guard);        /* dead; others are out; the lock is not held */
-void cm_wait_others(struct cm_guard *guard); /* lock held; waits for runs of other threads */
-/* Wait for cm_tell, which leaving is too; may return early. Both with the lock held. */
-void cm_wait_told(struct cm_guard *guard);
-void cm_tell(struct cm_guard *guard);
-void cm_guard_end(struct cm_guard *guard); /* before free */
+/* ---- options.c ---- */
+void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options);
 
-/* ---- cm.c: connection ----
+/* ---- meter.c ---- */
+/* May this line be logged? more: "(n more ...)" or "". */
+bool cm_meter(struct cm_meter *meter, char *more, size_t size);
+
+/* ---- connection.c ----
  * "Lane": inside a run of the connection's lane. "Locked": guard.lock is held. */
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context);
-void cm_connection_free(struct kal_connection *connection); /* after the last reference */
-void cm_startup_end(struct kal_connection *connection);     /* established; locked */
-void cm_connection_end(struct kal_connection *connection);  /* kal_connection_destroy, now */
-bool cm_count(struct kal_connection *connection); /* take the account, once; false: quota */
+/* After the last reference. */
+void cm_connection_free(struct kal_connection *connection);
+/* Established. Locked. */
+void cm_startup_end(struct kal_connection *connection);
+/* Take the account, once; false: quota. */
+bool cm_count(struct kal_connection *connection);
 void cm_uncount(struct kal_connection *connection);
 void cm_attach(struct kal_connection *connection, struct ri_qp *qp);
 void cm_detach(struct kal_connection *connection);
-enum kal_status cm_watch(struct kal_connection *connection, uint32_t events); /* Locked */
-void cm_unwatch(struct kal_connection *connection);                     /* Lane; may be locked */
-void cm_deadline(struct kal_connection *connection, uint64_t deadline); /* Locked */
-void cm_kick(struct kal_connection *connection);                        /* Locked */
-void cm_close_stream(struct kal_connection *connection);                /* Lane, locked */
-
+/* Locked. */
+enum kal_status cm_watch(struct kal_connection *connection, uint32_t events);
+void cm_deadline(struct kal_connection *connection, uint64_t deadline);
+void cm_kick(struct kal_connection *connection);
+/* Lane; may be locked. */
+void cm_unwatch(struct kal_connection *connection);
+void cm_cancel_timers(struct kal_connection *connection);
+/* Lane, locked. */
+void cm_close_stream(struct kal_connection *connection);
 /* Emit; the lock is released for the upcall. False: destroyed meanwhile. Lane, locked. */
 bool cm_emit(struct kal_connection *connection, struct ri_connection_event *event);
 /* Close, log one line (format NULL: none), FAILED. Lane, locked. */
 void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
              const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cm_fail_errno(struct kal_connection *connection, const char *doing, int error);
-/* Hand the stream over by connection->agreed; the caller fills what is left. Lane, locked. */
-enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
-/* ESTABLISHED, where kal is the one to say so. Lane, locked. */
-void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
-
-/* ---- cm_common.c: small things ---- */
-uint64_t cm_by(uint64_t deadline, uint64_t own);    /* RI_NO_DEADLINE or 0: now + own */
-void cm_addresses(struct cm_stream *stream);        /* both ends; IPv4 in IPv6 as IPv4 */
-void cm_capture(struct kal_connection *connection); /* from here on; the addresses are known */
-void cm_capture_end(struct cm_stream *stream);
-void cm_socket_options(struct kal_rnic *rnic, int fd);
-uint16_t cm_depth(uint32_t asked, uint32_t limit);
-bool cm_meter(struct cm_meter *meter, char *more, size_t size); /* may log; "(n more ...)" or "" */
 bool cm_is_set_a(const struct kal_rnic *rnic);
-/* Read what there is into the stream. > 0 octets, 0 end, -1 with errno (EAGAIN: nothing). */
-ssize_t cm_read(struct cm_stream *stream);
-/* Write the rest of a buffer: 1 done, 0 later, -1 errno. */
-int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, size_t *sent);
-int cm_send_end(struct cm_stream *stream);        /* FIN; as shutdown(2) */
-void cm_reset_on_close(struct cm_stream *stream); /* RST instead of FIN */
+/* RI_NO_DEADLINE or 0: now + own. */
+uint64_t cm_by(uint64_t deadline, uint64_t own);
+uint16_t cm_depth(uint32_t asked, uint32_t limit);
+/* From here on; the addresses are known. */
+void cm_capture(struct kal_connection *connection);
 
-/* ---- cm_active.c ---- */
-void cm_active_run(struct kal_connection *connection); /* CONNECTING, REQUESTED. Lane, locked */
-enum kal_status cm_active_request(struct kal_connection *connection, const void *private_data,
-                                  size_t length); /* encode by connection->local */
-
-/* ---- cm_passive.c ---- */
-void cm_passive_run(struct kal_connection *connection); /* STARTING to REJECTING. Lane, locked */
-void cm_passive_expired(struct kal_connection *connection);
-/* The right to end a kept one; false: is another's */
-bool cm_keep_take(struct kal_connection *connection);
-void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
-void cm_passive_gone(struct kal_connection *connection); /* set A: its peer has. Lane, locked */
-void cm_listener_leave(struct kal_connection *connection,
-                       bool undecided);               /* gives the reference back */
-void cm_to_linger(struct kal_connection *connection); /* unwatched stream; FIN has been sent */
-enum kal_status cm_passive_reply(struct kal_connection *connection,
-                                 const struct ri_connect_param *param); /* encode, agree. Locked */
-
-/* ---- cm_convert.c ---- */
-void cm_convert_run(struct kal_connection *connection); /* LAST_WORDS, CONVERTING. Lane, locked */
-/* The peer's Request is there: accept it */
-void cm_convert_request(struct kal_connection *connection);
-
-/* ---- cm_listener.c ---- */
-void cm_listener_free(struct kal_listener *listener); /* after the last reference */
-/* Something that it holds has gone: it may accept again, or show what waits. Its lock is held. Any
- * thread. */
-void cm_listener_room(struct kal_listener *listener);
-
-/* ---- cm_hold.c. All but cm_room_made and cm_wait_on with the listener's lock held ---- */
-enum cm_place { CM_PLACE_SHOW, CM_PLACE_WAIT, CM_PLACE_NONE, CM_PLACE_TAKEN };
-enum cm_place cm_place_for(const struct kal_listener *listener,
-                           const struct kal_connection *connection); /* that is complete */
-/* Behind, or in front of, those that wait. The connection's lock is held too. */
-void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first);
-void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection);
-/* The time of one that waits is over. True: others were taken meanwhile, it goes on. The
- * connection's lock is held, not the listener's. */
-bool cm_wait_on(struct kal_connection *connection);
-void cm_show_next(struct kal_listener *listener); /* of those that wait, in the lane */
-void cm_room_made(struct ri_timer *timer);        /* ri_timer.expired of kal_listener.room */
-
-/* ---- cm_linger.c ---- */
+/* ---- linger.c ---- */
 /* Takes descriptor and capture, watched by nobody: reads and drops until the peer's end, bounded,
  * then closes. */
 void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream);
+/* The same, of a connection whose stream is not watched and whose FIN has been sent. */
+void cm_to_linger(struct kal_connection *connection);
 void cm_linger_end_all(struct kal_rnic *rnic);
 
-/* ---- cm_set_a.c: the same calls, by the provider's own connection manager ---- */
-enum kal_status cm_a_create(struct kal_connection *connection);
-void cm_a_destroy(struct kal_connection *connection);
-/* Refuse what kal does not show. */
+/* ---- requests.c. With the listener's lock held, where nothing else is said ---- */
+/* After the last reference. */
+void cm_listener_free(struct kal_listener *listener);
+/* Something that it holds has gone: it may accept again, or show what waits. Any thread. */
+void cm_listener_room(struct kal_listener *listener);
+/* The right to end a kept one; false: is another's. The lock is not held. */
+bool cm_keep_take(struct kal_connection *connection);
+/* The lock is not held. */
+void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
+void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection);
+/* Gives the connection's reference back. The lock is not held. */
+void cm_listener_leave(struct kal_connection *connection, bool undecided);
+enum cm_place { CM_PLACE_SHOW, CM_PLACE_WAIT, CM_PLACE_NONE, CM_PLACE_TAKEN };
+/* Of a complete request. */
+enum cm_place cm_place_for(const struct kal_listener *listener,
+                           const struct kal_connection *connection);
+/* Behind, or in front of, those that wait. The connection's lock is held too. */
+void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first);
+/* The time of one that waits is over. True: others were taken meanwhile, it goes on. The
+ * connection's lock is held, not the listener's. */
+bool cm_wait_on(struct kal_connection *connection);
+/* Of those that wait, in the lane. */
+void cm_show_next(struct kal_listener *listener);
+/* ri_timer.expired of kal_listener.room. The lock is not held. */
+void cm_room_made(struct ri_timer *timer);
+
+/* ---- destroy.c ---- */
+/* kal_connection_destroy, now. */
+void cm_connection_end(struct kal_connection *connection);
+/* Set A: refuse what kal does not show. */
 void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram);
-void cm_a_orphan(struct kal_connection *connection); /* locked */
-bool cm_a_adopt(struct kal_connection *connection);  /* the right to destroy an orphan */
+/* Set A: the object goes with the next run. Locked. */
+void cm_a_orphan(struct kal_connection *connection);
+/* The right to destroy an orphan. */
+bool cm_a_adopt(struct kal_connection *connection);
+
+/* ---- handover.c. Lane, locked ---- */
+/* Hand the stream over by connection->agreed; the caller fills what is left. */
+enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
+/* ESTABLISHED, where kal is the one to say so. */
+void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
+
+/* ---- active.c ---- */
+enum kal_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
+                                  const struct ri_connect_param *param);
+/* Encode by connection->local. */
+enum kal_status cm_active_request(struct kal_connection *connection, const void *private_data,
+                                  size_t length);
+/* As of its role. */
+void cm_active_run(struct kal_connection *connection);
+void cm_active_expired(struct kal_connection *connection);
+
+/* ---- passive.c ---- */
+extern const struct cm_role cm_passive_role;
+void cm_passive_run(struct kal_connection *connection);
+void cm_passive_expired(struct kal_connection *connection);
+enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
+                                  const struct ri_connect_param *param);
+enum kal_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
+                                  uint16_t private_data_length);
+/* Set A: its peer has gone. Lane, locked. */
+void cm_passive_gone(struct kal_connection *connection);
+/* Encode, agree. Locked. */
+enum kal_status cm_passive_reply(struct kal_connection *connection,
+                                 const struct ri_connect_param *param);
+
+/* ---- set_a.c: by the provider's own connection manager ---- */
+enum kal_status cm_a_create(struct kal_connection *connection);
 enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
                              const struct ri_connect_param *param);
 enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
@@ -309,6 +288,11 @@ enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *p
 enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
                             struct sockaddr_storage *bound);
 void cm_a_listen_destroy(struct kal_listener *listener);
-/* kal_service_request and kal_service_reply are there too. */
+
+/* ---- accept.c ---- */
+/* ri_ready_fn of a listener; ri_timer.expired of its `resume`. */
+void cm_accept_ready(void *arg, uint32_t events);
+void cm_accept_resumed(struct ri_timer *timer);
+void cm_open_spare(struct kal_cm *cm);
 
 #endif

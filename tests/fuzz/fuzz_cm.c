@@ -232,7 +232,7 @@ static void options(const uint8_t *o)
     options->rtr = o[0] >> 3 & 7;
     if (options->rtr & MPA_STARTUP_RTR_SEND)
         options->rtr = MPA_STARTUP_RTR_READ;
-    options->keepalive = o[0] & 64;
+    options->stream.keepalive = o[0] & 64;
     options->backlog = 3;
     in_request = (enum in_upcall)((o[1] & 7) % 6);
     in_event = o[1] & 8 ? DESTROY : KEEP;

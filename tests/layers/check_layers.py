@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import calls
+import system
 
 SOURCE_SUFFIXES = ('.c', '.h', '.cc', '.cpp')
 SKIP_FOLDERS = {'.git', 'build', 'check-build', 'autom4te.cache', 'm4', 'build-aux', '.libs', '.deps'}
@@ -253,6 +254,9 @@ class Tree:
             allowed = calls.read_list(f.read())
         yield from calls.find(self.src, self.build, self.nm, allowed, self.optimised())
 
+    def rule_system(self):
+        yield from system.find(self.src, self.build, self.nm, self.files, self.optimised())
+
     def optimised(self):
         """Whether the compiler left out calls that cannot happen: what a debug or sanitizer build calls besides is not looked for."""
         try:
@@ -292,9 +296,10 @@ RULES = [
     ('it_types', 'IT-API types stop in itapi'),
     ('symbols', 'libraries export and need what they should'),
     ('calls', 'folders call only those below them, files of a folder not in circles, but for calls.list'),
+    ('system', "peers, the host's network, entropy and the clock are for the files that system.py names"),
 ]
 # Looked at in a build tree only.
-OF_A_BUILD = {'symbols', 'calls'}
+OF_A_BUILD = {'symbols', 'calls', 'system'}
 
 # A small house that breaks no rule; each violation below adds to it and must be found, at that file.
 HOUSE = {
@@ -386,6 +391,7 @@ def self_test():
             yield f'{rule} fires on {path}: {text.strip()}', [] if ok else [f'not noticed; found {found}']
     yield from self_test_symbols()
     yield from calls.self_test()
+    yield from system.self_test()
 
 
 def self_test_symbols():

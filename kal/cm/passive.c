@@ -4,7 +4,7 @@
  *
  * A start-up belongs to its listener (listener->kept) until the upcall has shown it; from then on it is ual's: accept,
  * reject or migrate it, and in any case destroy the object in the end (a migrated one: the one that the new upcall
- * brings), or give it back (cm_hold.c). An undecided request stays watched: a peer that leaves, or speaks before the
+ * brings), or give it back (requests.c). An undecided request stays watched: a peer that leaves, or speaks before the
  * Reply (C-010), withdraws it.
  */
 #ifdef HAVE_CONFIG_H
@@ -21,49 +21,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include <utlist.h>
-
-bool cm_keep_take(struct kal_connection *connection)
-{
-    struct kal_listener *listener = connection->listener;
-    bool ours;
-
-    pthread_mutex_lock(&listener->guard.lock);
-    ours = connection->kept && !connection->taken;
-    if (ours)
-        connection->taken = true;
-    pthread_mutex_unlock(&listener->guard.lock);
-    return ours;
-}
-
-void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection)
-{
-    pthread_mutex_lock(&listener->guard.lock);
-    cm_unkeep(listener, connection);
-    cm_show_next(listener);
-    cm_tell(&listener->guard);
-    pthread_mutex_unlock(&listener->guard.lock);
-}
-
-void cm_listener_leave(struct kal_connection *connection, bool undecided)
-{
-    struct kal_listener *listener = connection->listener;
-
-    connection->listener = NULL;
-    if (undecided) {
-        pthread_mutex_lock(&listener->guard.lock);
-        listener->undecided--;
-        cm_listener_room(listener);
-        pthread_mutex_unlock(&listener->guard.lock);
-    }
-    if (cm_drop(&listener->guard))
-        cm_listener_free(listener);
-}
-
-void cm_to_linger(struct kal_connection *connection)
-{
-    if (connection->stream.fd >= 0)
-        cm_linger(connection->rnic, connection->lane, &connection->stream);
-}
 
 /* ---- what goes wrong before ual has seen it ---- */
 
@@ -136,6 +93,8 @@ static void note_late(struct kal_connection *c)
 
 void cm_passive_expired(struct kal_connection *connection)
 {
+    if (connection->state != CM_STARTING && connection->state != CM_HELD)
+        return;
     if (connection->state == CM_HELD && connection->listener && cm_wait_on(connection))
         return;
     if (connection->state == CM_HELD) {
@@ -167,7 +126,7 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
         .local = address_storage(&c->stream.local),
         .peer = address_storage(&c->stream.peer),
     };
-    if (c->ri) { /* as saved by cm_set_a.c */
+    if (c->ri) { /* as saved by set_a.c */
         request->private_data = c->stream.octets;
         request->private_data_length = (uint16_t)c->stream.length;
         request->ird = c->agreed.peer_ird;
@@ -251,6 +210,12 @@ static void show(struct kal_connection *c)
 
 /* ---- Request ---- */
 
+static void requested(struct kal_connection *connection)
+{
+    connection->state = CM_SHOWING;
+    show(connection);
+}
+
 static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request,
                         size_t used)
 {
@@ -268,12 +233,7 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
         give_up(c, RI_REASON_RESOURCES, "out of memory");
         return;
     }
-    if (c->conversion) {
-        cm_convert_request(c);
-    } else {
-        c->state = CM_SHOWING;
-        show(c);
-    }
+    c->role->requested(c);
 }
 
 static void read_request(struct kal_connection *c)
@@ -300,15 +260,12 @@ static void read_request(struct kal_connection *c)
 /* Is the peer still there, and silent? NULL: yes. Otherwise why not. */
 static const char *peer_gone(const struct kal_connection *c)
 {
-    char octet;
-    ssize_t n;
+    int heard = cm_heard(&c->stream);
 
-    do
-        n = recv(c->stream.fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    if (!heard)
         return NULL;
-    return n > 0 ? "it sent data behind its MPA Request" : "it went away before it was answered";
+    return heard > 0 ? "it sent data behind its MPA Request"
+                     : "it went away before it was answered";
 }
 
 /* ---- decision ---- */
@@ -487,14 +444,12 @@ enum kal_status cm_passive_reply(struct kal_connection *connection,
     return KAL_ERR_INVALID_ARGUMENT;
 }
 
-enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param)
+enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
+                                  const struct ri_connect_param *param)
 {
     struct kal_connection *c = connection;
     enum kal_status status = KAL_ERR_INVALID_STATE;
 
-    if (c->ri)
-        return cm_a_accept(c, qp, param);
     if (!qp || (param->private_data_length && !param->private_data))
         return KAL_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
@@ -510,8 +465,8 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
-enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length)
+enum kal_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
+                                  uint16_t private_data_length)
 {
     static const struct ri_connect_param nothing;
     struct kal_connection *c = connection;
@@ -519,8 +474,6 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
     enum kal_status status = KAL_ERR_INVALID_STATE;
     enum mpa_startup_result result;
 
-    if (c->ri)
-        return cm_a_reject(c, private_data, private_data_length);
     if (private_data_length && !private_data)
         return KAL_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
@@ -550,3 +503,7 @@ unlock:
     pthread_mutex_unlock(&c->guard.lock);
     return status;
 }
+
+const struct cm_role cm_passive_role = { .run = cm_passive_run,
+                                         .expired = cm_passive_expired,
+                                         .requested = requested };

@@ -14,6 +14,20 @@
 #include <string.h>
 #include <utlist.h>
 
+/* One that was destroyed inside the provider's upcall ends by a run; a request is shown by one. */
+static void run(struct kal_connection *c)
+{
+    if (c->state != CM_ENDED) {
+        cm_passive_run(c);
+    } else if (c->ri && cm_a_adopt(c)) {
+        pthread_mutex_unlock(&c->guard.lock);
+        cm_connection_end(c);
+        pthread_mutex_lock(&c->guard.lock);
+    }
+}
+
+static const struct cm_role set_a_role = { .run = run, .expired = cm_passive_expired };
+
 enum kal_status cm_a_create(struct kal_connection *connection)
 {
     struct kal_rnic *rnic = connection->rnic;
@@ -23,51 +37,9 @@ enum kal_status cm_a_create(struct kal_connection *connection)
     if (status)
         return kal_status_of_ri(status);
     connection->ri = ri;
+    connection->role = &set_a_role;
     connection->state = CM_FOREIGN;
     return KAL_OK;
-}
-
-/* Waits for upcalls of the provider; those that come meanwhile find the connection dead and leave. */
-void cm_a_destroy(struct kal_connection *connection)
-{
-    struct kal_rnic *rnic = connection->rnic;
-    struct ri_connection *ri = connection->ri;
-
-    connection->ri = NULL;
-    rnic->ops.connection_destroy(ri);
-}
-
-void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram)
-{
-    struct ri_service_reply reply = { .size = sizeof reply, .status = RI_SERVICE_REJECTED };
-
-    if (datagram)
-        rnic->ops.service_reply(ri, &reply);
-    else
-        rnic->ops.reject(ri, NULL, 0);
-}
-
-/* The object goes with the next run, for here the provider's upcall is running. */
-void cm_a_orphan(struct kal_connection *connection)
-{
-    struct kal_cm *cm = connection->rnic->cm;
-
-    pthread_mutex_lock(&cm->lock);
-    connection->orphan = true;
-    pthread_mutex_unlock(&cm->lock);
-    cm_kick(connection);
-}
-
-bool cm_a_adopt(struct kal_connection *connection)
-{
-    struct kal_cm *cm = connection->rnic->cm;
-    bool ours;
-
-    pthread_mutex_lock(&cm->lock);
-    ours = connection->orphan;
-    connection->orphan = false;
-    pthread_mutex_unlock(&cm->lock);
-    return ours;
 }
 
 enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
@@ -257,6 +229,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
     if (!cm_enter(&c->guard, &run)) /* not of a new one */
         return;
     c->ri = connection;
+    c->role = &set_a_role;
     if (take_in(l, c, request)) {
         cm_passive_run(c);
     } else {

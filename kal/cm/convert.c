@@ -8,8 +8,8 @@
  *   no      hand-over at once; CRC by option crc,    hand-over at once, the message as handover.last_message
  *           no markers
  *
- * The descriptor is duplicated; the open file's flags are shared with the consumer and stay as they are, so every
- * call carries MSG_DONTWAIT. A conversion that fails shuts the TCP connection down: the stream's state is lost.
+ * The descriptor is duplicated; the open file's flags are shared with the consumer and stay as they are, so no
+ * call may wait by itself. A conversion that fails shuts the TCP connection down: the stream's state is lost.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,40 +18,11 @@
 #include "cm.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #define LAST_MESSAGE_MAX (1u << 20) /* octets; login responses are a few hundred */
-
-/* A TCP connection with both directions open? NULL: yes. Otherwise what is wrong with it. */
-static const char *unfit(int fd)
-{
-    int type = 0, protocol = 0;
-    socklen_t length = sizeof type;
-    struct sockaddr_storage address;
-    struct tcp_info info;
-
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length))
-        return "it is no socket";
-    length = sizeof protocol;
-    if (type != SOCK_STREAM || getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) ||
-        protocol != IPPROTO_TCP)
-        return "it is no TCP socket";
-    length = sizeof address;
-    if (getpeername(fd, (struct sockaddr *)&address, &length))
-        return "it is not connected";
-    length = sizeof info;
-    memset(&info, 0, sizeof info);
-    if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) &&
-        info.tcpi_state != TCP_ESTABLISHED)
-        return "one of its directions is closed";
-    return NULL;
-}
 
 static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
                              const struct kal_convert_param *param)
@@ -64,7 +35,7 @@ static enum kal_status check(const struct kal_connection *c, const struct ri_qp 
         return KAL_ERR_INVALID_ARGUMENT;
     if (param->last_message_length > LAST_MESSAGE_MAX)
         return KAL_ERR_LIMIT;
-    wrong = unfit(param->fd);
+    wrong = c->stream.ops->unfit(param->fd);
     if (!wrong)
         return KAL_OK;
     kal_rnic_log(c->rnic, RI_LOG_WARNING, "descriptor %d cannot be converted: %s", param->fd,
@@ -123,60 +94,6 @@ static enum kal_status start(struct kal_connection *c, const struct kal_convert_
     return status;
 }
 
-enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct kal_convert_param *param)
-{
-    struct kal_connection *c = connection;
-    const struct cm_options *options = &c->rnic->cm->options;
-    enum kal_status status = check(c, qp, param);
-
-    if (status)
-        return status;
-    pthread_mutex_lock(&c->guard.lock);
-    if (c->state != CM_IDLE || c->guard.dead) {
-        status = KAL_ERR_INVALID_STATE;
-        goto unlock;
-    }
-    if (!cm_count(c)) {
-        status = KAL_ERR_QUOTA;
-        goto unlock;
-    }
-    c->stream.fd = fcntl(param->fd, F_DUPFD_CLOEXEC, 0);
-    if (c->stream.fd < 0) {
-        kal_rnic_log(c->rnic, RI_LOG_ERROR,
-                     "a socket cannot be duplicated: %s; raise the limit on open files (ulimit -n)",
-                     strerror(errno));
-        status = KAL_ERR_NO_RESOURCES;
-        goto uncount;
-    }
-    want(c, param);
-    cm_addresses(&c->stream);
-    cm_capture(c);
-    cm_socket_options(c->rnic, c->stream.fd);
-    c->startup->connect_by = cm_by(param->deadline, c->initiator ? options->connect_timeout
-                                                                 : options->request_timeout);
-    cm_attach(c, qp);
-    c->conversion = true;
-    status = start(c, param);
-    if (!status)
-        goto unlock;
-    /* Nothing was started: the consumer's socket is as it was. */
-    c->conversion = false;
-    c->state = CM_IDLE;
-    cm_detach(c);
-    cm_capture_end(&c->stream);
-    close(c->stream.fd);
-    c->stream.fd = -1;
-    free(c->startup->last_words);
-    c->startup->last_words = NULL;
-    c->startup->last_length = 0;
-uncount:
-    cm_uncount(c);
-unlock:
-    pthread_mutex_unlock(&c->guard.lock);
-    return status;
-}
-
 static void switch_over(struct kal_connection *c)
 {
     struct ri_llp_handover handover = {
@@ -210,26 +127,98 @@ static void say_last_words(struct kal_connection *c)
     }
 }
 
-void cm_convert_run(struct kal_connection *connection)
-{
-    if (connection->state == CM_CONVERTING)
-        switch_over(connection);
-    else
-        say_last_words(connection);
-}
-
-void cm_convert_request(struct kal_connection *connection)
+/* The peer's Request is there: it is accepted. */
+static void requested(struct kal_connection *c)
 {
     struct ri_connect_param param = {
         .size = sizeof param,
-        .ird = connection->local.ird,
-        .ord = connection->local.ord,
+        .ird = c->local.ird,
+        .ord = c->local.ord,
     };
 
-    if (cm_passive_reply(connection, &param)) {
-        cm_fail(connection, RI_REASON_PARAMETERS, NULL);
+    if (cm_passive_reply(c, &param)) {
+        cm_fail(c, RI_REASON_PARAMETERS, NULL);
         return;
     }
-    connection->state = CM_ACCEPTING;
-    cm_passive_run(connection);
+    c->state = CM_ACCEPTING;
+    cm_passive_run(c);
+}
+
+static void run(struct kal_connection *c)
+{
+    if (c->state == CM_CONVERTING)
+        switch_over(c);
+    else if (c->state == CM_LAST_WORDS)
+        say_last_words(c);
+    else if (c->initiator)
+        cm_active_run(c);
+    else
+        cm_passive_run(c);
+}
+
+static void expired(struct kal_connection *c)
+{
+    if (c->state == CM_LAST_WORDS)
+        cm_fail(c, RI_REASON_TIMEOUT, "the peer does not read the last streaming message");
+    else if (c->initiator)
+        cm_active_expired(c);
+    else
+        cm_passive_expired(c);
+}
+
+static const struct cm_role convert_role = { .run = run,
+                                             .expired = expired,
+                                             .requested = requested };
+
+enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct kal_convert_param *param)
+{
+    struct kal_connection *c = connection;
+    const struct cm_options *options = &c->rnic->cm->options;
+    enum kal_status status = check(c, qp, param);
+    int error;
+
+    if (status)
+        return status;
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->state != CM_IDLE || c->guard.dead) {
+        status = KAL_ERR_INVALID_STATE;
+        goto unlock;
+    }
+    if (!cm_count(c)) {
+        status = KAL_ERR_QUOTA;
+        goto unlock;
+    }
+    error = c->stream.ops->adopt(param->fd, &options->stream, &c->stream.fd);
+    if (error) {
+        kal_rnic_log(c->rnic, RI_LOG_ERROR,
+                     "a socket cannot be duplicated: %s; raise the limit on open files (ulimit -n)",
+                     strerror(error));
+        status = KAL_ERR_NO_RESOURCES;
+        goto uncount;
+    }
+    want(c, param);
+    cm_addresses(&c->stream);
+    cm_capture(c);
+    c->startup->connect_by = cm_by(param->deadline, c->initiator ? options->connect_timeout
+                                                                 : options->request_timeout);
+    cm_attach(c, qp);
+    c->conversion = true;
+    c->role = &convert_role;
+    status = start(c, param);
+    if (!status)
+        goto unlock;
+    /* Nothing was started: the consumer's socket is as it was. */
+    c->conversion = false;
+    c->state = CM_IDLE;
+    cm_detach(c);
+    cm_stream_close(&c->stream, false);
+    free(c->startup->last_words);
+    c->startup->last_words = NULL;
+    c->startup->last_length = 0;
+uncount:
+    cm_uncount(c);
+unlock:
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: complete requests that wait, because ual has no room for them.
+ * Connection manager: what a listener keeps: start-ups, and complete requests that wait because ual has no room for them.
  *
  * ual gives a request back (kal_defer) inside the upcall that shows it. From then on requests come up in the order in which they
  * were complete: a new one goes behind those that wait without being shown. kal_listen_room sets a timer in the listener's
@@ -24,7 +24,42 @@
 #include "base/clock.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <utlist.h>
+
+void cm_listener_free(struct kal_listener *listener)
+{
+    cm_guard_end(&listener->guard);
+    free(listener);
+}
+
+void cm_listener_room(struct kal_listener *listener)
+{
+    struct kal_listener *l = listener;
+    bool accepts = l->paused && l->undecided + l->held < l->backlog &&
+                   l->half_open < l->half_open_max;
+    bool shows = l->held && l->undecided + 1 == l->backlog; /* others: kal_listen_room */
+
+    if ((!accepts && !shows) || l->guard.dead)
+        return;
+    l->resume.deadline = clock_now();
+    l->rnic->upper->timer_set(l->lane, &l->resume);
+}
+
+/* ---- who may end what is kept ---- */
+
+bool cm_keep_take(struct kal_connection *connection)
+{
+    struct kal_listener *listener = connection->listener;
+    bool ours;
+
+    pthread_mutex_lock(&listener->guard.lock);
+    ours = connection->kept && !connection->taken;
+    if (ours)
+        connection->taken = true;
+    pthread_mutex_unlock(&listener->guard.lock);
+    return ours;
+}
 
 static struct kal_connection *first_held(const struct kal_listener *l)
 {
@@ -35,6 +70,54 @@ static struct kal_connection *first_held(const struct kal_listener *l)
             break;
     return c;
 }
+
+/* The lane is the listener's, where no run of the connection can be beside us; cm_kick but for the connection's lock. */
+void cm_show_next(struct kal_listener *listener)
+{
+    struct kal_connection *c = listener->guard.dead ? NULL : first_held(listener);
+
+    if (c)
+        cm_kick(c);
+}
+
+void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
+{
+    if (connection->held) {
+        DL_DELETE2(listener->waiting, connection, kept_prev, kept_next);
+        listener->held--;
+    } else {
+        DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
+        listener->half_open--;
+    }
+    connection->kept = connection->taken = connection->fresh = connection->held = false;
+    cm_listener_room(listener);
+}
+
+void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection)
+{
+    pthread_mutex_lock(&listener->guard.lock);
+    cm_unkeep(listener, connection);
+    cm_show_next(listener);
+    cm_tell(&listener->guard);
+    pthread_mutex_unlock(&listener->guard.lock);
+}
+
+void cm_listener_leave(struct kal_connection *connection, bool undecided)
+{
+    struct kal_listener *listener = connection->listener;
+
+    connection->listener = NULL;
+    if (undecided) {
+        pthread_mutex_lock(&listener->guard.lock);
+        listener->undecided--;
+        cm_listener_room(listener);
+        pthread_mutex_unlock(&listener->guard.lock);
+    }
+    if (cm_drop(&listener->guard))
+        cm_listener_free(listener);
+}
+
+/* ---- places ---- */
 
 enum cm_place cm_place_for(const struct kal_listener *listener,
                            const struct kal_connection *connection)
@@ -50,19 +133,6 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
         return CM_PLACE_NONE;
     return listener->held || listener->undecided >= listener->backlog ? CM_PLACE_WAIT
                                                                       : CM_PLACE_SHOW;
-}
-
-void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
-{
-    if (connection->held) {
-        DL_DELETE2(listener->waiting, connection, kept_prev, kept_next);
-        listener->held--;
-    } else {
-        DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
-        listener->half_open--;
-    }
-    connection->kept = connection->taken = connection->fresh = connection->held = false;
-    cm_listener_room(listener);
 }
 
 void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first)
@@ -111,15 +181,6 @@ void kal_defer(struct kal_connection *connection)
     cm_wait(listener, connection, true);
     pthread_mutex_unlock(&listener->guard.lock);
     pthread_mutex_unlock(&connection->guard.lock);
-}
-
-/* The lane is the listener's, where no run of the connection can be beside us; cm_kick but for the connection's lock. */
-void cm_show_next(struct kal_listener *listener)
-{
-    struct kal_connection *c = listener->guard.dead ? NULL : first_held(listener);
-
-    if (c)
-        cm_kick(c);
 }
 
 void cm_room_made(struct ri_timer *timer)

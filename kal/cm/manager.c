@@ -6,43 +6,9 @@
 
 #include "cm.h"
 
-#include "base/clock.h"
-
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <utlist.h>
-
-static void read_options(struct kal_rnic *rnic, struct cm_options *o)
-{
-    const struct kal_values *values = rnic->options;
-    const char *rtr = kal_values_get(values, "rtr"), *v6only = kal_values_get(values, "v6only");
-
-    o->mpa_revision = (uint8_t)kal_values_number(values, "mpa_revision");
-    o->mpa_fallback = kal_values_bool(values, "mpa_fallback");
-    o->crc = kal_values_bool(values, "crc");
-    o->markers = kal_values_bool(values, "markers");
-    if (!strcmp(rtr, "write"))
-        o->rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ;
-    else if (!strcmp(rtr, "read"))
-        o->rtr = MPA_STARTUP_RTR_READ;
-    else
-        o->rtr = 0;
-    if (!strcmp(v6only, "auto"))
-        o->v6only = CM_V6ONLY_AUTO;
-    else
-        o->v6only = !strcmp(v6only, "yes") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
-    o->backlog = (uint32_t)kal_values_number(values, "backlog");
-    o->half_open = (uint32_t)kal_values_number(values, "half_open");
-    o->connect_timeout = kal_values_ns(values, "connect_timeout");
-    o->request_timeout = kal_values_ns(values, "request_timeout");
-    o->close_timeout = kal_values_ns(values, "close_timeout");
-    o->tcp_user_timeout = (uint32_t)kal_values_number(values, "tcp_user_timeout");
-    o->keepalive = kal_values_bool(values, "keepalive");
-    o->keepalive_idle = (int)kal_values_number(values, "keepalive_idle");
-    o->keepalive_interval = (int)kal_values_number(values, "keepalive_interval");
-    o->keepalive_count = (int)kal_values_number(values, "keepalive_count");
-}
 
 enum kal_status kal_cm_open(struct kal_rnic *rnic)
 {
@@ -53,7 +19,8 @@ enum kal_status kal_cm_open(struct kal_rnic *rnic)
     pthread_mutex_init(&cm->lock, NULL);
     pthread_cond_init(&cm->changed, NULL);
     cm->spare_fd = -1;
-    read_options(rnic, &cm->options);
+    cm->stream_ops = &cm_stream_tcp;
+    cm_read_options(rnic, &cm->options);
     rnic->cm = cm;
     return KAL_OK;
 }
@@ -121,7 +88,7 @@ void kal_cm_fork_child(struct kal_rnic *rnic)
         close(fd);
 }
 
-/* All of them are ual's: see "Who says ESTABLISHED" above. */
+/* All of them are ual's: see "Who says ESTABLISHED" in connection.c. */
 bool kal_cm_qp_event(struct kal_rnic *rnic, void *qp_context, const struct ri_event *event)
 {
     (void)rnic;

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #define LINGERS_MAX 1024
@@ -25,8 +24,7 @@ struct cm_linger {
     struct cm_guard guard;
     struct kal_rnic *rnic;
     void *lane;
-    int fd;
-    struct kal_capture_end *capture;
+    struct cm_stream stream;
     size_t drained;
     struct ri_watch *watch;
     struct ri_timer timer;
@@ -52,12 +50,6 @@ static bool take(struct cm_linger *linger)
     return ours;
 }
 
-static void close_now(struct kal_capture_end *capture, int fd)
-{
-    kal_capture_mark(capture, RI_TRANSMIT, RI_CAPTURE_CLOSE);
-    close(fd);
-}
-
 /* Taken, and nobody else is inside. Any thread. From here on kal_cm_close may succeed: the RNIC is not looked at. */
 static void end(struct cm_linger *linger)
 {
@@ -67,7 +59,7 @@ static void end(struct cm_linger *linger)
     if (linger->watch)
         upper->unwatch(linger->watch);
     upper->timer_cancel(linger->lane, &linger->timer);
-    close_now(linger->capture, linger->fd);
+    cm_stream_close(&linger->stream, false);
     pthread_mutex_lock(&cm->lock);
     DL_DELETE(cm->lingers, linger);
     cm->linger_count--;
@@ -95,14 +87,14 @@ static void ready(void *arg, uint32_t events)
     (void)events;
     if (!cm_enter(&linger->guard, &run))
         return;
-    n = recv(linger->fd, octets, sizeof octets, MSG_DONTWAIT);
+    n = linger->stream.ops->receive(linger->stream.fd, octets, sizeof octets);
     if (n > 0) {
-        kal_capture_octets(linger->capture, RI_RECEIVE, octets, (size_t)n);
+        kal_capture_octets(linger->stream.capture, RI_RECEIVE, octets, (size_t)n);
         linger->drained += (size_t)n;
     } else if (n == 0) {
-        kal_capture_mark(linger->capture, RI_RECEIVE, RI_CAPTURE_FIN);
+        kal_capture_mark(linger->stream.capture, RI_RECEIVE, RI_CAPTURE_FIN);
     }
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || linger->drained > DRAIN_MAX)
+    if (n == 0 || (n < 0 && errno != EAGAIN) || linger->drained > DRAIN_MAX)
         finish(linger);
     if (cm_leave(&linger->guard, &run))
         linger_free(linger);
@@ -125,21 +117,19 @@ void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
 {
     struct kal_cm *cm = rnic->cm;
     struct cm_linger *linger = calloc(1, sizeof *linger);
-    struct kal_capture_end *capture = stream->capture;
-    int fd = stream->fd;
     bool room;
 
-    stream->fd = -1;
-    stream->capture = NULL;
     if (!linger) {
-        close_now(capture, fd);
+        cm_stream_close(stream, false);
         return;
     }
+    linger->stream = *stream;
+    linger->stream.octets = NULL;
+    stream->fd = -1;
+    stream->capture = NULL;
     cm_guard_init(&linger->guard);
     linger->rnic = rnic;
     linger->lane = lane;
-    linger->fd = fd;
-    linger->capture = capture;
     linger->timer.expired = expired;
     linger->timer.deadline = clock_after(clock_now(), cm->options.close_timeout);
 
@@ -152,20 +142,26 @@ void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
         cm->linger_count++;
     }
     pthread_mutex_unlock(&cm->lock);
-    if (room &&
-        !rnic->upper->watch(lane, fd, EPOLLIN | EPOLLRDHUP, ready, linger, &linger->watch)) {
+    if (room && !rnic->upper->watch(lane, linger->stream.fd, EPOLLIN | EPOLLRDHUP, ready, linger,
+                                    &linger->watch)) {
         rnic->upper->timer_set(lane, &linger->timer);
         pthread_mutex_unlock(&linger->guard.lock);
         return;
     }
     pthread_mutex_unlock(&linger->guard.lock);
     if (!room) {
-        close_now(capture, fd);
+        cm_stream_close(&linger->stream, false);
         linger_free(linger);
     } else if (take(linger)) { /* without the watch no run has come */
         end(linger);
         linger_free(linger);
     }
+}
+
+void cm_to_linger(struct kal_connection *connection)
+{
+    if (connection->stream.fd >= 0)
+        cm_linger(connection->rnic, connection->lane, &connection->stream);
 }
 
 void cm_linger_end_all(struct kal_rnic *rnic)

@@ -6,58 +6,22 @@
 
 #include "cm.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <linux/sockios.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#ifndef IP_BIND_ADDRESS_NO_PORT
-#define IP_BIND_ADDRESS_NO_PORT 24
-#endif
-
-static int bind_source(const struct kal_connection *c, int fd)
+/* On its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the run. */
+static int open_stream(struct kal_connection *c)
 {
-    const struct sockaddr *source = &c->startup->source.any;
-    const struct sockaddr_in *four = &c->startup->source.four;
-    const struct sockaddr_in6 *six = &c->startup->source.six;
-    int one = 1;
+    struct cm_startup *startup = c->startup;
+    int error = c->stream.ops->connect(&startup->source, &startup->destination,
+                                       &c->rnic->cm->options.stream, &c->stream.fd,
+                                       &startup->connect_error);
 
-    if (!kal_address_length(source))
-        return 0;
-    /* A fixed port may be in TIME_WAIT from the attempt before; a free one is chosen at connect. */
-    if (source->sa_family == AF_INET ? four->sin_port : six->sin6_port)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    else
-        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
-    return bind(fd, source, kal_address_length(source));
-}
-
-/* A socket on its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the run. */
-static int open_socket(struct kal_connection *c)
-{
-    const struct sockaddr *destination = &c->startup->destination.any;
-    int fd, error = 0;
-
-    fd = socket(destination->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-    if (fd < 0)
-        return errno;
-    cm_socket_options(c->rnic, fd);
-    if (bind_source(c, fd) || connect(fd, destination, kal_address_length(destination)))
-        error = errno;
-    if (error && error != EINPROGRESS && error != EINTR && error != ECONNREFUSED) {
-        close(fd);
+    if (error)
         return error;
-    }
-    c->startup->connect_error = error == ECONNREFUSED ? error : 0;
-    c->stream.fd = fd;
     c->stream.length = 0;
-    c->startup->out_sent = 0;
+    startup->out_sent = 0;
     return 0;
 }
 
@@ -175,7 +139,7 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     c->startup->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
     if (!cm_count(c))
         return KAL_ERR_QUOTA;
-    error = open_socket(c);
+    error = open_stream(c);
     if (error) {
         kal_address_text(param->destination, text, sizeof text);
         kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s",
@@ -190,28 +154,10 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     if (!status)
         return KAL_OK;
     cm_detach(c);
-    close(c->stream.fd);
-    c->stream.fd = -1;
+    cm_stream_close(&c->stream, false);
 uncount:
     cm_uncount(c);
     c->state = CM_IDLE;
-    return status;
-}
-
-enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param)
-{
-    enum kal_status status;
-
-    if (!cm_is_set_a(connection->rnic) && !kal_address_length(param->destination))
-        return KAL_ERR_INVALID_ARGUMENT;
-    if (kal_rnic_policy(connection->rnic, RI_POLICY_CONNECT, param->source, param->destination))
-        return KAL_ERR_PERMISSION;
-    if (connection->ri)
-        return cm_a_connect(connection, qp, param);
-    pthread_mutex_lock(&connection->guard.lock);
-    status = start(connection, qp, param);
-    pthread_mutex_unlock(&connection->guard.lock);
     return status;
 }
 
@@ -243,7 +189,7 @@ static void fall_back(struct kal_connection *c)
         cm_fail(c, RI_REASON_PARAMETERS, NULL);
         return;
     }
-    error = open_socket(c);
+    error = open_stream(c);
     if (error)
         cm_fail_errno(c, "TCP connect", error);
     else if (begin(c))
@@ -257,10 +203,7 @@ static void fall_back(struct kal_connection *c)
  */
 static bool request_was_read(const struct kal_connection *c)
 {
-    int unacknowledged = 0;
-
-    return c->startup->out_sent == c->startup->out_length &&
-           !ioctl(c->stream.fd, SIOCOUTQ, &unacknowledged) && !unacknowledged;
+    return c->startup->out_sent == c->startup->out_length && c->stream.ops->delivered(c->stream.fd);
 }
 
 static void no_reply(struct kal_connection *c, int error)
@@ -397,20 +340,12 @@ static void send_request(struct kal_connection *c)
 
 static void connected(struct kal_connection *c)
 {
-    int error = 0;
-    socklen_t length = sizeof error;
-    struct sockaddr_storage peer;
+    int error = c->startup->connect_error;
 
-    if (c->startup->connect_error)
-        error = c->startup->connect_error;
-    else if (getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &length))
-        error = errno;
-    length = sizeof peer;
-    if (!error && getpeername(c->stream.fd, (struct sockaddr *)&peer, &length)) {
-        if (errno == ENOTCONN) /* woken for nothing */
-            return;
-        error = errno;
-    }
+    if (!error)
+        error = c->stream.ops->connected(c->stream.fd);
+    if (error == EAGAIN) /* woken for nothing */
+        return;
     if (error) {
         cm_fail_errno(c, "TCP connect", error);
         return;
@@ -426,8 +361,38 @@ void cm_active_run(struct kal_connection *connection)
 {
     if (connection->state == CM_CONNECTING)
         connected(connection);
+    else if (connection->state != CM_REQUESTED)
+        return;
     else if (connection->startup->out_sent < connection->startup->out_length)
         send_request(connection);
     else
         read_reply(connection);
+}
+
+void cm_active_expired(struct kal_connection *connection)
+{
+    if (connection->state == CM_CONNECTING)
+        cm_fail(connection, RI_REASON_TIMEOUT,
+                "no answer to the TCP connect in time; check that the host is up and no "
+                "firewall drops the port, or raise connect_timeout");
+    else if (connection->state == CM_REQUESTED)
+        cm_fail(
+            connection, RI_REASON_TIMEOUT,
+            "TCP is connected but no MPA Reply came in time; check that an iWARP server listens "
+            "there and accepts, or raise connect_timeout");
+}
+
+static const struct cm_role active_role = { .run = cm_active_run, .expired = cm_active_expired };
+
+enum kal_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
+                                  const struct ri_connect_param *param)
+{
+    enum kal_status status;
+
+    pthread_mutex_lock(&connection->guard.lock);
+    status = start(connection, qp, param);
+    if (status == KAL_OK)
+        connection->role = &active_role;
+    pthread_mutex_unlock(&connection->guard.lock);
+    return status;
 }

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: accepting, and when not to.
+ *
+ * A listener bounds what strangers can make it hold (C-019): start-ups whose Request is incomplete by option half_open,
+ * undecided requests by option backlog, those that wait for room included (requests.c). Where either bound is reached it
+ * accepts no more, and the kernel's queue holds the peers: what was accepted is not shed, and a complete Request is never
+ * dropped for want of room. So the start-ups that were under way at that moment may exceed the backlog. One thing gives
+ * way: the oldest start-up, when it is older than GRACE and somebody waits in the queue: who means it sends the
+ * Request with its first octets, so nobody keeps others out by holding places.
+ * Without descriptors the same one gives way; else the spare descriptor is given up for a moment to accept and
+ * close what waits; where even that fails the listener looks again a little later.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#define ACCEPTS_PER_RUN 16
+#define RESUME_DELAY    (100 * CLOCK_NS_PER_MS)
+#define LANE_DELAY      (5 * CLOCK_NS_PER_MS)
+#define GRACE           (500 * CLOCK_NS_PER_MS)
+
+/* As ops->accept. */
+static int accept_one(struct kal_listener *l, int *fd, union address *peer)
+{
+    return l->rnic->cm->stream_ops->accept(l->fd, fd, peer);
+}
+
+void cm_open_spare(struct kal_cm *cm)
+{
+    int fd, none = -1;
+
+    if (cm->spare_fd >= 0)
+        return;
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && !atomic_compare_exchange_strong(&cm->spare_fd, &none, fd))
+        close(fd);
+}
+
+/* Out of descriptors: turn one peer away. False: not even that works now. */
+static bool turn_away(struct kal_listener *l)
+{
+    struct kal_cm *cm = l->rnic->cm;
+    int spare = atomic_exchange(&cm->spare_fd, -1), fd, error;
+    union address peer;
+    char more[80];
+
+    if (cm_meter(&l->descriptors, more, sizeof more))
+        kal_rnic_log(
+            l->rnic, RI_LOG_ERROR,
+            "listener %s: out of file descriptors, connections are turned away; raise the limit "
+            "(ulimit -n) or close some%s",
+            l->name, more);
+    if (spare < 0)
+        return false;
+    close(spare);
+    error = accept_one(l, &fd, &peer);
+    if (!error)
+        cm->stream_ops->close(fd);
+    cm_open_spare(cm);
+    return error != EMFILE;
+}
+
+/* Until then, or until cm_listener_room. Lane, locked. */
+static void pause_accept(struct kal_listener *l, uint64_t until)
+{
+    l->paused = true;
+    l->rnic->upper->rewatch(l->watch, 0);
+    if (until == CLOCK_NEVER)
+        return;
+    cm_show_next(l); /* the timer may have been set for that */
+    l->resume.deadline = until;
+    l->rnic->upper->timer_set(l->lane, &l->resume);
+}
+
+/* Take the connection in, or close it. */
+static bool start_up(struct kal_listener *l, struct kal_connection *c)
+{
+    const struct sockaddr *local = &c->stream.local.any;
+    const struct sockaddr *peer = &c->stream.peer.any;
+
+    cm_addresses(&c->stream);
+    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c))
+        return false;
+    cm_capture(c);
+    cm_hold(&l->guard);
+    c->listener = l;
+    c->role = &cm_passive_role;
+    c->state = CM_STARTING;
+    pthread_mutex_lock(&l->guard.lock);
+    DL_APPEND2(l->kept, c, kept_prev, kept_next);
+    c->kept = c->fresh = true;
+    c->startup->began = clock_now();
+    l->half_open++;
+    pthread_mutex_unlock(&l->guard.lock);
+
+    pthread_mutex_lock(&c->guard.lock);
+    cm_deadline(c, clock_after(c->startup->began, l->rnic->cm->options.request_timeout));
+    if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
+        pthread_mutex_unlock(&c->guard.lock);
+        if (!cm_keep_take(c))
+            return true;
+        cm_keep_remove(l, c);
+        return false;
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    return true;
+}
+
+static struct kal_connection *oldest_start_up(const struct kal_listener *l)
+{
+    struct kal_connection *c;
+
+    DL_FOREACH2 (l->kept, c, kept_next)
+        if (c->fresh && !c->taken)
+            break;
+    return c;
+}
+
+/* The oldest start-up ends. Its peer is reset: an orderly end could be taken for an answer. Lane, locked; released meanwhile. */
+static void evict(struct kal_listener *l, struct kal_connection *oldest)
+{
+    uint32_t count = l->half_open;
+    char more[80];
+
+    cm_unkeep(l, oldest);
+    pthread_mutex_unlock(&l->guard.lock);
+    if (cm_meter(&l->full, more, sizeof more))
+        kal_rnic_log(
+            l->rnic, RI_LOG_WARNING,
+            "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
+            "dropped for a further one; %s%s",
+            l->name, count,
+            count < l->half_open_max ? "out of file descriptors: raise the limit (ulimit -n)"
+                                     : "raise half_open or lower request_timeout",
+            more);
+    cm_reset_on_close(&oldest->stream);
+    kal_connection_destroy(oldest);
+    pthread_mutex_lock(&l->guard.lock);
+}
+
+/* A peer waits, or one has sent something. */
+static bool readable(const struct kal_listener *l, int fd)
+{
+    return l->rnic->cm->stream_ops->readable(fd);
+}
+
+/* May one more be accepted? False: paused. Lane, locked. */
+static bool has_room(struct kal_listener *l)
+{
+    struct kal_connection *oldest;
+    uint64_t end;
+
+    if (l->undecided + l->held >= l->backlog) {
+        pause_accept(l, CLOCK_NEVER);
+        return false;
+    }
+    if (l->half_open < l->half_open_max)
+        return true;
+    if (!readable(l, l->fd)) /* the next one's readiness comes here again */
+        return false;
+    oldest = oldest_start_up(l);
+    end = oldest ? oldest->startup->began + GRACE : CLOCK_NEVER;
+    if (end <= clock_now() && !readable(l, oldest->stream.fd)) {
+        evict(l, oldest);
+        return true;
+    }
+    if (end <= clock_now()) /* it is this lane that is late: the Request may be there */
+        end = clock_after(clock_now(), LANE_DELAY);
+    pause_accept(l, end);
+    return false;
+}
+
+static void take(struct kal_listener *l, int fd, const union address *peer)
+{
+    struct kal_connection *c;
+
+    c = cm_connection_new(l->rnic, l->lane, NULL);
+    if (!c) {
+        l->rnic->cm->stream_ops->close(fd);
+        return;
+    }
+    c->stream.fd = fd;
+    c->stream.peer = *peer;
+    if (!start_up(l, c))
+        kal_connection_destroy(c);
+}
+
+/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False: paused,
+ * or nobody waits, which accept(2) does not look at before. Lane, locked. */
+static bool make_descriptor(struct kal_listener *l)
+{
+    struct kal_connection *oldest = oldest_start_up(l);
+
+    if (!readable(l, l->fd))
+        return false;
+    if (oldest && oldest->startup->began + GRACE <= clock_now() &&
+        !readable(l, oldest->stream.fd)) {
+        evict(l, oldest);
+        return true;
+    }
+    if (turn_away(l))
+        return true;
+    pause_accept(l, clock_after(clock_now(), RESUME_DELAY));
+    return false;
+}
+
+/* Lane, locked; the lock is released for each connection. */
+static void accept_some(struct kal_listener *l)
+{
+    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead && has_room(l); i++) {
+        union address peer;
+        int fd, error = accept_one(l, &fd, &peer);
+
+        if (!error) {
+            pthread_mutex_unlock(&l->guard.lock);
+            take(l, fd, &peer);
+            pthread_mutex_lock(&l->guard.lock);
+        } else if (error == EAGAIN || error == EWOULDBLOCK) {
+            return;
+        } else if (error == EMFILE || error == ENFILE) {
+            if (!make_descriptor(l))
+                return;
+        } else if (error == ENOMEM || error == ENOBUFS) {
+            pause_accept(l, clock_after(clock_now(), RESUME_DELAY));
+            return;
+        } /* else: that one connection is gone, accept(2); the next */
+    }
+}
+
+void cm_accept_ready(void *arg, uint32_t events)
+{
+    struct kal_listener *l = arg;
+    struct cm_run run;
+
+    (void)events;
+    if (!cm_enter(&l->guard, &run))
+        return;
+    accept_some(l);
+    if (cm_leave(&l->guard, &run))
+        cm_listener_free(l);
+}
+
+void cm_accept_resumed(struct ri_timer *timer)
+{
+    struct kal_listener *l = (struct kal_listener *)(void *)((char *)timer -
+                                                             offsetof(struct kal_listener, resume));
+    struct cm_run run;
+
+    if (!cm_enter(&l->guard, &run))
+        return;
+    if (l->watch) { /* else set A, which accepts by itself */
+        cm_open_spare(l->rnic->cm);
+        l->paused = false;
+        l->rnic->upper->rewatch(l->watch, EPOLLIN);
+        accept_some(l);
+    }
+    cm_show_next(l);
+    if (cm_leave(&l->guard, &run))
+        cm_listener_free(l);
+}

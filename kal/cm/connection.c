@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: the connection object. Its end is in destroy.c, the hand-over of its stream in handover.c.
+ *
+ * States of a connection (set B, TCP and MPA by kal). "run" is the lane's handler: readiness, deadline or kick.
+ *
+ *   who moves it              from         to
+ *   kal_connect               IDLE         CONNECTING
+ *   run: TCP connected        CONNECTING   REQUESTED      the Request leaves in one write
+ *   run: peer closed          REQUESTED    CONNECTING     once, when the Request was enhanced (S-020)
+ *   run: accepting Reply      REQUESTED    ESTABLISHED    hand-over, event ESTABLISHED
+ *   run: anything else        C., R.       ENDED          event REJECTED or FAILED
+ *   run of the listener       -            STARTING       kal's own: the Request comes in
+ *   run: Request complete     STARTING     SHOWING        kal's own; upcall connection_request in the same run
+ *   run: the upcall           SHOWING      PENDING        ual's from here on
+ *   run: others wait          SHOWING      HELD           kal's own; so is what kal_defer gives back inside the upcall
+ *   run: room, and its turn   HELD         PENDING        the upcall once more
+ *   run: peer closed or spoke HELD         ENDED          so does the deadline
+ *   run: peer closed or spoke PENDING      ENDED          withdrawn: no event, accept answers INVALID_STATE
+ *   kal_accept                PENDING      ACCEPTING      kick
+ *   run                       ACCEPTING    ESTABLISHED    hand-over; the Reply is handover.last_message
+ *   run                       ACCEPTING    ENDED          event FAILED
+ *   kal_reject                PENDING      REJECTING      the Reply has left, then FIN; kick. No event
+ *   run                       REJECTING    ENDED          the socket goes to a linger (linger.c)
+ *   kal_migrate               PENDING      MOVING SHOWING on the other listener and its lane
+ *   kal_place                 PENDING      MOVING PENDING on the QP's lane
+ *   kal_convert               IDLE         CONVERTING     no frames: hand-over in the next run
+ *                                          CONNECTING     initiator, frames: already connected
+ *                                          LAST_WORDS     responder, frames; then STARTING, ACCEPTING
+ *
+ * The hand-over is always done by a run, also where the call that decides comes from another thread, and the event
+ * follows in the same run. So, where the QP is on the same lane, no qp_event overtakes ESTABLISHED.
+ *
+ * Who says ESTABLISHED. kal does, as connection_event, right after the hand-over: always for the active side, and
+ * for a responder in the client-server model (rtr_await false). A responder in the peer-to-peer model
+ * (the Request had A=1) is established by the peer's first FPDU: the provider says so by
+ * qp_event RI_EVENT_ESTABLISHED, whose context is ual's, and kal is silent; kal_connection_info gives then what the
+ * event does not carry. Should the peer's first FPDU not come, the provider's ended event is the answer.
+ *
+ * Locks, in this order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's watch and timer_set
+ * are called under them (they are leaves); unwatch and timer_cancel wait for a running handler, so they are called under
+ * a lock inside the object's own lane only, where no handler can be running beside us. Upcalls and qp_modify are called
+ * with no lock.
+ *
+ * Life. Whoever is inside an object (a run) has entered its guard: a reference and an entry in `runs`. Destroying sets
+ * `dead`, waits until no other thread is inside, then takes the watch and the timers away; handlers that come
+ * late see `dead` and go. A destroy call from inside an upcall of the same object does not wait for itself: the
+ * memory goes with the last reference.
+ *
+ * A passive start-up that ual has not seen is ended by whoever takes it (cm_keep_take): a run, or the listener's end.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* ---- runs: what they do is the role's ---- */
+
+static void run_state(struct kal_connection *c)
+{
+    if (c->role)
+        c->role->run(c);
+}
+
+static void ready(void *arg, uint32_t events)
+{
+    struct kal_connection *c = arg;
+    struct cm_run run;
+
+    (void)events; /* what happened shows in what the calls answer */
+    if (!cm_enter(&c->guard, &run))
+        return;
+    if (c->watch)
+        run_state(c);
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}
+
+static struct kal_connection *of_timer(struct ri_timer *timer, size_t offset)
+{
+    return ((struct cm_startup *)(void *)((char *)timer - offset))->connection;
+}
+
+static void kicked(struct ri_timer *timer)
+{
+    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, kick));
+    struct cm_run run;
+
+    if (!cm_enter(&c->guard, &run))
+        return;
+    run_state(c);
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}
+
+static void expired(struct ri_timer *timer)
+{
+    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, deadline));
+    struct cm_run run;
+
+    if (!cm_enter(&c->guard, &run))
+        return;
+    if (c->role)
+        c->role->expired(c);
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}
+
+/* ---- life ---- */
+
+struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context)
+{
+    struct kal_connection *c = calloc(1, sizeof *c);
+
+    if (c)
+        c->startup = calloc(1, sizeof *c->startup);
+    if (!c || !c->startup) {
+        free(c);
+        return NULL;
+    }
+    c->stream.octets = c->startup->in;
+    cm_guard_init(&c->guard);
+    c->rnic = rnic;
+    c->lane = lane;
+    c->context = context;
+    c->stream.ops = rnic->cm->stream_ops;
+    c->stream.fd = -1;
+    c->startup->connection = c;
+    c->startup->deadline.expired = expired;
+    c->startup->kick.expired = kicked;
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_APPEND(rnic->cm->connections, c);
+    pthread_mutex_unlock(&rnic->cm->lock);
+    return c;
+}
+
+/* Everything but the memory went before: the last reference may be dropped after the RNIC was closed. */
+void cm_connection_free(struct kal_connection *connection)
+{
+    cm_startup_end(connection);
+    cm_guard_end(&connection->guard);
+    free(connection);
+}
+
+/* The stream is the provider's, its hand-over has cancelled the timers (one may be what runs), and nothing of the frames is
+ * looked at any more. */
+void cm_startup_end(struct kal_connection *connection)
+{
+    if (connection->startup)
+        free(connection->startup->last_words);
+    free(connection->startup);
+    connection->startup = NULL;
+    connection->stream.octets = NULL;
+    connection->stream.length = 0;
+}
+
+bool cm_count(struct kal_connection *connection)
+{
+    if (!connection->counted)
+        connection->counted = !kal_rnic_take_now(connection->rnic, KAL_ACCOUNT_CONNECTION, 1,
+                                                 &connection->stream.peer.any);
+    return connection->counted;
+}
+
+void cm_uncount(struct kal_connection *connection)
+{
+    if (connection->counted)
+        kal_rnic_give(connection->rnic, KAL_ACCOUNT_CONNECTION, 1);
+    connection->counted = false;
+}
+
+void cm_attach(struct kal_connection *connection, struct ri_qp *qp)
+{
+    struct kal_cm *cm = connection->rnic->cm;
+
+    pthread_mutex_lock(&cm->lock);
+    connection->qp = qp;
+    DL_APPEND2(cm->attached, connection, attached_prev, attached_next);
+    pthread_mutex_unlock(&cm->lock);
+}
+
+void cm_detach(struct kal_connection *connection)
+{
+    struct kal_cm *cm = connection->rnic->cm;
+
+    pthread_mutex_lock(&cm->lock);
+    if (connection->attached_prev) {
+        DL_DELETE2(cm->attached, connection, attached_prev, attached_next);
+        connection->attached_prev = connection->attached_next = NULL;
+    }
+    connection->qp = NULL;
+    pthread_mutex_unlock(&cm->lock);
+}
+
+/* ---- lane ---- */
+
+enum kal_status cm_watch(struct kal_connection *connection, uint32_t events)
+{
+    const struct kal_upper *upper = connection->rnic->upper;
+    uint32_t before = connection->watched;
+
+    connection->watched = events;
+    if (connection->watch)
+        return before == events ? KAL_OK
+                                : kal_status_of_ri(upper->rewatch(connection->watch, events));
+    return kal_status_of_ri(upper->watch(connection->lane, connection->stream.fd, events, ready,
+                                         connection, &connection->watch));
+}
+
+void cm_unwatch(struct kal_connection *connection)
+{
+    struct ri_watch *watch = connection->watch;
+
+    connection->watch = NULL;
+    if (watch)
+        connection->rnic->upper->unwatch(watch);
+}
+
+void cm_deadline(struct kal_connection *connection, uint64_t deadline)
+{
+    connection->startup->deadline.deadline = deadline;
+    connection->rnic->upper->timer_set(connection->lane, &connection->startup->deadline);
+}
+
+void cm_kick(struct kal_connection *connection)
+{
+    connection->startup->kick.deadline = clock_now();
+    connection->rnic->upper->timer_set(connection->lane, &connection->startup->kick);
+}
+
+void cm_cancel_timers(struct kal_connection *connection)
+{
+    struct kal_connection *c = connection;
+
+    if (!c->startup)
+        return;
+    c->rnic->upper->timer_cancel(c->lane, &c->startup->deadline);
+    c->rnic->upper->timer_cancel(c->lane, &c->startup->kick);
+}
+
+void cm_close_stream(struct kal_connection *connection)
+{
+    cm_unwatch(connection);
+    cm_cancel_timers(connection);
+    cm_stream_close(&connection->stream, connection->conversion);
+}
+
+/* ---- what it says ---- */
+
+bool cm_emit(struct kal_connection *connection, struct ri_connection_event *event)
+{
+    const struct kal_upper *upper = connection->rnic->upper;
+    void *context = connection->context;
+
+    if (connection->guard.dead)
+        return false;
+    event->size = sizeof *event;
+    event->local = address_storage(&connection->stream.local);
+    event->peer = address_storage(&connection->stream.peer);
+    pthread_mutex_unlock(&connection->guard.lock);
+    upper->connection_event(context, event);
+    pthread_mutex_lock(&connection->guard.lock);
+    return !connection->guard.dead;
+}
+
+void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
+             const char *format, ...)
+{
+    struct ri_connection_event event = { .type = RI_CONNECTION_FAILED, .reason = reason };
+    char text[400], address[120];
+    va_list args;
+
+    if (format) {
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        kal_address_text(&connection->stream.peer.any, address, sizeof address);
+        kal_rnic_log_cause(connection->rnic, RI_LOG_WARNING, format, "connection %s %s: %s",
+                           connection->initiator ? "to" : "from", address, text);
+    }
+    cm_close_stream(connection);
+    cm_detach(connection);
+    cm_uncount(connection);
+    connection->state = CM_ENDED;
+    cm_emit(connection, &event);
+}
+
+void cm_fail_errno(struct kal_connection *connection, const char *doing, int error)
+{
+    static const struct {
+        int error;
+        enum ri_connection_reason reason;
+        const char *advice;
+    } table[] = {
+        { ECONNREFUSED, RI_REASON_REFUSED,
+          "nobody listens there; start the server, or correct address and port" },
+        { ETIMEDOUT, RI_REASON_TIMEOUT,
+          "check that the host is up and no firewall drops the port" },
+        { ENETUNREACH, RI_REASON_UNREACHABLE, "check the address and the routes of this host" },
+        { EHOSTUNREACH, RI_REASON_UNREACHABLE, "check the address and that the host is up" },
+        { ENETDOWN, RI_REASON_UNREACHABLE, "bring the network interface up" },
+        { EADDRNOTAVAIL, RI_REASON_UNREACHABLE,
+          "check the source address and that local ports are free" },
+        { ECONNRESET, RI_REASON_OTHER, "look at the peer's log" },
+        { EPIPE, RI_REASON_OTHER, "look at the peer's log" },
+        { EPERM, RI_REASON_POLICY, "a firewall rule of this host refuses" },
+        { EACCES, RI_REASON_POLICY, "a rule of this host refuses" },
+        { ENOMEM, RI_REASON_RESOURCES, "free memory" },
+        { ENOBUFS, RI_REASON_RESOURCES, "free memory" },
+        { EMFILE, RI_REASON_RESOURCES, "raise the limit on open files (ulimit -n)" },
+        { ENFILE, RI_REASON_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].error == error) {
+            cm_fail(connection, table[i].reason, "%s: %s; %s", doing, strerror(error),
+                    table[i].advice);
+            return;
+        }
+    }
+    cm_fail(connection, RI_REASON_OTHER, "%s: %s; look at the peer's log and the network", doing,
+            strerror(error));
+}
+
+/* ---- small things ---- */
+
+bool cm_is_set_a(const struct kal_rnic *rnic)
+{
+    return rnic->attr.features & RI_FEATURE_CONNECTION_SET_A;
+}
+
+uint64_t cm_by(uint64_t deadline, uint64_t own)
+{
+    if (deadline == RI_NO_DEADLINE || !deadline)
+        return clock_after(clock_now(), own);
+    return deadline;
+}
+
+uint16_t cm_depth(uint32_t asked, uint32_t limit)
+{
+    if (asked > limit)
+        asked = limit;
+    return asked < MPA_STARTUP_NO_DEPTH ? (uint16_t)asked : MPA_STARTUP_NO_DEPTH - 1;
+}
+
+void cm_capture(struct kal_connection *connection)
+{
+    const struct sockaddr_storage local = address_storage(&connection->stream.local);
+    const struct sockaddr_storage peer = address_storage(&connection->stream.peer);
+
+    connection->stream.capture = kal_capture_begin(connection->rnic, &local, &peer,
+                                                   connection->initiator);
+}

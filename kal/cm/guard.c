@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: the life of an object and who is inside of it; the rules: connection.c. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "guard.h"
+
+void cm_guard_init(struct cm_guard *guard)
+{
+    pthread_mutex_init(&guard->lock, NULL);
+    guard->waits = NULL;
+    guard->runs = NULL;
+    guard->refs = 1;
+    guard->dead = false;
+}
+
+void cm_guard_end(struct cm_guard *guard)
+{
+    pthread_mutex_destroy(&guard->lock);
+}
+
+void cm_tell(struct cm_guard *guard)
+{
+    for (struct cm_wait *wait = guard->waits; wait; wait = wait->next)
+        pthread_cond_signal(&wait->told);
+}
+
+/* Not inlined, as cm_enter. */
+__attribute__((noinline)) void cm_wait_told(struct cm_guard *guard)
+{
+    struct cm_wait wait = { PTHREAD_COND_INITIALIZER, guard->waits };
+    struct cm_wait **link = &guard->waits;
+
+    guard->waits = &wait;
+    pthread_cond_wait(&wait.told, &guard->lock);
+    while (*link != &wait)
+        link = &(*link)->next;
+    *link = wait.next;
+    pthread_cond_destroy(&wait.told);
+}
+
+/* Not inlined: gcc 12 takes the run, unlinked by cm_leave, for a dangling pointer. */
+__attribute__((noinline)) bool cm_enter(struct cm_guard *guard, struct cm_run *run)
+{
+    pthread_mutex_lock(&guard->lock);
+    if (guard->dead) {
+        pthread_mutex_unlock(&guard->lock);
+        return false;
+    }
+    guard->refs++;
+    run->thread = pthread_self();
+    run->next = guard->runs;
+    guard->runs = run;
+    return true;
+}
+
+bool cm_leave(struct cm_guard *guard, struct cm_run *run)
+{
+    struct cm_run **link = &guard->runs;
+    bool last;
+
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+    last = --guard->refs == 0;
+    cm_tell(guard);
+    pthread_mutex_unlock(&guard->lock);
+    return last;
+}
+
+void cm_hold(struct cm_guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    guard->refs++;
+    pthread_mutex_unlock(&guard->lock);
+}
+
+bool cm_drop(struct cm_guard *guard)
+{
+    bool last;
+
+    pthread_mutex_lock(&guard->lock);
+    last = --guard->refs == 0;
+    pthread_mutex_unlock(&guard->lock);
+    return last;
+}
+
+static bool others_inside(const struct cm_guard *guard)
+{
+    for (const struct cm_run *run = guard->runs; run; run = run->next)
+        if (!pthread_equal(run->thread, pthread_self()))
+            return true;
+    return false;
+}
+
+bool cm_inside(struct cm_guard *guard)
+{
+    for (const struct cm_run *run = guard->runs; run; run = run->next)
+        if (pthread_equal(run->thread, pthread_self()))
+            return true;
+    return false;
+}
+
+void cm_wait_others(struct cm_guard *guard)
+{
+    while (others_inside(guard))
+        cm_wait_told(guard);
+}
+
+void cm_kill(struct cm_guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    guard->dead = true;
+    cm_wait_others(guard);
+    pthread_mutex_unlock(&guard->lock);
+}

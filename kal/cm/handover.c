@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: the hand-over of a stream to the provider, and what came out of a start-up. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <string.h>
+
+static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI_RTR_WRITE &&
+                  MPA_STARTUP_RTR_READ == RI_RTR_READ,
+              "ready-to-receive bits pass from frames to the provider unchanged");
+
+/*
+ * The descriptor is nobody's while the provider decides: it is neither closed by a destroy call from an upcall below
+ * qp_modify nor left behind when qp_modify fails.
+ */
+enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover)
+{
+    struct kal_cm *cm = connection->rnic->cm;
+    struct ri_qp_modify modify = {
+        .size = sizeof modify,
+        .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
+        .state = RI_QPS_RTS,
+        .handover = handover,
+    };
+    enum kal_status status;
+    struct ri_qp *qp;
+    int fd = connection->stream.fd;
+
+    handover->size = sizeof *handover;
+    handover->fd = fd;
+    handover->capture = (uintptr_t)connection->stream.capture;
+    handover->initiator = connection->initiator;
+    handover->mpa_revision = connection->agreed.rev;
+    handover->crc = connection->agreed.crc;
+    handover->markers_transmit = connection->agreed.markers_tx;
+    handover->markers_receive = connection->agreed.markers_rx;
+    handover->ird = connection->agreed.ird;
+    handover->ord = connection->agreed.ord;
+
+    cm_unwatch(connection);
+    cm_cancel_timers(connection);
+    pthread_mutex_lock(&cm->lock);
+    qp = connection->qp;
+    connection->qp_busy = qp != NULL;
+    pthread_mutex_unlock(&cm->lock);
+    if (!qp)
+        return KAL_ERR_INVALID_STATE;
+
+    connection->stream.fd = -1;
+    connection->handed = true;
+    pthread_mutex_unlock(&connection->guard.lock);
+    status = kal_qp_modify(connection->rnic, qp, &modify);
+    pthread_mutex_lock(&cm->lock);
+    connection->qp_busy = false;
+    pthread_cond_broadcast(&cm->changed);
+    pthread_mutex_unlock(&cm->lock);
+    pthread_mutex_lock(&connection->guard.lock);
+
+    connection->handed = !status;
+    if (status && connection->guard.dead) {
+        connection->stream.fd = fd;
+        cm_stream_close(&connection->stream, false);
+    } else if (status) {
+        connection->stream.fd = fd;
+    } else {
+        connection->stream.capture = NULL; /* the provider's */
+    }
+    if (connection->guard.dead)
+        return status;
+    if (!status) {
+        cm_detach(connection);
+        cm_uncount(connection);
+    }
+    return status;
+}
+
+void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length)
+{
+    const struct mpa_startup_agreed *agreed = &connection->agreed;
+    struct ri_connection_event event = {
+        .type = RI_CONNECTION_ESTABLISHED,
+        .private_data = length ? private_data : NULL,
+        .private_data_length = length,
+        .ird = agreed->ird,
+        .ord = agreed->ord,
+        .depths_valid = agreed->enhanced && !connection->local.own_depths,
+    };
+
+    connection->state = CM_ESTABLISHED;
+    if (cm_emit(connection, &event))
+        cm_startup_end(connection);
+}
+
+enum kal_status kal_connection_info(struct kal_connection *connection,
+                                    struct ri_connection_event *info)
+{
+    struct ri_connection_event filled = { .size = info->size, .type = RI_CONNECTION_ESTABLISHED };
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+
+    pthread_mutex_lock(&connection->guard.lock);
+    if (connection->handed) {
+        filled.ird = connection->agreed.ird;
+        filled.ord = connection->agreed.ord;
+        filled.depths_valid = connection->agreed.enhanced && !connection->local.own_depths;
+        filled.local = address_storage(&connection->stream.local);
+        filled.peer = address_storage(&connection->stream.peer);
+        memcpy(info, &filled, info->size < sizeof filled ? info->size : sizeof filled);
+        status = KAL_OK;
+    }
+    pthread_mutex_unlock(&connection->guard.lock);
+    return status;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: listeners, made and destroyed. What they accept: accept.c.
+ *
+ * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on the same port for
+ * IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show as IPv4 addresses.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <utlist.h>
+
+#define HALF_OPEN_LEAST 16
+
+static int open_listener(struct kal_listener *l, const struct sockaddr *address,
+                         struct sockaddr_storage *bound)
+{
+    const struct cm_options *options = &l->rnic->cm->options;
+    const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
+    int error = ops->listen(address, options->v6only == CM_V6ONLY_YES, &options->stream, &l->fd,
+                            bound);
+    char text[120];
+
+    if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6)
+        return error;
+    error = ops->listen(address, true, &options->stream, &l->fd, bound);
+    if (!error) {
+        kal_address_text(address, text, sizeof text);
+        kal_rnic_log(l->rnic, RI_LOG_INFO,
+                     "listener %s takes IPv6 only: somebody listens on that port for IPv4", text);
+    }
+    return error;
+}
+
+static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address,
+                                    int error)
+{
+    static const struct {
+        int error;
+        enum kal_status status;
+        const char *advice;
+    } table[] = {
+        { EADDRINUSE, KAL_ERR_ADDRESS_IN_USE, "choose another port, or end whoever listens there" },
+        { EADDRNOTAVAIL, KAL_ERR_UNREACHABLE, "use an address of this host" },
+        { EAFNOSUPPORT, KAL_ERR_UNREACHABLE, "this host has no such address family" },
+        { ENODEV, KAL_ERR_UNREACHABLE, "the scope of the address names no interface" },
+        { EINVAL, KAL_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
+        { EACCES, KAL_ERR_PERMISSION, "choose a port above 1023" },
+        { EPERM, KAL_ERR_PERMISSION, "a rule of this host refuses" },
+        { EMFILE, KAL_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },
+        { ENFILE, KAL_ERR_NO_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
+    };
+    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    const char *advice = "free memory";
+    char text[120];
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].error == error) {
+            status = table[i].status;
+            advice = table[i].advice;
+        }
+    }
+    kal_address_text(address, text, sizeof text);
+    kal_rnic_log(rnic, RI_LOG_WARNING, "cannot listen on %s: %s; %s", text, strerror(error),
+                 advice);
+    return status;
+}
+
+/* Strangers have a quarter of the process's descriptors at most, and a few in any case. */
+static uint32_t half_open_most(const struct kal_rnic *rnic)
+{
+    uint32_t most = rnic->cm->options.half_open;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || most <= limit.rlim_cur / 4)
+        return most;
+    return limit.rlim_cur / 4 < HALF_OPEN_LEAST ? HALF_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 4);
+}
+
+static enum kal_status listen_on(struct kal_listener *l, const struct sockaddr *address,
+                                 struct sockaddr_storage *bound)
+{
+    int error = open_listener(l, address, bound);
+    enum kal_status status;
+
+    if (error)
+        return listen_error(l->rnic, address, error);
+    cm_open_spare(l->rnic->cm);
+    kal_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
+    /* Under the lock: the first run may come before the watch is stored. */
+    pthread_mutex_lock(&l->guard.lock);
+    status = kal_status_of_ri(
+        l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch));
+    pthread_mutex_unlock(&l->guard.lock);
+    return status;
+}
+
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
+                           const struct ri_listen_param *param, void *context,
+                           struct sockaddr_storage *bound, struct kal_listener **listener)
+{
+    bool set_a = cm_is_set_a(rnic);
+    struct sockaddr_storage where;
+    struct kal_listener *l;
+    enum kal_status status;
+
+    if (!set_a && param->datagram)
+        return KAL_ERR_NOT_SUPPORTED;
+    if (!set_a && !kal_address_length(param->address))
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, param->address, NULL))
+        return KAL_ERR_PERMISSION;
+    status = kal_rnic_take_now(rnic, KAL_ACCOUNT_LISTENER, 1, NULL);
+    if (status)
+        return status;
+    l = calloc(1, sizeof *l);
+    if (!l) {
+        kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    cm_guard_init(&l->guard);
+    l->rnic = rnic;
+    l->lane = lane_context;
+    l->context = context;
+    l->fd = -1;
+    l->resume.expired = cm_accept_resumed;
+    l->room.expired = cm_room_made;
+    l->backlog = param->backlog > rnic->cm->options.backlog ? param->backlog
+                                                            : rnic->cm->options.backlog;
+    l->half_open_max = half_open_most(rnic);
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_APPEND(rnic->cm->listeners, l);
+    pthread_mutex_unlock(&rnic->cm->lock);
+
+    /* Outputs first: a request may come up before we return. */
+    status = set_a ? cm_a_listen(l, param, &where) : listen_on(l, param->address, &where);
+    if (status) {
+        kal_listen_destroy(l);
+        return status;
+    }
+    if (bound)
+        *bound = where;
+    *listener = l;
+    return KAL_OK;
+}
+
+static struct kal_connection *not_taken(struct kal_connection *list)
+{
+    struct kal_connection *c;
+
+    DL_FOREACH2 (list, c, kept_next)
+        if (!c->taken)
+            break;
+    return c;
+}
+
+/* What ual has not seen goes with the listener: by us, or by a run that is at it already. */
+static void end_kept(struct kal_listener *l)
+{
+    struct kal_connection *c;
+
+    pthread_mutex_lock(&l->guard.lock);
+    while (l->kept || l->waiting) {
+        c = not_taken(l->kept);
+        if (!c)
+            c = not_taken(l->waiting);
+        if (!c) {
+            cm_wait_told(&l->guard);
+            continue;
+        }
+        cm_unkeep(l, c);
+        pthread_mutex_unlock(&l->guard.lock);
+        kal_connection_destroy(c);
+        pthread_mutex_lock(&l->guard.lock);
+    }
+    pthread_mutex_unlock(&l->guard.lock);
+}
+
+void kal_listen_destroy(struct kal_listener *listener)
+{
+    struct kal_listener *l = listener;
+    struct kal_rnic *rnic = l->rnic;
+
+    cm_kill(&l->guard);
+    if (l->watch)
+        rnic->upper->unwatch(l->watch);
+    rnic->upper->timer_cancel(l->lane, &l->resume);
+    rnic->upper->timer_cancel(l->lane, &l->room);
+    if (l->fd >= 0) {
+        /* A forked child may hold a copy of the descriptor: closing alone would keep the port. */
+        rnic->cm->stream_ops->shut(l->fd);
+        rnic->cm->stream_ops->close(l->fd);
+    }
+    if (l->ri)
+        cm_a_listen_destroy(l);
+    end_kept(l);
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_DELETE(rnic->cm->listeners, l);
+    pthread_mutex_unlock(&rnic->cm->lock);
+    kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
+    if (cm_drop(&l->guard))
+        cm_listener_free(l);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: lines about what peers do, of which one a second is written. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+
+bool cm_meter(struct cm_meter *meter, char *more, size_t size)
+{
+    uint64_t now = clock_now();
+
+    if (now < meter->next) {
+        meter->held++;
+        return false;
+    }
+    more[0] = '\0';
+    if (meter->held)
+        snprintf(more, size, " (%llu more of this kind since the last line)",
+                 (unsigned long long)meter->held);
+    meter->held = 0;
+    meter->next = clock_after(now, CLOCK_NS_PER_S);
+    return true;
+}

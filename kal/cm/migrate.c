@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: an undecided request moves to another listener, or to the lane of its QP. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <sys/epoll.h>
+#include <utlist.h>
+
+/* A place among what the listener keeps. */
+static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
+{
+    enum kal_status status = KAL_OK;
+
+    pthread_mutex_lock(&l->guard.lock);
+    if (l->guard.dead)
+        status = KAL_ERR_INVALID_ARGUMENT;
+    else if (l->undecided + l->held >= l->backlog)
+        status = KAL_ERR_NO_RESOURCES;
+    if (!status) {
+        DL_APPEND2(l->kept, c, kept_prev, kept_next);
+        c->kept = true;
+        l->half_open++;
+        l->guard.refs++;
+    }
+    pthread_mutex_unlock(&l->guard.lock);
+    return status;
+}
+
+static void unreserve(struct kal_listener *l, struct kal_connection *c)
+{
+    pthread_mutex_lock(&l->guard.lock);
+    cm_unkeep(l, c);
+    l->guard.refs--; /* the caller's listener lives */
+    pthread_mutex_unlock(&l->guard.lock);
+}
+
+/* From the manager and account of one RNIC to those of another. Locked. */
+static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rnic)
+{
+    struct kal_rnic *old = c->rnic;
+
+    if (old == rnic)
+        return KAL_OK;
+    if (c->ri)
+        return KAL_ERR_INVALID_ARGUMENT;
+    if (c->counted && kal_rnic_take_now(rnic, KAL_ACCOUNT_CONNECTION, 1, &c->stream.peer.any))
+        return KAL_ERR_QUOTA;
+    if (c->counted)
+        kal_rnic_give(old, KAL_ACCOUNT_CONNECTION, 1);
+    pthread_mutex_lock(&old->cm->lock);
+    DL_DELETE(old->cm->connections, c);
+    pthread_mutex_unlock(&old->cm->lock);
+    pthread_mutex_lock(&rnic->cm->lock);
+    DL_APPEND(rnic->cm->connections, c);
+    pthread_mutex_unlock(&rnic->cm->lock);
+    c->rnic = rnic;
+    return KAL_OK;
+}
+
+/* It moves: handlers of the old lane find MOVING and leave. Locked; the watch is the caller's. */
+static struct ri_watch *begin_move(struct kal_connection *c)
+{
+    struct ri_watch *watch;
+
+    c->state = CM_MOVING;
+    cm_wait_others(&c->guard);
+    watch = c->watch;
+    c->watch = NULL;
+    return watch;
+}
+
+/* Out of the old lane, without a lock. */
+static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
+{
+    const struct kal_upper *upper = c->rnic->upper;
+
+    if (watch)
+        upper->unwatch(watch);
+    upper->timer_cancel(c->lane, &c->startup->kick);
+    upper->timer_cancel(c->lane, &c->startup->deadline);
+}
+
+/* Without it only the withdrawal shows late, at accept. Locked. */
+static void watch_undecided(struct kal_connection *c)
+{
+    if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
+        kal_rnic_log(c->rnic, RI_LOG_ERROR, "out of memory: a request is no longer watched");
+}
+
+/*
+ * The object itself moves: stream, watch and timers to the listener's lane, where a kick shows it. What is left behind
+ * is the upcall that may be running about it in this thread (kal_migrate called from inside).
+ */
+enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
+{
+    struct kal_connection *c = connection;
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+    struct ri_watch *watch;
+
+    if (listener->rnic->kal != c->rnic->kal)
+        return KAL_ERR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->state != CM_PENDING || c->guard.dead)
+        goto unlock;
+    if (listener->ri ? !c->ri : c->ri != NULL) {
+        status = KAL_ERR_INVALID_ARGUMENT;
+        goto unlock;
+    }
+    watch = begin_move(c);
+    pthread_mutex_unlock(&c->guard.lock);
+    leave_lane(c, watch);
+    pthread_mutex_lock(&c->guard.lock);
+
+    status = reserve(listener, c);
+    if (!status) {
+        status = change_rnic(c, listener->rnic);
+        if (status)
+            unreserve(listener, c);
+    }
+    if (status) {
+        c->state = CM_PENDING;
+        watch_undecided(c);
+        goto unlock;
+    }
+    cm_listener_leave(c, true);
+    c->migrations++;
+    c->listener = listener;
+    c->lane = listener->lane;
+    c->context = NULL;
+    c->state = CM_SHOWING;
+    watch_undecided(c);
+    cm_kick(c);
+unlock:
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
+}
+
+/* What happens while it moves shows in the new lane: readiness is level-triggered. */
+void kal_place(struct kal_connection *connection, void *lane_context)
+{
+    struct kal_connection *c = connection;
+    struct ri_watch *watch;
+
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->ri || c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
+        goto unlock;
+    watch = begin_move(c);
+    pthread_mutex_unlock(&c->guard.lock);
+    leave_lane(c, watch);
+    pthread_mutex_lock(&c->guard.lock);
+    c->lane = lane_context;
+    c->state = CM_PENDING;
+    watch_undecided(c);
+unlock:
+    pthread_mutex_unlock(&c->guard.lock);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connection manager: the options of an interface that it reads, once. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <string.h>
+
+void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
+{
+    struct cm_options *o = options;
+    const struct kal_values *values = rnic->options;
+    const char *rtr = kal_values_get(values, "rtr"), *v6only = kal_values_get(values, "v6only");
+
+    o->mpa_revision = (uint8_t)kal_values_number(values, "mpa_revision");
+    o->mpa_fallback = kal_values_bool(values, "mpa_fallback");
+    o->crc = kal_values_bool(values, "crc");
+    o->markers = kal_values_bool(values, "markers");
+    if (!strcmp(rtr, "write"))
+        o->rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ;
+    else if (!strcmp(rtr, "read"))
+        o->rtr = MPA_STARTUP_RTR_READ;
+    else
+        o->rtr = 0;
+    if (!strcmp(v6only, "auto"))
+        o->v6only = CM_V6ONLY_AUTO;
+    else
+        o->v6only = !strcmp(v6only, "yes") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
+    o->backlog = (uint32_t)kal_values_number(values, "backlog");
+    o->half_open = (uint32_t)kal_values_number(values, "half_open");
+    o->connect_timeout = kal_values_ns(values, "connect_timeout");
+    o->request_timeout = kal_values_ns(values, "request_timeout");
+    o->close_timeout = kal_values_ns(values, "close_timeout");
+    o->stream.rnic = rnic;
+    o->stream.user_timeout = (uint32_t)kal_values_number(values, "tcp_user_timeout");
+    o->stream.keepalive = kal_values_bool(values, "keepalive");
+    o->stream.keepalive_idle = (int)kal_values_number(values, "keepalive_idle");
+    o->stream.keepalive_interval = (int)kal_values_number(values, "keepalive_interval");
+    o->stream.keepalive_count = (int)kal_values_number(values, "keepalive_count");
+}
