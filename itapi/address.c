@@ -143,7 +143,7 @@ it_status_t itapi_path_addresses(const it_path_t *path, uint16_t local_port, uin
 
 /* --- socket addresses to Paths --- */
 
-static bool port_has(struct ual_ia *ia, uint32_t number, const struct sockaddr_storage *local)
+static bool port_has(struct ual_device *ia, uint32_t number, const struct sockaddr_storage *local)
 {
     struct ri_address addresses[32];
     struct ri_port_attr port = { .size = sizeof(port),
@@ -151,7 +151,7 @@ static bool port_has(struct ual_ia *ia, uint32_t number, const struct sockaddr_s
                                  .addresses = addresses,
                                  .address_capacity = sizeof(addresses) / sizeof(addresses[0]) };
 
-    if (ual_ia_port(ia, &port) != UAL_OK)
+    if (ual_device_port(ia, &port) != UAL_OK)
         return false;
     for (uint32_t i = 0; i < port.address_count && i < port.address_capacity; i++) {
         if (same_address(&addresses[i].sockaddr, local))
@@ -160,9 +160,9 @@ static bool port_has(struct ual_ia *ia, uint32_t number, const struct sockaddr_s
     return false;
 }
 
-size_t itapi_spigot_of(struct ual_ia *ia, const struct sockaddr_storage *local)
+size_t itapi_spigot_of(struct ual_device *ia, const struct sockaddr_storage *local)
 {
-    uint32_t ports = ual_ia_attr(ia)->ports;
+    uint32_t ports = ual_device_attr(ia)->ports;
 
     for (uint32_t i = 1; i < ports; i++) {
         if (port_has(ia, i, local))
@@ -179,7 +179,7 @@ static void put_address(const struct sockaddr_storage *address, it_in_addr_t *to
         to->ipv6 = ((const struct sockaddr_in6 *)address)->sin6_addr;
 }
 
-void itapi_path_of(struct ual_ia *ia, const struct sockaddr_storage *local,
+void itapi_path_of(struct ual_device *ia, const struct sockaddr_storage *local,
                    const struct sockaddr_storage *peer, it_path_t *path)
 {
     memset(path, 0, sizeof(*path));
@@ -211,7 +211,7 @@ static it_status_t destination_of(const it_net_addr_t *net_addr,
     return itapi_path_addresses(&path, 0, 0, &source, &has_source, destination);
 }
 
-static it_status_t path_to_gid(struct ual_ia *ia, size_t spigot_id, const it_ib_gid_t *gid,
+static it_status_t path_to_gid(struct ual_device *ia, size_t spigot_id, const it_ib_gid_t *gid,
                                size_t *num_paths, size_t *total_paths, it_path_t *paths)
 {
     it_path_t path;
@@ -233,7 +233,7 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
                             it_path_t *paths)
 {
     CALL();
-    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct sockaddr_storage source, destination;
     enum ual_status routed;
     it_status_t status;
@@ -241,7 +241,7 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
 
     if (!ia)
         return itapi_bad_handle(IT_ERR_INVALID_IA);
-    if (spigot_id >= ual_ia_attr(ia)->ports)
+    if (spigot_id >= ual_device_attr(ia)->ports)
         return IT_ERR_INVALID_SPIGOT;
     if (!net_addr || !num_paths || !total_paths || (*num_paths && !paths))
         return IT_ERR_FAULT;
@@ -250,7 +250,7 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
     status = destination_of(net_addr, &destination);
     if (status != IT_SUCCESS)
         return status;
-    routed = ual_ia_route(ia, (uint32_t)spigot_id, (const struct sockaddr *)&destination, &source);
+    routed = ual_device_route(ia, (uint32_t)spigot_id, (const struct sockaddr *)&destination, &source);
     if (routed != UAL_OK && routed != UAL_ERR_UNREACHABLE)
         return itapi_status(routed);
     *total_paths = routed == UAL_OK ? 1 : 0;

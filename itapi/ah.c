@@ -19,7 +19,7 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
                                      it_ah_flags_t ah_flags, it_addr_handle_t *addr_handle)
 {
     CALL();
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     struct ri_ah_attr way;
     struct ual_ah *ah;
     enum ual_status created;
@@ -28,17 +28,17 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    if (!has_feature(pz->ia, RI_FEATURE_UD))
+    if (!has_feature(pz->device, RI_FEATURE_UD))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (ah_flags & ~(unsigned int)IT_AH_PATH_COMPLETE)
         return IT_ERR_INVALID_FLAGS;
     if (!destination_path || !addr_handle)
         return IT_ERR_FAULT;
     status = itapi_path_status(
-        itapi_way_of(pz->ia, destination_path, ah_flags & IT_AH_PATH_COMPLETE, &way));
+        itapi_way_of(pz->device, destination_path, ah_flags & IT_AH_PATH_COMPLETE, &way));
     if (status != IT_SUCCESS)
         return status;
-    created = ual_ah_create((struct ual_pz *)pz, &way, &ah);
+    created = ual_ah_create((struct ual_pd *)pz, &way, &ah);
     if (created != UAL_OK)
         return ah_status(created);
     memcpy(ah->kept, destination_path, sizeof(*destination_path));
@@ -64,7 +64,7 @@ it_status_t it_address_handle_modify(it_addr_handle_t addr_handle, it_addr_param
 {
     CALL();
     struct ual_ah *ah = LOOKUP(struct ual_ah, AH, addr_handle);
-    struct ual_pz *pz = NULL;
+    struct ual_pd *pz = NULL;
     struct ri_ah_attr way;
     it_status_t status = IT_SUCCESS;
     CANCEL_OFF();
@@ -76,12 +76,12 @@ it_status_t it_address_handle_modify(it_addr_handle_t addr_handle, it_addr_param
     if (!params)
         return IT_ERR_FAULT;
     if (mask & IT_ADDR_PARAM_PZ) {
-        pz = LOOKUP(struct ual_pz, PZ, params->pz);
-        if (!pz || ((struct ual_object *)pz)->ia != ah->object.ia)
+        pz = LOOKUP(struct ual_pd, PD, params->pz);
+        if (!pz || ((struct ual_object *)pz)->device != ah->object.device)
             return itapi_bad_handle(IT_ERR_INVALID_PZ);
     }
     if (mask & IT_ADDR_PARAM_PATH)
-        status = itapi_path_status(itapi_way_of(ah->object.ia, &params->path, false, &way));
+        status = itapi_path_status(itapi_way_of(ah->object.device, &params->path, false, &way));
     if (status == IT_SUCCESS)
         status = ah_status(ual_ah_modify(ah, pz, mask & IT_ADDR_PARAM_PATH ? &way : NULL));
     if (status == IT_SUCCESS && (mask & IT_ADDR_PARAM_PATH))
@@ -104,9 +104,9 @@ it_status_t it_address_handle_query(it_addr_handle_t addr_handle, it_addr_param_
     if (!params)
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_ADDR_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(ah->object.ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(ah->object.device);
     if (mask_has(mask, IT_ADDR_PARAM_PZ))
-        params->pz = (it_pz_handle_t)ual_handle_of(ah->pz);
+        params->pz = (it_pz_handle_t)ual_handle_of(ah->pd);
     if (mask_has(mask, IT_ADDR_PARAM_PATH))
         memcpy(&params->path, ah->kept, sizeof(params->path));
     return IT_SUCCESS;

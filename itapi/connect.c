@@ -14,7 +14,7 @@
 /* IP over InfiniBand's connection manager: the service ID of a TCP port. */
 #define SERVICE_ID_TCP UINT64_C(0x0000000001060000)
 
-bool itapi_read_qualifier(const struct ual_ia *ia, const it_conn_qual_t *qualifier, bool listening,
+bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier, bool listening,
                           struct itapi_service *service)
 {
     *service = (struct itapi_service){ 0 };
@@ -106,7 +106,7 @@ static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path,
 {
     struct sockaddr_storage source, destination;
     bool has_source;
-    it_status_t status = itapi_path_ends(ep->object.ia, path, service->local_port,
+    it_status_t status = itapi_path_ends(ep->object.device, path, service->local_port,
                                          service->remote_port, &source, &has_source, &destination);
 
     if (status != IT_SUCCESS)
@@ -119,7 +119,7 @@ static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path,
 }
 
 /* Every value that the members can hold is one of InfiniBand's encodings. Other transports have no attributes. */
-static void take_attributes(const struct ual_ia *ia, const it_conn_attributes_t *given,
+static void take_attributes(const struct ual_device *ia, const it_conn_attributes_t *given,
                             struct ual_connect *connect)
 {
     if (!given || !itapi_is_infiniband(ia))
@@ -155,7 +155,7 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
         return itapi_bad_ep(ep_handle);
     if (atomic_load(&ep->state) != UAL_EP_UNCONNECTED)
         return IT_ERR_INVALID_EP_STATE;
-    attr = ual_ia_attr(ep->object.ia);
+    attr = ual_device_attr(ep->object.device);
     status = check_connect_flags(attr, cn_est_flags);
     if (status == IT_SUCCESS)
         status = itapi_check_private_data(private_data, private_data_length,
@@ -164,12 +164,12 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
         return status;
     if (!path || !connect_qual)
         return IT_ERR_FAULT;
-    if (!itapi_read_qualifier(ep->object.ia, connect_qual, false, &service) ||
+    if (!itapi_read_qualifier(ep->object.device, connect_qual, false, &service) ||
         (!service.remote_port && !service.service_id))
         return IT_ERR_INVALID_CONN_QUAL;
     if (path->spigot_id >= attr->ports)
         return IT_ERR_INVALID_SPIGOT;
-    take_attributes(ep->object.ia, conn_attr, &connect);
+    take_attributes(ep->object.device, conn_attr, &connect);
     return start_connect(ep, path, &service, &connect);
 }
 
@@ -186,10 +186,10 @@ it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (ual_request_ia((ual_handle)cn_est_id) != ep->object.ia)
+    if (ual_request_ia((ual_handle)cn_est_id) != ep->object.device)
         return IT_ERR_INVALID_CN_EST_ID;
     status = itapi_check_private_data(private_data, private_data_length,
-                                      ual_ia_attr(ep->object.ia)->accept_private_data);
+                                      ual_device_attr(ep->object.device)->accept_private_data);
     if (status != IT_SUCCESS)
         return status;
     accepted = ual_ep_accept(ep, (ual_handle)cn_est_id, true, private_data,
@@ -201,7 +201,7 @@ it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *pri
                       size_t private_data_length)
 {
     CALL();
-    struct ual_ia *ia = ual_request_ia((ual_handle)cn_est_id);
+    struct ual_device *ia = ual_request_ia((ual_handle)cn_est_id);
     enum ual_status rejected;
     it_status_t status;
     CANCEL_OFF();
@@ -209,7 +209,7 @@ it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *pri
     if (!ia)
         return itapi_bad_handle(IT_ERR_INVALID_CN_EST_ID);
     status = itapi_check_private_data(private_data, private_data_length,
-                                      ual_ia_attr(ia)->reject_private_data);
+                                      ual_device_attr(ia)->reject_private_data);
     if (status != IT_SUCCESS)
         return status;
     rejected = ual_reject((ual_handle)cn_est_id, private_data, (uint16_t)private_data_length);
@@ -241,7 +241,7 @@ it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *priv
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    status = check_last_words(ual_ia_attr(ep->object.ia), private_data, &private_data_length);
+    status = check_last_words(ual_device_attr(ep->object.device), private_data, &private_data_length);
     if (status != IT_SUCCESS)
         return status;
     return itapi_status(ual_ep_disconnect(ep, private_data_length ? private_data : NULL,
@@ -263,7 +263,7 @@ static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_i
 }
 
 /* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no IPv6. */
-static enum ual_status listen_everywhere(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+static enum ual_status listen_everywhere(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
                                          uint16_t port, bool negotiate,
                                          struct sockaddr_storage *bound, struct ual_listen **listen)
 {
@@ -278,7 +278,7 @@ static enum ual_status listen_everywhere(struct ual_ia *ia, uint32_t spigot, str
                              listen);
 }
 
-static enum ual_status listen_at(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+static enum ual_status listen_at(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
                                  const it_net_addr_t *address, uint16_t port, bool negotiate,
                                  struct sockaddr_storage *bound, struct ual_listen **listen)
 {
@@ -293,7 +293,7 @@ static enum ual_status listen_at(struct ual_ia *ia, uint32_t spigot, struct ual_
         negotiate, bound, listen);
 }
 
-static enum ual_status start_listen(struct ual_ia *ia, uint32_t spigot, struct ual_evd *evd,
+static enum ual_status start_listen(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
                                     const it_net_addr_t *address,
                                     const struct itapi_service *service, bool negotiate,
                                     struct sockaddr_storage *bound, struct ual_listen **listen)
@@ -313,7 +313,7 @@ static it_status_t listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
                                  it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
 {
     CALL();
-    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, connect_evd);
     struct sockaddr_storage bound;
     struct ual_listen *listen;
@@ -324,11 +324,11 @@ static it_status_t listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
 
     if (!ia)
         return itapi_bad_handle(IT_ERR_INVALID_IA);
-    if (!evd || ((struct ual_object *)evd)->ia != ia)
+    if (!evd || ((struct ual_object *)evd)->device != ia)
         return itapi_bad_handle(IT_ERR_INVALID_CONN_EVD);
     if (ual_evd_stream(evd) != UAL_STREAM_REQUEST)
         return IT_ERR_INVALID_EVD_TYPE;
-    status = check_listen(ual_ia_attr(ia), spigot_id, flags);
+    status = check_listen(ual_device_attr(ia), spigot_id, flags);
     if (status != IT_SUCCESS)
         return status;
     if (!conn_qual || !listen_handle || (!everywhere && !address))
@@ -406,7 +406,7 @@ it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_ma
         return IT_ERR_FAULT;
     ual_listen_query(listen, &bound, &evd, &port);
     if (mask_has(mask, IT_LISTEN_PARAM_IA_HANDLE))
-        params->ia_handle = (it_ia_handle_t)ual_handle_of(object->ia);
+        params->ia_handle = (it_ia_handle_t)ual_handle_of(object->device);
     if (mask_has(mask, IT_LISTEN_PARAM_SPIGOT_ID))
         params->spigot_id = port;
     if (mask_has(mask, IT_LISTEN_PARAM_CONNECT_EVD))

@@ -15,16 +15,16 @@ static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIV
 
 /* --- creation --- */
 
-static it_status_t check_evd(const struct ual_ia *ia, it_evd_handle_t handle,
+static it_status_t check_evd(const struct ual_device *ia, it_evd_handle_t handle,
                              enum ual_stream stream, it_status_t invalid, struct ual_evd **evd)
 {
     *evd = LOOKUP(struct ual_evd, EVD, handle);
-    if (!*evd || ((struct ual_object *)*evd)->ia != ia)
+    if (!*evd || ((struct ual_object *)*evd)->device != ia)
         return itapi_bad_handle(invalid);
     return ual_evd_stream(*evd) == stream ? IT_SUCCESS : IT_ERR_INVALID_EVD_TYPE;
 }
 
-it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
+it_status_t itapi_check_dto_evds(const struct ual_device *ia, it_evd_handle_t request_handle,
                                  it_evd_handle_t recv_handle, struct ual_evd **request,
                                  struct ual_evd **receive)
 {
@@ -127,7 +127,7 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
     return IT_SUCCESS;
 }
 
-static it_status_t check_flags(const struct ual_ia *ia, unsigned int flags)
+static it_status_t check_flags(const struct ual_device *ia, unsigned int flags)
 {
     if (flags & ~(unsigned int)(IT_EP_REUSEADDR | IT_EP_SRQ))
         return IT_ERR_INVALID_FLAGS;
@@ -152,12 +152,12 @@ it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_
     return IT_SUCCESS;
 }
 
-static it_status_t take_srq(const struct ual_pz *pz, const it_rc_only_attributes_t *rc,
+static it_status_t take_srq(const struct ual_pd *pz, const it_rc_only_attributes_t *rc,
                             struct ual_ep_attr *attr)
 {
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, rc->srq);
 
-    if (!srq || srq->pz != pz)
+    if (!srq || srq->pd != pz)
         return itapi_bad_handle(IT_ERR_INVALID_SRQ);
     attr->srq = srq;
     attr->max_recv_wr = attr->max_recv_sge = 0;
@@ -173,9 +173,9 @@ static it_status_t take_all(const struct ual_object *pz, unsigned int flags,
 
     if (flags & IT_EP_SRQ)
         looked_at.max_recv_dtos = looked_at.max_recv_segments = 0;
-    status = take_attributes(ual_ia_attr(pz->ia), &looked_at, attr);
+    status = take_attributes(ual_device_attr(pz->device), &looked_at, attr);
     if (status == IT_SUCCESS && (flags & IT_EP_SRQ))
-        status = take_srq((const struct ual_pz *)pz, &asked->srv.rc, attr);
+        status = take_srq((const struct ual_pd *)pz, &asked->srv.rc, attr);
     return status;
 }
 
@@ -185,7 +185,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
                             it_ep_handle_t *ep_handle)
 {
     CALL();
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     struct ual_evd *request, *receive, *connect;
     struct ual_ep_attr attr;
     struct ual_ep *ep;
@@ -195,20 +195,20 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
+    status = itapi_check_dto_evds(pz->device, request_sevd_handle, recv_sevd_handle, &request,
                                   &receive);
     if (status == IT_SUCCESS)
-        status = check_evd(pz->ia, connect_sevd_handle, UAL_STREAM_CONNECTION,
+        status = check_evd(pz->device, connect_sevd_handle, UAL_STREAM_CONNECTION,
                            IT_ERR_INVALID_CONN_EVD, &connect);
     if (status == IT_SUCCESS)
-        status = check_flags(pz->ia, flags);
+        status = check_flags(pz->device, flags);
     if (status == IT_SUCCESS && (!ep_attr || !ep_handle))
         status = IT_ERR_FAULT;
     if (status == IT_SUCCESS)
         status = take_all(pz, flags, ep_attr, &attr);
     if (status != IT_SUCCESS)
         return status;
-    created = ual_ep_create((struct ual_pz *)pz, request, receive, connect, &attr, &ep);
+    created = ual_ep_create((struct ual_pd *)pz, request, receive, connect, &attr, &ep);
     if (created == UAL_OK)
         *ep_handle = (it_ep_handle_t)ep->object.handle;
     return itapi_status(created);
@@ -248,11 +248,11 @@ static void query_connection(struct ual_ep *ep, unsigned int mask, it_ep_param_t
     bool known = ual_ep_addresses(ep, &local, &peer) == UAL_OK;
 
     if (mask_has(mask, IT_EP_PARAM_SPIGOT))
-        params->spigot_id = known ? itapi_spigot_of(ep->object.ia, &local) : 0;
+        params->spigot_id = known ? itapi_spigot_of(ep->object.device, &local) : 0;
     if (!mask_has(mask, IT_EP_PARAM_PATH))
         return;
     if (known)
-        itapi_path_of(ep->object.ia, &local, &peer, &params->dst_path);
+        itapi_path_of(ep->object.device, &local, &peer, &params->dst_path);
     else
         memset(&params->dst_path, 0, sizeof(params->dst_path));
 }
@@ -344,9 +344,9 @@ it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep
     if (!params)
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_EP_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(ep->object.ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(ep->object.device);
     if (mask_has(mask, IT_EP_PARAM_PZ))
-        params->pz = (it_pz_handle_t)ual_handle_of(ep->pz);
+        params->pz = (it_pz_handle_t)ual_handle_of(ep->pd);
     if (mask_has(mask, IT_EP_PARAM_REQ_SEVD))
         params->request_sevd = (it_evd_handle_t)ual_handle_of(ep->request_evd);
     if (mask_has(mask, IT_EP_PARAM_RECV_SEVD))

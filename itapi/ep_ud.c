@@ -38,7 +38,7 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
                             size_t spigot_id, it_ep_handle_t *ep_handle)
 {
     CALL();
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     struct ual_ep_attr attr = { .port = (uint32_t)spigot_id };
     struct ual_evd *request, *receive;
     struct ual_ep *ep;
@@ -48,19 +48,19 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = itapi_check_dto_evds(pz->ia, request_sevd_handle, recv_sevd_handle, &request,
+    status = itapi_check_dto_evds(pz->device, request_sevd_handle, recv_sevd_handle, &request,
                                   &receive);
-    if (status == IT_SUCCESS && !has_feature(pz->ia, RI_FEATURE_UD))
+    if (status == IT_SUCCESS && !has_feature(pz->device, RI_FEATURE_UD))
         status = IT_ERR_OP_NOT_SUPPORTED;
-    if (status == IT_SUCCESS && spigot_id >= ual_ia_attr(pz->ia)->ports)
+    if (status == IT_SUCCESS && spigot_id >= ual_device_attr(pz->device)->ports)
         status = IT_ERR_INVALID_SPIGOT;
     if (status == IT_SUCCESS && (!ep_attr || !ep_handle))
         status = IT_ERR_FAULT;
     if (status == IT_SUCCESS)
-        status = take_attributes(ual_ia_attr(pz->ia), ep_attr, &attr);
+        status = take_attributes(ual_device_attr(pz->device), ep_attr, &attr);
     if (status != IT_SUCCESS)
         return status;
-    created = ual_ep_create_ud((struct ual_pz *)pz, request, receive, &attr, &ep);
+    created = ual_ep_create_ud((struct ual_pd *)pz, request, receive, &attr, &ep);
     if (created == UAL_OK)
         *ep_handle = (it_ep_handle_t)ep->object.handle;
     return key_status(created);
@@ -105,7 +105,7 @@ static bool within(size_t asked, uint32_t given)
 static it_status_t check_segments(const struct ual_ep *ep, unsigned int mask,
                                   const it_ep_attributes_t *asked)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ep->object.ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
 
     if ((mask & IT_EP_PARAM_MAX_SEND_SEG) &&
         !within(asked->max_send_segments, ep->attr.max_send_sge))
@@ -124,7 +124,7 @@ static it_status_t take_changes(const struct ual_ep *ep, unsigned int mask,
                                 const it_ep_attributes_t *asked, struct ual_ep_attr *attr,
                                 uint32_t *changes)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ep->object.ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
     it_status_t status = IT_SUCCESS;
 
     if ((mask & SIZES) && !(rnic->features & RI_FEATURE_QP_RESIZE))

@@ -83,7 +83,7 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
                           it_evd_handle_t aevd_handle, it_evd_handle_t *evd_handle, int *fd)
 {
     CALL();
-    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     enum ual_stream stream = stream_of(event_number);
     struct ual_evd_attr attr = { .stream = stream, .size = (uint32_t)sevd_queue_size };
     struct ual_evd *evd;
@@ -163,7 +163,7 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     if (!params)
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_EVD_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(object->ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(object->device);
     if (mask_has(mask, IT_EVD_PARAM_EVENT_NUMBER))
         params->event_number = number_of(ual_evd_stream(evd));
     if (mask_has(mask, IT_EVD_PARAM_FLAG))

@@ -198,7 +198,7 @@ static void translate_connection(const struct ual_event *from, it_connection_eve
     if (up) {
         struct ual_object *evd = LOOKUP(struct ual_object, EVD, from->evd); /* the EP may be gone */
 
-        itapi_path_of(evd ? evd->ia : NULL, &connection->local, &connection->peer, &to->dst_path);
+        itapi_path_of(evd ? evd->device : NULL, &connection->local, &connection->peer, &to->dst_path);
     }
 }
 
@@ -287,7 +287,7 @@ static void translate_unaffiliated(const struct ual_event *from, it_unaffiliated
     to->event_number = from->async.type == RI_EVENT_PORT_UP ? IT_ASYNC_UNAFF_SPIGOT_ONLINE
                                                             : IT_ASYNC_UNAFF_SPIGOT_OFFLINE;
     to->evd = (it_evd_handle_t)from->evd;
-    to->ia = evd ? (it_ia_handle_t)ual_handle_of(evd->ia) : NULL;
+    to->ia = evd ? (it_ia_handle_t)ual_handle_of(evd->device) : NULL;
     to->spigot_id = from->async.port;
 }
 

@@ -17,7 +17,7 @@ it_status_t itx_bind_ep_to_device(it_ep_handle_t ep_handle, it_cn_est_identifier
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    return ual_request_ia((ual_handle)cn_id) == ep->ia ? IT_SUCCESS : IT_ERR_INVALID_CN_EST_ID;
+    return ual_request_ia((ual_handle)cn_id) == ep->device ? IT_SUCCESS : IT_ERR_INVALID_CN_EST_ID;
 }
 
 it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it_lmr_handle_t lmr,
@@ -31,7 +31,7 @@ it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it_lmr_handle_t
         return itapi_bad_ep(ep_handle);
     if (!mr)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
-    if (mr->object.ia != ep->ia)
+    if (mr->object.device != ep->device)
         return IT_ERR_INVALID_PZ;
     if (!rmr_context)
         return IT_ERR_FAULT;
@@ -82,7 +82,7 @@ static it_status_t make_usable(it_ep_handle_t ep_handle, it_path_t *path)
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (path->spigot_id >= ual_ia_attr(ep->ia)->ports)
+    if (path->spigot_id >= ual_device_attr(ep->device)->ports)
         path->spigot_id = 0;
     path->timeout = 0;
     memset(&path->u.iwarp.laddr, 0, sizeof(path->u.iwarp.laddr));

@@ -72,7 +72,7 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
                          it_ia_handle_t *ia_handle)
 {
     it_status_t version = check_version(major_version, minor_version);
-    struct ual_ia *ia;
+    struct ual_device *ia;
     enum ual_status status;
     CANCEL_OFF();
 
@@ -220,7 +220,7 @@ static it_boolean_t fill_addresses(const struct ri_port_attr *port, bool infinib
 }
 
 /* The number of addresses may change between two looks: look until the room was enough. */
-static it_status_t query_port(struct ual_ia *ia, struct ri_port_attr *port)
+static it_status_t query_port(struct ual_device *ia, struct ri_port_attr *port)
 {
     for (uint32_t room = 16;; room = port->address_count + 8) {
         enum ual_status status;
@@ -230,7 +230,7 @@ static it_status_t query_port(struct ual_ia *ia, struct ri_port_attr *port)
             return IT_ERR_RESOURCES;
         port->addresses = addresses;
         port->address_capacity = room;
-        status = ual_ia_port(ia, port);
+        status = ual_device_port(ia, port);
         if (status != UAL_OK)
             return itapi_status(status);
         if (port->address_count <= room)
@@ -238,9 +238,9 @@ static it_status_t query_port(struct ual_ia *ia, struct ri_port_attr *port)
     }
 }
 
-static it_status_t fill_spigot(struct ual_ia *ia, uint32_t number, it_spigot_info_t *spigot)
+static it_status_t fill_spigot(struct ual_device *ia, uint32_t number, it_spigot_info_t *spigot)
 {
-    const struct ri_rnic_attr *attr = ual_ia_attr(ia);
+    const struct ri_rnic_attr *attr = ual_device_attr(ia);
     struct ri_port_attr port = { .size = sizeof(port), .port = number };
     it_conn_qual_type_t qualifiers = attr->transport == RI_TRANSPORT_IWARP
                                          ? (it_conn_qual_type_t)(IT_IANA_PORT | IT_IANA_LR_PORT)
@@ -262,9 +262,9 @@ static it_status_t fill_spigot(struct ual_ia *ia, uint32_t number, it_spigot_inf
     return status;
 }
 
-static it_status_t fill_spigots(struct ual_ia *ia, it_ia_info_t *info)
+static it_status_t fill_spigots(struct ual_device *ia, it_ia_info_t *info)
 {
-    uint32_t ports = ual_ia_attr(ia)->ports;
+    uint32_t ports = ual_device_attr(ia)->ports;
     it_status_t status = IT_SUCCESS;
 
     info->spigot_info = calloc(ports ? ports : 1, sizeof(*info->spigot_info));
@@ -280,7 +280,7 @@ static it_status_t fill_spigots(struct ual_ia *ia, it_ia_info_t *info)
 it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
 {
     CALL();
-    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     const struct ri_rnic_attr *attr;
     it_ia_info_t *info;
     it_status_t status;
@@ -293,8 +293,8 @@ it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
     info = calloc(1, sizeof(*info));
     if (!info)
         return IT_ERR_RESOURCES;
-    attr = ual_ia_attr(ia);
-    info->ia_name = strdup(ual_ia_name(ia));
+    attr = ual_device_attr(ia);
+    info->ia_name = strdup(ual_device_name(ia));
     info->api_major_version = API_MAJOR;
     info->api_minor_version = API_MINOR;
     sscanf(itx_version(), "%u.%u", &info->sw_major_version, &info->sw_minor_version);

@@ -74,7 +74,7 @@ static it_path_t ip_form(const it_path_t *path)
     return ip;
 }
 
-it_status_t itapi_path_ends(const struct ual_ia *ia, const it_path_t *path, uint16_t local_port,
+it_status_t itapi_path_ends(const struct ual_device *ia, const it_path_t *path, uint16_t local_port,
                             uint16_t remote_port, struct sockaddr_storage *source, bool *has_source,
                             struct sockaddr_storage *destination)
 {
@@ -144,15 +144,15 @@ static it_status_t way_of_record(const it_ib_net_endpoint_t *ib, bool complete,
     return local_lid(ib, port, way);
 }
 
-it_status_t itapi_way_of(struct ual_ia *ia, const it_path_t *path, bool complete,
+it_status_t itapi_way_of(struct ual_device *ia, const it_path_t *path, bool complete,
                          struct ri_ah_attr *way)
 {
     struct ri_port_attr port = { .size = sizeof(port), .port = (uint32_t)path->spigot_id };
     enum ual_status asked;
 
-    if (path->spigot_id >= ual_ia_attr(ia)->ports)
+    if (path->spigot_id >= ual_device_attr(ia)->ports)
         return IT_ERR_INVALID_SPIGOT;
-    asked = ual_ia_port(ia, &port);
+    asked = ual_device_port(ia, &port);
     if (asked != UAL_OK)
         return itapi_status(asked);
     *way = (struct ri_ah_attr){ .size = sizeof(*way), .port = (uint32_t)path->spigot_id };
@@ -209,13 +209,13 @@ static uint8_t mtu_code(uint32_t octets)
 }
 
 /* Where GIDs are IP addresses, routes are theirs. */
-static bool source_gid(struct ual_ia *ia, const it_path_t *path, it_ib_gid_t *gid)
+static bool source_gid(struct ual_device *ia, const it_path_t *path, it_ib_gid_t *gid)
 {
     struct sockaddr_storage source, destination;
     bool has_source;
 
     if (itapi_path_ends(ia, path, 0, 0, &source, &has_source, &destination) != IT_SUCCESS ||
-        ual_ia_route(ia, (uint32_t)path->spigot_id, (const struct sockaddr *)&destination,
+        ual_device_route(ia, (uint32_t)path->spigot_id, (const struct sockaddr *)&destination,
                      &source) != UAL_OK)
         return false;
     *gid = itapi_gid_of(&source);
@@ -223,12 +223,12 @@ static bool source_gid(struct ual_ia *ia, const it_path_t *path, it_ib_gid_t *gi
 }
 
 /* On a link with LIDs only the own port is known without its subnet's administrator. */
-it_status_t itapi_path_to_gid(struct ual_ia *ia, size_t spigot, const it_ib_gid_t *gid,
+it_status_t itapi_path_to_gid(struct ual_device *ia, size_t spigot, const it_ib_gid_t *gid,
                               it_path_t *path, bool *found)
 {
     struct ri_port_attr port = { .size = sizeof(port), .port = (uint32_t)spigot };
     it_ib_net_endpoint_t *ib = &path->u.ib;
-    enum ual_status asked = ual_ia_port(ia, &port);
+    enum ual_status asked = ual_device_port(ia, &port);
 
     if (is_nothing(gid) || IN6_IS_ADDR_MULTICAST(gid))
         return IT_ERR_INVALID_NETADDR;

@@ -74,9 +74,9 @@ it_status_t itapi_path_addresses(const it_path_t *path, uint16_t local_port, uin
                                  struct sockaddr_storage *source, bool *has_source,
                                  struct sockaddr_storage *destination);
 bool itapi_net_addr_of(const struct sockaddr_storage *address, it_net_addr_t *net_addr);
-void itapi_path_of(struct ual_ia *ia, const struct sockaddr_storage *local,
+void itapi_path_of(struct ual_device *ia, const struct sockaddr_storage *local,
                    const struct sockaddr_storage *peer, it_path_t *path);
-size_t itapi_spigot_of(struct ual_ia *ia, const struct sockaddr_storage *local);
+size_t itapi_spigot_of(struct ual_device *ia, const struct sockaddr_storage *local);
 uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order */
 
 /* Of calls that know one word for a Path that cannot be used, whichever end of it is wrong: address handles, service requests. */
@@ -89,22 +89,22 @@ static inline it_status_t itapi_path_status(it_status_t status)
  * ib_path.c: Paths of InfiniBand. They come in two forms, told apart by their first octets: with IP addresses (u.iwarp), for
  * RoCE and for connections, and as path records (u.ib).
  */
-static inline bool itapi_is_infiniband(const struct ual_ia *ia)
+static inline bool itapi_is_infiniband(const struct ual_device *ia)
 {
-    return ual_ia_attr(ia)->transport == RI_TRANSPORT_INFINIBAND;
+    return ual_device_attr(ia)->transport == RI_TRANSPORT_INFINIBAND;
 }
 /* itapi_path_addresses of a Path of either form. */
-it_status_t itapi_path_ends(const struct ual_ia *ia, const it_path_t *path, uint16_t local_port,
+it_status_t itapi_path_ends(const struct ual_device *ia, const it_path_t *path, uint16_t local_port,
                             uint16_t remote_port, struct sockaddr_storage *source, bool *has_source,
                             struct sockaddr_storage *destination);
 /* The way of datagrams along a Path. complete: nothing may be filled in. */
-it_status_t itapi_way_of(struct ual_ia *ia, const it_path_t *path, bool complete,
+it_status_t itapi_way_of(struct ual_device *ia, const it_path_t *path, bool complete,
                          struct ri_ah_attr *way);
 void itapi_path_of_way(const struct ri_ah_attr *way, it_path_t *path);
 /* ... to the sender of a datagram. [data] */
 void itapi_path_to_sender(const struct ri_wc *wc, size_t spigot, it_path_t *path);
 /* A Path to a GID from a port; false: none is known. */
-it_status_t itapi_path_to_gid(struct ual_ia *ia, size_t spigot, const it_ib_gid_t *gid,
+it_status_t itapi_path_to_gid(struct ual_device *ia, size_t spigot, const it_ib_gid_t *gid,
                               it_path_t *path, bool *found);
 /* RoCE: GIDs are IP addresses. */
 it_ib_gid_t itapi_gid_of(const struct sockaddr_storage *address);
@@ -114,7 +114,7 @@ struct itapi_service {
     uint16_t local_port, remote_port;
     uint64_t service_id; /* host order; 0: by port */
 };
-bool itapi_read_qualifier(const struct ual_ia *ia, const it_conn_qual_t *qualifier, bool listening,
+bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier, bool listening,
                           struct itapi_service *service);
 /* The one that a listen point was created with. */
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
@@ -130,9 +130,9 @@ void itapi_translate(const struct ual_event *from, it_event_t *to);
 /* lmr.c: the memory of a work request, in the provider's terms. pz: the only one allowed, NULL any; access: what
  * the LMRs must grant (enum ri_access). Fills sges[0 .. count - 1] and the sum of the lengths, < 2^32. [data] */
 it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, size_t limit,
-                                const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
+                                const struct ual_pd *pz, uint32_t access, struct ri_sge *sges,
                                 uint64_t *total);
-static inline it_status_t itapi_segment(const it_lmr_triplet_t *from, const struct ual_pz *pz,
+static inline it_status_t itapi_segment(const it_lmr_triplet_t *from, const struct ual_pd *pz,
                                         uint32_t access, struct ri_sge *sge)
 {
     const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, from->lmr);
@@ -140,7 +140,7 @@ static inline it_status_t itapi_segment(const it_lmr_triplet_t *from, const stru
 
     if (__builtin_expect(!mr, 0))
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
-    if (__builtin_expect(pz && mr->pz != pz, 0))
+    if (__builtin_expect(pz && mr->pd != pz, 0))
         return IT_ERR_INVALID_LMR;
     if (__builtin_expect(mr->access & RI_ACCESS_ZERO_BASED, 0)) {
         start = from->addr.rel;
@@ -160,7 +160,7 @@ static inline it_status_t itapi_segment(const it_lmr_triplet_t *from, const stru
 }
 /* Most requests have one segment. */
 static inline it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_t count,
-                                         size_t limit, const struct ual_pz *pz, uint32_t access,
+                                         size_t limit, const struct ual_pd *pz, uint32_t access,
                                          struct ri_sge *sges, uint64_t *total)
 {
     if (unlikely(count != 1 || !limit || !segments || !segments->length ||
@@ -172,7 +172,7 @@ static inline it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_
 /* Privileges, their agreement with each other, and what an adapter makes of them. */
 #define PRIVS_REMOTE (IT_PRIV_REMOTE | IT_PRIV_ATOMIC)
 it_status_t itapi_check_privs(unsigned int privs);
-uint32_t itapi_access_of(const struct ual_ia *ia, unsigned int privs, uint32_t keep);
+uint32_t itapi_access_of(const struct ual_device *ia, unsigned int privs, uint32_t keep);
 it_status_t itapi_check_addr_mode(const struct ri_rnic_attr *attr, it_addr_mode_t mode);
 /* ual_mr.flags: the flags and the privileges, both as given. */
 uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
@@ -180,7 +180,7 @@ uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 it_status_t itapi_check_lmr_flags(unsigned int flags);
 
 /* ep.c: the SEVDs of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
-it_status_t itapi_check_dto_evds(const struct ual_ia *ia, it_evd_handle_t request_handle,
+it_status_t itapi_check_dto_evds(const struct ual_device *ia, it_evd_handle_t request_handle,
                                  it_evd_handle_t recv_handle, struct ual_evd **request,
                                  struct ual_evd **receive);
 it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint32_t *given);
@@ -203,9 +203,9 @@ it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_
 size_t itapi_private_data_limit(uint32_t octets);
 it_status_t itapi_check_private_data(const void *data, size_t length, uint32_t limit);
 
-static inline bool has_feature(const struct ual_ia *ia, uint64_t bits)
+static inline bool has_feature(const struct ual_device *ia, uint64_t bits)
 {
-    return ual_ia_attr(ia)->features & bits;
+    return ual_device_attr(ia)->features & bits;
 }
 /* What lets it_lmr_create_unlinked and it_lmr_link be, and it_rmr_create10. */
 #define FEATURES_LINK \

@@ -49,13 +49,13 @@ it_status_t itapi_check_addr_mode(const struct ri_rnic_attr *attr, it_addr_mode_
 
 /* Local read is implied, and so is that RMRs may be linked. IT_PRIV_ALL is written by programs that never use atomics: an
  * adapter without them takes it as everything that it has. */
-uint32_t itapi_access_of(const struct ual_ia *ia, unsigned int privs, uint32_t keep)
+uint32_t itapi_access_of(const struct ual_device *ia, unsigned int privs, uint32_t keep)
 {
     uint32_t access = privs | RI_ACCESS_LOCAL_READ | keep;
 
     if (has_feature(ia, FEATURES_RMR))
         access |= RI_ACCESS_BIND;
-    if (!(ual_ia_attr(ia)->features & RI_FEATURE_ATOMICS))
+    if (!(ual_device_attr(ia)->features & RI_FEATURE_ATOMICS))
         access &= ~(uint32_t)RI_ACCESS_REMOTE_ATOMIC;
     return access;
 }
@@ -88,7 +88,7 @@ static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t leng
                           uint32_t shared_id, it_lmr_handle_t *lmr_handle,
                           it_rmr_context_t *rmr_context)
 {
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     uint32_t zero_based = mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;
     struct ual_mr *mr;
     enum ual_status created;
@@ -96,13 +96,13 @@ static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t leng
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = check_create(ual_ia_attr(pz->ia), addr, length, mode, privs, flags);
+    status = check_create(ual_device_attr(pz->device), addr, length, mode, privs, flags);
     if (status != IT_SUCCESS)
         return status;
     if (!addr || !lmr_handle)
         return IT_ERR_FAULT;
     created = ual_mr_create(
-        (struct ual_pz *)pz, addr, length, itapi_access_of(pz->ia, privs, zero_based),
+        (struct ual_pd *)pz, addr, length, itapi_access_of(pz->device, privs, zero_based),
         itapi_lmr_remembered(flags, privs), flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
     if (created != UAL_OK)
         return itapi_status(created);
@@ -144,7 +144,7 @@ it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iob
     CANCEL_OFF();
 
     if (iobl)
-        return LOOKUP(struct ual_pz, PZ, pz_handle) ? IT_ERR_OP_NOT_SUPPORTED
+        return LOOKUP(struct ual_pd, PD, pz_handle) ? IT_ERR_OP_NOT_SUPPORTED
                                                     : itapi_bad_handle(IT_ERR_INVALID_PZ);
     return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
                   rmr_context);
@@ -206,9 +206,9 @@ it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
     if (!params)
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_LMR_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(mr->object.ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(mr->object.device);
     if (mask_has(mask, IT_LMR_PARAM_PZ))
-        params->pz = (it_pz_handle_t)ual_handle_of(mr->pz);
+        params->pz = (it_pz_handle_t)ual_handle_of(mr->pd);
     if (mask_has(mask, IT_LMR_PARAM_MEM_PRIV))
         params->privs = (it_mem_priv_t)(mr->flags >> PRIVS_SHIFT);
     if (mask_has(mask, IT_LMR_PARAM_FLAG))
@@ -243,13 +243,13 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
     if (status != IT_SUCCESS)
         return status;
     if (mask & IT_LMR_PARAM_PZ) {
-        pz = LOOKUP(struct ual_object, PZ, params->pz);
-        if (!pz || pz->ia != mr->object.ia)
+        pz = LOOKUP(struct ual_object, PD, params->pz);
+        if (!pz || pz->device != mr->object.device)
             return itapi_bad_handle(IT_ERR_INVALID_PZ);
     }
     modified = ual_mr_modify(
-        mr, (struct ual_pz *)pz,
-        itapi_access_of(mr->object.ia, privs, mr->access & RI_ACCESS_ZERO_BASED));
+        mr, (struct ual_pd *)pz,
+        itapi_access_of(mr->object.device, privs, mr->access & RI_ACCESS_ZERO_BASED));
     if (modified == UAL_OK)
         mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, privs);
     return modified == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(modified);
@@ -258,7 +258,7 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
 /* --- segments --- */
 
 it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, size_t limit,
-                                const struct ual_pz *pz, uint32_t access, struct ri_sge *sges,
+                                const struct ual_pd *pz, uint32_t access, struct ri_sge *sges,
                                 uint64_t *total)
 {
     uint64_t sum = 0;

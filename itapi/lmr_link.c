@@ -18,7 +18,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
                                    it_lmr_handle_t *lmr_handle)
 {
     CALL();
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     enum ual_status created;
     struct ual_mr *mr;
     it_status_t status;
@@ -26,7 +26,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    if ((ual_ia_attr(pz->ia)->features & FEATURES_LINK) != FEATURES_LINK)
+    if ((ual_device_attr(pz->device)->features & FEATURES_LINK) != FEATURES_LINK)
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = itapi_check_lmr_flags((unsigned int)flags);
     if (status != IT_SUCCESS)
@@ -37,7 +37,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
         return IT_ERR_RESOURCES;
     if (!lmr_handle)
         return IT_ERR_FAULT;
-    created = ual_mr_create_unlinked((struct ual_pz *)pz, (uint32_t)iobl_num_elts,
+    created = ual_mr_create_unlinked((struct ual_pd *)pz, (uint32_t)iobl_num_elts,
                                      itapi_lmr_remembered((unsigned int)flags, IT_PRIV_NONE),
                                      flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
     if (created == UAL_OK)
@@ -97,7 +97,7 @@ static it_status_t pages_of_list(const it_iobl_t *iobl, uint64_t length, uint32_
 static it_status_t check_post(const struct ual_mr *mr, const struct ual_ep *ep,
                               unsigned int dto_flags, unsigned int known)
 {
-    if (mr->pz != ep->pz)
+    if (mr->pd != ep->pd)
         return IT_ERR_INVALID_PZ;
     if (!(ep->attr.flags & RI_QP_PRIVILEGED))
         return IT_ERR_PRIV_OPS_UNAVAILABLE;
@@ -132,13 +132,13 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (!has_feature(ep->object.ia, RI_FEATURE_FAST_REGISTER))
+    if (!has_feature(ep->object.device, RI_FEATURE_FAST_REGISTER))
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = check_post(mr, ep, (unsigned int)dto_flags, FLAGS_LINK);
     if (status == IT_SUCCESS)
         status = itapi_check_privs((unsigned int)privs);
     if (status == IT_SUCCESS)
-        status = itapi_check_addr_mode(ual_ia_attr(ep->object.ia), addr_mode);
+        status = itapi_check_addr_mode(ual_device_attr(ep->object.device), addr_mode);
     if (status != IT_SUCCESS)
         return status;
     if (length == 0)
@@ -151,7 +151,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
         return status;
     if (!rmr_context)
         return IT_ERR_FAULT;
-    link.access = itapi_access_of(ep->object.ia, (unsigned int)privs, mode);
+    link.access = itapi_access_of(ep->object.device, (unsigned int)privs, mode);
     link.pages = pages;
     posted = ual_mr_link(mr, ep, &link, cookie, itapi_request_flags((unsigned int)dto_flags));
     if (posted != UAL_OK)
@@ -173,7 +173,7 @@ it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (!has_feature(ep->object.ia, RI_FEATURE_LOCAL_INVALIDATE))
+    if (!has_feature(ep->object.device, RI_FEATURE_LOCAL_INVALIDATE))
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = check_post(mr, ep, (unsigned int)dto_flags, FLAGS_UNLINK);
     if (status != IT_SUCCESS)

@@ -10,8 +10,8 @@ static const struct {
     bool known;
     it_handle_type_enum_t type;
 } kinds[UAL_TYPE_COUNT] = {
-    [UAL_IA] = { true, IT_HANDLE_TYPE_IA },
-    [UAL_PZ] = { true, IT_HANDLE_TYPE_PZ },
+    [UAL_DEVICE] = { true, IT_HANDLE_TYPE_IA },
+    [UAL_PD] = { true, IT_HANDLE_TYPE_PZ },
     [UAL_MR] = { true, IT_HANDLE_TYPE_LMR },
     [UAL_MW] = { true, IT_HANDLE_TYPE_RMR },
     [UAL_SRQ] = { true, IT_HANDLE_TYPE_SRQ },
@@ -73,8 +73,8 @@ it_status_t it_get_consumer_context(it_handle_t handle, it_context_t *context)
 it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
 {
     CALL();
-    struct ual_ia *ia = LOOKUP(struct ual_ia, IA, ia_handle);
-    struct ual_pz *pz;
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
+    struct ual_pd *pz;
     enum ual_status status;
     CANCEL_OFF();
 
@@ -82,7 +82,7 @@ it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
         return itapi_bad_handle(IT_ERR_INVALID_IA);
     if (!pz_handle)
         return IT_ERR_FAULT;
-    status = ual_pz_create(ia, &pz);
+    status = ual_pd_create(ia, &pz);
     if (status == UAL_OK)
         *pz_handle = (it_pz_handle_t)ual_handle_of(pz);
     return itapi_status(status);
@@ -91,20 +91,20 @@ it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
 it_status_t it_pz_free(it_pz_handle_t pz_handle)
 {
     CALL();
-    struct ual_pz *pz = LOOKUP(struct ual_pz, PZ, pz_handle);
+    struct ual_pd *pz = LOOKUP(struct ual_pd, PD, pz_handle);
     enum ual_status status;
     CANCEL_OFF();
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    status = ual_pz_free(pz);
+    status = ual_pd_free(pz);
     return status == UAL_ERR_BUSY ? IT_ERR_PZ_BUSY : itapi_status(status);
 }
 
 it_status_t it_pz_query(it_pz_handle_t pz_handle, it_pz_param_mask_t mask, it_pz_param_t *params)
 {
     CALL();
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
@@ -112,6 +112,6 @@ it_status_t it_pz_query(it_pz_handle_t pz_handle, it_pz_param_mask_t mask, it_pz
         return IT_ERR_INVALID_MASK;
     if (!params)
         return IT_ERR_FAULT;
-    params->ia = (it_ia_handle_t)ual_handle_of(pz->ia);
+    params->ia = (it_ia_handle_t)ual_handle_of(pz->device);
     return IT_SUCCESS;
 }

@@ -12,7 +12,7 @@
 
 static it_status_t create(it_pz_handle_t pz_handle, unsigned int type, it_rmr_handle_t *rmr_handle)
 {
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     enum ual_status created;
     struct ual_mw *mw;
     bool narrow;
@@ -21,15 +21,15 @@ static it_status_t create(it_pz_handle_t pz_handle, unsigned int type, it_rmr_ha
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
     if (type != IT_RMR_TYPE_DEFAULT && type != IT_RMR_TYPE_NARROW && type != IT_RMR_TYPE_WIDE)
         return IT_ERR_INVALID_RMR_TYPE;
-    if (!has_feature(pz->ia, FEATURES_RMR))
+    if (!has_feature(pz->device, FEATURES_RMR))
         return IT_ERR_OP_NOT_SUPPORTED;
     narrow = type == IT_RMR_TYPE_NARROW ||
-             (type == IT_RMR_TYPE_DEFAULT && has_feature(pz->ia, RI_FEATURE_MW_NARROW));
-    if (!has_feature(pz->ia, narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE))
+             (type == IT_RMR_TYPE_DEFAULT && has_feature(pz->device, RI_FEATURE_MW_NARROW));
+    if (!has_feature(pz->device, narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE))
         return IT_ERR_INVALID_RMR_TYPE;
     if (!rmr_handle)
         return IT_ERR_FAULT;
-    created = ual_mw_create((struct ual_pz *)pz, narrow, &mw);
+    created = ual_mw_create((struct ual_pd *)pz, narrow, &mw);
     if (created == UAL_OK)
         *rmr_handle = (it_rmr_handle_t)ual_handle_of(mw);
     return itapi_status(created);
@@ -101,9 +101,9 @@ it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
         return IT_ERR_FAULT;
     ual_mw_query(mw, &state);
     if (mask_has(mask, IT_RMR_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(((struct ual_object *)mw)->ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(((struct ual_object *)mw)->device);
     if (mask_has(mask, IT_RMR_PARAM_PZ))
-        params->pz = (it_pz_handle_t)ual_handle_of(ual_mw_pz(mw));
+        params->pz = (it_pz_handle_t)ual_handle_of(ual_mw_pd(mw));
     if (mask_has(mask, IT_RMR_PARAM_LINKED))
         params->linked = state.linked ? IT_TRUE : IT_FALSE;
     if (mask_has(mask, IT_RMR_PARAM_TYPE))
@@ -118,7 +118,7 @@ it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
 static it_status_t check_link(const struct ual_mr *mr, const void *addr, it_length_t length,
                               it_addr_mode_t mode, unsigned int privs)
 {
-    const struct ri_rnic_attr *attr = ual_ia_attr(mr->object.ia);
+    const struct ri_rnic_attr *attr = ual_device_attr(mr->object.device);
     it_status_t status = itapi_check_addr_mode(attr, mode);
 
     if (privs & ~(unsigned int)IT_PRIV_ALL || !(privs & PRIVS_REMOTE))
@@ -162,7 +162,7 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (mr->pz != ep->pz || ual_mw_pz(mw) != ep->pz)
+    if (mr->pd != ep->pd || ual_mw_pd(mw) != ep->pd)
         return IT_ERR_INVALID_PZ;
     if (dto_flags & ~(unsigned int)FLAGS_LINK)
         return IT_ERR_INVALID_DTO_FLAGS;
@@ -171,7 +171,7 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
         return status;
     if (!rmr_context)
         return IT_ERR_FAULT;
-    if (!has_feature(ep->object.ia, RI_FEATURE_ATOMICS)) /* as for LMRs */
+    if (!has_feature(ep->object.device, RI_FEATURE_ATOMICS)) /* as for LMRs */
         link.access &= ~(uint32_t)RI_ACCESS_REMOTE_ATOMIC;
     posted = ual_mw_link(mw, ep, &link, cookie, itapi_request_flags(dto_flags), &stag);
     if (posted != UAL_OK)
@@ -212,9 +212,9 @@ it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
         return itapi_bad_handle(IT_ERR_INVALID_RMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (ual_mw_pz(mw) != ep->pz)
+    if (ual_mw_pd(mw) != ep->pd)
         return IT_ERR_INVALID_PZ;
-    if (!has_feature(ep->object.ia, RI_FEATURE_LOCAL_INVALIDATE))
+    if (!has_feature(ep->object.device, RI_FEATURE_LOCAL_INVALIDATE))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (dto_flags & ~(unsigned int)FLAGS_UNLINK)
         return IT_ERR_INVALID_DTO_FLAGS;

@@ -10,7 +10,7 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
                           it_srq_handle_t *srq_handle)
 {
     CALL();
-    struct ual_object *pz = LOOKUP(struct ual_object, PZ, pz_handle);
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     const struct ri_rnic_attr *rnic;
     uint32_t segments;
     enum ual_status created;
@@ -19,9 +19,9 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    if (!has_feature(pz->ia, RI_FEATURE_SRQ))
+    if (!has_feature(pz->device, RI_FEATURE_SRQ))
         return IT_ERR_SRQ_NOT_SUPPORTED;
-    rnic = ual_ia_attr(pz->ia);
+    rnic = ual_device_attr(pz->device);
     segments = rnic->max_srq_sge < SEGMENTS_MAX ? rnic->max_srq_sge : SEGMENTS_MAX;
     if (max_recv_dtos == 0)
         return IT_ERR_INVALID_SRQ_SIZE;
@@ -31,7 +31,7 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
         return IT_ERR_RESOURCE_RSEG;
     if (!srq_handle)
         return IT_ERR_FAULT;
-    created = ual_srq_create((struct ual_pz *)pz, (uint32_t)max_recv_dtos,
+    created = ual_srq_create((struct ual_pd *)pz, (uint32_t)max_recv_dtos,
                              max_recv_segments ? (uint32_t)max_recv_segments : 1, &srq);
     if (created == UAL_OK)
         *srq_handle = (it_srq_handle_t)srq->object.handle;
@@ -77,9 +77,9 @@ it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     if (status != UAL_OK)
         return itapi_status(status);
     if (mask_has(mask, IT_SRQ_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(srq->object.ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(srq->object.device);
     if (mask_has(mask, IT_SRQ_PARAM_PZ))
-        params->pz = (it_pz_handle_t)ual_handle_of(srq->pz);
+        params->pz = (it_pz_handle_t)ual_handle_of(srq->pd);
     if (mask_has(mask, IT_SRQ_PARAM_MAX_RECV_DTO))
         params->max_recv_dtos = attr.max_wr;
     if (mask_has(mask, IT_SRQ_PARAM_MAX_RECV_SEG))
@@ -89,13 +89,13 @@ it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     return IT_SUCCESS;
 }
 
-static it_status_t check_size(const struct ual_ia *ia, size_t size)
+static it_status_t check_size(const struct ual_device *ia, size_t size)
 {
     if (!has_feature(ia, RI_FEATURE_SRQ_RESIZE))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (size == 0)
         return IT_ERR_INVALID_SRQ_SIZE;
-    return size > ual_ia_attr(ia)->max_srq_wr ? IT_ERR_RESOURCE_RECV_DTO : IT_SUCCESS;
+    return size > ual_device_attr(ia)->max_srq_wr ? IT_ERR_RESOURCE_RECV_DTO : IT_SUCCESS;
 }
 
 static it_status_t modified(enum ual_status status)
@@ -128,7 +128,7 @@ it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     if (queried != UAL_OK)
         return itapi_status(queried);
     if (mask & IT_SRQ_PARAM_MAX_RECV_DTO) {
-        it_status_t status = check_size(srq->object.ia, params->max_recv_dtos);
+        it_status_t status = check_size(srq->object.device, params->max_recv_dtos);
 
         if (status != IT_SUCCESS)
             return status;

@@ -17,7 +17,7 @@ static_assert(sizeof(struct asked) <= sizeof(((struct ual_ud_request *)0)->kept)
 
 /* --- the asking side --- */
 
-static it_status_t read_arguments(const struct ual_ia *ia, const it_conn_qual_t *qualifier,
+static it_status_t read_arguments(const struct ual_device *ia, const it_conn_qual_t *qualifier,
                                   const it_path_t *path, struct ual_connect *ask,
                                   struct sockaddr_storage *source,
                                   struct sockaddr_storage *destination)
@@ -29,7 +29,7 @@ static it_status_t read_arguments(const struct ual_ia *ia, const it_conn_qual_t 
     if (!itapi_read_qualifier(ia, qualifier, false, &service) ||
         (!service.remote_port && !service.service_id))
         return IT_ERR_INVALID_CONN_QUAL;
-    if (path->spigot_id >= ual_ia_attr(ia)->ports)
+    if (path->spigot_id >= ual_device_attr(ia)->ports)
         return IT_ERR_INVALID_SPIGOT;
     status = itapi_path_status(itapi_path_ends(ia, path, service.local_port, service.remote_port,
                                                source, &has_source, destination));
@@ -49,7 +49,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
 {
     CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, reply_evd);
-    struct ual_ia *ia = evd ? ((struct ual_object *)evd)->ia : NULL;
+    struct ual_device *ia = evd ? ((struct ual_object *)evd)->device : NULL;
     struct sockaddr_storage source, destination;
     struct ual_connect ask = { .private_data = private_data };
     struct ual_ud_request *request;
@@ -64,7 +64,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
     if (ual_evd_stream(evd) != UAL_STREAM_CONNECTION)
         return IT_ERR_INVALID_EVD_TYPE;
     status = itapi_check_private_data(private_data, private_data_length,
-                                      ual_ia_attr(ia)->service_request_private_data);
+                                      ual_device_attr(ia)->service_request_private_data);
     if (status != IT_SUCCESS)
         return status;
     if (!conn_qual || !destination_path || !ud_svc_handle)
@@ -125,7 +125,7 @@ it_status_t it_ud_service_request_handle_query(it_ud_svc_req_handle_t ud_svc_han
     if (!params)
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_UD_PARAM_IA_HANDLE))
-        params->ia = (it_ia_handle_t)ual_handle_of(request->object.ia);
+        params->ia = (it_ia_handle_t)ual_handle_of(request->object.device);
     if (mask_has(mask, IT_UD_PARAM_REQ_ID)) /* the number of the handle's slot and use */
         params->request_id = (uint32_t)(request->object.handle >> 4);
     if (mask_has(mask, IT_UD_PARAM_REPLY_EVD))
@@ -172,7 +172,7 @@ it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
                                 const unsigned char *private_data, size_t private_data_length)
 {
     CALL();
-    struct ual_ia *ia = ual_service_request_ia((ual_handle)ud_svc_req_id);
+    struct ual_device *ia = ual_service_request_ia((ual_handle)ud_svc_req_id);
     struct ual_service_reply reply = {
         .status = (uint32_t)status,
         .qpn = ep_info.ud_ep_id,
@@ -188,7 +188,7 @@ it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
     if ((unsigned int)status > IT_UD_REQ_REDIRECTED)
         return IT_ERR_INVALID_UD_STATUS;
     checked = itapi_check_private_data(private_data, private_data_length,
-                                       ual_ia_attr(ia)->service_reply_private_data);
+                                       ual_device_attr(ia)->service_reply_private_data);
     if (checked != IT_SUCCESS)
         return checked;
     return reply_status(ual_service_reply((ual_handle)ud_svc_req_id, &reply));

@@ -32,7 +32,7 @@ static it_status_t refuse(const struct argument *arguments, size_t count)
     } while (0)
 
 #define ARGUMENT(handle, type, invalid) ((struct argument){ handle, type, invalid })
-#define IA(handle)                      ARGUMENT(handle, UAL_IA, IT_ERR_INVALID_IA)
+#define IA(handle)                      ARGUMENT(handle, UAL_DEVICE, IT_ERR_INVALID_IA)
 #define EVD(handle)                     ARGUMENT(handle, UAL_EVD, IT_ERR_INVALID_EVD)
 #define EP(handle)                      ARGUMENT(handle, UAL_EP, IT_ERR_INVALID_EP)
 

@@ -49,7 +49,7 @@ static inline size_t itapi_limit_of(uint32_t elements)
 
 /* The elements of a Receive as a request; total is checked by who knows the limit. */
 static inline it_status_t itapi_receive(const it_lmr_triplet_t *segments, size_t count,
-                                        uint32_t limit, const struct ual_pz *pz,
+                                        uint32_t limit, const struct ual_pd *pz,
                                         it_dto_cookie_t cookie, unsigned int flags,
                                         struct ri_sge *sges, struct ri_recv_wr *wr, uint64_t *total)
 {
@@ -73,7 +73,7 @@ static inline it_status_t itapi_message(const struct ual_ep *ep, const it_lmr_tr
 {
     uint64_t total;
     it_status_t status = itapi_segments(segments, count, itapi_limit_of(ep->attr.max_send_sge),
-                                        ep->pz, 0, sges, &total);
+                                        ep->pd, 0, sges, &total);
 
     if (unlikely(status != IT_SUCCESS))
         return status;

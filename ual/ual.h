@@ -66,8 +66,8 @@ UAL_PUBLIC const char *ual_status_name(enum ual_status status);
 typedef uintptr_t ual_handle;
 
 enum ual_type {
-    UAL_IA = 1,
-    UAL_PZ,
+    UAL_DEVICE = 1,
+    UAL_PD,
     UAL_MR,
     UAL_MW,
     UAL_SRQ,
@@ -81,7 +81,7 @@ enum ual_type {
     UAL_TYPE_COUNT  /* at most 16: see ual_handle */
 };
 
-struct ual_ia;
+struct ual_device;
 struct ual_ep;
 
 /* First member of every ual object that has a handle. */
@@ -89,7 +89,7 @@ struct ual_object {
     ual_handle handle;
     enum ual_type type;
     atomic_int has_context;
-    struct ual_ia *ia;        /* the IA itself for UAL_IA */
+    struct ual_device *device;        /* the IA itself for UAL_DEVICE */
     _Atomic uint64_t context; /* the consumer's, see ual_context_set */
     _Atomic uint32_t note;    /* the front end's own, 0 at first, not looked at */
 };
@@ -214,37 +214,37 @@ UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
 /* Interface adapter. close tears down what is still open in the right order, wakes waiters with
  * UAL_ERR_ABORTED, and waits at most option close_timeout for connections that are still closing in
  * order. */
-UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_ia **ia);
-UAL_PUBLIC enum ual_status ual_ia_close(struct ual_ia *ia);
+UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_device **device);
+UAL_PUBLIC enum ual_status ual_ia_close(struct ual_device *device);
 /* The same by handle, for front ends: first all handles of the IA stop working, then calls of other
  * threads that have found one end. What they were about to make they do not get (UAL_ERR_ABORTED).
  * UAL_ERR_INVALID_HANDLE: also where another thread closes it. */
-UAL_PUBLIC enum ual_status ual_ia_close_on(ual_handle ia);
-UAL_PUBLIC const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia);
-UAL_PUBLIC const char *ual_ia_name(const struct ual_ia *ia);
-UAL_PUBLIC const char *ual_ia_provider(const struct ual_ia *ia);
-UAL_PUBLIC const char *ual_ia_option(const struct ual_ia *ia, const char *name); /* NULL unknown */
-UAL_PUBLIC enum ual_status ual_ia_port(struct ual_ia *ia, struct ri_port_attr *attr);
-UAL_PUBLIC enum ual_status ual_ia_route(struct ual_ia *ia, uint32_t port,
+UAL_PUBLIC enum ual_status ual_ia_close_on(ual_handle device);
+UAL_PUBLIC const struct ri_rnic_attr *ual_device_attr(const struct ual_device *device);
+UAL_PUBLIC const char *ual_device_name(const struct ual_device *device);
+UAL_PUBLIC const char *ual_device_provider(const struct ual_device *device);
+UAL_PUBLIC const char *ual_device_option(const struct ual_device *device, const char *name); /* NULL unknown */
+UAL_PUBLIC enum ual_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr);
+UAL_PUBLIC enum ual_status ual_device_route(struct ual_device *device, uint32_t port,
                                         const struct sockaddr *destination,
                                         struct sockaddr_storage *source);
 /* The asynchronous EVDs of the IA, 0 when there is none. */
-UAL_PUBLIC ual_handle ual_ia_affiliated(const struct ual_ia *ia);
-UAL_PUBLIC ual_handle ual_ia_unaffiliated(const struct ual_ia *ia);
+UAL_PUBLIC ual_handle ual_ia_affiliated(const struct ual_device *device);
+UAL_PUBLIC ual_handle ual_ia_unaffiliated(const struct ual_device *device);
 static inline ual_handle ual_handle_of(const void *object)
 {
     return ((const struct ual_object *)object)->handle;
 }
 
-struct ual_pz;
-UAL_PUBLIC enum ual_status ual_pz_create(struct ual_ia *ia, struct ual_pz **pz);
-UAL_PUBLIC enum ual_status ual_pz_free(struct ual_pz *pz); /* UAL_ERR_BUSY */
+struct ual_pd;
+UAL_PUBLIC enum ual_status ual_pd_create(struct ual_device *device, struct ual_pd **pd);
+UAL_PUBLIC enum ual_status ual_pd_free(struct ual_pd *pd); /* UAL_ERR_BUSY */
 
 /* Memory region. The fields are set at creation, and by ual_mr_link, and read without a lock by
  * posts. */
 struct ual_mr {
     struct ual_object object;
-    struct ual_pz *pz;
+    struct ual_pd *pd;
     void *addr; /* NULL: nothing was linked yet */
     uint64_t length;
     uint32_t access; /* enum ri_access */
@@ -254,11 +254,11 @@ struct ual_mr {
     uint32_t pages; /* made unlinked: how many it has room for */
     struct kal_region *region;
 };
-UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length,
+UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length,
                                          uint32_t access, uint32_t flags, uint32_t shared_id,
                                          struct ual_mr **mr);
 /* New access rights and/or PZ (NULL: keep); the keys change. */
-UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t access);
+UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t access);
 UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
 
 /*
@@ -269,7 +269,7 @@ UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: wind
  */
 
 /* A region without memory, for ual_mr_link. UAL_ERR_LIMIT: pages. */
-UAL_PUBLIC enum ual_status ual_mr_create_unlinked(struct ual_pz *pz, uint32_t pages, uint32_t flags,
+UAL_PUBLIC enum ual_status ual_mr_create_unlinked(struct ual_pd *pd, uint32_t pages, uint32_t flags,
                                                   uint32_t shared_id, struct ual_mr **mr);
 struct ual_mr_link {
     void *addr;            /* first octet, and its TO unless access has RI_ACCESS_ZERO_BASED */
@@ -307,9 +307,9 @@ struct ual_mw_link {
     uint32_t access; /* remote bits, RI_ACCESS_ZERO_BASED */
     uint32_t note;   /* the front end's own, not looked at */
 };
-UAL_PUBLIC enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **mw);
+UAL_PUBLIC enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **mw);
 UAL_PUBLIC enum ual_status ual_mw_free(struct ual_mw *mw); /* linked or not */
-UAL_PUBLIC struct ual_pz *ual_mw_pz(const struct ual_mw *mw);
+UAL_PUBLIC struct ual_pd *ual_mw_pd(const struct ual_mw *mw);
 UAL_PUBLIC void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state);
 /* *stag is good for requests posted later on the same endpoint. Replaces the link of a wide window;
  * a second link of a narrow one fails in its completion. [data] */
@@ -343,14 +343,14 @@ static inline bool ual_memory_completion(const struct ri_wc *wc)
 /* Shared receive queue. max_sge is read without a lock by posts. */
 struct ual_srq {
     struct ual_object object;
-    struct ual_pz *pz;
+    struct ual_pd *pd;
     struct ri_srq *srq;
     uint32_t max_sge;  /* as given by the provider */
     atomic_uint users; /* endpoints */
 };
 enum ual_srq_mask { UAL_SRQ_MAX_WR = 1u << 0, UAL_SRQ_LOW_WATERMARK = 1u << 1 };
 /* UAL_ERR_LIMIT; NOT_SUPPORTED: no shared receive queues. */
-UAL_PUBLIC enum ual_status ual_srq_create(struct ual_pz *pz, uint32_t max_wr, uint32_t max_sge,
+UAL_PUBLIC enum ual_status ual_srq_create(struct ual_pd *pd, uint32_t max_wr, uint32_t max_sge,
                                           struct ual_srq **srq);
 UAL_PUBLIC enum ual_status ual_srq_free(struct ual_srq *srq); /* UAL_ERR_BUSY: endpoints use it */
 /* Members of attr by mask (enum ual_srq_mask). A low watermark of 0 is none; it goes back to 0 when
@@ -361,13 +361,13 @@ UAL_PUBLIC enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask,
 UAL_PUBLIC enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr);
 
 /*
- * Address handles: where datagrams go. Of a post ah and pz are read without a lock: no post that
+ * Address handles: where datagrams go. Of a post ah and pd are read without a lock: no post that
  * uses the handle may run beside modify or free, and none be outstanding at free.
  */
 #define UAL_KEPT 24u /* 64-bit words of the front end's own */
 struct ual_ah {
     struct ual_object object;
-    struct ual_pz *pz;
+    struct ual_pd *pd;
     struct ri_ah *ah;
     struct ri_ah_attr attr;
     uint64_t kept[UAL_KEPT];    /* the front end's own, not looked at */
@@ -375,10 +375,10 @@ struct ual_ah {
 };
 /* UAL_ERR_NOT_SUPPORTED: no datagrams; INVALID_ARGUMENT; UNREACHABLE: the source is not of the
  * port, or no way is known. */
-UAL_PUBLIC enum ual_status ual_ah_create(struct ual_pz *pz, const struct ri_ah_attr *attr,
+UAL_PUBLIC enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr,
                                          struct ual_ah **ah);
 /* Another way and/or PZ (NULL: keep), for requests posted later; all or nothing. */
-UAL_PUBLIC enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pz *pz,
+UAL_PUBLIC enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd,
                                          const struct ri_ah_attr *attr);
 UAL_PUBLIC enum ual_status ual_ah_free(struct ual_ah *ah);
 
@@ -479,7 +479,7 @@ struct ual_evd_attr {
 };
 /* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
  * UAL_ERR_NOT_SUPPORTED: threshold, aggregate or stream that is not built yet (docs/status.md). */
-UAL_PUBLIC enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr,
+UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
                                           struct ual_evd **evd);
 UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: bound, waited on */
 /* -1 none; never read or written by the user */
@@ -544,7 +544,7 @@ struct ual_ep {
     struct ual_object object;
     atomic_int state;
     struct ri_qp *qp;
-    struct ual_pz *pz;
+    struct ual_pd *pd;
     struct ual_evd *request_evd, *receive_evd, *connect_evd;
     struct ual_ep_attr attr; /* as given by the provider */
     /* Reads and atomics that may be outstanding: as agreed with the peer, without a connection
@@ -566,13 +566,13 @@ static inline bool ual_ep_is_ud(const struct ual_ep *ep)
 
 /* The EVDs must be of streams DTO, DTO, CONNECTION (UAL_ERR_INVALID_ARGUMENT) and of the PZ's IA.
  * connect_evd may be NULL for a mechanism user. */
-UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
+UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
                                          struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                                          const struct ual_ep_attr *attr, struct ual_ep **ep);
 /* For datagrams: CONNECTED from the beginning, NONOPERATIONAL after an error, and never anything
  * else. Of attr the sizes of both queues, their elements, max_payload, qkey and port count.
  * UAL_ERR_NOT_SUPPORTED: none here; INVALID_ARGUMENT: port. */
-UAL_PUBLIC enum ual_status ual_ep_create_ud(struct ual_pz *pz, struct ual_evd *request_evd,
+UAL_PUBLIC enum ual_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
                                             struct ual_evd *receive_evd,
                                             const struct ual_ep_attr *attr, struct ual_ep **ep);
 enum ual_ep_mask {
@@ -632,13 +632,13 @@ UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *priv
 
 /* A listen point hears connection requests, and service requests where the IA has datagrams. */
 struct ual_listen;
-UAL_PUBLIC enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+UAL_PUBLIC enum ual_status ual_listen_create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
                                              const struct sockaddr *address, bool negotiate_depths,
                                              struct sockaddr_storage *bound,
                                              struct ual_listen **listen);
 /* By an InfiniBand service ID, host order, not 0. UAL_ERR_NOT_SUPPORTED: nothing can listen on it
  * here. */
-UAL_PUBLIC enum ual_status ual_listen_create_service(struct ual_ia *ia, uint32_t port,
+UAL_PUBLIC enum ual_status ual_listen_create_service(struct ual_device *device, uint32_t port,
                                                      struct ual_evd *evd, uint64_t service_id,
                                                      bool negotiate_depths,
                                                      struct ual_listen **listen);
@@ -648,8 +648,8 @@ UAL_PUBLIC void ual_listen_query(const struct ual_listen *listen, struct sockadd
                                  ual_handle *evd, uint32_t *port);
 /* IA of an undecided connection request, or service request (for limits of private data); NULL:
  * none of that kind. */
-UAL_PUBLIC struct ual_ia *ual_request_ia(ual_handle request);
-UAL_PUBLIC struct ual_ia *ual_service_request_ia(ual_handle request);
+UAL_PUBLIC struct ual_device *ual_request_ia(ual_handle request);
+UAL_PUBLIC struct ual_device *ual_service_request_ia(ual_handle request);
 
 /*
  * Datagram service: a question for an endpoint, its answer. Each send asks once; an answer that has

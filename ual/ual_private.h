@@ -11,9 +11,9 @@
 
 #include "base/spinlock.h"
 
-/* handle.c: slots. take fills object->handle, type and ia. UAL_ERR_NO_RESOURCES: the table is
+/* handle.c: slots. take fills object->handle, type and device. UAL_ERR_NO_RESOURCES: the table is
  * full. */
-enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia);
+enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_device *device);
 void ual_handle_drop(struct ual_object *object); /* lookups fail from here on */
 /* The same for a while: the slot stays the object's. */
 void ual_handle_hide(struct ual_object *object);
@@ -25,7 +25,7 @@ void ual_handle_fork_unlock(void);
 void ual_handle_forked(void);
 void ual_handle_revived(void);
 /* No handle of the IA works from here on, nor does it get new ones. False: this was done before. */
-bool ual_handle_close_ia(struct ual_ia *ia);
+bool ual_handle_close_device(struct ual_device *device);
 /* The object behind the handle of an object that exists, hidden or not: for upcalls. */
 struct ual_object *ual_handle_object(ual_handle handle);
 
@@ -52,7 +52,7 @@ void ual_fork_forget(int fd);
 #define UAL_LANES_MOST 64u /* of those that a provider has, the rest is not used */
 struct ual_lane;
 struct ual_waiter;
-enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index,
+enum ual_status ual_lane_open(struct ual_device *device, struct kal_rnic *rnic, uint32_t index,
                               uint64_t spin_ns, struct ual_lane **lane);
 /* End the background thread: runs come from the caller only from here on. */
 void ual_lane_stop(struct ual_lane *lane);
@@ -94,7 +94,7 @@ struct ual_stripe {
 };
 
 /* ia.c */
-struct ual_ia {
+struct ual_device {
     struct ual_object object;
     struct kal *kal;
     struct kal_rnic *rnic;
@@ -109,7 +109,7 @@ struct ual_ia {
     atomic_bool dead;     /* catastrophic */
     bool closing;         /* under handle.c's lock */
     struct ual_evd *affiliated, *unaffiliated;
-    struct ual_pz *pzs; /* utlist doubly linked lists, for tear-down */
+    struct ual_pd *pzs; /* utlist doubly linked lists, for tear-down */
     struct ual_mr_record *mrs;
     struct ual_mw *mws;
     struct ual_srq_record *srqs;
@@ -124,19 +124,19 @@ struct ual_ia {
     struct ual_stripe stripes[UAL_STRIPES];
 };
 /* UAL_ERR_DEAD when the IA has failed. */
-static inline enum ual_status ual_ia_alive(const struct ual_ia *ia)
+static inline enum ual_status ual_device_alive(const struct ual_device *device)
 {
-    return atomic_load_explicit(&ia->dead, memory_order_relaxed) ? UAL_ERR_DEAD : UAL_OK;
+    return atomic_load_explicit(&device->dead, memory_order_relaxed) ? UAL_ERR_DEAD : UAL_OK;
 }
 /* Raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP lock
  * held. */
-void ual_ia_affiliated_event(struct ual_ia *ia, const struct ri_event *report, ual_handle cause);
+void ual_ia_affiliated_event(struct ual_device *device, const struct ri_event *report, ual_handle cause);
 
-struct ual_pz {
+struct ual_pd {
     struct ual_object object;
     struct ri_pd *pd;
     atomic_uint users;
-    struct ual_pz *prev, *next;
+    struct ual_pd *prev, *next;
 };
 
 struct ual_srq_record {
@@ -193,7 +193,7 @@ void ual_evd_purge(struct ual_evd *evd, ual_handle source);
 void ual_evd_abort(struct ual_evd *evd);
 /* The IA has just died: whoever waits or sleeps in a descriptor looks once more, and hears of
  * it. */
-void ual_evd_all_dead(struct ual_ia *ia);
+void ual_evd_all_dead(struct ual_device *device);
 void ual_evd_cq_fired(void *cq_context);                               /* kal_upper.cq_event */
 void ual_evd_cq_error(void *cq_context, const struct ri_event *event); /* kal_upper.cq_error */
 

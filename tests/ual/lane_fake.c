@@ -30,7 +30,7 @@ struct lf_cq {
     unsigned int untold; /* polls that took something since it was armed */
 };
 
-struct ual_ia *lf_ia;
+struct ual_device *lf_ia;
 struct ual_lane *lf_lane;
 atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
@@ -294,7 +294,7 @@ atomic_uint lf_fatals;
 
 void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
 {
-    struct ual_ia *ia = rnic_context;
+    struct ual_device *ia = rnic_context;
 
     ck_assert_int_eq(event->type, RI_EVENT_RNIC_FATAL);
     atomic_store(&ia->dead, true);
@@ -302,7 +302,7 @@ void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
     ual_evd_all_dead(ia);
 }
 
-const struct ri_rnic_attr *ual_ia_attr(const struct ual_ia *ia)
+const struct ri_rnic_attr *ual_device_attr(const struct ual_device *ia)
 {
     static struct ri_rnic_attr attr = { .size = sizeof(attr), .max_cqe = DEPTH };
 

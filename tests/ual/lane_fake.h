@@ -28,7 +28,7 @@ struct lf_pipe {
     struct lf_pipe *next_ready;
 };
 
-extern struct ual_ia *lf_ia;
+extern struct ual_device *lf_ia;
 extern struct ual_lane *lf_lane;
 
 extern atomic_uint lf_runs;             /* calls of progress */

@@ -198,13 +198,13 @@ END_TEST
 
 START_TEST(an_IA_that_closes_has_no_handles_and_gets_none)
 {
-    struct ual_ia *ias = calloc(2, sizeof(*ias));
+    struct ual_device *ias = calloc(2, sizeof(*ias));
     struct ual_object objects[3] = { 0 }, late_one = { 0 };
 
     for (int i = 0; i < 3; i++)
         ok(ual_handle_take(&objects[i], UAL_EVD, &ias[i / 2]));
-    ck_assert(ual_handle_close_ia(&ias[0]));
-    ck_assert(!ual_handle_close_ia(&ias[0]));
+    ck_assert(ual_handle_close_device(&ias[0]));
+    ck_assert(!ual_handle_close_device(&ias[0]));
     ck_assert_ptr_null(ual_lookup(objects[0].handle, UAL_EVD));
     ck_assert_ptr_null(ual_lookup(objects[1].handle, UAL_EVD));
     ck_assert_ptr_eq(ual_lookup(objects[2].handle, UAL_EVD), &objects[2]);

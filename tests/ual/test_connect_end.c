@@ -285,7 +285,7 @@ START_TEST(free_everywhere)
     expect_nothing(connect_evd);
     expect_nothing(affiliated_evd);
     ok(ual_evd_free(connect_evd));
-    ok(ual_pz_free(pz));
+    ok(ual_pd_free(pz));
 }
 END_TEST
 

@@ -65,12 +65,12 @@ START_TEST(a_reused_slot_has_a_new_generation)
     uint32_t slot = 0;
 
     for (int i = 0; i < 1000; i++) {
-        ok(ual_handle_take(&object, UAL_PZ, NULL));
+        ok(ual_handle_take(&object, UAL_PD, NULL));
         if (i > 0)
             ck_assert_uint_eq(slot_of(object.handle), slot);
         ck_assert_uint_ne(object.handle, before);
-        ck_assert_ptr_null(ual_lookup(before, UAL_PZ));
-        ck_assert_ptr_eq(ual_lookup(object.handle, UAL_PZ), &object);
+        ck_assert_ptr_null(ual_lookup(before, UAL_PD));
+        ck_assert_ptr_eq(ual_lookup(object.handle, UAL_PD), &object);
         before = object.handle;
         slot = slot_of(before);
         ual_handle_drop(&object);

@@ -158,7 +158,7 @@ END_TEST
 /* A new interface adapter gets the very numbers: the old one may not serve its set. */
 START_TEST(under_a_new_lane_that_gets_its_numbers)
 {
-    struct ual_ia *fresh = calloc(1, sizeof(*fresh));
+    struct ual_device *fresh = calloc(1, sizeof(*fresh));
     struct ual_event event;
 
     pthread_mutex_init(&fresh->lock, NULL);

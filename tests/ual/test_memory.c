@@ -82,7 +82,7 @@ static struct ual_ep *make_srq_ep(struct ual_srq *srq)
 
 START_TEST(srq_users)
 {
-    struct ual_pz *other;
+    struct ual_pd *other;
     struct ual_srq *srq, *foreign;
     struct ual_ep_attr attr = { .max_send_wr = 4, .max_send_sge = 1 };
     struct ri_recv_wr wr = { .cookie = 1 };
@@ -98,9 +98,9 @@ START_TEST(srq_users)
     ok(ual_post_srq_recv(srq, &wr));
     fails(ual_post_srq_recv(srq, &wr), UAL_ERR_FULL);
     ok(ual_ep_free(user));
-    ok(ual_pz_create(ia, &other));
+    ok(ual_pd_create(ia, &other));
     ok(ual_srq_create(other, 2, 1, &foreign));
-    fails(ual_pz_free(other), UAL_ERR_BUSY);
+    fails(ual_pd_free(other), UAL_ERR_BUSY);
     attr.srq = foreign;
     fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &user), UAL_ERR_INVALID_ARGUMENT);
     attr.srq = srq;
@@ -108,7 +108,7 @@ START_TEST(srq_users)
     fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &user), UAL_ERR_NO_RESOURCES);
     ok(ual_srq_free(srq)); /* the failed one does not count */
     ok(ual_srq_free(foreign));
-    ok(ual_pz_free(other));
+    ok(ual_pd_free(other));
 }
 END_TEST
 
@@ -185,7 +185,7 @@ START_TEST(window_life)
     ck_assert_ptr_null(other);
     ok(ual_mw_create(pz, false, &other));
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(other), UAL_MW), other);
-    ck_assert_ptr_eq(ual_mw_pz(other), pz);
+    ck_assert_ptr_eq(ual_mw_pd(other), pz);
     ck_assert(!state_of(other).narrow);
     ck_assert(state_of(mw).narrow);
     expect_linked(false);

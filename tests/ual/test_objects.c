@@ -17,7 +17,7 @@ START_TEST(handles_of_each_type)
     struct ual_object *objects[] = { (struct ual_object *)ia, (struct ual_object *)pz,
                                      (struct ual_object *)dto_evd, &ep->object,
                                      (struct ual_object *)listen_point };
-    enum ual_type types[] = { UAL_IA, UAL_PZ, UAL_EVD, UAL_EP, UAL_LISTEN };
+    enum ual_type types[] = { UAL_DEVICE, UAL_PD, UAL_EVD, UAL_EP, UAL_LISTEN };
 
     for (size_t i = 0; i < 5; i++) {
         ual_handle handle = ual_handle_of(objects[i]);
@@ -64,20 +64,20 @@ END_TEST
 
 START_TEST(busy_zone)
 {
-    struct ual_pz *other;
+    struct ual_pd *other;
     struct ual_mr *mr;
     char memory[16];
 
-    fails(ual_pz_free(pz), UAL_ERR_BUSY); /* the endpoint */
+    fails(ual_pd_free(pz), UAL_ERR_BUSY); /* the endpoint */
     ok(ual_ep_free(ep));
     ok(ual_mr_create(pz, memory, sizeof(memory), RI_ACCESS_LOCAL_READ, 0, 0, &mr));
-    fails(ual_pz_free(pz), UAL_ERR_BUSY);
-    ok(ual_pz_create(ia, &other));
+    fails(ual_pd_free(pz), UAL_ERR_BUSY);
+    ok(ual_pd_create(ia, &other));
     ok(ual_mr_modify(mr, other, RI_ACCESS_LOCAL_READ));
-    ok(ual_pz_free(pz));
-    fails(ual_pz_free(other), UAL_ERR_BUSY);
+    ok(ual_pd_free(pz));
+    fails(ual_pd_free(other), UAL_ERR_BUSY);
     ok(ual_mr_free(mr));
-    ok(ual_pz_free(other));
+    ok(ual_pd_free(other));
 }
 END_TEST
 
@@ -175,7 +175,7 @@ START_TEST(nothing_is_left_of_failures)
 
         fk_fail(calls[i], KAL_ERR_QUOTA);
         switch (calls[i]) {
-        case FK_PD_CREATE: status = ual_pz_create(ia, (struct ual_pz **)&out); break;
+        case FK_PD_CREATE: status = ual_pd_create(ia, (struct ual_pd **)&out); break;
         case FK_CQ_CREATE: status = ual_evd_create(ia, &dto, (struct ual_evd **)&out); break;
         case FK_QP_CREATE:
             status = ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr,
@@ -282,17 +282,17 @@ START_TEST(ia_attributes)
     struct sockaddr_in to = address(1);
     struct sockaddr_storage source;
 
-    ck_assert_str_eq(ual_ia_name(ia), "fake0");
-    ck_assert_str_eq(ual_ia_provider(ia), "fake");
-    ck_assert_ptr_null(ual_ia_option(ia, "nonsense"));
-    ok(ual_ia_port(ia, &port));
+    ck_assert_str_eq(ual_device_name(ia), "fake0");
+    ck_assert_str_eq(ual_device_provider(ia), "fake");
+    ck_assert_ptr_null(ual_device_option(ia, "nonsense"));
+    ok(ual_device_port(ia, &port));
     ck_assert(port.online);
     port.port = 1;
-    fails(ual_ia_port(ia, &port), UAL_ERR_INVALID_ARGUMENT);
-    ok(ual_ia_route(ia, 0, (struct sockaddr *)&to, &source));
+    fails(ual_device_port(ia, &port), UAL_ERR_INVALID_ARGUMENT);
+    ok(ual_device_route(ia, 0, (struct sockaddr *)&to, &source));
     ck_assert_int_eq(source.ss_family, AF_INET);
-    fails(ual_ia_route(ia, 1, (struct sockaddr *)&to, &source), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_ia_route(ia, 0, NULL, &source), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_device_route(ia, 1, (struct sockaddr *)&to, &source), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_device_route(ia, 0, NULL, &source), UAL_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(ual_ia_affiliated(ia), ual_handle_of(affiliated_evd));
     ck_assert_uint_eq(ual_ia_unaffiliated(ia), 0);
 }
@@ -335,13 +335,13 @@ START_TEST(dead_device)
 {
     struct sockaddr_in any = address(0);
     struct ual_listen *listen = NULL;
-    struct ual_pz *zone = NULL;
+    struct ual_pd *zone = NULL;
     struct ual_event event;
     struct ri_qp_info info;
 
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_settle();
-    fails(ual_pz_create(ia, &zone), UAL_ERR_DEAD);
+    fails(ual_pd_create(ia, &zone), UAL_ERR_DEAD);
     fails(connect_to(ep, false), UAL_ERR_DEAD);
     fails(ual_ep_reset(ep), UAL_ERR_DEAD);
     fails(ual_ep_query(ep, &info), UAL_ERR_DEAD);
@@ -382,7 +382,7 @@ END_TEST
 
 START_TEST(open_failures)
 {
-    struct ual_ia *made = NULL;
+    struct ual_device *made = NULL;
 
     fk_reset();
     fails(ual_ia_open("no such", &made), UAL_ERR_NO_INTERFACE);

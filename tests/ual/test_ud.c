@@ -34,11 +34,11 @@ START_TEST(endpoint)
     ck_assert_uint_eq(ud->attr.max_send_wr, 9);
     expect_state(ud, UAL_EP_CONNECTED);
     ok(post_one(ud));
-    fails(ual_pz_free(pz), UAL_ERR_BUSY);
+    fails(ual_pd_free(pz), UAL_ERR_BUSY);
     ok(ual_ep_free(ud));
     ck_assert_ptr_null(ual_ep_of(handle));
     ck_assert_uint_eq(fk.qps, 0);
-    ok(ual_pz_free(pz));
+    ok(ual_pd_free(pz));
     close_world();
 }
 END_TEST
@@ -63,7 +63,7 @@ START_TEST(endpoint_refused)
     ck_assert_ptr_null(none);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_NOT_SUPPORTED);
-    ok(ual_pz_free(pz)); /* nobody uses it */
+    ok(ual_pd_free(pz)); /* nobody uses it */
     close_world();
 }
 END_TEST
@@ -158,17 +158,17 @@ END_TEST
 START_TEST(address_handle)
 {
     struct ri_ah_attr attr = { .destination_lid = 5, .sl = 3 };
-    struct ual_pz *other;
+    struct ual_pd *other;
     struct ual_ah *ah;
 
     open_datagrams();
-    ok(ual_pz_create(ia, &other));
+    ok(ual_pd_create(ia, &other));
     ok(ual_ah_create(pz, &attr, &ah));
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(ah), UAL_AH), ah);
     ck_assert_uint_eq(fk.ah.size, sizeof(fk.ah));
     ck_assert_uint_eq(fk.ah.destination_lid, 5);
     ck_assert_ptr_eq(ah->ah->ops, pz->pd);
-    fails(ual_pz_free(pz), UAL_ERR_BUSY);
+    fails(ual_pd_free(pz), UAL_ERR_BUSY);
     attr.sl = 4;
     ok(ual_ah_modify(ah, NULL, &attr));
     ck_assert_uint_eq(fk.ah.sl, 4);
@@ -176,10 +176,10 @@ START_TEST(address_handle)
     ck_assert_ptr_eq(ah->ah->ops, other->pd);
     ck_assert_uint_eq(fk.ah.sl, 4);
     ck_assert_uint_eq(fk.ahs, 1);
-    ok(ual_pz_free(pz));
-    fails(ual_pz_free(other), UAL_ERR_BUSY);
+    ok(ual_pd_free(pz));
+    fails(ual_pd_free(other), UAL_ERR_BUSY);
     ok(ual_ah_free(ah));
-    ok(ual_pz_free(other));
+    ok(ual_pd_free(other));
     ck_assert_uint_eq(fk.ahs, 0);
     close_world();
 }
@@ -188,16 +188,16 @@ END_TEST
 START_TEST(address_handle_refused)
 {
     struct ri_ah_attr attr = { .destination_lid = 5 }, beyond = { .port = 1 };
-    struct ual_pz *other;
+    struct ual_pd *other;
     struct ual_ah *ah;
 
     open_datagrams();
-    ok(ual_pz_create(ia, &other));
+    ok(ual_pd_create(ia, &other));
     fails(ual_ah_create(pz, &beyond, &ah), UAL_ERR_INVALID_ARGUMENT);
     fk_fail(FK_AH_CREATE, KAL_ERR_UNREACHABLE);
     fails(ual_ah_create(pz, &attr, &ah), UAL_ERR_UNREACHABLE);
-    ok(ual_pz_free(pz)); /* nothing is left behind */
-    ok(ual_pz_create(ia, &pz));
+    ok(ual_pd_free(pz)); /* nothing is left behind */
+    ok(ual_pd_create(ia, &pz));
     ok(ual_ah_create(pz, &attr, &ah));
     attr.destination_lid = 6;
     fk_fail(FK_AH_MODIFY, KAL_ERR_NO_RESOURCES);
@@ -205,7 +205,7 @@ START_TEST(address_handle_refused)
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
     fk_fail(FK_AH_CREATE, KAL_ERR_NO_RESOURCES);
     fails(ual_ah_modify(ah, other, &attr), UAL_ERR_NO_RESOURCES);
-    ck_assert_ptr_eq(ah->pz, pz);
+    ck_assert_ptr_eq(ah->pd, pz);
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ah_create(pz, &attr, &ah), UAL_ERR_NOT_SUPPORTED);

@@ -10,8 +10,8 @@
 
 #include <arpa/inet.h>
 
-static struct ual_ia *ia;
-static struct ual_pz *pz;
+static struct ual_device *ia;
+static struct ual_pd *pz;
 static struct ual_evd *dto_evd, *connect_evd, *request_evd, *affiliated_evd;
 static struct ual_ep *ep;
 static struct ual_listen *listen_point;
@@ -60,7 +60,7 @@ static inline void open_adapter(void)
     struct sockaddr_in any = address(0);
 
     ok(ual_ia_open("fake0", &ia));
-    ok(ual_pz_create(ia, &pz));
+    ok(ual_pd_create(ia, &pz));
     dto_evd = make_evd(UAL_STREAM_DTO, 64);
     connect_evd = make_evd(UAL_STREAM_CONNECTION, 8);
     request_evd = make_evd(UAL_STREAM_REQUEST, 4);

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-static enum ual_status check(const struct ual_ia *ia, const struct ri_ah_attr *attr)
+static enum ual_status check(const struct ual_device *device, const struct ri_ah_attr *attr)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
-    enum ual_status status = ual_ia_alive(ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(device);
+    enum ual_status status = ual_device_alive(device);
 
     if (status != UAL_OK)
         return status;
@@ -30,10 +30,10 @@ static struct ri_ah_attr own_attr(const struct ual_ah *ah, const struct ri_ah_at
     return own;
 }
 
-enum ual_status ual_ah_create(struct ual_pz *pz, const struct ri_ah_attr *attr, struct ual_ah **out)
+enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, struct ual_ah **out)
 {
-    struct ual_ia *ia = pz->object.ia;
-    enum ual_status status = check(ia, attr);
+    struct ual_device *device = pd->object.device;
+    enum ual_status status = check(device, attr);
     struct ual_ah *ah;
 
     if (status != UAL_OK)
@@ -41,18 +41,18 @@ enum ual_status ual_ah_create(struct ual_pz *pz, const struct ri_ah_attr *attr, 
     ah = calloc(1, sizeof(*ah));
     if (!ah)
         return UAL_ERR_NO_RESOURCES;
-    ah->pz = pz;
+    ah->pd = pd;
     ah->attr = own_attr(ah, attr);
-    status = ual_handle_take(&ah->object, UAL_AH, ia);
+    status = ual_handle_take(&ah->object, UAL_AH, device);
     if (status != UAL_OK)
         goto free_ah;
-    status = ual_status_of_kal(kal_ah_create(ia->rnic, pz->pd, &ah->attr, &ah->ah));
+    status = ual_status_of_kal(kal_ah_create(device->rnic, pd->pd, &ah->attr, &ah->ah));
     if (status != UAL_OK)
         goto drop_handle;
-    atomic_fetch_add(&pz->users, 1);
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->ahs, ah);
-    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_add(&pd->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->ahs, ah);
+    pthread_mutex_unlock(&device->lock);
     *out = ah;
     return UAL_OK;
 drop_handle:
@@ -63,39 +63,39 @@ free_ah:
 }
 
 /* The provider's handle belongs to one PD: another zone takes another one. */
-static enum ual_status move(struct ual_ah *ah, struct ual_pz *pz, const struct ri_ah_attr *attr)
+static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
 {
-    struct ual_ia *ia = ah->object.ia;
+    struct ual_device *device = ah->object.device;
     struct ri_ah *other;
-    enum ual_status status = ual_status_of_kal(kal_ah_create(ia->rnic, pz->pd, attr, &other));
+    enum ual_status status = ual_status_of_kal(kal_ah_create(device->rnic, pd->pd, attr, &other));
 
     if (status != UAL_OK)
         return status;
-    status = ual_status_of_kal(kal_ah_destroy(ia->rnic, ah->ah));
+    status = ual_status_of_kal(kal_ah_destroy(device->rnic, ah->ah));
     if (status != UAL_OK) {
-        kal_ah_destroy(ia->rnic, other);
+        kal_ah_destroy(device->rnic, other);
         return status;
     }
-    atomic_fetch_add(&pz->users, 1);
-    atomic_fetch_sub(&ah->pz->users, 1); /* the old zone's */
+    atomic_fetch_add(&pd->users, 1);
+    atomic_fetch_sub(&ah->pd->users, 1); /* the old zone's */
     ah->ah = other;
-    ah->pz = pz;
+    ah->pd = pd;
     return UAL_OK;
 }
 
-enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pz *pz, const struct ri_ah_attr *attr)
+enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
 {
     struct ri_ah_attr all = own_attr(ah, attr ? attr : &ah->attr);
-    enum ual_status status = check(ah->object.ia, &all);
+    enum ual_status status = check(ah->object.device, &all);
 
     if (status != UAL_OK)
         return status;
-    if (pz && pz->object.ia != ah->object.ia)
+    if (pd && pd->object.device != ah->object.device)
         return UAL_ERR_INVALID_ARGUMENT;
-    if (pz && pz != ah->pz)
-        status = move(ah, pz, &all);
+    if (pd && pd != ah->pd)
+        status = move(ah, pd, &all);
     else if (attr)
-        status = ual_status_of_kal(kal_ah_modify(ah->object.ia->rnic, ah->ah, &all));
+        status = ual_status_of_kal(kal_ah_modify(ah->object.device->rnic, ah->ah, &all));
     if (status == UAL_OK)
         ah->attr = all;
     return status;
@@ -103,16 +103,16 @@ enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pz *pz, const struct
 
 enum ual_status ual_ah_free(struct ual_ah *ah)
 {
-    struct ual_ia *ia = ah->object.ia;
-    enum ual_status status = ual_status_of_kal(kal_ah_destroy(ia->rnic, ah->ah));
+    struct ual_device *device = ah->object.device;
+    enum ual_status status = ual_status_of_kal(kal_ah_destroy(device->rnic, ah->ah));
 
     if (status != UAL_OK)
         return status;
     ual_handle_drop(&ah->object);
-    atomic_fetch_sub(&ah->pz->users, 1);
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->ahs, ah);
-    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_sub(&ah->pd->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->ahs, ah);
+    pthread_mutex_unlock(&device->lock);
     free(ah);
     return UAL_OK;
 }

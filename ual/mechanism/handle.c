@@ -29,12 +29,12 @@ static ual_handle make_handle(uint32_t slot, enum ual_type type)
            (ual_handle)type;
 }
 
-enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_ia *ia)
+enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_device *device)
 {
     uint32_t slot;
 
     pthread_mutex_lock(&table_lock);
-    if (ia && ia->closing) {
+    if (device && device->closing) {
         pthread_mutex_unlock(&table_lock);
         return UAL_ERR_ABORTED;
     }
@@ -53,7 +53,7 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, s
         spare[slot].generation = epoch;
     object->handle = make_handle(slot, type);
     object->type = type;
-    object->ia = ia;
+    object->device = device;
     atomic_store_explicit(&ual_slots[slot].object, object, memory_order_relaxed);
     atomic_store_explicit(&ual_slots[slot].handle, object->handle, memory_order_release);
     pthread_mutex_unlock(&table_lock);
@@ -73,24 +73,24 @@ void ual_handle_hide(struct ual_object *object)
 void ual_handle_show(struct ual_object *object)
 {
     pthread_mutex_lock(&table_lock);
-    if (!object->ia || !object->ia->closing)
+    if (!object->device || !object->device->closing)
         atomic_store_explicit(&slot_of(object)->handle, object->handle, memory_order_release);
     pthread_mutex_unlock(&table_lock);
 }
 
 /* Over the table, not the IA's lists: an object has its handle before it is in a list. */
-bool ual_handle_close_ia(struct ual_ia *ia)
+bool ual_handle_close_device(struct ual_device *device)
 {
     bool first;
 
     pthread_mutex_lock(&table_lock);
-    first = !ia->closing;
-    ia->closing = true;
+    first = !device->closing;
+    device->closing = true;
     for (uint32_t slot = 1; first && slot < high_water; slot++) {
         const struct ual_object *object = atomic_load_explicit(&ual_slots[slot].object,
                                                                memory_order_relaxed);
 
-        if (atomic_load_explicit(&ual_slots[slot].handle, memory_order_relaxed) && object->ia == ia)
+        if (atomic_load_explicit(&ual_slots[slot].handle, memory_order_relaxed) && object->device == device)
             atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_seq_cst);
     }
     pthread_mutex_unlock(&table_lock);

@@ -9,9 +9,9 @@
 
 #define INDEX_OF(stag) ((stag) >> 8)
 
-static struct ual_stripe *stripe_of(struct ual_ia *ia, uint32_t index)
+static struct ual_stripe *stripe_of(struct ual_device *device, uint32_t index)
 {
-    return &ia->stripes[index % UAL_STRIPES];
+    return &device->stripes[index % UAL_STRIPES];
 }
 
 void ual_link_init(struct ual_link *link, struct ual_object *object)
@@ -22,7 +22,7 @@ void ual_link_init(struct ual_link *link, struct ual_object *object)
 
 enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened)
 {
-    struct ual_stripe *stripe = stripe_of(link->object->ia, INDEX_OF(stag));
+    struct ual_stripe *stripe = stripe_of(link->object->device, INDEX_OF(stag));
 
     spinlock_lock(&link->lock);
     link->last = (struct ual_link_state){ .stag = stag, .opened = opened };
@@ -38,7 +38,7 @@ enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened)
 
 void ual_link_remove(struct ual_link *link)
 {
-    struct ual_stripe *stripe = stripe_of(link->object->ia, link->index);
+    struct ual_stripe *stripe = stripe_of(link->object->device, link->index);
 
     spinlock_lock(&stripe->lock);
     if (link->hh.tbl)
@@ -114,7 +114,7 @@ ual_handle ual_memory_of(const struct ual_event *event)
 
     if (!evd)
         return 0;
-    stripe = stripe_of(evd->ia, index);
+    stripe = stripe_of(evd->device, index);
     spinlock_lock(&stripe->lock);
     HASH_FIND(hh, stripe->links, &index, sizeof(index), link);
     if (link) { /* stays while it is in the table */

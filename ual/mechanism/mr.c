@@ -11,7 +11,7 @@
 
 static struct ri_mr_attr attr_of(const struct ual_mr *mr, uint32_t access)
 {
-    bool sharing = mr->shared_id && (ual_ia_attr(mr->object.ia)->features & RI_FEATURE_SHARED_MR);
+    bool sharing = mr->shared_id && (ual_device_attr(mr->object.device)->features & RI_FEATURE_SHARED_MR);
 
     return (struct ri_mr_attr){
         .size = sizeof(struct ri_mr_attr),
@@ -39,7 +39,7 @@ static struct ual_link *link_of(struct ual_mr *mr)
 /* As `as` says, which is copied. */
 static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
 {
-    struct ual_ia *ia = as->pz->object.ia;
+    struct ual_device *device = as->pd->object.device;
     struct ual_mr_record *record = calloc(1, sizeof(*record));
     struct ri_mr_attr attr;
     enum ual_status status;
@@ -48,8 +48,8 @@ static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
     if (!record)
         return UAL_ERR_NO_RESOURCES;
     mr = &record->mr;
-    mr->object.ia = ia;
-    mr->pz = as->pz;
+    mr->object.device = device;
+    mr->pd = as->pd;
     mr->addr = as->addr;
     mr->length = as->length;
     mr->access = as->access;
@@ -57,60 +57,60 @@ static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
     mr->shared_id = as->shared_id;
     mr->pages = as->pages;
     attr = attr_of(mr, mr->access);
-    status = ual_status_of_kal(kal_region_create(ia->rnic, mr->pz->pd, &attr, &mr->region));
+    status = ual_status_of_kal(kal_region_create(device->rnic, mr->pd->pd, &attr, &mr->region));
     if (status != UAL_OK)
         goto free_record;
     take_keys(mr);
-    status = ual_handle_take(&mr->object, UAL_MR, ia);
+    status = ual_handle_take(&mr->object, UAL_MR, device);
     if (status != UAL_OK)
         goto destroy_region;
     ual_link_init(&record->link, &mr->object);
     status = ual_link_add(&record->link, mr->lkey, mr->addr != NULL);
     if (status != UAL_OK)
         goto drop_handle;
-    atomic_fetch_add(&mr->pz->users, 1);
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->mrs, record);
-    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_add(&mr->pd->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->mrs, record);
+    pthread_mutex_unlock(&device->lock);
     *out = mr;
     return UAL_OK;
 drop_handle:
     ual_handle_drop(&mr->object);
 destroy_region:
-    kal_region_destroy(ia->rnic, mr->region);
+    kal_region_destroy(device->rnic, mr->region);
 free_record:
     free(record);
     return status;
 }
 
-enum ual_status ual_mr_create(struct ual_pz *pz, void *addr, uint64_t length, uint32_t access,
+enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length, uint32_t access,
                               uint32_t flags, uint32_t shared_id, struct ual_mr **out)
 {
     struct ual_mr as = {
-        .pz = pz,
+        .pd = pd,
         .addr = addr,
         .length = length,
         .access = access,
         .flags = flags,
         .shared_id = shared_id,
     };
-    enum ual_status status = ual_ia_alive(pz->object.ia);
+    enum ual_status status = ual_device_alive(pd->object.device);
 
     if (status != UAL_OK)
         return status;
     if (!addr || !length || length - 1 > UINTPTR_MAX - (uintptr_t)addr)
         return UAL_ERR_INVALID_ARGUMENT;
-    if (length > ual_ia_attr(pz->object.ia)->max_mr_length)
+    if (length > ual_device_attr(pd->object.device)->max_mr_length)
         return UAL_ERR_LIMIT;
     return create(&as, out);
 }
 
-enum ual_status ual_mr_create_unlinked(struct ual_pz *pz, uint32_t pages, uint32_t flags,
+enum ual_status ual_mr_create_unlinked(struct ual_pd *pd, uint32_t pages, uint32_t flags,
                                        uint32_t shared_id, struct ual_mr **out)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(pz->object.ia);
-    struct ual_mr as = { .pz = pz, .flags = flags, .shared_id = shared_id, .pages = pages };
-    enum ual_status status = ual_ia_alive(pz->object.ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(pd->object.device);
+    struct ual_mr as = { .pd = pd, .flags = flags, .shared_id = shared_id, .pages = pages };
+    enum ual_status status = ual_device_alive(pd->object.device);
 
     if (status != UAL_OK)
         return status;
@@ -201,17 +201,17 @@ enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_ep *ep, struct ri
 
 /* --- by call --- */
 
-enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t access)
+enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t access)
 {
-    struct ual_ia *ia = mr->object.ia;
+    struct ual_device *device = mr->object.device;
     struct ri_mr_attr attr = attr_of(mr, access);
-    enum ual_status status = ual_ia_alive(ia);
+    enum ual_status status = ual_device_alive(device);
 
     if (status != UAL_OK)
         return status;
-    if (pz && pz->object.ia != ia)
+    if (pd && pd->object.device != device)
         return UAL_ERR_INVALID_ARGUMENT;
-    status = ual_status_of_kal(kal_region_modify(ia->rnic, mr->region, pz ? pz->pd : NULL, &attr));
+    status = ual_status_of_kal(kal_region_modify(device->rnic, mr->region, pd ? pd->pd : NULL, &attr));
     if (status != UAL_OK)
         return status;
     take_keys(mr);
@@ -219,11 +219,11 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t acc
     ual_link_remove(link_of(mr));
     if (ual_link_add(link_of(mr), mr->lkey, mr->addr != NULL) != UAL_OK)
         kal_log(RI_LOG_WARNING, "%s: out of memory: completions will not name a memory region",
-                ia->name);
-    if (pz && pz != mr->pz) {
-        atomic_fetch_add(&pz->users, 1);
-        atomic_fetch_sub(&mr->pz->users, 1);
-        mr->pz = pz;
+                device->name);
+    if (pd && pd != mr->pd) {
+        atomic_fetch_add(&pd->users, 1);
+        atomic_fetch_sub(&mr->pd->users, 1);
+        mr->pd = pd;
     }
     return UAL_OK;
 }
@@ -231,17 +231,17 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pz *pz, uint32_t acc
 enum ual_status ual_mr_free(struct ual_mr *mr)
 {
     struct ual_mr_record *record = (struct ual_mr_record *)mr; /* its first member */
-    struct ual_ia *ia = mr->object.ia;
-    enum ual_status status = ual_status_of_kal(kal_region_destroy(ia->rnic, mr->region));
+    struct ual_device *device = mr->object.device;
+    enum ual_status status = ual_status_of_kal(kal_region_destroy(device->rnic, mr->region));
 
     if (status != UAL_OK)
         return status;
     ual_link_remove(&record->link);
     ual_handle_drop(&mr->object);
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->mrs, record);
-    pthread_mutex_unlock(&ia->lock);
-    atomic_fetch_sub(&mr->pz->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->mrs, record);
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_sub(&mr->pd->users, 1);
     free(record);
     return UAL_OK;
 }

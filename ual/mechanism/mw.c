@@ -11,7 +11,7 @@
 
 struct ual_mw {
     struct ual_object object;
-    struct ual_pz *pz;
+    struct ual_pd *pd;
     struct ri_mw *mw;
     bool narrow;
     struct ual_link link;             /* its lock guards the next line */
@@ -19,27 +19,27 @@ struct ual_mw {
     struct ual_mw *prev, *next;       /* of the IA */
 };
 
-enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **out)
+enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **out)
 {
-    struct ual_ia *ia = pz->object.ia;
-    enum ual_status status = ual_ia_alive(ia);
+    struct ual_device *device = pd->object.device;
+    enum ual_status status = ual_device_alive(device);
     struct ual_mw *mw;
     uint32_t stag;
 
     if (status != UAL_OK)
         return status;
-    if (!(ual_ia_attr(ia)->features & (narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE)))
+    if (!(ual_device_attr(device)->features & (narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE)))
         return UAL_ERR_NOT_SUPPORTED;
     mw = calloc(1, sizeof(*mw));
     if (!mw)
         return UAL_ERR_NO_RESOURCES;
-    mw->object.ia = ia;
-    mw->pz = pz;
+    mw->object.device = device;
+    mw->pd = pd;
     mw->narrow = narrow;
-    status = ual_status_of_kal(kal_mw_create(ia->rnic, pz->pd, narrow, mw, &stag, &mw->mw));
+    status = ual_status_of_kal(kal_mw_create(device->rnic, pd->pd, narrow, mw, &stag, &mw->mw));
     if (status != UAL_OK)
         goto free_mw;
-    status = ual_handle_take(&mw->object, UAL_MW, ia);
+    status = ual_handle_take(&mw->object, UAL_MW, device);
     if (status != UAL_OK)
         goto destroy_window;
     mw->last = (struct ual_mw_state){ .narrow = narrow, .stag = stag };
@@ -47,16 +47,16 @@ enum ual_status ual_mw_create(struct ual_pz *pz, bool narrow, struct ual_mw **ou
     status = ual_link_add(&mw->link, stag, false);
     if (status != UAL_OK)
         goto drop_handle;
-    atomic_fetch_add(&pz->users, 1);
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->mws, mw);
-    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_add(&pd->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->mws, mw);
+    pthread_mutex_unlock(&device->lock);
     *out = mw;
     return UAL_OK;
 drop_handle:
     ual_handle_drop(&mw->object);
 destroy_window:
-    kal_mw_destroy(ia->rnic, mw->mw);
+    kal_mw_destroy(device->rnic, mw->mw);
 free_mw:
     free(mw);
     return status;
@@ -64,24 +64,24 @@ free_mw:
 
 enum ual_status ual_mw_free(struct ual_mw *mw)
 {
-    struct ual_ia *ia = mw->object.ia;
-    enum ual_status status = ual_status_of_kal(kal_mw_destroy(ia->rnic, mw->mw));
+    struct ual_device *device = mw->object.device;
+    enum ual_status status = ual_status_of_kal(kal_mw_destroy(device->rnic, mw->mw));
 
     if (status != UAL_OK)
         return status;
     ual_link_remove(&mw->link);
     ual_handle_drop(&mw->object);
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->mws, mw);
-    pthread_mutex_unlock(&ia->lock);
-    atomic_fetch_sub(&mw->pz->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->mws, mw);
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_sub(&mw->pd->users, 1);
     free(mw);
     return UAL_OK;
 }
 
-struct ual_pz *ual_mw_pz(const struct ual_mw *mw)
+struct ual_pd *ual_mw_pd(const struct ual_mw *mw)
 {
-    return mw->pz;
+    return mw->pd;
 }
 
 /* Of the link that counts: the last, or the one before it if that was refused. Under lock. */

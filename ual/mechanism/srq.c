@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-enum ual_status ual_srq_create(struct ual_pz *pz, uint32_t max_wr, uint32_t max_sge,
+enum ual_status ual_srq_create(struct ual_pd *pd, uint32_t max_wr, uint32_t max_sge,
                                struct ual_srq **out)
 {
-    struct ual_ia *ia = pz->object.ia;
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
-    enum ual_status status = ual_ia_alive(ia);
+    struct ual_device *device = pd->object.device;
+    const struct ri_rnic_attr *rnic = ual_device_attr(device);
+    enum ual_status status = ual_device_alive(device);
     struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = max_wr, .max_sge = max_sge };
     struct ual_srq_record *record;
     struct ual_srq *srq;
@@ -31,19 +31,19 @@ enum ual_status ual_srq_create(struct ual_pz *pz, uint32_t max_wr, uint32_t max_
     if (!record)
         return UAL_ERR_NO_RESOURCES;
     srq = &record->srq;
-    srq->pz = pz;
-    status = ual_handle_take(&srq->object, UAL_SRQ, ia);
+    srq->pd = pd;
+    status = ual_handle_take(&srq->object, UAL_SRQ, device);
     if (status != UAL_OK)
         goto free_record;
     attr.context = srq;
-    status = ual_status_of_kal(kal_srq_create(ia->rnic, pz->pd, &attr, &srq->srq));
+    status = ual_status_of_kal(kal_srq_create(device->rnic, pd->pd, &attr, &srq->srq));
     if (status != UAL_OK)
         goto drop_handle;
     srq->max_sge = attr.max_sge;
-    atomic_fetch_add(&pz->users, 1);
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->srqs, record);
-    pthread_mutex_unlock(&ia->lock);
+    atomic_fetch_add(&pd->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->srqs, record);
+    pthread_mutex_unlock(&device->lock);
     *out = srq;
     return UAL_OK;
 drop_handle:
@@ -57,31 +57,31 @@ free_record:
 enum ual_status ual_srq_free(struct ual_srq *srq)
 {
     struct ual_srq_record *record = (struct ual_srq_record *)srq; /* its first member */
-    struct ual_ia *ia = srq->object.ia;
+    struct ual_device *device = srq->object.device;
     ual_handle handle = srq->object.handle;
     enum ual_status status;
 
     if (atomic_load(&srq->users))
         return UAL_ERR_BUSY;
-    status = ual_status_of_kal(kal_srq_destroy(ia->rnic, srq->srq));
+    status = ual_status_of_kal(kal_srq_destroy(device->rnic, srq->srq));
     if (status != UAL_OK)
         return status;
     ual_handle_drop(&srq->object);
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->srqs, record);
-    if (ia->affiliated)
-        ual_evd_purge(ia->affiliated, handle);
-    pthread_mutex_unlock(&ia->lock);
-    atomic_fetch_sub(&srq->pz->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->srqs, record);
+    if (device->affiliated)
+        ual_evd_purge(device->affiliated, handle);
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_sub(&srq->pd->users, 1);
     free(record);
     return UAL_OK;
 }
 
 enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask, const struct ri_srq_attr *attr)
 {
-    struct ual_ia *ia = srq->object.ia;
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
-    enum ual_status status = ual_ia_alive(ia);
+    struct ual_device *device = srq->object.device;
+    const struct ri_rnic_attr *rnic = ual_device_attr(device);
+    enum ual_status status = ual_device_alive(device);
 
     if (status != UAL_OK)
         return status;
@@ -95,16 +95,16 @@ enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask, const struct 
         if (attr->max_wr > rnic->max_srq_wr)
             return UAL_ERR_LIMIT;
     }
-    return ual_status_of_kal(kal_srq_modify(ia->rnic, srq->srq, mask, attr));
+    return ual_status_of_kal(kal_srq_modify(device->rnic, srq->srq, mask, attr));
 }
 
 enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr)
 {
     struct ri_srq_attr filled = { .size = sizeof(filled) };
-    enum ual_status status = ual_ia_alive(srq->object.ia);
+    enum ual_status status = ual_device_alive(srq->object.device);
 
     if (status == UAL_OK)
-        status = ual_status_of_kal(kal_srq_query(srq->object.ia->rnic, srq->srq, &filled));
+        status = ual_status_of_kal(kal_srq_query(srq->object.device->rnic, srq->srq, &filled));
     if (status == UAL_OK)
         *attr = filled;
     return status;
@@ -114,5 +114,5 @@ void ual_srq_event(void *srq_context, const struct ri_event *event)
 {
     struct ual_srq *srq = srq_context;
 
-    ual_ia_affiliated_event(srq->object.ia, event, srq->object.handle);
+    ual_ia_affiliated_event(srq->object.device, event, srq->object.handle);
 }

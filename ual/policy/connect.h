@@ -42,7 +42,7 @@ static inline struct ual_ep_private *ual_ep_inside(struct ual_ep *ep)
 
 static inline struct ual_lane *ual_ep_lane(struct ual_ep *ep)
 {
-    return ep->object.ia->lanes[ual_ep_inside(ep)->lane];
+    return ep->object.device->lanes[ual_ep_inside(ep)->lane];
 }
 
 /* Put the QP into a state. */
@@ -103,7 +103,7 @@ struct ual_request *ual_request_arrival(struct ual_ep *ep);
 /* The attempt is over; NULL: nothing */
 void ual_request_forget_arrival(struct ual_request *request);
 /* Tear-down: destroy all undecided requests of an IA. */
-void ual_request_destroy_all(struct ual_ia *ia);
+void ual_request_destroy_all(struct ual_device *device);
 /* What a decision's status means: kal tells of a peer that withdrew by refusing the call. */
 enum ual_status ual_request_decided(enum kal_status status);
 /* ud.c: what became of a question. */

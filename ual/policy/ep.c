@@ -13,14 +13,14 @@
 
 /* --- life --- */
 
-static bool fits(struct ual_evd *evd, enum ual_stream stream, const struct ual_ia *ia)
+static bool fits(struct ual_evd *evd, enum ual_stream stream, const struct ual_device *device)
 {
-    return evd && ual_evd_stream(evd) == stream && ((struct ual_object *)evd)->ia == ia;
+    return evd && ual_evd_stream(evd) == stream && ((struct ual_object *)evd)->device == device;
 }
 
 static enum ual_status open_qp(struct ual_ep *ep)
 {
-    struct ual_ia *ia = ep->object.ia;
+    struct ual_device *device = ep->object.device;
     struct ri_qp_attr attr = {
         .size = sizeof(attr),
         .type = ual_ep_is_ud(ep) ? RI_QP_UD : RI_QP_RC,
@@ -43,7 +43,7 @@ static enum ual_status open_qp(struct ual_ep *ep)
         .port = ep->attr.port,
         .qkey = ep->attr.qkey,
     };
-    enum ual_status status = ual_status_of_kal(kal_qp_create(ia->rnic, ep->pz->pd, &attr, &ep->qp));
+    enum ual_status status = ual_status_of_kal(kal_qp_create(device->rnic, ep->pd->pd, &attr, &ep->qp));
 
     if (status != UAL_OK)
         return status;
@@ -69,7 +69,7 @@ static void bind_users(struct ual_ep *ep)
         ual_evd_bind(ep->connect_evd, lane);
     if (ep->attr.srq)
         atomic_fetch_add(&ep->attr.srq->users, 1);
-    atomic_fetch_add(&ep->pz->users, 1);
+    atomic_fetch_add(&ep->pd->users, 1);
 }
 
 static void unbind_users(struct ual_ep *ep)
@@ -80,10 +80,10 @@ static void unbind_users(struct ual_ep *ep)
     ual_evd_unbind(ep->receive_evd, lane);
     if (ep->connect_evd)
         ual_evd_unbind(ep->connect_evd, lane);
-    ual_lanes_leave(ep->object.ia, lane);
+    ual_lanes_leave(ep->object.device, lane);
     if (ep->attr.srq)
         atomic_fetch_sub(&ep->attr.srq->users, 1);
-    atomic_fetch_sub(&ep->pz->users, 1);
+    atomic_fetch_sub(&ep->pd->users, 1);
 }
 
 static void free_memory(struct ual_ep_private *inside)
@@ -93,9 +93,9 @@ static void free_memory(struct ual_ep_private *inside)
     free(inside);
 }
 
-static uint64_t payload_limit(const struct ual_ia *ia, enum ual_type type)
+static uint64_t payload_limit(const struct ual_device *device, enum ual_type type)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(device);
 
     return type == UAL_UD_EP ? rnic->max_ud_send : rnic->max_send;
 }
@@ -119,29 +119,29 @@ static enum ual_status start_datagrams(struct ual_ep *ep)
 
 static void enlist(struct ual_ep_private *inside)
 {
-    struct ual_ia *ia = inside->ep.object.ia;
+    struct ual_device *device = inside->ep.object.device;
 
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->eps, inside);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->eps, inside);
+    pthread_mutex_unlock(&device->lock);
 }
 
-static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_evd *request_evd,
+static enum ual_status create(enum ual_type type, struct ual_pd *pd, struct ual_evd *request_evd,
                               struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                               const struct ual_ep_attr *attr, struct ual_ep **out)
 {
-    struct ual_ia *ia = pz->object.ia;
-    enum ual_status status = ual_ia_alive(ia);
+    struct ual_device *device = pd->object.device;
+    enum ual_status status = ual_device_alive(device);
     struct ual_ep_private *inside;
     struct ual_ep *ep;
 
     if (status != UAL_OK)
         return status;
-    if (!fits(request_evd, UAL_STREAM_DTO, ia) || !fits(receive_evd, UAL_STREAM_DTO, ia) ||
-        (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, ia)) ||
-        (attr->srq && attr->srq->pz != pz))
+    if (!fits(request_evd, UAL_STREAM_DTO, device) || !fits(receive_evd, UAL_STREAM_DTO, device) ||
+        (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, device)) ||
+        (attr->srq && attr->srq->pd != pd))
         return UAL_ERR_INVALID_ARGUMENT;
-    if (attr->max_payload > payload_limit(ia, type))
+    if (attr->max_payload > payload_limit(device, type))
         return UAL_ERR_LIMIT;
     inside = calloc(1, sizeof(*inside));
     if (!inside)
@@ -150,16 +150,16 @@ static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_
     spinlock_init(&inside->lock);
     ep = &inside->ep;
     ep->private_part = inside;
-    ep->object.ia = ia;
-    ep->pz = pz;
+    ep->object.device = device;
+    ep->pd = pd;
     ep->request_evd = request_evd;
     ep->receive_evd = receive_evd;
     ep->connect_evd = connect_evd;
     ep->attr = *attr;
-    status = ual_handle_take(&ep->object, type, ia);
+    status = ual_handle_take(&ep->object, type, device);
     if (status != UAL_OK)
         goto free_ep;
-    inside->lane = ual_lanes_place(ia, ual_evd_feed(receive_evd), ual_evd_feed(request_evd));
+    inside->lane = ual_lanes_place(device, ual_evd_feed(receive_evd), ual_evd_feed(request_evd));
     status = open_qp(ep);
     if (status != UAL_OK)
         goto leave_lane;
@@ -172,59 +172,59 @@ static enum ual_status create(enum ual_type type, struct ual_pz *pz, struct ual_
     *out = ep;
     return UAL_OK;
 destroy_qp:
-    kal_qp_destroy(ia->rnic, ep->qp);
+    kal_qp_destroy(device->rnic, ep->qp);
 leave_lane:
-    ual_lanes_leave(ia, inside->lane);
+    ual_lanes_leave(device, inside->lane);
     ual_handle_drop(&ep->object);
 free_ep:
     free_memory(inside);
     return status;
 }
 
-enum ual_status ual_ep_create(struct ual_pz *pz, struct ual_evd *request_evd,
+enum ual_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
                               struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                               const struct ual_ep_attr *attr, struct ual_ep **ep)
 {
-    return create(UAL_EP, pz, request_evd, receive_evd, connect_evd, attr, ep);
+    return create(UAL_EP, pd, request_evd, receive_evd, connect_evd, attr, ep);
 }
 
-static uint32_t qkey_of(const struct ual_ia *ia, uint32_t asked)
+static uint32_t qkey_of(const struct ual_device *device, uint32_t asked)
 {
-    return asked ? asked : ual_ia_attr(ia)->service_qkey;
+    return asked ? asked : ual_device_attr(device)->service_qkey;
 }
 
-enum ual_status ual_ep_create_ud(struct ual_pz *pz, struct ual_evd *request_evd,
+enum ual_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
                                  struct ual_evd *receive_evd, const struct ual_ep_attr *attr,
                                  struct ual_ep **ep)
 {
-    struct ual_ia *ia = pz->object.ia;
+    struct ual_device *device = pd->object.device;
     struct ual_ep_attr own = {
         .max_send_wr = attr->max_send_wr,
         .max_recv_wr = attr->max_recv_wr,
         .max_send_sge = attr->max_send_sge,
         .max_recv_sge = attr->max_recv_sge,
         .max_payload = attr->max_payload,
-        .qkey = qkey_of(ia, attr->qkey),
+        .qkey = qkey_of(device, attr->qkey),
         .port = attr->port,
     };
 
-    if (!(ual_ia_attr(ia)->features & RI_FEATURE_UD))
+    if (!(ual_device_attr(device)->features & RI_FEATURE_UD))
         return UAL_ERR_NOT_SUPPORTED;
-    if (attr->port >= ual_ia_attr(ia)->ports)
+    if (attr->port >= ual_device_attr(device)->ports)
         return UAL_ERR_INVALID_ARGUMENT;
-    return create(UAL_UD_EP, pz, request_evd, receive_evd, NULL, &own, ep);
+    return create(UAL_UD_EP, pd, request_evd, receive_evd, NULL, &own, ep);
 }
 
 static void purge_events(struct ual_ep *ep, ual_handle handle)
 {
-    struct ual_ia *ia = ep->object.ia;
+    struct ual_device *device = ep->object.device;
 
     if (ep->connect_evd)
         ual_evd_purge(ep->connect_evd, handle);
-    pthread_mutex_lock(&ia->lock);
-    if (ia->affiliated)
-        ual_evd_purge(ia->affiliated, handle);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    if (device->affiliated)
+        ual_evd_purge(device->affiliated, handle);
+    pthread_mutex_unlock(&device->lock);
 }
 
 /*
@@ -234,11 +234,11 @@ static void purge_events(struct ual_ep *ep, ual_handle handle)
 /* No service reply finds it any more; those that have are over when this returns. */
 static void delist(struct ual_ep_private *inside)
 {
-    struct ual_ia *ia = inside->ep.object.ia;
+    struct ual_device *device = inside->ep.object.device;
 
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->eps, inside);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->eps, inside);
+    pthread_mutex_unlock(&device->lock);
     while (atomic_load(&inside->answers))
         sched_yield();
 }
@@ -246,18 +246,18 @@ static void delist(struct ual_ep_private *inside)
 enum ual_status ual_ep_free(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    struct ual_ia *ia = ep->object.ia;
+    struct ual_device *device = ep->object.device;
     ual_handle handle = ep->object.handle;
     enum ual_status status;
 
     ual_ep_drop_connection(ep);
     delist(inside);
-    status = ual_status_of_kal(kal_qp_destroy(ia->rnic, ep->qp));
+    status = ual_status_of_kal(kal_qp_destroy(device->rnic, ep->qp));
     if (status != UAL_OK) {
         enlist(inside);
         kal_log(RI_LOG_ERROR,
                 "%s: an endpoint cannot be freed: the provider answers %s; this is a defect",
-                ia->name, ual_status_name(status));
+                device->name, ual_status_name(status));
         return status;
     }
     ual_handle_drop(&ep->object);
@@ -274,7 +274,7 @@ enum ual_status ual_ep_modify_qp(struct ual_ep *ep, enum ri_qp_state state)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
 
-    return ual_status_of_kal(kal_qp_modify(ep->object.ia->rnic, ep->qp, &modify));
+    return ual_status_of_kal(kal_qp_modify(ep->object.device->rnic, ep->qp, &modify));
 }
 
 /* To IDLE, by ERROR where the QP is still open; outstanding work completes flushed on the way. For datagrams it runs again. */
@@ -300,7 +300,7 @@ static enum ual_status rewind_qp(struct ual_ep *ep)
 enum ual_status ual_ep_reset(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_ia_alive(ep->object.ia);
+    enum ual_status status = ual_device_alive(ep->object.device);
 
     if (status != UAL_OK)
         return status;
@@ -354,7 +354,7 @@ static struct ual_ep_attr merged(const struct ual_ep *ep, uint32_t mask,
     if (mask & UAL_EP_HARD_WATERMARK)
         all.hard_high_watermark = attr->hard_high_watermark;
     if (mask & UAL_EP_QKEY)
-        all.qkey = qkey_of(ep->object.ia, attr->qkey);
+        all.qkey = qkey_of(ep->object.device, attr->qkey);
     return all;
 }
 
@@ -369,7 +369,7 @@ static bool raises_ord(struct ual_ep *ep, uint32_t ord)
 static bool possible_when_connected(struct ual_ep *ep, uint32_t mask,
                                     const struct ual_ep_attr *attr)
 {
-    uint64_t features = ual_ia_attr(ep->object.ia)->features;
+    uint64_t features = ual_device_attr(ep->object.device)->features;
 
     return !(mask & UAL_EP_PAYLOAD) &&
            (!(mask & UAL_EP_IRD) || (features & RI_FEATURE_IRD_MODIFY)) &&
@@ -402,7 +402,7 @@ static bool beyond_agreed(struct ual_ep *ep, uint32_t mask, const struct ual_ep_
 static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
                                     const struct ual_ep_attr *attr)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ep->object.ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
 
     if (!possible_now(ep, mask, attr))
         return UAL_ERR_INVALID_STATE;
@@ -411,7 +411,7 @@ static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
     if ((mask & (UAL_EP_SEND_WR | UAL_EP_RECV_WR)) && !(rnic->features & RI_FEATURE_QP_RESIZE))
         return UAL_ERR_NOT_SUPPORTED;
     return (mask & UAL_EP_PAYLOAD) &&
-                   attr->max_payload > payload_limit(ep->object.ia, ep->object.type)
+                   attr->max_payload > payload_limit(ep->object.device, ep->object.type)
                ? UAL_ERR_LIMIT
                : UAL_OK;
 }
@@ -435,7 +435,7 @@ static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct 
             modify.mask |= modify_bits[i].passed;
     if (!modify.mask)
         return UAL_OK;
-    return ual_status_of_kal(kal_qp_modify(ep->object.ia->rnic, ep->qp, &modify));
+    return ual_status_of_kal(kal_qp_modify(ep->object.device->rnic, ep->qp, &modify));
 }
 
 /* Posts and queries may be reading: what did not change is not written. */
@@ -460,7 +460,7 @@ enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask, const struct ual
                               uint32_t flags)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_ia_alive(ep->object.ia);
+    enum ual_status status = ual_device_alive(ep->object.device);
     struct ual_ep_attr all;
 
     if (status != UAL_OK)
@@ -479,10 +479,10 @@ enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask, const struct ual
 enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info)
 {
     struct ri_qp_info filled = { .size = sizeof(filled) };
-    enum ual_status status = ual_ia_alive(ep->object.ia);
+    enum ual_status status = ual_device_alive(ep->object.device);
 
     if (status == UAL_OK)
-        status = ual_status_of_kal(kal_qp_query(ep->object.ia->rnic, ep->qp, &filled));
+        status = ual_status_of_kal(kal_qp_query(ep->object.device->rnic, ep->qp, &filled));
     if (status == UAL_OK)
         *info = filled;
     return status;

@@ -47,12 +47,12 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
     if (status == UAL_ERR_FULL)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
-                ep->object.ia->name, (int)message);
+                ep->object.device->name, (int)message);
     else if (status != UAL_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: no memory for connection message %d of an endpoint, whose earlier ones were "
                 "not taken yet; take them sooner, or free memory",
-                ep->object.ia->name, (int)message);
+                ep->object.device->name, (int)message);
 }
 
 static void take_addresses(struct ual_ep_private *inside,
@@ -267,7 +267,7 @@ static struct ri_connect_param connect_param(const struct ual_ep *ep,
 
 static enum ual_status check_connect(const struct ual_ep *ep, const struct ual_connect *connect)
 {
-    const struct ri_rnic_attr *attr = ual_ia_attr(ep->object.ia);
+    const struct ri_rnic_attr *attr = ual_device_attr(ep->object.device);
 
     if (!connect->destination || (connect->private_data_length && !connect->private_data))
         return UAL_ERR_INVALID_ARGUMENT;
@@ -275,7 +275,7 @@ static enum ual_status check_connect(const struct ual_ep *ep, const struct ual_c
         return UAL_ERR_LIMIT;
     if (connect->three_way && !(attr->features & RI_FEATURE_THREE_WAY))
         return UAL_ERR_NOT_SUPPORTED;
-    return ual_ia_alive(ep->object.ia);
+    return ual_device_alive(ep->object.device);
 }
 
 /*
@@ -294,7 +294,7 @@ static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct ri_connect_param param = connect_param(ep, connect);
-    struct ual_ia *ia = ep->object.ia;
+    struct ual_device *device = ep->object.device;
     struct kal_connection *connection;
     enum ual_status status;
 
@@ -306,7 +306,7 @@ static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect
     status = provide_first(ep);
     if (status == UAL_OK)
         status = ual_status_of_kal(
-            kal_connection_create(ia->rnic, ual_ep_lane(ep), ep, &connection));
+            kal_connection_create(device->rnic, ual_ep_lane(ep), ep, &connection));
     if (status != UAL_OK)
         return not_started(ep, status);
     set_connection(ep, connection);
@@ -418,7 +418,7 @@ static enum ual_status accept_claimed(struct ual_ep *ep, struct ual_request *req
 
     if (request->arrival)
         return confirm(ep, request, &param);
-    if (request->object.ia != ep->object.ia || request->datagram)
+    if (request->object.device != ep->object.device || request->datagram)
         status = UAL_ERR_INVALID_HANDLE;
     else if (!ual_ep_feed(ep, EP_ACCEPT, NULL, NULL))
         status = UAL_ERR_INVALID_STATE;
@@ -432,14 +432,14 @@ enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle handle, bool negotia
                               const void *private_data, uint16_t length)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_ia_alive(ep->object.ia);
+    enum ual_status status = ual_device_alive(ep->object.device);
     struct ual_request *request;
 
     if (status != UAL_OK)
         return status;
     if (length && !private_data)
         return UAL_ERR_INVALID_ARGUMENT;
-    if (length > ual_ia_attr(ep->object.ia)->accept_private_data)
+    if (length > ual_device_attr(ep->object.device)->accept_private_data)
         return UAL_ERR_LIMIT;
     pthread_mutex_lock(&inside->control);
     request = ual_request_claim(handle);
@@ -476,11 +476,11 @@ static enum ual_status reject_arrival(struct ual_request *request, const void *p
 static enum ual_status reject_claimed(struct ual_request *request, const void *private_data,
                                       uint16_t length)
 {
-    enum ual_status status = ual_ia_alive(request->object.ia);
+    enum ual_status status = ual_device_alive(request->object.device);
 
     if (status == UAL_OK && request->datagram)
         status = UAL_ERR_INVALID_HANDLE;
-    if (status == UAL_OK && length > ual_ia_attr(request->object.ia)->reject_private_data)
+    if (status == UAL_OK && length > ual_device_attr(request->object.device)->reject_private_data)
         status = UAL_ERR_LIMIT;
     if (status != UAL_OK) {
         ual_request_unclaim(request, false);
@@ -520,7 +520,7 @@ static void start_close(struct ual_ep *ep, const void *private_data, uint16_t le
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
 
-    if (length > ual_ia_attr(ep->object.ia)->disconnect_private_data)
+    if (length > ual_device_attr(ep->object.device)->disconnect_private_data)
         length = 0; /* delivery is not promised, and this transport has no place for it */
     if (kal_disconnect(inside->connection, ep->qp, length ? private_data : NULL, length) == KAL_OK)
         return;
@@ -531,7 +531,7 @@ static void start_close(struct ual_ep *ep, const void *private_data, uint16_t le
 enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data, uint16_t length)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_ia_alive(ep->object.ia);
+    enum ual_status status = ual_device_alive(ep->object.device);
     const struct ep_row *row;
 
     if (status != UAL_OK)
@@ -714,5 +714,5 @@ void ual_ep_qp_event(void *qp_context, const struct ri_event *event)
         ual_ep_log_end(ep, event, level_of_end(row));
     if (event->type >= RI_EVENT_QP_FATAL ||
         (ending == ENDING_UNEXPLAINED && row && row->message == UAL_BROKEN && !explained(event)))
-        ual_ia_affiliated_event(ep->object.ia, event, ep->object.handle);
+        ual_ia_affiliated_event(ep->object.device, event, ep->object.handle);
 }

@@ -137,7 +137,7 @@ static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool loo
 
 enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event)
 {
-    if (__builtin_expect(ual_ia_alive(evd->object.ia) == UAL_OK, 1))
+    if (__builtin_expect(ual_device_alive(evd->object.device) == UAL_OK, 1))
         return UAL_ERR_EMPTY;
     atomic_thread_fence(memory_order_acquire);
     if (ual_evd_take(evd, event))
@@ -316,7 +316,7 @@ void ual_evd_cq_fired(void *cq_context)
 void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
 {
     struct ual_evd *evd = cq_context;
-    struct ual_ia *ia = evd->object.ia;
+    struct ual_device *device = evd->object.device;
     struct ual_event report = { .async = { .type = event->type, .cause = evd->object.handle } };
 
     atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
@@ -324,10 +324,10 @@ void ual_evd_cq_error(void *cq_context, const struct ri_event *event)
             "a DTO EVD of %u events overflowed; make it as large as all work that its "
             "endpoints may have outstanding",
             evd->size);
-    pthread_mutex_lock(&ia->lock);
-    if (ia->affiliated)
-        ual_evd_push_reserved(ia->affiliated, &report);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    if (device->affiliated)
+        ual_evd_push_reserved(device->affiliated, &report);
+    pthread_mutex_unlock(&device->lock);
 }
 
 /* --- life --- */
@@ -381,14 +381,14 @@ uint32_t ual_evd_size(const struct ual_evd *evd)
     return evd->size;
 }
 
-void ual_evd_all_dead(struct ual_ia *ia)
+void ual_evd_all_dead(struct ual_device *device)
 {
     struct ual_evd *evd;
 
-    pthread_mutex_lock(&ia->lock);
-    DL_FOREACH (ia->evds, evd)
+    pthread_mutex_lock(&device->lock);
+    DL_FOREACH (device->evds, evd)
         notifier_raise_for_all(&evd->notifier);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_unlock(&device->lock);
 }
 
 void ual_evd_abort(struct ual_evd *evd)
@@ -400,67 +400,67 @@ static enum ual_status open_cq(struct ual_evd *evd)
 {
     struct ri_cq_attr attr = { .size = sizeof(attr), .depth = evd->size, .context = evd };
     enum ual_status status = ual_status_of_kal(
-        kal_cq_create(evd->object.ia->rnic, &attr, &evd->cq));
+        kal_cq_create(evd->object.device->rnic, &attr, &evd->cq));
 
     if (status == UAL_OK)
         evd->size = attr.depth;
     return status;
 }
 
-/* The IA has at most one EVD of each asynchronous stream. Under ia->lock. */
-static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
+/* The IA has at most one EVD of each asynchronous stream. Under device->lock. */
+static struct ual_evd **async_place(struct ual_device *device, enum ual_stream stream)
 {
-    return stream == UAL_STREAM_AFFILIATED     ? &ia->affiliated
-           : stream == UAL_STREAM_UNAFFILIATED ? &ia->unaffiliated
+    return stream == UAL_STREAM_AFFILIATED     ? &device->affiliated
+           : stream == UAL_STREAM_UNAFFILIATED ? &device->unaffiliated
                                                : NULL;
 }
 
 static enum ual_status enlist(struct ual_evd *evd)
 {
-    struct ual_ia *ia = evd->object.ia;
-    struct ual_evd **place = async_place(ia, evd->stream);
+    struct ual_device *device = evd->object.device;
+    struct ual_evd **place = async_place(device, evd->stream);
     enum ual_status status = UAL_OK;
 
-    pthread_mutex_lock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
     if (place && *place)
         status = UAL_ERR_EXISTS;
     else if (place)
         *place = evd;
     if (status == UAL_OK)
-        DL_APPEND(ia->evds, evd);
-    pthread_mutex_unlock(&ia->lock);
+        DL_APPEND(device->evds, evd);
+    pthread_mutex_unlock(&device->lock);
     return status;
 }
 
 static void delist(struct ual_evd *evd)
 {
-    struct ual_ia *ia = evd->object.ia;
-    struct ual_evd **place = async_place(ia, evd->stream);
+    struct ual_device *device = evd->object.device;
+    struct ual_evd **place = async_place(device, evd->stream);
 
-    pthread_mutex_lock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
     if (place)
         *place = NULL;
-    DL_DELETE(ia->evds, evd);
-    pthread_mutex_unlock(&ia->lock);
+    DL_DELETE(device->evds, evd);
+    pthread_mutex_unlock(&device->lock);
 }
 
-static enum ual_status check_attr(struct ual_ia *ia, const struct ual_evd_attr *attr)
+static enum ual_status check_attr(struct ual_device *device, const struct ual_evd_attr *attr)
 {
     if (attr->stream == UAL_STREAM_NOTIFICATION || attr->aggregate || attr->threshold > 1 ||
         (attr->flags & ~UAL_EVD_FD))
         return UAL_ERR_NOT_SUPPORTED;
     if (attr->size == 0)
         return UAL_ERR_INVALID_ARGUMENT;
-    if (attr->stream == UAL_STREAM_DTO ? attr->size > ual_ia_attr(ia)->max_cqe
+    if (attr->stream == UAL_STREAM_DTO ? attr->size > ual_device_attr(device)->max_cqe
                                        : attr->size > LIST_SIZE_MAX)
         return UAL_ERR_LIMIT;
     return UAL_OK;
 }
 
-enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *attr,
+enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
                                struct ual_evd **out)
 {
-    enum ual_status status = check_attr(ia, attr);
+    enum ual_status status = check_attr(device, attr);
     struct ual_evd *evd;
 
     if (status != UAL_OK)
@@ -470,9 +470,9 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
         return UAL_ERR_NO_RESOURCES;
     evd->stream = attr->stream;
     evd->size = attr->size;
-    evd->object.ia = ia;
+    evd->object.device = device;
     evd_index_init(&evd->index);
-    status = feed_open(&evd->feed, ia, attr->stream);
+    status = feed_open(&evd->feed, device, attr->stream);
     if (status != UAL_OK)
         goto free_evd;
     status = notifier_open(&evd->notifier, &evd->feed, attr->flags & UAL_EVD_FD);
@@ -485,7 +485,7 @@ enum ual_status ual_evd_create(struct ual_ia *ia, const struct ual_evd_attr *att
     status = evd_spares_open(evd);
     if (status != UAL_OK)
         goto destroy_cq;
-    status = ual_handle_take(&evd->object, UAL_EVD, ia);
+    status = ual_handle_take(&evd->object, UAL_EVD, device);
     if (status != UAL_OK)
         goto close_spares;
     status = enlist(evd);
@@ -501,7 +501,7 @@ close_spares:
     evd_spares_close(evd);
 destroy_cq:
     if (evd->cq)
-        kal_cq_destroy(ia->rnic, evd->cq);
+        kal_cq_destroy(device->rnic, evd->cq);
 close_notifier:
     notifier_close(&evd->notifier);
 close_feed:
@@ -514,7 +514,7 @@ free_evd:
 /* Who found the EVD before its handle was hidden leaves with UAL_ERR_ABORTED. */
 enum ual_status ual_evd_free(struct ual_evd *evd)
 {
-    struct ual_ia *ia = evd->object.ia;
+    struct ual_device *device = evd->object.device;
     enum ual_status status = UAL_OK;
     struct node *node, *next;
 
@@ -524,7 +524,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     ual_evd_settle_waits();
     notifier_abort(&evd->notifier);
     if (evd->cq)
-        status = ual_status_of_kal(kal_cq_destroy(ia->rnic, evd->cq));
+        status = ual_status_of_kal(kal_cq_destroy(device->rnic, evd->cq));
     if (status != UAL_OK) {
         notifier_reopen(&evd->notifier);
         ual_handle_show(&evd->object);

@@ -25,7 +25,7 @@ static bool passed(uint64_t deadline)
  * on, and nobody else serves them. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
-    uint64_t spin_ns = ual_lane_spin_ns(evd->object.ia->lane), now, until;
+    uint64_t spin_ns = ual_lane_spin_ns(evd->object.device->lane), now, until;
     unsigned int rounds = 0;
     bool alone = false, useful = false;
 

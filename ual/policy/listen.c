@@ -83,30 +83,30 @@ static void destroy_request(struct ual_request *request)
 /* The handle is dead; the reaper does the rest. Under requests_lock. */
 static void withdraw(struct ual_request *request)
 {
-    struct ual_ia *ia = request->object.ia;
+    struct ual_device *device = request->object.device;
 
     if (request->withdrawn)
         return;
     request->withdrawn = true;
     ual_handle_drop(&request->object);
-    if (request->claimed || ia->reaper_set)
+    if (request->claimed || device->reaper_set)
         return;
-    ia->reaper_set = true;
-    ia->reaper.deadline = clock_now();
-    ual_lane_timer_set(ia->lane, &ia->reaper);
+    device->reaper_set = true;
+    device->reaper.deadline = clock_now();
+    ual_lane_timer_set(device->lane, &device->reaper);
 }
 
 void ual_request_reap(struct ri_timer *timer)
 {
-    struct ual_ia *ia = (struct ual_ia *)((char *)timer - offsetof(struct ual_ia, reaper));
+    struct ual_device *device = (struct ual_device *)((char *)timer - offsetof(struct ual_device, reaper));
     struct ual_request *request, *next, *dead = NULL;
 
     pthread_mutex_lock(&requests_lock);
-    ia->reaper_set = false;
-    DL_FOREACH_SAFE (ia->requests, request, next) {
+    device->reaper_set = false;
+    DL_FOREACH_SAFE (device->requests, request, next) {
         if (!request->withdrawn || request->claimed)
             continue;
-        DL_DELETE(ia->requests, request);
+        DL_DELETE(device->requests, request);
         DL_APPEND(dead, request);
     }
     pthread_mutex_unlock(&requests_lock);
@@ -114,15 +114,15 @@ void ual_request_reap(struct ri_timer *timer)
         destroy_request(request);
 }
 
-void ual_request_destroy_all(struct ual_ia *ia)
+void ual_request_destroy_all(struct ual_device *device)
 {
     struct ual_request *request;
 
     do {
         pthread_mutex_lock(&requests_lock);
-        request = ia->requests;
+        request = device->requests;
         if (request) {
-            DL_DELETE(ia->requests, request);
+            DL_DELETE(device->requests, request);
             if (!request->withdrawn)
                 ual_handle_drop(&request->object);
         }
@@ -158,7 +158,7 @@ void ual_request_unclaim(struct ual_request *request, bool gone)
     dead = request->withdrawn;
     request->claimed = false;
     if (dead && !request->arrival)
-        DL_DELETE(request->object.ia->requests, request);
+        DL_DELETE(request->object.device->requests, request);
     pthread_mutex_unlock(&requests_lock);
     if (dead)
         destroy_request(request);
@@ -193,7 +193,7 @@ static void consume(struct ual_request *request)
     if (!request->withdrawn)
         ual_handle_drop(&request->object);
     if (!request->arrival)
-        DL_DELETE(request->object.ia->requests, request);
+        DL_DELETE(request->object.device->requests, request);
     pthread_mutex_unlock(&requests_lock);
 }
 
@@ -227,7 +227,7 @@ struct ual_request *ual_request_arrival(struct ual_ep *ep)
     request->arrival = true;
     request->negotiate = true;
     request->ep = ep;
-    if (ual_handle_take(&request->object, UAL_REQUEST, ep->object.ia) == UAL_OK)
+    if (ual_handle_take(&request->object, UAL_REQUEST, ep->object.device) == UAL_OK)
         return request;
     free(request);
     return NULL;
@@ -249,24 +249,24 @@ void ual_request_forget_arrival(struct ual_request *request)
         free(request);
 }
 
-static struct ual_ia *ia_of_request(ual_handle handle, bool datagram)
+static struct ual_device *ia_of_request(ual_handle handle, bool datagram)
 {
     struct ual_request *request;
-    struct ual_ia *ia;
+    struct ual_device *device;
 
     pthread_mutex_lock(&requests_lock);
     request = ual_lookup(handle, UAL_REQUEST);
-    ia = request && request->datagram == datagram ? request->object.ia : NULL;
+    device = request && request->datagram == datagram ? request->object.device : NULL;
     pthread_mutex_unlock(&requests_lock);
-    return ia;
+    return device;
 }
 
-struct ual_ia *ual_request_ia(ual_handle handle)
+struct ual_device *ual_request_ia(ual_handle handle)
 {
     return ia_of_request(handle, false);
 }
 
-struct ual_ia *ual_service_request_ia(ual_handle handle)
+struct ual_device *ual_service_request_ia(ual_handle handle)
 {
     return ia_of_request(handle, true);
 }
@@ -301,14 +301,14 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
 /* False: the EVD is full, and nobody has seen the request. */
 static bool show(struct ual_listen *listen, struct ual_request *request, struct node *event)
 {
-    struct ual_ia *ia = listen->object.ia;
+    struct ual_device *device = listen->object.device;
     bool shown;
 
     pthread_mutex_lock(&requests_lock);
-    DL_APPEND(ia->requests, request);
+    DL_APPEND(device->requests, request);
     shown = ual_evd_push_node(listen->evd, event); /* the consumer may decide from here on */
     if (!shown) {
-        DL_DELETE(ia->requests, request);
+        DL_DELETE(device->requests, request);
         ual_handle_drop(&request->object);
     }
     pthread_mutex_unlock(&requests_lock);
@@ -320,7 +320,7 @@ static enum ual_status make_event(struct ual_listen *listen, const struct ri_con
                                   struct ual_request *request, struct node **node)
 {
     struct ual_event event;
-    enum ual_status status = ual_handle_take(&request->object, UAL_REQUEST, listen->object.ia);
+    enum ual_status status = ual_handle_take(&request->object, UAL_REQUEST, listen->object.device);
 
     if (status != UAL_OK)
         return status;
@@ -346,7 +346,7 @@ void ual_listen_connection_request(void *listener_context, struct kal_connection
         /* Nothing to remember it by: the one case where the connection has to go at once. */
         if (status != UAL_ERR_ABORTED)
             kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
-                    listen->object.ia->name);
+                    listen->object.device->name);
         free_request(request);
         kal_connection_destroy(connection);
         return;
@@ -372,32 +372,32 @@ static void make_room(struct ual_listen *listen)
 /* Under the lock: a listen point leaves the list before its listeners go. */
 static void tell_of_room(struct ual_evd *evd)
 {
-    struct ual_ia *ia = ((struct ual_object *)evd)->ia;
+    struct ual_device *device = ((struct ual_object *)evd)->device;
     struct ual_listen *listen;
 
-    pthread_mutex_lock(&ia->lock);
-    DL_FOREACH (ia->listens, listen)
+    pthread_mutex_lock(&device->lock);
+    DL_FOREACH (device->listens, listen)
         if (listen->evd == evd)
             make_room(listen);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_unlock(&device->lock);
 }
 
 /* --- listen points --- */
 
-static enum ual_status check_listen(const struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+static enum ual_status check_listen(const struct ual_device *device, uint32_t port, struct ual_evd *evd,
                                     const struct sockaddr *address)
 {
-    if (!address || port >= ual_ia_attr(ia)->ports || ual_evd_stream(evd) != UAL_STREAM_REQUEST ||
-        ((struct ual_object *)evd)->ia != ia)
+    if (!address || port >= ual_device_attr(device)->ports || ual_evd_stream(evd) != UAL_STREAM_REQUEST ||
+        ((struct ual_object *)evd)->device != device)
         return UAL_ERR_INVALID_ARGUMENT;
-    return ual_ia_alive(ia);
+    return ual_device_alive(device);
 }
 
 static enum ual_status listen_for(struct ual_listen *listen, const struct sockaddr *address,
                                   bool datagram, struct sockaddr_storage *bound,
                                   struct kal_listener **listener)
 {
-    struct ual_ia *ia = listen->object.ia;
+    struct ual_device *device = listen->object.device;
     struct ri_listen_param param = {
         .size = sizeof(param),
         .address = address,
@@ -407,7 +407,7 @@ static enum ual_status listen_for(struct ual_listen *listen, const struct sockad
         .datagram = datagram,
     };
 
-    return ual_status_of_kal(kal_listen(ia->rnic, ia->lane, &param, listen, bound, listener));
+    return ual_status_of_kal(kal_listen(device->rnic, device->lane, &param, listen, bound, listener));
 }
 
 static union address on_port_of(const struct sockaddr *address,
@@ -427,8 +427,8 @@ static union address on_port_of(const struct sockaddr *address,
 /* One number for both kinds, which have name spaces of their own. A service ID may be of one kind only. */
 static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
 {
-    struct ual_ia *ia = listen->object.ia;
-    bool both = ual_ia_attr(ia)->features & RI_FEATURE_UD;
+    struct ual_device *device = listen->object.device;
+    bool both = ual_device_attr(device)->features & RI_FEATURE_UD;
     enum ual_status status = listen_for(listen, address, false, &listen->bound, &listen->listener);
     enum ual_status datagrams;
     struct sockaddr_storage other;
@@ -456,11 +456,11 @@ static void stop_listen(struct ual_listen *listen)
         kal_listen_destroy(listen->datagrams);
 }
 
-static enum ual_status create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+static enum ual_status create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
                               const struct sockaddr *address, uint64_t service_id,
                               bool negotiate_depths, struct ual_listen **out)
 {
-    enum ual_status status = check_listen(ia, port, evd, address);
+    enum ual_status status = check_listen(device, port, evd, address);
     struct ual_listen *listen;
 
     if (status != UAL_OK)
@@ -472,7 +472,7 @@ static enum ual_status create(struct ual_ia *ia, uint32_t port, struct ual_evd *
     listen->port = port;
     listen->service_id = service_id;
     listen->negotiate = negotiate_depths;
-    status = ual_handle_take(&listen->object, UAL_LISTEN, ia);
+    status = ual_handle_take(&listen->object, UAL_LISTEN, device);
     if (status != UAL_OK)
         goto free_listen;
     ual_evd_bind(evd, 0);
@@ -480,10 +480,10 @@ static enum ual_status create(struct ual_ia *ia, uint32_t port, struct ual_evd *
     status = start_listen(listen, address);
     if (status != UAL_OK)
         goto unbind;
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->listens, listen);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->listens, listen);
     make_room(listen); /* made before it was in the list */
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_unlock(&device->lock);
     *out = listen;
     return UAL_OK;
 unbind:
@@ -495,18 +495,18 @@ free_listen:
     return status;
 }
 
-enum ual_status ual_listen_create(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+enum ual_status ual_listen_create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
                                   const struct sockaddr *address, bool negotiate_depths,
                                   struct sockaddr_storage *bound, struct ual_listen **out)
 {
-    enum ual_status status = create(ia, port, evd, address, 0, negotiate_depths, out);
+    enum ual_status status = create(device, port, evd, address, 0, negotiate_depths, out);
 
     if (status == UAL_OK && bound)
         *bound = (*out)->bound;
     return status;
 }
 
-enum ual_status ual_listen_create_service(struct ual_ia *ia, uint32_t port, struct ual_evd *evd,
+enum ual_status ual_listen_create_service(struct ual_device *device, uint32_t port, struct ual_evd *evd,
                                           uint64_t service_id, bool negotiate_depths,
                                           struct ual_listen **out)
 {
@@ -514,7 +514,7 @@ enum ual_status ual_listen_create_service(struct ual_ia *ia, uint32_t port, stru
 
     if (!service_id)
         return UAL_ERR_INVALID_ARGUMENT;
-    return create(ia, port, evd, (const struct sockaddr *)&any, service_id, negotiate_depths, out);
+    return create(device, port, evd, (const struct sockaddr *)&any, service_id, negotiate_depths, out);
 }
 
 uint64_t ual_listen_service_id(const struct ual_listen *listen)
@@ -525,11 +525,11 @@ uint64_t ual_listen_service_id(const struct ual_listen *listen)
 /* Undecided requests, and their events, outlive the listen point. */
 enum ual_status ual_listen_free(struct ual_listen *listen)
 {
-    struct ual_ia *ia = listen->object.ia;
+    struct ual_device *device = listen->object.device;
 
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->listens, listen);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->listens, listen);
+    pthread_mutex_unlock(&device->lock);
     stop_listen(listen);
     ual_handle_drop(&listen->object);
     ual_evd_unbind(listen->evd, 0);

@@ -36,8 +36,8 @@ static struct ual_ud_record *record_of(struct ual_ud_request *request)
 
 static enum ual_status check(struct ual_evd *evd, const struct ual_connect *ask)
 {
-    struct ual_ia *ia = ((struct ual_object *)evd)->ia;
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+    struct ual_device *device = ((struct ual_object *)evd)->device;
+    const struct ri_rnic_attr *rnic = ual_device_attr(device);
 
     if (ual_evd_stream(evd) != UAL_STREAM_CONNECTION || !ask->destination ||
         (ask->private_data_length && !ask->private_data))
@@ -47,7 +47,7 @@ static enum ual_status check(struct ual_evd *evd, const struct ual_connect *ask)
     if (ask->private_data_length > rnic->service_request_private_data ||
         ask->private_data_length > UAL_PRIVATE_DATA_MAX)
         return UAL_ERR_LIMIT;
-    return ual_ia_alive(ia);
+    return ual_device_alive(device);
 }
 
 static void copy_question(struct ual_ud_record *record, const struct ual_connect *ask)
@@ -65,7 +65,7 @@ static void copy_question(struct ual_ud_record *record, const struct ual_connect
 enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
                                       struct ual_ud_request **out)
 {
-    struct ual_ia *ia = ((struct ual_object *)evd)->ia;
+    struct ual_device *device = ((struct ual_object *)evd)->device;
     enum ual_status status = check(evd, ask);
     struct ual_ud_record *record;
 
@@ -74,7 +74,7 @@ enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_conn
     record = calloc(1, sizeof(*record));
     if (!record)
         return UAL_ERR_NO_RESOURCES;
-    status = ual_handle_take(&record->request.object, UAL_UD_REQUEST, ia);
+    status = ual_handle_take(&record->request.object, UAL_UD_REQUEST, device);
     if (status != UAL_OK) {
         free(record);
         return status;
@@ -83,9 +83,9 @@ enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_conn
     record->request.evd = evd;
     copy_question(record, ask);
     ual_evd_bind(evd, 0);
-    pthread_mutex_lock(&ia->lock);
-    DL_APPEND(ia->ud_requests, record);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->ud_requests, record);
+    pthread_mutex_unlock(&device->lock);
     *out = &record->request;
     return UAL_OK;
 }
@@ -100,7 +100,7 @@ static void abandon(struct ual_ud_record *record)
 
 static enum ual_status ask(struct ual_ud_record *record)
 {
-    struct ual_ia *ia = record->request.object.ia;
+    struct ual_device *device = record->request.object.device;
     struct ri_connect_param param = {
         .size = sizeof(param),
         .source = record->has_source ? &record->source.any : NULL,
@@ -111,7 +111,7 @@ static enum ual_status ask(struct ual_ud_record *record)
         .private_data_length = record->request.private_data_length,
     };
     enum ual_status status = ual_status_of_kal(
-        kal_connection_create(ia->rnic, ia->lane, record, &record->connection));
+        kal_connection_create(device->rnic, device->lane, record, &record->connection));
 
     if (status != UAL_OK)
         return status;
@@ -126,7 +126,7 @@ static enum ual_status ask(struct ual_ud_record *record)
 enum ual_status ual_ud_request_send(struct ual_ud_request *request)
 {
     struct ual_ud_record *record = record_of(request);
-    enum ual_status status = ual_ia_alive(request->object.ia);
+    enum ual_status status = ual_device_alive(request->object.device);
 
     if (status != UAL_OK)
         return status;
@@ -140,16 +140,16 @@ enum ual_status ual_ud_request_send(struct ual_ud_request *request)
 enum ual_status ual_ud_request_free(struct ual_ud_request *request)
 {
     struct ual_ud_record *record = record_of(request);
-    struct ual_ia *ia = request->object.ia;
+    struct ual_device *device = request->object.device;
     ual_handle handle = request->object.handle;
 
     abandon(record);
     ual_handle_drop(&request->object);
     ual_evd_purge(request->evd, handle);
     ual_evd_unbind(request->evd, 0);
-    pthread_mutex_lock(&ia->lock);
-    DL_DELETE(ia->ud_requests, record);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->ud_requests, record);
+    pthread_mutex_unlock(&device->lock);
     pthread_mutex_destroy(&record->control);
     free(record);
     return UAL_OK;
@@ -188,54 +188,54 @@ void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connec
     if (ual_evd_push(request->evd, &report) != UAL_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for a service reply: its EVD of %u events is full; make it larger",
-                request->object.ia->name, ual_evd_size(request->evd));
+                request->object.device->name, ual_evd_size(request->evd));
 }
 
 /* --- the answering side --- */
 
 /* It stays until its `answers` are counted down again: its endpoint may be freed by another thread. NULL: no such one. */
-static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
+static struct ual_ep_private *hold_ep(struct ual_device *device, uint32_t qpn)
 {
     struct ual_ep_private *inside;
 
-    pthread_mutex_lock(&ia->lock);
-    DL_FOREACH (ia->eps, inside)
+    pthread_mutex_lock(&device->lock);
+    DL_FOREACH (device->eps, inside)
         if (ual_ep_is_ud(&inside->ep) && inside->ep.qpn == qpn)
             break;
     if (inside)
         atomic_fetch_add(&inside->answers, 1);
-    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_unlock(&device->lock);
     return inside;
 }
 
-static enum ual_status check_answer(struct ual_ia *ia, const struct ual_service_reply *reply)
+static enum ual_status check_answer(struct ual_device *device, const struct ual_service_reply *reply)
 {
-    const struct ri_rnic_attr *rnic = ual_ia_attr(ia);
+    const struct ri_rnic_attr *rnic = ual_device_attr(device);
 
     if (reply->private_data_length > rnic->service_reply_private_data)
         return UAL_ERR_LIMIT;
     if (reply->status == RI_SERVICE_VALID && rnic->service_qkey &&
         rnic->service_qkey != reply->qkey)
         return UAL_ERR_ACCESS;
-    return ual_ia_alive(ia);
+    return ual_device_alive(device);
 }
 
 /* With the endpoint that it tells of, if any. */
 static enum ual_status answer(struct ual_request *request, const struct ual_service_reply *reply,
                               struct ri_service_reply *told)
 {
-    struct ual_ia *ia = request->object.ia;
+    struct ual_device *device = request->object.device;
     struct ual_ep_private *inside = NULL;
     enum ual_status status;
 
     if (reply->status == RI_SERVICE_VALID) {
-        inside = hold_ep(ia, reply->qpn);
+        inside = hold_ep(device, reply->qpn);
         if (!inside)
             return UAL_ERR_INVALID_ARGUMENT;
         told->qp = inside->ep.qp;
         told->qkey = reply->qkey;
     }
-    status = check_answer(ia, reply);
+    status = check_answer(device, reply);
     if (status == UAL_OK)
         status = ual_request_decided(kal_service_reply(request->connection, told));
     if (inside)

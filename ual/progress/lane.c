@@ -19,10 +19,6 @@
  * DESCRIPTORS of EVDs may hold the lane's epoll set (notifier.h): then a consumer outside of the library wakes with the
  * traffic, and its dequeue is a poll like others. The lane does not know of it and does not rely on it.
  *
- * CLOSED DESCRIPTORS. Somebody else in the process may close them. The system call that finds out makes the lane broken and the IA dead
- * (ual_lane_check); the numbers may be others' by then and are not used again. Where a new lane has got one of them no call would find
- * out: its opening marks the old one. So what was fetched from a set counts only if the lane is whole afterwards.
- *
  * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock, dead_lock: leaves,
  * a few instructions each. unwatch and timer_cancel from outside a run wait for a running callback of theirs
  * (watch->busy, `expiring`), so their caller holds no lock that such a callback waits for; a watch is freed at the end of
@@ -36,28 +32,15 @@
 #include "lane_pace.h"
 #include "lane_private.h"
 
-#include "base/cpus.h"
-#include "base/futex.h"
-
+#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include <utlist.h>
 
 #define LISTENERS_MOST 4 /* each may be in several sets of the consumer's */
 
-static struct spinlock lanes_lock; /* leaf */
-static struct ual_lane *lanes;     /* of the process */
-
 /* --- the run --- */
-
-bool ual_lane_inside(const struct ual_lane *lane)
-{
-    return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
-           (unsigned long)pthread_self();
-}
 
 void ual_lane_run_take(struct ual_lane *lane)
 {
@@ -128,40 +111,6 @@ void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, 
             watch->ready(watch->arg, events[i].events);
         spinlock_unlock(&watch->busy);
     }
-}
-
-bool ual_lane_is_broken(const struct ual_lane *lane)
-{
-    return __builtin_expect(atomic_load_explicit(&lane->descriptors, memory_order_acquire), 0);
-}
-
-/* Under lanes_lock, as is the tracking of a new lane: what that has got is not forgotten here. */
-static void lose_descriptors(struct ual_lane *lane)
-{
-    if (ual_lane_is_broken(lane))
-        return;
-    ual_fork_forget(lane->epoll_fd);
-    ual_fork_forget(lane->kick_fd);
-    ual_fork_forget(lane->watch_fd);
-    atomic_store(&lane->descriptors, DESCRIPTORS_LOST);
-}
-
-void ual_lane_check(struct ual_lane *lane)
-{
-    const struct ri_event event = {
-        .size = sizeof(event),
-        .type = RI_EVENT_RNIC_FATAL,
-        .detail = "something in this process closed descriptors that are not its own, as closefrom "
-                  "does; keep it from those that were open before",
-    };
-
-    if (!ual_lane_is_broken(lane) && errno != EBADF && errno != EINVAL)
-        return;
-    spinlock_lock(&lanes_lock);
-    lose_descriptors(lane);
-    spinlock_unlock(&lanes_lock);
-    if (atomic_exchange(&lane->descriptors, DESCRIPTORS_TOLD) != DESCRIPTORS_TOLD)
-        ual_ia_rnic_event(lane->ia, &event);
 }
 
 /* Under running. */
@@ -346,153 +295,4 @@ bool ual_lane_take_listener(struct ual_lane *lane)
 void ual_lane_give_listener(struct ual_lane *lane)
 {
     atomic_fetch_sub(&lane->listeners, 1);
-}
-
-/* --- every lane of the process: asked by who logs and who opens one --- */
-
-bool ual_lane_inside_any(void)
-{
-    const struct ual_lane *lane;
-
-    spinlock_lock(&lanes_lock);
-    DL_FOREACH (lanes, lane)
-        if (ual_lane_inside(lane) || pthread_equal(lane->thread, pthread_self()))
-            break;
-    spinlock_unlock(&lanes_lock);
-    return lane != NULL;
-}
-
-/* In the child of a fork: stores only. */
-void ual_lane_forked(void)
-{
-    spinlock_init(&lanes_lock);
-    lanes = NULL;
-}
-
-static void enlist(struct ual_lane *lane)
-{
-    spinlock_lock(&lanes_lock);
-    DL_APPEND(lanes, lane);
-    spinlock_unlock(&lanes_lock);
-}
-
-static void delist(struct ual_lane *lane)
-{
-    spinlock_lock(&lanes_lock);
-    DL_DELETE(lanes, lane);
-    spinlock_unlock(&lanes_lock);
-}
-
-/* --- open and close --- */
-
-static bool has_number(const struct ual_lane *lane, int fd)
-{
-    return lane->epoll_fd == fd || lane->kick_fd == fd || lane->watch_fd == fd;
-}
-
-/* A lane that has one of these numbers as well has lost its own descriptors. */
-static void take_numbers(const struct ual_lane *fresh)
-{
-    struct ual_lane *lane;
-
-    spinlock_lock(&lanes_lock);
-    DL_FOREACH (lanes, lane)
-        if (has_number(lane, fresh->epoll_fd) || has_number(lane, fresh->kick_fd) ||
-            has_number(lane, fresh->watch_fd))
-            lose_descriptors(lane);
-    ual_fork_track(fresh->epoll_fd);
-    ual_fork_track(fresh->kick_fd);
-    ual_fork_track(fresh->watch_fd);
-    spinlock_unlock(&lanes_lock);
-}
-
-static enum ual_status open_descriptors(struct ual_lane *lane)
-{
-    struct epoll_event event = { .events = EPOLLIN };
-
-    lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    lane->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    lane->watch_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-    if (lane->epoll_fd < 0 || lane->kick_fd < 0 || lane->watch_fd < 0 ||
-        epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->kick_fd, &event) < 0) {
-        kal_log(RI_LOG_ERROR, "cannot open descriptors for a lane: %s; raise RLIMIT_NOFILE",
-                strerrordesc_np(errno));
-        return UAL_ERR_NO_RESOURCES;
-    }
-    take_numbers(lane);
-    return UAL_OK;
-}
-
-static void close_descriptors(struct ual_lane *lane)
-{
-    if (ual_lane_is_broken(lane))
-        return;
-    ual_fork_forget(lane->epoll_fd);
-    ual_fork_forget(lane->kick_fd);
-    ual_fork_forget(lane->watch_fd);
-    if (lane->epoll_fd >= 0)
-        close(lane->epoll_fd);
-    if (lane->kick_fd >= 0)
-        close(lane->kick_fd);
-    if (lane->watch_fd >= 0)
-        close(lane->watch_fd);
-}
-
-enum ual_status ual_lane_open(struct ual_ia *ia, struct kal_rnic *rnic, uint32_t index,
-                              uint64_t spin_ns, struct ual_lane **out)
-{
-    struct ual_lane *lane = calloc(1, sizeof(*lane));
-    enum ual_status status;
-
-    if (!lane)
-        return UAL_ERR_NO_RESOURCES;
-    lane->ia = ia;
-    lane->epoll_fd = lane->kick_fd = lane->watch_fd = -1;
-    lane->spin_ns = cpus_quota() >= 2 ? spin_ns : 0;
-    atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);
-    atomic_init(&lane->put_off_at, CLOCK_NEVER);
-    status = open_descriptors(lane);
-    if (status != UAL_OK)
-        goto close;
-    status = ual_lane_start_background(lane);
-    if (status != UAL_OK)
-        goto close;
-    /* Last, because the provider's lane cannot be unmade; the thread waits for it. */
-    status = ual_status_of_kal(kal_lane_open(rnic, index, lane, &lane->provider));
-    if (status != UAL_OK)
-        goto stop;
-    enlist(lane);
-    atomic_fetch_add(&lane->background_word, 1);
-    futex_wake(&lane->background_word, 1);
-    *out = lane;
-    return UAL_OK;
-stop:
-    ual_lane_stop(lane);
-close:
-    close_descriptors(lane);
-    free(lane);
-    return status;
-}
-
-void ual_lane_stop(struct ual_lane *lane)
-{
-    atomic_store(&lane->stop, true);
-    ual_lane_set_watch(lane, 1); /* long past */
-    atomic_fetch_add(&lane->background_word, 1);
-    futex_wake(&lane->background_word, 1);
-    ual_lane_kick(lane);
-    pthread_join(lane->thread, NULL);
-}
-
-void ual_lane_close(struct ual_lane *lane)
-{
-    delist(lane);
-    ual_lane_free_dead_watches(lane);
-    close_descriptors(lane);
-    free(lane);
-}
-
-struct ri_lane *ual_lane_provider(struct ual_lane *lane)
-{
-    return lane->provider;
 }

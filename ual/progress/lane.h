@@ -1,9 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lane: the wait protocol, used by evd_wait.c. See the block comment in lane_wait.c. */
+ *
+ * Lane: a set of descriptors, timers and connections that one thread at a time runs. Who runs it:
+ * lane.c. How threads wait for it: lane_wait.c.
+ */
 #ifndef ITAL_UAL_LANE_H
 #define ITAL_UAL_LANE_H
 
-#include "ual/ual_private.h"
+#include "ual_status.h"
+
+#include "kal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* --- the run: one non-blocking pass; see the block comment in lane.c --- */
+
+struct ual_lane;
+struct ual_lanes;
+struct ual_waiter;
+enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
+                              struct ual_lane **lane);
+/* End the background thread: runs come from the caller only from here on. */
+void ual_lane_stop(struct ual_lane *lane);
+/* After stop and after the provider's close: no watch or timer may be left. */
+void ual_lane_close(struct ual_lane *lane);
+struct ri_lane *ual_lane_provider(struct ual_lane *lane);
+/* One run that serves `first` first (NULL: nobody). Returns without doing anything when another
+ * thread runs the lane. */
+void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
+/* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the pieces of
+ * work done. [data] */
+uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
+/* The same after the run of another thread, if one is under way: it may bring what woke the caller.
+ * look: at epoll in any case. */
+uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool look);
+/* Take the lane for something that must not overlap a run (tear-down); nests not. */
+void ual_lane_pause(struct ual_lane *lane);
+void ual_lane_resume(struct ual_lane *lane);
+/* True in the thread that is inside a run of this lane. */
+bool ual_lane_inside(const struct ual_lane *lane);
+/* Is it in a run of any lane, or a background thread? Takes a leaf lock. */
+bool ual_lane_inside_any(void);
+void ual_lane_forked(void); /* in the child: there are none; stores only */
+
+/* The kal_upper half that lanes supply; lane_context is struct ual_lane. */
+enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
+                              void *arg, struct ri_watch **watch);
+enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events);
+void ual_lane_unwatch(struct ri_watch *watch);
+void ual_lane_timer_set(void *lane_context, struct ri_timer *timer);
+void ual_lane_timer_cancel(void *lane_context, struct ri_timer *timer);
+void ual_lane_wake(void *lane_context);
+
+/* --- waiting --- */
 
 /* Woken, or made the sleeper: look again. The thread that sets it also wakes the waiter. */
 #define WAITER_LOOK 1u

@@ -30,7 +30,7 @@ struct ri_watch {
 };
 
 struct ual_lane {
-    struct ual_ia *ia;
+    struct ual_lanes *lanes; /* those of its RNIC */
     struct ri_lane *provider;
     uint64_t spin_ns;
     int epoll_fd, kick_fd;
@@ -79,6 +79,14 @@ struct ual_lane {
 
     struct ual_lane *prev, *next; /* of all lanes of the process (lane.c) */
 };
+
+/* --- lane_list.c: the lanes of the process, their descriptors --- */
+
+void ual_lane_enlist(struct ual_lane *lane);
+void ual_lane_delist(struct ual_lane *lane);
+/* UAL_ERR_NO_RESOURCES: what is open is to be closed nevertheless. */
+enum ual_status ual_lane_open_descriptors(struct ual_lane *lane);
+void ual_lane_close_descriptors(struct ual_lane *lane);
 
 /* --- lane.c: the run --- */
 

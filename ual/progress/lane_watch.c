@@ -6,6 +6,7 @@
 #include <config.h>
 #endif
 
+#include "descriptors.h"
 #include "lane_private.h"
 
 #include <errno.h>
@@ -32,10 +33,10 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
     /* All this before the add: ready may come, and take the watch away, before this call returns. */
     *out = watch;
     atomic_fetch_add_explicit(&lane->watches, 1, memory_order_release);
-    ual_fork_track(fd);
+    ual_fd_track(fd);
     if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
         kal_log(RI_LOG_ERROR, "cannot watch descriptor %d: %s", fd, strerrordesc_np(errno));
-        ual_fork_forget(fd);
+        ual_fd_forget(fd);
         atomic_fetch_sub_explicit(&lane->watches, 1, memory_order_relaxed);
         *out = NULL;
         free(watch);
@@ -64,7 +65,7 @@ void ual_lane_unwatch(struct ri_watch *watch)
 
     if (!ual_lane_is_broken(lane))
         epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-    ual_fork_forget(watch->fd);
+    ual_fd_forget(watch->fd);
     atomic_fetch_sub_explicit(&lane->watches, 1, memory_order_relaxed);
     atomic_store_explicit(&watch->dead, true, memory_order_release);
     if (!ual_lane_inside(lane)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The lanes of an IA together. Each is run, waited for and served by its background thread as if it were the only one (lane.c,
+ * The lanes of an RNIC together. Each is run, waited for and served by its background thread as if it were the only one (lane.c,
  * lane_wait.c): the invariant that keeps wake-ups holds for each. Here is what spans several.
  *
  * THE PLACE OF AN ENDPOINT is fixed when it is made: the lane on which there are the fewest. But who makes several endpoints with
@@ -29,38 +29,37 @@
 
 /* --- life --- */
 
-enum ual_status ual_lanes_open(struct ual_ia *ia, uint64_t spin_ns)
+enum ual_status ual_lanes_open(struct ual_lanes *lanes, uint64_t spin_ns)
 {
-    uint32_t lanes = ual_ia_attr(ia)->lanes;
+    uint32_t count = kal_rnic_attr(lanes->rnic)->lanes;
     enum ual_status status = UAL_OK;
 
-    lanes = lanes < UAL_LANES_MOST ? lanes : UAL_LANES_MOST;
-    for (uint32_t i = 0; i < lanes && status == UAL_OK; i++) {
-        status = ual_lane_open(ia, ia->rnic, i, spin_ns, &ia->lanes[i]);
-        ia->lane_count += status == UAL_OK;
+    count = count < UAL_LANES_MOST ? count : UAL_LANES_MOST;
+    for (uint32_t i = 0; i < count && status == UAL_OK; i++) {
+        status = ual_lane_open(lanes, i, spin_ns, &lanes->lane[i]);
+        lanes->count += status == UAL_OK;
     }
-    ia->lane = ia->lanes[0];
     if (status != UAL_OK)
-        ual_lanes_stop(ia);
+        ual_lanes_stop(lanes);
     return status;
 }
 
-void ual_lanes_stop(struct ual_ia *ia)
+void ual_lanes_stop(struct ual_lanes *lanes)
 {
-    for (uint32_t i = 0; i < ia->lane_count; i++)
-        ual_lane_stop(ia->lanes[i]);
+    for (uint32_t i = 0; i < lanes->count; i++)
+        ual_lane_stop(lanes->lane[i]);
 }
 
-void ual_lanes_close(struct ual_ia *ia)
+void ual_lanes_close(struct ual_lanes *lanes)
 {
-    for (uint32_t i = 0; i < ia->lane_count; i++)
-        ual_lane_close(ia->lanes[i]);
+    for (uint32_t i = 0; i < lanes->count; i++)
+        ual_lane_close(lanes->lane[i]);
 }
 
-void ual_lanes_run_others(struct ual_ia *ia)
+void ual_lanes_run_others(struct ual_lanes *lanes)
 {
-    for (uint32_t i = 1; i < ia->lane_count; i++)
-        ual_lane_run(ia->lanes[i], NULL);
+    for (uint32_t i = 1; i < lanes->count; i++)
+        ual_lane_run(lanes->lane[i], NULL);
 }
 
 static void run_joined(void *lane, uint32_t events)
@@ -69,23 +68,23 @@ static void run_joined(void *lane, uint32_t events)
     ual_lane_run(lane, NULL);
 }
 
-void ual_lanes_join_begin(struct ual_ia *ia)
+void ual_lanes_join_begin(struct ual_lanes *lanes)
 {
-    for (uint32_t i = 1; i < ia->lane_count; i++)
-        ual_lane_watch(ia->lane, ual_lane_epoll_fd(ia->lanes[i]), EPOLLIN, run_joined, ia->lanes[i],
-                       &ia->joined[i]);
+    for (uint32_t i = 1; i < lanes->count; i++)
+        ual_lane_watch(lanes->lane[0], ual_lane_epoll_fd(lanes->lane[i]), EPOLLIN, run_joined, lanes->lane[i],
+                       &lanes->joined[i]);
 }
 
-void ual_lanes_join_end(struct ual_ia *ia)
+void ual_lanes_join_end(struct ual_lanes *lanes)
 {
-    for (uint32_t i = 1; i < ia->lane_count; i++) {
-        if (ia->joined[i])
-            ual_lane_unwatch(ia->joined[i]);
-        ia->joined[i] = NULL;
+    for (uint32_t i = 1; i < lanes->count; i++) {
+        if (lanes->joined[i])
+            ual_lane_unwatch(lanes->joined[i]);
+        lanes->joined[i] = NULL;
     }
 }
 
-/* --- what feeds an EVD --- */
+/* --- what feeds a consumer --- */
 
 static uint64_t bit(uint32_t lane)
 {
@@ -99,7 +98,7 @@ static uint64_t fed_by(const struct feed *feed)
 
 struct ual_lane *feed_first(const struct feed *feed)
 {
-    return feed->ia->lanes[__builtin_ctzll(fed_by(feed))];
+    return feed->all->lane[__builtin_ctzll(fed_by(feed))];
 }
 
 /* With users on them. */
@@ -107,7 +106,7 @@ static uint64_t used_lanes(const struct feed *feed)
 {
     uint64_t lanes = 0;
 
-    for (uint32_t i = 0; feed->users && i < feed->ia->lane_count; i++)
+    for (uint32_t i = 0; feed->users && i < feed->all->count; i++)
         lanes |= atomic_load_explicit(&feed->users[i], memory_order_relaxed) ? bit(i) : 0;
     return lanes;
 }
@@ -116,22 +115,22 @@ static uint64_t used_lanes(const struct feed *feed)
 static void set_lanes(struct feed *feed)
 {
     uint64_t used = used_lanes(feed), lanes = used ? used : bit(0);
-    struct ual_lane *first = feed->ia->lanes[__builtin_ctzll(lanes)];
+    struct ual_lane *first = feed->all->lane[__builtin_ctzll(lanes)];
 
     atomic_store_explicit(&feed->lanes, lanes, memory_order_relaxed);
     atomic_store_explicit(&feed->takes, ual_lane_takes(first), memory_order_relaxed);
     atomic_store_explicit(&feed->only, lanes & (lanes - 1) ? NULL : first, memory_order_relaxed);
 }
 
-enum ual_status feed_open(struct feed *feed, struct ual_ia *ia, enum ual_stream stream)
+enum ual_status feed_open(struct feed *feed, struct ual_lanes *all, bool with_first)
 {
-    feed->ia = ia;
+    feed->all = all;
     spinlock_init(&feed->lock);
-    if (ia->lane_count > 1) {
-        feed->users = calloc(ia->lane_count, sizeof(*feed->users));
+    if (all->count > 1) {
+        feed->users = calloc(all->count, sizeof(*feed->users));
         if (!feed->users)
             return UAL_ERR_NO_RESOURCES;
-        feed->users[0] = stream != UAL_STREAM_DTO;
+        feed->users[0] = with_first;
     }
     set_lanes(feed);
     return UAL_OK;
@@ -164,7 +163,7 @@ void feed_remove(struct feed *feed, uint32_t lane)
 
 uint32_t feed_poll(struct feed *feed, struct ri_cq *first)
 {
-    uint32_t count = feed->ia->lane_count, pieces = 0;
+    uint32_t count = feed->all->count, pieces = 0;
     uint32_t turn = atomic_load_explicit(&feed->turn, memory_order_relaxed);
     uint64_t lanes = fed_by(feed);
 
@@ -173,7 +172,7 @@ uint32_t feed_poll(struct feed *feed, struct ri_cq *first)
         uint32_t lane = (turn + i) % count;
 
         if (lanes & bit(lane))
-            pieces = ual_lane_poll(feed->ia->lanes[lane], first);
+            pieces = ual_lane_poll(feed->all->lane[lane], first);
     }
     return pieces;
 }
@@ -181,7 +180,7 @@ uint32_t feed_poll(struct feed *feed, struct ri_cq *first)
 void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool look)
 {
     for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
-        struct ual_lane *lane = feed->ia->lanes[__builtin_ctzll(lanes)];
+        struct ual_lane *lane = feed->all->lane[__builtin_ctzll(lanes)];
 
         if (in_turn)
             ual_lane_poll_in_turn(lane, first, look);
@@ -197,7 +196,7 @@ struct ual_lane *feed_place_to_sleep(const struct feed *feed)
     if (only)
         return only;
     for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
-        struct ual_lane *lane = feed->ia->lanes[__builtin_ctzll(lanes)];
+        struct ual_lane *lane = feed->all->lane[__builtin_ctzll(lanes)];
 
         if (!ual_lane_has_waiter(lane))
             return lane;
@@ -210,54 +209,54 @@ void feed_entrust_others(const struct feed *feed, const struct ual_lane *own)
     if (feed_only(feed) == own)
         return;
     for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
-        struct ual_lane *lane = feed->ia->lanes[__builtin_ctzll(lanes)];
+        struct ual_lane *lane = feed->all->lane[__builtin_ctzll(lanes)];
 
         if (lane != own)
             ual_lane_entrust(lane);
     }
 }
 
-/* --- the place of an endpoint --- */
+/* --- the place of a QP --- */
 
-/* Of those in `lanes`; the lowest of equals. Under place_lock. */
-static uint32_t least_loaded(const struct ual_ia *ia, uint64_t lanes)
+/* Of those in `among`; the lowest of equals. Under place_lock. */
+static uint32_t least_loaded(const struct ual_lanes *lanes, uint64_t among)
 {
-    uint32_t least = (uint32_t)__builtin_ctzll(lanes);
+    uint32_t least = (uint32_t)__builtin_ctzll(among);
 
-    for (; lanes; lanes &= lanes - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctzll(lanes);
+    for (; among; among &= among - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctzll(among);
 
-        if (ia->lane_eps[lane] < ia->lane_eps[least])
+        if (lanes->placed[lane] < lanes->placed[least])
             least = lane;
     }
     return least;
 }
 
-uint32_t ual_lanes_place(struct ual_ia *ia, const struct feed *receives,
+uint32_t ual_lanes_place(struct ual_lanes *lanes, const struct feed *receives,
                          const struct feed *requests)
 {
-    uint64_t all = ia->lane_count < 64 ? bit(ia->lane_count) - 1 : UINT64_MAX, fed;
+    uint64_t all = lanes->count < 64 ? bit(lanes->count) - 1 : UINT64_MAX, fed;
     uint32_t lane, near;
 
-    if (ia->lane_count < 2)
+    if (lanes->count < 2)
         return 0;
-    spinlock_lock(&ia->place_lock);
+    spinlock_lock(&lanes->place_lock);
     fed = used_lanes(receives);
     fed = fed ? fed : used_lanes(requests);
-    lane = least_loaded(ia, all);
-    near = least_loaded(ia, fed ? fed : all);
-    if (ia->lane_eps[near] < 2 * (ia->lane_eps[lane] + 1))
+    lane = least_loaded(lanes, all);
+    near = least_loaded(lanes, fed ? fed : all);
+    if (lanes->placed[near] < 2 * (lanes->placed[lane] + 1))
         lane = near;
-    ia->lane_eps[lane]++;
-    spinlock_unlock(&ia->place_lock);
+    lanes->placed[lane]++;
+    spinlock_unlock(&lanes->place_lock);
     return lane;
 }
 
-void ual_lanes_leave(struct ual_ia *ia, uint32_t lane)
+void ual_lanes_leave(struct ual_lanes *lanes, uint32_t lane)
 {
-    if (ia->lane_count < 2)
+    if (lanes->count < 2)
         return;
-    spinlock_lock(&ia->place_lock);
-    ia->lane_eps[lane]--;
-    spinlock_unlock(&ia->place_lock);
+    spinlock_lock(&lanes->place_lock);
+    lanes->placed[lane]--;
+    spinlock_unlock(&lanes->place_lock);
 }
