@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-static_assert(sizeof(it_path_t) <= sizeof(((struct ual_ah *)0)->kept), "the Path is kept by ual");
-
 static it_status_t ah_status(enum ual_status status)
 {
     return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_SOURCE_PATH : itapi_status(status);
@@ -38,10 +36,10 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
         itapi_way_of(pz->device, destination_path, ah_flags & IT_AH_PATH_COMPLETE, &way));
     if (status != IT_SUCCESS)
         return status;
-    created = ual_ah_create((struct ual_pd *)pz, &way, &ah);
+    created = ual_ah_create((struct ual_pd *)pz, &way, sizeof(it_path_t), &ah);
     if (created != UAL_OK)
         return ah_status(created);
-    memcpy(ah->kept, destination_path, sizeof(*destination_path));
+    memcpy(ah->own, destination_path, sizeof(*destination_path));
     *addr_handle = (it_addr_handle_t)ual_handle_of(ah);
     return IT_SUCCESS;
 }
@@ -85,7 +83,7 @@ it_status_t it_address_handle_modify(it_addr_handle_t addr_handle, it_addr_param
     if (status == IT_SUCCESS)
         status = ah_status(ual_ah_modify(ah, pz, mask & IT_ADDR_PARAM_PATH ? &way : NULL));
     if (status == IT_SUCCESS && (mask & IT_ADDR_PARAM_PATH))
-        memcpy(ah->kept, &params->path, sizeof(params->path));
+        memcpy(ah->own, &params->path, sizeof(params->path));
     return status;
 }
 
@@ -108,6 +106,6 @@ it_status_t it_address_handle_query(it_addr_handle_t addr_handle, it_addr_param_
     if (mask_has(mask, IT_ADDR_PARAM_PZ))
         params->pz = (it_pz_handle_t)ual_handle_of(ah->pd);
     if (mask_has(mask, IT_ADDR_PARAM_PATH))
-        memcpy(&params->path, ah->kept, sizeof(params->path));
+        memcpy(&params->path, ah->own, sizeof(params->path));
     return IT_SUCCESS;
 }

@@ -106,7 +106,7 @@ static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path,
 {
     struct sockaddr_storage source, destination;
     bool has_source;
-    it_status_t status = itapi_path_ends(ep->object.device, path, service->local_port,
+    it_status_t status = itapi_path_ends(ep->qp.object.device, path, service->local_port,
                                          service->remote_port, &source, &has_source, &destination);
 
     if (status != IT_SUCCESS)
@@ -155,7 +155,7 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
         return itapi_bad_ep(ep_handle);
     if (atomic_load(&ep->state) != UAL_EP_UNCONNECTED)
         return IT_ERR_INVALID_EP_STATE;
-    attr = ual_device_attr(ep->object.device);
+    attr = ual_device_attr(ep->qp.object.device);
     status = check_connect_flags(attr, cn_est_flags);
     if (status == IT_SUCCESS)
         status = itapi_check_private_data(private_data, private_data_length,
@@ -164,12 +164,12 @@ it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t *path,
         return status;
     if (!path || !connect_qual)
         return IT_ERR_FAULT;
-    if (!itapi_read_qualifier(ep->object.device, connect_qual, false, &service) ||
+    if (!itapi_read_qualifier(ep->qp.object.device, connect_qual, false, &service) ||
         (!service.remote_port && !service.service_id))
         return IT_ERR_INVALID_CONN_QUAL;
     if (path->spigot_id >= attr->ports)
         return IT_ERR_INVALID_SPIGOT;
-    take_attributes(ep->object.device, conn_attr, &connect);
+    take_attributes(ep->qp.object.device, conn_attr, &connect);
     return start_connect(ep, path, &service, &connect);
 }
 
@@ -186,10 +186,10 @@ it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (ual_request_ia((ual_handle)cn_est_id) != ep->object.device)
+    if (ual_request_ia((ual_handle)cn_est_id) != ep->qp.object.device)
         return IT_ERR_INVALID_CN_EST_ID;
     status = itapi_check_private_data(private_data, private_data_length,
-                                      ual_device_attr(ep->object.device)->accept_private_data);
+                                      ual_device_attr(ep->qp.object.device)->accept_private_data);
     if (status != IT_SUCCESS)
         return status;
     accepted = ual_ep_accept(ep, (ual_handle)cn_est_id, true, private_data,
@@ -241,7 +241,7 @@ it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *priv
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    status = check_last_words(ual_device_attr(ep->object.device), private_data, &private_data_length);
+    status = check_last_words(ual_device_attr(ep->qp.object.device), private_data, &private_data_length);
     if (status != IT_SUCCESS)
         return status;
     return itapi_status(ual_ep_disconnect(ep, private_data_length ? private_data : NULL,

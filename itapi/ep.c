@@ -116,7 +116,7 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
     if (status != IT_SUCCESS)
         return status;
     attr->srq = NULL;
-    attr->soft_high_watermark = attr->hard_high_watermark = 0;
+    attr->rq_limit = attr->rq_hard_limit = 0;
     attr->flags = (rc->rdma_read_enable ? RI_QP_READ_ENABLE : 0u) |
                   (rc->rdma_write_enable ? RI_QP_WRITE_ENABLE : 0u) |
                   (rc->atomics_enable ? RI_QP_ATOMIC_ENABLE : 0u) |
@@ -147,8 +147,8 @@ it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_
         return IT_ERR_HARD_HI_WATERMARK;
     if (hard && rc->soft_hi_watermark > rc->hard_hi_watermark)
         return IT_ERR_INVALID_WATERMARK;
-    attr->soft_high_watermark = (uint32_t)rc->soft_hi_watermark;
-    attr->hard_high_watermark = hard ? (uint32_t)rc->hard_hi_watermark : 0;
+    attr->rq_limit = (uint32_t)rc->soft_hi_watermark;
+    attr->rq_hard_limit = hard ? (uint32_t)rc->hard_hi_watermark : 0;
     return IT_SUCCESS;
 }
 
@@ -210,7 +210,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
         return status;
     created = ual_ep_create((struct ual_pd *)pz, request, receive, connect, &attr, &ep);
     if (created == UAL_OK)
-        *ep_handle = (it_ep_handle_t)ep->object.handle;
+        *ep_handle = (it_ep_handle_t)ep->qp.object.handle;
     return itapi_status(created);
 }
 
@@ -248,11 +248,11 @@ static void query_connection(struct ual_ep *ep, unsigned int mask, it_ep_param_t
     bool known = ual_ep_addresses(ep, &local, &peer) == UAL_OK;
 
     if (mask_has(mask, IT_EP_PARAM_SPIGOT))
-        params->spigot_id = known ? itapi_spigot_of(ep->object.device, &local) : 0;
+        params->spigot_id = known ? itapi_spigot_of(ep->qp.object.device, &local) : 0;
     if (!mask_has(mask, IT_EP_PARAM_PATH))
         return;
     if (known)
-        itapi_path_of(ep->object.device, &local, &peer, &params->dst_path);
+        itapi_path_of(ep->qp.object.device, &local, &peer, &params->dst_path);
     else
         memset(&params->dst_path, 0, sizeof(params->dst_path));
 }
@@ -290,9 +290,9 @@ static void query_rc(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes
     if (mask_has(mask, IT_EP_PARAM_SRQ))
         rc->srq = ep->attr.srq ? (it_srq_handle_t)ual_handle_of(ep->attr.srq) : NULL;
     if (mask_has(mask, IT_EP_PARAM_SOFT_HI_WATERMARK))
-        rc->soft_hi_watermark = ep->attr.soft_high_watermark;
+        rc->soft_hi_watermark = ep->attr.rq_limit;
     if (mask_has(mask, IT_EP_PARAM_HARD_HI_WATERMARK))
-        rc->hard_hi_watermark = ep->attr.hard_high_watermark ? ep->attr.hard_high_watermark
+        rc->hard_hi_watermark = ep->attr.rq_hard_limit ? ep->attr.rq_hard_limit
                                                              : IT_HARD_HI_WATERMARK_DISABLE;
     if (mask_has(mask, IT_EP_PARAM_ATOMICS_ENABLE))
         rc->atomics_enable = flag(ep, RI_QP_ATOMIC_ENABLE);
@@ -344,13 +344,13 @@ it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep
     if (!params)
         return IT_ERR_FAULT;
     if (mask_has(mask, IT_EP_PARAM_IA))
-        params->ia = (it_ia_handle_t)ual_handle_of(ep->object.device);
+        params->ia = (it_ia_handle_t)ual_handle_of(ep->qp.object.device);
     if (mask_has(mask, IT_EP_PARAM_PZ))
-        params->pz = (it_pz_handle_t)ual_handle_of(ep->pd);
+        params->pz = (it_pz_handle_t)ual_handle_of(ep->qp.pd);
     if (mask_has(mask, IT_EP_PARAM_REQ_SEVD))
-        params->request_sevd = (it_evd_handle_t)ual_handle_of(ep->request_evd);
+        params->request_sevd = (it_evd_handle_t)ual_handle_of(ual_ep_request_evd(ep));
     if (mask_has(mask, IT_EP_PARAM_RECV_SEVD))
-        params->recv_sevd = (it_evd_handle_t)ual_handle_of(ep->receive_evd);
+        params->recv_sevd = (it_evd_handle_t)ual_handle_of(ual_ep_receive_evd(ep));
     query_attributes(ep, mask, &params->attr);
     query_service(ep, mask, params);
     return IT_SUCCESS;

@@ -32,7 +32,7 @@ static it_status_t check_state(const struct ual_ep *ep, unsigned int mask)
 static it_status_t check_segments(const struct ual_ep *ep, unsigned int mask,
                                   const it_ep_attributes_t *asked)
 {
-    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->qp.object.device);
     const it_rc_only_attributes_t *rc = &asked->srv.rc;
     const struct {
         unsigned int bit;
@@ -64,7 +64,7 @@ static it_status_t take_sizes(const struct ual_ep *ep, unsigned int mask,
                               const it_ep_attributes_t *asked, struct ual_ep_attr *attr,
                               uint32_t *changes)
 {
-    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->qp.object.device);
 
     if ((mask & SIZES) && !(rnic->features & RI_FEATURE_QP_RESIZE))
         return IT_ERR_OP_NOT_SUPPORTED;
@@ -113,7 +113,7 @@ static it_status_t take_flags(const struct ual_ep *ep, unsigned int mask,
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!(mask & rows[i].bit))
             continue;
-        if (rows[i].on && rows[i].feature && !has_feature(ep->object.device, rows[i].feature))
+        if (rows[i].on && rows[i].feature && !has_feature(ep->qp.object.device, rows[i].feature))
             return rows[i].missing;
         *flags |= rows[i].flag;
         wanted |= rows[i].on ? rows[i].flag : 0;
@@ -126,7 +126,7 @@ static it_status_t take_depths(const struct ual_ep *ep, unsigned int mask,
                                const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr,
                                uint32_t *changes)
 {
-    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->qp.object.device);
 
     if (mask & IT_EP_PARAM_MAX_ORD) {
         if (rc->rdma_read_ord > rnic->max_ord)
@@ -153,7 +153,7 @@ static it_status_t take_srq(const struct ual_ep *ep, unsigned int mask,
     if (mask & IT_EP_PARAM_SRQ) {
         struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, asked->srq);
 
-        if (!srq || srq->pd != ep->pd)
+        if (!srq || srq->pd != ep->qp.pd)
             return itapi_bad_handle(IT_ERR_INVALID_SRQ);
         if (srq != ep->attr.srq)
             return IT_ERR_OP_NOT_SUPPORTED;
@@ -164,13 +164,13 @@ static it_status_t take_srq(const struct ual_ep *ep, unsigned int mask,
         return mask & IT_EP_PARAM_SOFT_HI_WATERMARK ? IT_ERR_SOFT_HI_WATERMARK
                                                     : IT_ERR_HARD_HI_WATERMARK;
     if (mask & IT_EP_PARAM_SOFT_HI_WATERMARK)
-        *changes |= UAL_EP_SOFT_WATERMARK;
+        *changes |= UAL_EP_RQ_LIMIT;
     else
-        marks.soft_hi_watermark = ep->attr.soft_high_watermark;
+        marks.soft_hi_watermark = ep->attr.rq_limit;
     if (mask & IT_EP_PARAM_HARD_HI_WATERMARK)
-        *changes |= UAL_EP_HARD_WATERMARK;
+        *changes |= UAL_EP_RQ_HARD_LIMIT;
     else
-        marks.hard_hi_watermark = ep->attr.hard_high_watermark;
+        marks.hard_hi_watermark = ep->attr.rq_hard_limit;
     return itapi_take_watermarks(&marks, attr);
 }
 

@@ -62,7 +62,7 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
         return status;
     created = ual_ep_create_ud((struct ual_pd *)pz, request, receive, &attr, &ep);
     if (created == UAL_OK)
-        *ep_handle = (it_ep_handle_t)ep->object.handle;
+        *ep_handle = (it_ep_handle_t)ep->qp.object.handle;
     return key_status(created);
 }
 
@@ -105,7 +105,7 @@ static bool within(size_t asked, uint32_t given)
 static it_status_t check_segments(const struct ual_ep *ep, unsigned int mask,
                                   const it_ep_attributes_t *asked)
 {
-    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->qp.object.device);
 
     if ((mask & IT_EP_PARAM_MAX_SEND_SEG) &&
         !within(asked->max_send_segments, ep->attr.max_send_sge))
@@ -124,7 +124,7 @@ static it_status_t take_changes(const struct ual_ep *ep, unsigned int mask,
                                 const it_ep_attributes_t *asked, struct ual_ep_attr *attr,
                                 uint32_t *changes)
 {
-    const struct ri_rnic_attr *rnic = ual_device_attr(ep->object.device);
+    const struct ri_rnic_attr *rnic = ual_device_attr(ep->qp.object.device);
     it_status_t status = IT_SUCCESS;
 
     if ((mask & SIZES) && !(rnic->features & RI_FEATURE_QP_RESIZE))

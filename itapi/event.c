@@ -50,7 +50,7 @@ static void __attribute__((cold, noinline))
 translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
 {
     const struct ri_wc *wc = &from->wc;
-    ual_handle memory = ual_memory_of(from);
+    ual_handle memory = ual_event_memory(from);
 
     if (wc->flags & RI_WC_WITH_INVALIDATE)
         to->unlinked_mr_handle = (it_handle_t)memory;

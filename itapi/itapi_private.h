@@ -7,7 +7,7 @@
 #include <it_api.h>
 #include <itx_api.h>
 
-#include "ual.h"
+#include "ual_policy.h"
 
 #include "base/checked.h"
 #include "base/compiler.h"

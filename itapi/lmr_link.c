@@ -97,7 +97,7 @@ static it_status_t pages_of_list(const it_iobl_t *iobl, uint64_t length, uint32_
 static it_status_t check_post(const struct ual_mr *mr, const struct ual_ep *ep,
                               unsigned int dto_flags, unsigned int known)
 {
-    if (mr->pd != ep->pd)
+    if (mr->pd != ep->qp.pd)
         return IT_ERR_INVALID_PZ;
     if (!(ep->attr.flags & RI_QP_PRIVILEGED))
         return IT_ERR_PRIV_OPS_UNAVAILABLE;
@@ -132,13 +132,13 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (!has_feature(ep->object.device, RI_FEATURE_FAST_REGISTER))
+    if (!has_feature(ep->qp.object.device, RI_FEATURE_FAST_REGISTER))
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = check_post(mr, ep, (unsigned int)dto_flags, FLAGS_LINK);
     if (status == IT_SUCCESS)
         status = itapi_check_privs((unsigned int)privs);
     if (status == IT_SUCCESS)
-        status = itapi_check_addr_mode(ual_device_attr(ep->object.device), addr_mode);
+        status = itapi_check_addr_mode(ual_device_attr(ep->qp.object.device), addr_mode);
     if (status != IT_SUCCESS)
         return status;
     if (length == 0)
@@ -151,9 +151,12 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
         return status;
     if (!rmr_context)
         return IT_ERR_FAULT;
-    link.access = itapi_access_of(ep->object.device, (unsigned int)privs, mode);
+    link.access = itapi_access_of(ep->qp.object.device, (unsigned int)privs, mode);
     link.pages = pages;
-    posted = ual_mr_link(mr, ep, &link, cookie, itapi_request_flags((unsigned int)dto_flags));
+    posted = UAL_ERR_INVALID_STATE;
+    if (ual_ep_takes_sends(ep))
+        posted = ual_mr_link(mr, &ep->qp, &link, cookie,
+                             itapi_request_flags((unsigned int)dto_flags));
     if (posted != UAL_OK)
         return link_status(posted);
     mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, (unsigned int)privs);
@@ -173,10 +176,13 @@ it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (!has_feature(ep->object.device, RI_FEATURE_LOCAL_INVALIDATE))
+    if (!has_feature(ep->qp.object.device, RI_FEATURE_LOCAL_INVALIDATE))
         return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
     status = check_post(mr, ep, (unsigned int)dto_flags, FLAGS_UNLINK);
     if (status != IT_SUCCESS)
         return status;
-    return link_status(ual_mr_unlink(mr, ep, cookie, itapi_request_flags((unsigned int)dto_flags)));
+    if (!ual_ep_takes_sends(ep))
+        return link_status(UAL_ERR_INVALID_STATE);
+    return link_status(
+        ual_mr_unlink(mr, &ep->qp, cookie, itapi_request_flags((unsigned int)dto_flags)));
 }

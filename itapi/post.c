@@ -75,7 +75,7 @@ it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
 
     if (unlikely(!ep))
         return itapi_bad_ep(ep_handle);
-    if (unlikely(!has_feature(ep->object.device, RI_FEATURE_SEND_INVALIDATE)))
+    if (unlikely(!has_feature(ep->qp.object.device, RI_FEATURE_SEND_INVALIDATE)))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (!is_context(rmr_context))
         return IT_ERR_INVALID_RMR;
@@ -121,7 +121,7 @@ it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segme
         return post_srq(handle, local_segments, num_segments, cookie, dto_flags);
     if (unlikely(ep->attr.srq))
         return IT_ERR_INVALID_EP;
-    status = itapi_receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->pd, cookie,
+    status = itapi_receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->qp.pd, cookie,
                            dto_flags, sges, &wr, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
@@ -169,7 +169,7 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
     if (!is_context(rmr_context))
         return IT_ERR_INVALID_RMR;
     status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_write_sge),
-                            ep->pd, 0, sges, &total);
+                            ep->qp.pd, 0, sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     return post_rdma(ep, sges, num_segments, RI_WR_RDMA_WRITE, cookie, dto_flags, rdma_addr,
@@ -179,7 +179,7 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
 /* On iWARP the answer is a tagged message, so its sink must be open to the peer. */
 static uint32_t sink_access(const struct ual_ep *ep)
 {
-    bool tagged = ual_device_attr(ep->object.device)->features & RI_FEATURE_READ_SINK_REMOTE_WRITE;
+    bool tagged = ual_device_attr(ep->qp.object.device)->features & RI_FEATURE_READ_SINK_REMOTE_WRITE;
 
     return RI_ACCESS_LOCAL_WRITE | (tagged ? (uint32_t)RI_ACCESS_REMOTE_WRITE : 0u);
 }
@@ -191,7 +191,7 @@ static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segment
     if (unlikely(flags & ~(unsigned int)FLAGS_READ))
         return IT_ERR_INVALID_DTO_FLAGS;
     if (unlikely(flags & IT_UNLINK_LOCAL_SINK)) {
-        if (!has_feature(ep->object.device, RI_FEATURE_READ_INVALIDATE))
+        if (!has_feature(ep->qp.object.device, RI_FEATURE_READ_INVALIDATE))
             return IT_ERR_INVALID_DTO_FLAGS;
         if (num_segments != 1)
             return IT_ERR_INVALID_NUM_SEGMENTS;
@@ -211,11 +211,11 @@ read_and_unlink(struct ual_ep *ep, const it_lmr_triplet_t *segment, struct ri_sg
     struct ri_send_wr wr;
     enum ual_status posted;
 
-    if (!mr || mr->pd != ep->pd)
+    if (!mr || mr->pd != ep->qp.pd)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     sge->lkey = mr->lkey;
     describe_rdma(&wr, sge, 1, RI_WR_RDMA_READ_INVALIDATE, cookie, flags, rdma_addr, rmr_context);
-    posted = ual_mr_post_read(mr, ep, &wr);
+    posted = ual_ep_takes_sends(ep) ? ual_mr_post_read(mr, &ep->qp, &wr) : UAL_ERR_INVALID_STATE;
     return posted == UAL_OK ? IT_SUCCESS : itapi_post_status(posted);
 }
 
@@ -235,7 +235,7 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
     if (unlikely(status != IT_SUCCESS))
         return status;
     status = itapi_segments(local_segments, num_segments, itapi_limit_of(ep->attr.max_read_sge),
-                            ep->pd, sink_access(ep), sges, &total);
+                            ep->qp.pd, sink_access(ep), sges, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(dto_flags & IT_UNLINK_LOCAL_SINK))
@@ -254,7 +254,7 @@ static it_status_t rmr_segment(const it_rmr_triplet_t *from, const struct ual_ep
     uint64_t start, base;
 
     ual_mw_query(mw, &state);
-    if (!state.linked || (state.narrow && state.ep != ep->object.handle) ||
+    if (!state.linked || (state.narrow && state.qp != ep->qp.object.handle) ||
         !(state.access & RI_ACCESS_REMOTE_WRITE))
         return IT_ERR_ACCESS;
     if (state.access & RI_ACCESS_ZERO_BASED) {
@@ -288,7 +288,7 @@ static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count, 
             sges[i] = (struct ri_sge){ 0 };
             continue;
         }
-        if (!mw || ual_mw_pd(mw) != ep->pd)
+        if (!mw || ual_mw_pd(mw) != ep->qp.pd)
             return itapi_bad_handle(IT_ERR_INVALID_RMR);
         status = rmr_segment(&segments[i], ep, mw, &sges[i]);
         if (status != IT_SUCCESS)
@@ -315,7 +315,7 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (!has_feature(ep->object.device, RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
+    if (!has_feature(ep->qp.object.device, RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
         return IT_ERR_OP_NOT_SUPPORTED;
     status = check_read(ep, num_segments, dto_flags, rmr_context);
     if (status == IT_SUCCESS)
@@ -324,8 +324,12 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
         return status;
     describe_rdma(&wr, sges, num_segments, unlink ? RI_WR_RDMA_READ_INVALIDATE : RI_WR_RDMA_READ,
                   cookie, dto_flags, rdma_addr, rmr_context);
-    posted = unlink ? ual_mw_post_read(LOOKUP(struct ual_mw, MW, local_segments->rmr), ep, &wr)
-                    : ual_post_send(ep, &wr);
+    if (!unlink)
+        posted = ual_post_send(ep, &wr);
+    else if (ual_ep_takes_sends(ep))
+        posted = ual_mw_post_read(LOOKUP(struct ual_mw, MW, local_segments->rmr), &ep->qp, &wr);
+    else
+        posted = UAL_ERR_INVALID_STATE;
     return posted == UAL_OK ? IT_SUCCESS : itapi_post_status(posted);
 }
 
@@ -355,7 +359,7 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
 
     if (unlikely(!ep))
         return itapi_bad_ep(ep_handle);
-    if (unlikely(!has_feature(ep->object.device, RI_FEATURE_ATOMICS)))
+    if (unlikely(!has_feature(ep->qp.object.device, RI_FEATURE_ATOMICS)))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (unlikely(op != IT_FETCH_AND_ADD && op != IT_COMPARE_AND_SWAP))
         return IT_ERR_INVALID_ATOMIC_OP;
@@ -369,7 +373,7 @@ it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t op, uint64_t
         return IT_ERR_INVALID_RMR;
     if (unlikely(ep->ord == 0))
         return IT_ERR_RESOURCE_ORD;
-    status = itapi_segments(result, 1, 1, ep->pd, RI_ACCESS_LOCAL_WRITE, &sge, &total);
+    status = itapi_segments(result, 1, 1, ep->qp.pd, RI_ACCESS_LOCAL_WRITE, &sge, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;
     if (unlikely(!aligned(result)))

@@ -16,7 +16,7 @@ static it_status_t __attribute__((cold, noinline)) not_ud(it_ep_handle_t handle)
 
     if (!ep)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
-    return has_feature(ep->object.device, RI_FEATURE_UD) ? IT_ERR_INVALID_EP_TYPE
+    return has_feature(ep->qp.object.device, RI_FEATURE_UD) ? IT_ERR_INVALID_EP_TYPE
                                                      : IT_ERR_OP_NOT_SUPPORTED;
 }
 
@@ -31,7 +31,7 @@ static it_status_t check_destination(const struct ual_ep *ep, const it_dg_remote
     *ah = LOOKUP(struct ual_ah, AH, to->addr.ud.addr);
     if (unlikely(!*ah))
         return itapi_bad_handle(IT_ERR_INVALID_AH);
-    return unlikely((*ah)->pd != ep->pd || (*ah)->attr.port != ep->attr.port) ? IT_ERR_INVALID_AH
+    return unlikely((*ah)->pd != ep->qp.pd || (*ah)->attr.port != ep->attr.port) ? IT_ERR_INVALID_AH
                                                                               : IT_SUCCESS;
 }
 
@@ -77,7 +77,7 @@ it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *l
 
     if (unlikely(!ep))
         return not_ud(ep_handle);
-    status = itapi_receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->pd, cookie,
+    status = itapi_receive(local_segments, num_segments, ep->attr.max_recv_sge, ep->qp.pd, cookie,
                            dto_flags, sges, &wr, &total);
     if (unlikely(status != IT_SUCCESS))
         return status;

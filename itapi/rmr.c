@@ -162,7 +162,7 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (mr->pd != ep->pd || ual_mw_pd(mw) != ep->pd)
+    if (mr->pd != ep->qp.pd || ual_mw_pd(mw) != ep->qp.pd)
         return IT_ERR_INVALID_PZ;
     if (dto_flags & ~(unsigned int)FLAGS_LINK)
         return IT_ERR_INVALID_DTO_FLAGS;
@@ -171,9 +171,11 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
         return status;
     if (!rmr_context)
         return IT_ERR_FAULT;
-    if (!has_feature(ep->object.device, RI_FEATURE_ATOMICS)) /* as for LMRs */
+    if (!has_feature(ep->qp.object.device, RI_FEATURE_ATOMICS)) /* as for LMRs */
         link.access &= ~(uint32_t)RI_ACCESS_REMOTE_ATOMIC;
-    posted = ual_mw_link(mw, ep, &link, cookie, itapi_request_flags(dto_flags), &stag);
+    posted = UAL_ERR_INVALID_STATE;
+    if (ual_ep_takes_sends(ep))
+        posted = ual_mw_link(mw, &ep->qp, &link, cookie, itapi_request_flags(dto_flags), &stag);
     if (posted != UAL_OK)
         return itapi_status(posted);
     *rmr_context = stag;
@@ -212,12 +214,14 @@ it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
         return itapi_bad_handle(IT_ERR_INVALID_RMR);
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (ual_mw_pd(mw) != ep->pd)
+    if (ual_mw_pd(mw) != ep->qp.pd)
         return IT_ERR_INVALID_PZ;
-    if (!has_feature(ep->object.device, RI_FEATURE_LOCAL_INVALIDATE))
+    if (!has_feature(ep->qp.object.device, RI_FEATURE_LOCAL_INVALIDATE))
         return IT_ERR_OP_NOT_SUPPORTED;
     if (dto_flags & ~(unsigned int)FLAGS_UNLINK)
         return IT_ERR_INVALID_DTO_FLAGS;
-    posted = ual_mw_unlink(mw, ep, cookie, itapi_request_flags((unsigned int)dto_flags));
+    posted = UAL_ERR_INVALID_STATE;
+    if (ual_ep_takes_sends(ep))
+        posted = ual_mw_unlink(mw, &ep->qp, cookie, itapi_request_flags((unsigned int)dto_flags));
     return posted == UAL_ERR_ACCESS ? IT_ERR_INVALID_EP : itapi_status(posted);
 }

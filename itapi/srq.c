@@ -133,13 +133,13 @@ it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
         if (status != IT_SUCCESS)
             return status;
         attr.max_wr = (uint32_t)params->max_recv_dtos;
-        changes |= UAL_SRQ_MAX_WR;
+        changes |= RI_SRQM_MAX_WR;
     }
     if (mask & IT_SRQ_PARAM_LOW_WATERMARK) {
         if (params->low_watermark > attr.max_wr)
             return IT_ERR_SRQ_LOW_WATERMARK;
         attr.limit = (uint32_t)params->low_watermark;
-        changes |= UAL_SRQ_LOW_WATERMARK;
+        changes |= RI_SRQM_LIMIT;
     }
     return modified(ual_srq_modify(srq, changes, &attr));
 }

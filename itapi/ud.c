@@ -13,7 +13,6 @@ struct asked {
     it_conn_qual_t qualifier;
     it_path_t path;
 };
-static_assert(sizeof(struct asked) <= sizeof(((struct ual_ud_request *)0)->kept), "kept by ual");
 
 /* --- the asking side --- */
 
@@ -73,10 +72,10 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
     if (status != IT_SUCCESS)
         return status;
     ask.private_data_length = (uint16_t)private_data_length;
-    created = ual_ud_request_create(evd, &ask, &request);
+    created = ual_ud_request_create(evd, &ask, sizeof(struct asked), &request);
     if (created != UAL_OK)
         return itapi_status(created);
-    memcpy(request->kept, &(struct asked){ *conn_qual, *destination_path }, sizeof(struct asked));
+    memcpy(request->own, &(struct asked){ *conn_qual, *destination_path }, sizeof(struct asked));
     *ud_svc_handle = (it_ud_svc_req_handle_t)ual_handle_of(request);
     return IT_SUCCESS;
 }
@@ -103,7 +102,7 @@ static void query_asked(const struct ual_ud_request *request, unsigned int mask,
 {
     struct asked asked;
 
-    memcpy(&asked, request->kept, sizeof(asked));
+    memcpy(&asked, request->own, sizeof(asked));
     if (mask_has(mask, IT_UD_PARAM_CONN_QUAL))
         params->conn_qual = asked.qualifier;
     if (mask_has(mask, IT_UD_PARAM_DEST_PATH))

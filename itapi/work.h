@@ -73,7 +73,7 @@ static inline it_status_t itapi_message(const struct ual_ep *ep, const it_lmr_tr
 {
     uint64_t total;
     it_status_t status = itapi_segments(segments, count, itapi_limit_of(ep->attr.max_send_sge),
-                                        ep->pd, 0, sges, &total);
+                                        ep->qp.pd, 0, sges, &total);
 
     if (unlikely(status != IT_SUCCESS))
         return status;

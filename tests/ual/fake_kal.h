@@ -38,6 +38,7 @@ enum fk_call {
     FK_AH_MODIFY,
     FK_SERVICE_REQUEST,
     FK_SERVICE_REPLY,
+    FK_CONVERT,
     FK_CALLS
 };
 
@@ -101,6 +102,7 @@ extern struct fk {
     unsigned int logged[RI_LOG_DEBUG + 1]; /* lines of each level, and the last one */
     char last_line[256];
     struct kal_connection *connection;
+    int converted; /* the descriptor of the last kal_convert */
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
     uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */

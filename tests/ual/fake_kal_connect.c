@@ -75,6 +75,20 @@ enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
+enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct kal_convert_param *param)
+{
+    struct ri_connect_param as = { .size = sizeof(as), .ird = param->ird, .ord = param->ord };
+    enum kal_status status;
+
+    pthread_mutex_lock(&fk_lock);
+    status = use(connection, qp, &as, FK_CONVERT);
+    if (!status)
+        fk.converted = param->fd;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
 enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param)
 {

@@ -6,6 +6,8 @@
 
 #include "lane_fake.h"
 
+#include "ual/mechanism/mechanism_private.h"
+
 #include "base/spinlock.h"
 
 #include <dirent.h>
@@ -30,7 +32,9 @@ struct lf_cq {
     unsigned int untold; /* polls that took something since it was armed */
 };
 
-struct ual_device *lf_ia;
+struct ual_ia *lf_ia;
+struct ual_device *lf_device;
+struct ual_lanes *lf_lanes;
 struct ual_lane *lf_lane;
 atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
@@ -82,7 +86,7 @@ void lf_flood_stop(void)
 
 void lf_complete(struct ual_evd *evd, uint64_t cookie)
 {
-    struct lf_cq *cq = (struct lf_cq *)ual_evd_cq(evd);
+    struct lf_cq *cq = (struct lf_cq *)ual_evd_cq(evd)->cq;
     bool fire;
 
     spinlock_lock(&cq->lock);
@@ -92,7 +96,7 @@ void lf_complete(struct ual_evd *evd, uint64_t cookie)
     cq->armed = false;
     spinlock_unlock(&cq->lock);
     if (fire)
-        ual_evd_cq_fired(cq->ri.context);
+        ual_cq_fired(cq->ri.context);
 }
 
 static uint32_t poll_cq(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
@@ -290,25 +294,92 @@ void kal_log(enum ri_log_level level, const char *format, ...)
     va_end(args);
 }
 
-atomic_uint lf_fatals;
-
-void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
-{
-    struct ual_device *ia = rnic_context;
-
-    ck_assert_int_eq(event->type, RI_EVENT_RNIC_FATAL);
-    atomic_store(&ia->dead, true);
-    atomic_fetch_add(&lf_fatals, 1);
-    ual_evd_all_dead(ia);
-}
-
-const struct ri_rnic_attr *ual_device_attr(const struct ual_device *ia)
+const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
 {
     static struct ri_rnic_attr attr = { .size = sizeof(attr), .max_cqe = DEPTH };
 
-    (void)ia;
+    (void)rnic;
     attr.lanes = lane_count;
     return &attr;
+}
+
+/* What nobody asks for here. */
+enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth)
+{
+    (void)rnic, (void)cq, (void)depth;
+    return KAL_ERR_NOT_SUPPORTED;
+}
+
+const char *kal_rnic_provider(const struct kal_rnic *rnic)
+{
+    (void)rnic;
+    return "lane_fake";
+}
+
+const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
+{
+    (void)rnic, (void)name;
+    return NULL;
+}
+
+enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+{
+    (void)rnic, (void)attr;
+    return KAL_ERR_NOT_SUPPORTED;
+}
+
+enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                  size_t *count)
+{
+    (void)rnic, (void)names, (void)values, (void)count;
+    return KAL_ERR_NOT_SUPPORTED;
+}
+
+enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
+                          struct sockaddr_storage *source)
+{
+    (void)rnic, (void)port, (void)destination, (void)source;
+    return KAL_ERR_NOT_SUPPORTED;
+}
+
+/* --- the device --- */
+
+atomic_uint lf_fatals;
+
+static void async(void *context, const struct ri_event *event, const struct ual_object *about)
+{
+    ck_assert_int_eq(event->type, RI_EVENT_RNIC_FATAL);
+    ck_assert_ptr_null(about);
+    atomic_fetch_add(&lf_fatals, 1);
+    ual_evd_all_dead(context);
+}
+
+static const struct ual_device_upcalls upcalls = { .async = async };
+
+struct ual_ia *lf_make_ia(void)
+{
+    struct device_inside *device = calloc(1, sizeof(*device));
+    struct ual_ia *ia = calloc(1, sizeof(*ia));
+
+    pthread_mutex_init(&ia->lock, NULL);
+    pthread_mutex_init(&device->lock, NULL);
+    device->name = "lane_fake";
+    device->upcalls = &upcalls;
+    device->device.context = ia;
+    device->lanes.failed = ual_device_rnic_event;
+    device->lanes.context = device;
+    ia->device = &device->device;
+    return ia;
+}
+
+void lf_free_ia(struct ual_ia *ia)
+{
+    struct device_inside *device = device_inside(ia->device);
+
+    pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&ia->lock);
+    free(device);
+    free(ia);
 }
 
 void lf_open(uint64_t spin_ns)
@@ -320,10 +391,11 @@ void lf_open_lanes(uint32_t count, uint64_t spin_ns)
 {
     ck_assert_uint_le(count, LF_LANES_MOST);
     lane_count = count;
-    lf_ia = calloc(1, sizeof(*lf_ia));
-    pthread_mutex_init(&lf_ia->lock, NULL);
-    ok(ual_lanes_open(lf_ia, spin_ns));
-    lf_lane = lf_ia->lane;
+    lf_ia = lf_make_ia();
+    lf_device = lf_ia->device;
+    lf_lanes = ual_device_lanes(lf_device);
+    ok(ual_lanes_open(lf_lanes, spin_ns));
+    lf_lane = ual_lanes_first(lf_lanes);
 }
 
 void lf_close(void)
@@ -332,10 +404,9 @@ void lf_close(void)
         ual_evd_abort(lf_ia->evds);
         ok(ual_evd_free(lf_ia->evds));
     }
-    ual_lanes_stop(lf_ia);
-    ual_lanes_close(lf_ia);
-    pthread_mutex_destroy(&lf_ia->lock);
-    free(lf_ia);
+    ual_lanes_stop(lf_lanes);
+    ual_lanes_close(lf_lanes);
+    lf_free_ia(lf_ia);
 }
 
 struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags)
@@ -343,7 +414,7 @@ struct ual_evd *lf_evd(enum ual_stream stream, uint32_t size, uint32_t flags)
     struct ual_evd_attr attr = { .stream = stream, .size = size, .flags = flags };
     struct ual_evd *evd = NULL;
 
-    ok(ual_evd_create(lf_ia, &attr, &evd));
+    ok(ual_evd_create(lf_device, &attr, &evd));
     return evd;
 }
 
@@ -361,16 +432,16 @@ struct lf_pipe *lf_pipe_on(struct ual_evd *evd, uint32_t lane)
     made->evd = evd;
     made->lane = lane;
     if (lane_count > 1)
-        ual_evd_bind(evd, lane);
+        feed_add((struct feed *)ual_evd_feed(evd), lane);
     ck_assert_int_eq(
-        ual_lane_watch(lf_ia->lanes[lane], made->fds[0], EPOLLIN, ready, made, &made->watch),
+        ual_lane_watch(lf_lanes->lane[lane], made->fds[0], EPOLLIN, ready, made, &made->watch),
         RI_OK);
     return made;
 }
 
 void lf_pipe_close(struct lf_pipe *pipe)
 {
-    struct ual_lane *lane = lf_ia->lanes[pipe->lane];
+    struct ual_lane *lane = lf_lanes->lane[pipe->lane];
 
     ual_lane_unwatch(pipe->watch);
     ual_lane_pause(lane);
@@ -378,7 +449,7 @@ void lf_pipe_close(struct lf_pipe *pipe)
         ;
     ual_lane_resume(lane);
     if (lane_count > 1)
-        ual_evd_unbind(pipe->evd, pipe->lane);
+        feed_remove((struct feed *)ual_evd_feed(pipe->evd), pipe->lane);
     close(pipe->fds[0]);
     close(pipe->fds[1]);
     free(pipe);

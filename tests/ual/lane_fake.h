@@ -6,9 +6,10 @@
 
 #include "tc.h"
 
+#include "ual/policy/evd.h"
+#include "ual/policy/ia.h"
 #include "ual/progress/lane.h"
 #include "ual/progress/lanes.h"
-#include "ual/ual_private.h"
 
 #include "base/clock.h"
 
@@ -28,7 +29,9 @@ struct lf_pipe {
     struct lf_pipe *next_ready;
 };
 
-extern struct ual_device *lf_ia;
+extern struct ual_ia *lf_ia;
+extern struct ual_device *lf_device;
+extern struct ual_lanes *lf_lanes;
 extern struct ual_lane *lf_lane;
 
 extern atomic_uint lf_runs;             /* calls of progress */
@@ -40,6 +43,9 @@ extern atomic_bool lf_lane_fails; /* kal_lane_open */
 extern uint32_t lf_first_lane;    /* the provider's, of an IA that a test opens besides */
 extern atomic_uint lf_fatals;     /* RNIC_FATAL, told by a lane */
 
+/* An IA over a device of lane_fake without lanes. */
+struct ual_ia *lf_make_ia(void);
+void lf_free_ia(struct ual_ia *ia);
 void lf_open(uint64_t spin_ns); /* with one lane */
 #define LF_LANES_MOST 4u
 void lf_open_lanes(uint32_t count, uint64_t spin_ns);

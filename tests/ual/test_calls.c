@@ -6,6 +6,8 @@
 
 #include "lane_fake.h"
 
+#include "ual/mechanism/mechanism_private.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/filter.h>
@@ -198,18 +200,18 @@ END_TEST
 
 START_TEST(an_IA_that_closes_has_no_handles_and_gets_none)
 {
-    struct ual_device *ias = calloc(2, sizeof(*ias));
+    struct device_inside *ias = calloc(2, sizeof(*ias));
     struct ual_object objects[3] = { 0 }, late_one = { 0 };
 
     for (int i = 0; i < 3; i++)
-        ok(ual_handle_take(&objects[i], UAL_EVD, &ias[i / 2]));
-    ck_assert(ual_handle_close_device(&ias[0]));
-    ck_assert(!ual_handle_close_device(&ias[0]));
+        ok(ual_handle_take(&objects[i], UAL_EVD, &ias[i / 2].device));
+    ck_assert(ual_handle_close_device(&ias[0].device));
+    ck_assert(!ual_handle_close_device(&ias[0].device));
     ck_assert_ptr_null(ual_lookup(objects[0].handle, UAL_EVD));
     ck_assert_ptr_null(ual_lookup(objects[1].handle, UAL_EVD));
     ck_assert_ptr_eq(ual_lookup(objects[2].handle, UAL_EVD), &objects[2]);
     ck_assert_ptr_eq(ual_handle_object(objects[1].handle), &objects[1]);
-    fails(ual_handle_take(&late_one, UAL_EVD, &ias[0]), UAL_ERR_ABORTED);
+    fails(ual_handle_take(&late_one, UAL_EVD, &ias[0].device), UAL_ERR_ABORTED);
     ual_handle_show(&objects[0]);
     ck_assert_ptr_null(ual_lookup(objects[0].handle, UAL_EVD));
     for (int i = 0; i < 3; i++)

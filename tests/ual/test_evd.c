@@ -6,6 +6,7 @@
 
 #include "evd_checks.h"
 
+#include "ual/mechanism/mechanism_private.h"
 #include "ual/policy/evd_private.h"
 
 #include <sched.h>
@@ -103,13 +104,13 @@ START_TEST(bad_attributes)
     struct ual_evd *evd = NULL, *first;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        fails(ual_evd_create(lf_ia, &bad[i].attr, &evd), bad[i].status);
+        fails(ual_evd_create(lf_device, &bad[i].attr, &evd), bad[i].status);
     ck_assert_ptr_null(evd);
-    ok(ual_evd_create(lf_ia, &async, &first));
+    ok(ual_evd_create(lf_device, &async, &first));
     ck_assert(ual_evd_bound(first));
-    fails(ual_evd_create(lf_ia, &async, &evd), UAL_ERR_EXISTS);
+    fails(ual_evd_create(lf_device, &async, &evd), UAL_ERR_EXISTS);
     ok(ual_evd_free(first));
-    ok(ual_evd_create(lf_ia, &async, &first));
+    ok(ual_evd_create(lf_device, &async, &first));
 }
 END_TEST
 
@@ -186,7 +187,7 @@ START_TEST(an_overflow_is_told_on_the_affiliated_evd)
     struct ual_evd *affiliated = lf_evd(UAL_STREAM_AFFILIATED, 4, 0);
     struct ual_event event;
 
-    ual_evd_cq_error(evd, &overflow);
+    ual_cq_error(ual_evd_cq(evd), &overflow);
     ck_assert(ual_evd_overflowed(evd));
     ok(ual_evd_dequeue(affiliated, &event));
     ck_assert_int_eq(event.async.type, RI_EVENT_CQ_OVERFLOW);
@@ -338,7 +339,7 @@ START_TEST(death_releases_all)
     for (int e = 0; e < 2; e++)
         for (int i = 0; i < CROWD; i++)
             lf_wait_start(&waiters[e][i], evds[e], FOR_EVER);
-    atomic_store(&lf_ia->dead, true);
+    atomic_store(&lf_device->dead, true);
     ual_evd_all_dead(lf_ia);
     for (int e = 0; e < 2; e++)
         for (int i = 0; i < CROWD; i++)

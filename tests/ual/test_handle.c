@@ -6,6 +6,9 @@
 
 #include "lane_fake.h"
 
+#include "ual/mechanism/mechanism_private.h"
+#include "ual/progress/descriptors.h"
+
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,7 +125,7 @@ START_TEST(X022_a_forked_child_is_dead)
     ok(ual_fork_prepare());
     ok(ual_handle_take(&object, UAL_EVD, NULL));
     ck_assert_int_eq(pipe(fds), 0);
-    ual_fork_track(fds[0]);
+    ual_fd_track(fds[0]);
     child = fork();
     if (child == 0) {
         char octet;
@@ -141,7 +144,7 @@ START_TEST(X022_a_forked_child_is_dead)
     ck_assert_int_eq(WEXITSTATUS(status), 0);
     ck_assert_ptr_eq(ual_lookup(object.handle, UAL_EVD), &object);
     ck_assert_int_eq(ual_lookup_failed(), UAL_ERR_INVALID_HANDLE);
-    ual_fork_forget(fds[0]);
+    ual_fd_forget(fds[0]);
 }
 END_TEST
 

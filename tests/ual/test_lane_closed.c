@@ -158,21 +158,20 @@ END_TEST
 /* A new interface adapter gets the very numbers: the old one may not serve its set. */
 START_TEST(under_a_new_lane_that_gets_its_numbers)
 {
-    struct ual_device *fresh = calloc(1, sizeof(*fresh));
+    struct ual_ia *fresh = lf_make_ia();
+    struct ual_lanes *lanes = ual_device_lanes(fresh->device);
     struct ual_event event;
 
-    pthread_mutex_init(&fresh->lock, NULL);
     close_descriptors();
     lf_first_lane = 1;
-    ok(ual_lanes_open(fresh, 0));
-    ck_assert_int_eq(fresh->lane->epoll_fd, lf_lane->epoll_fd);
+    ok(ual_lanes_open(lanes, 0));
+    ck_assert_int_eq(ual_lanes_first(lanes)->epoll_fd, lf_lane->epoll_fd);
     ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
     expect_dead_and_at_rest();
-    ck_assert(!atomic_load(&fresh->dead));
-    ual_lanes_stop(fresh);
-    ual_lanes_close(fresh);
-    pthread_mutex_destroy(&fresh->lock);
-    free(fresh);
+    ck_assert(!atomic_load(&fresh->device->dead));
+    ual_lanes_stop(lanes);
+    ual_lanes_close(lanes);
+    lf_free_ia(fresh);
 }
 END_TEST
 

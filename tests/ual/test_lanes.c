@@ -34,16 +34,16 @@ static void teardown(void)
 
 static uint32_t place(struct ual_evd *of)
 {
-    uint32_t lane = ual_lanes_place(lf_ia, ual_evd_feed(of), ual_evd_feed(of));
+    uint32_t lane = ual_lanes_place(lf_lanes, ual_evd_feed(of), ual_evd_feed(of));
 
-    ual_evd_bind(of, lane);
+    feed_add((struct feed *)ual_evd_feed(of), lane);
     return lane;
 }
 
 static void leave(struct ual_evd *of, uint32_t lane)
 {
-    ual_evd_unbind(of, lane);
-    ual_lanes_leave(lf_ia, lane);
+    feed_remove((struct feed *)ual_evd_feed(of), lane);
+    ual_lanes_leave(lf_lanes, lane);
 }
 
 START_TEST(few_endpoints_of_an_evd_stay_together)
@@ -57,14 +57,14 @@ START_TEST(few_endpoints_of_an_evd_stay_together)
     ck_assert_uint_eq(place(one), 0);
     ck_assert_uint_eq(place(two), 1);
     ck_assert_uint_eq(place(two), 1);
-    ck_assert_ptr_eq(feed_only(ual_evd_feed(one)), lf_ia->lanes[0]);
-    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_ia->lanes[1]);
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(one)), lf_lanes->lane[0]);
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_lanes->lane[1]);
     for (int i = 0; i < 2; i++) {
         leave(one, 0);
         leave(two, 1);
     }
-    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_ia->lanes[0]); /* as one without users */
-    ck_assert_uint_eq(lf_ia->lane_eps[0] + lf_ia->lane_eps[1], 0);
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_lanes->lane[0]); /* as one without users */
+    ck_assert_uint_eq(lf_lanes->placed[0] + lf_lanes->placed[1], 0);
     lf_close();
 }
 END_TEST
@@ -78,7 +78,7 @@ START_TEST(many_endpoints_of_an_evd_spread)
     for (uint32_t i = 0; i < 64; i++)
         lanes[i] = place(evd);
     for (uint32_t i = 0; i < 4; i++)
-        ck_assert_uint_ge(lf_ia->lane_eps[i], 8);
+        ck_assert_uint_ge(lf_lanes->placed[i], 8);
     ck_assert_ptr_null(feed_only(ual_evd_feed(evd)));
     for (uint32_t i = 0; i < 64; i++)
         leave(evd, lanes[i]);
@@ -119,7 +119,7 @@ END_TEST
 
 static bool consumer_sleeps_in(uint32_t lane)
 {
-    return ual_lane_has_waiter(lf_ia->lanes[lane]);
+    return ual_lane_has_waiter(lf_lanes->lane[lane]);
 }
 
 START_TEST(any_lane_wakes_who_waits)
@@ -139,7 +139,7 @@ END_TEST
 /* Not after the intervals in which the background thread looks whether others run. */
 START_TEST(the_other_lane_is_entrusted_at_once)
 {
-    struct ual_lane *other = lf_ia->lanes[1];
+    struct ual_lane *other = lf_lanes->lane[1];
     struct ual_event event;
 
     for (int round = 0; round < 50; round++) {
@@ -232,7 +232,7 @@ static void *work_on_one_lane(void *arg)
 /* Everything of the first lane that can be held is held. */
 START_TEST(no_lock_is_shared)
 {
-    struct ual_lane *first = lf_ia->lanes[0];
+    struct ual_lane *first = lf_lanes->lane[0];
     struct ual_evd *apart = lf_evd(UAL_STREAM_DTO, 64, 0);
     struct lf_pipe *pipe = lf_pipe_on(apart, 1);
     struct timespec until;
@@ -262,9 +262,9 @@ START_TEST(joined_lanes_are_run_by_who_runs_the_first)
 {
     struct ual_waiter waiter = { .served = false };
 
-    ual_lanes_stop(lf_ia);
-    ual_lanes_join_begin(lf_ia);
-    ual_lane_wait_begin(lf_ia->lane, &waiter);
+    ual_lanes_stop(lf_lanes);
+    ual_lanes_join_begin(lf_lanes);
+    ual_lane_wait_begin(lf_lane, &waiter);
     for (uint64_t i = 0; i < 20; i++) {
         uint64_t end = tc_deadline(10000);
 
@@ -272,17 +272,17 @@ START_TEST(joined_lanes_are_run_by_who_runs_the_first)
         while (atomic_load(&lf_records) <= i) {
             ck_assert(!tc_expired(end));
             ual_lane_wait_reset(&waiter);
-            if (ual_lane_wait_arm(lf_ia->lane, &waiter, NULL))
-                ual_lane_wait_sleep(lf_ia->lane, &waiter, NULL, end);
+            if (ual_lane_wait_arm(lf_lane, &waiter, NULL))
+                ual_lane_wait_sleep(lf_lane, &waiter, NULL, end);
         }
     }
-    ual_lane_wait_end(lf_ia->lane, &waiter);
-    ual_lanes_join_end(lf_ia);
+    ual_lane_wait_end(lf_lane, &waiter);
+    ual_lanes_join_end(lf_lanes);
     for (uint32_t i = 0; i < LANES; i++)
         lf_pipe_close(feeds[i]);
     while (lf_ia->evds)
         ok(ual_evd_free(lf_ia->evds));
-    ual_lanes_close(lf_ia);
+    ual_lanes_close(lf_lanes);
 }
 END_TEST
 

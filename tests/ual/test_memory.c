@@ -5,6 +5,7 @@
 #include <config.h>
 #endif
 
+#include "ual/mechanism/mechanism_private.h"
 #include "world.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static ual_handle done(enum ri_wc_opcode opcode, enum ri_wc_status status)
     ck_assert_int_eq(event.wc.opcode, opcode);
     ck_assert_int_eq(event.wc.status, status);
     ck_assert(ual_memory_completion(&event.wc));
-    return ual_memory_of(&event);
+    return ual_event_memory(&event);
 }
 
 /* --- shared receive queues --- */
@@ -43,22 +44,22 @@ START_TEST(srq_life)
     ok(ual_srq_create(pz, 10, 2, &srq));
     ck_assert_uint_eq(srq->max_sge, 3);
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(srq), UAL_SRQ), srq);
-    ok(ual_srq_modify(srq, UAL_SRQ_MAX_WR | UAL_SRQ_LOW_WATERMARK, &attr));
+    ok(ual_srq_modify(srq, RI_SRQM_MAX_WR | RI_SRQM_LIMIT, &attr));
     memset(&attr, 0, sizeof(attr));
     ok(ual_srq_query(srq, &attr));
     ck_assert_uint_eq(attr.max_wr, 50);
     ck_assert_uint_eq(attr.limit, 3);
     attr.max_wr = 101;
-    fails(ual_srq_modify(srq, UAL_SRQ_MAX_WR, &attr), UAL_ERR_LIMIT);
+    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_LIMIT);
     attr.max_wr = 0;
-    fails(ual_srq_modify(srq, UAL_SRQ_MAX_WR, &attr), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_INVALID_ARGUMENT);
     fails(ual_srq_modify(srq, 4, &attr), UAL_ERR_INVALID_ARGUMENT);
-    ok(ual_srq_modify(srq, UAL_SRQ_LOW_WATERMARK, &attr)); /* max_wr is not looked at */
+    ok(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr)); /* max_wr is not looked at */
     fk_fail(FK_SRQ_MODIFY, KAL_ERR_BUSY);
-    fails(ual_srq_modify(srq, UAL_SRQ_LOW_WATERMARK, &attr), UAL_ERR_BUSY);
+    fails(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr), UAL_ERR_BUSY);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_SRQ_RESIZE;
     attr.max_wr = 20;
-    fails(ual_srq_modify(srq, UAL_SRQ_MAX_WR, &attr), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_NOT_SUPPORTED);
     fk_fail(FK_SRQ_DESTROY, KAL_ERR_BUSY);
     fails(ual_srq_free(srq), UAL_ERR_BUSY);
     ok(ual_srq_free(srq));
@@ -72,8 +73,8 @@ static struct ual_ep *make_srq_ep(struct ual_srq *srq)
     struct ual_ep_attr attr = { .max_send_wr = 4,
                                 .max_send_sge = 1,
                                 .srq = srq,
-                                .soft_high_watermark = 5,
-                                .hard_high_watermark = 6 };
+                                .rq_limit = 5,
+                                .rq_hard_limit = 6 };
     struct ual_ep *made = NULL;
 
     ok(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &made));
@@ -169,7 +170,7 @@ static void expect_linked(bool linked)
 
 static void link_quietly(uint32_t *stag)
 {
-    ok(ual_mw_link(mw, ep, &part, 1, 0, stag));
+    ok(ual_mw_link(mw, &ep->qp, &part, 1, 0, stag));
 }
 
 START_TEST(window_life)
@@ -214,17 +215,17 @@ START_TEST(window_keys)
     state = state_of(mw);
     ck_assert(state.linked);
     ck_assert_uint_eq(state.mr, ual_handle_of(mr));
-    ck_assert_uint_eq(state.ep, ual_handle_of(ep));
+    ck_assert_uint_eq(state.qp, ual_handle_of(ep));
     ck_assert_ptr_eq(state.addr, memory + 100);
     ck_assert_uint_eq(state.length, 200);
     ck_assert_uint_eq(state.note, 77);
     ck_assert_uint_eq(state.stag, stag);
     fk.next_post = RI_ERR_QUEUE_FULL;
-    fails(ual_mw_link(mw, ep, &part, 1, 0, &stag), UAL_ERR_FULL);
+    fails(ual_mw_link(mw, &ep->qp, &part, 1, 0, &stag), UAL_ERR_FULL);
     ck_assert_uint_eq(stag, NARROW_STAG | 0xff);
     link_quietly(&stag);
     ck_assert_uint_eq(stag, NARROW_STAG);
-    ok(ual_mw_unlink(mw, ep, 2, RI_WR_LOCAL_FENCE));
+    ok(ual_mw_unlink(mw, &ep->qp, 2, RI_WR_LOCAL_FENCE));
     ck_assert_int_eq(fk.wr.opcode, RI_WR_LOCAL_INVALIDATE);
     ck_assert_int_eq(fk.wr.flags, RI_WR_LOCAL_FENCE);
     ck_assert_uint_eq(fk.wr.invalidate_stag, NARROW_STAG);
@@ -238,10 +239,10 @@ START_TEST(window_link_outcomes)
 {
     uint32_t stag;
 
-    ok(ual_mw_link(mw, ep, &part, 1, SIGNALED, &stag));
+    ok(ual_mw_link(mw, &ep->qp, &part, 1, SIGNALED, &stag));
     ck_assert_uint_eq(done(RI_WC_BIND_WINDOW, RI_WC_SUCCESS), ual_handle_of(mw));
     expect_linked(true);
-    ok(ual_mw_unlink(mw, ep, 1, SIGNALED));
+    ok(ual_mw_unlink(mw, &ep->qp, 1, SIGNALED));
     ck_assert_uint_eq(done(RI_WC_LOCAL_INVALIDATE, RI_WC_SUCCESS), ual_handle_of(mw));
     expect_linked(false);
     fk.next_status = RI_WC_BIND;
@@ -250,7 +251,7 @@ START_TEST(window_link_outcomes)
     expect_linked(false);
     link_quietly(&stag);
     fk.next_status = RI_WC_FLUSHED;
-    ok(ual_mw_unlink(mw, ep, 1, 0));
+    ok(ual_mw_unlink(mw, &ep->qp, 1, 0));
     expect_linked(false); /* until it is known better */
     done(RI_WC_LOCAL_INVALIDATE, RI_WC_FLUSHED);
     expect_linked(true);
@@ -265,7 +266,7 @@ START_TEST(window_both_flushed)
     fk.next_status = RI_WC_FLUSHED;
     link_quietly(&stag);
     fk.next_status = RI_WC_FLUSHED;
-    ok(ual_mw_unlink(mw, ep, 1, 0));
+    ok(ual_mw_unlink(mw, &ep->qp, 1, 0));
     done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED);
     expect_linked(false);
     done(RI_WC_LOCAL_INVALIDATE, RI_WC_FLUSHED);
@@ -284,7 +285,7 @@ START_TEST(window_keeps_its_link)
     next.note = 78;
     link_quietly(&first);
     fk.next_status = RI_WC_FLUSHED;
-    ok(ual_mw_link(mw, ep, &next, 1, SIGNALED, &second));
+    ok(ual_mw_link(mw, &ep->qp, &next, 1, SIGNALED, &second));
     ck_assert_ptr_eq(state_of(mw).addr, memory + 300); /* as was asked for */
     ck_assert_uint_eq(done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED), ual_handle_of(mw));
     state = state_of(mw);
@@ -295,7 +296,7 @@ START_TEST(window_keeps_its_link)
     link_quietly(&third);
     ck_assert_uint_ne(third, second);
     ck_assert_uint_ne(third, first);
-    ok(ual_mw_unlink(mw, ep, 1, 0));
+    ok(ual_mw_unlink(mw, &ep->qp, 1, 0));
     ck_assert_uint_eq(fk.wr.invalidate_stag, third);
 }
 END_TEST
@@ -309,7 +310,7 @@ START_TEST(window_stays_behind_flushed)
         link_quietly(&first);
         if (i == 0)
             fk.next_status = RI_WC_FLUSHED;
-        ok(ual_mw_unlink(mw, ep, 1, SIGNALED));
+        ok(ual_mw_unlink(mw, &ep->qp, 1, SIGNALED));
         fk.next_status = RI_WC_FLUSHED;
         link_quietly(&second);
         done(RI_WC_LOCAL_INVALIDATE, i ? RI_WC_SUCCESS : RI_WC_FLUSHED);
@@ -376,17 +377,17 @@ START_TEST(narrow_is_of_one_endpoint)
 
     establish(other);
     link_quietly(&stag);
-    fails(ual_mw_unlink(mw, other, 1, 0), UAL_ERR_ACCESS);
+    fails(ual_mw_unlink(mw, &other->qp, 1, 0), UAL_ERR_ACCESS);
     expect_linked(true);
     fk.next_stag = 0x111100;
     ok(ual_mw_create(pz, false, &wide));
-    ok(ual_mw_link(wide, ep, &part, 1, 0, &stag));
-    ok(ual_mw_unlink(wide, other, 1, 0));
-    ok(ual_mw_link(wide, ep, &part, 1, 0, &stag));
+    ok(ual_mw_link(wide, &ep->qp, &part, 1, 0, &stag));
+    ok(ual_mw_unlink(wide, &other->qp, 1, 0));
+    ok(ual_mw_link(wide, &ep->qp, &part, 1, 0, &stag));
     ok(ual_ep_free(ep));
     expect_linked(false); /* it ends with its endpoint */
     ck_assert(state_of(wide).linked);
-    ok(ual_mw_unlink(mw, other, 1, 0));
+    ok(ual_mw_unlink(mw, &other->qp, 1, 0));
     ep = other;
 }
 END_TEST
@@ -398,13 +399,13 @@ START_TEST(completion_outlives_endpoint)
     struct ual_event event;
     uint32_t stag;
 
-    ok(ual_mw_link(mw, ep, &part, 1, SIGNALED, &stag));
+    ok(ual_mw_link(mw, &ep->qp, &part, 1, SIGNALED, &stag));
     event = next_event(dto_evd);
     ok(ual_ep_free(ep));
     ep = make_ep();
     ck_assert_uint_ne(handle, ual_handle_of(ep));
     ck_assert_uint_eq((ual_handle)event.wc.context, handle);
-    ck_assert_uint_eq(ual_memory_of(&event), ual_handle_of(mw));
+    ck_assert_uint_eq(ual_event_memory(&event), ual_handle_of(mw));
     expect_linked(false);
 }
 END_TEST
@@ -415,14 +416,14 @@ START_TEST(window_states)
     struct ual_ep *idle = make_ep();
     uint32_t stag = 5;
 
-    fails(ual_mw_link(mw, idle, &part, 1, 0, &stag), UAL_ERR_INVALID_STATE);
-    fails(ual_mw_unlink(mw, idle, 1, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_mw_link(mw, &idle->qp, &part, 1, 0, &stag), UAL_ERR_INVALID_STATE);
+    fails(ual_mw_unlink(mw, &idle->qp, 1, 0), UAL_ERR_INVALID_STATE);
     ck_assert_uint_eq(stag, 5);
     expect_linked(false);
     ok(ual_ep_free(idle));
     fk_end(fk.connection->qp, RI_EVENT_LLP_RESET);
     expect(connect_evd, UAL_BROKEN);
-    ok(ual_mw_link(mw, ep, &part, 1, SIGNALED, &stag));
+    ok(ual_mw_link(mw, &ep->qp, &part, 1, SIGNALED, &stag));
     done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED);
     expect_linked(false);
 }
@@ -437,7 +438,7 @@ START_TEST(sink_of_a_read)
     uint32_t stag;
 
     link_quietly(&stag);
-    ok(ual_mw_post_read(mw, ep, &wr));
+    ok(ual_mw_post_read(mw, &ep->qp, &wr));
     expect_linked(true); /* until it is done */
     ck_assert_uint_eq(done(RI_WC_RDMA_READ, RI_WC_SUCCESS), ual_handle_of(mw));
     expect_linked(false);
@@ -446,18 +447,18 @@ START_TEST(sink_of_a_read)
     sge.lkey = NARROW_STAG;
     wr.flags = 0; /* success will not tell, failure does */
     fk.next_status = RI_WC_REMOTE_ACCESS;
-    ok(ual_mw_post_read(mw, ep, &wr));
+    ok(ual_mw_post_read(mw, &ep->qp, &wr));
     expect_linked(false);
     ck_assert_uint_eq(done(RI_WC_RDMA_READ, RI_WC_REMOTE_ACCESS), ual_handle_of(mw));
     expect_linked(true);
     fk.next_post = RI_ERR_QUEUE_FULL;
-    fails(ual_mw_post_read(mw, ep, &wr), UAL_ERR_FULL);
+    fails(ual_mw_post_read(mw, &ep->qp, &wr), UAL_ERR_FULL);
     expect_linked(true);
-    ok(ual_mw_post_read(mw, ep, &wr));
+    ok(ual_mw_post_read(mw, &ep->qp, &wr));
     expect_linked(false);
     ck_assert(ual_mr_linked(mr));
     sge.lkey = MR_STAG;
-    ok(ual_mr_post_read(mr, ep, &wr));
+    ok(ual_mr_post_read(mr, &ep->qp, &wr));
     ck_assert(!ual_mr_linked(mr));
 }
 END_TEST
@@ -484,9 +485,9 @@ START_TEST(regions_by_request)
     ck_assert_uint_eq(fk.region.pages, 2);
     ck_assert(!ual_mr_linked(empty));
     link.num_pages = 3;
-    fails(ual_mr_link(empty, ep, &link, 1, 0), UAL_ERR_LIMIT);
+    fails(ual_mr_link(empty, &ep->qp, &link, 1, 0), UAL_ERR_LIMIT);
     link.num_pages = 1;
-    ok(ual_mr_link(empty, ep, &link, 1, SIGNALED));
+    ok(ual_mr_link(empty, &ep->qp, &link, 1, SIGNALED));
     ck_assert_int_eq(fk.wr.opcode, RI_WR_FAST_REGISTER);
     ck_assert_uint_eq(fk.wr.fast_register.new_key, 8);
     ck_assert_uint_eq(fk.wr.fast_register.io_addr, (uintptr_t)memory);
@@ -496,14 +497,14 @@ START_TEST(regions_by_request)
     ck_assert_uint_eq(empty->length, 64);
     ck_assert_uint_eq(done(RI_WC_FAST_REGISTER, RI_WC_SUCCESS), ual_handle_of(empty));
     ck_assert(ual_mr_linked(empty));
-    fails(ual_mr_link(empty, ep, &link, 1, 0), UAL_ERR_BUSY);
-    ok(ual_mr_unlink(empty, ep, 1, SIGNALED));
+    fails(ual_mr_link(empty, &ep->qp, &link, 1, 0), UAL_ERR_BUSY);
+    ok(ual_mr_unlink(empty, &ep->qp, 1, SIGNALED));
     ck_assert_uint_eq(fk.wr.invalidate_stag, 0x00777708);
     ck_assert_uint_eq(done(RI_WC_LOCAL_INVALIDATE, RI_WC_SUCCESS), ual_handle_of(empty));
     ck_assert(!ual_mr_linked(empty));
     link.access |= RI_ACCESS_ZERO_BASED;
     fk.next_status = RI_WC_MM_OPERATION;
-    ok(ual_mr_link(empty, ep, &link, 1, 0));
+    ok(ual_mr_link(empty, &ep->qp, &link, 1, 0));
     ck_assert_uint_eq(fk.wr.fast_register.io_addr, 0);
     ck_assert_uint_eq(done(RI_WC_FAST_REGISTER, RI_WC_MM_OPERATION), ual_handle_of(empty));
     ck_assert(!ual_mr_linked(empty));
@@ -535,7 +536,7 @@ START_TEST(modified_endpoint)
                                 .ird = 8,
                                 .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE,
                                 .max_payload = 50,
-                                .soft_high_watermark = 7 };
+                                .rq_limit = 7 };
 
     ok(ual_ep_modify(ep, UAL_EP_ORD | UAL_EP_FLAGS, &attr, RI_QP_READ_ENABLE | RI_QP_BIND_ENABLE));
     ck_assert_uint_eq(fk.modify.mask, RI_QPM_ORD | RI_QPM_FLAGS);
@@ -549,10 +550,10 @@ START_TEST(modified_endpoint)
     ok(ual_ep_modify(ep, UAL_EP_PAYLOAD, &attr, 0));
     ck_assert_uint_eq(fk.modify.mask, 0); /* not the provider's */
     ck_assert_uint_eq(ep->attr.max_payload, 50);
-    ok(ual_ep_modify(ep, UAL_EP_SOFT_WATERMARK, &attr, 0));
+    ok(ual_ep_modify(ep, UAL_EP_RQ_LIMIT, &attr, 0));
     ck_assert_uint_eq(fk.modify.rq_limit, 7);
-    attr.hard_high_watermark = 11;
-    ok(ual_ep_modify(ep, UAL_EP_HARD_WATERMARK, &attr, 0));
+    attr.rq_hard_limit = 11;
+    ok(ual_ep_modify(ep, UAL_EP_RQ_HARD_LIMIT, &attr, 0));
     ck_assert_uint_eq(fk.modify.rq_limit, 7);
     ck_assert_uint_eq(fk.modify.rq_hard_limit, 11);
     fk_fail(FK_QP_ATTRIBUTES, KAL_ERR_BUSY);
@@ -594,7 +595,7 @@ START_TEST(modified_when_connected)
     fk.attr.features |= RI_FEATURE_ORD_RAISE;
     ok(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0));
     fails(ual_ep_modify(ep, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_INVALID_STATE);
-    ok(ual_ep_modify(ep, UAL_EP_SOFT_WATERMARK, &attr, 0));
+    ok(ual_ep_modify(ep, UAL_EP_RQ_LIMIT, &attr, 0));
     fk_end(fk.qp, RI_EVENT_LLP_RESET);
     expect(connect_evd, UAL_BROKEN);
     fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);

@@ -4,6 +4,7 @@
 #include <config.h>
 #endif
 
+#include "ual/mechanism/mechanism_private.h"
 #include "world.h"
 
 #include "base/clock.h"
@@ -15,7 +16,7 @@
 START_TEST(handles_of_each_type)
 {
     struct ual_object *objects[] = { (struct ual_object *)ia, (struct ual_object *)pz,
-                                     (struct ual_object *)dto_evd, &ep->object,
+                                     (struct ual_object *)dto_evd, &ep->qp.object,
                                      (struct ual_object *)listen_point };
     enum ual_type types[] = { UAL_DEVICE, UAL_PD, UAL_EVD, UAL_EP, UAL_LISTEN };
 
@@ -52,10 +53,10 @@ START_TEST(contexts)
 {
     uint64_t value = 1;
 
-    ck_assert(!ual_context_get(&ep->object, &value));
+    ck_assert(!ual_context_get(&ep->qp.object, &value));
     ck_assert_uint_eq(value, 1);
-    ual_context_set(&ep->object, 0);
-    ck_assert(ual_context_get(&ep->object, &value));
+    ual_context_set(&ep->qp.object, 0);
+    ck_assert(ual_context_get(&ep->qp.object, &value));
     ck_assert_uint_eq(value, 0);
 }
 END_TEST
@@ -218,7 +219,7 @@ START_TEST(query_and_counters)
     ok(ual_counters((struct ual_object *)ia, names, values, &count));
     ck_assert_uint_eq(count, 1);
     ck_assert_str_eq(names[0], "runs");
-    ok(ual_counters(&ep->object, names, values, &count));
+    ok(ual_counters(&ep->qp.object, names, values, &count));
     fails(ual_counters((struct ual_object *)pz, names, values, &count), UAL_ERR_NOT_SUPPORTED);
 }
 END_TEST

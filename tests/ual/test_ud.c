@@ -4,6 +4,7 @@
 #include <config.h>
 #endif
 
+#include "ual/mechanism/mechanism_private.h"
 #include "datagrams.h"
 
 static enum ual_status post_one(struct ual_ep *which)
@@ -163,7 +164,7 @@ START_TEST(address_handle)
 
     open_datagrams();
     ok(ual_pd_create(ia, &other));
-    ok(ual_ah_create(pz, &attr, &ah));
+    ok(ual_ah_create(pz, &attr, 0, &ah));
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(ah), UAL_AH), ah);
     ck_assert_uint_eq(fk.ah.size, sizeof(fk.ah));
     ck_assert_uint_eq(fk.ah.destination_lid, 5);
@@ -193,12 +194,12 @@ START_TEST(address_handle_refused)
 
     open_datagrams();
     ok(ual_pd_create(ia, &other));
-    fails(ual_ah_create(pz, &beyond, &ah), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ah_create(pz, &beyond, 0, &ah), UAL_ERR_INVALID_ARGUMENT);
     fk_fail(FK_AH_CREATE, KAL_ERR_UNREACHABLE);
-    fails(ual_ah_create(pz, &attr, &ah), UAL_ERR_UNREACHABLE);
+    fails(ual_ah_create(pz, &attr, 0, &ah), UAL_ERR_UNREACHABLE);
     ok(ual_pd_free(pz)); /* nothing is left behind */
     ok(ual_pd_create(ia, &pz));
-    ok(ual_ah_create(pz, &attr, &ah));
+    ok(ual_ah_create(pz, &attr, 0, &ah));
     attr.destination_lid = 6;
     fk_fail(FK_AH_MODIFY, KAL_ERR_NO_RESOURCES);
     fails(ual_ah_modify(ah, NULL, &attr), UAL_ERR_NO_RESOURCES);
@@ -208,7 +209,7 @@ START_TEST(address_handle_refused)
     ck_assert_ptr_eq(ah->pd, pz);
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
-    fails(ual_ah_create(pz, &attr, &ah), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_ah_create(pz, &attr, 0, &ah), UAL_ERR_NOT_SUPPORTED);
     close_world();
 }
 END_TEST

@@ -4,6 +4,7 @@
 #include <config.h>
 #endif
 
+#include "ual/mechanism/mechanism_private.h"
 #include "datagrams.h"
 
 #include "ual/policy/evd_private.h"
@@ -30,7 +31,7 @@ static struct ual_ud_request *make_question(void)
     struct ual_connect ask = question_to(&to);
     struct ual_ud_request *made;
 
-    ok(ual_ud_request_create(connect_evd, &ask, &made));
+    ok(ual_ud_request_create(connect_evd, &ask, 0, &made));
     return made;
 }
 
@@ -130,12 +131,12 @@ START_TEST(question_refused)
     struct ual_ud_request *question;
 
     open_datagrams();
-    fails(ual_ud_request_create(request_evd, &ask, &question), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ud_request_create(request_evd, &ask, 0, &question), UAL_ERR_INVALID_ARGUMENT);
     ask.private_data_length = 101;
-    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_LIMIT);
+    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_LIMIT);
     ask = question_to(&to);
     ask.destination = NULL;
-    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_INVALID_ARGUMENT);
     question = make_question();
     fk_fail(FK_CONNECTION_CREATE, KAL_ERR_QUOTA);
     fails(ual_ud_request_send(question), UAL_ERR_NO_RESOURCES);
@@ -145,7 +146,7 @@ START_TEST(question_refused)
     ok(ual_ud_request_send(question));
     ask = question_to(&to);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
-    fails(ual_ud_request_create(connect_evd, &ask, &question), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_NOT_SUPPORTED);
     close_world();
 }
 END_TEST
@@ -190,7 +191,7 @@ START_TEST(answered)
     ck_assert_ptr_null(ual_request_ia(request));
     ok(ual_service_reply(request, &reply));
     ck_assert_uint_eq(fk.replies, 1);
-    ck_assert_ptr_eq(fk.service_reply.qp, ud->qp);
+    ck_assert_ptr_eq(fk.service_reply.qp, ud->qp.qp);
     ck_assert_uint_eq(fk.service_reply.qkey, 77);
     ck_assert_uint_eq(fk.service_reply.private_data_length, 2);
     ck_assert_uint_eq(fk.connections, 0);

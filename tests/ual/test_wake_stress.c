@@ -115,7 +115,7 @@ static void disturb(pthread_t *threads, size_t count, atomic_bool *until, struct
 {
     while (!atomic_load(until)) {
         pthread_kill(threads[tc_below(rng, count)], SIGUSR1);
-        ual_lane_wake(lf_ia->lanes[tc_below(rng, lf_ia->lane_count)]);
+        ual_lane_wake(lf_lanes->lane[tc_below(rng, lf_lanes->count)]);
         lf_pass((unsigned int)tc_below(rng, 2000));
     }
 }

@@ -6,7 +6,7 @@
 #include "fake_kal.h"
 #include "tc.h"
 
-#include "ual/ual_private.h"
+#include "ual/policy/connect.h"
 
 #include <arpa/inet.h>
 

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -30,7 +30,8 @@ static struct ri_ah_attr own_attr(const struct ual_ah *ah, const struct ri_ah_at
     return own;
 }
 
-enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, struct ual_ah **out)
+enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, size_t own_octets,
+                              struct ual_ah **out)
 {
     struct ual_device *device = pd->object.device;
     enum ual_status status = check(device, attr);
@@ -38,7 +39,7 @@ enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, 
 
     if (status != UAL_OK)
         return status;
-    ah = calloc(1, sizeof(*ah));
+    ah = calloc(1, sizeof(*ah) + own_octets);
     if (!ah)
         return UAL_ERR_NO_RESOURCES;
     ah->pd = pd;
@@ -46,13 +47,13 @@ enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, 
     status = ual_handle_take(&ah->object, UAL_AH, device);
     if (status != UAL_OK)
         goto free_ah;
-    status = ual_status_of_kal(kal_ah_create(device->rnic, pd->pd, &ah->attr, &ah->ah));
+    status = ual_status_of_kal(kal_ah_create(rnic_of(device), pd->pd, &ah->attr, &ah->ah));
     if (status != UAL_OK)
         goto drop_handle;
     atomic_fetch_add(&pd->users, 1);
-    pthread_mutex_lock(&device->lock);
-    DL_APPEND(device->ahs, ah);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_APPEND(device_inside(device)->ahs, ah);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     *out = ah;
     return UAL_OK;
 drop_handle:
@@ -67,13 +68,13 @@ static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct r
 {
     struct ual_device *device = ah->object.device;
     struct ri_ah *other;
-    enum ual_status status = ual_status_of_kal(kal_ah_create(device->rnic, pd->pd, attr, &other));
+    enum ual_status status = ual_status_of_kal(kal_ah_create(rnic_of(device), pd->pd, attr, &other));
 
     if (status != UAL_OK)
         return status;
-    status = ual_status_of_kal(kal_ah_destroy(device->rnic, ah->ah));
+    status = ual_status_of_kal(kal_ah_destroy(rnic_of(device), ah->ah));
     if (status != UAL_OK) {
-        kal_ah_destroy(device->rnic, other);
+        kal_ah_destroy(rnic_of(device), other);
         return status;
     }
     atomic_fetch_add(&pd->users, 1);
@@ -95,7 +96,7 @@ enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd, const struct
     if (pd && pd != ah->pd)
         status = move(ah, pd, &all);
     else if (attr)
-        status = ual_status_of_kal(kal_ah_modify(ah->object.device->rnic, ah->ah, &all));
+        status = ual_status_of_kal(kal_ah_modify(rnic_of(ah->object.device), ah->ah, &all));
     if (status == UAL_OK)
         ah->attr = all;
     return status;
@@ -104,15 +105,15 @@ enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd, const struct
 enum ual_status ual_ah_free(struct ual_ah *ah)
 {
     struct ual_device *device = ah->object.device;
-    enum ual_status status = ual_status_of_kal(kal_ah_destroy(device->rnic, ah->ah));
+    enum ual_status status = ual_status_of_kal(kal_ah_destroy(rnic_of(device), ah->ah));
 
     if (status != UAL_OK)
         return status;
     ual_handle_drop(&ah->object);
     atomic_fetch_sub(&ah->pd->users, 1);
-    pthread_mutex_lock(&device->lock);
-    DL_DELETE(device->ahs, ah);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_DELETE(device_inside(device)->ahs, ah);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     free(ah);
     return UAL_OK;
 }

@@ -19,7 +19,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #include "base/clock.h"
 

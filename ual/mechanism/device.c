@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Interface adapters: open, tear-down, attributes, asynchronous events that belong to no endpoint. */
+ * Devices: open and close. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "ual/policy/connect.h"
-#include "ual/progress/lanes.h"
 #include "memory.h"
 
 #include "base/clock.h"
@@ -18,60 +16,83 @@
 
 /* --- open --- */
 
-static void free_ia(struct ual_device *device)
+static void free_device(struct device_inside *device)
 {
     pthread_mutex_destroy(&device->lock);
     free(device->name);
     free(device);
 }
 
-enum ual_status ual_ia_open(const char *interface, struct ual_device **out)
+static struct device_inside *new_device(const char *interface,
+                                        const struct ual_device_upcalls *upcalls, void *context)
 {
-    enum ual_status status;
-    uint64_t spin_ns;
-    struct ual_device *device;
+    struct device_inside *device = calloc(1, sizeof(*device));
 
-    if (!interface)
-        return UAL_ERR_INVALID_ARGUMENT;
-    device = calloc(1, sizeof(*device));
     if (!device)
-        return UAL_ERR_NO_RESOURCES;
+        return NULL;
+    device->name = strdup(interface);
+    if (!device->name) {
+        free(device);
+        return NULL;
+    }
     pthread_mutex_init(&device->lock, NULL);
     for (uint32_t i = 0; i < UAL_STRIPES; i++)
         spinlock_init(&device->stripes[i].lock);
-    device->reaper.expired = ual_request_reap;
-    device->name = strdup(interface);
-    status = device->name ? ual_instance_get(&device->kal) : UAL_ERR_NO_RESOURCES;
+    device->device.context = context;
+    device->upcalls = upcalls;
+    return device;
+}
+
+static enum ual_status open_lanes(struct device_inside *device)
+{
+    spinlock_init(&device->lanes.place_lock);
+    device->lanes.rnic = device->rnic;
+    device->lanes.failed = ual_device_rnic_event;
+    device->lanes.context = device;
+    return ual_lanes_open(&device->lanes, kal_config_ns(device->kal, "spin"));
+}
+
+enum ual_status ual_device_open(const char *interface, const struct ual_device_upcalls *upcalls,
+                                void *context, struct ual_device **out)
+{
+    struct device_inside *device;
+    enum ual_status status;
+
+    if (!interface)
+        return UAL_ERR_INVALID_ARGUMENT;
+    device = new_device(interface, upcalls, context);
+    if (!device)
+        return UAL_ERR_NO_RESOURCES;
+    status = ual_instance_get(&device->kal);
     if (status != UAL_OK)
-        goto free_ia;
+        goto free_device;
     status = ual_status_of_kal(kal_rnic_open(device->kal, interface, device, &device->rnic));
     if (status != UAL_OK)
         goto put_instance;
-    spin_ns = kal_config_ns(device->kal, "spin");
-    status = ual_lanes_open(device, spin_ns);
+    status = open_lanes(device);
     if (status != UAL_OK)
         goto close_rnic;
-    status = ual_handle_take(&device->object, UAL_DEVICE, device);
+    status = ual_handle_take(&device->device.object, UAL_DEVICE, &device->device);
     if (status != UAL_OK)
         goto stop_lanes;
-    *out = device;
+    *out = &device->device;
     return UAL_OK;
 stop_lanes:
-    ual_lanes_stop(device);
+    ual_lanes_stop(&device->lanes);
 close_rnic:
     kal_rnic_close(device->rnic, true);
-    ual_lanes_close(device);
+    ual_lanes_close(&device->lanes);
 put_instance:
     ual_instance_put(device->kal);
-free_ia:
-    free_ia(device);
+free_device:
+    free_device(device);
     return status;
 }
 
 /* --- close --- */
 
 /* A step of the tear-down that should not fail. What cannot be freed stops it. */
-static bool gone(const struct ual_device *device, enum ual_status status, const char *what)
+static bool gone(const struct device_inside *device, enum ual_status status, const char *what)
 {
     if (status != UAL_OK)
         kal_log(RI_LOG_ERROR,
@@ -80,24 +101,9 @@ static bool gone(const struct ual_device *device, enum ual_status status, const 
     return status == UAL_OK;
 }
 
-/*
- * Whatever the consumer left open, users before what they use: no new requests, then undecided ones, endpoints (open
- * connections go on closing in the background), UD requests, address handles, windows, regions, shared receive queues, EVDs after their waiters left,
- * zones.
- */
-static bool free_objects(struct ual_device *device)
+/* Users before what they use. */
+static bool free_objects(struct device_inside *device)
 {
-    while (device->listens)
-        if (!gone(device, ual_listen_free(device->listens), "a listen point"))
-            return false;
-    ual_request_destroy_all(device);
-    while (device->eps)
-        if (!gone(device, ual_ep_free(&device->eps->ep), "an endpoint"))
-            return false;
-    while (device->ud_requests)
-        if (!gone(device, ual_ud_request_free((struct ual_ud_request *)device->ud_requests),
-                  "a UD request"))
-            return false;
     while (device->ahs)
         if (!gone(device, ual_ah_free(device->ahs), "an address handle"))
             return false;
@@ -110,46 +116,49 @@ static bool free_objects(struct ual_device *device)
     while (device->mrs)
         if (!gone(device, ual_mr_free(&device->mrs->mr), "a memory region"))
             return false;
-    while (device->evds) {
-        ual_evd_abort(device->evds);
-        if (!gone(device, ual_evd_free(device->evds), "an EVD"))
-            return false;
-    }
-    while (device->pzs)
-        if (!gone(device, ual_pd_free(device->pzs), "a protection zone"))
+    while (device->pds)
+        if (!gone(device, ual_pd_free(device->pds), "a protection domain"))
             return false;
     return true;
 }
 
-static uint64_t close_deadline(const struct ual_device *device)
+static uint64_t close_deadline(const struct device_inside *device)
 {
     return clock_after(clock_now(), kal_rnic_option_ns(device->rnic, "close_timeout"));
 }
 
 /* Run the lanes, asleep in between, until the provider has closed its last connection or time is up. */
-static enum kal_status close_rnic(struct ual_device *device)
+static enum kal_status wait_for_connections(struct device_inside *device)
 {
-    enum kal_status status = kal_rnic_close(device->rnic, false);
-    uint64_t now, retry, deadline;
+    struct ual_lane *lane = ual_lanes_first(&device->lanes);
     struct ual_waiter waiter = { .thread = pthread_self() };
+    uint64_t now, retry, deadline = close_deadline(device);
+    enum kal_status status = KAL_ERR_AGAIN;
 
-    if (status != KAL_ERR_AGAIN)
-        return status;
-    if (atomic_load(&device->dead)) /* nothing more comes of it */
-        return kal_rnic_close(device->rnic, true);
-    deadline = close_deadline(device);
-    ual_lanes_join_begin(device);
-    ual_lane_wait_begin(device->lane, &waiter);
+    ual_lanes_join_begin(&device->lanes);
+    ual_lane_wait_begin(lane, &waiter);
     while (status == KAL_ERR_AGAIN && (now = clock_now()) < deadline) {
         retry = clock_after(now, CLOSE_RETRY);
         ual_lane_wait_reset(&waiter);
-        if (ual_lane_wait_arm(device->lane, &waiter, NULL))
-            ual_lane_wait_sleep(device->lane, &waiter, NULL, retry < deadline ? retry : deadline);
-        ual_lanes_run_others(device); /* their timers */
+        if (ual_lane_wait_arm(lane, &waiter, NULL))
+            ual_lane_wait_sleep(lane, &waiter, NULL, retry < deadline ? retry : deadline);
+        ual_lanes_run_others(&device->lanes); /* their timers */
         status = kal_rnic_close(device->rnic, false);
     }
-    ual_lane_wait_end(device->lane, &waiter);
-    ual_lanes_join_end(device);
+    ual_lane_wait_end(lane, &waiter);
+    ual_lanes_join_end(&device->lanes);
+    return status;
+}
+
+static enum kal_status close_rnic(struct device_inside *device)
+{
+    enum kal_status status = kal_rnic_close(device->rnic, false);
+
+    if (status != KAL_ERR_AGAIN)
+        return status;
+    if (atomic_load(&device->device.dead)) /* nothing more comes of it */
+        return kal_rnic_close(device->rnic, true);
+    status = wait_for_connections(device);
     if (status != KAL_ERR_AGAIN)
         return status;
     kal_log(RI_LOG_WARNING,
@@ -159,161 +168,31 @@ static enum kal_status close_rnic(struct ual_device *device)
     return kal_rnic_close(device->rnic, true);
 }
 
-static enum ual_status close_claimed(struct ual_device *device)
+bool ual_device_claim(struct ual_device *device)
 {
-    enum ual_status status;
+    return ual_handle_close_device(device);
+}
 
+void ual_device_settle(struct ual_device *device)
+{
     ual_calls_settle();
     ual_handle_drop(&device->object);
-    if (!free_objects(device))
+}
+
+enum ual_status ual_device_close(struct ual_device *public)
+{
+    struct device_inside *device = device_inside(public);
+    enum ual_status status;
+
+    ual_async_end(public);
+    if (atomic_load(&device->users) || !free_objects(device))
         return UAL_ERR_BUSY;
-    ual_lanes_stop(device);
-    ual_lane_timer_cancel(device->lane, &device->reaper);
+    ual_lanes_stop(&device->lanes);
     status = ual_status_of_kal(close_rnic(device));
     if (!gone(device, status, "the device"))
         return status;
-    ual_lanes_close(device);
+    ual_lanes_close(&device->lanes);
     ual_instance_put(device->kal);
-    free_ia(device);
+    free_device(device);
     return UAL_OK;
-}
-
-enum ual_status ual_ia_close(struct ual_device *device)
-{
-    return ual_handle_close_device(device) ? close_claimed(device) : UAL_ERR_INVALID_HANDLE;
-}
-
-/* This thread leaves its own call first: two that close two IAs would wait for each other. */
-enum ual_status ual_ia_close_on(ual_handle handle)
-{
-    struct ual_device *device;
-    bool claimed;
-
-    ual_call_begin();
-    device = ual_lookup(handle, UAL_DEVICE);
-    claimed = device && ual_handle_close_device(device);
-    ual_call_end();
-    return claimed ? close_claimed(device) : ual_lookup_failed();
-}
-
-/* --- attributes --- */
-
-const struct ri_rnic_attr *ual_device_attr(const struct ual_device *device)
-{
-    return kal_rnic_attr(device->rnic);
-}
-
-const char *ual_device_name(const struct ual_device *device)
-{
-    return device->name;
-}
-
-const char *ual_device_provider(const struct ual_device *device)
-{
-    return kal_rnic_provider(device->rnic);
-}
-
-const char *ual_device_option(const struct ual_device *device, const char *name)
-{
-    return kal_rnic_option(device->rnic, name);
-}
-
-enum ual_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr)
-{
-    enum ual_status status = ual_device_alive(device);
-
-    if (status != UAL_OK)
-        return status;
-    if (attr->port >= ual_device_attr(device)->ports)
-        return UAL_ERR_INVALID_ARGUMENT;
-    return ual_status_of_kal(kal_rnic_port(device->rnic, attr));
-}
-
-enum ual_status ual_device_route(struct ual_device *device, uint32_t port, const struct sockaddr *destination,
-                             struct sockaddr_storage *source)
-{
-    enum ual_status status = ual_device_alive(device);
-
-    if (status != UAL_OK)
-        return status;
-    if (!destination || port >= ual_device_attr(device)->ports)
-        return UAL_ERR_INVALID_ARGUMENT;
-    return ual_status_of_kal(kal_route(device->rnic, port, destination, source));
-}
-
-static ual_handle async_handle(const struct ual_device *device, struct ual_evd *const *place)
-{
-    pthread_mutex_t *lock = (pthread_mutex_t *)&device->lock;
-    ual_handle handle;
-
-    pthread_mutex_lock(lock);
-    handle = *place ? ual_handle_of(*place) : 0;
-    pthread_mutex_unlock(lock);
-    return handle;
-}
-
-ual_handle ual_ia_affiliated(const struct ual_device *device)
-{
-    return async_handle(device, &device->affiliated);
-}
-
-ual_handle ual_ia_unaffiliated(const struct ual_device *device)
-{
-    return async_handle(device, &device->unaffiliated);
-}
-
-enum ual_status ual_counters(struct ual_object *object, const char **names, uint64_t *values,
-                             size_t *count)
-{
-    enum ual_status status = ual_device_alive(object->device);
-
-    if (status != UAL_OK)
-        return status;
-    switch (object->type) {
-    case UAL_DEVICE:
-        return ual_status_of_kal(kal_rnic_counters(object->device->rnic, names, values, count));
-    case UAL_EP:
-    case UAL_UD_EP:
-        return ual_status_of_kal(
-            kal_qp_counters(object->device->rnic, ((struct ual_ep *)object)->qp, names, values, count));
-    default: return UAL_ERR_NOT_SUPPORTED;
-    }
-}
-
-/* --- asynchronous events --- */
-
-void ual_ia_affiliated_event(struct ual_device *device, const struct ri_event *report, ual_handle cause)
-{
-    struct ual_event event = {
-        .stream = UAL_STREAM_AFFILIATED,
-        .async = { .type = report->type, .cause = cause, .terminate_code = report->terminate_code },
-    };
-
-    pthread_mutex_lock(&device->lock);
-    if (device->affiliated)
-        ual_evd_push_reserved(device->affiliated, &event);
-    pthread_mutex_unlock(&device->lock);
-}
-
-void ual_ia_rnic_event(void *rnic_context, const struct ri_event *event)
-{
-    struct ual_device *device = rnic_context;
-    struct ual_event report = {
-        .stream = UAL_STREAM_UNAFFILIATED,
-        .async = { .type = event->type, .port = event->port },
-    };
-
-    if (event->type == RI_EVENT_RNIC_FATAL) {
-        if (atomic_exchange(&device->dead, true))
-            return;
-        kal_log(RI_LOG_ERROR,
-                "%s: the device has failed: %s; close the interface and open it again", device->name,
-                event->detail ? event->detail : "no details");
-        ual_evd_all_dead(device);
-        return;
-    }
-    pthread_mutex_lock(&device->lock);
-    if (device->unaffiliated)
-        ual_evd_push_reserved(device->unaffiliated, &report);
-    pthread_mutex_unlock(&device->lock);
 }

@@ -13,15 +13,9 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
-#include <unistd.h>
-
-#define MAX_TRACKED (1 << 20) /* the kernel's default ceiling for descriptors (fs.nr_open) */
-#define WORD_BITS   64
-
-static _Atomic uint64_t tracked[MAX_TRACKED / WORD_BITS];
-static atomic_int highest = -1;
+#include "ual/progress/descriptors.h"
 
 static void prepare(void)
 {
@@ -37,19 +31,8 @@ static void parent(void)
 
 static void child(void)
 {
-    int last = atomic_load(&highest);
-
     ual_calls_forked();
-    for (int word = 0; word <= last / WORD_BITS && last >= 0; word++) {
-        uint64_t bits = atomic_exchange(&tracked[word], 0);
-
-        while (bits) {
-            int bit = __builtin_ctzll(bits);
-
-            close(word * WORD_BITS + bit);
-            bits &= bits - 1;
-        }
-    }
+    ual_fd_close_tracked();
     ual_lane_forked();
     ual_handle_forked();
     ual_handle_fork_unlock();
@@ -72,21 +55,4 @@ enum ual_status ual_fork_prepare(void)
         return UAL_ERR_NO_RESOURCES;
     }
     return UAL_OK;
-}
-
-void ual_fork_track(int fd)
-{
-    int seen = atomic_load(&highest);
-
-    if (fd < 0 || fd >= MAX_TRACKED)
-        return;
-    while (seen < fd && !atomic_compare_exchange_weak(&highest, &seen, fd))
-        ;
-    atomic_fetch_or(&tracked[fd / WORD_BITS], UINT64_C(1) << (fd % WORD_BITS));
-}
-
-void ual_fork_forget(int fd)
-{
-    if (fd >= 0 && fd < MAX_TRACKED)
-        atomic_fetch_and(&tracked[fd / WORD_BITS], ~(UINT64_C(1) << (fd % WORD_BITS)));
 }

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #define SLOT_COUNT (1u << UAL_SLOT_BITS)
 
@@ -34,7 +34,7 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, s
     uint32_t slot;
 
     pthread_mutex_lock(&table_lock);
-    if (device && device->closing) {
+    if (device && device_inside(device)->closing) {
         pthread_mutex_unlock(&table_lock);
         return UAL_ERR_ABORTED;
     }
@@ -73,7 +73,7 @@ void ual_handle_hide(struct ual_object *object)
 void ual_handle_show(struct ual_object *object)
 {
     pthread_mutex_lock(&table_lock);
-    if (!object->device || !object->device->closing)
+    if (!object->device || !device_inside(object->device)->closing)
         atomic_store_explicit(&slot_of(object)->handle, object->handle, memory_order_release);
     pthread_mutex_unlock(&table_lock);
 }
@@ -84,8 +84,8 @@ bool ual_handle_close_device(struct ual_device *device)
     bool first;
 
     pthread_mutex_lock(&table_lock);
-    first = !device->closing;
-    device->closing = true;
+    first = !device_inside(device)->closing;
+    device_inside(device)->closing = true;
     for (uint32_t slot = 1; first && slot < high_water; slot++) {
         const struct ual_object *object = atomic_load_explicit(&ual_slots[slot].object,
                                                                memory_order_relaxed);

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 static const struct kal_upper upper = {
     .watch = ual_lane_watch,
@@ -14,36 +14,41 @@ static const struct kal_upper upper = {
     .timer_cancel = ual_lane_timer_cancel,
     .wake = ual_lane_wake,
     .inside = ual_lane_inside_any,
-    .cq_event = ual_evd_cq_fired,
-    .cq_error = ual_evd_cq_error,
-    .qp_event = ual_ep_qp_event,
+    .cq_event = ual_cq_fired,
+    .cq_error = ual_cq_error,
+    .qp_event = ual_qp_event,
     .srq_event = ual_srq_event,
-    .rnic_event = ual_ia_rnic_event,
-    .connection_request = ual_listen_connection_request,
-    .connection_event = ual_ep_connection_event,
+    .rnic_event = ual_device_rnic_event,
+    .connection_request = ual_conn_request,
+    .connection_event = ual_conn_event,
 };
 
 static _Atomic(struct kal *) kept;
 
-/* ---- around a fork: locks above those of fork.c, whose handlers are installed first and so run inside of these ---- */
+/* --- around a fork: locks above those of fork.c, whose handlers are installed first and so run inside of these --- */
+
+static const struct ual_fork_hooks *_Atomic held; /* once set, the same for ever */
+
+static const struct ual_fork_hooks *locked;           /* by the fork that is under way */
 
 static void fork_prepare(void)
 {
-    ual_request_fork_lock();
-    ual_evd_fork_lock();
+    locked = atomic_load(&held);
+    if (locked)
+        locked->lock();
 }
 
 static void fork_parent(void)
 {
-    ual_evd_fork_unlock(false);
-    ual_request_fork_unlock();
+    if (locked)
+        locked->unlock(false);
 }
 
 static void fork_child(void)
 {
     atomic_store(&kept, NULL); /* not ours */
-    ual_evd_fork_unlock(true);
-    ual_request_fork_unlock();
+    if (locked)
+        locked->unlock(true);
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -56,6 +61,14 @@ static void install(void)
         kal_log(RI_LOG_ERROR, "cannot install the fork handlers: out of memory");
         install_status = UAL_ERR_NO_RESOURCES;
     }
+}
+
+/* Before the handlers are installed: who builds on the mechanism says so before it opens anything. */
+enum ual_status ual_fork_hold(const struct ual_fork_hooks *hooks)
+{
+    atomic_store(&held, hooks);
+    pthread_once(&once, install);
+    return install_status;
 }
 
 enum ual_status ual_instance_get(struct kal **kal)

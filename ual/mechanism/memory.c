@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which region or window an STag names, for completions that tell of one; the state of links. The table of an IA is in
+ * Which region or window an STag names, for completions that tell of one; the state of links. The table of a device is in
  * stripes, each with a lock of its own that is held for a look-up only. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -11,7 +11,7 @@
 
 static struct ual_stripe *stripe_of(struct ual_device *device, uint32_t index)
 {
-    return &device->stripes[index % UAL_STRIPES];
+    return &device_inside(device)->stripes[index % UAL_STRIPES];
 }
 
 void ual_link_init(struct ual_link *link, struct ual_object *object)
@@ -46,7 +46,7 @@ void ual_link_remove(struct ual_link *link)
     spinlock_unlock(&stripe->lock);
 }
 
-enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_ep *ep, uint64_t cookie,
+enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, uint64_t cookie,
                                      uint16_t wr_flags)
 {
     struct ri_send_wr wr = {
@@ -55,19 +55,21 @@ enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_ep *ep, u
         .flags = wr_flags,
         .invalidate_stag = link->last.stag,
     };
-    enum ual_status status = ual_post_send(ep, &wr);
+    struct ri_send_wr *bad;
+    enum ual_status status = ual_qp_post_send(qp, &wr, &bad);
 
     if (status == UAL_OK)
         link->last.closing = true;
     return status;
 }
 
-enum ual_status ual_link_post_read(struct ual_link *link, struct ual_ep *ep, struct ri_send_wr *wr)
+enum ual_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, struct ri_send_wr *wr)
 {
+    struct ri_send_wr *bad;
     enum ual_status status;
 
     spinlock_lock(&link->lock);
-    status = ual_post_send(ep, wr);
+    status = ual_qp_post_send(qp, wr, &bad);
     if (status == UAL_OK && !(wr->flags & RI_WR_SIGNALED)) /* else a completion will tell */
         link->last.closing = true;
     spinlock_unlock(&link->lock);
@@ -104,22 +106,18 @@ static void follow(struct ual_link *link, const struct ri_wc *wc)
     spinlock_unlock(&link->lock);
 }
 
-ual_handle ual_memory_of(const struct ual_event *event)
+ual_handle ual_memory_of(struct ual_device *device, const struct ri_wc *wc)
 {
-    const struct ual_object *evd = ual_lookup(event->evd, UAL_EVD);
-    uint32_t index = INDEX_OF(event->wc.invalidated_stag);
-    struct ual_stripe *stripe;
+    uint32_t index = INDEX_OF(wc->invalidated_stag);
+    struct ual_stripe *stripe = stripe_of(device, index);
     struct ual_link *link;
     ual_handle handle = 0;
 
-    if (!evd)
-        return 0;
-    stripe = stripe_of(evd->device, index);
     spinlock_lock(&stripe->lock);
     HASH_FIND(hh, stripe->links, &index, sizeof(index), link);
     if (link) { /* stays while it is in the table */
         handle = link->object->handle;
-        follow(link, &event->wc);
+        follow(link, wc);
     }
     spinlock_unlock(&stripe->lock);
     return handle;

@@ -4,7 +4,7 @@
 #ifndef ITAL_UAL_MEMORY_H
 #define ITAL_UAL_MEMORY_H
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -60,10 +60,10 @@ static inline void ual_link_posted(struct ual_link *link, uint32_t stag)
     link->key = (uint8_t)stag;
 }
 /* Post a local invalidate of the last link. Under lock. */
-enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_ep *ep, uint64_t cookie,
+enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, uint64_t cookie,
                                      uint16_t wr_flags);
 /* Post a Read that unlinks its sink. Takes the lock. */
-enum ual_status ual_link_post_read(struct ual_link *link, struct ual_ep *ep, struct ri_send_wr *wr);
+enum ual_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, struct ri_send_wr *wr);
 
 struct ual_mr_record {
     struct ual_mr mr; /* first: what the front end sees */

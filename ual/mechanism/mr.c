@@ -57,7 +57,7 @@ static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
     mr->shared_id = as->shared_id;
     mr->pages = as->pages;
     attr = attr_of(mr, mr->access);
-    status = ual_status_of_kal(kal_region_create(device->rnic, mr->pd->pd, &attr, &mr->region));
+    status = ual_status_of_kal(kal_region_create(rnic_of(device), mr->pd->pd, &attr, &mr->region));
     if (status != UAL_OK)
         goto free_record;
     take_keys(mr);
@@ -69,15 +69,15 @@ static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
     if (status != UAL_OK)
         goto drop_handle;
     atomic_fetch_add(&mr->pd->users, 1);
-    pthread_mutex_lock(&device->lock);
-    DL_APPEND(device->mrs, record);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_APPEND(device_inside(device)->mrs, record);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     *out = mr;
     return UAL_OK;
 drop_handle:
     ual_handle_drop(&mr->object);
 destroy_region:
-    kal_region_destroy(device->rnic, mr->region);
+    kal_region_destroy(rnic_of(device), mr->region);
 free_record:
     free(record);
     return status;
@@ -134,7 +134,7 @@ static void take_link(struct ual_mr *mr, const struct ual_mr_link *link, uint32_
     mr->lkey = mr->rkey = stag;
 }
 
-enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_ep *ep, const struct ual_mr_link *link,
+enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_qp *qp, const struct ual_mr_link *link,
                             uint64_t cookie, uint16_t wr_flags)
 {
     bool zero_based = link->access & RI_ACCESS_ZERO_BASED;
@@ -155,6 +155,7 @@ enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_ep *ep, const struct u
         },
     };
     enum ual_status status = UAL_ERR_BUSY;
+    struct ri_send_wr *bad;
     uint32_t stag;
 
     if (link->num_pages > mr->pages)
@@ -163,7 +164,7 @@ enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_ep *ep, const struct u
     if (!ual_link_open(state)) {
         stag = ual_link_next(state);
         wr.fast_register.new_key = stag & 0xff;
-        status = ual_post_send(ep, &wr);
+        status = ual_qp_post_send(qp, &wr, &bad);
     }
     if (status == UAL_OK)
         take_link(mr, link, stag);
@@ -171,14 +172,14 @@ enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_ep *ep, const struct u
     return status;
 }
 
-enum ual_status ual_mr_unlink(struct ual_mr *mr, struct ual_ep *ep, uint64_t cookie,
+enum ual_status ual_mr_unlink(struct ual_mr *mr, struct ual_qp *qp, uint64_t cookie,
                               uint16_t wr_flags)
 {
     struct ual_link *state = link_of(mr);
     enum ual_status status;
 
     spinlock_lock(&state->lock);
-    status = ual_link_post_unlink(state, ep, cookie, wr_flags);
+    status = ual_link_post_unlink(state, qp, cookie, wr_flags);
     spinlock_unlock(&state->lock);
     return status;
 }
@@ -194,9 +195,9 @@ bool ual_mr_linked(struct ual_mr *mr)
     return open;
 }
 
-enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_ep *ep, struct ri_send_wr *wr)
+enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_qp *qp, struct ri_send_wr *wr)
 {
-    return ual_link_post_read(link_of(mr), ep, wr);
+    return ual_link_post_read(link_of(mr), qp, wr);
 }
 
 /* --- by call --- */
@@ -211,7 +212,7 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t acc
         return status;
     if (pd && pd->object.device != device)
         return UAL_ERR_INVALID_ARGUMENT;
-    status = ual_status_of_kal(kal_region_modify(device->rnic, mr->region, pd ? pd->pd : NULL, &attr));
+    status = ual_status_of_kal(kal_region_modify(rnic_of(device), mr->region, pd ? pd->pd : NULL, &attr));
     if (status != UAL_OK)
         return status;
     take_keys(mr);
@@ -219,7 +220,7 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t acc
     ual_link_remove(link_of(mr));
     if (ual_link_add(link_of(mr), mr->lkey, mr->addr != NULL) != UAL_OK)
         kal_log(RI_LOG_WARNING, "%s: out of memory: completions will not name a memory region",
-                device->name);
+                ual_device_name(device));
     if (pd && pd != mr->pd) {
         atomic_fetch_add(&pd->users, 1);
         atomic_fetch_sub(&mr->pd->users, 1);
@@ -232,15 +233,15 @@ enum ual_status ual_mr_free(struct ual_mr *mr)
 {
     struct ual_mr_record *record = (struct ual_mr_record *)mr; /* its first member */
     struct ual_device *device = mr->object.device;
-    enum ual_status status = ual_status_of_kal(kal_region_destroy(device->rnic, mr->region));
+    enum ual_status status = ual_status_of_kal(kal_region_destroy(rnic_of(device), mr->region));
 
     if (status != UAL_OK)
         return status;
     ual_link_remove(&record->link);
     ual_handle_drop(&mr->object);
-    pthread_mutex_lock(&device->lock);
-    DL_DELETE(device->mrs, record);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_DELETE(device_inside(device)->mrs, record);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     atomic_fetch_sub(&mr->pd->users, 1);
     free(record);
     return UAL_OK;

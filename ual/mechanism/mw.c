@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory windows: link and unlink are work requests of an endpoint, each link with a key of its own. */
+ * Memory windows: link and unlink are work requests of a QP, each link with a key of its own. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -36,7 +36,7 @@ enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **ou
     mw->object.device = device;
     mw->pd = pd;
     mw->narrow = narrow;
-    status = ual_status_of_kal(kal_mw_create(device->rnic, pd->pd, narrow, mw, &stag, &mw->mw));
+    status = ual_status_of_kal(kal_mw_create(rnic_of(device), pd->pd, narrow, mw, &stag, &mw->mw));
     if (status != UAL_OK)
         goto free_mw;
     status = ual_handle_take(&mw->object, UAL_MW, device);
@@ -48,15 +48,15 @@ enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **ou
     if (status != UAL_OK)
         goto drop_handle;
     atomic_fetch_add(&pd->users, 1);
-    pthread_mutex_lock(&device->lock);
-    DL_APPEND(device->mws, mw);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_APPEND(device_inside(device)->mws, mw);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     *out = mw;
     return UAL_OK;
 drop_handle:
     ual_handle_drop(&mw->object);
 destroy_window:
-    kal_mw_destroy(device->rnic, mw->mw);
+    kal_mw_destroy(rnic_of(device), mw->mw);
 free_mw:
     free(mw);
     return status;
@@ -65,15 +65,15 @@ free_mw:
 enum ual_status ual_mw_free(struct ual_mw *mw)
 {
     struct ual_device *device = mw->object.device;
-    enum ual_status status = ual_status_of_kal(kal_mw_destroy(device->rnic, mw->mw));
+    enum ual_status status = ual_status_of_kal(kal_mw_destroy(rnic_of(device), mw->mw));
 
     if (status != UAL_OK)
         return status;
     ual_link_remove(&mw->link);
     ual_handle_drop(&mw->object);
-    pthread_mutex_lock(&device->lock);
-    DL_DELETE(device->mws, mw);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_DELETE(device_inside(device)->mws, mw);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     atomic_fetch_sub(&mw->pd->users, 1);
     free(mw);
     return UAL_OK;
@@ -90,10 +90,10 @@ static const struct ual_mw_state *current(const struct ual_mw *mw)
     return mw->link.last.stag == mw->last.stag ? &mw->last : &mw->before;
 }
 
-/* A narrow window ends with the endpoint on which it was linked. Under lock. */
+/* A narrow window ends with the QP on which it was linked. Under lock. */
 static bool linked(const struct ual_mw *mw)
 {
-    return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup(current(mw)->ep, UAL_EP));
+    return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup_any(current(mw)->qp));
 }
 
 void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state)
@@ -105,14 +105,14 @@ void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state)
 }
 
 /* Under lock. */
-static void take_link(struct ual_mw *mw, struct ual_ep *ep, const struct ual_mw_link *link,
+static void take_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_link *link,
                       uint32_t stag)
 {
     mw->before = *current(mw);
     mw->last = (struct ual_mw_state){
         .narrow = mw->narrow,
         .mr = link->mr->object.handle,
-        .ep = ep->object.handle,
+        .qp = qp->object.handle,
         .addr = link->addr,
         .length = link->length,
         .access = link->access,
@@ -122,7 +122,7 @@ static void take_link(struct ual_mw *mw, struct ual_ep *ep, const struct ual_mw_
     ual_link_posted(&mw->link, stag);
 }
 
-enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep, const struct ual_mw_link *link,
+enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_link *link,
                             uint64_t cookie, uint16_t wr_flags, uint32_t *stag)
 {
     struct ri_send_wr wr = {
@@ -138,36 +138,37 @@ enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_ep *ep, const struct u
             .zero_based = !!(link->access & RI_ACCESS_ZERO_BASED),
         },
     };
+    struct ri_send_wr *bad;
     enum ual_status status;
     uint32_t next;
 
     spinlock_lock(&mw->link.lock);
     next = ual_link_next(&mw->link);
     wr.bind.new_key = next & 0xff;
-    status = ual_post_send(ep, &wr);
+    status = ual_qp_post_send(qp, &wr, &bad);
     if (status == UAL_OK) {
-        take_link(mw, ep, link, next);
+        take_link(mw, qp, link, next);
         *stag = next;
     }
     spinlock_unlock(&mw->link.lock);
     return status;
 }
 
-enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_ep *ep, uint64_t cookie,
+enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t cookie,
                               uint16_t wr_flags)
 {
     enum ual_status status = UAL_ERR_ACCESS;
 
     spinlock_lock(&mw->link.lock);
-    if (!mw->narrow || !linked(mw) || current(mw)->ep == ep->object.handle)
-        status = ual_link_post_unlink(&mw->link, ep, cookie, wr_flags);
+    if (!mw->narrow || !linked(mw) || current(mw)->qp == qp->object.handle)
+        status = ual_link_post_unlink(&mw->link, qp, cookie, wr_flags);
     if (status == UAL_OK && !mw->narrow)
         mw->link.key++; /* taken by the provider for the unbinding */
     spinlock_unlock(&mw->link.lock);
     return status;
 }
 
-enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_ep *ep, struct ri_send_wr *wr)
+enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_qp *qp, struct ri_send_wr *wr)
 {
-    return ual_link_post_read(&mw->link, ep, wr);
+    return ual_link_post_read(&mw->link, qp, wr);
 }

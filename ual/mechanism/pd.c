@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Protection zones: a provider's PD and the count of what was made in it. */
+ * Protection domains: a provider's PD and the count of what was made in it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -19,19 +19,19 @@ enum ual_status ual_pd_create(struct ual_device *device, struct ual_pd **out)
     pd = calloc(1, sizeof(*pd));
     if (!pd)
         return UAL_ERR_NO_RESOURCES;
-    status = ual_status_of_kal(kal_pd_create(device->rnic, pd, &pd->pd));
+    status = ual_status_of_kal(kal_pd_create(rnic_of(device), pd, &pd->pd));
     if (status != UAL_OK)
         goto free_pz;
     status = ual_handle_take(&pd->object, UAL_PD, device);
     if (status != UAL_OK)
         goto destroy_pd;
-    pthread_mutex_lock(&device->lock);
-    DL_APPEND(device->pzs, pd);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_APPEND(device_inside(device)->pds, pd);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     *out = pd;
     return UAL_OK;
 destroy_pd:
-    kal_pd_destroy(device->rnic, pd->pd);
+    kal_pd_destroy(rnic_of(device), pd->pd);
 free_pz:
     free(pd);
     return status;
@@ -44,13 +44,13 @@ enum ual_status ual_pd_free(struct ual_pd *pd)
 
     if (atomic_load(&pd->users))
         return UAL_ERR_BUSY;
-    status = ual_status_of_kal(kal_pd_destroy(device->rnic, pd->pd));
+    status = ual_status_of_kal(kal_pd_destroy(rnic_of(device), pd->pd));
     if (status != UAL_OK)
         return status;
     ual_handle_drop(&pd->object);
-    pthread_mutex_lock(&device->lock);
-    DL_DELETE(device->pzs, pd);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_DELETE(device_inside(device)->pds, pd);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     free(pd);
     return UAL_OK;
 }

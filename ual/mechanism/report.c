@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "mechanism_private.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -36,14 +36,14 @@ enum ual_status ual_srq_create(struct ual_pd *pd, uint32_t max_wr, uint32_t max_
     if (status != UAL_OK)
         goto free_record;
     attr.context = srq;
-    status = ual_status_of_kal(kal_srq_create(device->rnic, pd->pd, &attr, &srq->srq));
+    status = ual_status_of_kal(kal_srq_create(rnic_of(device), pd->pd, &attr, &srq->srq));
     if (status != UAL_OK)
         goto drop_handle;
     srq->max_sge = attr.max_sge;
     atomic_fetch_add(&pd->users, 1);
-    pthread_mutex_lock(&device->lock);
-    DL_APPEND(device->srqs, record);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_APPEND(device_inside(device)->srqs, record);
+    pthread_mutex_unlock(&device_inside(device)->lock);
     *out = srq;
     return UAL_OK;
 drop_handle:
@@ -63,15 +63,14 @@ enum ual_status ual_srq_free(struct ual_srq *srq)
 
     if (atomic_load(&srq->users))
         return UAL_ERR_BUSY;
-    status = ual_status_of_kal(kal_srq_destroy(device->rnic, srq->srq));
+    status = ual_status_of_kal(kal_srq_destroy(rnic_of(device), srq->srq));
     if (status != UAL_OK)
         return status;
     ual_handle_drop(&srq->object);
-    pthread_mutex_lock(&device->lock);
-    DL_DELETE(device->srqs, record);
-    if (device->affiliated)
-        ual_evd_purge(device->affiliated, handle);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device_inside(device)->lock);
+    DL_DELETE(device_inside(device)->srqs, record);
+    pthread_mutex_unlock(&device_inside(device)->lock);
+    ual_async_forget(device, &srq->object, handle);
     atomic_fetch_sub(&srq->pd->users, 1);
     free(record);
     return UAL_OK;
@@ -85,9 +84,9 @@ enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask, const struct 
 
     if (status != UAL_OK)
         return status;
-    if (mask & ~(uint32_t)(UAL_SRQ_MAX_WR | UAL_SRQ_LOW_WATERMARK))
+    if (mask & ~(uint32_t)(RI_SRQM_MAX_WR | RI_SRQM_LIMIT))
         return UAL_ERR_INVALID_ARGUMENT;
-    if (mask & UAL_SRQ_MAX_WR) {
+    if (mask & RI_SRQM_MAX_WR) {
         if (!(rnic->features & RI_FEATURE_SRQ_RESIZE))
             return UAL_ERR_NOT_SUPPORTED;
         if (!attr->max_wr)
@@ -95,7 +94,7 @@ enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask, const struct 
         if (attr->max_wr > rnic->max_srq_wr)
             return UAL_ERR_LIMIT;
     }
-    return ual_status_of_kal(kal_srq_modify(device->rnic, srq->srq, mask, attr));
+    return ual_status_of_kal(kal_srq_modify(rnic_of(device), srq->srq, mask, attr));
 }
 
 enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr)
@@ -104,7 +103,7 @@ enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr)
     enum ual_status status = ual_device_alive(srq->object.device);
 
     if (status == UAL_OK)
-        status = ual_status_of_kal(kal_srq_query(srq->object.device->rnic, srq->srq, &filled));
+        status = ual_status_of_kal(kal_srq_query(rnic_of(srq->object.device), srq->srq, &filled));
     if (status == UAL_OK)
         *attr = filled;
     return status;
@@ -114,5 +113,5 @@ void ual_srq_event(void *srq_context, const struct ri_event *event)
 {
     struct ual_srq *srq = srq_context;
 
-    ual_ia_affiliated_event(srq->object.device, event, srq->object.handle);
+    ual_async_tell(srq->object.device, event, &srq->object, NULL);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What ep.c, ep_connect.c and listen.c share: the inside of endpoints and of connection
- * requests. */
+ * The inside of endpoints and of connection requests. */
 #ifndef ITAL_UAL_CONNECT_H
 #define ITAL_UAL_CONNECT_H
 
 #include "ep_fsm.h"
-#include "ual/ual_private.h"
+#include "evd.h"
 
 #include "base/address.h"
 #include "base/spinlock.h"
@@ -20,18 +19,18 @@ struct ual_ep_private {
     struct ual_ep ep; /* first: what the front end sees */
     pthread_mutex_t control;
     struct spinlock lock;
-    enum ep_fsm_state state;           /* lock */
-    struct kal_connection *connection; /* written under both */
-    unsigned int readers;         /* lock: upcalls that look at `connection`; its destroyer waits */
-    atomic_uint answers;          /* service replies that tell of it; its end waits */
-    struct ual_request *accepted; /* passive: what carried the connection here; control */
-    struct ual_request *arrival;  /* lock: three-way, the identifier of the peer's accept */
-    ual_handle accepted_id;       /* lock */
-    uint32_t lane;                /* where its QP and its connections are; constant */
-    _Atomic uint32_t agreed_ord;  /* UINT32_MAX: the peer said nothing; written under lock */
-    union address local, peer;    /* lock */
-    struct node *first; /* memory for what an attempt is told of first; NULL: used up; lock */
-    struct node end;    /* for when there is none to tell of the end */
+    enum ep_fsm_state state;     /* lock */
+    struct ual_conn *connection; /* written under both */
+    /* lock: upcalls that look at `connection`; its destroyer waits */
+    unsigned int readers;
+    atomic_uint answers;         /* service replies that tell of it; its end waits */
+    struct ual_request *arrival; /* lock: three-way, the identifier of the peer's accept */
+    ual_handle accepted_id;      /* lock */
+    _Atomic uint32_t agreed_ord; /* UINT32_MAX: the peer said nothing; written under lock */
+    union address local, peer;   /* lock */
+    /* memory for what an attempt is told of first; NULL: used up; lock */
+    struct node *first;
+    struct node end; /* for when there is none to tell of the end */
     struct ual_ep_private *prev, *next; /* of the IA */
 };
 
@@ -40,20 +39,42 @@ static inline struct ual_ep_private *ual_ep_inside(struct ual_ep *ep)
     return (struct ual_ep_private *)ep;
 }
 
-static inline struct ual_lane *ual_ep_lane(struct ual_ep *ep)
+static inline struct ual_device *ual_ep_device(const struct ual_ep *ep)
 {
-    return ep->object.device->lanes[ual_ep_inside(ep)->lane];
+    return ep->qp.object.device;
 }
 
-/* Put the QP into a state. */
-enum ual_status ual_ep_modify_qp(struct ual_ep *ep, enum ri_qp_state state);
+/* ep_feed.c: what happened to an endpoint. */
 /* One transition with its message (details: what the message carries besides, or NULL). *row, if
  * wanted: what was done. False: refused or ignored. */
 bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
                  const struct ual_connection_event *details, const struct ep_row **row);
+/* The same for news about the connection: who has the message finds a QP that flushes. */
+void ual_ep_feed_news(struct ual_ep *ep, enum ep_stimulus stimulus,
+                      const struct ual_connection_event *details);
+/* Would the table take it now? */
+bool ual_ep_takes(struct ual_ep *ep, enum ep_stimulus stimulus);
+/* The connection, of which nobody knows from here on; NULL: none. The caller frees it. */
+struct ual_conn *ual_ep_take_connection(struct ual_ep *ep);
+void ual_ep_set_connection(struct ual_ep *ep, struct ual_conn *connection);
 /* Destroy the connection, if there is one; waits for upcalls about it. Never from such an
  * upcall. */
 void ual_ep_drop_connection(struct ual_ep *ep);
+
+/* ep_upcalls.c */
+extern const struct ual_conn_upcalls ual_ep_upcalls;
+void ual_ep_qp_event(struct ual_qp *qp, const struct ri_event *event);
+
+/* ud.c: one of the IA's questions, of which there is one. */
+struct ual_ud_request *ual_ud_first(struct ual_ia *ia);
+
+/* Octets of one Send at most. */
+uint64_t ual_ep_payload_limit(const struct ual_device *device, enum ual_type type);
+/* 0 is the adapter's own. */
+static inline uint32_t ual_ep_qkey(const struct ual_device *device, uint32_t asked)
+{
+    return asked ? asked : ual_device_attr(device)->service_qkey;
+}
 
 /* ep_log.c: one line about the end of a connection that has event->detail. Any thread, no lock
  * held. */
@@ -68,20 +89,26 @@ struct ual_ends {
 /*
  * A one-shot identifier: of an undecided request (passive), or of the peer's accept (three-way,
  * active). Peers withdraw requests at any time, so all fields but the constant ones are under the
- * one lock of listen.c, and a call that was given the handle first claims the request; nobody else
+ * one lock of request.c, and a call that was given the handle first claims the request; nobody else
  * frees it then.
  */
 struct ual_request {
     struct ual_object object;
-    struct kal_connection *connection; /* constant; NULL for an arrival: its endpoint's */
-    struct ual_ep *ep;       /* arrival: constant. Request: who accepted it, NULL undecided */
-    bool arrival, negotiate; /* constant */
-    bool datagram;           /* constant: ual_service_reply decides it, and nothing else */
+    struct ual_conn *connection; /* constant; NULL for an arrival: its endpoint's */
+    struct ual_ep *ep;           /* constant; of an arrival */
+    bool arrival, negotiate;     /* constant */
+    bool datagram;               /* constant: ual_service_reply decides it, and nothing else */
     bool claimed, withdrawn;
-    struct ual_ends *ends;           /* constant; NULL: accepted, or an arrival */
+    struct ual_ends ends;            /* constant; not of an arrival */
     struct ual_request *prev, *next; /* of the IA, undecided requests only */
 };
 
+/* A request that came, not seen by anybody yet; it has no handle. NULL: no memory. */
+struct ual_request *ual_request_new(struct ual_conn *connection,
+                                    const struct ri_connect_request *asked);
+/* Let the consumer see it, in a run: its event is queued. False: there is no room; it has no handle
+ * any more. */
+bool ual_request_show(struct ual_request *request, struct ual_evd *evd, struct node *event);
 /* NULL: unknown, used, claimed or withdrawn. */
 struct ual_request *ual_request_claim(ual_handle handle);
 /* Not used up after all. A request that was withdrawn meanwhile goes, and with `gone` set it is
@@ -89,25 +116,17 @@ struct ual_request *ual_request_claim(ual_handle handle);
 void ual_request_unclaim(struct ual_request *request, bool gone);
 /* Events of the connection are the endpoint's from here on; NULL takes it back. False: withdrawn
  * before. */
-bool ual_request_attach(struct ual_request *request, struct ual_ep *ep);
-/* The endpoint that an event of this request's connection is for; NULL: undecided, and withdrawn by
- * this call. */
-struct ual_ep *ual_request_route(struct ual_request *request);
-/* Used up: the handle is dead. Accepted requests are kept by their endpoint and freed with its
- * connection; others are freed here. */
+bool ual_request_hand_over(struct ual_request *request, struct ual_ep *ep);
+/* Used up: the handle is dead, the request freed. Of an accepted one the connection stays. */
 void ual_request_consume_accepted(struct ual_request *request);
-void ual_request_consume_rejected(struct ual_request *request); /* destroys the connection */
+void ual_request_consume_rejected(struct ual_request *request); /* frees the connection */
 void ual_request_consume_arrival(struct ual_request *request);
 /* The identifier of a peer's accept; NULL: no memory, or no handle. */
 struct ual_request *ual_request_arrival(struct ual_ep *ep);
 /* The attempt is over; NULL: nothing */
 void ual_request_forget_arrival(struct ual_request *request);
 /* Tear-down: destroy all undecided requests of an IA. */
-void ual_request_destroy_all(struct ual_device *device);
-/* What a decision's status means: kal tells of a peer that withdrew by refusing the call. */
-enum ual_status ual_request_decided(enum kal_status status);
-/* ud.c: what became of a question. */
-void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connection_event *event);
+void ual_request_destroy_all(struct ual_ia *ia);
 /* ri_timer.expired of ual_ia.reaper. */
 void ual_request_reap(struct ri_timer *timer);
 

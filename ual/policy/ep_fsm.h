@@ -7,7 +7,7 @@
 #ifndef ITAL_UAL_EP_FSM_H
 #define ITAL_UAL_EP_FSM_H
 
-#include "ual.h"
+#include "ual_policy.h"
 
 /* The states of enum ual_ep_state by the same numbers, and those that the consumer sees as one of
  * them. */

@@ -39,8 +39,8 @@ void ual_ep_log_end(struct ual_ep *ep, const struct ri_event *event, enum ri_log
         snprintf(code, sizeof(code), ", Terminate 0x%04x", event->terminate_code);
     if (event->type == RI_EVENT_TERMINATE_RECEIVED)
         kal_log(level, "%s: the connection with %s ended: the peer reports: %s%s",
-                ep->object.device->name, peer, event->detail, code);
+                ual_device_name(ual_ep_device(ep)), peer, event->detail, code);
     else
-        kal_log(level, "%s: the connection with %s ended: %s%s", ep->object.device->name, peer,
+        kal_log(level, "%s: the connection with %s ended: %s%s", ual_device_name(ual_ep_device(ep)), peer,
                 event->detail, code);
 }

@@ -3,7 +3,10 @@
 #ifndef ITAL_UAL_EVD_PRIVATE_H
 #define ITAL_UAL_EVD_PRIVATE_H
 
+#include "evd.h"
 #include "notifier.h"
+
+#include "base/compiler.h"
 
 /* All nodes but those that endpoints have for their ends. */
 struct whole_node {
@@ -31,7 +34,7 @@ struct ual_evd {
     struct spin_habit spin_habit;
     struct feed feed;
     struct notifier notifier;
-    struct ri_cq *cq;           /* DTO */
+    struct ual_cq *cq;          /* DTO */
     struct spinlock queue_lock; /* others */
     struct node *queue;
     struct evd_index index; /* of what is queued; queue_lock */
@@ -47,6 +50,10 @@ struct ual_evd {
 static inline struct ual_event *evd_node_event(struct node *node)
 {
     return &((struct whole_node *)node)->event;
+}
+static inline bool evd_is_datagram(const struct ual_evd *evd, struct node *node)
+{
+    return evd->stream == UAL_STREAM_REQUEST && evd_node_event(node)->request.datagram;
 }
 size_t evd_event_bytes(enum ual_stream stream);
 /* Memory for ual_evd_push_reserved and ual_evd_push_message, filled. NULL: there is none. */
@@ -74,6 +81,8 @@ struct node *evd_index_find(struct evd_index *index, ual_handle source); /* NULL
 bool evd_index_is_crowded(const struct evd_index *index, uint32_t queued);
 void evd_index_grow(struct ual_evd *evd);
 
+/* evd.c. Under queue_lock. */
+void evd_unqueue(struct ual_evd *evd, struct node *node);
 /* Of an EVD that is no CQ. */
 bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event);
 /* Take the oldest event without running anything. */
@@ -81,7 +90,7 @@ static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
 {
     if (__builtin_expect(!evd->cq, 0))
         return ual_evd_take_listed(evd, event);
-    if (!evd->cq->ops->poll(evd->cq, 1, &event->wc))
+    if (!ual_cq_poll(evd->cq, 1, &event->wc))
         return false;
     event->stream = UAL_STREAM_DTO;
     event->evd = evd->object.handle;
@@ -91,7 +100,13 @@ static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
 static inline void ual_evd_arm(struct ual_evd *evd)
 {
     if (evd->cq)
-        evd->cq->ops->arm(evd->cq, RI_ARM_NEXT, 0);
+        ual_cq_arm(evd->cq, RI_ARM_NEXT);
+}
+
+/* The CQ that a run serves first. */
+static inline struct ri_cq *ual_evd_first(const struct ual_evd *evd)
+{
+    return evd->cq ? evd->cq->cq : NULL;
 }
 
 /* The lanes that feed it, for a consumer that finds it empty. Pieces of work. */
@@ -99,8 +114,8 @@ static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
 {
     struct ual_lane *lane = feed_only(&evd->feed);
 
-    return __builtin_expect(lane != NULL, 1) ? ual_lane_poll(lane, evd->cq)
-                                             : feed_poll(&evd->feed, evd->cq);
+    return likely(lane != NULL) ? ual_lane_poll(lane, ual_evd_first(evd))
+                                : feed_poll(&evd->feed, ual_evd_first(evd));
 }
 
 /* Nothing is there: UAL_ERR_EMPTY. Of a device that has failed nothing will come, UAL_ERR_DEAD;
@@ -108,7 +123,7 @@ static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
 enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
 /* Events that are there. */
 size_t ual_evd_count_left(struct ual_evd *evd);
-/* Waits that found an EVD by its handle before that was hidden have entered it, or left, when this
+/* evd_wait.c. Waits that found an EVD by its handle before that was hidden have entered it, or left, when this
  * returns. */
 void ual_evd_settle_waits(void);
 

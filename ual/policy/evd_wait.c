@@ -25,7 +25,7 @@ static bool passed(uint64_t deadline)
  * on, and nobody else serves them. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
-    uint64_t spin_ns = ual_lane_spin_ns(evd->object.device->lane), now, until;
+    uint64_t spin_ns = ual_lane_spin_ns(feed_first(&evd->feed)), now, until;
     unsigned int rounds = 0;
     bool alone = false, useful = false;
 
@@ -50,7 +50,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
         if (pieces)
             until = clock_after(now, spin_ns);
         useful |= pieces != 0;
-    } while (now < until && now < deadline && !atomic_load(&evd->notifier.aborting));
+    } while (now < until && now < deadline && !waiters_aborting(&evd->notifier.waiters));
     spin_habit_note(&evd->spin_habit, useful);
     return false;
 }
@@ -69,16 +69,16 @@ static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *w
         ual_lane_wait_reset(waiter);
         ual_evd_arm(evd);
         feed_entrust_others(&evd->feed, lane);
-        armed = ual_lane_wait_arm(lane, waiter, evd->cq);
+        armed = ual_lane_wait_arm(lane, waiter, ual_evd_first(evd));
         if (ual_evd_take(evd, event))
             return UAL_OK;
-        if (atomic_load(&evd->notifier.aborting)) /* after the reset: abort wakes once */
+        if (waiters_aborting(&evd->notifier.waiters)) /* after the reset: abort wakes once */
             return UAL_ERR_ABORTED;
         status = ual_evd_found_nothing(evd, event);
         if (status != UAL_ERR_EMPTY)
             return status;
         if (armed) {
-            rc = ual_lane_wait_sleep(lane, waiter, evd->cq, deadline);
+            rc = ual_lane_wait_sleep(lane, waiter, ual_evd_first(evd), deadline);
             if (ual_evd_take(evd, event))
                 return UAL_OK;
             if (waiter->served && spin(evd, deadline, event)) /* others' work: more may follow */
@@ -97,9 +97,9 @@ static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struc
     enum ual_status status;
 
     ual_lane_wait_begin(feed_place_to_sleep(&evd->feed), &waiter);
-    notifier_add(&evd->notifier, &waiter);
+    waiters_add(&evd->notifier.waiters, &waiter);
     status = sleep_for_event(evd, &waiter, deadline, event);
-    notifier_remove(&evd->notifier, &waiter, status == UAL_OK);
+    waiters_remove(&evd->notifier.waiters, &waiter, status == UAL_OK);
     ual_lane_wait_end(waiter.lane, &waiter);
     return status;
 }
@@ -122,7 +122,7 @@ static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, stru
     }
     if (timeout_us == 0)
         return status == UAL_ERR_EMPTY ? UAL_ERR_TIMED_OUT : status;
-    status = notifier_enter(&evd->notifier);
+    status = waiters_enter(&evd->notifier.waiters);
     *inside = status == UAL_OK;
     return status;
 }
@@ -139,7 +139,7 @@ static enum ual_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
         status = sleep_until(evd, deadline, event);
     if (status == UAL_OK && more)
         *more = ual_evd_count_left(evd);
-    notifier_leave(&evd->notifier); /* from here on the EVD may be gone */
+    waiters_leave(&evd->notifier.waiters); /* from here on the EVD may be gone */
     return status;
 }
 

@@ -5,12 +5,14 @@
 
 #include "notifier.h"
 
-#include "base/futex.h"
+#include "ual/progress/descriptors.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <utlist.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define NEEDED_FIRST 2u
 #define NEEDED_MOST  64u
@@ -46,8 +48,8 @@ enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed
         close_fds(notifier);
         return UAL_ERR_NO_RESOURCES;
     }
-    ual_fork_track(notifier->fd);
-    ual_fork_track(notifier->event_fd);
+    ual_fd_track(notifier->fd);
+    ual_fd_track(notifier->event_fd);
     return UAL_OK;
 }
 
@@ -84,14 +86,13 @@ static void stop_listening(struct notifier *notifier)
 
 void notifier_close(struct notifier *notifier)
 {
-    spinlock_lock(&notifier->lock); /* the last one that left may be about to drop it */
-    spinlock_unlock(&notifier->lock);
+    waiters_settle(&notifier->waiters); /* the last one that left may be about to drop its lock */
     if (notifier->fd < 0)
         return;
     if (notifier_listens(notifier))
         stop_listening(notifier);
-    ual_fork_forget(notifier->fd);
-    ual_fork_forget(notifier->event_fd);
+    ual_fd_forget(notifier->fd);
+    ual_fd_forget(notifier->event_fd);
     if (has_own_fds(notifier))
         close_fds(notifier);
 }
@@ -152,27 +153,12 @@ void notifier_raise_fd(struct notifier *notifier)
         atomic_fetch_add_explicit(&notifier->handed, 1, memory_order_relaxed);
 }
 
-/* Under the lock, which keeps the waiter there. One that has WAITER_LOOK looks anyway. */
-static void wake_one(struct notifier *notifier)
-{
-    struct ual_waiter *waiter;
-
-    for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next) {
-        if (!(atomic_load(&waiter->word) & WAITER_LOOK)) {
-            ual_lane_wake_waiter(waiter);
-            return;
-        }
-    }
-}
-
 void notifier_raise(struct notifier *notifier)
 {
     if (notifier->fd >= 0 && atomic_load_explicit(&notifier->taker, memory_order_relaxed) !=
                                  (unsigned long)pthread_self())
         notifier_raise_fd(notifier);
-    spinlock_lock(&notifier->lock);
-    wake_one(notifier);
-    spinlock_unlock(&notifier->lock);
+    waiters_wake_one(&notifier->waiters);
 }
 
 /* Read first: what is raised between the two is not written, but the caller looks after the second. Nothing to read: who
@@ -187,78 +173,9 @@ void notifier_lower(struct notifier *notifier)
         atomic_store(&notifier->fd_raised, false);
 }
 
-static void wake_all(struct notifier *notifier)
-{
-    struct ual_waiter *waiter;
-
-    for (waiter = notifier->waiters; waiter; waiter = waiter->evd_next)
-        ual_lane_wake_waiter(waiter);
-}
-
 void notifier_raise_for_all(struct notifier *notifier)
 {
     if (notifier->fd >= 0)
         notifier_raise_fd(notifier);
-    spinlock_lock(&notifier->lock);
-    wake_all(notifier);
-    spinlock_unlock(&notifier->lock);
-}
-
-enum ual_status notifier_enter(struct notifier *notifier)
-{
-    enum ual_status status = UAL_OK;
-
-    spinlock_lock(&notifier->lock);
-    if (atomic_load(&notifier->aborting))
-        status = UAL_ERR_ABORTED;
-    else if (atomic_load(&notifier->inside) >= NOTIFIER_WAITERS_MAX)
-        status = UAL_ERR_WAITER_LIMIT;
-    else
-        atomic_fetch_add(&notifier->inside, 1);
-    spinlock_unlock(&notifier->lock);
-    return status;
-}
-
-void notifier_add(struct notifier *notifier, struct ual_waiter *waiter)
-{
-    spinlock_lock(&notifier->lock);
-    DL_APPEND2(notifier->waiters, waiter, evd_prev, evd_next);
-    spinlock_unlock(&notifier->lock);
-}
-
-void notifier_remove(struct notifier *notifier, struct ual_waiter *waiter, bool took)
-{
-    spinlock_lock(&notifier->lock);
-    DL_DELETE2(notifier->waiters, waiter, evd_prev, evd_next);
-    if (took || (atomic_load(&waiter->word) & WAITER_LOOK))
-        wake_one(notifier);
-    spinlock_unlock(&notifier->lock);
-}
-
-void notifier_leave(struct notifier *notifier)
-{
-    spinlock_lock(&notifier->lock);
-    atomic_fetch_sub(&notifier->inside, 1);
-    if (atomic_load(&notifier->aborting))
-        futex_wake(&notifier->inside, INT_MAX);
-    spinlock_unlock(&notifier->lock);
-}
-
-void notifier_abort(struct notifier *notifier)
-{
-    unsigned int left;
-
-    spinlock_lock(&notifier->lock);
-    atomic_store(&notifier->aborting, true);
-    wake_all(notifier);
-    spinlock_unlock(&notifier->lock);
-    while ((left = atomic_load(&notifier->inside)) != 0)
-        futex_wait(&notifier->inside, left, CLOCK_NEVER);
-    spinlock_lock(&notifier->lock); /* the last one is out of its critical section */
-    spinlock_unlock(&notifier->lock);
-}
-
-void notifier_reopen(struct notifier *notifier)
-{
-    atomic_store(&notifier->aborting, false);
+    waiters_wake_all(&notifier->waiters);
 }

@@ -20,18 +20,14 @@
 #define ITAL_UAL_NOTIFIER_H
 
 #include "ual/progress/lanes.h"
+#include "ual/progress/waiters.h"
 
 #include "base/spinlock.h"
-
-#define NOTIFIER_WAITERS_MAX 64u /* threads that may wait on one EVD */
 
 struct notifier {
     const struct feed *feed;
     struct ual_lane *heard; /* while it listens: whose set; under listen_lock */
-    struct spinlock lock;
-    struct ual_waiter *waiters; /* those that may sleep; linked by evd_prev, evd_next */
-    atomic_uint inside;         /* threads between enter and leave; futex for notifier_abort */
-    atomic_bool aborting;
+    struct waiters waiters;
     int fd;       /* the consumer's set, -1 none */
     int event_fd; /* in it */
     atomic_bool fd_raised;
@@ -79,25 +75,5 @@ static inline bool notifier_in_vain(const struct notifier *notifier)
 void notifier_raise_fd(struct notifier *notifier);
 /* The consumer found nothing: lower the descriptor; the caller looks again afterwards. */
 void notifier_lower(struct notifier *notifier);
-
-/*
- * A waiting thread: enter, (add, remove), leave. Between enter and leave the EVD and its lane stay:
- * abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED. From add to remove events wake it.
- * remove: when it was woken, or takes an event away (took), another one has to look: the CQ fires
- * once for all.
- */
-enum ual_status notifier_enter(struct notifier *notifier);
-void notifier_add(struct notifier *notifier, struct ual_waiter *waiter);
-void notifier_remove(struct notifier *notifier, struct ual_waiter *waiter, bool took);
-void notifier_leave(struct notifier *notifier);
-/* From now on nobody waits: wakes all and returns when the last has left. */
-void notifier_abort(struct notifier *notifier);
-/* Waiting is possible again. */
-void notifier_reopen(struct notifier *notifier);
-
-static inline bool notifier_waited_on(struct notifier *notifier)
-{
-    return atomic_load(&notifier->inside) != 0;
-}
 
 #endif

@@ -12,6 +12,7 @@
 #include "connect.h"
 
 #include "base/clock.h"
+#include "base/compiler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +21,18 @@
 /* --- the asking side --- */
 
 struct ual_ud_record {
-    struct ual_ud_request request; /* first: what the front end sees */
-    pthread_mutex_t control;       /* one send at a time; upcalls do not take it */
-    struct kal_connection *connection;
+    pthread_mutex_t control; /* one send at a time; upcalls do not take it */
+    struct ual_conn *connection;
     union address source, destination;
     bool has_source;
     uint64_t service_id, timeout_us;
     struct ual_ud_record *prev, *next; /* of the IA */
+    struct ual_ud_request request;     /* last, because the front end's octets stand behind it */
 };
 
 static struct ual_ud_record *record_of(struct ual_ud_request *request)
 {
-    return (struct ual_ud_record *)request; /* its first member */
+    return container_of(request, struct ual_ud_record, request);
 }
 
 static enum ual_status check(struct ual_evd *evd, const struct ual_connect *ask)
@@ -63,15 +64,16 @@ static void copy_question(struct ual_ud_record *record, const struct ual_connect
 }
 
 enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
-                                      struct ual_ud_request **out)
+                                      size_t own_octets, struct ual_ud_request **out)
 {
     struct ual_device *device = ((struct ual_object *)evd)->device;
     enum ual_status status = check(evd, ask);
+    struct ual_ia *ia = ual_ia_of(device);
     struct ual_ud_record *record;
 
     if (status != UAL_OK)
         return status;
-    record = calloc(1, sizeof(*record));
+    record = calloc(1, sizeof(*record) + own_octets);
     if (!record)
         return UAL_ERR_NO_RESOURCES;
     status = ual_handle_take(&record->request.object, UAL_UD_REQUEST, device);
@@ -83,75 +85,10 @@ enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_conn
     record->request.evd = evd;
     copy_question(record, ask);
     ual_evd_bind(evd, 0);
-    pthread_mutex_lock(&device->lock);
-    DL_APPEND(device->ud_requests, record);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&ia->lock);
+    DL_APPEND(ia->ud_requests, record);
+    pthread_mutex_unlock(&ia->lock);
     *out = &record->request;
-    return UAL_OK;
-}
-
-/* Afterwards no upcall about it comes. */
-static void abandon(struct ual_ud_record *record)
-{
-    if (record->connection)
-        kal_connection_destroy(record->connection);
-    record->connection = NULL;
-}
-
-static enum ual_status ask(struct ual_ud_record *record)
-{
-    struct ual_device *device = record->request.object.device;
-    struct ri_connect_param param = {
-        .size = sizeof(param),
-        .source = record->has_source ? &record->source.any : NULL,
-        .destination = &record->destination.any,
-        .service_id = record->service_id,
-        .deadline = RI_NO_DEADLINE,
-        .private_data = record->request.private_data,
-        .private_data_length = record->request.private_data_length,
-    };
-    enum ual_status status = ual_status_of_kal(
-        kal_connection_create(device->rnic, device->lane, record, &record->connection));
-
-    if (status != UAL_OK)
-        return status;
-    if (record->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
-        param.deadline = clock_after(clock_now(), record->timeout_us * CLOCK_NS_PER_US);
-    status = ual_status_of_kal(kal_service_request(record->connection, &param));
-    if (status != UAL_OK)
-        abandon(record);
-    return status;
-}
-
-enum ual_status ual_ud_request_send(struct ual_ud_request *request)
-{
-    struct ual_ud_record *record = record_of(request);
-    enum ual_status status = ual_device_alive(request->object.device);
-
-    if (status != UAL_OK)
-        return status;
-    pthread_mutex_lock(&record->control);
-    abandon(record);
-    status = ask(record);
-    pthread_mutex_unlock(&record->control);
-    return status;
-}
-
-enum ual_status ual_ud_request_free(struct ual_ud_request *request)
-{
-    struct ual_ud_record *record = record_of(request);
-    struct ual_device *device = request->object.device;
-    ual_handle handle = request->object.handle;
-
-    abandon(record);
-    ual_handle_drop(&request->object);
-    ual_evd_purge(request->evd, handle);
-    ual_evd_unbind(request->evd, 0);
-    pthread_mutex_lock(&device->lock);
-    DL_DELETE(device->ud_requests, record);
-    pthread_mutex_unlock(&device->lock);
-    pthread_mutex_destroy(&record->control);
-    free(record);
     return UAL_OK;
 }
 
@@ -177,8 +114,9 @@ static void fill_reply(struct ual_connection_event *to, const struct ri_connecti
 }
 
 /* No answer is no event: who found out why has logged it. */
-void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connection_event *event)
+static void answered(void *context, const struct ri_connection_event *event)
 {
+    const struct ual_ud_request *request = &((struct ual_ud_record *)context)->request;
     struct ual_event report = { .stream = UAL_STREAM_CONNECTION };
 
     if (event->type != RI_CONNECTION_SERVICE_REPLY)
@@ -188,23 +126,94 @@ void ual_ud_request_event(struct ual_ud_request *request, const struct ri_connec
     if (ual_evd_push(request->evd, &report) != UAL_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for a service reply: its EVD of %u events is full; make it larger",
-                request->object.device->name, ual_evd_size(request->evd));
+                ual_device_name(request->object.device), ual_evd_size(request->evd));
+}
+
+static const struct ual_conn_upcalls question_upcalls = { .event = answered };
+
+/* Afterwards no upcall about it comes. */
+static void abandon(struct ual_ud_record *record)
+{
+    if (record->connection)
+        ual_conn_free(record->connection);
+    record->connection = NULL;
+}
+
+static enum ual_status ask(struct ual_ud_record *record)
+{
+    struct ri_connect_param param = {
+        .size = sizeof(param),
+        .source = record->has_source ? &record->source.any : NULL,
+        .destination = &record->destination.any,
+        .service_id = record->service_id,
+        .deadline = RI_NO_DEADLINE,
+        .private_data = record->request.private_data,
+        .private_data_length = record->request.private_data_length,
+    };
+    enum ual_status status = ual_conn_create(record->request.object.device, &question_upcalls, record,
+                                             &record->connection);
+
+    if (status != UAL_OK)
+        return status;
+    if (record->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        param.deadline = clock_after(clock_now(), record->timeout_us * CLOCK_NS_PER_US);
+    status = ual_conn_ask(record->connection, &param);
+    if (status != UAL_OK)
+        abandon(record);
+    return status;
+}
+
+enum ual_status ual_ud_request_send(struct ual_ud_request *request)
+{
+    struct ual_ud_record *record = record_of(request);
+    enum ual_status status = ual_device_alive(request->object.device);
+
+    if (status != UAL_OK)
+        return status;
+    pthread_mutex_lock(&record->control);
+    abandon(record);
+    status = ask(record);
+    pthread_mutex_unlock(&record->control);
+    return status;
+}
+
+enum ual_status ual_ud_request_free(struct ual_ud_request *request)
+{
+    struct ual_ud_record *record = record_of(request);
+    struct ual_ia *ia = ual_ia_of(request->object.device);
+    ual_handle handle = request->object.handle;
+
+    abandon(record);
+    ual_handle_drop(&request->object);
+    ual_evd_purge(request->evd, handle);
+    ual_evd_unbind(request->evd, 0);
+    pthread_mutex_lock(&ia->lock);
+    DL_DELETE(ia->ud_requests, record);
+    pthread_mutex_unlock(&ia->lock);
+    pthread_mutex_destroy(&record->control);
+    free(record);
+    return UAL_OK;
+}
+
+struct ual_ud_request *ual_ud_first(struct ual_ia *ia)
+{
+    return &ia->ud_requests->request;
 }
 
 /* --- the answering side --- */
 
 /* It stays until its `answers` are counted down again: its endpoint may be freed by another thread. NULL: no such one. */
-static struct ual_ep_private *hold_ep(struct ual_device *device, uint32_t qpn)
+static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
 {
     struct ual_ep_private *inside;
 
-    pthread_mutex_lock(&device->lock);
-    DL_FOREACH (device->eps, inside)
+    pthread_mutex_lock(&ia->lock);
+    DL_FOREACH (ia->eps, inside)
         if (ual_ep_is_ud(&inside->ep) && inside->ep.qpn == qpn)
             break;
     if (inside)
         atomic_fetch_add(&inside->answers, 1);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&ia->lock);
     return inside;
 }
 
@@ -229,15 +238,15 @@ static enum ual_status answer(struct ual_request *request, const struct ual_serv
     enum ual_status status;
 
     if (reply->status == RI_SERVICE_VALID) {
-        inside = hold_ep(device, reply->qpn);
+        inside = hold_ep(ual_ia_of(device), reply->qpn);
         if (!inside)
             return UAL_ERR_INVALID_ARGUMENT;
-        told->qp = inside->ep.qp;
+        told->qp = inside->ep.qp.qp;
         told->qkey = reply->qkey;
     }
     status = check_answer(device, reply);
     if (status == UAL_OK)
-        status = ual_request_decided(kal_service_reply(request->connection, told));
+        status = ual_conn_answer(request->connection, told);
     if (inside)
         atomic_fetch_sub(&inside->answers, 1);
     return status;

@@ -97,11 +97,13 @@ struct ual_waiter {
     /* Its epoll deadline while it sleeps there, else 0; under the sleep lock */
     uint64_t sleep_until;
     bool served; /* the last sleep ended with a run that found work, whoever's; its thread's */
-    struct ual_waiter *prev, *next; /* in the lane's list of those that sleep on their words */
-    struct ual_waiter *evd_prev, *evd_next; /* in the EVD's list */
+    /* in the lane's list of those that sleep on their words */
+    struct ual_waiter *prev, *next;
+    /* in the list of what it waits for (waiters.h) */
+    struct ual_waiter *prev_of_owner, *next_of_owner;
 };
 
-/* Register, and set up the waiter: before the EVD knows it. From here until wait_end the lane may
+/* Register, and set up the waiter: before what it waits for knows it. From here until wait_end the lane may
  * count on this thread. */
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Forget earlier wakes. Before the CQ is armed, in each round. */

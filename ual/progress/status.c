@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "ual/ual_private.h"
+#include "status.h"
 
 static const char *const names[UAL_STATUS_COUNT] = {
     [UAL_OK] = "UAL_OK",
@@ -86,9 +86,4 @@ enum ual_status ual_status_of_kal(enum kal_status status)
 enum ual_status ual_status_of_ri(enum ri_status status)
 {
     return (unsigned int)status < RI_STATUS_COUNT ? of_ri[status] : UAL_ERR_NO_RESOURCES;
-}
-
-enum ual_status ual_post_failed(enum ri_status status)
-{
-    return ual_status_of_ri(status);
 }

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Asynchronous events of a device: to its upcall, and to the channel that asked for them.
+ *
+ * The item of an event is allocated. Errors come when memory is short, so a device whose events go
+ * to a channel has some in spare; one that was used goes back when its event was taken.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mechanism_private.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#define SPARES 16u
+
+/* --- items --- */
+
+static void free_spares(struct device_inside *device)
+{
+    struct async_item *item;
+
+    while ((item = device->spares)) {
+        LL_DELETE2(device->spares, item, next_spare);
+        free(item);
+    }
+}
+
+/* Under device->lock. */
+static enum ual_status make_spares(struct device_inside *device)
+{
+    for (uint32_t i = 0; i < SPARES; i++) {
+        struct async_item *item = calloc(1, sizeof(*item));
+
+        if (!item) {
+            free_spares(device);
+            return UAL_ERR_NO_RESOURCES;
+        }
+        LL_PREPEND2(device->spares, item, next_spare);
+    }
+    return UAL_OK;
+}
+
+static void item_done(struct ual_channel_item *item)
+{
+    struct async_item *async = container_of(item, struct async_item, item);
+    struct device_inside *device = async->device;
+
+    if (!device) {
+        free(async);
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    LL_PREPEND2(device->spares, async, next_spare);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Under device->lock. NULL: none is left. */
+static struct async_item *make_item(struct device_inside *device)
+{
+    struct async_item *item = calloc(1, sizeof(*item));
+
+    if (item)
+        return item;
+    item = device->spares;
+    if (!item)
+        return NULL;
+    LL_DELETE2(device->spares, item, next_spare);
+    *item = (struct async_item){ .device = device };
+    return item;
+}
+
+/* --- telling --- */
+
+/* Under device->lock, so that the channel stays. */
+static void tell_channel(struct device_inside *device, const struct ri_event *event,
+                         const struct ual_object *object, struct ual_cq *cq)
+{
+    struct async_item *item = make_item(device);
+
+    if (!item) {
+        kal_log(RI_LOG_ERROR, "%s: no memory for an asynchronous event; take them sooner",
+                device->name);
+        return;
+    }
+    item->item = (struct ual_channel_item){
+        .kind = UAL_NEWS_ASYNC,
+        .context = device->device.context,
+        .about = object ? (const void *)object : cq,
+        .done = item_done,
+    };
+    item->event = *event;
+    item->event.detail = NULL;
+    item->object = object;
+    item->cq = cq;
+    ual_channel_push(device->async_channel, &item->item);
+}
+
+void ual_async_tell(struct ual_device *public, const struct ri_event *event,
+                    const struct ual_object *object, struct ual_cq *cq)
+{
+    struct device_inside *device = device_inside(public);
+
+    pthread_mutex_lock(&device->lock);
+    if (device->async_channel)
+        tell_channel(device, event, object, cq);
+    pthread_mutex_unlock(&device->lock);
+    if (device->upcalls && device->upcalls->async)
+        device->upcalls->async(public->context, event, object);
+}
+
+void ual_device_rnic_event(void *rnic_context, const struct ri_event *event)
+{
+    struct device_inside *device = rnic_context;
+
+    if (event->type == RI_EVENT_RNIC_FATAL) {
+        if (atomic_exchange(&device->device.dead, true))
+            return;
+        kal_log(RI_LOG_ERROR,
+                "%s: the device has failed: %s; close the interface and open it again",
+                device->name, event->detail ? event->detail : "no details");
+    }
+    ual_async_tell(&device->device, event, NULL, NULL);
+    if (event->type == RI_EVENT_RNIC_FATAL)
+        ual_channels_wake(device);
+}
+
+void ual_async_forget(struct ual_device *public, const void *about, ual_handle handle)
+{
+    struct device_inside *device = device_inside(public);
+    struct ual_channel *channel;
+
+    pthread_mutex_lock(&device->lock);
+    channel = device->async_channel;
+    if (channel)
+        ual_channel_use(channel, 1);
+    pthread_mutex_unlock(&device->lock);
+    if (channel) {
+        ual_channel_purge_about(channel, about);
+        ual_channel_use(channel, -1);
+    }
+    if (handle && device->upcalls && device->upcalls->forget)
+        device->upcalls->forget(public->context, handle);
+}
+
+/* --- where to --- */
+
+static struct ual_channel *exchange(struct device_inside *device, struct ual_channel *channel)
+{
+    struct ual_channel *before;
+
+    pthread_mutex_lock(&device->lock);
+    before = device->async_channel;
+    device->async_channel = channel;
+    pthread_mutex_unlock(&device->lock);
+    return before;
+}
+
+/* Its items point to the device, so none stays queued; the spares come back before they are freed. */
+void ual_async_end(struct ual_device *public)
+{
+    struct device_inside *device = device_inside(public);
+    struct ual_channel *before = exchange(device, NULL);
+
+    if (!before)
+        return;
+    ual_channel_purge_async(before, public->context);
+    ual_channel_use(before, -1);
+    free_spares(device);
+}
+
+enum ual_status ual_async_to(struct ual_device *public, struct ual_channel *channel)
+{
+    struct device_inside *device = device_inside(public);
+    enum ual_status status = ual_device_alive(public);
+
+    if (!channel) {
+        ual_async_end(public);
+        return UAL_OK;
+    }
+    if (status != UAL_OK)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    if (device->async_channel)
+        status = UAL_ERR_EXISTS;
+    else
+        status = make_spares(device);
+    if (status == UAL_OK) {
+        device->async_channel = channel;
+        ual_channel_use(channel, 1);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}

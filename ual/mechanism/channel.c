@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Channels: events of several sources in one queue.
+ *
+ * THE DESCRIPTOR is an eventfd that is written by what comes first into an empty queue, and read by
+ * the get that takes the last event; both under the lock, so that it is readable exactly while
+ * something is queued. It is made without O_NONBLOCK, which belongs to the user: no read of ours
+ * waits, because only ours empty it.
+ *
+ * WAITING. A channel of a device is waited for as an EVD is: its thread sleeps in a lane that feeds
+ * the channel. One without a device has no lane to sleep in: its threads sleep on a word, and the
+ * background threads of the lanes bring the events.
+ *
+ * MEMORY is that of who queues: a CQ has its item, a front end those that it posts, a device its
+ * spares. So nothing is lost for want of memory, and nothing is allocated in a lane.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mechanism_private.h"
+
+#include "ual/progress/descriptors.h"
+#include "ual/progress/waiters.h"
+
+#include "base/clock.h"
+#include "base/futex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utlist.h>
+
+struct ual_channel {
+    struct ual_device *device; /* NULL: several */
+    struct feed feed;          /* with a device */
+    atomic_uint users;
+    struct waiters waiters;
+    pthread_mutex_t lock; /* the queue and the descriptor; a leaf, above that of waiters */
+    struct ual_channel_item *queue;
+    atomic_uint queued; /* events, of which an item may stand for several */
+    atomic_uint word;   /* futex of a channel without a device: changes with what comes */
+    int fd;
+    struct ual_channel *prev, *next; /* of the device */
+};
+
+/* --- the queue --- */
+
+/* Under the lock. */
+static void raise_fd(struct ual_channel *channel)
+{
+    uint64_t one = 1;
+
+    if (channel->fd >= 0)
+        syscall(SYS_write, channel->fd, &one, sizeof(one));
+}
+
+static void lower_fd(struct ual_channel *channel)
+{
+    uint64_t count;
+    struct iovec vector = { &count, sizeof(count) };
+
+    if (channel->fd >= 0)
+        syscall(SYS_preadv2, channel->fd, &vector, 1ul, -1l, -1l, RWF_NOWAIT);
+}
+
+/* The item may be another thread's to free as soon as the lock is dropped. */
+void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item)
+{
+    pthread_mutex_lock(&channel->lock);
+    if (!channel->queue)
+        raise_fd(channel);
+    if (item->queued) {
+        item->times++;
+    } else {
+        item->queued = true;
+        item->times = 1;
+        DL_APPEND(channel->queue, item);
+    }
+    atomic_fetch_add(&channel->queued, 1);
+    pthread_mutex_unlock(&channel->lock);
+    atomic_fetch_add(&channel->word, 1);
+    if (channel->device)
+        waiters_wake_one(&channel->waiters);
+    else
+        futex_wake(&channel->word, 1);
+}
+
+void ual_channel_post(struct ual_channel *channel, struct ual_channel_item *item)
+{
+    *item = (struct ual_channel_item){ .kind = UAL_NEWS_POSTED, .context = item->context };
+    ual_channel_push(channel, item);
+}
+
+/* Under the lock. */
+static void remove_item(struct ual_channel *channel, struct ual_channel_item *item)
+{
+    DL_DELETE(channel->queue, item);
+    item->queued = false;
+    if (!channel->queue)
+        lower_fd(channel);
+}
+
+static void describe(struct ual_channel_event *event, struct ual_channel_item *item)
+{
+    event->kind = item->kind;
+    event->context = item->context;
+    if (item->kind == UAL_NEWS_ASYNC) {
+        const struct async_item *async = container_of(item, struct async_item, item);
+
+        event->async.event = async->event;
+        event->async.object = async->object;
+        event->async.cq = async->cq;
+    } else if (item->kind == UAL_NEWS_CQ) {
+        event->cq = (struct ual_cq *)item->about;
+    } else {
+        event->item = item;
+    }
+}
+
+/* One that stands for several events goes behind the others. Under the lock. */
+static void take_item(struct ual_channel *channel, struct ual_channel_item *item)
+{
+    atomic_fetch_sub(&channel->queued, 1);
+    if (--item->times == 0) {
+        remove_item(channel, item);
+        return;
+    }
+    DL_DELETE(channel->queue, item);
+    DL_APPEND(channel->queue, item);
+}
+
+/* An item without `done` may be gone as soon as the lock is dropped: a CQ's. */
+static bool take(struct ual_channel *channel, struct ual_channel_event *event)
+{
+    struct ual_channel_item *item, *done = NULL;
+
+    if (!atomic_load(&channel->queued))
+        return false;
+    pthread_mutex_lock(&channel->lock);
+    item = channel->queue;
+    if (item) {
+        describe(event, item);
+        take_item(channel, item);
+        done = item->done ? item : NULL;
+    }
+    pthread_mutex_unlock(&channel->lock);
+    if (done)
+        done->done(done);
+    return item != NULL;
+}
+
+static void drop_all(struct ual_channel_item *items, void (*drop)(struct ual_channel_item *item))
+{
+    struct ual_channel_item *item, *next;
+
+    DL_FOREACH_SAFE (items, item, next) {
+        if (item->done)
+            item->done(item);
+        else if (item->kind == UAL_NEWS_POSTED && drop)
+            drop(item);
+    }
+}
+
+/* What a purge is after: of that context, and of that kind unless it is 0; or about that thing. */
+struct purged {
+    const void *context, *about;
+    enum ual_news kind;
+};
+
+static bool is_purged(const struct ual_channel_item *item, const struct purged *which)
+{
+    if (which->about)
+        return item->about == which->about;
+    return item->context == which->context && (!which->kind || item->kind == which->kind);
+}
+
+static uint32_t purge(struct ual_channel *channel, struct purged which,
+                      void (*drop)(struct ual_channel_item *item))
+{
+    struct ual_channel_item *item, *next, *purged = NULL;
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&channel->lock);
+    DL_FOREACH_SAFE (channel->queue, item, next) {
+        if (!is_purged(item, &which))
+            continue;
+        count += item->times;
+        remove_item(channel, item);
+        DL_APPEND(purged, item);
+    }
+    atomic_fetch_sub(&channel->queued, count);
+    pthread_mutex_unlock(&channel->lock);
+    drop_all(purged, drop);
+    return count;
+}
+
+uint32_t ual_channel_purge(struct ual_channel *channel, void *context,
+                           void (*drop)(struct ual_channel_item *item))
+{
+    return purge(channel, (struct purged){ .context = context }, drop);
+}
+
+void ual_channel_purge_about(struct ual_channel *channel, const void *about)
+{
+    purge(channel, (struct purged){ .about = about }, NULL);
+}
+
+void ual_channel_purge_async(struct ual_channel *channel, const void *context)
+{
+    purge(channel, (struct purged){ .context = context, .kind = UAL_NEWS_ASYNC }, NULL);
+}
+
+/* --- waiting --- */
+
+static bool passed(uint64_t deadline)
+{
+    return deadline != CLOCK_NEVER && clock_now() >= deadline;
+}
+
+static enum ual_status found_nothing(const struct ual_channel *channel)
+{
+    if (waiters_aborting((struct waiters *)&channel->waiters))
+        return UAL_ERR_ABORTED;
+    return channel->device ? ual_device_alive(channel->device) : UAL_OK;
+}
+
+static enum ual_status sleep_in_lane(struct ual_channel *channel, struct ual_waiter *waiter,
+                                     uint64_t deadline, struct ual_channel_event *event)
+{
+    struct ual_lane *lane = waiter->lane;
+    enum ual_status status;
+    bool armed;
+
+    for (;;) {
+        int rc = 0;
+
+        ual_lane_wait_reset(waiter);
+        feed_entrust_others(&channel->feed, lane);
+        armed = ual_lane_wait_arm(lane, waiter, NULL);
+        if (take(channel, event))
+            return UAL_OK;
+        status = found_nothing(channel); /* after the reset: abort wakes once */
+        if (status != UAL_OK)
+            return status;
+        if (armed)
+            rc = ual_lane_wait_sleep(lane, waiter, NULL, deadline);
+        if (armed && take(channel, event))
+            return UAL_OK;
+        if (rc == EINTR)
+            return UAL_ERR_INTERRUPTED;
+        if (passed(deadline))
+            return UAL_ERR_TIMED_OUT;
+    }
+}
+
+static enum ual_status wait_in_lane(struct ual_channel *channel, uint64_t deadline,
+                                    struct ual_channel_event *event)
+{
+    struct ual_waiter waiter;
+    enum ual_status status;
+
+    ual_lane_wait_begin(feed_place_to_sleep(&channel->feed), &waiter);
+    waiters_add(&channel->waiters, &waiter);
+    status = sleep_in_lane(channel, &waiter, deadline, event);
+    waiters_remove(&channel->waiters, &waiter, status == UAL_OK);
+    ual_lane_wait_end(waiter.lane, &waiter);
+    return status;
+}
+
+static enum ual_status wait_on_word(struct ual_channel *channel, uint64_t deadline,
+                                    struct ual_channel_event *event)
+{
+    for (;;) {
+        unsigned int word = atomic_load(&channel->word);
+        enum ual_status status;
+        int rc;
+
+        if (take(channel, event))
+            return UAL_OK;
+        status = found_nothing(channel);
+        if (status != UAL_OK)
+            return status;
+        if (passed(deadline))
+            return UAL_ERR_TIMED_OUT;
+        rc = futex_wait(&channel->word, word, deadline);
+        if (rc == EINTR)
+            return take(channel, event) ? UAL_OK : UAL_ERR_INTERRUPTED;
+    }
+}
+
+/* A look that runs the lanes, for who does not wait. */
+static enum ual_status look(struct ual_channel *channel, struct ual_channel_event *event)
+{
+    enum ual_status status;
+
+    if (channel->device)
+        feed_poll_all(&channel->feed, NULL, false, false);
+    if (take(channel, event))
+        return UAL_OK;
+    status = found_nothing(channel);
+    return status == UAL_OK ? UAL_ERR_EMPTY : status;
+}
+
+enum ual_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us,
+                                struct ual_channel_event *event)
+{
+    uint64_t deadline = CLOCK_NEVER;
+    enum ual_status status;
+
+    if (take(channel, event))
+        return UAL_OK;
+    if (timeout_us == 0)
+        return look(channel, event);
+    status = waiters_enter(&channel->waiters);
+    if (status != UAL_OK)
+        return status;
+    if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
+    status = channel->device ? wait_in_lane(channel, deadline, event)
+                             : wait_on_word(channel, deadline, event);
+    waiters_leave(&channel->waiters);
+    return status;
+}
+
+static void wake_all(struct ual_channel *channel)
+{
+    atomic_fetch_add(&channel->word, 1);
+    futex_wake(&channel->word, INT_MAX);
+    waiters_wake_all(&channel->waiters);
+}
+
+/* --- life --- */
+
+static enum ual_status open_fd(struct ual_channel *channel)
+{
+    channel->fd = eventfd(0, EFD_CLOEXEC);
+    if (channel->fd < 0) {
+        kal_log(RI_LOG_ERROR, "cannot make the descriptor of a channel: %s; raise RLIMIT_NOFILE",
+                strerrordesc_np(errno));
+        return UAL_ERR_NO_RESOURCES;
+    }
+    ual_fd_track(channel->fd);
+    return UAL_OK;
+}
+
+static void enlist(struct ual_channel *channel)
+{
+    struct device_inside *device;
+
+    if (!channel->device)
+        return;
+    device = device_inside(channel->device);
+    atomic_fetch_add(&device->users, 1);
+    pthread_mutex_lock(&device->lock);
+    DL_APPEND(device->channels, channel);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static void delist(struct ual_channel *channel)
+{
+    struct device_inside *device;
+
+    if (!channel->device)
+        return;
+    device = device_inside(channel->device);
+    pthread_mutex_lock(&device->lock);
+    DL_DELETE(device->channels, channel);
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_sub(&device->users, 1);
+}
+
+enum ual_status ual_channel_create(struct ual_device *device, uint32_t flags,
+                                   struct ual_channel **out)
+{
+    enum ual_status status = device ? ual_device_alive(device) : UAL_OK;
+    struct ual_channel *channel;
+
+    if (status != UAL_OK)
+        return status;
+    if (flags & ~(uint32_t)UAL_CHANNEL_FD)
+        return UAL_ERR_INVALID_ARGUMENT;
+    channel = calloc(1, sizeof(*channel));
+    if (!channel)
+        return UAL_ERR_NO_RESOURCES;
+    pthread_mutex_init(&channel->lock, NULL);
+    channel->device = device;
+    channel->fd = -1;
+    if (device)
+        status = feed_open(&channel->feed, ual_device_lanes(device), true);
+    if (status != UAL_OK)
+        goto free_channel;
+    if (flags & UAL_CHANNEL_FD)
+        status = open_fd(channel);
+    if (status != UAL_OK)
+        goto close_feed;
+    enlist(channel);
+    *out = channel;
+    return UAL_OK;
+close_feed:
+    if (device)
+        feed_close(&channel->feed);
+free_channel:
+    pthread_mutex_destroy(&channel->lock);
+    free(channel);
+    return status;
+}
+
+enum ual_status ual_channel_free(struct ual_channel *channel)
+{
+    if (atomic_load(&channel->users))
+        return UAL_ERR_BUSY;
+    atomic_store(&channel->waiters.aborting, true); /* before those on the word look */
+    wake_all(channel);
+    waiters_abort(&channel->waiters);
+    pthread_mutex_lock(&channel->lock); /* the last push is over */
+    pthread_mutex_unlock(&channel->lock);
+    drop_all(channel->queue, NULL);
+    if (channel->fd >= 0) {
+        ual_fd_forget(channel->fd);
+        close(channel->fd);
+    }
+    delist(channel);
+    if (channel->device)
+        feed_close(&channel->feed);
+    pthread_mutex_destroy(&channel->lock);
+    free(channel);
+    return UAL_OK;
+}
+
+/* --- for the other objects --- */
+
+void ual_channel_use(struct ual_channel *channel, int users)
+{
+    atomic_fetch_add(&channel->users, (unsigned int)users);
+}
+
+void ual_channels_wake(struct device_inside *device)
+{
+    struct ual_channel *channel;
+
+    pthread_mutex_lock(&device->lock);
+    DL_FOREACH (device->channels, channel)
+        wake_all(channel);
+    pthread_mutex_unlock(&device->lock);
+}
+
+int ual_channel_fd(const struct ual_channel *channel)
+{
+    return channel->fd;
+}
+
+struct ual_device *ual_channel_device(const struct ual_channel *channel)
+{
+    return channel->device;
+}
+
+struct feed *ual_channel_feed(struct ual_channel *channel)
+{
+    return channel->device ? &channel->feed : NULL;
+}

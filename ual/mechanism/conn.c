@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections: kal's connection or listener, and who is told what becomes of it.
+ *
+ * WHO IS TOLD may change at any time (ual_conn_migrate), so upcalls and context are read under the
+ * lock, and those that run are counted: migrate waits until none of the earlier ones does.
+ *
+ * A BOUND ADDRESS is held by a listener that refuses whoever asks. What the object becomes takes its
+ * place: the address is free for an instant between the two.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mechanism_private.h"
+
+#include "base/address.h"
+#include "base/clock.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define HOLDER_BACKLOG 1u
+
+struct resolution {
+    struct ri_timer timer;
+    struct ual_conn *conn;
+    enum ual_status status;
+    struct sockaddr_storage source;
+};
+
+struct ual_conn {
+    struct ual_device *device;
+    struct kal_connection *connection;
+    struct kal_listener *listener;
+    bool holds_address;           /* the listener only keeps others from it */
+    union address *bound;         /* NULL: not bound */
+    struct resolution *resolving; /* lock */
+    const struct ual_conn_upcalls *upcalls; /* lock, as is what follows */
+    void *context;
+    struct spinlock lock; /* a leaf */
+    unsigned int running; /* upcalls to `upcalls`, or to those before them */
+};
+
+/* --- upcalls --- */
+
+static void begin_upcall(struct ual_conn *conn, const struct ual_conn_upcalls **upcalls,
+                         void **context)
+{
+    spinlock_lock(&conn->lock);
+    *upcalls = conn->upcalls;
+    *context = conn->context;
+    conn->running++;
+    spinlock_unlock(&conn->lock);
+}
+
+static void end_upcall(struct ual_conn *conn)
+{
+    spinlock_lock(&conn->lock);
+    conn->running--;
+    spinlock_unlock(&conn->lock);
+}
+
+void ual_conn_event(void *connection_context, const struct ri_connection_event *event)
+{
+    struct ual_conn *conn = connection_context;
+    const struct ual_conn_upcalls *upcalls;
+    void *context;
+
+    begin_upcall(conn, &upcalls, &context);
+    if (upcalls && upcalls->event)
+        upcalls->event(context, event);
+    end_upcall(conn);
+}
+
+static struct ual_conn *new_conn(struct ual_device *device, const struct ual_conn_upcalls *upcalls,
+                                 void *context)
+{
+    struct ual_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    spinlock_init(&conn->lock);
+    conn->device = device;
+    conn->upcalls = upcalls;
+    conn->context = context;
+    atomic_fetch_add(&device_inside(device)->users, 1);
+    return conn;
+}
+
+/* One that was taken may be gone when the upcall returns. */
+static void show(struct ual_conn *listener, struct ual_conn *request,
+                 const struct ri_connect_request *asked, void **connection_context)
+{
+    struct kal_connection *connection = request->connection;
+    const struct ual_conn_upcalls *upcalls;
+    enum ual_hearing hearing;
+    void *context;
+
+    begin_upcall(listener, &upcalls, &context);
+    *connection_context = request;
+    hearing = upcalls->request(context, request, asked);
+    end_upcall(listener);
+    if (hearing == UAL_REQUEST_TAKEN)
+        return;
+    *connection_context = NULL;
+    request->connection = NULL;
+    ual_conn_free(request);
+    if (hearing == UAL_REQUEST_DEFERRED)
+        kal_defer(connection);
+    else
+        kal_connection_destroy(connection);
+}
+
+void ual_conn_request(void *listener_context, struct kal_connection *connection,
+                      const struct ri_connect_request *asked, void **connection_context)
+{
+    struct ual_conn *listener = listener_context, *request = NULL;
+
+    if (!listener->holds_address)
+        request = new_conn(listener->device, NULL, NULL);
+    if (request) {
+        request->connection = connection;
+        show(listener, request, asked, connection_context);
+        return;
+    }
+    if (!listener->holds_address)
+        kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory",
+                ual_device_name(listener->device));
+    kal_connection_destroy(connection); /* nothing to remember it by: it goes at once */
+}
+
+/* Under the lock. Upcalls do not block. */
+static void wait_for_upcalls(struct ual_conn *conn)
+{
+    while (conn->running) {
+        spinlock_unlock(&conn->lock);
+        sched_yield();
+        spinlock_lock(&conn->lock);
+    }
+}
+
+void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_upcalls *upcalls, void *context)
+{
+    spinlock_lock(&conn->lock);
+    conn->upcalls = upcalls;
+    conn->context = context;
+    wait_for_upcalls(conn);
+    spinlock_unlock(&conn->lock);
+}
+
+/* --- life --- */
+
+enum ual_status ual_conn_create(struct ual_device *device, const struct ual_conn_upcalls *upcalls,
+                                void *context, struct ual_conn **out)
+{
+    enum ual_status status = ual_device_alive(device);
+    struct ual_conn *conn;
+
+    if (status != UAL_OK)
+        return status;
+    conn = new_conn(device, upcalls, context);
+    if (!conn)
+        return UAL_ERR_NO_RESOURCES;
+    *out = conn;
+    return UAL_OK;
+}
+
+static void stop_resolving(struct ual_conn *conn)
+{
+    struct resolution *resolution;
+
+    spinlock_lock(&conn->lock);
+    resolution = conn->resolving;
+    conn->resolving = NULL;
+    wait_for_upcalls(conn);
+    spinlock_unlock(&conn->lock);
+    if (!resolution)
+        return;
+    ual_lane_timer_cancel(ual_lanes_first(ual_device_lanes(conn->device)), &resolution->timer);
+    free(resolution);
+}
+
+static void let_go_of_address(struct ual_conn *conn)
+{
+    if (conn->listener)
+        kal_listen_destroy(conn->listener);
+    conn->listener = NULL;
+    conn->holds_address = false;
+}
+
+void ual_conn_free(struct ual_conn *conn)
+{
+    stop_resolving(conn);
+    let_go_of_address(conn);
+    if (conn->connection)
+        kal_connection_destroy(conn->connection);
+    atomic_fetch_sub(&device_inside(conn->device)->users, 1);
+    free(conn->bound);
+    free(conn);
+}
+
+/* --- addresses --- */
+
+enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
+                              struct sockaddr_storage *bound)
+{
+    struct ri_listen_param param = { .size = sizeof(param), .address = address, .backlog = HOLDER_BACKLOG };
+    struct sockaddr_storage got;
+    enum ual_status status = ual_device_alive(conn->device);
+    union address *kept;
+
+    if (status != UAL_OK)
+        return status;
+    if (!address)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (conn->bound || conn->connection || conn->listener)
+        return UAL_ERR_INVALID_STATE;
+    kept = malloc(sizeof(*kept));
+    if (!kept)
+        return UAL_ERR_NO_RESOURCES;
+    conn->holds_address = true;
+    status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
+                                          ual_lanes_first(ual_device_lanes(conn->device)), &param,
+                                          conn, &got, &conn->listener));
+    if (status != UAL_OK) {
+        conn->holds_address = false;
+        free(kept);
+        return status;
+    }
+    *kept = address_keep(&got);
+    conn->bound = kept;
+    if (bound)
+        *bound = got;
+    return UAL_OK;
+}
+
+enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_param *param,
+                                struct sockaddr_storage *bound)
+{
+    struct ri_listen_param asked = *param;
+    enum ual_status status = ual_device_alive(conn->device);
+    struct sockaddr_storage got;
+
+    if (status != UAL_OK)
+        return status;
+    if (conn->connection || (conn->listener && !conn->holds_address))
+        return UAL_ERR_INVALID_STATE;
+    if (!asked.address && conn->bound)
+        asked.address = &conn->bound->any;
+    if (!asked.address || !conn->upcalls || !conn->upcalls->request)
+        return UAL_ERR_INVALID_ARGUMENT;
+    let_go_of_address(conn);
+    status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
+                                          ual_lanes_first(ual_device_lanes(conn->device)), &asked,
+                                          conn, &got, &conn->listener));
+    if (status == UAL_OK && bound)
+        *bound = got;
+    return status;
+}
+
+void ual_conn_room(struct ual_conn *listener)
+{
+    if (listener->listener)
+        kal_listen_room(listener->listener);
+}
+
+/* In the lane. */
+static void resolved(struct ri_timer *timer)
+{
+    struct resolution *resolution = container_of(timer, struct resolution, timer);
+    struct ual_conn *conn = resolution->conn;
+    const struct ual_conn_upcalls *upcalls;
+    void *context;
+    bool wanted;
+
+    spinlock_lock(&conn->lock);
+    wanted = conn->resolving == resolution;
+    if (wanted) {
+        conn->resolving = NULL;
+        conn->running++;
+    }
+    upcalls = conn->upcalls;
+    context = conn->context;
+    spinlock_unlock(&conn->lock);
+    if (!wanted) /* who stops it waits for this function, and frees */
+        return;
+    if (upcalls && upcalls->resolved)
+        upcalls->resolved(context, resolution->status,
+                          resolution->status == UAL_OK ? &resolution->source : NULL);
+    end_upcall(conn);
+    free(resolution);
+}
+
+enum ual_status ual_conn_resolve(struct ual_conn *conn, const struct sockaddr *destination)
+{
+    enum ual_status status = ual_device_alive(conn->device);
+    struct resolution *resolution;
+    bool first;
+
+    if (status != UAL_OK)
+        return status;
+    if (!destination)
+        return UAL_ERR_INVALID_ARGUMENT;
+    resolution = calloc(1, sizeof(*resolution));
+    if (!resolution)
+        return UAL_ERR_NO_RESOURCES;
+    resolution->conn = conn;
+    resolution->timer.expired = resolved;
+    resolution->timer.deadline = clock_now();
+    resolution->status = ual_status_of_kal(
+        kal_route(rnic_of(conn->device), 0, destination, &resolution->source));
+    spinlock_lock(&conn->lock);
+    first = !conn->resolving;
+    if (first)
+        conn->resolving = resolution;
+    spinlock_unlock(&conn->lock);
+    if (!first) {
+        free(resolution);
+        return UAL_ERR_INVALID_STATE;
+    }
+    ual_lane_timer_set(ual_lanes_first(ual_device_lanes(conn->device)), &resolution->timer);
+    return UAL_OK;
+}
+
+/* --- the active side --- */
+
+static struct ual_lane *lane_for(const struct ual_conn *conn, const struct ual_qp *qp)
+{
+    struct ual_lanes *lanes = ual_device_lanes(conn->device);
+
+    return qp ? lanes->lane[qp->lane] : ual_lanes_first(lanes);
+}
+
+static struct ri_qp *qp_of(const struct ual_qp *qp)
+{
+    return qp ? qp->qp : NULL;
+}
+
+/* A connection of kal's for an attempt that begins. */
+static enum ual_status begin(struct ual_conn *conn, const struct ual_qp *qp)
+{
+    enum ual_status status = ual_device_alive(conn->device);
+
+    if (status != UAL_OK)
+        return status;
+    if (conn->connection || (conn->listener && !conn->holds_address))
+        return UAL_ERR_INVALID_STATE;
+    let_go_of_address(conn);
+    return ual_status_of_kal(kal_connection_create(rnic_of(conn->device), lane_for(conn, qp), conn,
+                                                   &conn->connection));
+}
+
+/* Nothing has started. */
+static void take_back(struct ual_conn *conn)
+{
+    kal_connection_destroy(conn->connection);
+    conn->connection = NULL;
+}
+
+enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
+                                 const struct ri_connect_param *param)
+{
+    struct ri_connect_param asked = *param;
+    enum ual_status status = begin(conn, qp);
+
+    if (status != UAL_OK)
+        return status;
+    if (!asked.source && conn->bound)
+        asked.source = &conn->bound->any;
+    status = ual_status_of_kal(kal_connect(conn->connection, qp_of(qp), &asked));
+    if (status != UAL_OK)
+        take_back(conn);
+    return status;
+}
+
+enum ual_status ual_conn_ask(struct ual_conn *conn, const struct ri_connect_param *param)
+{
+    enum ual_status status = begin(conn, NULL);
+
+    if (status != UAL_OK)
+        return status;
+    status = ual_status_of_kal(kal_service_request(conn->connection, param));
+    if (status != UAL_OK)
+        take_back(conn);
+    return status;
+}
+
+enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
+                               const struct ual_adopt_param *param)
+{
+    struct kal_convert_param asked = {
+        .size = sizeof(asked),
+        .fd = param->fd,
+        .initiator = param->initiator,
+        .startup_frames = param->startup_frames,
+        .last_message = param->last_message,
+        .last_message_length = param->last_message_length,
+        .ird = param->ird,
+        .ord = param->ord,
+        .deadline = param->deadline,
+    };
+    enum ual_status status = begin(conn, qp);
+
+    if (status != UAL_OK)
+        return status;
+    status = ual_status_of_kal(kal_convert(conn->connection, qp_of(qp), &asked));
+    if (status != UAL_OK)
+        take_back(conn);
+    return status;
+}
+
+enum ual_status ual_conn_confirm(struct ual_conn *conn, const struct ri_connect_param *param)
+{
+    if (!conn->connection)
+        return UAL_ERR_INVALID_STATE;
+    return ual_status_of_kal(kal_confirm(conn->connection, param));
+}
+
+/* --- requests --- */
+
+/* What a decision's status means: kal tells of a peer that withdrew by refusing the call. */
+static enum ual_status decided(enum kal_status status)
+{
+    return status == KAL_ERR_INVALID_STATE ? UAL_ERR_INVALID_HANDLE : ual_status_of_kal(status);
+}
+
+enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
+                                const struct ri_connect_param *param)
+{
+    if (!request->connection)
+        return UAL_ERR_INVALID_STATE;
+    kal_place(request->connection, lane_for(request, qp));
+    return decided(kal_accept(request->connection, qp_of(qp), param));
+}
+
+enum ual_status ual_conn_reject(struct ual_conn *conn, const void *private_data,
+                                uint16_t private_data_length)
+{
+    if (!conn->connection)
+        return UAL_ERR_INVALID_STATE;
+    return decided(kal_reject(conn->connection, private_data, private_data_length));
+}
+
+enum ual_status ual_conn_answer(struct ual_conn *request, const struct ri_service_reply *reply)
+{
+    if (!request->connection)
+        return UAL_ERR_INVALID_STATE;
+    return decided(kal_service_reply(request->connection, reply));
+}
+
+/* --- what is established --- */
+
+enum ual_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
+                                    const void *private_data, uint16_t private_data_length)
+{
+    if (!conn->connection)
+        return UAL_ERR_INVALID_STATE;
+    return ual_status_of_kal(
+        kal_disconnect(conn->connection, qp->qp, private_data, private_data_length));
+}
+
+enum ual_status ual_conn_query(struct ual_conn *conn, struct ri_connection_event *info)
+{
+    if (!conn->connection)
+        return UAL_ERR_INVALID_STATE;
+    return ual_status_of_kal(kal_connection_info(conn->connection, info));
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Completion queues: a provider's CQ, the lanes that feed it, and where it is told that it fired. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mechanism_private.h"
+
+#include <stdlib.h>
+
+struct cq_inside {
+    struct ual_cq cq; /* first: what users see */
+    struct feed *feed;  /* own, or that of who waits */
+    struct feed own_feed;
+    struct ual_channel *channel;
+    struct ual_channel_item item; /* in the channel: for every time that the CQ has fired */
+    void (*fired)(void *context);
+    void (*error)(void *context, const struct ri_event *event);
+    atomic_uint users; /* QPs */
+};
+
+static struct cq_inside *inside_of(struct ual_cq *cq)
+{
+    return (struct cq_inside *)cq; /* its first member */
+}
+
+static void close_feed(struct cq_inside *inside)
+{
+    if (inside->feed == &inside->own_feed)
+        feed_close(inside->feed);
+}
+
+static enum ual_status check(const struct ual_device *device, const struct ual_cq_attr *attr)
+{
+    const struct ual_device *of = attr->channel ? ual_channel_device(attr->channel) : NULL;
+
+    if (!attr->depth || (of && of != device))
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (attr->depth > ual_device_attr(device)->max_cqe)
+        return UAL_ERR_LIMIT;
+    return ual_device_alive(device);
+}
+
+enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
+                              struct ual_cq **out)
+{
+    enum ual_status status = check(device, attr);
+    struct ri_cq_attr asked = { .size = sizeof(asked), .depth = attr->depth };
+    struct cq_inside *inside;
+
+    if (status != UAL_OK)
+        return status;
+    inside = calloc(1, sizeof(*inside));
+    if (!inside)
+        return UAL_ERR_NO_RESOURCES;
+    inside->cq.device = device;
+    inside->cq.context = attr->context;
+    inside->channel = attr->channel;
+    inside->item = (struct ual_channel_item){ .kind = UAL_NEWS_CQ, .context = attr->context, .about = inside };
+    inside->fired = attr->fired;
+    inside->error = attr->error;
+    inside->feed = attr->feed ? attr->feed : &inside->own_feed;
+    if (!attr->feed)
+        status = feed_open(inside->feed, ual_device_lanes(device), false);
+    if (status != UAL_OK)
+        goto free_cq;
+    asked.context = inside;
+    status = ual_status_of_kal(kal_cq_create(rnic_of(device), &asked, &inside->cq.cq));
+    if (status != UAL_OK)
+        goto close_feed;
+    inside->cq.depth = asked.depth;
+    if (inside->channel)
+        ual_channel_use(inside->channel, 1);
+    atomic_fetch_add(&device_inside(device)->users, 1);
+    *out = &inside->cq;
+    return UAL_OK;
+close_feed:
+    close_feed(inside);
+free_cq:
+    free(inside);
+    return status;
+}
+
+/* After the destruction no upcall about it comes: what is purged then is all that there ever is. */
+enum ual_status ual_cq_free(struct ual_cq *cq)
+{
+    struct cq_inside *inside = inside_of(cq);
+    enum ual_status status;
+
+    if (atomic_load(&inside->users))
+        return UAL_ERR_BUSY;
+    status = ual_status_of_kal(kal_cq_destroy(rnic_of(cq->device), cq->cq));
+    if (status != UAL_OK)
+        return status;
+    if (inside->channel) {
+        ual_channel_purge_about(inside->channel, inside);
+        ual_channel_use(inside->channel, -1);
+    }
+    ual_async_forget(cq->device, inside, 0);
+    close_feed(inside);
+    atomic_fetch_sub(&device_inside(cq->device)->users, 1);
+    free(inside);
+    return UAL_OK;
+}
+
+enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
+{
+    enum ual_status status = ual_device_alive(cq->device);
+
+    if (status != UAL_OK)
+        return status;
+    if (!depth)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (depth > ual_device_attr(cq->device)->max_cqe)
+        return UAL_ERR_LIMIT;
+    status = ual_status_of_kal(kal_cq_resize(rnic_of(cq->device), cq->cq, &depth));
+    if (status == UAL_OK)
+        cq->depth = depth;
+    return status;
+}
+
+uint32_t ual_cq_run(struct ual_cq *cq)
+{
+    struct feed *feed = inside_of(cq)->feed;
+    struct ual_lane *lane = feed_only(feed);
+
+    return lane ? ual_lane_poll(lane, cq->cq) : feed_poll(feed, cq->cq);
+}
+
+uint32_t ual_cq_peek(struct ual_cq *cq)
+{
+    uint32_t total = 0, notify;
+
+    return cq->cq->ops->cq_peek(cq->cq, &total, &notify) == RI_OK ? total : 0;
+}
+
+const struct feed *ual_cq_feed(const struct ual_cq *cq)
+{
+    return ((const struct cq_inside *)cq)->feed; /* its first member */
+}
+
+/* --- its QPs --- */
+
+static struct feed *feed_of_channel(const struct cq_inside *inside)
+{
+    return inside->channel ? ual_channel_feed(inside->channel) : NULL;
+}
+
+void ual_cq_use(struct ual_cq *cq, uint32_t lane)
+{
+    struct cq_inside *inside = inside_of(cq);
+    struct feed *of_channel = feed_of_channel(inside);
+
+    atomic_fetch_add(&inside->users, 1);
+    feed_add(inside->feed, lane);
+    if (of_channel)
+        feed_add(of_channel, lane);
+}
+
+/* The CQ may be gone as soon as it is not used. */
+void ual_cq_leave(struct ual_cq *cq, uint32_t lane)
+{
+    struct cq_inside *inside = inside_of(cq);
+    struct feed *of_channel = feed_of_channel(inside);
+
+    if (of_channel)
+        feed_remove(of_channel, lane);
+    feed_remove(inside->feed, lane);
+    atomic_fetch_sub(&inside->users, 1);
+}
+
+/* --- upcalls --- */
+
+void ual_cq_fired(void *cq_context)
+{
+    struct cq_inside *inside = cq_context;
+
+    if (inside->fired)
+        inside->fired(inside->cq.context);
+    else if (inside->channel)
+        ual_channel_push(inside->channel, &inside->item);
+}
+
+void ual_cq_error(void *cq_context, const struct ri_event *event)
+{
+    struct cq_inside *inside = cq_context;
+
+    if (inside->error)
+        inside->error(inside->cq.context, event);
+    else
+        ual_async_tell(inside->cq.device, event, NULL, &inside->cq);
+}

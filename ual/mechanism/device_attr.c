@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a device is: attributes, options, ports, routes, counters. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mechanism_private.h"
+
+const struct ri_rnic_attr *ual_device_attr(const struct ual_device *device)
+{
+    return kal_rnic_attr(rnic_of(device));
+}
+
+const char *ual_device_name(const struct ual_device *device)
+{
+    return device_inside(device)->name;
+}
+
+const char *ual_device_provider(const struct ual_device *device)
+{
+    return kal_rnic_provider(rnic_of(device));
+}
+
+const char *ual_device_option(const struct ual_device *device, const char *name)
+{
+    return kal_rnic_option(rnic_of(device), name);
+}
+
+enum ual_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr)
+{
+    enum ual_status status = ual_device_alive(device);
+
+    if (status != UAL_OK)
+        return status;
+    if (attr->port >= ual_device_attr(device)->ports)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return ual_status_of_kal(kal_rnic_port(rnic_of(device), attr));
+}
+
+enum ual_status ual_device_route(struct ual_device *device, uint32_t port, const struct sockaddr *destination,
+                             struct sockaddr_storage *source)
+{
+    enum ual_status status = ual_device_alive(device);
+
+    if (status != UAL_OK)
+        return status;
+    if (!destination || port >= ual_device_attr(device)->ports)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return ual_status_of_kal(kal_route(rnic_of(device), port, destination, source));
+}
+
+enum ual_status ual_device_counters(struct ual_device *device, const char **names, uint64_t *values,
+                                    size_t *count)
+{
+    enum ual_status status = ual_device_alive(device);
+
+    if (status != UAL_OK)
+        return status;
+    return ual_status_of_kal(kal_rnic_counters(rnic_of(device), names, values, count));
+}
+
+struct ual_lanes *ual_device_lanes(const struct ual_device *device)
+{
+    return &device_inside(device)->lanes;
+}
+
+enum ual_status ual_post_failed(enum ri_status status)
+{
+    return ual_status_of_ri(status);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Queue pairs: life, renewal, modify, query. Posts are inline in ual_mechanism.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "mechanism_private.h"
+
+#include <stdlib.h>
+
+static struct ual_lane *lane_of(const struct ual_qp *qp)
+{
+    return ual_device_lanes(qp->object.device)->lane[qp->lane];
+}
+
+/* --- life --- */
+
+static enum ual_status make(struct ual_qp *qp, struct ual_qp_attr *attr, struct ri_qp **made)
+{
+    struct ri_qp_attr asked = {
+        .size = sizeof(asked),
+        .type = attr->type,
+        .context = (void *)qp->object.handle, /* completions that were taken outlive the QP */
+        .send_cq = qp->send_cq->cq,
+        .recv_cq = qp->recv_cq->cq,
+        .srq = qp->srq ? qp->srq->srq : NULL,
+        .lane = ual_lane_provider(lane_of(qp)),
+        .max_send_wr = attr->max_send_wr,
+        .max_recv_wr = attr->max_recv_wr,
+        .max_send_sge = attr->max_send_sge,
+        .max_recv_sge = attr->max_recv_sge,
+        .max_read_sge = attr->max_read_sge,
+        .max_write_sge = attr->max_write_sge,
+        .ird = attr->ird,
+        .ord = attr->ord,
+        .flags = attr->flags,
+        .rq_limit = attr->rq_limit,
+        .rq_hard_limit = attr->rq_hard_limit,
+        .port = attr->port,
+        .qkey = attr->qkey,
+    };
+    enum ual_status status = ual_status_of_kal(
+        kal_qp_create(rnic_of(qp->object.device), qp->pd->pd, &asked, made));
+
+    if (status != UAL_OK)
+        return status;
+    attr->max_send_wr = asked.max_send_wr;
+    attr->max_recv_wr = asked.max_recv_wr;
+    attr->max_send_sge = asked.max_send_sge;
+    attr->max_recv_sge = asked.max_recv_sge;
+    attr->max_read_sge = asked.max_read_sge;
+    attr->max_write_sge = asked.max_write_sge;
+    attr->ird = asked.ird;
+    attr->ord = asked.ord;
+    attr->flags = asked.flags;
+    return UAL_OK;
+}
+
+static void use_others(struct ual_qp *qp)
+{
+    ual_cq_use(qp->send_cq, qp->lane);
+    ual_cq_use(qp->recv_cq, qp->lane);
+    if (qp->srq)
+        atomic_fetch_add(&qp->srq->users, 1);
+    atomic_fetch_add(&qp->pd->users, 1);
+    atomic_fetch_add(&device_inside(qp->object.device)->users, 1);
+}
+
+static void leave_others(struct ual_qp *qp)
+{
+    ual_cq_leave(qp->send_cq, qp->lane);
+    ual_cq_leave(qp->recv_cq, qp->lane);
+    ual_lanes_leave(ual_device_lanes(qp->object.device), qp->lane);
+    if (qp->srq)
+        atomic_fetch_sub(&qp->srq->users, 1);
+    atomic_fetch_sub(&qp->pd->users, 1);
+    atomic_fetch_sub(&device_inside(qp->object.device)->users, 1);
+}
+
+static bool fits(const struct ual_cq *cq, const struct ual_device *device)
+{
+    return cq && cq->device == device;
+}
+
+enum ual_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd, struct ual_qp_attr *attr,
+                            ual_qp_event_fn event, void *context)
+{
+    struct ual_device *device = pd->object.device;
+    struct ual_lanes *lanes = ual_device_lanes(device);
+    enum ual_status status = ual_device_alive(device);
+
+    if (status != UAL_OK)
+        return status;
+    if (!fits(attr->send_cq, device) || !fits(attr->recv_cq, device) ||
+        (attr->srq && attr->srq->pd != pd))
+        return UAL_ERR_INVALID_ARGUMENT;
+    qp->object.device = device;
+    qp->pd = pd;
+    qp->send_cq = attr->send_cq;
+    qp->recv_cq = attr->recv_cq;
+    qp->srq = attr->srq;
+    qp->event = event;
+    qp->context = context;
+    status = ual_handle_take(&qp->object, attr->object_type ? attr->object_type : UAL_QP, device);
+    if (status != UAL_OK)
+        return status;
+    qp->lane = ual_lanes_place(lanes, ual_cq_feed(qp->recv_cq), ual_cq_feed(qp->send_cq));
+    status = make(qp, attr, &qp->qp);
+    if (status != UAL_OK)
+        goto leave_lane;
+    use_others(qp);
+    return UAL_OK;
+leave_lane:
+    ual_lanes_leave(lanes, qp->lane);
+    ual_handle_drop(&qp->object);
+    return status;
+}
+
+/* After the destruction no upcall about it runs or comes. */
+enum ual_status ual_qp_close(struct ual_qp *qp)
+{
+    struct ual_device *device = qp->object.device;
+    enum ual_status status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), qp->qp));
+
+    if (status != UAL_OK) {
+        kal_log(RI_LOG_ERROR,
+                "%s: a QP cannot be freed: the provider answers %s; this is a defect",
+                ual_device_name(device), ual_status_name(status));
+        return status;
+    }
+    ual_handle_drop(&qp->object);
+    ual_async_forget(device, qp, qp->object.handle);
+    leave_others(qp);
+    return UAL_OK;
+}
+
+enum ual_status ual_qp_create(struct ual_pd *pd, struct ual_qp_attr *attr, ual_qp_event_fn event,
+                              void *context, struct ual_qp **out)
+{
+    struct ual_qp *qp = calloc(1, sizeof(*qp));
+    enum ual_status status = qp ? ual_qp_open(qp, pd, attr, event, context) : UAL_ERR_NO_RESOURCES;
+
+    if (status == UAL_OK)
+        *out = qp;
+    else
+        free(qp);
+    return status;
+}
+
+enum ual_status ual_qp_free(struct ual_qp *qp)
+{
+    enum ual_status status = ual_qp_close(qp);
+
+    if (status == UAL_OK)
+        free(qp);
+    return status;
+}
+
+/* --- state and attributes --- */
+
+enum ual_status ual_qp_modify(struct ual_qp *qp, const struct ri_qp_modify *modify)
+{
+    return ual_status_of_kal(kal_qp_modify(rnic_of(qp->object.device), qp->qp, modify));
+}
+
+enum ual_status ual_qp_set_state(struct ual_qp *qp, enum ri_qp_state state)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
+
+    return ual_qp_modify(qp, &modify);
+}
+
+enum ual_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info)
+{
+    struct ri_qp_info filled = { .size = sizeof(filled) };
+    enum ual_status status = ual_device_alive(qp->object.device);
+
+    if (status == UAL_OK)
+        status = ual_status_of_kal(kal_qp_query(rnic_of(qp->object.device), qp->qp, &filled));
+    if (status == UAL_OK)
+        *info = filled;
+    return status;
+}
+
+enum ual_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
+                                size_t *count)
+{
+    enum ual_status status = ual_device_alive(qp->object.device);
+
+    if (status != UAL_OK)
+        return status;
+    return ual_status_of_kal(
+        kal_qp_counters(rnic_of(qp->object.device), qp->qp, names, values, count));
+}
+
+/* An upcall that a run has begun is over. */
+static void settle(struct ual_qp *qp)
+{
+    ual_lane_pause(lane_of(qp));
+    ual_lane_resume(lane_of(qp));
+}
+
+/* By ERROR where the QP is still open. */
+enum ual_status ual_qp_rewind(struct ual_qp *qp)
+{
+    enum ual_status status = ual_qp_set_state(qp, RI_QPS_IDLE);
+
+    if (status == UAL_ERR_INVALID_STATE) {
+        ual_qp_set_state(qp, RI_QPS_ERROR);
+        status = ual_qp_set_state(qp, RI_QPS_IDLE);
+    }
+    if (status == UAL_OK)
+        settle(qp);
+    return status;
+}
+
+/* The provider forgets the completions of what it destroys. The new life is there first, so that a
+ * failure takes nothing. */
+enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
+{
+    struct ual_device *device = qp->object.device;
+    enum ual_status status = ual_device_alive(device);
+    struct ri_qp *old = qp->qp, *fresh;
+
+    if (status == UAL_OK)
+        status = make(qp, attr, &fresh);
+    if (status != UAL_OK)
+        return status;
+    status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), old));
+    if (status != UAL_OK) {
+        kal_qp_destroy(rnic_of(device), fresh);
+        return status;
+    }
+    qp->qp = fresh;
+    return UAL_OK;
+}
+
+/* --- upcalls --- */
+
+void ual_qp_event(void *qp_context, const struct ri_event *event)
+{
+    struct ual_qp *qp = (struct ual_qp *)ual_handle_object((ual_handle)qp_context);
+
+    if (qp->event)
+        qp->event(qp, event);
+    else
+        ual_async_tell(qp->object.device, event, &qp->object, NULL);
+}

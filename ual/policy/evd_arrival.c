@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Event dispatcher: what arrives. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "evd_private.h"
+
+#include <utlist.h>
+
+#define RESERVED_PER_EP 2u /* places: ESTABLISHED, then DISCONNECTED or BROKEN */
+
+static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *event)
+{
+    return evd->stream == UAL_STREAM_CONNECTION ? event->connection.ep
+           : evd->stream == UAL_STREAM_REQUEST  ? event->request.listen
+           : evd->stream == UAL_STREAM_SOFTWARE ? 0
+                                                : event->async.cause;
+}
+
+/* Under queue_lock. */
+static void enqueue(struct ual_evd *evd, struct node *node)
+{
+    DL_APPEND(evd->queue, node);
+    evd_index_add(&evd->index, node,
+                  node->end ? node->source : source_of(evd, evd_node_event(node)));
+    evd->datagrams += evd_is_datagram(evd, node);
+    atomic_fetch_add_explicit(&evd->queued, 1, memory_order_release);
+}
+
+static uint32_t capacity(const struct ual_evd *evd)
+{
+    if (evd->stream != UAL_STREAM_CONNECTION)
+        return evd->size;
+    return evd->size + RESERVED_PER_EP * atomic_load_explicit(&evd->bound, memory_order_relaxed);
+}
+
+/* How many there are that share the room. Service requests, which anybody can send without end, take none from connection requests. */
+static uint32_t sharing_room(const struct ual_evd *evd, struct node *node)
+{
+    uint32_t all = atomic_load_explicit(&evd->queued, memory_order_relaxed);
+
+    return evd_is_datagram(evd, node) ? evd->datagrams : all - evd->datagrams;
+}
+
+bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
+{
+    bool fits;
+
+    spinlock_lock(&evd->queue_lock);
+    fits = sharing_room(evd, node) < capacity(evd);
+    if (fits)
+        enqueue(evd, node);
+    evd->refused |= !fits;
+    spinlock_unlock(&evd->queue_lock);
+    if (!fits) {
+        if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
+            atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
+        evd_node_release(evd, node);
+        return false;
+    }
+    if (evd_index_is_crowded(&evd->index, atomic_load_explicit(&evd->queued, memory_order_relaxed)))
+        evd_index_grow(evd);
+    atomic_thread_fence(memory_order_seq_cst);
+    notifier_raise(&evd->notifier);
+    return true;
+}
+
+/* NULL: there was no memory. */
+static enum ual_status push_new(struct ual_evd *evd, struct node *node)
+{
+    if (!node)
+        return UAL_ERR_NO_RESOURCES;
+    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
+}
+
+enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+{
+    return push_new(evd, ual_evd_node(evd, event));
+}
+
+enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event)
+{
+    return push_new(evd, evd_node_or_spare(evd, event));
+}
+
+enum ual_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
+                                     struct node **kept, struct node *own)
+{
+    return push_new(evd, evd_message_node(evd, event, kept, own));
+}
+
+enum ual_status ual_evd_post(struct ual_evd *evd, void *data)
+{
+    struct ual_event event;
+
+    if (evd->stream != UAL_STREAM_SOFTWARE)
+        return UAL_ERR_INVALID_ARGUMENT;
+    event.software = data;
+    return ual_evd_push(evd, &event);
+}
+
+void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd))
+{
+    spinlock_lock(&evd->queue_lock);
+    evd->room = room;
+    spinlock_unlock(&evd->queue_lock);
+}
+
+void ual_evd_purge(struct ual_evd *evd, ual_handle source)
+{
+    struct node *node, *next, *purged = NULL;
+
+    spinlock_lock(&evd->queue_lock);
+    while ((node = evd_index_find(&evd->index, source))) {
+        evd_unqueue(evd, node);
+        DL_APPEND(purged, node);
+    }
+    spinlock_unlock(&evd->queue_lock);
+    DL_FOREACH_SAFE (purged, node, next)
+        evd_node_release(evd, node);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Event dispatcher: life of EVDs, and of the CQ of one that is a CQ. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "evd_private.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#define LIST_SIZE_MAX (1u << 20)
+
+void ual_evd_bind(struct ual_evd *evd, uint32_t lane)
+{
+    atomic_fetch_add(&evd->bound, 1);
+    if (!evd->cq) /* a CQ knows its QPs */
+        feed_add(&evd->feed, lane);
+}
+
+/* The EVD may be gone as soon as it is not bound. */
+void ual_evd_unbind(struct ual_evd *evd, uint32_t lane)
+{
+    if (!evd->cq)
+        feed_remove(&evd->feed, lane);
+    atomic_fetch_sub(&evd->bound, 1);
+}
+
+const struct feed *ual_evd_feed(const struct ual_evd *evd)
+{
+    return &evd->feed;
+}
+
+bool ual_evd_bound(const struct ual_evd *evd)
+{
+    return evd->stream == UAL_STREAM_AFFILIATED || evd->stream == UAL_STREAM_UNAFFILIATED ||
+           atomic_load_explicit(&evd->bound, memory_order_relaxed);
+}
+
+bool ual_evd_overflowed(const struct ual_evd *evd)
+{
+    return atomic_load_explicit(&evd->overflowed, memory_order_relaxed);
+}
+
+struct ual_cq *ual_evd_cq(const struct ual_evd *evd)
+{
+    return evd->cq;
+}
+
+int ual_evd_fd(const struct ual_evd *evd)
+{
+    return evd->notifier.fd;
+}
+
+enum ual_stream ual_evd_stream(const struct ual_evd *evd)
+{
+    return evd->stream;
+}
+
+uint32_t ual_evd_size(const struct ual_evd *evd)
+{
+    return evd->size;
+}
+
+void ual_evd_all_dead(struct ual_ia *ia)
+{
+    struct ual_evd *evd;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_FOREACH (ia->evds, evd)
+        notifier_raise_for_all(&evd->notifier);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+void ual_evd_abort(struct ual_evd *evd)
+{
+    waiters_abort(&evd->notifier.waiters);
+}
+
+/* --- a CQ --- */
+
+static void fired(void *context)
+{
+    struct ual_evd *evd = context;
+
+    notifier_raise(&evd->notifier);
+}
+
+static void overflowed(void *context, const struct ri_event *event)
+{
+    struct ual_evd *evd = context;
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    struct ual_event report = { .async = { .type = event->type, .cause = evd->object.handle } };
+
+    atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
+    kal_log(RI_LOG_ERROR,
+            "a DTO EVD of %u events overflowed; make it as large as all work that its "
+            "endpoints may have outstanding",
+            evd->size);
+    pthread_mutex_lock(&ia->lock);
+    if (ia->affiliated)
+        ual_evd_push_reserved(ia->affiliated, &report);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+static enum ual_status open_cq(struct ual_evd *evd)
+{
+    struct ual_cq_attr attr = {
+        .depth = evd->size,
+        .fired = fired,
+        .error = overflowed,
+        .context = evd,
+        .feed = &evd->feed,
+    };
+    enum ual_status status = ual_cq_create(evd->object.device, &attr, &evd->cq);
+
+    if (status == UAL_OK)
+        evd->size = evd->cq->depth;
+    return status;
+}
+
+/* --- life --- */
+
+/* The IA has at most one EVD of each asynchronous stream. Under ia->lock. */
+static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
+{
+    return stream == UAL_STREAM_AFFILIATED     ? &ia->affiliated
+           : stream == UAL_STREAM_UNAFFILIATED ? &ia->unaffiliated
+                                               : NULL;
+}
+
+static enum ual_status enlist(struct ual_evd *evd)
+{
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    struct ual_evd **place = async_place(ia, evd->stream);
+    enum ual_status status = UAL_OK;
+
+    pthread_mutex_lock(&ia->lock);
+    if (place && *place)
+        status = UAL_ERR_EXISTS;
+    else if (place)
+        *place = evd;
+    if (status == UAL_OK)
+        DL_APPEND(ia->evds, evd);
+    pthread_mutex_unlock(&ia->lock);
+    return status;
+}
+
+static void delist(struct ual_evd *evd)
+{
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    struct ual_evd **place = async_place(ia, evd->stream);
+
+    pthread_mutex_lock(&ia->lock);
+    if (place)
+        *place = NULL;
+    DL_DELETE(ia->evds, evd);
+    pthread_mutex_unlock(&ia->lock);
+}
+
+static enum ual_status check_attr(struct ual_device *device, const struct ual_evd_attr *attr)
+{
+    if (attr->stream == UAL_STREAM_NOTIFICATION || attr->aggregate || attr->threshold > 1 ||
+        (attr->flags & ~UAL_EVD_FD))
+        return UAL_ERR_NOT_SUPPORTED;
+    if (attr->size == 0)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (attr->stream == UAL_STREAM_DTO ? attr->size > ual_device_attr(device)->max_cqe
+                                       : attr->size > LIST_SIZE_MAX)
+        return UAL_ERR_LIMIT;
+    return UAL_OK;
+}
+
+enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
+                               struct ual_evd **out)
+{
+    enum ual_status status = check_attr(device, attr);
+    struct ual_evd *evd;
+
+    if (status != UAL_OK)
+        return status;
+    evd = calloc(1, sizeof(*evd));
+    if (!evd)
+        return UAL_ERR_NO_RESOURCES;
+    evd->stream = attr->stream;
+    evd->size = attr->size;
+    evd->object.device = device;
+    evd_index_init(&evd->index);
+    status = feed_open(&evd->feed, ual_device_lanes(device), attr->stream != UAL_STREAM_DTO);
+    if (status != UAL_OK)
+        goto free_evd;
+    status = notifier_open(&evd->notifier, &evd->feed, attr->flags & UAL_EVD_FD);
+    if (status != UAL_OK)
+        goto close_feed;
+    if (attr->stream == UAL_STREAM_DTO)
+        status = open_cq(evd);
+    if (status != UAL_OK)
+        goto close_notifier;
+    status = evd_spares_open(evd);
+    if (status != UAL_OK)
+        goto free_cq;
+    status = ual_handle_take(&evd->object, UAL_EVD, device);
+    if (status != UAL_OK)
+        goto close_spares;
+    status = enlist(evd);
+    if (status != UAL_OK)
+        goto drop_handle;
+    if (evd->notifier.fd >= 0)
+        ual_evd_arm(evd);
+    *out = evd;
+    return UAL_OK;
+drop_handle:
+    ual_handle_drop(&evd->object);
+close_spares:
+    evd_spares_close(evd);
+free_cq:
+    if (evd->cq)
+        ual_cq_free(evd->cq);
+close_notifier:
+    notifier_close(&evd->notifier);
+close_feed:
+    feed_close(&evd->feed);
+free_evd:
+    free(evd);
+    return status;
+}
+
+/* Who found the EVD before its handle was hidden leaves with UAL_ERR_ABORTED. */
+enum ual_status ual_evd_free(struct ual_evd *evd)
+{
+    enum ual_status status = UAL_OK;
+    struct node *node, *next;
+
+    if (atomic_load(&evd->bound) || waiters_any(&evd->notifier.waiters))
+        return UAL_ERR_BUSY;
+    ual_handle_hide(&evd->object);
+    ual_evd_settle_waits();
+    waiters_abort(&evd->notifier.waiters);
+    if (evd->cq)
+        status = ual_cq_free(evd->cq);
+    if (status != UAL_OK) {
+        waiters_reopen(&evd->notifier.waiters);
+        ual_handle_show(&evd->object);
+        return status;
+    }
+    ual_handle_drop(&evd->object);
+    delist(evd);
+    notifier_close(&evd->notifier);
+    feed_close(&evd->feed);
+    DL_FOREACH_SAFE (evd->queue, node, next)
+        free(node);
+    evd_index_end(&evd->index);
+    evd_spares_close(evd);
+    free(evd);
+    return UAL_OK;
+}
+
+/* The EVD may be gone: then nobody knows the device any more. */
+ual_handle ual_event_memory(const struct ual_event *event)
+{
+    const struct ual_object *evd = ual_lookup(event->evd, UAL_EVD);
+
+    return evd ? ual_memory_of(evd->device, &event->wc) : 0;
+}

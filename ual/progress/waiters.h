@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The threads that wait for one thing, an EVD or a channel. */
+#ifndef ITAL_UAL_WAITERS_H
+#define ITAL_UAL_WAITERS_H
+
+#include "lane.h"
+
+#include "base/spinlock.h"
+
+/* Threads that may wait for one thing. */
+#define UAL_WAITERS_MOST 64u
+
+/* Zero to begin with. The lock is a leaf. */
+struct waiters {
+    struct spinlock lock;
+    struct ual_waiter *sleepers; /* those that may sleep */
+    atomic_uint inside;          /* threads between enter and leave; futex for abort */
+    atomic_bool aborting;
+};
+
+/*
+ * A waiting thread: enter, (add, remove), leave. Between enter and leave what is waited for and its
+ * lane stay: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED. From add to remove news wake
+ * it. remove: when it was woken, or takes an event away (took), another one has to look: a CQ fires
+ * once for all.
+ */
+enum ual_status waiters_enter(struct waiters *waiters);
+void waiters_add(struct waiters *waiters, struct ual_waiter *waiter);
+void waiters_remove(struct waiters *waiters, struct ual_waiter *waiter, bool took);
+void waiters_leave(struct waiters *waiters);
+/* One that was not woken yet; all of them. Any thread. */
+void waiters_wake_one(struct waiters *waiters);
+void waiters_wake_all(struct waiters *waiters);
+/* From now on nobody waits: wakes all and returns when the last has left. */
+void waiters_abort(struct waiters *waiters);
+/* Waiting is possible again. */
+void waiters_reopen(struct waiters *waiters);
+/* Whoever left is out of the lock. */
+void waiters_settle(struct waiters *waiters);
+
+static inline bool waiters_any(struct waiters *waiters)
+{
+    return atomic_load(&waiters->inside) != 0;
+}
+static inline bool waiters_aborting(struct waiters *waiters)
+{
+    return atomic_load(&waiters->aborting);
+}
+
+#endif
