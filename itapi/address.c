@@ -250,7 +250,8 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
     status = destination_of(net_addr, &destination);
     if (status != IT_SUCCESS)
         return status;
-    routed = ual_device_route(ia, (uint32_t)spigot_id, (const struct sockaddr *)&destination, &source);
+    routed = ual_device_route(ia, (uint32_t)spigot_id, (const struct sockaddr *)&destination,
+                              &source);
     if (routed != UAL_OK && routed != UAL_ERR_UNREACHABLE)
         return itapi_status(routed);
     *total_paths = routed == UAL_OK ? 1 : 0;

@@ -14,8 +14,8 @@
 /* IP over InfiniBand's connection manager: the service ID of a TCP port. */
 #define SERVICE_ID_TCP UINT64_C(0x0000000001060000)
 
-bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier, bool listening,
-                          struct itapi_service *service)
+bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier,
+                          bool listening, struct itapi_service *service)
 {
     *service = (struct itapi_service){ 0 };
     switch (qualifier->type) {
@@ -241,7 +241,8 @@ it_status_t it_ep_disconnect(it_ep_handle_t ep_handle, const unsigned char *priv
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    status = check_last_words(ual_device_attr(ep->qp.object.device), private_data, &private_data_length);
+    status = check_last_words(ual_device_attr(ep->qp.object.device), private_data,
+                              &private_data_length);
     if (status != IT_SUCCESS)
         return status;
     return itapi_status(ual_ep_disconnect(ep, private_data_length ? private_data : NULL,
@@ -263,8 +264,8 @@ static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_i
 }
 
 /* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no IPv6. */
-static enum ual_status listen_everywhere(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
-                                         uint16_t port, bool negotiate,
+static enum ual_status listen_everywhere(struct ual_device *ia, uint32_t spigot,
+                                         struct ual_evd *evd, uint16_t port, bool negotiate,
                                          struct sockaddr_storage *bound, struct ual_listen **listen)
 {
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };

@@ -293,7 +293,7 @@ static void query_rc(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes
         rc->soft_hi_watermark = ep->attr.rq_limit;
     if (mask_has(mask, IT_EP_PARAM_HARD_HI_WATERMARK))
         rc->hard_hi_watermark = ep->attr.rq_hard_limit ? ep->attr.rq_hard_limit
-                                                             : IT_HARD_HI_WATERMARK_DISABLE;
+                                                       : IT_HARD_HI_WATERMARK_DISABLE;
     if (mask_has(mask, IT_EP_PARAM_ATOMICS_ENABLE))
         rc->atomics_enable = flag(ep, RI_QP_ATOMIC_ENABLE);
 }

@@ -198,7 +198,8 @@ static void translate_connection(const struct ual_event *from, it_connection_eve
     if (up) {
         struct ual_object *evd = LOOKUP(struct ual_object, EVD, from->evd); /* the EP may be gone */
 
-        itapi_path_of(evd ? evd->device : NULL, &connection->local, &connection->peer, &to->dst_path);
+        itapi_path_of(evd ? evd->device : NULL, &connection->local, &connection->peer,
+                      &to->dst_path);
     }
 }
 

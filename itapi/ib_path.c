@@ -216,7 +216,7 @@ static bool source_gid(struct ual_device *ia, const it_path_t *path, it_ib_gid_t
 
     if (itapi_path_ends(ia, path, 0, 0, &source, &has_source, &destination) != IT_SUCCESS ||
         ual_device_route(ia, (uint32_t)path->spigot_id, (const struct sockaddr *)&destination,
-                     &source) != UAL_OK)
+                         &source) != UAL_OK)
         return false;
     *gid = itapi_gid_of(&source);
     return true;

@@ -114,8 +114,8 @@ struct itapi_service {
     uint16_t local_port, remote_port;
     uint64_t service_id; /* host order; 0: by port */
 };
-bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier, bool listening,
-                          struct itapi_service *service);
+bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier,
+                          bool listening, struct itapi_service *service);
 /* The one that a listen point was created with. */
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer);

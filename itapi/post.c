@@ -179,7 +179,8 @@ it_status_t it_post_rdma_write(it_ep_handle_t ep_handle, const it_lmr_triplet_t 
 /* On iWARP the answer is a tagged message, so its sink must be open to the peer. */
 static uint32_t sink_access(const struct ual_ep *ep)
 {
-    bool tagged = ual_device_attr(ep->qp.object.device)->features & RI_FEATURE_READ_SINK_REMOTE_WRITE;
+    bool tagged = ual_device_attr(ep->qp.object.device)->features &
+                  RI_FEATURE_READ_SINK_REMOTE_WRITE;
 
     return RI_ACCESS_LOCAL_WRITE | (tagged ? (uint32_t)RI_ACCESS_REMOTE_WRITE : 0u);
 }
@@ -315,7 +316,8 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
 
     if (!ep)
         return itapi_bad_ep(ep_handle);
-    if (!has_feature(ep->qp.object.device, RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
+    if (!has_feature(ep->qp.object.device,
+                     RI_FEATURE_READ_INVALIDATE)) /* rdma_read_local_extensions */
         return IT_ERR_OP_NOT_SUPPORTED;
     status = check_read(ep, num_segments, dto_flags, rmr_context);
     if (status == IT_SUCCESS)

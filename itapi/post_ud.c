@@ -17,7 +17,7 @@ static it_status_t __attribute__((cold, noinline)) not_ud(it_ep_handle_t handle)
     if (!ep)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     return has_feature(ep->qp.object.device, RI_FEATURE_UD) ? IT_ERR_INVALID_EP_TYPE
-                                                     : IT_ERR_OP_NOT_SUPPORTED;
+                                                            : IT_ERR_OP_NOT_SUPPORTED;
 }
 
 /* A datagram leaves by the port of its EP, so the handle must be of the same. */
@@ -32,7 +32,7 @@ static it_status_t check_destination(const struct ual_ep *ep, const it_dg_remote
     if (unlikely(!*ah))
         return itapi_bad_handle(IT_ERR_INVALID_AH);
     return unlikely((*ah)->pd != ep->qp.pd || (*ah)->attr.port != ep->attr.port) ? IT_ERR_INVALID_AH
-                                                                              : IT_SUCCESS;
+                                                                                 : IT_SUCCESS;
 }
 
 it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,

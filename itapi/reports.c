@@ -250,8 +250,8 @@ it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_
     size_t exist = COUNTERS_MAX;
     enum ual_status status;
 
-    if (!object || (object->type != UAL_DEVICE && object->type != UAL_EP && object->type != UAL_UD_EP &&
-                    object->type != UAL_EVD))
+    if (!object || (object->type != UAL_DEVICE && object->type != UAL_EP &&
+                    object->type != UAL_UD_EP && object->type != UAL_EVD))
         return itapi_bad_handle(IT_ERR_INVALID_HANDLE);
     if (!count || (*count && !counters))
         return IT_ERR_FAULT;

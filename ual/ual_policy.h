@@ -14,16 +14,16 @@
 #include "ual_mechanism.h"
 
 /* Types of handles, besides those of the mechanism. */
-#define UAL_EVD     ((enum ual_type)(UAL_TYPE_FRONT + 0))
-#define UAL_EP      ((enum ual_type)(UAL_TYPE_FRONT + 1))
-#define UAL_LISTEN  ((enum ual_type)(UAL_TYPE_FRONT + 2))
+#define UAL_EVD    ((enum ual_type)(UAL_TYPE_FRONT + 0))
+#define UAL_EP     ((enum ual_type)(UAL_TYPE_FRONT + 1))
+#define UAL_LISTEN ((enum ual_type)(UAL_TYPE_FRONT + 2))
 /* an undecided connection request, or service request */
 #define UAL_REQUEST ((enum ual_type)(UAL_TYPE_FRONT + 3))
 /* a question for a datagram endpoint, as the asking side has it */
 #define UAL_UD_REQUEST ((enum ual_type)(UAL_TYPE_FRONT + 4))
 /* an endpoint for datagrams: no call for connections takes it */
-#define UAL_UD_EP      ((enum ual_type)(UAL_TYPE_FRONT + 5))
-#define UAL_TYPES_ALL  (UAL_TYPE_FRONT + 6)
+#define UAL_UD_EP     ((enum ual_type)(UAL_TYPE_FRONT + 5))
+#define UAL_TYPES_ALL (UAL_TYPE_FRONT + 6)
 
 struct ual_ep;
 
@@ -140,8 +140,8 @@ struct ual_evd_attr {
 };
 /* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
  * UAL_ERR_NOT_SUPPORTED: threshold, aggregate or stream that is not built yet (docs/status.md). */
-UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
-                                          struct ual_evd **evd);
+UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device,
+                                          const struct ual_evd_attr *attr, struct ual_evd **evd);
 UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: bound, waited on */
 /* -1 none; never read or written by the user */
 UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);
@@ -301,9 +301,9 @@ UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *priv
 
 /* A listen point hears connection requests, and service requests where the IA has datagrams. */
 struct ual_listen;
-UAL_PUBLIC enum ual_status ual_listen_create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
-                                             const struct sockaddr *address, bool negotiate_depths,
-                                             struct sockaddr_storage *bound,
+UAL_PUBLIC enum ual_status ual_listen_create(struct ual_device *device, uint32_t port,
+                                             struct ual_evd *evd, const struct sockaddr *address,
+                                             bool negotiate_depths, struct sockaddr_storage *bound,
                                              struct ual_listen **listen);
 /* By an InfiniBand service ID, host order, not 0. UAL_ERR_NOT_SUPPORTED: nothing can listen on it
  * here. */

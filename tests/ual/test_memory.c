@@ -70,11 +70,9 @@ END_TEST
 
 static struct ual_ep *make_srq_ep(struct ual_srq *srq)
 {
-    struct ual_ep_attr attr = { .max_send_wr = 4,
-                                .max_send_sge = 1,
-                                .srq = srq,
-                                .rq_limit = 5,
-                                .rq_hard_limit = 6 };
+    struct ual_ep_attr attr = {
+        .max_send_wr = 4, .max_send_sge = 1, .srq = srq, .rq_limit = 5, .rq_hard_limit = 6
+    };
     struct ual_ep *made = NULL;
 
     ok(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &made));

@@ -68,7 +68,8 @@ static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct r
 {
     struct ual_device *device = ah->object.device;
     struct ri_ah *other;
-    enum ual_status status = ual_status_of_kal(kal_ah_create(rnic_of(device), pd->pd, attr, &other));
+    enum ual_status status = ual_status_of_kal(
+        kal_ah_create(rnic_of(device), pd->pd, attr, &other));
 
     if (status != UAL_OK)
         return status;

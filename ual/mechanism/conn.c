@@ -33,9 +33,9 @@ struct ual_conn {
     struct ual_device *device;
     struct kal_connection *connection;
     struct kal_listener *listener;
-    bool holds_address;           /* the listener only keeps others from it */
-    union address *bound;         /* NULL: not bound */
-    struct resolution *resolving; /* lock */
+    bool holds_address;                     /* the listener only keeps others from it */
+    union address *bound;                   /* NULL: not bound */
+    struct resolution *resolving;           /* lock */
     const struct ual_conn_upcalls *upcalls; /* lock, as is what follows */
     void *context;
     struct spinlock lock; /* a leaf */
@@ -205,7 +205,9 @@ void ual_conn_free(struct ual_conn *conn)
 enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                               struct sockaddr_storage *bound)
 {
-    struct ri_listen_param param = { .size = sizeof(param), .address = address, .backlog = HOLDER_BACKLOG };
+    struct ri_listen_param param = { .size = sizeof(param),
+                                     .address = address,
+                                     .backlog = HOLDER_BACKLOG };
     struct sockaddr_storage got;
     enum ual_status status = ual_device_alive(conn->device);
     union address *kept;
@@ -347,8 +349,8 @@ static enum ual_status begin(struct ual_conn *conn, const struct ual_qp *qp)
     if (conn->connection || (conn->listener && !conn->holds_address))
         return UAL_ERR_INVALID_STATE;
     let_go_of_address(conn);
-    return ual_status_of_kal(kal_connection_create(rnic_of(conn->device), lane_for(conn, qp), conn,
-                                                   &conn->connection));
+    return ual_status_of_kal(
+        kal_connection_create(rnic_of(conn->device), lane_for(conn, qp), conn, &conn->connection));
 }
 
 /* Nothing has started. */

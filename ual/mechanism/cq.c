@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 struct cq_inside {
-    struct ual_cq cq; /* first: what users see */
-    struct feed *feed;  /* own, or that of who waits */
+    struct ual_cq cq;  /* first: what users see */
+    struct feed *feed; /* own, or that of who waits */
     struct feed own_feed;
     struct ual_channel *channel;
     struct ual_channel_item item; /* in the channel: for every time that the CQ has fired */
@@ -56,7 +56,8 @@ enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_att
     inside->cq.device = device;
     inside->cq.context = attr->context;
     inside->channel = attr->channel;
-    inside->item = (struct ual_channel_item){ .kind = UAL_NEWS_CQ, .context = attr->context, .about = inside };
+    inside->item =
+        (struct ual_channel_item){ .kind = UAL_NEWS_CQ, .context = attr->context, .about = inside };
     inside->fired = attr->fired;
     inside->error = attr->error;
     inside->feed = attr->feed ? attr->feed : &inside->own_feed;

@@ -37,8 +37,9 @@ enum ual_status ual_device_port(struct ual_device *device, struct ri_port_attr *
     return ual_status_of_kal(kal_rnic_port(rnic_of(device), attr));
 }
 
-enum ual_status ual_device_route(struct ual_device *device, uint32_t port, const struct sockaddr *destination,
-                             struct sockaddr_storage *source)
+enum ual_status ual_device_route(struct ual_device *device, uint32_t port,
+                                 const struct sockaddr *destination,
+                                 struct sockaddr_storage *source)
 {
     enum ual_status status = ual_device_alive(device);
 

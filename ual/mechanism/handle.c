@@ -29,7 +29,8 @@ static ual_handle make_handle(uint32_t slot, enum ual_type type)
            (ual_handle)type;
 }
 
-enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type, struct ual_device *device)
+enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type,
+                                struct ual_device *device)
 {
     uint32_t slot;
 
@@ -90,7 +91,8 @@ bool ual_handle_close_device(struct ual_device *device)
         const struct ual_object *object = atomic_load_explicit(&ual_slots[slot].object,
                                                                memory_order_relaxed);
 
-        if (atomic_load_explicit(&ual_slots[slot].handle, memory_order_relaxed) && object->device == device)
+        if (atomic_load_explicit(&ual_slots[slot].handle, memory_order_relaxed) &&
+            object->device == device)
             atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_seq_cst);
     }
     pthread_mutex_unlock(&table_lock);

@@ -29,7 +29,7 @@ static _Atomic(struct kal *) kept;
 
 static const struct ual_fork_hooks *_Atomic held; /* once set, the same for ever */
 
-static const struct ual_fork_hooks *locked;           /* by the fork that is under way */
+static const struct ual_fork_hooks *locked; /* by the fork that is under way */
 
 static void fork_prepare(void)
 {

@@ -29,8 +29,8 @@ struct device_inside {
     struct kal_rnic *rnic;
     struct ual_lanes lanes;
     char *name;
-    bool closing;         /* under handle.c's lock */
-    pthread_mutex_t lock; /* what follows; first in the lock order of the mechanism */
+    bool closing;                 /* under handle.c's lock */
+    pthread_mutex_t lock;         /* what follows; first in the lock order of the mechanism */
     struct ual_channel *channels; /* of this device alone */
     struct ual_channel *async_channel;
     struct async_item *spares; /* for when there is no memory to tell of an error */

@@ -11,7 +11,8 @@
 
 static struct ri_mr_attr attr_of(const struct ual_mr *mr, uint32_t access)
 {
-    bool sharing = mr->shared_id && (ual_device_attr(mr->object.device)->features & RI_FEATURE_SHARED_MR);
+    bool sharing = mr->shared_id &&
+                   (ual_device_attr(mr->object.device)->features & RI_FEATURE_SHARED_MR);
 
     return (struct ri_mr_attr){
         .size = sizeof(struct ri_mr_attr),
@@ -212,7 +213,8 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t acc
         return status;
     if (pd && pd->object.device != device)
         return UAL_ERR_INVALID_ARGUMENT;
-    status = ual_status_of_kal(kal_region_modify(rnic_of(device), mr->region, pd ? pd->pd : NULL, &attr));
+    status = ual_status_of_kal(
+        kal_region_modify(rnic_of(device), mr->region, pd ? pd->pd : NULL, &attr));
     if (status != UAL_OK)
         return status;
     take_keys(mr);

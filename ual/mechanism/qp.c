@@ -123,8 +123,7 @@ enum ual_status ual_qp_close(struct ual_qp *qp)
     enum ual_status status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), qp->qp));
 
     if (status != UAL_OK) {
-        kal_log(RI_LOG_ERROR,
-                "%s: a QP cannot be freed: the provider answers %s; this is a defect",
+        kal_log(RI_LOG_ERROR, "%s: a QP cannot be freed: the provider answers %s; this is a defect",
                 ual_device_name(device), ual_status_name(status));
         return status;
     }

@@ -32,8 +32,7 @@ static void unaffiliated_event(struct ual_ia *ia, const struct ri_event *report)
     pthread_mutex_unlock(&ia->lock);
 }
 
-static void async_event(void *context, const struct ri_event *event,
-                        const struct ual_object *about)
+static void async_event(void *context, const struct ri_event *event, const struct ual_object *about)
 {
     struct ual_ia *ia = context;
 

@@ -30,7 +30,7 @@ struct ual_ep_private {
     union address local, peer;   /* lock */
     /* memory for what an attempt is told of first; NULL: used up; lock */
     struct node *first;
-    struct node end; /* for when there is none to tell of the end */
+    struct node end;                    /* for when there is none to tell of the end */
     struct ual_ep_private *prev, *next; /* of the IA */
 };
 
@@ -114,9 +114,11 @@ struct ual_request *ual_request_claim(ual_handle handle);
 /* Not used up after all. A request that was withdrawn meanwhile goes, and with `gone` set it is
  * withdrawn now. */
 void ual_request_unclaim(struct ual_request *request, bool gone);
-/* Events of the connection are the endpoint's from here on; NULL takes it back. False: withdrawn
- * before. */
-bool ual_request_hand_over(struct ual_request *request, struct ual_ep *ep);
+/* Events of the connection are an endpoint's from here on. False: withdrawn before. take_back: they
+ * are the request's again. */
+bool ual_request_hand_over(struct ual_request *request, const struct ual_conn_upcalls *upcalls,
+                           struct ual_ep *ep);
+void ual_request_take_back(struct ual_request *request);
 /* Used up: the handle is dead, the request freed. Of an accepted one the connection stays. */
 void ual_request_consume_accepted(struct ual_request *request);
 void ual_request_consume_rejected(struct ual_request *request); /* frees the connection */

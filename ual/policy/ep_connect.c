@@ -189,13 +189,13 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
     inside->connection = request->connection;
     spinlock_unlock(&inside->lock);
     status = provide_first(ep);
-    if (status == UAL_OK && !ual_request_hand_over(request, ep))
+    if (status == UAL_OK && !ual_request_hand_over(request, &ual_ep_upcalls, ep))
         status = UAL_ERR_INVALID_HANDLE;
     if (status == UAL_OK)
         status = ual_conn_accept(request->connection, &ep->qp, param);
     if (status != UAL_OK && ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL)) {
         ual_ep_take_connection(ep);
-        ual_request_hand_over(request, NULL);
+        ual_request_take_back(request);
         ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
         return status;
     }

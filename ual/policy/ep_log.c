@@ -41,6 +41,6 @@ void ual_ep_log_end(struct ual_ep *ep, const struct ri_event *event, enum ri_log
         kal_log(level, "%s: the connection with %s ended: the peer reports: %s%s",
                 ual_device_name(ual_ep_device(ep)), peer, event->detail, code);
     else
-        kal_log(level, "%s: the connection with %s ended: %s%s", ual_device_name(ual_ep_device(ep)), peer,
-                event->detail, code);
+        kal_log(level, "%s: the connection with %s ended: %s%s", ual_device_name(ual_ep_device(ep)),
+                peer, event->detail, code);
 }

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <utlist.h>
 
-#define TAKES_UNTOLD    8u  /* with a descriptor, until the CQ is armed: more mean polling */
-#define TAKES_TOGETHER  16u /* without: told to the lane at once */
+#define TAKES_UNTOLD   8u  /* with a descriptor, until the CQ is armed: more mean polling */
+#define TAKES_TOGETHER 16u /* without: told to the lane at once */
 
 /* Under queue_lock. */
 void evd_unqueue(struct ual_evd *evd, struct node *node)

@@ -119,11 +119,11 @@ static void tell_of_room(struct ual_evd *evd)
 
 /* --- listen points --- */
 
-static enum ual_status check_listen(const struct ual_device *device, uint32_t port, struct ual_evd *evd,
-                                    const struct sockaddr *address)
+static enum ual_status check_listen(const struct ual_device *device, uint32_t port,
+                                    struct ual_evd *evd, const struct sockaddr *address)
 {
-    if (!address || port >= ual_device_attr(device)->ports || ual_evd_stream(evd) != UAL_STREAM_REQUEST ||
-        ((struct ual_object *)evd)->device != device)
+    if (!address || port >= ual_device_attr(device)->ports ||
+        ual_evd_stream(evd) != UAL_STREAM_REQUEST || ((struct ual_object *)evd)->device != device)
         return UAL_ERR_INVALID_ARGUMENT;
     return ual_device_alive(device);
 }
@@ -250,15 +250,16 @@ enum ual_status ual_listen_create(struct ual_device *device, uint32_t port, stru
     return status;
 }
 
-enum ual_status ual_listen_create_service(struct ual_device *device, uint32_t port, struct ual_evd *evd,
-                                          uint64_t service_id, bool negotiate_depths,
-                                          struct ual_listen **out)
+enum ual_status ual_listen_create_service(struct ual_device *device, uint32_t port,
+                                          struct ual_evd *evd, uint64_t service_id,
+                                          bool negotiate_depths, struct ual_listen **out)
 {
     struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
 
     if (!service_id)
         return UAL_ERR_INVALID_ARGUMENT;
-    return create(device, port, evd, (const struct sockaddr *)&any, service_id, negotiate_depths, out);
+    return create(device, port, evd, (const struct sockaddr *)&any, service_id, negotiate_depths,
+                  out);
 }
 
 uint64_t ual_listen_service_id(const struct ual_listen *listen)

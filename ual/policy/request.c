@@ -170,18 +170,21 @@ void ual_request_unclaim(struct ual_request *request, bool gone)
         destroy_request(request);
 }
 
-bool ual_request_hand_over(struct ual_request *request, struct ual_ep *ep)
+bool ual_request_hand_over(struct ual_request *request, const struct ual_conn_upcalls *upcalls,
+                           struct ual_ep *ep)
 {
     bool valid;
 
-    if (ep)
-        ual_conn_migrate(request->connection, &ual_ep_upcalls, ep);
-    else
-        ual_conn_migrate(request->connection, &request_upcalls, request);
+    ual_conn_migrate(request->connection, upcalls, ep);
     pthread_mutex_lock(&requests_lock);
     valid = !request->withdrawn;
     pthread_mutex_unlock(&requests_lock);
     return valid;
+}
+
+void ual_request_take_back(struct ual_request *request)
+{
+    ual_conn_migrate(request->connection, &request_upcalls, request);
 }
 
 static void consume(struct ual_request *request)

@@ -150,8 +150,8 @@ static enum ual_status ask(struct ual_ud_record *record)
         .private_data = record->request.private_data,
         .private_data_length = record->request.private_data_length,
     };
-    enum ual_status status = ual_conn_create(record->request.object.device, &question_upcalls, record,
-                                             &record->connection);
+    enum ual_status status = ual_conn_create(record->request.object.device, &question_upcalls,
+                                             record, &record->connection);
 
     if (status != UAL_OK)
         return status;
@@ -217,7 +217,8 @@ static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
     return inside;
 }
 
-static enum ual_status check_answer(struct ual_device *device, const struct ual_service_reply *reply)
+static enum ual_status check_answer(struct ual_device *device,
+                                    const struct ual_service_reply *reply)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(device);
 

@@ -71,8 +71,8 @@ static void run_joined(void *lane, uint32_t events)
 void ual_lanes_join_begin(struct ual_lanes *lanes)
 {
     for (uint32_t i = 1; i < lanes->count; i++)
-        ual_lane_watch(lanes->lane[0], ual_lane_epoll_fd(lanes->lane[i]), EPOLLIN, run_joined, lanes->lane[i],
-                       &lanes->joined[i]);
+        ual_lane_watch(lanes->lane[0], ual_lane_epoll_fd(lanes->lane[i]), EPOLLIN, run_joined,
+                       lanes->lane[i], &lanes->joined[i]);
 }
 
 void ual_lanes_join_end(struct ual_lanes *lanes)
