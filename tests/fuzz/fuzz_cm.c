@@ -9,7 +9,7 @@
 #include <config.h>
 #endif
 
-#include "tests/fuzz/seam.h"
+#include "tests/fuzz/fake_net.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -76,7 +76,7 @@ static void accept_request(struct held *h)
         .ord = how >> 4 & 7,
     };
 
-    if (kal_accept(h->c, &seam.qps[how >> 7].base, &param) == KAL_OK)
+    if (kal_accept(h->c, &net.qps[how >> 7].base, &param) == KAL_OK)
         h->started = true;
 }
 
@@ -98,8 +98,8 @@ static void decide(struct held *h, enum in_upcall what)
     }
 }
 
-void seam_request(void *listener_context, struct kal_connection *connection,
-                  const struct ri_connect_request *request, void **connection_context)
+void net_request(void *listener_context, struct kal_connection *connection,
+                 const struct ri_connect_request *request, void **connection_context)
 {
     struct held *h = free_place();
 
@@ -121,7 +121,7 @@ void seam_request(void *listener_context, struct kal_connection *connection,
            listener_context == &listener_contexts[1] && in_request == MIGRATE ? KEEP : in_request);
 }
 
-void seam_event(void *connection_context, const struct ri_connection_event *event)
+void net_event(void *connection_context, const struct ri_connection_event *event)
 {
     struct held *h = connection_context;
 
@@ -152,7 +152,7 @@ static void listen_on(uint32_t which)
                                            .backlog = 2 };
     struct sockaddr_storage bound;
 
-    if (!listeners[which] && kal_listen(&seam.rnic, &seam.rnic, &param, &listener_contexts[which],
+    if (!listeners[which] && kal_listen(&net.rnic, &net.rnic, &param, &listener_contexts[which],
                                         &bound, &listeners[which]) != KAL_OK)
         listeners[which] = NULL;
 }
@@ -164,7 +164,7 @@ static struct held *new_connection(void)
     if (!h)
         return NULL;
     *h = (struct held){ 0 };
-    FUZZ_CHECK(kal_connection_create(&seam.rnic, &seam.rnic, h, &h->c) == KAL_OK);
+    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.rnic, h, &h->c) == KAL_OK);
     return h;
 }
 
@@ -187,7 +187,7 @@ static struct held *connect_to(uint8_t what)
     if (!h)
         return NULL;
     h->started = true;
-    if (kal_connect(h->c, &seam.qps[what >> 4 & 3].base, &param) != KAL_OK)
+    if (kal_connect(h->c, &net.qps[what >> 4 & 3].base, &param) != KAL_OK)
         h->started = false;
     return h;
 }
@@ -204,7 +204,7 @@ static struct held *convert(uint8_t what)
         .ord = 2,
         .deadline = RI_NO_DEADLINE,
     };
-    struct seam_end *end = seam_pair(&param.fd);
+    struct net_end *end = net_pair(&param.fd);
     struct held *h = end ? new_connection() : NULL;
     int fd = param.fd;
 
@@ -212,7 +212,7 @@ static struct held *convert(uint8_t what)
         return NULL;
     if (h) {
         h->started = true;
-        if (kal_convert(h->c, &seam.qps[what >> 2 & 3].base, &param) != KAL_OK)
+        if (kal_convert(h->c, &net.qps[what >> 2 & 3].base, &param) != KAL_OK)
             h->started = false;
     }
     close(fd); /* the consumer's; the manager has its own */
@@ -224,7 +224,7 @@ static struct held *convert(uint8_t what)
 
 static void options(const uint8_t *o)
 {
-    struct cm_options *options = &seam.rnic.cm->options;
+    struct cm_options *options = &net.rnic.cm->options;
 
     options->mpa_revision = o[0] & 1 ? 1 : 2;
     options->mpa_fallback = o[0] & 2;
@@ -240,7 +240,7 @@ static void options(const uint8_t *o)
 }
 
 /* A frame that is right but for what the reader wants. */
-static void say_frame(struct seam_end *end, bool request, struct reader *reader)
+static void say_frame(struct net_end *end, bool request, struct reader *reader)
 {
     static const uint8_t keys[2][17] = { "MPA ID Rep Frame", "MPA ID Req Frame" };
     uint8_t frame[24 + 64], flags = read8(reader), rev = read8(reader);
@@ -262,12 +262,12 @@ static void say_frame(struct seam_end *end, bool request, struct reader *reader)
         frame[18] = rev;
     if (flags & 2)
         frame[rev % 16] ^= 0x20;
-    seam_say(end, frame, used);
+    net_say(end, frame, used);
 }
 
 /* What the manager wrote before a hand-over or an end: a start-up frame, and in a
  * conversion the last words in front. */
-static void judge_words(const struct seam_end *end)
+static void judge_words(const struct net_end *end)
 {
     const uint8_t *p = end->said;
     size_t left = end->written < sizeof(end->said) ? end->written : sizeof(end->said);
@@ -277,7 +277,7 @@ static void judge_words(const struct seam_end *end)
         p += 8;
         left -= 8;
     }
-    if (left < 20 || seam.limited)
+    if (left < 20 || net.limited)
         return;
     FUZZ_CHECK(!memcmp(p, "MPA ID Re", 9) && !memcmp(p + 10, " Frame", 6));
     FUZZ_CHECK(p[9] == (end->active ? p[9] : 'p') && (p[9] == 'p' || p[9] == 'q'));
@@ -289,11 +289,11 @@ static void judge_words(const struct seam_end *end)
 
 /* ---- a program ---- */
 
-static struct seam_end *pick_end(struct reader *reader)
+static struct net_end *pick_end(struct reader *reader)
 {
     uint8_t which = read8(reader);
 
-    return seam.end_count ? &seam.ends[which % seam.end_count] : NULL;
+    return net.end_count ? &net.ends[which % net.end_count] : NULL;
 }
 
 static struct held *pick_held(struct reader *reader)
@@ -305,7 +305,7 @@ static struct held *pick_held(struct reader *reader)
 
 static void step_of_peer(uint8_t step, struct reader *reader)
 {
-    struct seam_end *end = pick_end(reader);
+    struct net_end *end = pick_end(reader);
     uint8_t octets[256];
     size_t length;
 
@@ -318,10 +318,10 @@ static void step_of_peer(uint8_t step, struct reader *reader)
         length = read8(reader);
         for (size_t i = 0; i < length; i++)
             octets[i] = read8(reader);
-        seam_say(end, octets, length);
+        net_say(end, octets, length);
         break;
-    case 4: seam_hang_up(end, false); break;
-    default: seam_hang_up(end, true); break;
+    case 4: net_hang_up(end, false); break;
+    default: net_hang_up(end, true); break;
     }
 }
 
@@ -339,38 +339,38 @@ static void step_of_consumer(uint8_t step, struct reader *reader)
     case 9: decide(h, MIGRATE); break;
     default:
         kal_connection_info(h->c, &info);
-        kal_disconnect(h->c, &seam.qps[0].base, NULL, 0);
+        kal_disconnect(h->c, &net.qps[0].base, NULL, 0);
         break;
     }
 }
 
-static void step_of_world(uint8_t step, struct reader *reader)
+static void step_of_bed(uint8_t step, struct reader *reader)
 {
     static const int errors[] = { 0, EMFILE, ENOMEM, ECONNABORTED };
     uint8_t what = read8(reader);
     uint32_t which = what & 1;
 
     switch (step) {
-    case 11: seam_knock(); break;
+    case 11: net_knock(); break;
     case 12: connect_to(what); break;
     case 13: convert(what); break;
-    case 14: seam.connect = (enum seam_connect)(what % 5); break;
-    case 15: seam_connected(); break;
-    case 16: seam_pass(SECOND * what); break;
+    case 14: net.connect = (enum net_connect)(what % 5); break;
+    case 15: net_connected(); break;
+    case 16: net_pass(SECOND * what); break;
     case 17:
-        seam.credit = what == 255 ? SIZE_MAX : what;
-        seam.limited |= what != 255;
+        net.credit = what == 255 ? SIZE_MAX : what;
+        net.limited |= what != 255;
         break;
-    case 18: seam.accept_error = errors[what & 3]; break;
-    case 19: seam.watch_fails = what & 1; break;
+    case 18: net.accept_error = errors[what & 3]; break;
+    case 19: net.watch_fails = what & 1; break;
     case 20:
         if (listeners[which])
             kal_listen_destroy(listeners[which]);
         listeners[which] = NULL;
         break;
     case 21: listen_on(which); break;
-    case 22: seam.qps[what & 3].answer = what & 4 ? RI_ERR_NO_RESOURCES : RI_OK; break;
-    case 23: kal_cm_qp_destroy(&seam.rnic, &seam.qps[what & 3].base); break;
+    case 22: net.qps[what & 3].answer = what & 4 ? RI_ERR_NO_RESOURCES : RI_OK; break;
+    case 23: kal_cm_qp_destroy(&net.rnic, &net.qps[what & 3].base); break;
     case 24: in_request = (enum in_upcall)(what % 6); break;
     case 26:
         if (listeners[which])
@@ -388,16 +388,16 @@ static void run_program(struct reader *reader)
         uint8_t step = read8(reader);
 
         if ((step & 31) >= 11)
-            step_of_world(step & 31, reader);
+            step_of_bed(step & 31, reader);
         else if ((step & 31) >= 6)
             step_of_consumer(step & 31, reader);
         else if (step & 31)
             step_of_peer(step & 31, reader);
         if (!(step & 32))
-            seam_run();
+            net_run();
     }
-    seam.credit = SIZE_MAX;
-    seam_run();
+    net.credit = SIZE_MAX;
+    net_run();
 }
 
 /* ---- one connection, twice ---- */
@@ -412,20 +412,20 @@ struct outcome {
     struct ri_llp_handover handover;
 };
 
-static void say_all(struct seam_end *end, const uint8_t *octets, size_t length, size_t piece)
+static void say_all(struct net_end *end, const uint8_t *octets, size_t length, size_t piece)
 {
     while (length) {
         size_t part = piece && piece < length ? piece : length;
 
-        seam_say(end, octets, part);
-        seam_run();
+        net_say(end, octets, part);
+        net_run();
         octets += part;
         length -= part;
     }
 }
 
 /* Octets behind the frame: read already, or still in the socket. */
-static void take_rest(struct seam_qp *qp, struct outcome *o)
+static void take_rest(struct net_qp *qp, struct outcome *o)
 {
     uint8_t octets[4096];
     ssize_t got = 0;
@@ -444,14 +444,14 @@ static void close_all(void);
 static void run_one(const uint8_t *data, size_t size, size_t piece, struct outcome *o)
 {
     bool active = data[0] & 1;
-    struct seam_end *end;
-    struct seam_qp *qp;
+    struct net_end *end;
+    struct net_qp *qp;
 
     memset(o, 0, sizeof(*o));
     memset(held, 0, sizeof(held));
     requests = 0;
     asked = 0;
-    seam_open();
+    net_open();
     options(data + 1);
     in_request = in_request == MIGRATE || in_request == DEFER ? KEEP : in_request;
     in_event = KEEP;
@@ -460,15 +460,15 @@ static void run_one(const uint8_t *data, size_t size, size_t piece, struct outco
         connect_to(data[0] >> 1 & 15);
     } else {
         listen_on(0);
-        seam_knock();
+        net_knock();
     }
-    seam_run();
-    end = &seam.ends[0];
+    net_run();
+    end = &net.ends[0];
     say_all(end, data + 3, size - 3, piece);
     if (data[0] & 0x40)
-        seam_hang_up(end, false);
-    seam_run();
-    qp = &seam.qps[active ? 0 : how >> 7];
+        net_hang_up(end, false);
+    net_run();
+    qp = &net.qps[active ? 0 : how >> 7];
     o->requests = requests;
     o->asked = asked;
     o->events = held[0].events;
@@ -505,7 +505,7 @@ static void compare(const uint8_t *data, size_t size)
             MPA_STARTUP_OK &&
         used != size - 3)
         return;
-    if (seam.end_count > 1 || size - 3 > MPA_STARTUP_FRAME_MAX)
+    if (net.end_count > 1 || size - 3 > MPA_STARTUP_FRAME_MAX)
         return;
     FUZZ_CHECK(whole.requests == cut.requests && whole.asked == cut.asked);
     FUZZ_CHECK(whole.events == cut.events && whole.type == cut.type);
@@ -525,9 +525,9 @@ static void compare(const uint8_t *data, size_t size)
 
 static void close_all(void)
 {
-    for (uint32_t i = 0; i < SEAM_ENDS && i < seam.end_count; i++)
-        judge_words(&seam.ends[i]);
-    seam.watch_fails = false;
+    for (uint32_t i = 0; i < NET_ENDS && i < net.end_count; i++)
+        judge_words(&net.ends[i]);
+    net.watch_fails = false;
     for (uint32_t i = 0; i < HELD; i++)
         if (held[i].c)
             destroy(&held[i]);
@@ -536,7 +536,7 @@ static void close_all(void)
             kal_listen_destroy(listeners[i]);
         listeners[i] = NULL;
     }
-    seam_close();
+    net_close();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -550,7 +550,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     memset(held, 0, sizeof(held));
-    seam_open();
+    net_open();
     options(data + 1);
     run_program(&reader);
     close_all();

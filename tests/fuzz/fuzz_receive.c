@@ -21,9 +21,9 @@
 
 /* In the order of the vectors' regions: W R OPD OQP A INV LOC; then some of our own. */
 static const uint8_t objects[OBJECTS] = {
-    REGION_WRITE, REGION_READ,   REGION_OTHER,      WORLD_REGIONS + 1,
-    REGION_BOTH,  REGION_FREED,  REGION_LOCAL,      REGION_ZERO,
-    REGION_BIND,  WORLD_REGIONS, WORLD_REGIONS + 2, REGION_LOCAL_READ,
+    REGION_WRITE, REGION_READ,     REGION_OTHER,        TESTBED_REGIONS + 1,
+    REGION_BOTH,  REGION_FREED,    REGION_LOCAL,        REGION_ZERO,
+    REGION_BIND,  TESTBED_REGIONS, TESTBED_REGIONS + 2, REGION_LOCAL_READ,
 };
 
 /* The placeholder's object, or -1. */
@@ -35,7 +35,7 @@ static int object_of(uint32_t stag)
 }
 
 /* Both fields belong together; `to` may be NULL. */
-static void patch(struct world *w, uint8_t *stag, uint8_t *to)
+static void patch(struct testbed *w, uint8_t *stag, uint8_t *to)
 {
     int object = object_of(get32(stag));
     uint64_t base, offset;
@@ -44,13 +44,13 @@ static void patch(struct world *w, uint8_t *stag, uint8_t *to)
     if (object < 0)
         return;
     put32(stag,
-          world_stag(w, objects[object], 0) ^ ((stag[3] ^ (0x41u + (uint32_t)object)) & 0xFF));
+          testbed_stag(w, objects[object], 0) ^ ((stag[3] ^ (0x41u + (uint32_t)object)) & 0xFF));
     if (!to)
         return;
     base = ((uint64_t)object + 1) << 28;
     offset = get64(to);
     if (offset - base + 0x1000 < 0x4000)
-        put64(to, world_base(w, objects[object], &length) + (offset - base));
+        put64(to, testbed_base(w, objects[object], &length) + (offset - base));
 }
 
 static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
@@ -65,7 +65,7 @@ static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
 }
 
 /* What comes next is for the next Read, once this one was answered. */
-static void patch_segment(struct world *w, struct wire *wire, uint8_t *p, uint32_t length)
+static void patch_segment(struct testbed *w, struct wire *wire, uint8_t *p, uint32_t length)
 {
     uint8_t opcode = length > 1 ? p[1] & 0xF : 0xF;
     bool tagged = length && p[0] & 0x80;
@@ -87,7 +87,7 @@ static void patch_segment(struct world *w, struct wire *wire, uint8_t *p, uint32
 }
 
 /* An FPDU that is not all there ends the stream as it is. */
-static size_t live_stream(struct world *w, struct wire *wire, const uint8_t *data, size_t size,
+static size_t live_stream(struct testbed *w, struct wire *wire, const uint8_t *data, size_t size,
                           uint8_t *out, size_t room)
 {
     static uint8_t ulpdu[65536];

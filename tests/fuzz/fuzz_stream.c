@@ -4,7 +4,7 @@
  * of small steps: what the peer sends, whole or in pieces, right or wrong in some way; what the
  * consumer posts, polls, modifies; what the socket and the clock do. CRC, markers, numbers and
  * STags are made when the step is done, so that deep states are within reach. What must hold is in
- * world.h.
+ * testbed.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,7 +18,7 @@
 #define STEPS_MAX 200
 
 struct play {
-    struct world *world;
+    struct testbed *bed;
     struct reader *reader;
     uint32_t which; /* QP */
     size_t piece;
@@ -26,14 +26,14 @@ struct play {
     uint32_t fast_stag;
 };
 
-static const uint8_t lead[] = "MPA ID Rep Frame of any sort";
+static const uint8_t preamble[] = "MPA ID Rep Frame of any sort";
 static uint8_t fast_pages[2][4096] __attribute__((aligned(4096)));
 
 /* ---- settings ---- */
 
-static struct world_start settings(const uint8_t *s)
+static struct testbed_start settings(const uint8_t *s)
 {
-    return (struct world_start){
+    return (struct testbed_start){
         .initiator = s[0] & 1,
         .crc = !(s[0] & 2),
         .markers_transmit = s[0] & 4,
@@ -42,17 +42,17 @@ static struct world_start settings(const uint8_t *s)
         .rtr = (uint8_t)((s[1] & 3) == 3 ? RI_RTR_READ : s[1] & 3),
         .ird = s[3] & 15 ? (s[3] & 15u) - 1 : 8,
         .ord = s[3] >> 4 ? (s[3] >> 4) - 1u : 8,
-        .lead = lead,
-        .lead_length = s[1] & 0x80 ? sizeof(lead) : 0,
+        .preamble = preamble,
+        .preamble_length = s[1] & 0x80 ? sizeof(preamble) : 0,
     };
 }
 
-static struct world_shape shape(const uint8_t *s)
+static struct testbed_shape shape(const uint8_t *s)
 {
     static const uint32_t emss[] = { 1448, 536, 128, 65535 };
     static const uint32_t cqe[] = { 64, 4, 1, 200 };
 
-    return (struct world_shape){
+    return (struct testbed_shape){
         .srq = s[0] & 32,
         .two = s[0] & 64,
         .shared_cq = s[0] & 128,
@@ -74,10 +74,10 @@ static struct ri_sge element(struct play *play)
     uint32_t length = peer_length(read8(play->reader)), size;
     struct ri_sge sge;
 
-    world_base(play->world, (which & 0xF) % WORLD_REGIONS, &size);
+    testbed_base(play->bed, (which & 0xF) % TESTBED_REGIONS, &size);
     if (!(which & 0x20) && length > size)
         length = size;
-    sge = world_sge(play->world, which & 0xF, 0, length);
+    sge = testbed_sge(play->bed, which & 0xF, 0, length);
     if (which & 0x20)
         sge.addr += offset;
     else
@@ -100,13 +100,13 @@ static void post_receive(struct play *play)
     struct ri_sge sges[4];
     uint32_t count = elements(play, how & 3, sges);
 
-    world_post_receive(play->world, play->which, sges, count, how & 0x80 ? RI_WR_NOTIFY : 0);
+    testbed_post_receive(play->bed, play->which, sges, count, how & 0x80 ? RI_WR_NOTIFY : 0);
 }
 
 static void fill_bind(struct play *play, struct ri_send_wr *wr)
 {
-    struct world *w = play->world;
-    uint8_t which = read8(play->reader) % WORLD_WINDOWS, how = read8(play->reader);
+    struct testbed *w = play->bed;
+    uint8_t which = read8(play->reader) % TESTBED_WINDOWS, how = read8(play->reader);
     struct region *region = &w->regions[how & 0x80 ? REGION_BOTH : REGION_BIND];
 
     wr->bind.mw = w->windows[which].mw;
@@ -139,9 +139,9 @@ static void fill_fast_register(struct play *play, struct ri_send_wr *wr)
     wr->fast_register.new_key = how >> 6;
 }
 
-static void bound(struct world *w, const struct ri_send_wr *wr)
+static void bound(struct testbed *w, const struct ri_send_wr *wr)
 {
-    for (uint32_t i = 0; i < WORLD_WINDOWS; i++) {
+    for (uint32_t i = 0; i < TESTBED_WINDOWS; i++) {
         if (w->windows[i].mw != wr->bind.mw)
             continue;
         w->windows[i].stag = (w->windows[i].stag & ~0xFFu) | (wr->bind.new_key & 0xFF);
@@ -168,7 +168,7 @@ static void fill_atomic(struct play *play, struct ri_send_wr *wr, struct ri_sge 
 
 static void post_send(struct play *play)
 {
-    struct world *w = play->world;
+    struct testbed *w = play->bed;
     uint8_t what = read8(play->reader), flags = read8(play->reader), inv;
     struct ri_sge sges[4];
     struct ri_send_wr wr = { .sg_list = sges,
@@ -191,12 +191,12 @@ static void post_send(struct play *play)
     }
     if (wr.opcode == RI_WR_SEND_INVALIDATE || wr.opcode == RI_WR_LOCAL_INVALIDATE) {
         inv = read8(play->reader);
-        wr.invalidate_stag = world_stag(w, inv & 0xF, inv >> 4);
+        wr.invalidate_stag = testbed_stag(w, inv & 0xF, inv >> 4);
     }
     if ((wr.opcode == RI_WR_BIND_WINDOW && (!wr.bind.mw || !wr.bind.mr)) ||
         (wr.opcode == RI_WR_FAST_REGISTER && !play->fast))
         return;
-    if (world_post(w, play->which, &wr) && wr.opcode == RI_WR_BIND_WINDOW)
+    if (testbed_post(w, play->which, &wr) && wr.opcode == RI_WR_BIND_WINDOW)
         bound(w, &wr);
 }
 
@@ -205,27 +205,27 @@ static void modify(struct play *play)
 {
     static const enum ri_qp_state states[] = { RI_QPS_CLOSING, RI_QPS_TERMINATE, RI_QPS_ERROR,
                                                RI_QPS_IDLE };
-    struct live_qp *live = &play->world->qps[play->which];
+    struct live_qp *live = &play->bed->qps[play->which];
     uint8_t how = read8(play->reader);
     struct ri_qp_modify change = { .size = sizeof(change),
                                    .mask = how & 0x7E,
                                    .ird = how & 7,
                                    .ord = how & 15,
-                                   .flags = play->world->shape.flags,
+                                   .flags = play->bed->shape.flags,
                                    .max_send_wr = how & 31,
                                    .max_recv_wr = how & 31,
                                    .rq_limit = how & 3 };
 
     if (!(how & 0x80))
-        world_modify(play->world, play->which, states[how & 3]);
+        testbed_modify(play->bed, play->which, states[how & 3]);
     else if (live->qp)
         softrdma_qp_modify(live->qp, &change);
 }
 
 static void restart(struct play *play)
 {
-    struct world *w = play->world;
-    struct world_start start;
+    struct testbed *w = play->bed;
+    struct testbed_start start;
     uint8_t s[4];
 
     for (int i = 0; i < 4; i++)
@@ -233,39 +233,39 @@ static void restart(struct play *play)
     start = settings(s);
     if (s[2] & 0x80) {
         start.refuse = 0x2006;
-        start.lead_length = 0;
+        start.preamble_length = 0;
     }
-    world_poll(w, UINT32_MAX);
+    testbed_poll(w, UINT32_MAX);
     if (s[2] & 0x40) {
-        world_modify(w, play->which, RI_QPS_ERROR);
-        world_poll(w, UINT32_MAX);
-        world_modify(w, play->which, RI_QPS_IDLE);
-        world_poll(w, UINT32_MAX);
+        testbed_modify(w, play->which, RI_QPS_ERROR);
+        testbed_poll(w, UINT32_MAX);
+        testbed_modify(w, play->which, RI_QPS_IDLE);
+        testbed_poll(w, UINT32_MAX);
     }
-    world_start(w, play->which, &start);
+    testbed_start(w, play->which, &start);
 }
 
 static void ask_srq(struct play *play, uint8_t how)
 {
-    struct world *w = play->world;
+    struct testbed *w = play->bed;
     struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = how & 31, .limit = how & 3 };
 
     if (!w->srq)
         return;
     w->pd->ops->srq_modify(w->srq, how >> 5 & 3, &attr);
     FUZZ_CHECK(w->pd->ops->srq_query(w->srq, &attr) == RI_OK);
-    world_run(w);
+    testbed_run(w);
 }
 
 static void ask(struct play *play)
 {
-    struct live_qp *live = &play->world->qps[play->which];
+    struct live_qp *live = &play->bed->qps[play->which];
     uint64_t values[8];
     const char *names[8];
     uint32_t total, notable;
     size_t count = 8;
     uint8_t how = read8(play->reader);
-    struct ri_cq *cq = how & 0x80 ? play->world->send_cq : play->world->recv_cq;
+    struct ri_cq *cq = how & 0x80 ? play->bed->send_cq : play->bed->recv_cq;
 
     if (how & 0x40)
         ask_srq(play, read8(play->reader));
@@ -287,7 +287,7 @@ static void raw(struct play *play, struct wire *wire)
     if (!length)
         return;
     wire->raw = true; /* the oracle has lost count */
-    world_deliver(play->world, wire, octets, length, play->piece);
+    testbed_deliver(play->bed, wire, octets, length, play->piece);
 }
 
 static void end_input(struct play *play, struct wire *wire)
@@ -298,7 +298,7 @@ static void end_input(struct play *play, struct wire *wire)
         wire->reset = true;
     else
         wire->fin = true;
-    world_run(play->world);
+    testbed_run(play->bed);
 }
 
 static void socket_room(struct play *play, struct wire *wire)
@@ -306,7 +306,7 @@ static void socket_room(struct play *play, struct wire *wire)
     uint8_t how = read8(play->reader);
 
     wire->credit = how == 0xFF ? UINT64_MAX : how >= 0x80 ? wire->credit + how : how;
-    world_run(play->world);
+    testbed_run(play->bed);
 }
 
 static void socket_error(struct play *play, struct wire *wire)
@@ -314,25 +314,25 @@ static void socket_error(struct play *play, struct wire *wire)
     static const int errors[] = { EPIPE, ECONNRESET, ETIMEDOUT, ENOBUFS };
 
     wire->send_error = errors[read8(play->reader) & 3];
-    world_run(play->world);
+    testbed_run(play->bed);
 }
 
 static void step_of_wire(struct play *play, uint8_t step, struct wire *wire)
 {
     switch (step) {
     case 8:
-    case 9: peer_answer(play->world, wire, play->reader, play->piece); break;
+    case 9: peer_answer(play->bed, wire, play->reader, play->piece); break;
     case 10: raw(play, wire); break;
     case 11: end_input(play, wire); break;
     case 12: socket_room(play, wire); break;
     case 13: socket_error(play, wire); break;
-    default: peer_segment(play->world, wire, play->reader, play->piece); break;
+    default: peer_segment(play->bed, wire, play->reader, play->piece); break;
     }
 }
 
 static void step_of_consumer(struct play *play, uint8_t step)
 {
-    struct world *w = play->world;
+    struct testbed *w = play->bed;
 
     switch (step) {
     case 16:
@@ -340,21 +340,25 @@ static void step_of_consumer(struct play *play, uint8_t step)
     case 18:
     case 19:
     case 20: post_send(play); break;
-    case 21: world_poll(w, read8(play->reader)); break;
-    case 22: world_poll(w, UINT32_MAX); break;
+    case 21: testbed_poll(w, read8(play->reader)); break;
+    case 22: testbed_poll(w, UINT32_MAX); break;
     case 23: modify(play); break;
     case 24: restart(play); break;
     case 25: ask(play); break;
-    case 26: world_deregister(w, (enum world_region)(read8(play->reader) % WORLD_REGIONS)); break;
-    case 27: world_register(w, (enum world_region)(read8(play->reader) % WORLD_REGIONS)); break;
-    case 28: play->which = read8(play->reader) % WORLD_QPS; break;
+    case 26:
+        testbed_deregister(w, (enum testbed_region)(read8(play->reader) % TESTBED_REGIONS));
+        break;
+    case 27:
+        testbed_register(w, (enum testbed_region)(read8(play->reader) % TESTBED_REGIONS));
+        break;
+    case 28: play->which = read8(play->reader) % TESTBED_QPS; break;
     case 29: play->piece = read8(play->reader); break;
-    case 30: world_expire(w); break;
+    case 30: testbed_expire(w); break;
     default:
         if (w->qps[play->which].qp)
-            world_destroy_qp(w, play->which);
+            testbed_destroy_qp(w, play->which);
         else
-            world_create_qp(w, play->which);
+            testbed_create_qp(w, play->which);
     }
 }
 
@@ -362,7 +366,7 @@ static void run(struct play *play)
 {
     for (int i = 0; i < STEPS_MAX && play->reader->left; i++) {
         uint8_t step = read8(play->reader) & 31;
-        struct live_qp *live = &play->world->qps[play->which];
+        struct live_qp *live = &play->bed->qps[play->which];
 
         if (step >= 16)
             step_of_consumer(play, step);
@@ -373,12 +377,12 @@ static void run(struct play *play)
 
 /* ---- the whole ---- */
 
-static void first_receives(struct world *w, uint8_t how)
+static void first_receives(struct testbed *w, uint8_t how)
 {
     for (uint32_t i = 0; i < (how & 7u); i++) {
-        struct ri_sge sge = world_sge(w, REGION_LOCAL, 1024 + 300 * i, how & 8 ? 300 : 64);
+        struct ri_sge sge = testbed_sge(w, REGION_LOCAL, 1024 + 300 * i, how & 8 ? 300 : 64);
 
-        world_post_receive(w, 0, &sge, 1, 0);
+        testbed_post_receive(w, 0, &sge, 1, 0);
     }
 }
 
@@ -389,10 +393,10 @@ static void open_fast(struct play *play)
                                                RI_ACCESS_REMOTE_WRITE,
                                      .length = sizeof(fast_pages),
                                      .pages = 2 };
-    struct ri_pd *pd = play->world->pd;
+    struct ri_pd *pd = play->bed->pd;
     struct ri_mr_keys keys;
 
-    if (play->world->attr.features & RI_FEATURE_FAST_REGISTER)
+    if (play->bed->attr.features & RI_FEATURE_FAST_REGISTER)
         FUZZ_CHECK(pd->ops->mr_register(pd, &attr, &keys, &play->fast) == RI_OK);
 }
 
@@ -400,26 +404,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct reader reader = { data + 5, size - 5 };
     struct play play = { .reader = &reader };
-    struct world_start start;
-    struct world_shape form;
+    struct testbed_start start;
+    struct testbed_shape form;
 
     if (size < 5)
         return 0;
     peer_begin();
     form = shape(data);
     start = settings(data);
-    play.world = world_open(&form);
+    play.bed = testbed_open(&form);
     open_fast(&play);
-    first_receives(play.world, data[4]);
-    world_start(play.world, 0, &start);
+    first_receives(play.bed, data[4]);
+    testbed_start(play.bed, 0, &start);
     if (form.two)
-        world_start(play.world, 1, &start);
+        testbed_start(play.bed, 1, &start);
     run(&play);
     if (play.fast) {
-        world_modify(play.world, 0, RI_QPS_ERROR);
-        world_modify(play.world, 1, RI_QPS_ERROR);
+        testbed_modify(play.bed, 0, RI_QPS_ERROR);
+        testbed_modify(play.bed, 1, RI_QPS_ERROR);
         FUZZ_CHECK(play.fast->ops->mr_deregister(play.fast) == RI_OK);
     }
-    world_close(play.world);
+    testbed_close(play.bed);
     return 0;
 }

@@ -76,22 +76,22 @@ static void parse(bool siw, const uint8_t *data, size_t size)
 /* ---- on a live connection ---- */
 
 /* Two Reads and a receive wait for what does not come any more. */
-static void post_work(struct world *w)
+static void post_work(struct testbed *w)
 {
-    struct ri_sge sge = world_sge(w, REGION_LOCAL, 0, 100);
+    struct ri_sge sge = testbed_sge(w, REGION_LOCAL, 0, 100);
     struct ri_send_wr wr = { .sg_list = &sge,
                              .num_sge = 1,
                              .opcode = RI_WR_RDMA_READ,
                              .flags = RI_WR_SIGNALED,
                              .rdma = { .remote_addr = 4096, .rkey = 0x77000001 } };
 
-    world_post_receive(w, 0, &sge, 1, 0);
-    world_post(w, 0, &wr);
-    world_post(w, 0, &wr);
+    testbed_post_receive(w, 0, &sge, 1, 0);
+    testbed_post(w, 0, &wr);
+    testbed_post(w, 0, &wr);
 }
 
 /* The stream has ended whatever the payload says, and nothing answers a Terminate. */
-static void judge(struct world *w, const uint8_t *payload, uint32_t length)
+static void judge(struct testbed *w, const uint8_t *payload, uint32_t length)
 {
     const struct wire *wire = w->qps[0].wire;
     struct ri_qp_info info = { .size = sizeof(info) };
@@ -107,26 +107,26 @@ static void judge(struct world *w, const uint8_t *payload, uint32_t length)
 
 static void live(uint8_t how, const uint8_t *payload, size_t size)
 {
-    const struct world_shape shape = { .emss = 1448,
-                                       .cqe = 64,
-                                       .depth = 8,
-                                       .sge = 4,
-                                       .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE };
-    const struct world_start start = {
+    const struct testbed_shape shape = { .emss = 1448,
+                                         .cqe = 64,
+                                         .depth = 8,
+                                         .sge = 4,
+                                         .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE };
+    const struct testbed_start start = {
         .initiator = !(how & 4), .crc = !(how & 32), .rtr = RI_RTR_WRITE, .ird = 8, .ord = 8
     };
     uint8_t ulpdu[18 + 256] = { 0x41, 0x47, [9] = 2, [13] = 1 };
     uint32_t length = size < 256 ? (uint32_t)size : 256;
-    struct world *w = world_open(&shape);
+    struct testbed *w = testbed_open(&shape);
 
     ulpdu[0] ^= how & 8 ? 0x40 : 0;
     ulpdu[13] ^= how & 16 ? 3 : 0;
     memcpy(ulpdu + 18, payload, length);
-    world_start(w, 0, &start);
+    testbed_start(w, 0, &start);
     post_work(w);
     peer_send(w, w->qps[0].wire, ulpdu, 18 + length, PEER_GOOD, how & 64 ? 7 : 0);
     judge(w, payload, length);
-    world_close(w);
+    testbed_close(w);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

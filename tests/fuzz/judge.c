@@ -31,13 +31,13 @@ uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length)
     return state;
 }
 
-void judge_init(struct judge *judge, bool crc, bool markers, size_t lead)
+void judge_init(struct judge *judge, bool crc, bool markers, size_t preamble)
 {
     memset(judge, 0, offsetof(struct judge, body));
     memset(&judge->fin, 0, sizeof(*judge) - offsetof(struct judge, fin));
     judge->crc = crc;
     judge->markers = markers;
-    judge->lead = lead;
+    judge->preamble = preamble;
     judge->crc_state = ~0u;
     for (int i = 0; i < 4; i++)
         judge->msn[i] = 1;
@@ -213,8 +213,8 @@ void judge_octets(struct judge *judge, const uint8_t *octets, size_t length)
 {
     FUZZ_CHECK(!judge->fin || !length);
     judge->octets += length;
-    for (; length && judge->lead; length--, octets++)
-        judge->lead--;
+    for (; length && judge->preamble; length--, octets++)
+        judge->preamble--;
     while (length--)
         on_octet(judge, *octets++);
 }

@@ -26,7 +26,8 @@ struct judge {
     void (*on_response)(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last);
     void *arg;
     bool crc, markers;
-    size_t lead; /* octets of the last streaming message or MPA Reply in front of the first FPDU */
+    /* octets of the last streaming message or MPA Reply in front of the first FPDU */
+    size_t preamble;
     uint64_t position;  /* stream position behind it */
     uint64_t octets;    /* all that were sent */
     uint32_t used;      /* octets of the FPDU under way, markers not counted */
@@ -49,7 +50,7 @@ struct judge {
     uint32_t asked_in, asked_out;
 };
 
-void judge_init(struct judge *judge, bool crc, bool markers, size_t lead);
+void judge_init(struct judge *judge, bool crc, bool markers, size_t preamble);
 void judge_octets(struct judge *judge, const uint8_t *octets, size_t length);
 /* The sender ended its side in order. */
 void judge_fin(struct judge *judge);

@@ -58,31 +58,32 @@ static void add_octets(struct output *o, const uint8_t *octets, size_t length)
 /* What the oracle learns from an FPDU that is right as far as MPA is concerned. */
 static void note(struct wire *wire, const uint8_t *p, uint32_t length)
 {
-    struct world *w = wire->world;
+    struct testbed *w = wire->bed;
     uint8_t opcode = length >= 14 ? p[1] & 0xF : 0xF, *memory;
     bool write = w->shape.flags & RI_QP_WRITE_ENABLE;
 
     if (opcode == 0 && (p[0] & 0x80) && write &&
-        world_allows(w, get32(p + 2), get64(p + 6), length - 14, RI_ACCESS_REMOTE_WRITE, &memory) &&
+        testbed_allows(w, get32(p + 2), get64(p + 6), length - 14, RI_ACCESS_REMOTE_WRITE,
+                       &memory) &&
         memory)
-        world_permit(w, memory, p + 14, length - 14);
+        testbed_permit(w, memory, p + 14, length - 14);
     if (opcode == 1 && length == 46 && !(p[0] & 0x80)) {
-        struct wanted *wanted = &wire->wanted[wire->wanted_in % WORLD_WANTED];
+        struct wanted *wanted = &wire->wanted[wire->wanted_in % TESTBED_WANTED];
 
-        if (wire->wanted_in - wire->wanted_out == WORLD_WANTED)
+        if (wire->wanted_in - wire->wanted_out == TESTBED_WANTED)
             return;
         *wanted = (struct wanted){ .sink_stag = get32(p + 18),
                                    .sink_to = get64(p + 22),
                                    .size = get32(p + 30) };
         wanted->allowed = !wanted->size ||
-                          world_allows(w, get32(p + 34), get64(p + 38), wanted->size,
-                                       RI_ACCESS_REMOTE_READ, &memory);
+                          testbed_allows(w, get32(p + 34), get64(p + 38), wanted->size,
+                                         RI_ACCESS_REMOTE_READ, &memory);
         wire->wanted_in++;
     }
     if (opcode == 0xA && length == 70 && !(p[0] & 0x80) &&
-        world_allows(w, get32(p + 26), get64(p + 30), 8, RI_ACCESS_REMOTE_ATOMIC, &memory) &&
+        testbed_allows(w, get32(p + 26), get64(p + 30), 8, RI_ACCESS_REMOTE_ATOMIC, &memory) &&
         memory)
-        world_permit(w, memory, NULL, 8);
+        testbed_permit(w, memory, NULL, 8);
 }
 
 size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum peer_fault fault,
@@ -101,7 +102,7 @@ size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum 
 
     if (length > ULPDU_MAX)
         return 0;
-    if (wire->world->permit_count == WORLD_PERMITS)
+    if (wire->bed->permit_count == TESTBED_PERMITS)
         wire->raw = true; /* more than the oracle remembers */
     put16(head, length);
     add_octets(&o, head, 2);
@@ -131,27 +132,27 @@ size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum 
 }
 
 /* Alone and answered by no error, a Write has put there what it carried. */
-static void look_at_write(struct world *w, const struct wire *wire)
+static void look_at_write(struct testbed *w, const struct wire *wire)
 {
     const struct permit *permit = &w->permits[0];
 
     if (w->permit_count != 1 || !permit->from || wire->closed || wire->ended || wire->raw)
         return;
-    for (uint32_t i = 0; i < WORLD_QPS; i++) {
+    for (uint32_t i = 0; i < TESTBED_QPS; i++) {
         const struct live_qp *live = &w->qps[i];
 
-        if (live->wire == wire && live->qp && world_state(w, i) == RI_QPS_RTS)
+        if (live->wire == wire && live->qp && testbed_state(w, i) == RI_QPS_RTS)
             FUZZ_CHECK(!memcmp(permit->memory, permit->from, permit->length));
     }
 }
 
-void peer_send(struct world *w, struct wire *wire, const uint8_t *ulpdu, uint32_t length,
+void peer_send(struct testbed *w, struct wire *wire, const uint8_t *ulpdu, uint32_t length,
                enum peer_fault fault, size_t piece)
 {
     static uint8_t fpdu[ULPDU_MAX + 1024];
     size_t octets = peer_fpdu(wire, ulpdu, length, fault, fpdu, sizeof(fpdu));
 
-    world_deliver(w, wire, fpdu, octets, piece);
+    testbed_deliver(w, wire, fpdu, octets, piece);
     if (octets)
         look_at_write(w, wire);
     w->permit_count = 0;
@@ -170,10 +171,10 @@ uint32_t peer_length(uint8_t octet)
 }
 
 /* Mostly inside; the edges and what is beyond them by name. */
-static uint64_t pick_to(const struct world *w, uint8_t which, uint8_t octet, uint32_t length)
+static uint64_t pick_to(const struct testbed *w, uint8_t which, uint8_t octet, uint32_t length)
 {
     uint32_t size;
-    uint64_t base = world_base(w, which, &size);
+    uint64_t base = testbed_base(w, which, &size);
 
     switch (octet) {
     case 0xF0: return base - 1;
@@ -210,7 +211,7 @@ static void fill(uint8_t *to, uint32_t length)
         to[i] = pattern++;
 }
 
-static uint32_t put_tagged(struct world *w, struct wire *wire, uint8_t *p, uint8_t opcode,
+static uint32_t put_tagged(struct testbed *w, struct wire *wire, uint8_t *p, uint8_t opcode,
                            struct reader *reader)
 {
     uint8_t which = read8(reader), where = read8(reader);
@@ -218,7 +219,7 @@ static uint32_t put_tagged(struct world *w, struct wire *wire, uint8_t *p, uint8
 
     if (length > ULPDU_MAX - 14)
         length = ULPDU_MAX - 14;
-    put32(p + 2, world_stag(w, which & 0xF, which >> 4));
+    put32(p + 2, testbed_stag(w, which & 0xF, which >> 4));
     if (where == 0xFF) /* goes on where the last one ended */
         put64(p + 6, wire->tagged_to);
     else
@@ -229,14 +230,14 @@ static uint32_t put_tagged(struct world *w, struct wire *wire, uint8_t *p, uint8
     return 14 + length;
 }
 
-static uint32_t put_request(struct world *w, struct wire *wire, uint8_t *p, bool atomic,
+static uint32_t put_request(struct testbed *w, struct wire *wire, uint8_t *p, bool atomic,
                             struct reader *reader)
 {
     uint8_t which = read8(reader), where = read8(reader);
     uint32_t length = atomic ? 8 : peer_length(read8(reader)), stag, head = atomic ? 12 : 0;
     uint64_t to = pick_to(w, which & 0xF, where, length);
 
-    stag = world_stag(w, which & 0xF, which >> 4);
+    stag = testbed_stag(w, which & 0xF, which >> 4);
     put32(p + 6, 1);
     put32(p + 10, wire->request_msn++);
     p += 18;
@@ -259,7 +260,7 @@ static uint32_t put_request(struct world *w, struct wire *wire, uint8_t *p, bool
     return 46;
 }
 
-static uint32_t put_send(struct world *w, struct wire *wire, uint8_t *p, uint8_t opcode,
+static uint32_t put_send(struct testbed *w, struct wire *wire, uint8_t *p, uint8_t opcode,
                          struct reader *reader)
 {
     bool immediate = opcode == 8 || opcode == 9;
@@ -270,7 +271,7 @@ static uint32_t put_send(struct world *w, struct wire *wire, uint8_t *p, uint8_t
     if (opcode == 4 || opcode == 6) {
         uint8_t which = read8(reader);
 
-        put32(p + 2, world_stag(w, which & 0xF, which >> 4));
+        put32(p + 2, testbed_stag(w, which & 0xF, which >> 4));
     }
     put32(p + 10, wire->send_msn);
     put32(p + 14, wire->send_offset);
@@ -295,7 +296,7 @@ static uint32_t put_terminate(uint8_t *p, struct reader *reader)
     return 18 + length;
 }
 
-static uint32_t compose(struct world *w, struct wire *wire, uint8_t *p, uint8_t opcode,
+static uint32_t compose(struct testbed *w, struct wire *wire, uint8_t *p, uint8_t opcode,
                         struct reader *reader)
 {
     switch (opcode) {
@@ -314,7 +315,7 @@ static uint32_t compose(struct world *w, struct wire *wire, uint8_t *p, uint8_t 
 }
 
 /* Octet 0: opcode, L, CRC fault; octet 1: what else is wrong, 0 mostly. */
-void peer_segment(struct world *w, struct wire *wire, struct reader *reader, size_t piece)
+void peer_segment(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];
     uint8_t first = read8(reader), faults = first & 0x80 ? read8(reader) : 0;
@@ -348,7 +349,7 @@ void peer_segment(struct world *w, struct wire *wire, struct reader *reader, siz
 
 /* ---- answers ---- */
 
-static void answer_atomic(struct world *w, struct wire *wire, struct judge_asked *asked,
+static void answer_atomic(struct testbed *w, struct wire *wire, struct judge_asked *asked,
                           struct reader *reader, size_t piece)
 {
     uint8_t ulpdu[30] = { 0x41, 0x4B }, fault = read8(reader);
@@ -364,7 +365,7 @@ static void answer_atomic(struct world *w, struct wire *wire, struct judge_asked
 }
 
 /* Octet 0: how much (0: all), octet 1: what is wrong. */
-void peer_answer(struct world *w, struct wire *wire, struct reader *reader, size_t piece)
+void peer_answer(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];
     struct judge *judge = &wire->judge;
@@ -392,7 +393,7 @@ void peer_answer(struct world *w, struct wire *wire, struct reader *reader, size
         last = !last;
     ulpdu[0] = (uint8_t)(0x81 | (last ? 0x40 : 0));
     ulpdu[1] = 0x42;
-    put32(ulpdu + 2, fault == 3 ? world_stag(w, read8(reader), 0) : asked->sink_stag);
+    put32(ulpdu + 2, fault == 3 ? testbed_stag(w, read8(reader), 0) : asked->sink_stag);
     put64(ulpdu + 6, asked->sink_to + asked->answered + (fault == 4));
     fill(ulpdu + 14, length);
     asked->answered += length;

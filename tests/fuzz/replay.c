@@ -17,7 +17,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h> /* not getrandom(): the world's is always the same */
+#include <sys/random.h> /* not getrandom(): the test bed's is always the same */
 #include <unistd.h>
 
 #include "tests/common/vectors.h"

@@ -21,11 +21,11 @@ struct result {
  * end, first octets come with the hand-over. 1: receives, Reads, an atomic, their size. 2: enables,
  * EMSS. 3, 4: pieces. 5: IRD.
  */
-static struct world_shape shape(const uint8_t *s)
+static struct testbed_shape shape(const uint8_t *s)
 {
     static const uint32_t emss[] = { 1448, 536, 128, 9000 };
 
-    return (struct world_shape){
+    return (struct testbed_shape){
         .srq = s[0] & 32,
         .emss = emss[s[2] >> 5 & 3],
         .cqe = 200,
@@ -36,46 +36,46 @@ static struct world_shape shape(const uint8_t *s)
     };
 }
 
-static void post_receives(struct world *w, uint8_t how)
+static void post_receives(struct testbed *w, uint8_t how)
 {
     for (uint32_t i = 0; i < (how & 7u); i++) {
         struct ri_sge sges[2];
 
-        sges[0] = world_sge(w, REGION_LOCAL, 256 * i, how & 0x40 ? 64 : 256);
-        sges[1] = world_sge(w, REGION_LOCAL, 2048 + 512 * i, 300);
-        world_post_receive(w, 0, sges, how & 0x80 ? 2 : 1, 0);
+        sges[0] = testbed_sge(w, REGION_LOCAL, 256 * i, how & 0x40 ? 64 : 256);
+        sges[1] = testbed_sge(w, REGION_LOCAL, 2048 + 512 * i, 300);
+        testbed_post_receive(w, 0, sges, how & 0x80 ? 2 : 1, 0);
     }
 }
 
 /* As in the vectors: sixteen octets each. */
-static void post_reads(struct world *w, uint8_t how)
+static void post_reads(struct testbed *w, uint8_t how)
 {
-    struct ri_sge sge = world_sge(w, REGION_LOCAL, 7000, 16);
+    struct ri_sge sge = testbed_sge(w, REGION_LOCAL, 7000, 16);
     struct ri_send_wr wr = { .sg_list = &sge, .num_sge = 1, .flags = RI_WR_SIGNALED };
 
     for (uint32_t i = 0; i < (how >> 3 & 3u); i++) {
-        sge = world_sge(w, REGION_LOCAL, 7000 + 64 * i, 16);
+        sge = testbed_sge(w, REGION_LOCAL, 7000 + 64 * i, 16);
         wr.opcode = RI_WR_RDMA_READ;
         wr.rdma.remote_addr = 0x1000;
         wr.rdma.rkey = 0x77000001;
-        world_post(w, 0, &wr);
+        testbed_post(w, 0, &wr);
     }
     if (!(how & 0x20))
         return;
-    sge = world_sge(w, REGION_LOCAL, 6400, 8);
+    sge = testbed_sge(w, REGION_LOCAL, 6400, 8);
     wr.opcode = RI_WR_ATOMIC_FETCH_ADD;
     wr.atomic.remote_addr = 0x1000;
     wr.atomic.swap_or_add = 1;
     wr.atomic.compare = 0;
     wr.atomic.rkey = 0x77000001;
-    world_post(w, 0, &wr);
+    testbed_post(w, 0, &wr);
 }
 
 /* A window that QP 1 or nobody may use is not there without the
  * feature: the STag is then unknown. */
-static void start(struct world *w, const uint8_t *s, const uint8_t *read, size_t length)
+static void start(struct testbed *w, const uint8_t *s, const uint8_t *read, size_t length)
 {
-    const struct world_start how = {
+    const struct testbed_start how = {
         .initiator = s[0] & 1,
         .crc = scenario_crc(s),
         .markers_transmit = s[0] & 4,
@@ -88,12 +88,12 @@ static void start(struct world *w, const uint8_t *s, const uint8_t *read, size_t
         .read_length = length,
     };
 
-    FUZZ_CHECK(world_start(w, 0, &how) == RI_OK);
+    FUZZ_CHECK(testbed_start(w, 0, &how) == RI_OK);
     if (how.initiator && !(s[0] & 128)) /* what came with the hand-over cannot answer them */
         post_reads(w, s[1]);
 }
 
-static void deliver(struct world *w, struct wire *wire, const uint8_t *s, const uint8_t *octets,
+static void deliver(struct testbed *w, struct wire *wire, const uint8_t *s, const uint8_t *octets,
                     size_t length, bool whole)
 {
     size_t most = length / 256 + 1; /* no more than some hundred pieces */
@@ -103,13 +103,13 @@ static void deliver(struct world *w, struct wire *wire, const uint8_t *s, const 
 
         if (piece > length)
             piece = length;
-        world_deliver(w, wire, octets, piece, 0);
+        testbed_deliver(w, wire, octets, piece, 0);
         octets += piece;
         length -= piece;
     }
     if (s[0] & 64) {
         wire->fin = true;
-        world_run(w);
+        testbed_run(w);
     }
 }
 
@@ -117,14 +117,14 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
                 struct result *result)
 {
     static uint8_t octets[SCENARIO_STREAM];
-    const struct world_shape form = shape(data);
-    struct world *w;
+    const struct testbed_shape form = shape(data);
+    struct testbed *w;
     struct wire *wire;
     size_t length, glued = 0;
     struct qp *qp;
 
     peer_begin();
-    w = world_open(&form);
+    w = testbed_open(&form);
     post_receives(w, data[1]);
     if (!(data[0] & 128)) {
         start(w, data, NULL, 0);
@@ -136,7 +136,7 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
         static struct wire before;
 
         memset(&before, 0, offsetof(struct wire, input));
-        before.world = w;
+        before.bed = w;
         before.crc = scenario_crc(data);
         before.markers = scenario_markers(data);
         before.position = 0;
@@ -151,13 +151,13 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     w->permit_count = 0;
     result->info.size = sizeof(result->info);
     FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &result->info) == RI_OK);
-    world_poll(w, UINT32_MAX);
+    testbed_poll(w, UINT32_MAX);
     qp = container_of(w->qps[0].qp, struct qp, base);
     result->unanswered = atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
-    result->memory = world_memory_digest(w);
+    result->memory = testbed_memory_digest(w);
     result->told = w->digest;
     result->revoked = w->revoked;
-    world_close(w);
+    testbed_close(w);
 }
 
 void scenario_run(const uint8_t *data, size_t size, scenario_stream stream, bool raw)

@@ -12,8 +12,8 @@
 #define SCENARIO_STREAM   65536u
 
 /* Writes what the peer sends into out, at most room; returns the
- * octets. The world and its STags live. */
-typedef size_t (*scenario_stream)(struct world *world, struct wire *wire, const uint8_t *data,
+ * octets. The test bed and its STags live. */
+typedef size_t (*scenario_stream)(struct testbed *bed, struct wire *wire, const uint8_t *data,
                                   size_t size, uint8_t *out, size_t room);
 
 /* Runs the input twice, whole and in pieces, and compares. raw: the

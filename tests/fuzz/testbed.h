@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A world for the fuzz targets of softrdma: the real provider, up to two QPs, a host and a lower
+ * A test bed for the fuzz targets of softrdma: the real provider, up to two QPs, a host and a lower
  * layer made of memory. One thread, no socket, no clock that anybody waits for. An oracle goes with
  * it:
  *   - memory changes only where a right, a posted receive or a posted Read allows it; everything
@@ -8,22 +8,22 @@
  *   - every accepted request completes exactly once, in order per queue, at most one of them with
  *     an error of its own;
  *   - a connection tells of its end once; what a QP sends passes the judge (judge.h);
- *   - memory in use is bounded, and all is gone when the world closes.
+ *   - memory in use is bounded, and all is gone when the test bed closes.
  */
-#ifndef ITAL_TESTS_FUZZ_WORLD_H
-#define ITAL_TESTS_FUZZ_WORLD_H
+#ifndef ITAL_TESTS_FUZZ_TESTBED_H
+#define ITAL_TESTS_FUZZ_TESTBED_H
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/judge.h"
 
 #include "providers/softrdma/softrdma.h"
 
-#define WORLD_QPS   2u
-#define WORLD_WIRES 6u /* connections of one world */
-#define WORLD_INPUT (192u * 1024u)
-#define WORLD_WORK  64u /* requests of one queue that the oracle follows */
+#define TESTBED_QPS   2u
+#define TESTBED_WIRES 6u /* connections of one test bed */
+#define TESTBED_INPUT (192u * 1024u)
+#define TESTBED_WORK  64u /* requests of one queue that the oracle follows */
 
-enum world_region {
+enum testbed_region {
     REGION_LOCAL,      /* no remote right */
     REGION_WRITE,      /* remote write */
     REGION_READ,       /* remote read */
@@ -33,9 +33,9 @@ enum world_region {
     REGION_FREED,      /* deregistered: its STag was one once */
     REGION_BIND,       /* windows may be bound; no remote right of its own */
     REGION_LOCAL_READ, /* not even local write */
-    WORLD_REGIONS
+    TESTBED_REGIONS
 };
-#define WORLD_WINDOWS 3u /* 0 narrow, 1 narrow, 2 wide */
+#define TESTBED_WINDOWS 3u /* 0 narrow, 1 narrow, 2 wide */
 
 struct region {
     struct ri_mr *mr;
@@ -57,7 +57,7 @@ struct permit {
     const uint8_t *memory, *from; /* from: what shall be there then, if nobody else writes there */
     uint32_t length;
 };
-#define WORLD_PERMITS 64u
+#define TESTBED_PERMITS 64u
 
 /* A Read Request that is on its way, or waits for its response. */
 struct wanted {
@@ -65,13 +65,13 @@ struct wanted {
     uint64_t sink_to;
     bool allowed;
 };
-#define WORLD_WANTED 256u
+#define TESTBED_WANTED 256u
 
 /* One connection as its lower layer. */
 struct wire {
-    struct world *world;
+    struct testbed *bed;
     bool used, closed, finished;
-    uint8_t input[WORLD_INPUT];
+    uint8_t input[TESTBED_INPUT];
     size_t input_length, input_taken;
     bool fin, reset; /* of the peer, behind the input */
     uint64_t credit; /* octets that the socket takes */
@@ -91,7 +91,7 @@ struct wire {
     unsigned int ended, established; /* events told */
     /* The oracle knows every FPDU of the peer until it sends octets as they are. */
     bool raw;
-    struct wanted wanted[WORLD_WANTED];
+    struct wanted wanted[TESTBED_WANTED];
     uint32_t wanted_in, wanted_out;
 };
 
@@ -105,7 +105,7 @@ struct work {
 };
 
 struct work_queue {
-    struct work work[WORLD_WORK];
+    struct work work[TESTBED_WORK];
     uint32_t in, out;
     bool failed; /* one request has failed by itself since the connection began */
 };
@@ -118,18 +118,18 @@ struct live_qp {
 };
 
 /* How a connection begins. */
-struct world_start {
+struct testbed_start {
     bool initiator, crc, markers_transmit, markers_receive, rtr_await;
     uint8_t rtr; /* enum ri_rtr */
     uint32_t ird, ord;
-    const void *lead; /* last message */
-    size_t lead_length;
+    const void *preamble; /* last message */
+    size_t preamble_length;
     const void *read; /* octets that came with the start-up frame */
     size_t read_length;
     uint16_t refuse;
 };
 
-struct world_shape {
+struct testbed_shape {
     bool srq, two;
     uint32_t cqe, depth, sge;
     uint32_t flags; /* enum ri_qp_flags */
@@ -137,70 +137,72 @@ struct world_shape {
     bool shared_cq;
 };
 
-struct world {
+struct testbed {
     struct ri_rnic_attr attr;
-    struct world_shape shape;
+    struct testbed_shape shape;
     struct ri_pd *pd, *other_pd;
     struct ri_cq *send_cq, *recv_cq;
     struct ri_srq *srq;
     struct work_queue shared; /* receives of the SRQ; in no order */
-    struct live_qp qps[WORLD_QPS];
-    struct wire *wires; /* WORLD_WIRES */
+    struct live_qp qps[TESTBED_QPS];
+    struct wire *wires; /* TESTBED_WIRES */
     uint32_t wire_count;
-    struct region regions[WORLD_REGIONS];
-    struct window windows[WORLD_WINDOWS];
+    struct region regions[TESTBED_REGIONS];
+    struct window windows[TESTBED_WINDOWS];
     uint64_t next_cookie;
     unsigned int cq_events, cq_errors, srq_events;
     size_t memory_before;
-    struct permit permits[WORLD_PERMITS];
+    struct permit permits[TESTBED_PERMITS];
     uint32_t permit_count;
     bool revoked;    /* a QP ended because the memory of a request under way was invalidated */
     uint64_t digest; /* of completions and events, for comparisons */
 };
 
-/* One world at a time. */
-struct world *world_open(const struct world_shape *shape);
+/* One test bed at a time. */
+struct testbed *testbed_open(const struct testbed_shape *shape);
 /* Ends all connections, takes all completions, destroys all; fails if something is left. */
-void world_close(struct world *world);
+void testbed_close(struct testbed *bed);
 
 /* RI_OK, or why the provider refused. */
-enum ri_status world_start(struct world *world, uint32_t which, const struct world_start *start);
+enum ri_status testbed_start(struct testbed *bed, uint32_t which,
+                             const struct testbed_start *start);
 /* The lane runs until nothing is left to do. */
-void world_run(struct world *world);
+void testbed_run(struct testbed *bed);
 /* Octets of the peer, `piece` of them at a time (0: all at once), the lane runs behind each. */
-void world_deliver(struct world *world, struct wire *wire, const uint8_t *octets, size_t length,
-                   size_t piece);
-/* What the oracle says now about memory. Also part of world_run. */
-void world_look(struct world *world);
+void testbed_deliver(struct testbed *bed, struct wire *wire, const uint8_t *octets, size_t length,
+                     size_t piece);
+/* What the oracle says now about memory. Also part of testbed_run. */
+void testbed_look(struct testbed *bed);
 /* A number for the contents of all regions of ours. */
-uint64_t world_memory_digest(const struct world *world);
+uint64_t testbed_memory_digest(const struct testbed *bed);
 /* Everything that is in the completion queues, or up to `count`. */
-void world_poll(struct world *world, uint32_t count);
+void testbed_poll(struct testbed *bed, uint32_t count);
 /* Let the timers expire. */
-void world_expire(struct world *world);
-void world_modify(struct world *world, uint32_t which, enum ri_qp_state state);
-void world_destroy_qp(struct world *world, uint32_t which);
-bool world_create_qp(struct world *world, uint32_t which);
-enum ri_qp_state world_state(struct world *world, uint32_t which);
+void testbed_expire(struct testbed *bed);
+void testbed_modify(struct testbed *bed, uint32_t which, enum ri_qp_state state);
+void testbed_destroy_qp(struct testbed *bed, uint32_t which);
+bool testbed_create_qp(struct testbed *bed, uint32_t which);
+enum ri_qp_state testbed_state(struct testbed *bed, uint32_t which);
 
 /* Posts; refused ones are nobody's business. The oracle follows the others. */
-bool world_post(struct world *world, uint32_t which, struct ri_send_wr *wr);
-void world_post_receive(struct world *world, uint32_t which, const struct ri_sge *sges,
-                        uint32_t count, uint32_t flags);
+bool testbed_post(struct testbed *bed, uint32_t which, struct ri_send_wr *wr);
+void testbed_post_receive(struct testbed *bed, uint32_t which, const struct ri_sge *sges,
+                          uint32_t count, uint32_t flags);
 /* Octets of a region; beyond it on purpose if so asked. */
-struct ri_sge world_sge(const struct world *world, uint32_t region, uint32_t offset,
-                        uint32_t length);
-void world_register(struct world *world, enum world_region which);
-void world_deregister(struct world *world, enum world_region which);
+struct ri_sge testbed_sge(const struct testbed *bed, uint32_t region, uint32_t offset,
+                          uint32_t length);
+void testbed_register(struct testbed *bed, enum testbed_region which);
+void testbed_deregister(struct testbed *bed, enum testbed_region which);
 
 /* The STag of a region or window; variant 0 right, others wrong in some way. */
-uint32_t world_stag(const struct world *world, uint8_t which, uint8_t variant);
-uint64_t world_base(const struct world *world, uint8_t which, uint32_t *length);
+uint32_t testbed_stag(const struct testbed *bed, uint8_t which, uint8_t variant);
+uint64_t testbed_base(const struct testbed *bed, uint8_t which, uint32_t *length);
 
 /* May a peer do this over an STag of ours? *memory: where, or NULL where
  * the oracle cannot tell (windows). */
-bool world_allows(const struct world *world, uint32_t stag, uint64_t to, uint64_t length,
-                  uint32_t access, uint8_t **memory);
-void world_permit(struct world *world, const uint8_t *memory, const uint8_t *from, uint32_t length);
+bool testbed_allows(const struct testbed *bed, uint32_t stag, uint64_t to, uint64_t length,
+                    uint32_t access, uint8_t **memory);
+void testbed_permit(struct testbed *bed, const uint8_t *memory, const uint8_t *from,
+                    uint32_t length);
 
 #endif

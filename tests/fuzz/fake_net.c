@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Under the connection manager: see seam.h. */
+/* Under the connection manager: see fake_net.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tests/fuzz/seam.h"
+#include "tests/fuzz/fake_net.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define ROUNDS_MAX 1000u
 #define FDS        64
 
-struct seam seam;
+struct fake_net net;
 
 struct ri_watch {
     int fd; /* -1: free */
@@ -49,30 +49,30 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 {
     if (clock != CLOCK_MONOTONIC)
         return (int)syscall(SYS_clock_gettime, clock, ts);
-    ts->tv_sec = (time_t)(seam.now / 1000000000u);
-    ts->tv_nsec = (long)(seam.now % 1000000000u);
+    ts->tv_sec = (time_t)(net.now / 1000000000u);
+    ts->tv_nsec = (long)(net.now % 1000000000u);
     return 0;
 }
 
 /* ---- sockets ---- */
 
-static struct seam_end *end_of(int fd)
+static struct net_end *end_of(int fd)
 {
-    for (uint32_t i = seam.end_count; i; i--) /* numbers come again: the last one counts */
-        if (seam.ends[i - 1].kal_fd == fd)
-            return &seam.ends[i - 1];
+    for (uint32_t i = net.end_count; i; i--) /* numbers come again: the last one counts */
+        if (net.ends[i - 1].kal_fd == fd)
+            return &net.ends[i - 1];
     return NULL;
 }
 
 /* What was known of a number is over: it comes again. */
 int close(int fd)
 {
-    struct seam_end *end = fd >= 0 ? end_of(fd) : NULL;
+    struct net_end *end = fd >= 0 ? end_of(fd) : NULL;
 
     if (end)
         end->kal_fd = -1;
-    if (fd == seam.connecting_fd)
-        seam.connecting_fd = -1;
+    if (fd == net.connecting_fd)
+        net.connecting_fd = -1;
     return (int)syscall(SYS_close, fd);
 }
 
@@ -95,12 +95,12 @@ int listen(int fd, int backlog)
 }
 
 /* The manager's descriptor `fd` becomes one end of a pair, the other is the peer's. */
-static struct seam_end *join(int fd, bool active)
+static struct net_end *join(int fd, bool active)
 {
-    struct seam_end *end = &seam.ends[seam.end_count];
+    struct net_end *end = &net.ends[net.end_count];
     int pair[2];
 
-    if (seam.end_count == SEAM_ENDS)
+    if (net.end_count == NET_ENDS)
         return NULL;
     FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
     /* room for the longest frame in single octets */
@@ -115,25 +115,25 @@ static struct seam_end *join(int fd, bool active)
     end->fd = pair[1];
     end->kal_fd = pair[0];
     end->active = active;
-    seam.end_count++;
+    net.end_count++;
     return end;
 }
 
 int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    enum seam_connect how = seam.connect;
+    enum net_connect how = net.connect;
 
     (void)address, (void)length;
-    errno = how == SEAM_REFUSED ? ECONNREFUSED : ENETUNREACH;
-    if (how == SEAM_UNREACHABLE)
+    errno = how == NET_REFUSED ? ECONNREFUSED : ENETUNREACH;
+    if (how == NET_UNREACHABLE)
         return -1;
-    seam.connecting_fd = fd;
-    seam.connecting_error = how == SEAM_REFUSED || how == SEAM_LATER_REFUSED ? ECONNREFUSED : 0;
-    seam.connecting_failed = how == SEAM_REFUSED;
-    if (how == SEAM_REFUSED)
+    net.connecting_fd = fd;
+    net.connecting_error = how == NET_REFUSED || how == NET_LATER_REFUSED ? ECONNREFUSED : 0;
+    net.connecting_failed = how == NET_REFUSED;
+    if (how == NET_REFUSED)
         return -1;
-    if (how == SEAM_AT_ONCE && join(fd, true)) {
-        seam.connecting_fd = -1;
+    if (how == NET_AT_ONCE && join(fd, true)) {
+        net.connecting_fd = -1;
         return 0;
     }
     errno = EINPROGRESS;
@@ -143,14 +143,14 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
     (void)fd, (void)address, (void)length, (void)flags;
-    for (uint32_t i = 0; i < seam.end_count; i++) {
-        struct seam_end *end = &seam.ends[i];
+    for (uint32_t i = 0; i < net.end_count; i++) {
+        struct net_end *end = &net.ends[i];
 
         if (!end->waiting)
             continue;
-        if (seam.accept_error) {
-            errno = seam.accept_error;
-            seam.accept_error = 0;
+        if (net.accept_error) {
+            errno = net.accept_error;
+            net.accept_error = 0;
             return -1;
         }
         end->waiting = false;
@@ -178,7 +178,7 @@ int getsockname(int fd, struct sockaddr *address, socklen_t *length)
 
 int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 {
-    if (fd != seam.connecting_fd)
+    if (fd != net.connecting_fd)
         return give_address(address, length, (uint16_t)(5000 + fd));
     errno = ENOTCONN;
     return -1;
@@ -202,8 +202,8 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
         number = SOCK_STREAM;
     else if (level == SOL_SOCKET && name == SO_PROTOCOL)
         number = IPPROTO_TCP;
-    else if (level == SOL_SOCKET && name == SO_ERROR && fd == seam.connecting_fd)
-        number = seam.connecting_error;
+    else if (level == SOL_SOCKET && name == SO_ERROR && fd == net.connecting_fd)
+        number = net.connecting_error;
     memcpy(value, &number, *length < sizeof(number) ? *length : sizeof(number));
     return 0;
 }
@@ -211,16 +211,16 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 /* A socket that takes less than it is given, or nothing now. */
 ssize_t send(int fd, const void *octets, size_t length, int flags)
 {
-    const struct seam_end *end = end_of(fd);
+    const struct net_end *end = end_of(fd);
 
-    if (end && end->fd >= 0 && seam.credit != SIZE_MAX) {
-        if (!seam.credit) {
+    if (end && end->fd >= 0 && net.credit != SIZE_MAX) {
+        if (!net.credit) {
             errno = EAGAIN;
             return -1;
         }
-        if (length > seam.credit)
-            length = seam.credit;
-        seam.credit -= length;
+        if (length > net.credit)
+            length = net.credit;
+        net.credit -= length;
     }
     return syscall(SYS_sendto, fd, octets, length, flags, NULL, 0);
 }
@@ -230,8 +230,8 @@ ssize_t send(int fd, const void *octets, size_t length, int flags)
 static enum ri_status up_watch(void *context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
                                struct ri_watch **watch)
 {
-    FUZZ_CHECK(context == &seam.rnic && fd >= 0);
-    if (seam.watch_fails)
+    FUZZ_CHECK(context == &net.rnic && fd >= 0);
+    if (net.watch_fails)
         return RI_ERR_NO_RESOURCES;
     for (uint32_t i = 0; i < WATCHES; i++) {
         FUZZ_CHECK(watches[i].fd != fd);
@@ -262,7 +262,7 @@ static void up_unwatch(struct ri_watch *watch)
 
 static void up_timer_cancel(void *context, struct ri_timer *timer)
 {
-    FUZZ_CHECK(context == &seam.rnic);
+    FUZZ_CHECK(context == &net.rnic);
     for (uint32_t i = 0; i < timer_count; i++)
         if (timers[i] == timer)
             timers[i--] = timers[--timer_count];
@@ -287,16 +287,16 @@ static const struct kal_upper upper = {
     .timer_set = up_timer_set,
     .timer_cancel = up_timer_cancel,
     .wake = up_wake,
-    .connection_request = seam_request,
-    .connection_event = seam_event,
+    .connection_request = net_request,
+    .connection_event = net_event,
 };
 
 static bool knocking(void)
 {
     bool waiting = false;
 
-    for (uint32_t i = 0; i < seam.end_count; i++)
-        waiting |= seam.ends[i].waiting;
+    for (uint32_t i = 0; i < net.end_count; i++)
+        waiting |= net.ends[i].waiting;
     return waiting;
 }
 
@@ -306,13 +306,13 @@ static uint32_t events_of(int fd)
     struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
     uint32_t events = 0;
 
-    if (fd == seam.connecting_fd)
-        return seam.connecting_failed ? EPOLLERR | EPOLLOUT : 0;
+    if (fd == net.connecting_fd)
+        return net.connecting_failed ? EPOLLERR | EPOLLOUT : 0;
     if (!end_of(fd))
         return knocking() ? EPOLLIN : 0;
     poll(&p, 1, 0);
     events = (uint32_t)p.revents; /* the same numbers */
-    return seam.credit ? events : events & ~(uint32_t)EPOLLOUT;
+    return net.credit ? events : events & ~(uint32_t)EPOLLOUT;
 }
 
 static bool run_watches(void)
@@ -337,7 +337,7 @@ static bool run_timer(void)
     for (uint32_t i = 0; i < timer_count; i++) {
         struct ri_timer *timer = timers[i];
 
-        if (timer->deadline > seam.now)
+        if (timer->deadline > net.now)
             continue;
         timers[i] = timers[--timer_count];
         timer->expired(timer);
@@ -346,7 +346,7 @@ static bool run_timer(void)
     return false;
 }
 
-void seam_run(void)
+void net_run(void)
 {
     uint32_t rounds = 0;
     bool any = true;
@@ -356,61 +356,61 @@ void seam_run(void)
         any = run_timer();
         any |= run_watches();
     }
-    for (uint32_t i = 0; i < seam.end_count; i++)
-        seam_listen_to(&seam.ends[i]);
+    for (uint32_t i = 0; i < net.end_count; i++)
+        net_listen_to(&net.ends[i]);
 }
 
-void seam_pass(uint64_t ns)
+void net_pass(uint64_t ns)
 {
-    seam.now += ns;
-    seam_run();
+    net.now += ns;
+    net_run();
 }
 
 /* ---- peers ---- */
 
-struct seam_end *seam_knock(void)
+struct net_end *net_knock(void)
 {
-    struct seam_end *end = join(-1, false);
+    struct net_end *end = join(-1, false);
 
     if (end)
         end->waiting = true;
     return end;
 }
 
-struct seam_end *seam_pair(int *fd)
+struct net_end *net_pair(int *fd)
 {
-    struct seam_end *end = join(-1, true);
+    struct net_end *end = join(-1, true);
 
     if (end)
         *fd = end->kal_fd;
     return end;
 }
 
-void seam_connected(void)
+void net_connected(void)
 {
-    if (seam.connecting_fd < 0)
+    if (net.connecting_fd < 0)
         return;
-    if (seam.connecting_error) {
-        seam.connecting_failed = true; /* it can be told now */
+    if (net.connecting_error) {
+        net.connecting_failed = true; /* it can be told now */
         return;
     }
-    if (fcntl(seam.connecting_fd, F_GETFD) >= 0)
-        join(seam.connecting_fd, true);
-    seam.connecting_fd = -1;
+    if (fcntl(net.connecting_fd, F_GETFD) >= 0)
+        join(net.connecting_fd, true);
+    net.connecting_fd = -1;
 }
 
-void seam_say(struct seam_end *end, const uint8_t *octets, size_t length)
+void net_say(struct net_end *end, const uint8_t *octets, size_t length)
 {
     if (end->fd >= 0 && length)
         syscall(SYS_sendto, end->fd, octets, length, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
 }
 
-void seam_hang_up(struct seam_end *end, bool both)
+void net_hang_up(struct net_end *end, bool both)
 {
     if (end->fd < 0)
         return;
     if (both) {
-        seam_listen_to(end);
+        net_listen_to(end);
         close(end->fd);
         end->fd = -1;
     } else {
@@ -418,7 +418,7 @@ void seam_hang_up(struct seam_end *end, bool both)
     }
 }
 
-void seam_listen_to(struct seam_end *end)
+void net_listen_to(struct net_end *end)
 {
     uint8_t octets[1024];
     ssize_t got;
@@ -449,7 +449,7 @@ static void judge_handover(const struct ri_llp_handover *h)
 /* The socket was taken over: what came with it is copied, the last message leaves. */
 static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
 {
-    struct seam_qp *qp = (struct seam_qp *)base;
+    struct net_qp *qp = (struct net_qp *)base;
     const struct ri_llp_handover *h = modify->handover;
 
     if (!(modify->mask & RI_QPM_HANDOVER))
@@ -487,22 +487,22 @@ static void open_kal(void)
     const char *why;
 
     FUZZ_CHECK(kal_log_configure("debug:/dev/null", &why));
-    seam.kal.config = &config;
-    kal_host_open(&kal_host_local, &config, &seam.kal.host);
-    seam.kal.upper = &upper;
-    FUZZ_CHECK(seam.kal.host != NULL);
+    net.kal.config = &config;
+    kal_host_open(&kal_host_local, &config, &net.kal.host);
+    net.kal.upper = &upper;
+    FUZZ_CHECK(net.kal.host != NULL);
 }
 
-void seam_open(void)
+void net_open(void)
 {
     static struct kal_provider provider = { .name = (char *)"fuzz" };
-    struct kal_rnic *rnic = &seam.rnic;
+    struct kal_rnic *rnic = &net.rnic;
 
-    if (!seam.kal.host)
+    if (!net.kal.host)
         open_kal();
     fds_before = fds_open();
     memset(rnic, 0, sizeof(*rnic));
-    rnic->kal = &seam.kal;
+    rnic->kal = &net.kal;
     rnic->upper = &upper;
     rnic->provider = &provider;
     rnic->interface = (char *)"fuzz";
@@ -516,42 +516,42 @@ void seam_open(void)
     for (uint32_t i = 0; i < WATCHES; i++)
         watches[i].fd = -1;
     timer_count = 0;
-    seam.end_count = 0;
-    seam.connect = SEAM_AT_ONCE;
-    seam.connecting_fd = -1;
-    seam.connecting_error = 0;
-    seam.connecting_failed = false;
-    seam.accept_error = 0;
-    seam.watch_fails = false;
-    seam.credit = SIZE_MAX;
-    seam.limited = false;
-    seam.now = 1000000000u;
-    for (uint32_t i = 0; i < SEAM_QPS; i++)
-        seam.qps[i] = (struct seam_qp){ .fd = -1 };
+    net.end_count = 0;
+    net.connect = NET_AT_ONCE;
+    net.connecting_fd = -1;
+    net.connecting_error = 0;
+    net.connecting_failed = false;
+    net.accept_error = 0;
+    net.watch_fails = false;
+    net.credit = SIZE_MAX;
+    net.limited = false;
+    net.now = 1000000000u;
+    for (uint32_t i = 0; i < NET_QPS; i++)
+        net.qps[i] = (struct net_qp){ .fd = -1 };
 }
 
-void seam_close(void)
+void net_close(void)
 {
-    struct kal_rnic *rnic = &seam.rnic;
+    struct kal_rnic *rnic = &net.rnic;
     enum kal_status status = kal_cm_close(rnic, false);
 
     if (status == KAL_ERR_AGAIN)
         status = kal_cm_close(rnic, true);
     FUZZ_CHECK(status == KAL_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
-        FUZZ_CHECK(!kal_host_holds(seam.kal.host, (enum kal_account_kind)kind));
+        FUZZ_CHECK(!kal_host_holds(net.kal.host, (enum kal_account_kind)kind));
     kal_cm_free(rnic);
     kal_values_destroy(rnic->options);
     for (uint32_t i = 0; i < WATCHES; i++)
         FUZZ_CHECK(watches[i].fd < 0);
     FUZZ_CHECK(!timer_count);
-    for (uint32_t i = 0; i < seam.end_count; i++) {
-        seam_hang_up(&seam.ends[i], true);
-        if (seam.ends[i].waiting)
-            close(seam.ends[i].kal_fd);
+    for (uint32_t i = 0; i < net.end_count; i++) {
+        net_hang_up(&net.ends[i], true);
+        if (net.ends[i].waiting)
+            close(net.ends[i].kal_fd);
     }
-    for (uint32_t i = 0; i < SEAM_QPS; i++)
-        if (seam.qps[i].fd >= 0)
-            close(seam.qps[i].fd);
+    for (uint32_t i = 0; i < NET_QPS; i++)
+        if (net.qps[i].fd >= 0)
+            close(net.qps[i].fd);
     FUZZ_CHECK(fds_open() == fds_before);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The oracle of a world: what memory may change, and what completes. See world.h. */
+/* The oracle of a test bed: what memory may change, and what completes. See testbed.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tests/fuzz/world_private.h"
+#include "tests/fuzz/testbed_private.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ size_t __sanitizer_get_current_allocated_bytes(void); /* gcc has it, but not its
 static const struct {
     uint32_t length, access;
     bool other;
-} shapes[WORLD_REGIONS] = {
+} shapes[TESTBED_REGIONS] = {
 #define LOCAL  (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
 #define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
     [REGION_LOCAL] = { 8192, LOCAL, false },
@@ -67,7 +67,7 @@ void memory_mark(const struct region *region, bool usable)
 #endif
 }
 
-void memory_fill(struct world *w)
+void memory_fill(struct testbed *w)
 {
     static uint8_t first[ARENA];
     uint32_t at = 256;
@@ -83,7 +83,7 @@ void memory_fill(struct world *w)
 #ifdef ASAN
     ASAN_POISON_MEMORY_REGION(arena, sizeof(arena));
 #endif
-    for (int i = 0; i < WORLD_REGIONS; i++) {
+    for (int i = 0; i < TESTBED_REGIONS; i++) {
         struct region *region = &w->regions[i];
 
         region->memory = arena + at;
@@ -98,9 +98,9 @@ void memory_fill(struct world *w)
 
 /* Where an element lies, NULL where it is nowhere in a region of ours. As much
  * of it as is inside may be used. */
-static const uint8_t *place_of(const struct world *w, const struct ri_sge *sge, uint32_t *length)
+static const uint8_t *place_of(const struct testbed *w, const struct ri_sge *sge, uint32_t *length)
 {
-    for (int i = 0; i < WORLD_REGIONS; i++) {
+    for (int i = 0; i < TESTBED_REGIONS; i++) {
         const struct region *region = &w->regions[i];
         uint64_t offset = sge->addr - region->base;
 
@@ -126,13 +126,13 @@ static size_t best(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static size_t reach_of_work(const struct world *w, const struct work_queue *queue, bool sends,
+static size_t reach_of_work(const struct testbed *w, const struct work_queue *queue, bool sends,
                             const uint8_t *at)
 {
     size_t found = 0;
 
     for (uint32_t i = queue->out; i != queue->in; i++) {
-        const struct work *work = &queue->work[i % WORLD_WORK];
+        const struct work *work = &queue->work[i % TESTBED_WORK];
 
         if (sends && work->opcode != RI_WR_RDMA_READ &&
             work->opcode != RI_WR_RDMA_READ_INVALIDATE && work->opcode != RI_WR_ATOMIC_FETCH_ADD &&
@@ -149,7 +149,7 @@ static size_t reach_of_work(const struct world *w, const struct work_queue *queu
 }
 
 /* Octets from `at` on that may have changed. */
-static size_t permitted(const struct world *w, const uint8_t *at)
+static size_t permitted(const struct testbed *w, const uint8_t *at)
 {
     const struct region *bind = &w->regions[REGION_BIND];
     bool raw = false;
@@ -157,7 +157,7 @@ static size_t permitted(const struct world *w, const uint8_t *at)
 
     for (uint32_t i = 0; i < w->permit_count; i++)
         found = best(found, reach(at, w->permits[i].memory, w->permits[i].length));
-    for (uint32_t i = 0; i < WORLD_QPS; i++) {
+    for (uint32_t i = 0; i < TESTBED_QPS; i++) {
         const struct live_qp *live = &w->qps[i];
 
         found = best(found, reach_of_work(w, &live->sends, true, at));
@@ -165,19 +165,19 @@ static size_t permitted(const struct world *w, const uint8_t *at)
         raw |= live->wire && live->wire->raw && (w->shape.flags & RI_QP_WRITE_ENABLE);
     }
     found = best(found, reach_of_work(w, &w->shared, false, at));
-    for (int i = 0; raw && i < WORLD_REGIONS; i++) {
+    for (int i = 0; raw && i < TESTBED_REGIONS; i++) {
         const struct region *region = &w->regions[i];
 
         if (region->mr && !region->other && (region->access & RI_ACCESS_REMOTE_WRITE))
             found = best(found, reach(at, region->memory, region->length));
     }
-    for (uint32_t i = 0; i < WORLD_WINDOWS; i++)
+    for (uint32_t i = 0; i < TESTBED_WINDOWS; i++)
         if (w->windows[i].writable && bind->mr)
             found = best(found, reach(at, bind->memory, bind->length));
     return found;
 }
 
-static void look_at(const struct world *w, const uint8_t *memory, uint32_t length)
+static void look_at(const struct testbed *w, const uint8_t *memory, uint32_t length)
 {
     uint8_t *old = shadow + (memory - arena);
 
@@ -197,11 +197,11 @@ static void look_at(const struct world *w, const uint8_t *memory, uint32_t lengt
     memcpy(old, memory, length);
 }
 
-uint64_t world_memory_digest(const struct world *w)
+uint64_t testbed_memory_digest(const struct testbed *w)
 {
     uint64_t digest = 0;
 
-    for (int i = 0; i < WORLD_REGIONS; i++) {
+    for (int i = 0; i < TESTBED_REGIONS; i++) {
         const struct region *region = &w->regions[i];
 
         if (!region->mr || region->other)
@@ -214,11 +214,11 @@ uint64_t world_memory_digest(const struct world *w)
     return digest;
 }
 
-void world_look(struct world *w)
+void testbed_look(struct testbed *w)
 {
     uint32_t end = 0;
 
-    for (int i = 0; i < WORLD_REGIONS; i++) {
+    for (int i = 0; i < TESTBED_REGIONS; i++) {
         const struct region *region = &w->regions[i];
 #ifdef ASAN /* what is between them is poisoned */
         (void)end;
@@ -232,29 +232,29 @@ void world_look(struct world *w)
     }
 }
 
-void world_permit(struct world *w, const uint8_t *memory, const uint8_t *from, uint32_t length)
+void testbed_permit(struct testbed *w, const uint8_t *memory, const uint8_t *from, uint32_t length)
 {
-    if (w->permit_count < WORLD_PERMITS)
+    if (w->permit_count < TESTBED_PERMITS)
         w->permits[w->permit_count++] = (struct permit){ memory, from, length };
 }
 
-struct ri_sge world_sge(const struct world *w, uint32_t which, uint32_t offset, uint32_t length)
+struct ri_sge testbed_sge(const struct testbed *w, uint32_t which, uint32_t offset, uint32_t length)
 {
-    const struct region *region = &w->regions[which % WORLD_REGIONS];
+    const struct region *region = &w->regions[which % TESTBED_REGIONS];
 
     return (struct ri_sge){ region->base + offset, length, region->keys.lkey };
 }
 
 /* ---- STags ---- */
 
-uint32_t world_stag(const struct world *w, uint8_t which, uint8_t variant)
+uint32_t testbed_stag(const struct testbed *w, uint8_t which, uint8_t variant)
 {
     uint32_t stag;
 
-    which %= WORLD_REGIONS + WORLD_WINDOWS;
-    stag = which < WORLD_REGIONS ? w->regions[which].keys.rkey
-                                 : w->windows[which - WORLD_REGIONS].stag;
-    if (which < WORLD_REGIONS && !stag) /* no remote right: try the local key */
+    which %= TESTBED_REGIONS + TESTBED_WINDOWS;
+    stag = which < TESTBED_REGIONS ? w->regions[which].keys.rkey
+                                   : w->windows[which - TESTBED_REGIONS].stag;
+    if (which < TESTBED_REGIONS && !stag) /* no remote right: try the local key */
         stag = w->regions[which].keys.lkey;
     switch (variant % 8) {
     case 1: return stag + 1; /* another key, or another index */
@@ -266,19 +266,19 @@ uint32_t world_stag(const struct world *w, uint8_t which, uint8_t variant)
     }
 }
 
-uint64_t world_base(const struct world *w, uint8_t which, uint32_t *length)
+uint64_t testbed_base(const struct testbed *w, uint8_t which, uint32_t *length)
 {
-    which %= WORLD_REGIONS + WORLD_WINDOWS;
-    which = which < WORLD_REGIONS ? which : REGION_BIND;
+    which %= TESTBED_REGIONS + TESTBED_WINDOWS;
+    which = which < TESTBED_REGIONS ? which : REGION_BIND;
     *length = w->regions[which].length;
     return w->regions[which].base;
 }
 
-bool world_allows(const struct world *w, uint32_t stag, uint64_t to, uint64_t length,
-                  uint32_t access, uint8_t **memory)
+bool testbed_allows(const struct testbed *w, uint32_t stag, uint64_t to, uint64_t length,
+                    uint32_t access, uint8_t **memory)
 {
     *memory = NULL;
-    for (int i = 0; i < WORLD_REGIONS; i++) {
+    for (int i = 0; i < TESTBED_REGIONS; i++) {
         const struct region *region = &w->regions[i];
 
         if (!region->mr || region->keys.lkey != stag)
@@ -289,7 +289,7 @@ bool world_allows(const struct world *w, uint32_t stag, uint64_t to, uint64_t le
         *memory = region->memory + (to - region->base);
         return true;
     }
-    for (uint32_t i = 0; i < WORLD_WINDOWS; i++)
+    for (uint32_t i = 0; i < TESTBED_WINDOWS; i++)
         if (w->windows[i].mw && stag && w->windows[i].stag >> 8 == stag >> 8)
             return true; /* windows come and go while requests are under way */
     return false;
@@ -300,7 +300,7 @@ bool world_allows(const struct world *w, uint32_t stag, uint64_t to, uint64_t le
 static void remember(struct work_queue *queue, uint64_t cookie, uint16_t opcode, bool signaled,
                      const struct ri_sge *sges, uint32_t count)
 {
-    struct work *work = &queue->work[queue->in++ % WORLD_WORK];
+    struct work *work = &queue->work[queue->in++ % TESTBED_WORK];
 
     *work = (struct work){ .cookie = cookie, .opcode = opcode, .signaled = signaled };
     work->num_sge = count;
@@ -312,10 +312,10 @@ static void remember(struct work_queue *queue, uint64_t cookie, uint16_t opcode,
 
 static bool room(const struct work_queue *queue, uint32_t count)
 {
-    return queue->in - queue->out < WORLD_WORK && count <= 4;
+    return queue->in - queue->out < TESTBED_WORK && count <= 4;
 }
 
-bool world_post(struct world *w, uint32_t which, struct ri_send_wr *wr)
+bool testbed_post(struct testbed *w, uint32_t which, struct ri_send_wr *wr)
 {
     struct live_qp *live = &w->qps[which];
     struct ri_send_wr *bad = NULL;
@@ -324,17 +324,17 @@ bool world_post(struct world *w, uint32_t which, struct ri_send_wr *wr)
     if (!live->qp || !room(&live->sends, wr->num_sge))
         return false;
     wr->cookie = ++w->next_cookie;
-    status = world_user()->post_send(live->qp, wr, &bad);
+    status = testbed_user()->post_send(live->qp, wr, &bad);
     FUZZ_CHECK(bad == (status == RI_OK ? NULL : wr));
     if (status == RI_OK)
         remember(&live->sends, wr->cookie, wr->opcode, wr->flags & RI_WR_SIGNALED, wr->sg_list,
                  wr->num_sge);
-    world_run(w);
+    testbed_run(w);
     return status == RI_OK;
 }
 
-void world_post_receive(struct world *w, uint32_t which, const struct ri_sge *sges, uint32_t count,
-                        uint32_t flags)
+void testbed_post_receive(struct testbed *w, uint32_t which, const struct ri_sge *sges,
+                          uint32_t count, uint32_t flags)
 {
     struct live_qp *live = &w->qps[which];
     struct work_queue *queue = w->srq ? &w->shared : &live->receives;
@@ -346,13 +346,13 @@ void world_post_receive(struct world *w, uint32_t which, const struct ri_sge *sg
     if ((!live->qp && !w->srq) || !room(queue, count))
         return;
     if (w->srq)
-        status = world_user()->post_srq_recv(w->srq, &wr, &bad);
+        status = testbed_user()->post_srq_recv(w->srq, &wr, &bad);
     else
-        status = world_user()->post_recv(live->qp, &wr, &bad);
+        status = testbed_user()->post_recv(live->qp, &wr, &bad);
     FUZZ_CHECK(bad == (status == RI_OK ? NULL : &wr));
     if (status == RI_OK)
         remember(queue, wr.cookie, UINT16_MAX, true, sges, count);
-    world_run(w);
+    testbed_run(w);
 }
 
 /* ---- completions ---- */
@@ -386,7 +386,7 @@ static void judge_send(struct live_qp *live, const struct ri_wc *wc)
     const struct work *work = NULL;
 
     for (; queue->out != queue->in; queue->out++) {
-        work = &queue->work[queue->out % WORLD_WORK];
+        work = &queue->work[queue->out % TESTBED_WORK];
         if (work->cookie == wc->cookie)
             break;
         FUZZ_CHECK(!work->signaled); /* passed over: a success that nobody asked about */
@@ -405,17 +405,17 @@ static void judge_send(struct live_qp *live, const struct ri_wc *wc)
 }
 
 /* Of an SRQ they come in any order: the found one changes places with the first. */
-static void judge_receive(struct world *w, struct live_qp *live, const struct ri_wc *wc)
+static void judge_receive(struct testbed *w, struct live_qp *live, const struct ri_wc *wc)
 {
     struct work_queue *queue = w->srq ? &w->shared : &live->receives;
-    struct work *first = &queue->work[queue->out % WORLD_WORK], found;
+    struct work *first = &queue->work[queue->out % TESTBED_WORK], found;
     uint32_t at = queue->out;
 
-    while (w->srq && at != queue->in && queue->work[at % WORLD_WORK].cookie != wc->cookie)
+    while (w->srq && at != queue->in && queue->work[at % TESTBED_WORK].cookie != wc->cookie)
         at++;
-    FUZZ_CHECK(at != queue->in && queue->work[at % WORLD_WORK].cookie == wc->cookie);
-    found = queue->work[at % WORLD_WORK];
-    queue->work[at % WORLD_WORK] = *first;
+    FUZZ_CHECK(at != queue->in && queue->work[at % TESTBED_WORK].cookie == wc->cookie);
+    found = queue->work[at % TESTBED_WORK];
+    queue->work[at % TESTBED_WORK] = *first;
     queue->out++;
     FUZZ_CHECK(wc->opcode == RI_WC_RECV || wc->opcode == RI_WC_RECV_IMMEDIATE);
     FUZZ_CHECK(wc->byte_len <= found.length || (wc->flags & RI_WC_WITH_IMMEDIATE));
@@ -428,23 +428,23 @@ static void judge_receive(struct world *w, struct live_qp *live, const struct ri
                 0x100000001B3u;
 }
 
-void world_poll(struct world *w, uint32_t count)
+void testbed_poll(struct testbed *w, uint32_t count)
 {
     struct ri_cq *cqs[2] = { w->send_cq, w->recv_cq };
     struct ri_wc wc[4];
     uint32_t got;
 
-    world_look(w); /* while what was posted is still known */
+    testbed_look(w); /* while what was posted is still known */
     for (int i = 0; i < 2; i++) {
         uint32_t left = count;
 
-        while (left && (got = world_user()->poll(cqs[i], left < 4 ? left : 4, wc))) {
+        while (left && (got = testbed_user()->poll(cqs[i], left < 4 ? left : 4, wc))) {
             FUZZ_CHECK(got <= 4 && got <= left);
             left -= got;
             for (uint32_t k = 0; k < got; k++) {
                 struct live_qp *live = wc[k].context;
 
-                FUZZ_CHECK(live >= w->qps && live < w->qps + WORLD_QPS && live->qp);
+                FUZZ_CHECK(live >= w->qps && live < w->qps + TESTBED_QPS && live->qp);
                 if (wc[k].opcode >= RI_WC_RECV)
                     judge_receive(w, live, &wc[k]);
                 else
@@ -454,20 +454,20 @@ void world_poll(struct world *w, uint32_t count)
     }
 }
 
-void work_forget(struct world *w, uint32_t which)
+void work_forget(struct testbed *w, uint32_t which)
 {
     struct live_qp *live = &w->qps[which];
 
-    world_look(w);
+    testbed_look(w);
     live->sends.out = live->sends.in;
     live->receives.out = live->receives.in;
 }
 
-void work_all_done(struct world *w, uint32_t which)
+void work_all_done(struct testbed *w, uint32_t which)
 {
     const struct live_qp *live = &w->qps[which];
 
     for (uint32_t i = live->sends.out; i != live->sends.in; i++)
-        FUZZ_CHECK(!live->sends.work[i % WORLD_WORK].signaled);
+        FUZZ_CHECK(!live->sends.work[i % TESTBED_WORK].signaled);
     FUZZ_CHECK(live->receives.out == live->receives.in);
 }

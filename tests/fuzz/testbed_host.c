@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a world gives the provider: a host and a lower layer of memory, chance
+/* What a test bed gives the provider: a host and a lower layer of memory, chance
  * that is the same for each input. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tests/fuzz/world_private.h"
+#include "tests/fuzz/testbed_private.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 
 #define TIMERS 32u
 
-struct world the_world;
-struct wire the_wires[WORLD_WIRES];
+struct testbed the_bed;
+struct wire the_wires[TESTBED_WIRES];
 
 static struct ri_timer *timers[TIMERS];
 static uint32_t timer_count;
@@ -72,7 +72,7 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
 struct ri_watch {
     struct wire *wire;
 };
-static struct ri_watch watches[WORLD_WIRES];
+static struct ri_watch watches[TESTBED_WIRES];
 
 static enum ri_status host_watch(const struct ri_host *host, void *context, int fd, uint32_t events,
                                  ri_ready_fn ready, void *arg, struct ri_watch **watch)
@@ -80,7 +80,7 @@ static enum ri_status host_watch(const struct ri_host *host, void *context, int 
     struct wire *wire = &the_wires[fd];
 
     (void)host, (void)context;
-    FUZZ_CHECK(fd >= 0 && fd < (int)WORLD_WIRES && !wire->is_watched && !wire->closed);
+    FUZZ_CHECK(fd >= 0 && fd < (int)TESTBED_WIRES && !wire->is_watched && !wire->closed);
     wire->ready = ready;
     wire->arg = arg;
     wire->watched = events;
@@ -129,20 +129,20 @@ static void host_wake(const struct ri_host *host, void *context)
 static void host_cq_event(const struct ri_host *host, void *context)
 {
     (void)host, (void)context;
-    the_world.cq_events++;
+    the_bed.cq_events++;
 }
 
 static void host_cq_error(const struct ri_host *host, void *context, const struct ri_event *event)
 {
     (void)host, (void)context;
     FUZZ_CHECK(event->type == RI_EVENT_CQ_OVERFLOW);
-    the_world.cq_errors++;
+    the_bed.cq_errors++;
 }
 
 static void host_srq_event(const struct ri_host *host, void *context, const struct ri_event *event)
 {
     (void)host, (void)context, (void)event;
-    the_world.srq_events++;
+    the_bed.srq_events++;
 }
 
 /* One end for each connection, and it is told to be the QP's. */
@@ -151,23 +151,23 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
     struct live_qp *live = context;
 
     (void)host;
-    FUZZ_CHECK(live >= the_world.qps && live < the_world.qps + WORLD_QPS && live->qp && live->wire);
+    FUZZ_CHECK(live >= the_bed.qps && live < the_bed.qps + TESTBED_QPS && live->qp && live->wire);
     if (event->detail)
         FUZZ_CHECK(strlen(event->detail) < 400);
     if (event->detail && strstr(event->detail, "was revoked"))
-        the_world.revoked = true;
+        the_bed.revoked = true;
     if (event->type == RI_EVENT_ESTABLISHED) {
         FUZZ_CHECK(!live->wire->established++ && !live->wire->ended);
     } else if (event->type < RI_EVENT_QP_FATAL || event->type == RI_EVENT_QP_OVERFLOW) {
         FUZZ_CHECK(!live->wire->ended++);
     }
-    the_world.digest = (the_world.digest ^ (uint64_t)event->type ^
-                        (uint64_t)event->terminate_code << 16) *
-                       0x100000001B3u;
+    the_bed.digest = (the_bed.digest ^ (uint64_t)event->type ^
+                      (uint64_t)event->terminate_code << 16) *
+                     0x100000001B3u;
 }
 
-const struct ri_host world_host = {
-    .size = sizeof(world_host),
+const struct ri_host testbed_host = {
+    .size = sizeof(testbed_host),
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
     .option = host_option,
@@ -202,7 +202,7 @@ void host_expire(void)
             set |= timers[k] == now[i];
         if (!set)
             continue;
-        host_timer_cancel(&world_host, NULL, now[i]);
+        host_timer_cancel(&testbed_host, NULL, now[i]);
         now[i]->deadline = 0;
         now[i]->expired(now[i]);
     }
@@ -212,7 +212,7 @@ void host_expire(void)
 
 static struct wire *wire_of(const struct stream *stream)
 {
-    FUZZ_CHECK(stream->fd >= 0 && stream->fd < (int)WORLD_WIRES && !the_wires[stream->fd].closed);
+    FUZZ_CHECK(stream->fd >= 0 && stream->fd < (int)TESTBED_WIRES && !the_wires[stream->fd].closed);
     return &the_wires[stream->fd];
 }
 
@@ -280,11 +280,11 @@ static void wire_close(struct stream *stream, bool reset)
     wire->closed = true;
 }
 
-const struct llp_ops world_llp = { .send = wire_send,
-                                   .receive = wire_receive,
-                                   .emss = wire_emss,
-                                   .finish = wire_finish,
-                                   .close = wire_close };
+const struct llp_ops testbed_llp = { .send = wire_send,
+                                     .receive = wire_receive,
+                                     .emss = wire_emss,
+                                     .finish = wire_finish,
+                                     .close = wire_close };
 
 static bool unread(const struct wire *wire)
 {

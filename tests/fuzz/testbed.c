@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A world of memory around the provider: lane, objects, connections. Host and lower layer:
- * world_host.c; oracle: world_work.c. */
+/* A test bed of memory around the provider: lane, objects, connections. Host and lower layer:
+ * testbed_host.c; oracle: oracle.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tests/fuzz/world_private.h"
+#include "tests/fuzz/testbed_private.h"
 
 #include "base/entropy.h"
 
@@ -13,16 +13,16 @@
 
 #define ROUNDS_MAX 4096u /* of the lane until it rests: more is a lane that never does */
 #define OCTETS_MAX \
-    (8u * 1024u * 1024u) /* of memory that a world may use: two QPs with everything */
+    (8u * 1024u * 1024u) /* of memory that a test bed may use: two QPs with everything */
 
 static struct ri_privileged_ops privileged;
 static struct ri_user_ops user;
-static struct ri_rnic *rnic; /* open from the first world to the end of the program */
+static struct ri_rnic *rnic; /* open from the first test bed to the end of the program */
 static struct ri_lane *lane;
 
 /* ---- the lane ---- */
 
-void world_run(struct world *w)
+void testbed_run(struct testbed *w)
 {
     for (uint32_t round = 0;; round++) {
         uint64_t deadline;
@@ -36,13 +36,13 @@ void world_run(struct world *w)
         if (!pieces && !reported && user.lane_arm(lane))
             break;
     }
-    world_look(w);
+    testbed_look(w);
 }
 
-void world_deliver(struct world *w, struct wire *wire, const uint8_t *octets, size_t length,
-                   size_t piece)
+void testbed_deliver(struct testbed *w, struct wire *wire, const uint8_t *octets, size_t length,
+                     size_t piece)
 {
-    if (wire->fin || wire->reset || wire->closed || length > WORLD_INPUT - wire->input_length)
+    if (wire->fin || wire->reset || wire->closed || length > TESTBED_INPUT - wire->input_length)
         return;
     if (!piece || length / piece > 256)
         piece = length;
@@ -53,21 +53,21 @@ void world_deliver(struct world *w, struct wire *wire, const uint8_t *octets, si
         wire->input_length += part;
         octets += part;
         length -= part;
-        world_run(w);
+        testbed_run(w);
     }
 }
 
-void world_expire(struct world *w)
+void testbed_expire(struct testbed *w)
 {
     host_expire();
-    world_run(w);
+    testbed_run(w);
 }
 
 /* ---- objects ---- */
 
 #define MUST(call) FUZZ_CHECK((call) == RI_OK)
 
-const struct ri_user_ops *world_user(void)
+const struct ri_user_ops *testbed_user(void)
 {
     return &user;
 }
@@ -75,7 +75,7 @@ const struct ri_user_ops *world_user(void)
 static void open_rnic(void)
 {
     struct ri_open open = {
-        .size = sizeof(open), .host = &world_host, .privileged = &privileged, .user = &user
+        .size = sizeof(open), .host = &testbed_host, .privileged = &privileged, .user = &user
     };
 
     ri_complete_privileged_ops(&privileged, rnicpi_provider_v1.privileged);
@@ -106,7 +106,7 @@ static struct ri_cq *new_cq(uint32_t depth, void *context)
     return cq;
 }
 
-bool world_create_qp(struct world *w, uint32_t which)
+bool testbed_create_qp(struct testbed *w, uint32_t which)
 {
     struct live_qp *live = &w->qps[which];
     struct ri_qp_attr attr = { .size = sizeof(attr),
@@ -139,9 +139,9 @@ bool world_create_qp(struct world *w, uint32_t which)
     return true;
 }
 
-static void allocate_windows(struct world *w)
+static void allocate_windows(struct testbed *w)
 {
-    for (uint32_t i = 0; i < WORLD_WINDOWS; i++) {
+    for (uint32_t i = 0; i < TESTBED_WINDOWS; i++) {
         struct window *window = &w->windows[i];
 
         if (privileged.mw_allocate(w->pd, i < 2, window, &window->stag, &window->mw) != RI_OK)
@@ -149,7 +149,7 @@ static void allocate_windows(struct world *w)
     }
 }
 
-static void create_srq(struct world *w)
+static void create_srq(struct testbed *w)
 {
     struct ri_srq_attr attr = { .size = sizeof(attr),
                                 .max_wr = w->shape.depth,
@@ -161,9 +161,9 @@ static void create_srq(struct world *w)
         w->srq = NULL;
 }
 
-struct world *world_open(const struct world_shape *shape)
+struct testbed *testbed_open(const struct testbed_shape *shape)
 {
-    struct world *w = &the_world;
+    struct testbed *w = &the_bed;
 
     host_begin();
     if (!rnic)
@@ -181,18 +181,18 @@ struct world *world_open(const struct world_shape *shape)
     w->recv_cq = shape->shared_cq ? w->send_cq : new_cq(shape->cqe, &w->recv_cq);
     create_srq(w);
     memory_fill(w);
-    for (int i = 0; i < WORLD_REGIONS; i++)
-        world_register(w, (enum world_region)i);
-    world_deregister(w, REGION_FREED);
+    for (int i = 0; i < TESTBED_REGIONS; i++)
+        testbed_register(w, (enum testbed_region)i);
+    testbed_deregister(w, REGION_FREED);
     allocate_windows(w);
-    for (uint32_t i = 0; i < (shape->two ? WORLD_QPS : 1); i++)
-        world_create_qp(w, i);
+    for (uint32_t i = 0; i < (shape->two ? TESTBED_QPS : 1); i++)
+        testbed_create_qp(w, i);
     return w;
 }
 
 /* ---- regions ---- */
 
-void world_register(struct world *w, enum world_region which)
+void testbed_register(struct testbed *w, enum testbed_region which)
 {
     struct region *region = &w->regions[which];
     struct ri_mr_attr attr = { .size = sizeof(attr),
@@ -214,14 +214,14 @@ void world_register(struct world *w, enum world_region which)
     memory_mark(region, !region->other);
 }
 
-void world_deregister(struct world *w, enum world_region which)
+void testbed_deregister(struct testbed *w, enum testbed_region which)
 {
     struct region *region = &w->regions[which];
 
     if (!region->mr || privileged.mr_deregister(region->mr) != RI_OK)
         return; /* windows are bound */
     region->mr = NULL;
-    world_look(w);
+    testbed_look(w);
     memory_mark(region, false);
 }
 
@@ -232,7 +232,7 @@ void world_deregister(struct world *w, enum world_region which)
 static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last)
 {
     struct wire *wire = arg;
-    struct wanted *wanted = &wire->wanted[wire->wanted_out % WORLD_WANTED];
+    struct wanted *wanted = &wire->wanted[wire->wanted_out % TESTBED_WANTED];
 
     if (wire->raw)
         return;
@@ -244,9 +244,9 @@ static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, 
     wire->wanted_out += last;
 }
 
-static void reset_wire(struct world *w, struct wire *wire, const struct world_start *start)
+static void reset_wire(struct testbed *w, struct wire *wire, const struct testbed_start *start)
 {
-    wire->world = w;
+    wire->bed = w;
     wire->used = true;
     wire->closed = wire->finished = false;
     wire->input_length = wire->input_taken = 0;
@@ -263,13 +263,13 @@ static void reset_wire(struct world *w, struct wire *wire, const struct world_st
     wire->send_open = false;
     wire->ended = wire->established = 0;
     wire->wanted_in = wire->wanted_out = 0;
-    judge_init(&wire->judge, start->crc, start->markers_transmit, start->lead_length);
+    judge_init(&wire->judge, start->crc, start->markers_transmit, start->preamble_length);
     wire->judge.on_response = on_response;
     wire->judge.arg = wire;
 }
 
 /* Queues begin anew; what was posted in IDLE belongs to the new connection. */
-static enum ri_status start_on(struct world *w, uint32_t which, const struct world_start *start)
+static enum ri_status start_on(struct testbed *w, uint32_t which, const struct testbed_start *start)
 {
     struct live_qp *live = &w->qps[which];
     struct wire *wire = &w->wires[w->wire_count], *before = live->wire;
@@ -288,8 +288,8 @@ static enum ri_status start_on(struct world *w, uint32_t which, const struct wor
         .ord = start->ord,
         .bytes_read = start->read_length ? start->read : NULL,
         .bytes_read_length = start->read_length,
-        .last_message = start->lead_length ? start->lead : NULL,
-        .last_message_length = start->lead_length,
+        .last_message = start->preamble_length ? start->preamble : NULL,
+        .last_message_length = start->preamble_length,
     };
     enum ri_status status;
 
@@ -297,7 +297,7 @@ static enum ri_status start_on(struct world *w, uint32_t which, const struct wor
     wire->raw = start->read_length != 0;
     live->wire = wire;
     w->wire_count++;
-    status = qp_start(container_of(live->qp, struct qp, base), &handover, &world_llp);
+    status = qp_start(container_of(live->qp, struct qp, base), &handover, &testbed_llp);
     if (status != RI_OK) {
         FUZZ_CHECK(!wire->is_watched && !wire->closed && !wire->judge.octets);
         wire->used = false;
@@ -307,16 +307,16 @@ static enum ri_status start_on(struct world *w, uint32_t which, const struct wor
     return status;
 }
 
-enum ri_status world_start(struct world *w, uint32_t which, const struct world_start *start)
+enum ri_status testbed_start(struct testbed *w, uint32_t which, const struct testbed_start *start)
 {
     struct live_qp *live = &w->qps[which];
     enum ri_status status;
 
-    if (!live->qp || w->wire_count == WORLD_WIRES)
+    if (!live->qp || w->wire_count == TESTBED_WIRES)
         return RI_ERR_LIMIT;
     status = start_on(w, which, start);
     if (status == RI_ERR_NOT_SUPPORTED) { /* a provider without markers */
-        struct world_start plain = *start;
+        struct testbed_start plain = *start;
 
         plain.markers_transmit = plain.markers_receive = false;
         status = start_on(w, which, &plain);
@@ -325,11 +325,11 @@ enum ri_status world_start(struct world *w, uint32_t which, const struct world_s
         return status;
     live->sends.failed = live->receives.failed = false;
     live->started = true;
-    world_run(w);
+    testbed_run(w);
     return RI_OK;
 }
 
-enum ri_qp_state world_state(struct world *w, uint32_t which)
+enum ri_qp_state testbed_state(struct testbed *w, uint32_t which)
 {
     struct ri_qp_info info = { .size = sizeof(info) };
 
@@ -341,7 +341,7 @@ enum ri_qp_state world_state(struct world *w, uint32_t which)
 }
 
 /* A modify must leave the QP in the state that was asked for, or on its way from there. */
-void world_modify(struct world *w, uint32_t which, enum ri_qp_state state)
+void testbed_modify(struct testbed *w, uint32_t which, enum ri_qp_state state)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
     struct live_qp *live = &w->qps[which];
@@ -351,13 +351,13 @@ void world_modify(struct world *w, uint32_t which, enum ri_qp_state state)
         return;
     status = privileged.qp_modify(live->qp, &modify);
     if (status == RI_OK && state == RI_QPS_IDLE)
-        FUZZ_CHECK(world_state(w, which) == RI_QPS_IDLE);
+        FUZZ_CHECK(testbed_state(w, which) == RI_QPS_IDLE);
     if (state == RI_QPS_ERROR)
         FUZZ_CHECK(status == RI_OK);
-    world_run(w);
+    testbed_run(w);
 }
 
-void world_destroy_qp(struct world *w, uint32_t which)
+void testbed_destroy_qp(struct testbed *w, uint32_t which)
 {
     struct live_qp *live = &w->qps[which];
     struct ri_qp *qp = live->qp;
@@ -367,42 +367,42 @@ void world_destroy_qp(struct world *w, uint32_t which)
     live->qp = NULL; /* nothing more is told about it */
     MUST(privileged.qp_destroy(qp));
     work_forget(w, which);
-    world_run(w);
+    testbed_run(w);
 }
 
 /* ---- the end ---- */
 
-static void end_qp(struct world *w, uint32_t which)
+static void end_qp(struct testbed *w, uint32_t which)
 {
     struct live_qp *live = &w->qps[which];
 
     if (!live->qp)
         return;
-    world_modify(w, which, RI_QPS_ERROR);
-    world_poll(w, UINT32_MAX);
-    world_run(w);
-    world_poll(w, UINT32_MAX);
-    FUZZ_CHECK(world_state(w, which) == RI_QPS_ERROR);
+    testbed_modify(w, which, RI_QPS_ERROR);
+    testbed_poll(w, UINT32_MAX);
+    testbed_run(w);
+    testbed_poll(w, UINT32_MAX);
+    FUZZ_CHECK(testbed_state(w, which) == RI_QPS_ERROR);
     if (live->started && live->wire)
         FUZZ_CHECK(live->wire->ended == 1 || live->wire->judge.terminate);
     work_all_done(w, which);
-    world_destroy_qp(w, which);
+    testbed_destroy_qp(w, which);
 }
 
-static void close_windows(struct world *w)
+static void close_windows(struct testbed *w)
 {
-    for (uint32_t i = 0; i < WORLD_WINDOWS; i++)
+    for (uint32_t i = 0; i < TESTBED_WINDOWS; i++)
         if (w->windows[i].mw)
             MUST(privileged.mw_free(w->windows[i].mw));
 }
 
 /* Everything that is still closing is let go by its timer. */
-static void end_wires(struct world *w)
+static void end_wires(struct testbed *w)
 {
     uint64_t deadline;
 
     for (int i = 0; i < 2; i++)
-        world_expire(w);
+        testbed_expire(w);
     (void)user.progress(lane, NULL, 256, &deadline); /* empties the graveyard */
     FUZZ_CHECK(!host_timers());
     for (uint32_t i = 0; i < w->wire_count; i++)
@@ -420,15 +420,15 @@ static void nothing_left(void)
         FUZZ_CHECK(values[i] == 0);
 }
 
-void world_close(struct world *w)
+void testbed_close(struct testbed *w)
 {
     FUZZ_CHECK(memory_in_use() < w->memory_before + OCTETS_MAX);
-    for (uint32_t i = 0; i < WORLD_QPS; i++)
+    for (uint32_t i = 0; i < TESTBED_QPS; i++)
         end_qp(w, i);
     end_wires(w);
     close_windows(w);
-    for (int i = 0; i < WORLD_REGIONS; i++)
-        world_deregister(w, (enum world_region)i);
+    for (int i = 0; i < TESTBED_REGIONS; i++)
+        testbed_deregister(w, (enum testbed_region)i);
     if (w->srq)
         MUST(privileged.srq_destroy(w->srq));
     MUST(privileged.cq_destroy(w->send_cq));

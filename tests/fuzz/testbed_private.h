@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the rooms of the world share: world.c (objects, connections), world_host.c (host, lower
- * layer), world_work.c (the oracle). */
-#ifndef ITAL_TESTS_FUZZ_WORLD_PRIVATE_H
-#define ITAL_TESTS_FUZZ_WORLD_PRIVATE_H
+ * What the rooms of the test bed share: testbed.c (objects, connections), testbed_host.c (host,
+ * lower layer), oracle.c (the oracle). */
+#ifndef ITAL_TESTS_FUZZ_TESTBED_PRIVATE_H
+#define ITAL_TESTS_FUZZ_TESTBED_PRIVATE_H
 
-#include "tests/fuzz/world.h"
+#include "tests/fuzz/testbed.h"
 
 extern const struct ri_provider rnicpi_provider_v1;
-extern const struct ri_host world_host;
-extern const struct llp_ops world_llp; /* a stream's fd is the number of its wire */
-extern struct world the_world;
-extern struct wire the_wires[WORLD_WIRES];
+extern const struct ri_host testbed_host;
+extern const struct llp_ops testbed_llp; /* a stream's fd is the number of its wire */
+extern struct testbed the_bed;
+extern struct wire the_wires[TESTBED_WIRES];
 
-const struct ri_user_ops *world_user(void);
+const struct ri_user_ops *testbed_user(void);
 
 /* Chance begins anew. */
 void host_begin(void);
@@ -23,14 +23,14 @@ void host_expire(void);
 bool wire_report(struct wire *wire);
 
 /* Regions get their place and their first contents. */
-void memory_fill(struct world *world);
+void memory_fill(struct testbed *bed);
 /* Under AddressSanitizer nobody may look at what is not usable. */
 void memory_mark(const struct region *region, bool usable);
 size_t memory_in_use(void);
 
 /* A QP is gone with what it had not told. */
-void work_forget(struct world *world, uint32_t which);
+void work_forget(struct testbed *bed, uint32_t which);
 /* All that was posted has completed, but for successes that nobody asked about. */
-void work_all_done(struct world *world, uint32_t which);
+void work_all_done(struct testbed *bed, uint32_t which);
 
 #endif
