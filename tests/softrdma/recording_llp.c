@@ -33,7 +33,7 @@ static bool is_batch(struct stream *stream, const struct iovec *iov)
     return !qp || (iov >= qp->tx.batch.iov && iov < qp->tx.batch.iov + TX_IOV);
 }
 
-static ssize_t note_send(struct stream *stream, const struct iovec *iov, int count)
+static ssize_t record_send(struct stream *stream, const struct iovec *iov, int count)
 {
     struct wire *wire = wire_of(stream);
     size_t taken = 0;
@@ -60,7 +60,7 @@ static ssize_t note_send(struct stream *stream, const struct iovec *iov, int cou
     return (ssize_t)taken;
 }
 
-static ssize_t note_receive(struct stream *stream, void *buffer, size_t length)
+static ssize_t record_receive(struct stream *stream, void *buffer, size_t length)
 {
     struct wire *wire = wire_of(stream);
     size_t octets = wire->arriving_octets;
@@ -73,7 +73,7 @@ static ssize_t note_receive(struct stream *stream, void *buffer, size_t length)
     return (ssize_t)octets;
 }
 
-static uint32_t note_emss(struct stream *stream)
+static uint32_t record_emss(struct stream *stream)
 {
     struct wire *wire = wire_of(stream);
 
@@ -92,19 +92,19 @@ uint32_t recording_emss_at(const struct wire *wire, size_t at)
     return wire->answers[i].emss;
 }
 
-static void note_finish(struct stream *stream)
+static void record_finish(struct stream *stream)
 {
     (void)stream;
 }
 
-static void note_close(struct stream *stream, bool reset)
+static void record_close(struct stream *stream, bool reset)
 {
     (void)reset;
     close(stream->fd);
 }
 
-const struct llp_ops recording_llp = { note_send,   note_receive, note_emss,
-                                       note_finish, note_close,   NULL };
+const struct llp_ops recording_llp = { record_send,   record_receive, record_emss,
+                                       record_finish, record_close,   NULL };
 
 int recording_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
 {

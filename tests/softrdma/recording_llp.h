@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A lower layer that notes what is written, and takes as much of it as it is told to. What arrives
+ * A lower layer that records what is written, and takes as much of it as it is told to. What arrives
  * is what the test has put there; the peer of a stream that closes hangs up.
  */
 #ifndef ITAL_TESTS_RECORDING_LLP_H
