@@ -60,9 +60,11 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
 void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* ---- registry/rnic.c ---- */
+/* ---- registry/host_services.c ---- */
 /* Fill host, options and tables of an RNIC record that is opened or only probed (asking.c). */
 void kal_rnic_host_init(struct kal_rnic *rnic);
+
+/* ---- registry/rnic.c ---- */
 /* kal_rnic_open and kal_rnic_close but for the count of the instance, which is the caller's. */
 enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
                                   struct kal_rnic **rnic);

@@ -171,7 +171,7 @@ void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cau
     if (pass)
         log_ring_push(level, line, length);
     if (first || (pass && ((inside && inside()) || !log_ring_drain())))
-        log_ring_wake();
+        log_ring_wake(log_rate_turn);
     errno = saved;
 }
 

@@ -41,8 +41,10 @@ ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const cha
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
 /* Hand what is there to the sink, as far as it takes it. False: lines are left. Not in a lane. */
 bool log_ring_drain(void);
-/* The thread writes, and looks at the causes; it is started where there is none. Never blocks. */
-void log_ring_wake(void);
+/* What the thread does before it writes: push what is due. Returns when that is so again; CLOCK_NEVER: never. */
+typedef uint64_t (*log_turn_fn)(uint64_t now);
+/* The thread writes; it is started where there is none, with this turn. Never blocks. */
+void log_ring_wake(log_turn_fn turn);
 /* Lines that the old sink has not taken go to the new one. The old one is closed. */
 void log_ring_set_sink(const struct log_sink *sink);
 /* The thread ends; what the sink takes is written. */
@@ -59,7 +61,7 @@ void log_ring_forget(void);
  * its time is over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);
-/* Push "n more" of those whose time is over. Returns when the next one's is; CLOCK_NEVER: none is
+/* A log_turn_fn: push "n more" of those whose time is over. Returns when the next one's is; CLOCK_NEVER: none is
  * held back. */
 uint64_t log_rate_turn(uint64_t now);
 /* Push it of all, now. Their time goes on, unless they are forgotten. */

@@ -46,6 +46,8 @@ static struct {
     bool draining; /* whoever set it owns sink */
     bool finished; /* no thread any more */
     enum thread_state state;
+    /* The thread's; set before it starts */
+    log_turn_fn turn;
     pthread_t thread;
     struct log_sink sink; /* the drainer's */
     atomic_uint word;     /* futex: changes when the thread has to look */
@@ -201,7 +203,7 @@ static void *writer(void *arg)
     while (!atomic_load(&ring.stop)) {
         word = atomic_load(&ring.word);
         now = clock_now();
-        due = log_rate_turn(now);
+        due = ring.turn(now);
         empty = log_ring_drain();
         if (empty)
             pause = CLOCK_NS_PER_MS;
@@ -227,15 +229,17 @@ static bool start(pthread_t *thread)
     return done;
 }
 
-void log_ring_wake(void)
+void log_ring_wake(log_turn_fn turn)
 {
     pthread_t thread = 0;
     bool missing, made;
 
     pthread_mutex_lock(&ring_lock);
     missing = ring.state == THREAD_NONE && !ring.finished;
-    if (missing)
+    if (missing) {
         ring.state = THREAD_STARTS;
+        ring.turn = turn;
+    }
     pthread_mutex_unlock(&ring_lock);
     atomic_fetch_add(&ring.word, 1);
     if (!missing) {

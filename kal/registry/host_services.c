@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host table that a provider sees: services of kal and of ual, forwarded with the contexts that ual gave. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal/kal_private.h"
+
+static const char *host_option(const struct ri_host *host, const char *name)
+{
+    return name ? kal_values_get(kal_rnic_of_host(host)->options, name) : NULL;
+}
+
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
+{
+    const struct kal_rnic *rnic = kal_rnic_of_host(host);
+
+    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
+}
+
+static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t length,
+                               bool writable)
+{
+    (void)writable;
+    return kal_rnic_pin(kal_rnic_of_host(host), addr, length);
+}
+
+static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
+{
+    kal_rnic_unpin(kal_rnic_of_host(host), addr, length);
+}
+
+static enum ri_status host_policy(const struct ri_host *host,
+                                  const struct ri_policy_question *question)
+{
+    return kal_rnic_ask_policy(kal_rnic_of_host(host), question->direction, question->local,
+                               question->peer);
+}
+
+static enum ri_status host_watch(const struct ri_host *host, void *lane_context, int fd,
+                                 uint32_t events, ri_ready_fn ready, void *arg,
+                                 struct ri_watch **watch)
+{
+    return kal_rnic_of_host(host)->upper->watch(lane_context, fd, events, ready, arg, watch);
+}
+
+static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch,
+                                   uint32_t events)
+{
+    return kal_rnic_of_host(host)->upper->rewatch(watch, events);
+}
+
+static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
+{
+    kal_rnic_of_host(host)->upper->unwatch(watch);
+}
+
+static void host_timer_set(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
+{
+    kal_rnic_of_host(host)->upper->timer_set(lane_context, timer);
+}
+
+static void host_timer_cancel(const struct ri_host *host, void *lane_context,
+                              struct ri_timer *timer)
+{
+    kal_rnic_of_host(host)->upper->timer_cancel(lane_context, timer);
+}
+
+static void host_wake(const struct ri_host *host, void *lane_context)
+{
+    kal_rnic_of_host(host)->upper->wake(lane_context);
+}
+
+static void host_cq_event(const struct ri_host *host, void *cq_context)
+{
+    kal_rnic_of_host(host)->upper->cq_event(cq_context);
+}
+
+static void host_cq_error(const struct ri_host *host, void *cq_context,
+                          const struct ri_event *event)
+{
+    kal_rnic_of_host(host)->upper->cq_error(cq_context, event);
+}
+
+static void host_qp_event(const struct ri_host *host, void *qp_context,
+                          const struct ri_event *event)
+{
+    struct kal_rnic *rnic = kal_rnic_of_host(host);
+
+    if (!kal_cm_qp_event(rnic, qp_context, event))
+        rnic->upper->qp_event(qp_context, event);
+}
+
+static void host_srq_event(const struct ri_host *host, void *srq_context,
+                           const struct ri_event *event)
+{
+    kal_rnic_of_host(host)->upper->srq_event(srq_context, event);
+}
+
+static void host_rnic_event(const struct ri_host *host, void *rnic_context,
+                            const struct ri_event *event)
+{
+    kal_rnic_of_host(host)->upper->rnic_event(rnic_context, event);
+}
+
+void kal_rnic_host_init(struct kal_rnic *rnic)
+{
+    rnic->ops = rnic->provider->ops;
+    rnic->user_ops = rnic->provider->user_ops;
+    rnic->host = (struct ri_host){
+        .size = sizeof rnic->host,
+        .abi_major = RI_ABI_MAJOR,
+        .abi_minor = RI_ABI_MINOR,
+        .context = rnic,
+        .option = host_option,
+        .log = host_log,
+        .pin = host_pin,
+        .unpin = host_unpin,
+        .policy = host_policy,
+        .watch = host_watch,
+        .rewatch = host_rewatch,
+        .unwatch = host_unwatch,
+        .timer_set = host_timer_set,
+        .timer_cancel = host_timer_cancel,
+        .wake = host_wake,
+        .capture = NULL,
+        .cq_event = host_cq_event,
+        .cq_error = host_cq_error,
+        .qp_event = host_qp_event,
+        .srq_event = host_srq_event,
+        .rnic_event = host_rnic_event,
+        .connection_request = kal_cm_host_request,
+        .connection_event = kal_cm_host_event,
+    };
+}
