@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Asynchronous events of the device. An event is acknowledged after its upcall, so that the destroy calls of verbs wait for it.
+ * What the device says by itself: asynchronous events, and the completion channel. An event is acknowledged after its upcall, so
+ * that the destroy calls of verbs wait for it. A channel that fails means that the device was taken away.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
 
 #include <errno.h>
 #include <utlist.h>
-
-bool rdmacore_destroyed(const struct rnic *rnic, int error)
-{
-    return !error || error == EIO || error == ENODEV || atomic_load(&rnic->failed);
-}
 
 /* One that was not told yet; kept by its count of upcalls. NULL: all were. */
 static struct qp *next_to_lose(struct rnic *rnic)
@@ -136,4 +132,27 @@ void rdmacore_async_ready(void *arg, uint32_t events)
     rnic->host->unwatch(rnic->host, rnic->lane.events);
     rnic->lane.events = NULL;
     rdmacore_failed(rnic, "the device was removed");
+}
+
+void rdmacore_cq_ready(void *arg, uint32_t events)
+{
+    struct rnic *rnic = arg;
+    struct ibv_cq *ibv;
+    void *context;
+    int cancel, error;
+
+    (void)events;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    while (!rdmacore->get_cq_event(rnic->channel, &ibv, &context)) {
+        cq_fired(context);
+        rdmacore->ack_cq_events(ibv, 1);
+    }
+    error = errno;
+    pthread_setcancelstate(cancel, NULL);
+    if (error == EAGAIN || error == EINTR)
+        return;
+    /* The device was taken away: the descriptor stays readable for ever. */
+    rnic->host->unwatch(rnic->host, rnic->lane.completions);
+    rnic->lane.completions = NULL;
+    rdmacore_failed(rnic, "its completion channel has failed");
 }

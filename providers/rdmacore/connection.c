@@ -11,7 +11,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
+#include "verbs.h"
 
 #include "base/clock.h"
 
@@ -38,8 +39,8 @@ struct connection *connection_new(struct rnic *rnic)
         return NULL;
     c->base.ops = rnic->base.ops;
     c->rnic = rnic;
-    c->deadline.expired = connection_expired;
-    c->wake.expired = connection_wake;
+    c->deadline.expired = rnic->timers->expired;
+    c->wake.expired = rnic->timers->wake;
     pthread_mutex_init(&c->lock, NULL);
     atomic_fetch_add(&rnic->connections, 1);
     return c;
@@ -204,6 +205,17 @@ enum ri_status connection_of_decision(int error)
 
     return status == RI_ERR_INVALID_ARGUMENT || status == RI_ERR_DEVICE ? RI_ERR_INVALID_STATE
                                                                         : status;
+}
+
+/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros nothing was sent. */
+uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length)
+{
+    const uint8_t *at = octets;
+    uint8_t any = 0;
+
+    for (uint16_t i = 0; at && i < length; i++)
+        any |= at[i];
+    return at && (any || c->rnic->iwarp) ? length : 0;
 }
 
 /* Ready to receive and to send. */

@@ -7,7 +7,7 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
 
 #include "base/clock.h"
 
@@ -134,17 +134,6 @@ static void take_depths(struct connection *c, const struct rdma_conn_param *para
     out->ird = c->ird;
     out->ord = c->ord;
     out->depths_valid = true;
-}
-
-/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros nothing was sent. */
-uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length)
-{
-    const uint8_t *at = octets;
-    uint8_t any = 0;
-
-    for (uint16_t i = 0; at && i < length; i++)
-        any |= at[i];
-    return at && (any || c->rnic->iwarp) ? length : 0;
 }
 
 static void take_private_data(const struct connection *c, const struct rdma_conn_param *param,
@@ -370,7 +359,7 @@ static void write_nothing(struct qp *qp)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void connection_wake(struct ri_timer *timer)
+static void wake(struct ri_timer *timer)
 {
     struct connection *c = container_of(timer, struct connection, wake);
     bool again = false;
@@ -470,7 +459,7 @@ static void expired(struct connection *c)
         give_up(c);
 }
 
-void connection_expired(struct ri_timer *timer)
+static void deadline_over(struct ri_timer *timer)
 {
     int cancel;
 
@@ -553,3 +542,5 @@ void connection_ready(void *arg, uint32_t events)
     }
     pthread_setcancelstate(cancel, NULL);
 }
+
+const struct connection_timers connection_timers = { .expired = deadline_over, .wake = wake };

@@ -7,14 +7,15 @@
  * completion in error: so a CQ that the consumer has not armed is armed in that way, and what fires is looked through.
  *
  * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so that ibv_destroy_cq waits for
- * it. What comes into the stash instead of the device's CQ fires by cq_tell. In both cases the consumer arms and then polls
+ * it (async.c). What comes into the stash instead of the device's CQ fires by cq_tell. In both cases the consumer arms and then polls
  * again, so that nothing which came between the two is missed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "qp.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,38 +28,7 @@ static struct cq *cq_of(struct ri_cq *base)
     return container_of(base, struct cq, base);
 }
 
-/* ---- the stash; under the lock ---- */
-
-static bool make_room(struct cq *cq)
-{
-    struct stashed *grown;
-    uint32_t room = cq->stash_room ? cq->stash_room * 2 : 64;
-
-    if (cq->stash_head) {
-        memmove(cq->stash, cq->stash + cq->stash_head,
-                (cq->stash_tail - cq->stash_head) * sizeof(*cq->stash));
-        cq->stash_tail -= cq->stash_head;
-        cq->stash_head = 0;
-        return true;
-    }
-    grown = realloc(cq->stash, room * sizeof(*grown));
-    if (!grown) {
-        rdmacore_log(cq->rnic->host, RI_LOG_ERROR,
-                     "out of memory: a completion of an ended queue pair is lost");
-        return false;
-    }
-    cq->stash = grown;
-    cq->stash_room = room;
-    return true;
-}
-
-void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq)
-{
-    if (cq->stash_tail == cq->stash_room && !make_room(cq))
-        return;
-    cq->stash[cq->stash_tail++] = (struct stashed){ .wc = *wc, .qp = qp, .wq = wq };
-}
-
+/* Under the lock. */
 static void purge(struct cq *cq, const struct qp *gone)
 {
     uint32_t to = cq->stash_head;
@@ -218,7 +188,7 @@ static void __attribute__((cold, noinline)) tell_failed(struct qp *failed)
 
     for (; failed; failed = next) {
         next = failed->next_failed;
-        qp_end(failed, RI_EVENT_LOCAL_ERROR, "a work request failed; its completion tells");
+        failed->request_failed(failed);
         atomic_fetch_sub(&failed->upcalls, 1);
     }
 }
@@ -386,7 +356,7 @@ void cq_tell(struct cq *cq)
 }
 
 /* The watch is on again before the look: what fails after the look fires. */
-static void fired(struct cq *cq)
+void cq_fired(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
     bool wanted = atomic_exchange(&cq->armed, false);
@@ -396,29 +366,6 @@ static void fired(struct cq *cq)
         host->cq_event(host, cq->base.context);
     else
         cq_drain(cq, NULL);
-}
-
-void rdmacore_cq_ready(void *arg, uint32_t events)
-{
-    struct rnic *rnic = arg;
-    struct ibv_cq *ibv;
-    void *context;
-    int cancel, error;
-
-    (void)events;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    while (!rdmacore->get_cq_event(rnic->channel, &ibv, &context)) {
-        fired(context);
-        rdmacore->ack_cq_events(ibv, 1);
-    }
-    error = errno;
-    pthread_setcancelstate(cancel, NULL);
-    if (error == EAGAIN || error == EINTR)
-        return;
-    /* The device was taken away: the descriptor stays readable for ever. */
-    rnic->host->unwatch(rnic->host, rnic->lane.completions);
-    rnic->lane.completions = NULL;
-    rdmacore_failed(rnic, "its completion channel has failed");
 }
 
 /* ---- life ---- */

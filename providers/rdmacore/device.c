@@ -6,7 +6,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
+#include "verbs.h"
 
 #include "base/clock.h"
 #include "base/sized.h"
@@ -279,6 +280,7 @@ enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open
     rnic->close_timeout = option(open->host, "close_timeout", 10000) * CLOCK_NS_PER_MS;
     pthread_mutex_init(&rnic->lock, NULL);
     spinlock_init(&rnic->windows_lock);
+    rnic->timers = &connection_timers;
     rnic->verbs = open_context(kind, open->device, rnic->device);
     error = rnic->verbs ? 0 : errno;
     if (error)

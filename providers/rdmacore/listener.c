@@ -8,7 +8,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <netinet/in.h>

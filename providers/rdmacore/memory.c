@@ -7,6 +7,7 @@
 #endif
 
 #include "rdmacore.h"
+#include "verbs.h"
 
 #include "base/checked.h"
 

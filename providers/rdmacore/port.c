@@ -7,6 +7,7 @@
 #endif
 
 #include "rdmacore.h"
+#include "verbs.h"
 
 #include <ifaddrs.h>
 #include <linux/if_packet.h>

@@ -6,7 +6,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "qp.h"
+#include "verbs.h"
 
 #include <endian.h>
 #include <errno.h>

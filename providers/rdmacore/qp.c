@@ -6,7 +6,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -94,6 +95,7 @@ static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
     qp->qkey = attr->qkey;
     qp->filler = (struct slot){ .qp = qp, .wq = &qp->sq, .flags = SLOT_FILLER };
     qp->sweep.expired = qp_swept;
+    qp->request_failed = qp_request_failed;
     atomic_init(&qp->ended, true);
     atomic_init(&qp->state, qp->datagram ? DATAGRAM_IDLE : RI_QPS_IDLE);
 }

@@ -1,168 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: transitions, and the end of a connection. RTS is reached through the connection verbs only.
- *
- *   ours      the device's
- *   IDLE      INIT (iWARP: IDLE); RTR and RTS while a connection is set up
- *   RTS       RTS
- *   ERROR     ERR, or on its way there by itself
+ * Queue pairs: modify and query. RTS is reached through the connection verbs only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "qp.h"
+#include "verbs.h"
 
-#include "base/clock.h"
 #include "base/sized.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define SWEEP_AFTER (1000 * CLOCK_NS_PER_MS) /* a device has flushed all by then, or never will */
-
-int qp_access(const struct qp *qp)
-{
-    return (qp->flags & RI_QP_READ_ENABLE ? IBV_ACCESS_REMOTE_READ : 0) |
-           (qp->flags & RI_QP_WRITE_ENABLE ? IBV_ACCESS_REMOTE_WRITE : 0) |
-           (qp->flags & RI_QP_ATOMIC_ENABLE ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
-           (qp->rnic->windows && (qp->flags & RI_QP_BIND_ENABLE) ? IBV_ACCESS_MW_BIND : 0);
-}
-
-int qp_to_init(struct qp *qp, uint8_t port)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT,
-        .port_num = port,
-        .qp_access_flags = (unsigned int)qp_access(qp),
-        .qkey = qp->qkey,
-    };
-    int mask = IBV_QP_STATE | (int)(qp->datagram ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-
-    if (!qp->rnic->iwarp)
-        mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-    return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, mask));
-}
-
-int qp_to_state(struct qp *qp, enum ibv_qp_state state)
-{
-    struct ibv_qp_attr attr = { .qp_state = state };
-
-    return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, IBV_QP_STATE));
-}
-
-/* Who posts sees one state or the other for all of its list. */
-void qp_set_state(struct qp *qp, enum ri_qp_state state)
-{
-    spinlock_lock(&qp->sq.lock);
-    spinlock_lock(&qp->rq.lock);
-    if (qp->datagram && state <= RI_QPS_RTS)
-        atomic_store_explicit(&qp->state, (int)state + DATAGRAM_IDLE, memory_order_relaxed);
-    else
-        atomic_store_explicit(&qp->state, (int)state, memory_order_relaxed);
-    spinlock_unlock(&qp->rq.lock);
-    spinlock_unlock(&qp->sq.lock);
-}
-
-void qp_connected(struct qp *qp)
-{
-    if (atomic_load(&qp->state) == RI_QPS_IDLE)
-        qp_set_state(qp, RI_QPS_RTS);
-}
-
-/* Nothing is left to the device; what was flushed and is not polled yet does not count. */
-static bool is_empty(struct wq *wq, struct cq *cq)
-{
-    bool empty;
-
-    spinlock_lock(&cq->lock);
-    empty = atomic_load(&wq->tail) == wq_completed(wq);
-    spinlock_unlock(&cq->lock);
-    return empty;
-}
-
-static bool is_idle(struct qp *qp)
-{
-    return is_empty(&qp->sq, qp->send_cq) && is_empty(&qp->rq, qp->recv_cq);
-}
-
-void qp_to_error(struct qp *qp)
-{
-    struct rnic *rnic = qp->rnic;
-
-    if (atomic_load(&qp->state) == RI_QPS_ERROR)
-        return;
-    qp_set_state(qp, RI_QPS_ERROR);
-    qp_to_state(qp, IBV_QPS_ERR); /* refused where the device is there already, or gone */
-    if (is_idle(qp))
-        return;
-    qp->sweep.deadline = clock_after(clock_now(), SWEEP_AFTER);
-    rnic->host->timer_set(rnic->host, rnic->lane.base.context, &qp->sweep);
-}
-
-/* What the device has told of first, then the rest. */
-static void flush_rest(struct qp *qp)
-{
-    cq_drain(qp->send_cq, NULL);
-    if (qp->recv_cq != qp->send_cq)
-        cq_drain(qp->recv_cq, NULL);
-    wq_abandon(&qp->sq, qp->send_cq);
-    wq_abandon(&qp->rq, qp->recv_cq);
-    cq_tell(qp->send_cq);
-    cq_tell(qp->recv_cq);
-}
-
-void qp_look(struct qp *qp)
-{
-    cq_drain(qp->send_cq, NULL);
-    if (qp->recv_cq != qp->send_cq)
-        cq_drain(qp->recv_cq, NULL);
-    cq_tell(qp->send_cq);
-    cq_tell(qp->recv_cq);
-}
-
-bool qp_has_failed(struct qp *qp)
-{
-    struct ibv_qp_init_attr init;
-    struct ibv_qp_attr attr;
-
-    memset(&attr, 0, sizeof(attr));
-    return !rdmacore->query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR;
-}
-
-void qp_swept(struct ri_timer *timer)
-{
-    struct qp *qp = container_of(timer, struct qp, sweep);
-
-    if (atomic_load(&qp->state) == RI_QPS_ERROR && !is_idle(qp))
-        flush_rest(qp);
-}
-
-void qp_lost(struct qp *qp, const char *detail)
-{
-    qp_end(qp, RI_EVENT_LLP_LOST, detail);
-    qp_to_error(qp);
-    flush_rest(qp);
-}
-
-void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
-{
-    struct rnic *rnic = qp->rnic;
-    struct ri_event event = { .size = sizeof(event), .type = type, .detail = detail };
-
-    if (atomic_exchange(&qp->ended, true))
-        return;
-    qp_to_error(qp);
-    rnic->host->qp_event(rnic->host, qp->base.context, &event);
-    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. Not before our side does: the peer's answer is an
-     * orderly end, which another thread may tell as soon as it is there. */
-    pthread_mutex_lock(&rnic->lock);
-    if (qp->connection && qp->connection->id && !rnic->iwarp)
-        rdmacore->disconnect(qp->connection->id);
-    pthread_mutex_unlock(&rnic->lock);
-}
-
-/* ---- modify ---- */
 
 /* The number changes with the device's QP: receives of an SRQ are told by it. */
 static void exchange(struct qp *qp, struct ibv_qp *fresh)
@@ -212,7 +62,7 @@ static enum ri_status rewind(struct qp *qp)
     } else {
         error = qp_to_state(qp, IBV_QPS_RESET);
     }
-    flush_rest(qp);
+    qp_flush(qp);
     if (!error)
         error = qp_to_init(qp, qp->port);
     if (error)

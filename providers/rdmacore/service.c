@@ -9,7 +9,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <string.h>

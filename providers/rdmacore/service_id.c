@@ -11,7 +11,7 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "connection.h"
 
 #include <endian.h>
 #include <infiniband/ib.h>

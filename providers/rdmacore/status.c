@@ -172,3 +172,8 @@ bool rdmacore_consumer_rejected(const struct rnic *rnic, int status)
         return status == -ECONNREFUSED || status == -ECONNRESET;
     return status == REJ_CONSUMER;
 }
+
+bool rdmacore_destroyed(const struct rnic *rnic, int error)
+{
+    return !error || error == EIO || error == ENODEV || atomic_load(&rnic->failed);
+}

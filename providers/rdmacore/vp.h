@@ -6,6 +6,7 @@
 #define ITAL_RDMACORE_VP_H
 
 #include "rdmacore.h"
+#include "verbs.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unknown"

@@ -13,7 +13,8 @@
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "qp.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>

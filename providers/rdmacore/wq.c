@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rings of shadow slots, and how what is left in them is flushed: see rdmacore.h.
+ * Rings of shadow slots, and how what is left in them is flushed: see qp.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rdmacore.h"
+#include "qp.h"
 
 #include <stdlib.h>
 

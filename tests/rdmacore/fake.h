@@ -7,7 +7,8 @@
 #ifndef ITAL_TESTS_RDMACORE_FAKE_H
 #define ITAL_TESTS_RDMACORE_FAKE_H
 
-#include "providers/rdmacore/rdmacore.h"
+#include "providers/rdmacore/connection.h"
+#include "providers/rdmacore/verbs.h"
 
 #include "tests/softrdma/fake_host.h"
 

@@ -7,7 +7,8 @@
 #include <config.h>
 #endif
 
-#include "providers/rdmacore/rdmacore.h"
+#include "providers/rdmacore/connection.h"
+#include "providers/rdmacore/verbs.h"
 
 #include "tc.h"
 

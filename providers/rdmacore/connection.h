@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections and listeners over rdma_cm, services of datagrams, events of the device.
+ */
+#ifndef ITAL_RDMACORE_CONNECTION_H
+#define ITAL_RDMACORE_CONNECTION_H
+
+#include "qp.h"
+
+enum connection_state {
+    CONNECTION_IDLE,
+    CONNECTION_ADDRESS,    /* active: where is it */
+    CONNECTION_ROUTE,      /* active: how to get there */
+    CONNECTION_RESOLVED,   /* active, resolve: both are known */
+    CONNECTION_CONNECTING, /* active: the request is on its way */
+    CONNECTION_ANSWERED,   /* active, three-way: accepted by the peer */
+    CONNECTION_CONFIRMED,  /* active, three-way: the third leg is due in the lane */
+    CONNECTION_REQUEST,    /* passive: undecided */
+    CONNECTION_ACCEPTING,  /* passive */
+    CONNECTION_OPEN,
+    CONNECTION_CLOSING, /* disconnect was called */
+    CONNECTION_ENDED,
+};
+
+struct connection {
+    struct ri_connection base;
+    struct rnic *rnic;
+    struct rdma_cm_id *id; /* NULL: given up. Changes under lock and rnic.lock */
+    pthread_mutex_t lock;
+    enum connection_state state;
+    struct qp *qp; /* changes under lock and rnic.lock */
+    uint16_t ird, ord;
+    bool three_way, passive;
+    bool resolving; /* no request follows by itself */
+    bool datagram;  /* a service request (SIDR) */
+    uint8_t retry, rnr_retry, private_length;
+    uint16_t peer_ird, peer_ord; /* passive: as the request said */
+    uint8_t private_data[256];
+    struct ri_timer deadline;
+    struct ri_timer wake;
+    bool wake_room;
+    uint8_t wakes; /* under lock */
+};
+
+struct listener {
+    struct ri_listener base;
+    struct rnic *rnic;
+    enum rdma_port_space ps;
+    uint32_t count;
+    struct rdma_cm_id *ids[];
+};
+
+/* What a connection's timers do; handed down by the file that reads events. */
+struct connection_timers {
+    void (*expired)(struct ri_timer *deadline);
+    void (*wake)(struct ri_timer *wake);
+};
+extern const struct connection_timers connection_timers;
+
+/* Identifiers of listeners are told from those of connections by the lowest bit of their context. */
+static inline void *listener_context(struct listener *listener)
+{
+    return (char *)listener + 1;
+}
+
+static inline struct listener *listener_of(void *context)
+{
+    return (uintptr_t)context & 1 ? (struct listener *)(void *)((char *)context - 1) : NULL;
+}
+
+/* ---- async.c ---- */
+void rdmacore_async_ready(void *arg, uint32_t events); /* arg: rnic */
+void rdmacore_failed(struct rnic *rnic, const char *detail);
+/* The completion channel; arg: rnic. */
+void rdmacore_cq_ready(void *arg, uint32_t events);
+
+/* ---- connection.c, connection_event.c, listener.c ---- */
+struct connection *connection_new(struct rnic *rnic);
+/* The way to param->destination is looked for; resolved or failed is told. Under lock. */
+enum ri_status connection_start(struct connection *c, const struct ri_connect_param *param);
+void connection_set_timer(struct connection *c); /* of its deadline; no lock held */
+void connection_detach(struct connection *c);    /* under lock */
+/* Nobody uses it any more but the caller, who destroys it; NULL: it was given up before. */
+struct rdma_cm_id *connection_take_id(struct connection *c);
+/* Status of an answer to a request. */
+enum ri_status connection_of_decision(int error);
+/* Octets of private data that were sent, of those that arrived. */
+uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length);
+void connection_free(struct connection *c);
+/* Next steps of the active side; an error number, and nothing was done. Under lock. */
+int connection_request(struct connection *c);
+int connection_establish(struct connection *c);
+void connection_ready(void *arg, uint32_t events); /* the event channel; arg: rnic */
+bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id);
+/* What rdma_cm is given for one step, milliseconds: longer than the attempt's deadline, whose timer is to end it. */
+int connection_patience(const struct connection *c);
+
+/* ---- service.c ---- */
+int service_ask(struct connection *c); /* the request leaves; an error number. Under lock */
+/* What came of it. Under lock. */
+void service_answered(struct connection *c, const struct rdma_cm_event *event,
+                      struct ri_connection_event *out, struct ri_ah_attr *path);
+/* The path of the route, where the connection manager tells it. */
+bool service_path(const struct connection *c, struct ri_ah_attr *path);
+
+/* ---- service_id.c: addresses and service identifiers, as rdma_cm wants them ---- */
+struct service {
+    enum rdma_port_space ps;
+    struct sockaddr_storage source, destination; /* ss_family AF_UNSPEC: any */
+};
+/* NOT_SUPPORTED: the connection manager has no way to name that service there. */
+enum ri_status service_of(const struct rnic *rnic, const struct ri_connect_param *param,
+                          bool datagram, struct service *service);
+enum ri_status service_to_hear(const struct rnic *rnic, const struct ri_listen_param *param,
+                               struct service *service);   /* its source */
+in_port_t *service_port(struct sockaddr_storage *address); /* NULL: it has none */
+/* The GID of an address of InfiniBand, in the form of an IPv6 address. */
+void service_gid_address(const struct sockaddr *from, struct sockaddr_storage *to);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Where a datagram came from: the 40 octets in front of it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "qp.h"
+
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <string.h>
+
+#define GRH_OCTETS 40u
+
+const uint8_t *datagram_header(const struct ri_recv_wr *wr)
+{
+    bool whole = wr->num_sge && wr->sg_list[0].length >= GRH_OCTETS;
+
+    return whole ? (const uint8_t *)(uintptr_t)wr->sg_list[0].addr : NULL;
+}
+
+/* The ones' complement sum over a right header is all ones (RFC 1071). */
+static bool sum_is_right(const uint8_t *header)
+{
+    uint32_t sum = 0;
+
+    for (unsigned int i = 0; i < sizeof(struct iphdr); i += 2)
+        sum += (uint32_t)header[i] << 8 | header[i + 1];
+    sum = (sum & 0xffff) + (sum >> 16);
+    return ((sum + (sum >> 16)) & 0xffff) == 0xffff;
+}
+
+/* InfiniBand and RoCE over IPv6: all 40 octets. Over IPv4: the last 20, with anything in front of them. */
+static void source_gid(const uint8_t *header, uint8_t *gid)
+{
+    const uint8_t *ipv4 = header + GRH_OCTETS - sizeof(struct iphdr);
+
+    if (ipv4[0] == 0x45 && (header[0] >> 4 != 6 || sum_is_right(ipv4))) {
+        memset(gid, 0, 10);
+        memset(gid + 10, 0xff, 2);
+        memcpy(gid + 12, ipv4 + offsetof(struct iphdr, saddr), 4);
+    } else if (header[0] >> 4 == 6) {
+        memcpy(gid, header + 8, 16);
+    }
+}
+
+void datagram_source(const struct ibv_wc *raw, const uint8_t *header, struct ri_wc *wc)
+{
+    wc->source.qpn = raw->src_qp;
+    wc->source.lid = raw->slid;
+    wc->source.pkey_index = raw->pkey_index;
+    wc->source.sl = raw->sl;
+    wc->source.path_bits = raw->dlid_path_bits;
+    memset(wc->source_gid, 0, sizeof(wc->source_gid));
+    if (!(raw->wc_flags & IBV_WC_GRH))
+        return;
+    wc->flags |= RI_WC_GRH;
+    if (header)
+        source_gid(header, wc->source_gid);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queues, queue pairs, windows, and what is posted; from the bottom up.
+ *
+ * Shadow slots. A work completion of verbs tells neither the consumer's cookie nor, for many opcodes and for all errors, what
+ * was asked. So every request has a slot, and the slot's address travels as wr_id. Slots of a QP's own queues are a ring: who
+ * posts fills slots[tail], a completion frees all up to its own. Slots of an SRQ, which complete in any order, have a free list.
+ *
+ * Flushing. A request that is posted when the QP has ended never reaches the device: it is `soft`, and completes FLUSHED when all
+ * before it have (wq_flush). A device that forgets to flush what it was given is helped by a timer (qp_sweep), which
+ * makes everything soft that is left; completions of a device for slots that are free already are dropped.
+ * Such completions, and those taken out of the device's CQ because a QP goes away, are in the CQ's stash, which is polled first;
+ * a flushed request's place in its queue is free then, as any other's is when its completion was polled.
+ */
+#ifndef ITAL_RDMACORE_QP_H
+#define ITAL_RDMACORE_QP_H
+
+#include "rdmacore.h"
+
+struct mw {
+    struct ri_mw base;
+    struct pd *pd;
+    struct ibv_mw *ibv;
+    bool narrow;
+    uint32_t index; /* STag without its key */
+    UT_hash_handle hh;
+    struct qp *bound; /* narrow: on which QP. rnic.windows_lock */
+    /* Wide; the caller posts one at a time. See window.c. */
+    bool was_bound;
+    struct ibv_mr region;        /* a copy: bound to it last */
+    _Atomic(uint8_t) device_key; /* the device's count */
+};
+
+/* FILLER: not of a request: see window.c. DATAGRAM: a receive of a UD QP. */
+enum slot_flags {
+    SLOT_NOTIFY = 1,
+    SLOT_STAG = 2,
+    SLOT_SOFT = 4,
+    SLOT_FILLER = 8,
+    SLOT_DATAGRAM = 16
+};
+
+/* What a completion has to tell of its request. */
+struct slot {
+    struct qp *qp; /* constant; NULL: of an SRQ */
+    union {        /* constant */
+        struct wq *wq;
+        struct srq *srq;
+    };
+    struct slot *link; /* the next one in the ring, constant; SRQ: the next free one */
+    uint64_t cookie;
+    union {
+        struct {
+            uint32_t length; /* octets asked; with SLOT_STAG: keys of a wide window that it takes */
+            uint32_t stag;   /* with SLOT_STAG: what a bind or an invalidate is about */
+        };
+        const uint8_t *header; /* datagrams: where the GRH will be; NULL unknown */
+    };
+    uint32_t index; /* position in the ring, counted up for ever */
+    uint8_t opcode; /* enum ri_wc_opcode */
+    uint8_t flags;
+};
+
+struct wq {
+    struct spinlock lock; /* who posts */
+    bool receive;
+    uint32_t size, mask;
+    atomic_uint tail;  /* next to post; under lock */
+    atomic_uint limit; /* tail's: all that came a size before it were polled; under the CQ's lock */
+    uint32_t pending;  /* flushed behind those, not polled yet; under the CQ's lock */
+    struct slot *next; /* slots[tail]; under lock */
+    struct slot *slots;
+};
+
+struct stashed {
+    struct ri_wc wc;
+    struct qp *qp;
+    struct wq *wq; /* which gets a place back when this is polled; NULL: has it already */
+};
+
+struct cq {
+    struct ri_cq base;
+    struct rnic *rnic;
+    struct ibv_cq *ibv;
+    atomic_uint users, upcalls;
+    atomic_bool armed;
+    struct spinlock lock;
+    /* Under lock. */
+    uint32_t stash_head, stash_tail, stash_room;
+    struct stashed *stash;
+    struct qp *by_number; /* QPs with an SRQ that complete receives here */
+};
+
+struct srq {
+    struct ri_srq base;
+    struct pd *pd;
+    struct ibv_srq *ibv;
+    uint32_t max_sge;
+    atomic_uint limit; /* armed; 0 not */
+    atomic_uint users;
+    struct spinlock lock;
+    /* Under lock. Slots that are in the device cannot move: what is added has memory of its own. */
+    uint32_t max_wr, posted, slots;
+    struct slot *free;
+    struct srq_slots *blocks;
+};
+
+struct srq_slots {
+    struct srq_slots *next;
+    struct slot slots[];
+};
+
+struct qp {
+    struct ri_qp base;
+    struct pd *pd;
+    struct rnic *rnic;
+    struct ibv_qp *ibv;
+    struct cq *send_cq, *recv_cq;
+    struct srq *srq;
+    bool datagram;
+    uint8_t port;     /* UD: 1 .. */
+    uint32_t qkey;    /* UD */
+    atomic_int state; /* enum ri_qp_state, UD: see qp_state; written under both wq locks */
+    struct slot filler;
+    atomic_uint filler_status; /* enum ri_wc_status of one that failed, until it is told */
+    uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
+    uint32_t ird, ord, flags, number;
+    uint8_t sge_limits[16]; /* by enum ri_wr_opcode */
+    struct wq sq, rq;
+    atomic_uint upcalls;
+    atomic_bool ended;             /* the end of this connection was told */
+    struct connection *connection; /* rnic.lock */
+    struct qp *next_failed;        /* CQ's lock, then the poller's own */
+    struct qp *prev, *next;        /* rnic.all */
+    bool lost;                     /* its device's failure was told. rnic.lock */
+    /* A request has failed; the last of it was told. No lock held */
+    void (*request_failed)(struct qp *qp);
+    atomic_bool failing;
+    struct ri_timer sweep;
+    UT_hash_handle hh; /* cq.by_number */
+};
+
+/*
+ * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by write(2), and answers -1 if
+ * that fails, as it does while the stream ends. The request is in the queue then, and completes as those before it do.
+ */
+static inline bool post_is_queued(int rc)
+{
+    return rc == -1;
+}
+
+/* The states of a UD QP have numbers of their own, lower than all others: so the short ways of posting, which are for connections,
+ * tell them by the look at the state that they take in any case. */
+enum { DATAGRAM_IDLE = -2, DATAGRAM_RTS = -1 };
+
+static inline enum ri_qp_state qp_state(const struct qp *qp)
+{
+    int state = atomic_load(&((struct qp *)(uintptr_t)qp)->state);
+
+    return (enum ri_qp_state)(state < 0 ? state - DATAGRAM_IDLE : state);
+}
+
+/* ---- grh.c ---- */
+/* Where the 40 octetsin front will be; NULL: spread over elements. */
+const uint8_t *datagram_header(const struct ri_recv_wr *wr);
+void datagram_source(const struct ibv_wc *raw, const uint8_t *header, struct ri_wc *wc);
+
+/* ---- window.c ---- */
+struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag); /* NULL: it names none */
+void rdmacore_window_bound(struct mw *mw, struct qp *qp);
+bool rdmacore_window_unbound(struct mw *mw); /* false: it was not bound */
+void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bound to nothing */
+/* Room in a send queue for what is posted beside requests. */
+#define WINDOW_FILLERS   16u
+#define CONNECTION_WAKES 4u
+void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag);
+/* Bind or invalidate; raw->wr_id is its slot. What the verb answers. Under the lock of the send queue. */
+int window_post(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw);
+void window_failed(struct rnic *rnic, const struct slot *slot); /* one that was posted */
+
+/* ---- wq.c: rings of slots ---- */
+bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive);
+void wq_close(struct wq *wq);
+/* All before it were polled: their places are free. Set under the CQ's lock. */
+static inline uint32_t wq_freed(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->limit, memory_order_relaxed) - wq->size;
+}
+static inline void wq_free_up_to(struct wq *wq, uint32_t freed)
+{
+    atomic_store_explicit(&wq->limit, freed + wq->size, memory_order_release);
+}
+/* All before it have completed, polled or not. Under the CQ's lock. */
+static inline uint32_t wq_completed(const struct wq *wq)
+{
+    return wq_freed(wq) + wq->pending;
+}
+/* Everything that is posted becomes soft, and what can complete does. The CQ's lock is not held. */
+void wq_abandon(struct wq *wq, struct cq *cq);
+/* Soft slots at the head of the ring complete. Under the CQ's lock. */
+void wq_flush(struct wq *wq, struct cq *cq);
+
+/* ---- srq.c ---- */
+void srq_put(struct srq *srq, struct slot *slot); /* its request has completed */
+
+/* ---- stash.c ---- */
+/* Under the CQ's lock. wq: which gets a place back when it is polled; NULL: none. */
+void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq);
+
+/* ---- cq.c ---- */
+/* The completion channel tells of it. */
+void cq_fired(struct cq *cq);
+/* Take what the device has into the stash. With `gone`: without what belongs to that QP, nor is it kept in the stash. */
+void cq_drain(struct cq *cq, const struct qp *gone);
+/* From here on a completion in error is noticed without a poll. */
+void cq_watch_errors(struct cq *cq);
+/* Something came into the stash: fire if armed. No lock held. */
+void cq_tell(struct cq *cq);
+
+/* ---- qp_state.c ---- */
+int qp_access(const struct qp *qp);
+/* The device's states; an error number. */
+int qp_to_init(struct qp *qp, uint8_t port);
+int qp_to_state(struct qp *qp, enum ibv_qp_state state);
+void qp_set_state(struct qp *qp, enum ri_qp_state state);
+/* And flush; from any state. No lock of a queue held. */
+void qp_to_error(struct qp *qp);
+/* What the device has told of completes first, then all that is left. */
+void qp_flush(struct qp *qp);
+/* Asks the device. */
+bool qp_has_failed(struct qp *qp);
+/* Requests reach the device from here on. */
+void qp_connected(struct qp *qp);
+void qp_swept(struct ri_timer *timer);
+/* Takes its completions into the stash; one in error ends it. */
+void qp_look(struct qp *qp);
+/* Its device has failed: it ends, all work flushed. */
+void qp_lost(struct qp *qp, const char *detail);
+/* The connection has ended for this reason: told once, the peer's side is let go. No lock held. */
+void qp_end(struct qp *qp, enum ri_event_type type, const char *detail);
+/* The same, because of a request: qp.request_failed. */
+void qp_request_failed(struct qp *qp);
+
+/* ---- qp.c ---- */
+/* An error number. */
+int qp_create_ibv(struct qp *qp, struct ibv_qp **out);
+
+/* ---- post.c ---- */
+void qp_limit_elements(struct qp *qp); /* sge_limits from the numbers of attributes */
+
+/* ---- datagram.c ---- */
+void datagram_path(struct rnic *rnic, const struct ibv_ah_attr *verbs, struct ri_ah_attr *attr);
+enum ri_status datagram_start(struct qp *qp); /* IDLE to RTS */
+enum ri_status datagram_set_qkey(struct qp *qp, uint32_t qkey);
+
+#endif
