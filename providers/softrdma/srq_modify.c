@@ -42,19 +42,6 @@ static bool keep_qp(struct qp *qp)
     return kept;
 }
 
-/* Who came to tx meanwhile has left it to us: what that led to is told. Under qps_lock, which is let go of for that. */
-static void settle_qp(struct srq *srq, struct qp *qp)
-{
-    bool kept = keep_qp(qp);
-
-    pthread_mutex_unlock(&srq->qps_lock);
-    if (kept) {
-        qp_settle(qp);
-        atomic_fetch_sub(&qp->upcalls, 1);
-    }
-    pthread_mutex_lock(&srq->qps_lock);
-}
-
 static struct qp *shallow_qp(const struct srq *srq, uint32_t depth)
 {
     struct qp *qp = srq->qps;
@@ -75,22 +62,13 @@ static enum ri_status set_depth(struct srq *srq, uint32_t depth, struct wq *larg
     return RI_OK;
 }
 
-/* Under qps_lock, let go of in between: until it finds no QP that is not deep enough. */
-static enum ri_status resize(struct srq *srq, uint32_t depth)
+/* Under qps_lock, and all QPs are deep enough. */
+static enum ri_status deepen_srq(struct srq *srq, uint32_t depth)
 {
     struct wq larger = { .depth = 0 };
     enum ri_status status = RI_OK;
-    struct qp *qp;
 
-    if (!depth)
-        return RI_ERR_INVALID_ARGUMENT;
-    if (depth > srq->rnic->attr.max_srq_wr)
-        return RI_ERR_LIMIT;
-    while (status == RI_OK && (qp = shallow_qp(srq, depth))) {
-        status = deepen_qp(qp, depth);
-        settle_qp(srq, qp);
-    }
-    if (status == RI_OK && depth > srq->queue.depth)
+    if (depth > srq->queue.depth)
         status = wq_open(&larger, true, depth, srq->queue.max_sge);
     if (status != RI_OK)
         return status;
@@ -98,6 +76,31 @@ static enum ri_status resize(struct srq *srq, uint32_t depth)
     status = set_depth(srq, depth, &larger);
     spinlock_unlock(&srq->queue.posting);
     wq_close(&larger);
+    return status;
+}
+
+/* One QP after the other, then the SRQ. Whoever came to tx of that QP meanwhile has left it to us: that is done without the lock. */
+static enum ri_status resize(struct srq *srq, uint32_t depth)
+{
+    enum ri_status status = RI_OK;
+    struct qp *qp;
+    bool kept;
+
+    if (!depth)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (depth > srq->rnic->attr.max_srq_wr)
+        return RI_ERR_LIMIT;
+    do {
+        pthread_mutex_lock(&srq->qps_lock);
+        qp = shallow_qp(srq, depth);
+        status = qp ? deepen_qp(qp, depth) : deepen_srq(srq, depth);
+        kept = qp && keep_qp(qp);
+        pthread_mutex_unlock(&srq->qps_lock);
+        if (kept) {
+            qp_settle(qp);
+            atomic_fetch_sub(&qp->upcalls, 1);
+        }
+    } while (qp && status == RI_OK);
     return status;
 }
 
@@ -109,11 +112,8 @@ enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
 
     if (mask & ~(RI_SRQM_MAX_WR | RI_SRQM_LIMIT))
         return RI_ERR_INVALID_ARGUMENT;
-    if (mask & RI_SRQM_MAX_WR) {
-        pthread_mutex_lock(&srq->qps_lock);
+    if (mask & RI_SRQM_MAX_WR)
         status = resize(srq, attr->max_wr);
-        pthread_mutex_unlock(&srq->qps_lock);
-    }
     if (status == RI_OK && (mask & RI_SRQM_LIMIT)) {
         spinlock_lock(&srq->queue.posting);
         srq->limit = attr->limit;

@@ -21,12 +21,19 @@ struct tx_memory;
 
 /* tx/tx_gather.c. Under sq.posting. */
 struct qp_gather {
-    /* What is posted waits to leave together. */
-    bool active;
-    /* The last post carried RI_WR_COALESCE. */
-    bool asked;
-    /* Much had gathered when it left last. */
-    bool streams;
+    union {
+        struct {
+            /* What is posted waits to leave together. */
+            bool active;
+            /* The last post carried RI_WR_COALESCE. */
+            bool asked;
+            /* Much had gathered when it left last. */
+            bool streams;
+            bool unused;
+        };
+        /* 0: none of these. */
+        uint32_t any;
+    };
     /* lane->looks when a post left at once. */
     uint32_t sent_at;
     /* Octets of short requests that wait, headers too; pieces and octets of the others. */

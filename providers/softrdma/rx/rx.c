@@ -554,15 +554,20 @@ static inline bool complete(struct qp *qp, uint64_t pieces)
     return pieces & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
 }
 
-/* Not a connection in operation. rx is held, and dropped. */
-static __attribute__((noinline)) uint32_t run_other(struct stream *stream)
+/* Not a connection in operation. Under rx. True: its close is over. */
+static __attribute__((noinline)) bool go_on_closing(struct stream *stream)
 {
-    struct qp *qp = stream->qp;
     bool ended = false;
 
     if (stream->state == STREAM_CLOSING)
         stream_continue_close(stream, &ended);
-    spinlock_unlock(&stream->rx);
+    return ended;
+}
+
+/* After that, without rx. */
+static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *stream, struct qp *qp,
+                                                            bool ended)
+{
     if (!qp)
         return ended; /* whoever waits in close has to come again */
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
@@ -581,8 +586,12 @@ uint32_t rx_run(struct stream *stream)
         return 0;
     }
     qp = stream->qp;
-    if (unlikely(!qp) || unlikely(qp_state(qp) != RI_QPS_RTS)) /* RTS: the stream is OPEN */
-        return run_other(stream);
+    if (unlikely(!qp) || unlikely(qp_state(qp) != RI_QPS_RTS)) { /* RTS: the stream is OPEN */
+        bool ended = go_on_closing(stream);
+
+        spinlock_unlock(&stream->rx);
+        return follow_up_closing(stream, qp, ended);
+    }
     if (unlikely(atomic_load_explicit(&qp->tx.unquiet, memory_order_relaxed) != NULL))
         make_quiet(qp);
     pieces = receive(qp, stream);

@@ -53,11 +53,14 @@ struct gather_post {
     bool asked; /* of the last */
 };
 enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
-/* May posts of this QP wait now, or wait already? By the looks of its lane. */
+/* May posts of this QP wait now, or wait already: whatever the looks of its lane, and by them? */
+static inline bool tx_may_gather_anyway(const struct qp *qp)
+{
+    return qp->gather.any;
+}
 static inline bool tx_may_gather(const struct qp *qp, uint32_t looks)
 {
-    return qp->gather.active | qp->gather.asked | qp->gather.streams |
-           (qp->gather.sent_at == looks);
+    return tx_may_gather_anyway(qp) || qp->gather.sent_at == looks;
 }
 /* Does what is posted now, a small request that carries no RI_WR_COALESCE, gather behind others? Both under sq.posting. */
 static inline bool tx_gathers_singly(const struct qp *qp)

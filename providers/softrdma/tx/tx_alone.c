@@ -104,7 +104,7 @@ static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, ui
     return send_fpdu(qp, wqe, index, fpdu, octets) && complete(qp, wqe, index, (uint32_t)octets);
 }
 
-/* Into the queue. NULL: it is refused. Under posting, which it drops. */
+/* Into the queue. NULL: it is refused. Under posting. */
 static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
                                                                  const struct ri_send_wr *wr,
                                                                  uint32_t looks, uint32_t index,
@@ -116,27 +116,27 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
         wqe = post_plain(qp, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
         qp->gather.sent_at = looks;
-    spinlock_unlock(&qp->sq.posting);
     return wqe;
 }
 
-/* It gathers, or may: what streams is posted behind others that do. Under posting, which it drops. */
-static __attribute__((noinline)) enum ri_status post_behind(struct qp *qp, struct ri_send_wr *wr,
-                                                            struct ri_send_wr **bad, uint32_t index,
-                                                            uint16_t mark)
+/* It gathers, or may: what streams is posted behind others that do. False: it is for post_list(). Under posting. */
+static inline __attribute__((always_inline)) bool enqueue_behind(struct qp *qp,
+                                                                 const struct ri_send_wr *wr,
+                                                                 uint32_t index, uint16_t mark,
+                                                                 enum gather *gather)
 {
     uint32_t octets = wr->sg_list->length;
-    enum gather gather;
 
     if (!tx_gathers_singly(qp) || qp_state(qp) == RI_QPS_IDLE ||
-        !post_plain(qp, wr, octets, index, mark)) {
-        spinlock_unlock(&qp->sq.posting);
-        return post_list(qp, wr, bad);
-    }
-    gather = tx_gather_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
-    spinlock_unlock(&qp->sq.posting);
-    if (gather == GATHERED)
-        return RI_OK;
+        !post_plain(qp, wr, octets, index, mark))
+        return false;
+    *gather = tx_gather_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
+    return true;
+}
+
+/* What gathered leaves. */
+static __attribute__((noinline)) enum ri_status leave_together(struct qp *qp)
+{
     tx_kick(qp);
     qp_settle(qp);
     return RI_OK;
@@ -145,17 +145,21 @@ static __attribute__((noinline)) enum ri_status post_behind(struct qp *qp, struc
 enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     const uint64_t octets = wr->sg_list->length;
+    enum gather gather;
     struct wqe *wqe;
     uint32_t index, looks;
+    bool queued;
 
     if (octets - 1 >= TX_COPY_OCTETS)
         __builtin_unreachable(); /* see post_is_short() */
     if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (unlikely(qp->gather.active) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
-        return post_behind(qp, wr, bad, index, WQE_SHORT);
+    if (unlikely(tx_may_gather_anyway(qp)) ||
+        unlikely(qp->gather.sent_at == (looks = lane_looks(qp->lane))))
+        goto behind;
     wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
+    spinlock_unlock(&qp->sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
     if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
@@ -166,6 +170,13 @@ enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_sen
     }
     qp_settle(qp);
     return RI_OK;
+
+behind:
+    queued = enqueue_behind(qp, wr, index, WQE_SHORT, &gather);
+    spinlock_unlock(&qp->sq.posting);
+    if (!queued)
+        return post_list(qp, wr, bad);
+    return gather == GATHERED ? RI_OK : leave_together(qp);
 }
 
 /* --- a Read: its request --- */
@@ -216,15 +227,19 @@ static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
 
 enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
+    enum gather gather;
     struct wqe *wqe;
     uint32_t index, looks;
+    bool queued;
 
     if (unlikely(!qp->max_read_sge) || unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (unlikely(qp->gather.active) || unlikely(tx_may_gather(qp, looks = lane_looks(qp->lane))))
-        return post_behind(qp, wr, bad, index, WQE_ANSWERED);
+    if (unlikely(tx_may_gather_anyway(qp)) ||
+        unlikely(qp->gather.sent_at == (looks = lane_looks(qp->lane))))
+        goto behind;
     wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
+    spinlock_unlock(&qp->sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
     if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
@@ -237,6 +252,13 @@ enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send
     }
     qp_settle(qp);
     return RI_OK;
+
+behind:
+    queued = enqueue_behind(qp, wr, index, WQE_ANSWERED, &gather);
+    spinlock_unlock(&qp->sq.posting);
+    if (!queued)
+        return post_list(qp, wr, bad);
+    return gather == GATHERED ? RI_OK : leave_together(qp);
 }
 
 /* --- the answer to a Read --- */
