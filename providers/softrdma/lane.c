@@ -30,8 +30,8 @@ enum ri_status lane_create(struct rnic *rnic, struct lane **out)
     if (!lane)
         return RI_ERR_NO_RESOURCES;
     memset(lane, 0, sizeof(*lane));
-    lane->ring = malloc(RX_RING_OCTETS);
-    if (!lane->ring) {
+    lane->pass.ring = malloc(RX_RING_OCTETS);
+    if (!lane->pass.ring) {
         free(lane);
         return RI_ERR_NO_RESOURCES;
     }
@@ -60,18 +60,18 @@ static void free_graves(struct lane *lane)
     struct qp *qp, *next_qp;
 
     spinlock_lock(&lane->lock);
-    stream = lane->graves;
-    qp = lane->qp_graves;
-    lane->graves = NULL;
-    lane->qp_graves = NULL;
+    stream = lane->freed_streams;
+    qp = lane->freed_qps;
+    lane->freed_streams = NULL;
+    lane->freed_qps = NULL;
     spinlock_unlock(&lane->lock);
     for (; stream; stream = next_stream) {
-        next_stream = stream->grave_next;
+        next_stream = stream->free_next;
         host->timer_cancel(host, lane->base.context, &stream->timer);
-        host->timer_cancel(host, lane->base.context, &stream->stall);
-        host->timer_cancel(host, lane->base.context, &stream->acks);
-        free(stream->rest);
-        free(stream->tail);
+        host->timer_cancel(host, lane->base.context, &stream->partial.stall);
+        host->timer_cancel(host, lane->base.context, &stream->acks.timer);
+        free(stream->partial.octets);
+        free(stream->closing.tail);
         free(stream);
     }
     for (; qp; qp = next_qp) {
@@ -92,7 +92,7 @@ void lane_destroy(struct lane *lane)
     }
     free_graves(lane);
     tx_free_spares(lane);
-    free(lane->ring);
+    free(lane->pass.ring);
     free(lane);
 }
 
@@ -101,7 +101,7 @@ static void make_hot(struct lane *lane, struct stream *stream)
 {
     uint32_t most = lane->rnic->options.hot < HOT_MAX ? lane->rnic->options.hot : HOT_MAX;
 
-    stream->heard = lane->heard;
+    stream->heard = lane->pass.heard;
     if (stream->hot || !most || stream->state != STREAM_OPEN)
         return;
     if (lane->hot_count < most) {
@@ -124,7 +124,7 @@ static __attribute__((noinline)) void cool_down(struct lane *lane)
     for (uint32_t i = 0; i < lane->hot_count; i++) {
         struct stream *stream = lane->hot[i];
 
-        stream->hot = lane->heard - stream->heard < COOL_AFTER ||
+        stream->hot = lane->pass.heard - stream->heard < COOL_AFTER ||
                       atomic_load_explicit(&stream->want_output, memory_order_relaxed);
         if (stream->hot)
             lane->hot[kept++] = stream;
@@ -138,8 +138,8 @@ static __attribute__((noinline)) void cool_down(struct lane *lane)
 /* A hot stream has brought something, and there are others. */
 static inline void note_heard(struct lane *lane, struct stream *stream)
 {
-    stream->heard = ++lane->heard;
-    if (unlikely(!(lane->heard % (COOL_AFTER / 4))))
+    stream->heard = ++lane->pass.heard;
+    if (unlikely(!(lane->pass.heard % (COOL_AFTER / 4))))
         cool_down(lane);
 }
 
@@ -165,15 +165,15 @@ static void copy_hot(struct lane *lane)
     bool left;
 
     spinlock_lock(&lane->lock);
-    left = lane->ready || lane->graves || lane->qp_graves;
-    lane->served_version = atomic_load_explicit(&lane->version, memory_order_relaxed) - left;
-    lane->served_streams = lane->stream_count;
-    lane->served_count = lane->hot_count;
+    left = lane->ready || lane->freed_streams || lane->freed_qps;
+    lane->pass.served_version = atomic_load_explicit(&lane->version, memory_order_relaxed) - left;
+    lane->pass.served_streams = lane->stream_count;
+    lane->pass.served_count = lane->hot_count;
     for (uint32_t i = 0; i < lane->hot_count; i++)
-        lane->served[i] = lane->hot[i];
+        lane->pass.served[i] = lane->hot[i];
     if (lane->stream_count > FEW_STREAMS && lane->hot_count) {
-        lane->served_count = lane->latest && lane->latest->hot;
-        lane->served[0] = lane->latest;
+        lane->pass.served_count = lane->latest && lane->latest->hot;
+        lane->pass.served[0] = lane->latest;
     }
     spinlock_unlock(&lane->lock);
 }
@@ -189,7 +189,7 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 {
     uint32_t pieces = 0;
 
-    for (uint32_t count = lane->served_streams; count-- && pieces < budget;) {
+    for (uint32_t count = lane->pass.served_streams; count-- && pieces < budget;) {
         struct stream *stream = next_ready(lane);
 
         if (!stream)
@@ -204,22 +204,22 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
                                                     uint32_t budget)
 {
-    uint32_t pieces = 0, got, at = lane->served_first;
+    uint32_t pieces = 0, got, at = lane->pass.served_first;
 
     for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
-        for (uint32_t i = 0; i < lane->served_count && pieces < budget; i++) {
+        for (uint32_t i = 0; i < lane->pass.served_count && pieces < budget; i++) {
             struct stream *stream;
             struct qp *qp;
             bool feeds;
 
-            at = at < lane->served_count ? at : 0;
-            stream = lane->served[at++];
+            at = at < lane->pass.served_count ? at : 0;
+            stream = lane->pass.served[at++];
             qp = atomic_load_explicit(&stream->qp, memory_order_relaxed);
             feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
             if (feeds != (own == 1))
                 continue;
             if (!feeds && qp && qp_is_left_to_consumer(qp, first)) {
-                stream->heard = lane->heard; /* by somebody else, as far as is known here */
+                stream->heard = lane->pass.heard; /* by somebody else, as far as is known here */
                 continue;
             }
             got = rx_run(stream);
@@ -230,7 +230,7 @@ static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq
         if (has_event(first))
             break;
     }
-    lane->served_first = pieces < budget ? lane->served_first : at;
+    lane->pass.served_first = pieces < budget ? lane->pass.served_first : at;
     return pieces;
 }
 
@@ -264,11 +264,13 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
         atomic_store_explicit(&first->seen, pass, memory_order_relaxed);
     }
     tx_note_look(lane, first);
-    if (__builtin_expect(
-            atomic_load_explicit(&lane->version, memory_order_acquire) != lane->served_version, 0))
+    if (__builtin_expect(atomic_load_explicit(&lane->version, memory_order_acquire) !=
+                             lane->pass.served_version,
+                         0))
         pieces = serve_changed(lane, budget);
     if (!pieces && !has_event(first)) /* what was ready included those that are hot */
-        pieces = lane->served_count == 1 ? rx_run(lane->served[0]) : serve_hot(lane, first, budget);
+        pieces = lane->pass.served_count == 1 ? rx_run(lane->pass.served[0])
+                                              : serve_hot(lane, first, budget);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->passes,
                           atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1,
@@ -283,7 +285,7 @@ bool softrdma_lane_arm(struct ri_lane *base)
     bool armed;
 
     spinlock_lock(&lane->lock);
-    armed = !lane->ready && !lane->gathered;
+    armed = !lane->ready && !lane->gather.qps;
     atomic_store_explicit(&lane->armed, armed, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
     return armed;

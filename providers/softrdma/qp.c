@@ -224,8 +224,8 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     atomic_fetch_sub(&qp->pd->users, 1);
     atomic_fetch_sub(&rnic->qps, 1);
     spinlock_lock(&lane->lock);
-    qp->on_lane.free_next = lane->qp_graves;
-    lane->qp_graves = qp;
+    qp->on_lane.free_next = lane->freed_qps;
+    lane->freed_qps = qp;
     atomic_fetch_add(&lane->version, 1);
     spinlock_unlock(&lane->lock);
     return RI_OK;

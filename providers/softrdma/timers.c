@@ -56,7 +56,7 @@ static void stream_expired(struct ri_timer *timer)
         repeat = still_silent(stream);
         first_message_overdue(qp);
     } else if (stream->state == STREAM_CLOSING) {
-        if (qp && stream->announce)
+        if (qp && stream->closing.announce)
             qp_closed(qp, "the peer did not close in time");
         stream_abort(stream, true);
     }
@@ -78,7 +78,7 @@ static void acks_expired(struct ri_timer *timer)
         .lost = true,
         .detail = "the peer has acknowledged nothing for too long (ack_timeout)",
     };
-    struct stream *stream = container_of(timer, struct stream, acks);
+    struct stream *stream = container_of(timer, struct stream, acks.timer);
     struct qp *qp;
 
     spinlock_lock(&stream->rx);

@@ -31,7 +31,7 @@ static struct rnic *rnic(void)
 
 static uint64_t rests(void)
 {
-    return atomic_load(&rnic()->rest_octets);
+    return atomic_load(&rnic()->partial_octets);
 }
 
 /* A Write of `length` octets into the region as one FPDU; returns its octets. */
@@ -213,10 +213,10 @@ START_TEST(X015_slow_peer_is_not_cut)
         fake_host_run(&bed.fake, NULL);
         rnic()->options.stall_timeout_ns = 3600 * CLOCK_NS_PER_S;
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-        ck_assert_uint_eq(stream->rest_length, at + 1);
+        ck_assert_uint_eq(stream->partial.length, at + 1);
     }
     /* what counts is when something came, not when the FPDU was begun */
-    atomic_store(&stream->rest_since, 1);
+    atomic_store(&stream->partial.since, 1);
     fake_host_expire_timers(&bed.fake);
     testbed_passes(&bed, 5);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
@@ -386,11 +386,11 @@ START_TEST(reads_end_where_large_fpdus_do)
     while (input.at < input.length) {
         lane_mark_ready(stream);
         ck_assert_uint_gt(fake_host_run(&bed.fake, NULL), 0);
-        left += stream->rest_length != 0;
+        left += stream->partial.length != 0;
     }
     stream->llp = below;
     ck_assert_uint_eq(left, 2);
-    ck_assert_uint_eq(stream->rest_length, 0);
+    ck_assert_uint_eq(stream->partial.length, 0);
     ck_assert_uint_eq(target.octets[29999], 0x5A);
     raw_close(&raw);
     region_free(a, &target);

@@ -522,17 +522,17 @@ START_TEST(destroy_after_a_pass_was_overtaken)
     qp = qp_of(a);
     lane = qp->lane;
     post(a, RI_WR_SEND, RI_WR_COALESCE, 0, 0, 8);
-    ck_assert_ptr_eq(lane->gathered, qp);
+    ck_assert_ptr_eq(lane->gather.qps, qp);
     spinlock_lock(&qp->sq.posting);
     pthread_create(&passing, NULL, run_pass, NULL);
-    ck_assert(tc_until(!atomic_load(&lane->gathered_count), TESTBED_TIMEOUT));
+    ck_assert(tc_until(!atomic_load(&lane->gather.count), TESTBED_TIMEOUT));
     tx_gather_slowly(qp, &(struct gather_post){ .requests = 2 });
     tx_gather_slowly(qp, &(struct gather_post){ .requests = 1, .small = 8, .asked = true });
     spinlock_unlock(&qp->sq.posting);
     pthread_join(passing, NULL);
     finish(a);
     side_close(a);
-    ck_assert_ptr_null(lane->gathered); /* nobody meets a QP that is gone */
+    ck_assert_ptr_null(lane->gather.qps); /* nobody meets a QP that is gone */
 }
 END_TEST
 

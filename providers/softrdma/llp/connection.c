@@ -26,11 +26,11 @@ static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_hand
 {
     if (!handover->bytes_read_length)
         return RI_OK;
-    stream->rest = malloc(handover->bytes_read_length);
-    if (!stream->rest)
+    stream->partial.octets = malloc(handover->bytes_read_length);
+    if (!stream->partial.octets)
         return RI_ERR_NO_RESOURCES;
-    memcpy(stream->rest, handover->bytes_read, handover->bytes_read_length);
-    stream->rest_length = (uint32_t)handover->bytes_read_length;
+    memcpy(stream->partial.octets, handover->bytes_read, handover->bytes_read_length);
+    stream->partial.length = (uint32_t)handover->bytes_read_length;
     atomic_store(&stream->attention, ATTEND_FRESH); /* not counted: what it grows to is */
     return RI_OK;
 }
@@ -62,9 +62,9 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     llp_capture_insert(stream, handover->capture);
     llp_acks_insert(stream);
     stream->timer.expired = timers->expired;
-    stream->stall.expired = timers->stalled;
-    stream->acks.expired = timers->acks;
-    stream->gulp = stream->take = GULP_MOST;
+    stream->partial.stall.expired = timers->stalled;
+    stream->acks.timer.expired = timers->acks;
+    stream->read.most = stream->read.next = GULP_MOST;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);
         return RI_ERR_NO_RESOURCES;
@@ -132,18 +132,18 @@ void stream_charge_partial(struct stream *stream, uint32_t room)
 {
     struct rnic *rnic = stream->lane->rnic;
 
-    atomic_fetch_add_explicit(&rnic->rest_octets, (uint64_t)room - stream->rest_room,
+    atomic_fetch_add_explicit(&rnic->partial_octets, (uint64_t)room - stream->partial.room,
                               memory_order_relaxed);
-    stream->rest_room = room;
+    stream->partial.room = room;
 }
 
 void stream_drop_partial(struct stream *stream)
 {
-    free(stream->rest);
-    stream->rest = NULL;
+    free(stream->partial.octets);
+    stream->partial.octets = NULL;
     stream_charge_partial(stream, 0);
-    stream->rest_length = stream->rest_whole = 0;
-    atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+    stream->partial.length = stream->partial.whole = 0;
+    atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
 }
 
 /* Neither list nor QP names it: freed when no pass can hold it any more. */
@@ -152,8 +152,8 @@ static void bury(struct stream *stream)
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
-    stream->grave_next = lane->graves;
-    lane->graves = stream;
+    stream->free_next = lane->freed_streams;
+    lane->freed_streams = stream;
     atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
     spinlock_unlock(&lane->lock);
 }
@@ -196,12 +196,13 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     bool ended;
 
     spinlock_assert_held(&stream->rx);
-    stream->starting = stream->qp && qp_is_starting(stream->qp);
-    stream->spoken_to = stream->rest_length && !stream->starting; /* in the middle of an FPDU */
+    stream->closing.starting = stream->qp && qp_is_starting(stream->qp);
+    stream->closing.spoken_to = stream->partial.length &&
+                                !stream->closing.starting; /* in the middle of an FPDU */
     stream_drop_partial(stream);
-    stream->tail = tail;
-    stream->tail_length = length;
-    stream->announce = announce;
+    stream->closing.tail = tail;
+    stream->closing.tail_length = length;
+    stream->closing.announce = announce;
     spinlock_lock(&lane->lock);
     stream->state = STREAM_CLOSING;
     lane->closing_count++;
@@ -216,9 +217,9 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
 /* True: everything is out, FIN too. */
 static bool push_tail(struct stream *stream)
 {
-    while (stream->tail_sent < stream->tail_length) {
-        struct iovec iov = { stream->tail + stream->tail_sent,
-                             stream->tail_length - stream->tail_sent };
+    while (stream->closing.tail_sent < stream->closing.tail_length) {
+        struct iovec iov = { stream->closing.tail + stream->closing.tail_sent,
+                             stream->closing.tail_length - stream->closing.tail_sent };
         ssize_t sent = stream->llp->send(stream, &iov, 1);
 
         if (sent == -EAGAIN) {
@@ -227,11 +228,11 @@ static bool push_tail(struct stream *stream)
         }
         if (sent < 0)
             sent = (ssize_t)iov.iov_len; /* nobody reads it any more */
-        stream->tail_sent += (size_t)sent;
+        stream->closing.tail_sent += (size_t)sent;
     }
-    if (!stream->output_ended)
+    if (!stream->closing.output_ended)
         stream->llp->finish(stream);
-    stream->output_ended = true;
+    stream->closing.output_ended = true;
     stream_want_output(stream, false);
     return true;
 }
@@ -250,7 +251,7 @@ static void drain(struct stream *stream)
             atomic_store(&stream->input_ended, true);
             watch_again(stream);
         } else {
-            stream->spoken_to |= !stream->starting;
+            stream->closing.spoken_to |= !stream->closing.starting;
         }
     }
 }
@@ -264,13 +265,14 @@ void stream_continue_close(struct stream *stream, bool *ended)
         return;
     out = push_tail(stream);
     drain(stream);
-    bad = stream->spoken_to && stream->announce; /* C-151: in CLOSING, not behind a Terminate */
+    bad = stream->closing.spoken_to &&
+          stream->closing.announce; /* C-151: in CLOSING, not behind a Terminate */
     if (!out || !(stream->input_ended || bad))
         return;
     *ended = true;
     if (stream->qp && bad)
         qp_closed_badly(stream->qp);
-    else if (stream->qp && stream->announce)
+    else if (stream->qp && stream->closing.announce)
         qp_closed(stream->qp, NULL);
     stream_abort(stream, bad);
 }

@@ -19,67 +19,123 @@ enum stream_state {
     STREAM_CLOSED
 };
 
+/* What a run has to look at before it reads. */
 enum attention {
-    ATTEND_FRESH = 1u,    /* the rest came with the hand-over: parse it without waiting for more */
-    ATTEND_FILL = 2u,     /* an FPDU comes in small parts: read on into the rest */
-    ATTEND_SILENT = 4u,   /* nothing has been received yet, and rtr_repeat wants to know */
-    ATTEND_EVICT = 8u,    /* the connection has to go: rest_limit */
-    ATTEND_STALLED = 16u, /* it has to go if there is nothing to read: stall_timeout */
+    /* Octets came with the hand-over: parse them without waiting for more. */
+    ATTEND_FRESH = 1u,
+    /* An FPDU comes in small parts: read on into the reassembly buffer. */
+    ATTEND_FILL = 2u,
+    /* Nothing has been received yet, and rtr_repeat wants to know. */
+    ATTEND_SILENT = 4u,
+    /* The connection has to go: rest_limit. */
+    ATTEND_EVICT = 8u,
+    /* It has to go if there is nothing to read: stall_timeout. */
+    ATTEND_STALLED = 16u,
+};
+
+/* The reassembly buffer: octets of an FPDU that has not arrived whole (rx/reassembly.c). Under rx. */
+struct stream_partial {
+    uint8_t *octets;
+    uint32_t length, room;
+    /* Octets of that FPDU in the stream. 0: not known yet. */
+    uint32_t whole;
+    /* When it began to be incomplete. 0: it is not. Written under rx. */
+    atomic_ullong since;
+    /* When something of it came last. */
+    uint64_t fed_at;
+    /* Option stall_timeout. */
+    struct ri_timer stall;
+    bool stall_set;
+};
+
+/* How much to read at once. Under rx. */
+struct stream_read {
+    /* Octets at most. */
+    uint32_t most;
+    /* Of the FPDUs that come, if they are large. 0: they are not. */
+    uint32_t fpdu_size;
+    /* Octets to read where nothing is left over from the last read. */
+    uint32_t next;
+};
+
+/* An orderly close. Under rx. */
+struct stream_closing {
+    /* FIN sent. */
+    bool output_ended;
+    /* Report the end of the close to the QP. */
+    bool announce;
+    /* It began before the ready-to-receive message or its answer was here. */
+    bool starting;
+    /* Octets came meanwhile that are neither. */
+    bool spoken_to;
+    /* Output that still goes out. */
+    uint8_t *tail;
+    size_t tail_length, tail_sent;
+};
+
+/* The look at what the peer acknowledges (llp_acks.c). Under rx. */
+struct stream_acks {
+    struct ri_timer timer;
+    /* The first look that found this wait. 0: none. */
+    uint64_t waits_since;
+    uint64_t looked_at;
+    /* Of octets, when the wait began. */
+    uint32_t repeats;
 };
 
 struct stream {
     const struct llp_ops *llp;
-    const struct llp_ops *sender; /* tx sends by it: llp, or llp_resting for it; inside tx */
+    /* tx sends by it: llp, or llp_acks.c for it. Inside tx. */
+    const struct llp_ops *sender;
     int fd;
-    uint32_t repeats; /* llp_acks.c: of octets, when the wait began */
     struct lane *lane;
     struct ri_watch *watch;
+    /* Of the start, then of the close. */
     struct ri_timer timer;
-    struct spinlock rx;      /* receive side and state */
-    enum stream_state state; /* under rx */
-    _Atomic(struct qp *) qp; /* NULL: gone; written under rx */
-    bool held;               /* the QP still names it: not to be freed; under rx */
-    atomic_bool input_ended; /* FIN received; written under rx */
-    bool output_ended;       /* FIN sent; under rx */
-    bool announce;           /* report the end of the close to the QP; under rx */
-    bool
-        starting; /* CLOSING began before the ready-to-receive message or its answer was here; under rx */
-    bool spoken_to;          /* octets came while CLOSING that are neither; under rx */
-    atomic_bool want_output; /* EPOLLOUT asked for */
-    uint8_t *rest;           /* octets of an FPDU that has not arrived whole; under rx */
-    uint32_t rest_length, rest_room;
-    atomic_ullong rest_since; /* when it began to be incomplete; 0: it is not; written under rx */
-    uint64_t rest_fed;        /* when something of it came last; under rx */
-    struct ri_timer stall;    /* stall_timeout */
-    bool stall_set;           /* under rx */
-    uint8_t rtr_repeats;      /* of the ready-to-receive message; under rx */
-    atomic_uint attention;    /* enum attention; what receive has to look at first */
-    uint32_t rest_whole;      /* octets of the rest's FPDU in the stream, 0 not known yet */
-    uint32_t gulp;            /* octets to read at once, at most; under rx */
-    uint32_t stride;          /* of the FPDUs that come, if they are large; else 0; under rx */
-    uint32_t take;            /* octets to read where there is no rest; under rx */
-    uint8_t *tail;            /* output of a closing stream */
-    size_t tail_length, tail_sent;
-    /* lists; under lane->lock */
-    struct stream *prev, *next;             /* all */
-    struct stream *ready_prev, *ready_next; /* to be served in the next pass */
-    struct stream *grave_next;
+
+    /* Receive side and state. */
+    struct spinlock rx;
+    /* Under rx. */
+    enum stream_state state;
+    /* NULL: gone. Written under rx. */
+    _Atomic(struct qp *) qp;
+    /* The QP still names it: not to be freed. Under rx. */
+    bool held;
+    /* Of the ready-to-receive message. Under rx. */
+    uint8_t rtr_repeats;
+    /* FIN received. Written under rx. */
+    atomic_bool input_ended;
+    /* EPOLLOUT is asked for. Inside tx; from CLOSING on under rx. */
+    atomic_bool want_output;
+    /* enum attention. Any thread. */
+    atomic_uint attention;
+    struct stream_partial partial;
+    struct stream_read read;
+    struct stream_closing closing;
+
+    /* Lists; under lane->lock: all, those to be served in the next pass, those to be freed. */
+    struct stream *prev, *next;
+    struct stream *ready_prev, *ready_next;
+    struct stream *free_next;
     bool on_ready;
     bool hot;
-    uint32_t heard;                 /* lane->heard when it brought something last */
-    uint64_t number;                /* from 1; the list of all is in this order */
-    uint64_t capture;               /* token */
-    const struct llp_ops *captured; /* the lower layer under llp_capture */
-    struct ri_timer acks;           /* llp_acks.c, as what follows */
-    uint64_t waits_since;           /* the first look that found this wait; 0: none */
-    uint64_t looked_at;
+    /* lane->heard when it brought something last. */
+    uint32_t heard;
+    /* From 1. The list of all is in this order. */
+    uint64_t number;
+
+    /* Token of the host's capture, and the lower layer under it (llp_capture.c). */
+    uint64_t capture;
+    const struct llp_ops *captured;
+    struct stream_acks acks;
 };
 
 /* What the timers of a stream do; those above hand it down. In a run of the lane. */
 struct stream_timers {
-    void (*expired)(struct ri_timer *timer); /* stream.timer */
-    void (*stalled)(struct ri_timer *timer); /* stream.stall */
-    void (*acks)(struct ri_timer *timer);    /* stream.acks */
+    /* stream.timer, stream.partial.stall, stream.acks.timer */
+    void (*expired)(struct ri_timer *timer);
+    void (*stalled)(struct ri_timer *timer);
+    void (*acks)(struct ri_timer *timer);
 };
 
 enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,

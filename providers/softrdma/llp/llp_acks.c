@@ -37,8 +37,8 @@ static void look_at(struct stream *stream, uint64_t deadline)
 {
     const struct ri_host *host = stream->lane->rnic->host;
 
-    stream->acks.deadline = deadline;
-    host->timer_set(host, stream->lane->base.context, &stream->acks);
+    stream->acks.timer.deadline = deadline;
+    host->timer_set(host, stream->lane->base.context, &stream->acks.timer);
 }
 
 static uint64_t between_looks(const struct stream *stream)
@@ -48,8 +48,8 @@ static uint64_t between_looks(const struct stream *stream)
 
 static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint64_t since)
 {
-    stream->waits_since = since;
-    stream->repeats = wait->repeats;
+    stream->acks.waits_since = since;
+    stream->acks.repeats = wait->repeats;
 }
 
 /* Inside tx. The look that was the last has left the fields and the timer to us. */
@@ -61,7 +61,7 @@ static ssize_t resting_send(struct stream *stream, const struct iovec *iov, int 
 
     stream->sender = stream->llp;
     stream->llp->waits(stream, &wait);
-    stream->looked_at = now;
+    stream->acks.looked_at = now;
     begin_wait(stream, &wait, wait.probes ? before(now, (wait.probes - 1) * interval) : 0);
     look_at(stream, clock_after(now, between_looks(stream)));
     return stream->llp->send(stream, iov, count);
@@ -94,16 +94,16 @@ static bool comes_to_rest(struct stream *stream, struct qp *qp, struct llp_wait 
 /* One wait without an answer has lasted for ack_timeout, and enough was sent in it that a peer would have answered. */
 static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t now)
 {
-    bool heard = before(now, wait->heard_ago_ns) + TCP_TICK_NS > stream->looked_at;
+    bool heard = before(now, wait->heard_ago_ns) + TCP_TICK_NS > stream->acks.looked_at;
 
     if (!wait->asked)
-        stream->waits_since = 0;
-    else if (!stream->waits_since || heard)
+        stream->acks.waits_since = 0;
+    else if (!stream->acks.waits_since || heard)
         begin_wait(stream, wait, now);
-    stream->looked_at = now;
-    return stream->waits_since &&
-           now - stream->waits_since >= stream->lane->rnic->options.ack_timeout_ns &&
-           (wait->probes >= PROBES || wait->repeats - stream->repeats >= REPEATS);
+    stream->acks.looked_at = now;
+    return stream->acks.waits_since &&
+           now - stream->acks.waits_since >= stream->lane->rnic->options.ack_timeout_ns &&
+           (wait->probes >= PROBES || wait->repeats - stream->acks.repeats >= REPEATS);
 }
 
 bool llp_acks_look(struct stream *stream, struct qp *qp)
@@ -115,7 +115,7 @@ bool llp_acks_look(struct stream *stream, struct qp *qp)
         return false;
     if (is_lost(stream, &wait, now))
         return true;
-    last = clock_after(stream->waits_since, stream->lane->rnic->options.ack_timeout_ns);
-    look_at(stream, stream->waits_since && last > now && last < next ? last : next);
+    last = clock_after(stream->acks.waits_since, stream->lane->rnic->options.ack_timeout_ns);
+    look_at(stream, stream->acks.waits_since && last > now && last < next ? last : next);
     return false;
 }

@@ -13,42 +13,66 @@ struct qp;
 struct stream;
 struct tx_memory;
 
+/* Posts that wait for others (tx/tx_gather.c). Atomic members: written under the lane's lock, but for looks. */
+struct lane_gather {
+    /* The QPs that have some. Under the lock. */
+    struct qp *qps;
+    atomic_uint count;
+    /* Changes when a consumer looks. */
+    atomic_uint looks;
+};
+
+/* The thread inside a pass. */
+struct lane_pass {
+    /* Its copy of what is served without asking epoll, of which version. */
+    struct stream *served[HOT_MAX];
+    uint32_t served_count, served_version, served_first, served_streams;
+    /* Times that one of several hot streams brought something. */
+    uint32_t heard;
+    /* What is read lies here. */
+    uint8_t *ring;
+};
+
 struct lane {
     struct ri_lane base;
     struct rnic *rnic;
+
     struct spinlock lock;
+    /* Under the lock: all streams, those to be served, those that were active last. */
     struct stream *streams, *ready;
     uint32_t stream_count, closing_count;
     struct stream *hot[HOT_MAX];
     uint32_t hot_count, hot_clock;
-    uint32_t heard; /* times that one of several hot streams brought something; of the pass */
-    struct stream *latest; /* that was ready */
-    uint64_t numbers;      /* given to streams */
-    atomic_uint version;   /* of hot[] and ready: changed means copy again */
-    struct stream *graves;
-    struct qp *qp_graves;
-    /* tx_gather.c */
-    struct qp *gathered;        /* QPs that gather */
-    atomic_uint gathered_count; /* of them; written under the lock */
-    atomic_bool armed;          /* somebody may sleep; set under the lock */
-    atomic_uint looks;          /* changes when a consumer looks */
-    /* of the thread inside a pass */
-    struct stream *served[HOT_MAX];
-    uint32_t served_count, served_version, served_first, served_streams;
-    atomic_ulong runner;        /* pthread_t, 0 outside a pass */
-    atomic_uint passes;         /* odd inside a pass */
-    atomic_ullong empty_writes; /* received on its connections; written by the pass */
-    atomic_uint
-        quiets; /* odd while the pass places nothing: it waits for other lanes (llp/quiescence.c) */
-    uint8_t *ring;
-    _Atomic(struct tx_memory *) spares[TX_SPARES];
-    struct qp *keepers[TX_KEEPERS]; /* see tx_memory.c; under the lock */
+    /* The last one that was ready; numbers given to streams. */
+    struct stream *latest;
+    uint64_t numbers;
+    /* Freed in a later pass, when no thread can hold them. */
+    struct stream *freed_streams;
+    struct qp *freed_qps;
+    /* QPs that keep the memory of a batch (tx/tx_memory.c). */
+    struct qp *keepers[TX_KEEPERS];
     uint32_t keeper_clock;
+
+    /* Written under the lock: changed means that hot, ready or what is to be freed have changed; somebody may sleep. */
+    atomic_uint version;
+    atomic_bool armed;
+    struct lane_gather gather;
+
+    struct lane_pass pass;
+    /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside; odd inside a pass; empty RDMA Writes received on its
+     * connections; odd while the pass places nothing, because it waits for other lanes (llp/quiescence.c). */
+    atomic_ulong runner;
+    atomic_uint passes;
+    atomic_ullong empty_writes;
+    atomic_uint quiets;
+
+    /* Memory of batches that nobody uses. Any thread. */
+    _Atomic(struct tx_memory *) spares[TX_SPARES];
 };
 
 static inline uint32_t lane_looks(const struct lane *lane)
 {
-    return atomic_load_explicit(&lane->looks, memory_order_relaxed);
+    return atomic_load_explicit(&lane->gather.looks, memory_order_relaxed);
 }
 /* Is the calling thread the pass? */
 static inline bool lane_inside(const struct lane *lane)

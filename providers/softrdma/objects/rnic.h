@@ -112,8 +112,10 @@ struct rnic {
     struct lane *lanes[LANES_MOST]; /* options.lanes of them */
     atomic_uint pds, cqs, qps, srqs, mws;
     atomic_uint next_qpn;
-    atomic_ullong rest_octets;   /* of all rests */
-    atomic_ullong access_errors; /* of all peers */
+    /* Of all reassembly buffers. */
+    atomic_ullong partial_octets;
+    /* Of all peers. */
+    atomic_ullong access_errors;
 };
 
 /* Up to 64 octets without a call, as most are. */

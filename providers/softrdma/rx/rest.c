@@ -30,7 +30,7 @@ static struct stream *oldest(struct lane *lane)
     uint64_t least = UINT64_MAX;
 
     for (stream = lane->streams; stream; stream = stream->next) {
-        uint64_t since = atomic_load_explicit(&stream->rest_since, memory_order_relaxed);
+        uint64_t since = atomic_load_explicit(&stream->partial.since, memory_order_relaxed);
 
         if (since && since < least && !(atomic_load(&stream->attention) & ATTEND_EVICT)) {
             least = since;
@@ -53,7 +53,7 @@ static struct lane *lane_of_oldest(struct rnic *rnic)
 
         spinlock_lock(&lane->lock);
         stream = oldest(lane);
-        since = stream ? atomic_load_explicit(&stream->rest_since, memory_order_relaxed) : 0;
+        since = stream ? atomic_load_explicit(&stream->partial.since, memory_order_relaxed) : 0;
         spinlock_unlock(&lane->lock);
         if (since && since < least) {
             least = since;
@@ -85,7 +85,7 @@ static void evict(struct rnic *rnic)
 /* Twice as much as there is, so that octets are not moved for each that comes; no more than the FPDU. */
 static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 {
-    uint32_t room = stream->rest_room ? stream->rest_room : REST_FIRST;
+    uint32_t room = stream->partial.room ? stream->partial.room : REST_FIRST;
     struct rnic *rnic = stream->lane->rnic;
     uint8_t *octets;
 
@@ -93,14 +93,15 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
         room *= 2;
     if (whole && room > whole)
         room = whole;
-    if (room <= stream->rest_room)
+    if (room <= stream->partial.room)
         return true;
-    octets = realloc(stream->rest, room);
+    octets = realloc(stream->partial.octets, room);
     if (!octets)
         return false;
-    stream->rest = octets;
+    stream->partial.octets = octets;
     stream_charge_partial(stream, room);
-    if (atomic_load_explicit(&rnic->rest_octets, memory_order_relaxed) > rnic->options.rest_limit)
+    if (atomic_load_explicit(&rnic->partial_octets, memory_order_relaxed) >
+        rnic->options.rest_limit)
         evict(rnic);
     return true;
 }
@@ -111,50 +112,51 @@ static void note_fed(struct stream *stream)
     const struct ri_host *host = stream->lane->rnic->host;
     uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns;
 
-    stream->rest_fed = clock_now();
+    stream->partial.fed_at = clock_now();
     if (unlikely(atomic_load_explicit(&stream->attention, memory_order_relaxed) & ATTEND_STALLED))
         atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
-    if (!timeout || stream->stall_set)
+    if (!timeout || stream->partial.stall_set)
         return;
-    stream->stall_set = true;
-    stream->stall.deadline = clock_after(stream->rest_fed, timeout);
-    host->timer_set(host, stream->lane->base.context, &stream->stall);
+    stream->partial.stall_set = true;
+    stream->partial.stall.deadline = clock_after(stream->partial.fed_at, timeout);
+    host->timer_set(host, stream->lane->base.context, &stream->partial.stall);
 }
 
 bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
                bool another)
 {
     if (!length) {
-        if (stream->rest_room > REST_KEPT)
+        if (stream->partial.room > REST_KEPT)
             stream_drop_partial(stream);
-        stream->rest_length = 0;
-        atomic_store_explicit(&stream->rest_since, 0, memory_order_relaxed);
+        stream->partial.length = 0;
+        atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
         return true;
     }
     note_fed(stream);
-    if (another || !atomic_load_explicit(&stream->rest_since, memory_order_relaxed)) /* hand-over */
-        atomic_store_explicit(&stream->rest_since, stream->rest_fed, memory_order_relaxed);
+    if (another ||
+        !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) /* hand-over */
+        atomic_store_explicit(&stream->partial.since, stream->partial.fed_at, memory_order_relaxed);
     if (!make_room(stream, length, whole))
         return false;
-    memcpy(stream->rest, octets, length);
-    stream->rest_length = (uint32_t)length;
-    stream->rest_whole = whole;
+    memcpy(stream->partial.octets, octets, length);
+    stream->partial.length = (uint32_t)length;
+    stream->partial.whole = whole;
     return true;
 }
 
 ssize_t rest_fill(struct stream *stream)
 {
-    uint32_t most = stream->rest_whole;
+    uint32_t most = stream->partial.whole;
     ssize_t got;
 
-    if (!make_room(stream, stream->rest_length + 1, most))
+    if (!make_room(stream, stream->partial.length + 1, most))
         return -ENOMEM;
-    if (most > stream->rest_room)
-        most = stream->rest_room;
-    got = stream->llp->receive(stream, stream->rest + stream->rest_length,
-                               most - stream->rest_length);
+    if (most > stream->partial.room)
+        most = stream->partial.room;
+    got = stream->llp->receive(stream, stream->partial.octets + stream->partial.length,
+                               most - stream->partial.length);
     if (got > 0) {
-        stream->rest_length += (uint32_t)got;
+        stream->partial.length += (uint32_t)got;
         note_fed(stream);
     }
     return got;
@@ -176,12 +178,12 @@ void rest_end(struct qp *qp, bool evicted)
 /* By when something more has to come of the FPDU. */
 static uint64_t overdue_at(const struct stream *stream)
 {
-    return clock_after(stream->rest_fed, stream->lane->rnic->options.stall_timeout_ns);
+    return clock_after(stream->partial.fed_at, stream->lane->rnic->options.stall_timeout_ns);
 }
 
 void rest_judge(struct qp *qp, struct stream *stream)
 {
-    if (atomic_load_explicit(&stream->rest_since, memory_order_relaxed))
+    if (atomic_load_explicit(&stream->partial.since, memory_order_relaxed))
         rest_end(qp, false);
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
 }
@@ -189,16 +191,16 @@ void rest_judge(struct qp *qp, struct stream *stream)
 /* As stream_expired: may come late. In a run, so that the pass which follows serves the stream. */
 void rest_stalled(struct ri_timer *timer)
 {
-    struct stream *stream = container_of(timer, struct stream, stall);
+    struct stream *stream = container_of(timer, struct stream, partial.stall);
     const struct ri_host *host = stream->lane->rnic->host;
 
     spinlock_lock(&stream->rx);
-    stream->stall_set = false;
+    stream->partial.stall_set = false;
     if (stream->state != STREAM_OPEN ||
-        !atomic_load_explicit(&stream->rest_since, memory_order_relaxed)) {
+        !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) {
         /* the next rest sets it again */
     } else if (overdue_at(stream) > clock_now()) {
-        stream->stall_set = true;
+        stream->partial.stall_set = true;
         timer->deadline = overdue_at(stream);
         host->timer_set(host, stream->lane->base.context, timer);
     } else { /* it is set again by what is found in the socket */

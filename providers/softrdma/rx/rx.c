@@ -320,7 +320,7 @@ static void on_end(struct qp *qp, struct stream *stream)
                                         .detail = "the peer closed while work was outstanding" };
 
     atomic_store(&stream->input_ended, true);
-    if (stream->rest_length)
+    if (stream->partial.length)
         qp_end(qp, &cut);
     else if (work_outstanding(qp))
         qp_terminate(qp, &busy, NULL);
@@ -388,9 +388,9 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
  */
 static uint32_t whole_strides(const struct stream *stream, uint32_t begun, uint32_t most)
 {
-    if (!stream->stride || begun + stream->stride > most)
+    if (!stream->read.fpdu_size || begun + stream->read.fpdu_size > most)
         return begun && begun < most ? begun : most;
-    return most - (most - begun) % stream->stride;
+    return most - (most - begun) % stream->read.fpdu_size;
 }
 
 /* The FPDU that a read left over is the measure of the next ones. */
@@ -398,27 +398,27 @@ static void set_stride(struct stream *stream, uint32_t whole)
 {
     uint32_t stride = whole >= STRIDE_LEAST ? whole : 0;
 
-    if (stream->stride == stride)
+    if (stream->read.fpdu_size == stride)
         return;
-    stream->stride = stride;
-    stream->take = whole_strides(stream, 0, stream->gulp);
+    stream->read.fpdu_size = stride;
+    stream->read.next = whole_strides(stream, 0, stream->read.most);
 }
 
 /* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
 static __attribute__((noinline)) void adjust_gulp(struct stream *stream, uint32_t pieces)
 {
-    if (pieces > RX_PIECES && stream->gulp > GULP_LEAST)
-        stream->gulp /= 2;
-    else if (pieces < RX_PIECES / 4 && stream->gulp < GULP_MOST)
-        stream->gulp *= 2;
-    stream->take = whole_strides(stream, 0, stream->gulp);
+    if (pieces > RX_PIECES && stream->read.most > GULP_LEAST)
+        stream->read.most /= 2;
+    else if (pieces < RX_PIECES / 4 && stream->read.most < GULP_MOST)
+        stream->read.most *= 2;
+    stream->read.next = whole_strides(stream, 0, stream->read.most);
 }
 
 /* What lies in the ring from octet `at` on, `before` octets of it from the rest. Returns the FPDUs. */
 static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
                                                   size_t before, size_t at, size_t length)
 {
-    uint8_t *ring = stream->lane->ring;
+    uint8_t *ring = stream->lane->pass.ring;
     uint32_t pieces = 0;
     size_t left = parse(qp, ring + at, length - at, &pieces);
 
@@ -437,11 +437,11 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
 
 static ssize_t read_on(struct stream *stream)
 {
-    uint32_t before = stream->rest_length, room = RX_RING_OCTETS - before;
-    uint32_t begun = before && stream->stride ? stream->rest_whole - before : 0;
-    uint32_t most = stream->gulp < room ? stream->gulp : room;
+    uint32_t before = stream->partial.length, room = RX_RING_OCTETS - before;
+    uint32_t begun = before && stream->read.fpdu_size ? stream->partial.whole - before : 0;
+    uint32_t most = stream->read.most < room ? stream->read.most : room;
 
-    return stream->llp->receive(stream, stream->lane->ring + before,
+    return stream->llp->receive(stream, stream->lane->pass.ring + before,
                                 whole_strides(stream, begun, most));
 }
 
@@ -460,7 +460,7 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
         *got = 0;
     } else if (attention & ATTEND_FILL) {
         *got = rest_fill(stream);
-        if (*got > 0 && stream->rest_length < stream->rest_whole)
+        if (*got > 0 && stream->partial.length < stream->partial.whole)
             *got = -EAGAIN;
         if (*got <= 0)
             return false;
@@ -493,24 +493,24 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
             rest_judge(qp, stream);
         return on_nothing(qp, stream, got);
     }
-    before = stream->rest_length;
+    before = stream->partial.length;
     if (before)
-        memcpy(stream->lane->ring, stream->rest, before);
+        memcpy(stream->lane->pass.ring, stream->partial.octets, before);
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
 /* One read, and what is in it. Returns the FPDUs, with what rx_straight() adds; RX_TAKEN_READS where it did not take all. */
 static inline uint64_t receive(struct qp *qp, struct stream *stream)
 {
-    const uint8_t *ring = stream->lane->ring;
+    const uint8_t *ring = stream->lane->pass.ring;
     struct rx_taken taken = { ring, RX_TAKEN_READS };
     ssize_t got;
 
-    if (unlikely(stream->rest_length |
+    if (unlikely(stream->partial.length |
                  atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
         taken.pieces |= receive_behind_rest(qp, stream);
     } else {
-        got = stream->llp->receive(stream, stream->lane->ring, stream->take);
+        got = stream->llp->receive(stream, stream->lane->pass.ring, stream->read.next);
         if (got <= 0)
             return on_nothing(qp, stream, got) | RX_TAKEN_READS;
         if (likely(qp->rx.fast))
@@ -519,7 +519,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
             taken.pieces = (taken.pieces | RX_TAKEN_READS) +
                            take_in(qp, stream, 0, (size_t)(taken.end - ring), (size_t)got);
     }
-    if (unlikely((uint32_t)taken.pieces > RX_PIECES) || unlikely(stream->gulp != GULP_MOST))
+    if (unlikely((uint32_t)taken.pieces > RX_PIECES) || unlikely(stream->read.most != GULP_MOST))
         adjust_gulp(stream, (uint32_t)taken.pieces);
     if (unlikely(atomic_load_explicit(&qp->tx.error, memory_order_relaxed)))
         lane_mark_ready(stream); /* to the end of what can be read */

@@ -20,8 +20,8 @@ bool tx_enlist_gathered(struct qp *qp)
     atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
     if (!qp->on_lane.listed) {
         qp->on_lane.listed = true;
-        DL_APPEND2(lane->gathered, qp, on_lane.prev, on_lane.next);
-        atomic_fetch_add_explicit(&lane->gathered_count, 1, memory_order_relaxed);
+        DL_APPEND2(lane->gather.qps, qp, on_lane.prev, on_lane.next);
+        atomic_fetch_add_explicit(&lane->gather.count, 1, memory_order_relaxed);
     }
     spinlock_unlock(&lane->lock);
     return armed;
@@ -34,8 +34,8 @@ void tx_unlist_gathered(struct qp *qp)
     spinlock_lock(&lane->lock);
     if (qp->on_lane.listed) {
         qp->on_lane.listed = false;
-        DL_DELETE2(lane->gathered, qp, on_lane.prev, on_lane.next);
-        atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
+        DL_DELETE2(lane->gather.qps, qp, on_lane.prev, on_lane.next);
+        atomic_fetch_sub_explicit(&lane->gather.count, 1, memory_order_relaxed);
     }
     spinlock_unlock(&lane->lock);
 }
@@ -45,12 +45,12 @@ struct qp *tx_take_gathered(struct lane *lane, const struct cq *first)
     struct qp *qp;
 
     spinlock_lock(&lane->lock);
-    for (qp = lane->gathered; qp && qp_is_left_to_consumer(qp, first); qp = qp->on_lane.next)
+    for (qp = lane->gather.qps; qp && qp_is_left_to_consumer(qp, first); qp = qp->on_lane.next)
         ;
     if (qp) {
         qp->on_lane.listed = false;
-        DL_DELETE2(lane->gathered, qp, on_lane.prev, on_lane.next);
-        atomic_fetch_sub_explicit(&lane->gathered_count, 1, memory_order_relaxed);
+        DL_DELETE2(lane->gather.qps, qp, on_lane.prev, on_lane.next);
+        atomic_fetch_sub_explicit(&lane->gather.count, 1, memory_order_relaxed);
         atomic_fetch_add(&qp->upcalls, 1);
     }
     spinlock_unlock(&lane->lock);

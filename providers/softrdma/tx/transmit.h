@@ -98,8 +98,8 @@ void tx_forget_gathered(struct qp *qp);
 /* A consumer looks for completions. True: something gathers, which leaves now, with no lock held. */
 static inline bool tx_has_gathered(struct lane *lane)
 {
-    count_up_32(&lane->looks);
-    return atomic_load_explicit(&lane->gathered_count, memory_order_relaxed);
+    count_up_32(&lane->gather.looks);
+    return atomic_load_explicit(&lane->gather.count, memory_order_relaxed);
 }
 static inline void tx_note_look(struct lane *lane, const struct cq *first)
 {

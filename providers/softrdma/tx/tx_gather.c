@@ -126,7 +126,7 @@ static void leave_together(struct qp *qp)
 /* As many as there are now: others may gather meanwhile. */
 void tx_send_all_gathered(struct lane *lane, const struct cq *first)
 {
-    uint32_t count = atomic_load_explicit(&lane->gathered_count, memory_order_relaxed);
+    uint32_t count = atomic_load_explicit(&lane->gather.count, memory_order_relaxed);
     struct qp *qp;
 
     while (count-- && (qp = tx_take_gathered(lane, first))) {
