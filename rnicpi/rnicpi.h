@@ -192,7 +192,9 @@ struct ri_port_attr {
     struct ri_address *addresses;
     uint32_t address_capacity; /* in: room in addresses */
     uint32_t address_count;    /* out: addresses that exist, may exceed the capacity */
-    char name[64];             /* network interface or device port, for people */
+    /* Network interfaces, separated by a blank, or device port; for people, and the host watches these interfaces
+     * where the provider raises no port events. */
+    char name[64];
     uint64_t reserved[4];
 };
 
@@ -834,15 +836,31 @@ enum ri_capture_mark {
     RI_CAPTURE_CLOSE = -5,   /* the last call with this token; not between HOLD and RELEASE */
 };
 
+/* What a provider takes an option for. */
+enum ri_option_kind {
+    RI_OPTION_BOOL,   /* of type bool */
+    RI_OPTION_NUMBER, /* of type int, size or time */
+    RI_OPTION_WORD,   /* of type enum */
+    RI_OPTION_TEXT,   /* of any other type */
+};
+
+union ri_option_value {
+    bool truth;
+    uint64_t number;  /* in the option's unit */
+    uint32_t word;    /* place in the type's list, from 0: of "enum: emss|max" max is 1 */
+    const char *text; /* lives until close */
+};
+
 struct ri_host {
     uint32_t size;
     uint16_t abi_major, abi_minor;
     void *context; /* the host's own; pass the ri_host pointer back to every call */
 
-    /* Value of a configuration option of this interface, the host's own included: as configured, else the
-     * default. In normal form and in its range: "yes" or "no"; a plain decimal number in the option's unit; an
-     * enum's word as the table writes it. The string lives until close. NULL: unknown option. [leaf] */
-    const char *(*option)(const struct ri_host *host, const char *name);
+    /* Value of an option of this interface: as configured, else its default; in its range. `name` is in the provider's
+     * table (struct ri_option) or is the host's own; `kind` is that of its type. Anything else is an error of the provider:
+     * RI_ERR_INVALID_ARGUMENT, the host logs what is wrong, *value is untouched. ri_option_bool and its like call it. [leaf] */
+    enum ri_status (*option)(const struct ri_host *host, const char *name, enum ri_option_kind kind,
+                             union ri_option_value *value);
 
     /* One line per cause; not on the data path. [leaf] */
     void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format,
@@ -901,6 +919,51 @@ struct ri_host {
                              const struct ri_connection_event *event);
     void *reserved[8];
 };
+
+/* ri_host.option by type. *value is untouched unless RI_OK. */
+static inline enum ri_status ri_option_bool(const struct ri_host *host, const char *name,
+                                            bool *value)
+{
+    union ri_option_value got;
+    enum ri_status status = host->option(host, name, RI_OPTION_BOOL, &got);
+
+    if (status == RI_OK)
+        *value = got.truth;
+    return status;
+}
+
+static inline enum ri_status ri_option_number(const struct ri_host *host, const char *name,
+                                              uint64_t *value)
+{
+    union ri_option_value got;
+    enum ri_status status = host->option(host, name, RI_OPTION_NUMBER, &got);
+
+    if (status == RI_OK)
+        *value = got.number;
+    return status;
+}
+
+static inline enum ri_status ri_option_word(const struct ri_host *host, const char *name,
+                                            uint32_t *value)
+{
+    union ri_option_value got;
+    enum ri_status status = host->option(host, name, RI_OPTION_WORD, &got);
+
+    if (status == RI_OK)
+        *value = got.word;
+    return status;
+}
+
+static inline enum ri_status ri_option_text(const struct ri_host *host, const char *name,
+                                            const char **value)
+{
+    union ri_option_value got;
+    enum ri_status status = host->option(host, name, RI_OPTION_TEXT, &got);
+
+    if (status == RI_OK)
+        *value = got.text;
+    return status;
+}
 
 /* ------------------------------------------------------------------------------------------------
  * 9. Operation tables
@@ -1135,18 +1198,26 @@ extern const struct ri_user_ops ri_default_user_ops;
  * range before it opens the interface, and refuses a provider whose own defaults do not pass.
  *
  * The host has options of its own, which every interface has (ital.conf(5): crc, connect_timeout, backlog,
- * netdev and others): a provider reads them by ri_host.option and does not declare them. An entry with
- * the name, type and unit of one of them gives it another default for this provider; its range is the host's.
+ * netdev and others). A provider reads them as it reads its own, and does not declare them. It may give one
+ * another default: RI_OPTION_DEFAULT("connect_timeout", "10s"). A table that declares one is refused.
  */
 struct ri_option {
     const char *name;
-    /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string". A range of an int, a size or a
-     * time, in the option's unit, stands behind the type: "int: 1..64", without an end: "time: 0..". */
+    /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string", "list". Numbers are never negative. A range
+     * stands behind the type, of an int, a size or a time in the option's unit: "int: 1..64", without an end
+     * "time: 0..". Of a string and of each name of a list it counts octets. The names of a list are separated by
+     * blanks or commas; a provider gets them separated by one blank each. */
     const char *type;
     const char *value; /* default */
     const char *unit;  /* "octets", "ms", ... or "" */
     const char *text;  /* one line */
 };
+
+/* Entry of a provider's table: another default of one of the host's options. */
+#define RI_OPTION_DEFAULT(option, otherwise)    \
+    {                                           \
+        (option), NULL, (otherwise), NULL, NULL \
+    }
 
 struct ri_provider {
     uint32_t size;

@@ -25,6 +25,7 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
+#include "kal/config/kal_config.h"
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/rdmap.h"
@@ -69,13 +70,15 @@ extern const struct ri_provider rnicpi_provider_v1;
 
 /* ---- a host that has nothing to do ---- */
 
-static const char *host_option(const struct ri_host *host, const char *name)
+static struct kal_values *defaults;
+
+static enum ri_status host_option(const struct ri_host *host, const char *name,
+                                  enum ri_option_kind kind, union ri_option_value *value)
 {
+    const char *wrong;
+
     (void)host;
-    for (uint32_t i = 0; i < rnicpi_provider_v1.option_count; i++)
-        if (!strcmp(rnicpi_provider_v1.options[i].name, name))
-            return rnicpi_provider_v1.options[i].value;
-    return NULL;
+    return kal_values_read(defaults, name, kind, value, &wrong);
 }
 
 static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
@@ -234,6 +237,8 @@ static void open_all(void)
 
     ri_complete_privileged_ops(&ops, rnicpi_provider_v1.privileged);
     ri_complete_user_ops(&user, rnicpi_provider_v1.user);
+    defaults = kal_values_of_interface(rnicpi_provider_v1.options, rnicpi_provider_v1.option_count);
+    MUST(defaults ? RI_OK : RI_ERR_NO_RESOURCES);
     MUST(ops.open(&open, &rnic));
     MUST(ops.lane_open(rnic, 0, NULL, &lane));
     MUST(ops.pd_create(rnic, NULL, &pd));

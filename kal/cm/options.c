@@ -6,28 +6,21 @@
 
 #include "cm.h"
 
-#include <string.h>
-
 void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
 {
-    struct cm_options *o = options;
+    /* In the order of the words in their types. */
+    static const uint8_t rtr[] = { MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ,
+                                   MPA_STARTUP_RTR_READ, 0 };
+    static const enum cm_v6only v6only[] = { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO };
     const struct kal_values *values = rnic->options;
-    const char *rtr = kal_values_get(values, "rtr"), *v6only = kal_values_get(values, "v6only");
+    struct cm_options *o = options;
 
     o->mpa_revision = (uint8_t)kal_values_number(values, "mpa_revision");
     o->mpa_fallback = kal_values_bool(values, "mpa_fallback");
     o->crc = kal_values_bool(values, "crc");
     o->markers = kal_values_bool(values, "markers");
-    if (!strcmp(rtr, "write"))
-        o->rtr = MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ;
-    else if (!strcmp(rtr, "read"))
-        o->rtr = MPA_STARTUP_RTR_READ;
-    else
-        o->rtr = 0;
-    if (!strcmp(v6only, "auto"))
-        o->v6only = CM_V6ONLY_AUTO;
-    else
-        o->v6only = !strcmp(v6only, "yes") ? CM_V6ONLY_YES : CM_V6ONLY_NO;
+    o->rtr = rtr[kal_values_word(values, "rtr")];
+    o->v6only = v6only[kal_values_word(values, "v6only")];
     o->backlog = (uint32_t)kal_values_number(values, "backlog");
     o->half_open = (uint32_t)kal_values_number(values, "half_open");
     o->connect_timeout = kal_values_ns(values, "connect_timeout");

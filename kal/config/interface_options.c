@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options that every interface has, whatever its provider: those that kal reads. A provider that names one of them in its own table
- * gives it another default and nothing else; all its other options are its own.
+ * The options that every interface has, whatever its provider: those that kal reads. A provider's table may give one of them another
+ * default (RI_OPTION_DEFAULT) and nothing else; all its other options are its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,7 +39,7 @@ const struct ri_option kal_interface_options[] = {
       "quarter of the limit on open files. Beyond, one that is older than 0.5 s gives way." },
     { "v6only", "enum: auto|yes|no", "auto", "",
       "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
-    { "netdev", "string", "", "", "Only this network interface; empty: all of them." },
+    { "netdev", "list: 1..15", "", "", "Only these network interfaces; empty: all of them." },
     { "tcp_user_timeout", "time: 0..86400000", "30000", "ms",
       "TCP_USER_TIMEOUT, which also ends connections to peers that live but do not read, and "
       "replaces keepalive_count; 0: not set." },
@@ -100,45 +100,56 @@ bool kal_interface_option_find(const struct ri_option *own, size_t count, const 
     return false;
 }
 
-static bool same_type(const char *one, const char *other)
-{
-    size_t length = strcspn(one, ":");
-
-    return length == strcspn(other, ":") && !strncmp(one, other, length);
-}
-
 static const char *text_of(const char *text)
 {
     return text ? text : "";
 }
 
+/* The entry with its own type, or with that of kal's option that it gives another default. False: it is neither, and why says so. */
+static bool whole_option(const struct ri_option *entry, size_t index, struct ri_option *option,
+                         char *why, size_t room)
+{
+    const struct ri_option *ours = entry->name ? find_ours(entry->name) : NULL;
+    bool only_default = !*text_of(entry->type);
+
+    *option = *entry;
+    if (!entry->name) {
+        snprintf(why, room, "entry %zu of its option table has no name", index);
+        return false;
+    }
+    if (only_default && !ours) {
+        snprintf(why, room,
+                 "its option %s has no type, and gives no other default to one of every interface",
+                 entry->name);
+        return false;
+    }
+    if (!only_default && ours && entry != ours) {
+        snprintf(why, room,
+                 "it declares option %s, which every interface has; it may only give it another "
+                 "default (RI_OPTION_DEFAULT)",
+                 entry->name);
+        return false;
+    }
+    if (ours) {
+        *option = *ours;
+        option->value = entry->value;
+    }
+    return true;
+}
+
 bool kal_provider_options_check(const struct ri_option *own, size_t count, char *why, size_t room)
 {
     char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
+    struct ri_option option;
 
     for (size_t i = 0; i < count; i++) {
-        const struct ri_option *option = &own[i], *ours;
-
-        if (!option->name || !option->type) {
-            snprintf(why, room, "entry %zu of its option table has no %s", i,
-                     option->name ? "type" : "name");
+        if (!whole_option(&own[i], i, &option, why, room))
             return false;
-        }
-        ours = find_ours(option->name);
-        if (ours &&
-            (!same_type(ours->type, option->type) || strcmp(ours->unit, text_of(option->unit)))) {
-            snprintf(why, room,
-                     "option %s is one of every interface, of type %s and unit \"%s\"; its own "
-                     "table may only give it another default",
-                     option->name, ours->type, ours->unit);
-            return false;
-        }
-        if (!kal_option_normal(option, text_of(option->value), normal, allowed) ||
-            (ours && !kal_option_normal(ours, text_of(option->value), normal, allowed))) {
-            snprintf(why, room, "the default of its option %s is \"%s\": allowed is %s",
-                     option->name, text_of(option->value), allowed);
-            return false;
-        }
+        if (kal_option_normal(&option, text_of(option.value), normal, allowed))
+            continue;
+        snprintf(why, room, "the default of its option %s is \"%s\": allowed is %s", option.name,
+                 text_of(option.value), allowed);
+        return false;
     }
     return true;
 }

@@ -46,6 +46,10 @@ bool kal_provider_options_check(const struct ri_option *own, size_t count, char 
 bool kal_option_normal(const struct ri_option *option, const char *value,
                        char normal[KAL_VALUE_MAX], char allowed[KAL_ALLOWED_MAX]);
 
+/* How an option is read, and a value of it in normal form as that. */
+enum ri_option_kind kal_option_kind(const struct ri_option *option);
+union ri_option_value kal_option_typed(const struct ri_option *option, const char *normal);
+
 /* Nanoseconds of the unit of a time; 0: it is no time, or its unit is unknown. */
 uint64_t kal_option_unit_ns(const struct ri_option *option);
 
@@ -62,9 +66,16 @@ const char *kal_values_get(const struct kal_values *values,
                            const char *name); /* NULL: unknown option */
 void kal_values_destroy(struct kal_values *values);
 
-/* Typed, for kal's own options only: `name` is in the table, of type bool; int, size or time in its unit; time with a range. */
+/* As ri_host.option, for those who are a provider's host: where the status is not RI_OK *wrong says how the provider is mistaken,
+ * to be read behind "it asks for option NAME". Else NULL. */
+enum ri_status kal_values_read(const struct kal_values *values, const char *name,
+                               enum ri_option_kind kind, union ri_option_value *value,
+                               const char **wrong);
+
+/* For kal's own options only: `name` is in the table and of that kind; of kal_values_ns a time. */
 bool kal_values_bool(const struct kal_values *values, const char *name);
 uint64_t kal_values_number(const struct kal_values *values, const char *name);
+uint32_t kal_values_word(const struct kal_values *values, const char *name);
 uint64_t kal_values_ns(const struct kal_values *values, const char *name); /* in nanoseconds */
 
 /* ---- config.c: the file ---- */

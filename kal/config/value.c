@@ -66,21 +66,6 @@ static bool normal_bool(const char *value, char *normal)
     return false;
 }
 
-static bool normal_int(const struct range *range, const char *value, char *normal)
-{
-    char *end;
-    long long number;
-
-    errno = 0;
-    number = strtoll(value, &end, 10);
-    if (end == value || *end || errno)
-        return false;
-    if (range->given && (number < 0 || !in_range(range, (uint64_t)number)))
-        return false;
-    snprintf(normal, KAL_VALUE_MAX, "%lld", number);
-    return true;
-}
-
 /* Digits at the start; *rest is what follows them and blanks. */
 static bool leading_number(const char *value, uint64_t *number, const char **rest)
 {
@@ -94,6 +79,17 @@ static bool leading_number(const char *value, uint64_t *number, const char **res
         end++;
     *rest = end;
     return !errno;
+}
+
+static bool normal_int(const struct range *range, const char *value, char *normal)
+{
+    const char *rest;
+    uint64_t number;
+
+    if (!leading_number(value, &number, &rest) || *rest || !in_range(range, number))
+        return false;
+    snprintf(normal, KAL_VALUE_MAX, "%llu", (unsigned long long)number);
+    return true;
 }
 
 static bool normal_size(const struct range *range, const char *value, char *normal)
@@ -174,6 +170,27 @@ static bool normal_enum(const char *words, const char *value, char *normal)
     return false;
 }
 
+/* Names separated by blanks or commas; in normal form by one blank each. */
+static bool normal_list(const struct range *range, const char *value, char *normal)
+{
+    static const char between[] = " \t,";
+    char list[KAL_VALUE_MAX], *to = list;
+    size_t length;
+
+    for (value += strspn(value, between); *value;
+         value += length + strspn(value + length, between)) {
+        length = strcspn(value, between);
+        if (!in_range(range, length))
+            return false;
+        if (to != list)
+            *to++ = ' ';
+        to = mempcpy(to, value, length);
+    }
+    *to = '\0';
+    strcpy(normal, list);
+    return true;
+}
+
 /* What is allowed, with the range and the unit that it counts in. */
 static void say_allowed(char allowed[KAL_ALLOWED_MAX], const char *what, const struct range *range,
                         const char *unit)
@@ -228,9 +245,56 @@ bool kal_option_normal(const struct ri_option *option, const char *value,
                     &range, option->unit);
         return normal_time(option, &range, value, normal);
     }
-    say_allowed(allowed, "text", &none, NULL); /* path, string, and types of a newer minor */
+    if (is_of(option->type, "list")) {
+        say_allowed(allowed, "names separated by blanks or commas", &range, "octets each");
+        return normal_list(&range, value, normal);
+    }
+    if (!is_of(option->type, "string") && !is_of(option->type, "path"))
+        range = none; /* a newer minor's type */
+    say_allowed(allowed, "text", &range, "octets");
+    if (range.given && !in_range(&range, strlen(value)))
+        return false;
     strcpy(normal, value);
     return true;
+}
+
+enum ri_option_kind kal_option_kind(const struct ri_option *option)
+{
+    if (is_of(option->type, "bool"))
+        return RI_OPTION_BOOL;
+    if (is_of(option->type, "enum"))
+        return RI_OPTION_WORD;
+    if (is_of(option->type, "int") || is_of(option->type, "size") || is_of(option->type, "time"))
+        return RI_OPTION_NUMBER;
+    return RI_OPTION_TEXT;
+}
+
+/* Which of "enum: a|b|c" it is, from 0. */
+static uint32_t place_of(const char *type, const char *normal)
+{
+    const char *word = type + strcspn(type, ":");
+    size_t length, wanted = strlen(normal);
+    uint32_t place = 0;
+
+    for (word += strspn(word, ": "); *word; word += length + (word[length] == '|'), place++) {
+        length = strcspn(word, "|");
+        if (length == wanted && !memcmp(word, normal, length))
+            break;
+    }
+    return place;
+}
+
+union ri_option_value kal_option_typed(const struct ri_option *option, const char *normal)
+{
+    union ri_option_value value = { .number = 0 };
+
+    switch (kal_option_kind(option)) {
+    case RI_OPTION_BOOL: value.truth = !strcmp(normal, "yes"); break;
+    case RI_OPTION_NUMBER: value.number = strtoull(normal, NULL, 10); break;
+    case RI_OPTION_WORD: value.word = place_of(option->type, normal); break;
+    case RI_OPTION_TEXT: value.text = normal; break;
+    }
+    return value;
 }
 
 uint64_t kal_option_unit_ns(const struct ri_option *option)

@@ -13,8 +13,9 @@
 struct kal_values {
     size_t count;
     struct value {
-        char *name, *value; /* own copies: a list of interfaces outlives what options come from */
-        uint64_t unit;      /* of a time: nanoseconds */
+        /* Own copies: a list of interfaces outlives what options come from. */
+        char *name, *value, *type;
+        uint64_t unit; /* of a time: nanoseconds */
     } at[];
 };
 
@@ -28,8 +29,9 @@ static bool put(struct value *at, const struct ri_option *option)
         value = normal;
     at->name = strdup(option->name);
     at->value = strdup(value);
+    at->type = strdup(option->type);
     at->unit = kal_option_unit_ns(option);
-    return at->name && at->value;
+    return at->name && at->value && at->type;
 }
 
 static struct kal_values *room_for(size_t count)
@@ -101,20 +103,60 @@ const char *kal_values_get(const struct kal_values *values, const char *name)
     return at ? at->value : NULL;
 }
 
-bool kal_values_bool(const struct kal_values *values, const char *name)
+/* What is wrong with asking for it so; NULL: nothing. */
+static const char *mistake(const struct value *at, enum ri_option_kind kind)
+{
+    static const char *const wrong[] = {
+        [RI_OPTION_BOOL] = " as a bool, which it is not",
+        [RI_OPTION_NUMBER] = " as a number, which it is not",
+        [RI_OPTION_WORD] = " as a word of an enum, which it is not",
+        [RI_OPTION_TEXT] = " as text, which it is not",
+    };
+    struct ri_option option = { .type = at ? at->type : "" };
+
+    if (!at)
+        return ", which its table does not declare, nor has every interface";
+    return kal_option_kind(&option) == kind ? NULL : wrong[kind];
+}
+
+enum ri_status kal_values_read(const struct kal_values *values, const char *name,
+                               enum ri_option_kind kind, union ri_option_value *value,
+                               const char **wrong)
 {
     const struct value *at = find(values, name);
 
-    assert(at);
-    return !strcmp(at->value, "yes");
+    *wrong = mistake(at, kind);
+    if (*wrong)
+        return RI_ERR_INVALID_ARGUMENT;
+    *value = kal_option_typed(&(struct ri_option){ .type = at->type }, at->value);
+    return RI_OK;
+}
+
+/* For kal's own options, which are there. */
+static union ri_option_value take(const struct kal_values *values, const char *name,
+                                  enum ri_option_kind kind)
+{
+    union ri_option_value value = { .number = 0 };
+    const char *wrong;
+
+    (void)kal_values_read(values, name, kind, &value, &wrong);
+    assert(!wrong);
+    return value;
+}
+
+bool kal_values_bool(const struct kal_values *values, const char *name)
+{
+    return take(values, name, RI_OPTION_BOOL).truth;
 }
 
 uint64_t kal_values_number(const struct kal_values *values, const char *name)
 {
-    const struct value *at = find(values, name);
+    return take(values, name, RI_OPTION_NUMBER).number;
+}
 
-    assert(at);
-    return strtoull(at->value, NULL, 10);
+uint32_t kal_values_word(const struct kal_values *values, const char *name)
+{
+    return take(values, name, RI_OPTION_WORD).word;
 }
 
 uint64_t kal_values_ns(const struct kal_values *values, const char *name)
@@ -122,7 +164,7 @@ uint64_t kal_values_ns(const struct kal_values *values, const char *name)
     const struct value *at = find(values, name);
 
     assert(at && at->unit);
-    return strtoull(at->value, NULL, 10) * at->unit;
+    return kal_values_number(values, name) * at->unit;
 }
 
 void kal_values_destroy(struct kal_values *values)
@@ -132,6 +174,7 @@ void kal_values_destroy(struct kal_values *values)
     for (size_t i = 0; i < values->count; i++) {
         free(values->at[i].name);
         free(values->at[i].value);
+        free(values->at[i].type);
     }
     free(values);
 }

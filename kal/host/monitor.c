@@ -8,7 +8,10 @@
 #include "kal/kal_private.h"
 #include "netlink.h"
 
+#include "base/names.h"
+
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,11 +23,45 @@ struct kal_monitor {
     struct ri_watch *watch;
     uint32_t ports;
     struct {
-        /* Empty: the port stands on no network interface */
-        char netdev[IFNAMSIZ];
+        /* Names, separated by a blank. Empty: the port stands on no network interface */
+        char netdevs[64];
         bool online;
     } port[];
 };
+
+/* The next name of a list, with its NUL; one that is too long to exist is left out. False: there is none. */
+static bool next_netdev(const char **list, char name[IFNAMSIZ])
+{
+    const char *one;
+    size_t length;
+
+    do {
+        one = names_next(list, &length);
+    } while (one && length >= IFNAMSIZ);
+    if (one)
+        snprintf(name, IFNAMSIZ, "%.*s", (int)length, one);
+    return one != NULL;
+}
+
+static bool any_running(const struct kal_monitor *monitor, const char *netdevs)
+{
+    char name[IFNAMSIZ];
+
+    while (next_netdev(&netdevs, name))
+        if (monitor->ops->link_running(monitor->links, name))
+            return true;
+    return false;
+}
+
+static bool any_exists(const char *netdevs)
+{
+    char name[IFNAMSIZ];
+
+    while (next_netdev(&netdevs, name))
+        if (kal_netdev_exists(name))
+            return true;
+    return false;
+}
 
 /* Read the state of every port; report what changed unless this is the first look. */
 static void refresh(struct kal_monitor *monitor, bool report)
@@ -33,12 +70,12 @@ static void refresh(struct kal_monitor *monitor, bool report)
         struct ri_event event = { .size = sizeof event, .port = i };
         bool online;
 
-        if (!*monitor->port[i].netdev)
+        if (!*monitor->port[i].netdevs)
             continue;
-        online = monitor->ops->link_running(monitor->links, monitor->port[i].netdev);
+        online = any_running(monitor, monitor->port[i].netdevs);
         if (report && online != monitor->port[i].online) {
             event.type = online ? RI_EVENT_PORT_UP : RI_EVENT_PORT_DOWN;
-            event.detail = monitor->port[i].netdev;
+            event.detail = monitor->port[i].netdevs;
             monitor->rnic->upper->rnic_event(monitor->rnic->context, &event);
         }
         monitor->port[i].online = online;
@@ -62,10 +99,10 @@ static unsigned find_netdevs(struct kal_monitor *monitor)
     for (uint32_t i = 0; i < monitor->ports; i++) {
         struct ri_port_attr attr = { .size = sizeof attr, .port = i };
 
-        if (kal_rnic_port(monitor->rnic, &attr) != KAL_OK || !attr.name[0] ||
-            strnlen(attr.name, sizeof attr.name) >= IFNAMSIZ || !kal_netdev_exists(attr.name))
+        if (kal_rnic_port(monitor->rnic, &attr) != KAL_OK ||
+            !memchr(attr.name, '\0', sizeof attr.name) || !any_exists(attr.name))
             continue;
-        strcpy(monitor->port[i].netdev, attr.name);
+        strcpy(monitor->port[i].netdevs, attr.name);
         found++;
     }
     return found;

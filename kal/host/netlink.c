@@ -12,6 +12,8 @@
 
 #include "netlink.h"
 
+#include "base/names.h"
+
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -128,7 +130,7 @@ bool kal_same_address(const struct sockaddr *a, const struct sockaddr *b)
                    &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
 }
 
-bool kal_netdev_has(const char *name, const struct sockaddr *address)
+bool kal_netdevs_have(const char *netdevs, const struct sockaddr *address)
 {
     struct ifaddrs *list, *entry;
     bool found = false;
@@ -136,7 +138,7 @@ bool kal_netdev_has(const char *name, const struct sockaddr *address)
     if (getifaddrs(&list))
         return false;
     for (entry = list; entry && !found; entry = entry->ifa_next)
-        found = entry->ifa_addr && !strcmp(entry->ifa_name, name) &&
+        found = entry->ifa_addr && names_have(netdevs, entry->ifa_name) &&
                 kal_same_address(entry->ifa_addr, address);
     freeifaddrs(list);
     return found;

@@ -15,8 +15,8 @@ void kal_links_close(struct kal_links *links);
 
 /* Is there a network interface of that name? */
 bool kal_netdev_exists(const char *name);
-/* Does it have the address? */
-bool kal_netdev_has(const char *name, const struct sockaddr *address);
+/* Does one of them have the address? A list of names (base/names.h). */
+bool kal_netdevs_have(const char *netdevs, const struct sockaddr *address);
 /* Source address of a TCP connection to destination, of family AF_INET or AF_INET6; port 0.
  * KAL_ERR_UNREACHABLE, KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_source_address(const struct sockaddr *destination,

@@ -38,14 +38,14 @@ static enum kal_status on_port(struct kal_rnic *rnic, uint32_t port, const struc
 enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
                           struct sockaddr_storage *source)
 {
-    const char *netdev = kal_rnic_option(rnic, "netdev");
+    const char *netdevs = kal_rnic_option(rnic, "netdev");
     struct sockaddr_storage found;
     enum kal_status status;
 
     if (!destination || !kal_address_length(destination) || port >= rnic->attr.ports)
         return KAL_ERR_INVALID_ARGUMENT;
     status = kal_source_address(destination, &found);
-    if (status == KAL_OK && *netdev && !kal_netdev_has(netdev, (struct sockaddr *)&found))
+    if (status == KAL_OK && *netdevs && !kal_netdevs_have(netdevs, (struct sockaddr *)&found))
         status = KAL_ERR_UNREACHABLE;
     if (status == KAL_OK && rnic->attr.ports > 1)
         status = on_port(rnic, port, (struct sockaddr *)&found);

@@ -20,12 +20,6 @@
 static int to;
 static struct kal_values *values; /* the defaults, as a provider sees them */
 
-static const char *host_option(const struct ri_host *host, const char *name)
-{
-    (void)host;
-    return name ? kal_values_get(values, name) : NULL;
-}
-
 static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
                      va_list args)
 {
@@ -34,6 +28,29 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
     (void)host;
     vsnprintf(line, sizeof line, format, args);
     kal_answer_send_log(to, level, line);
+}
+
+static void say(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    host_log(host, level, format, args);
+    va_end(args);
+}
+
+static enum ri_status host_option(const struct ri_host *host, const char *name,
+                                  enum ri_option_kind kind, union ri_option_value *value)
+{
+    const char *wrong;
+    enum ri_status status = kal_values_read(values, name, kind, value, &wrong);
+
+    if (wrong)
+        say(host, RI_LOG_ERROR, "the provider asks for option %s%s", name, wrong);
+    return status;
 }
 
 /* Of the host only these two may be used by enumerate (rnicpi.h). */

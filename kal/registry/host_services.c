@@ -6,9 +6,18 @@
 
 #include "kal/kal_private.h"
 
-static const char *host_option(const struct ri_host *host, const char *name)
+static enum ri_status host_option(const struct ri_host *host, const char *name,
+                                  enum ri_option_kind kind, union ri_option_value *value)
 {
-    return name ? kal_values_get(kal_rnic_of_host(host)->options, name) : NULL;
+    const struct kal_rnic *rnic = kal_rnic_of_host(host);
+    const char *wrong;
+    enum ri_status status = kal_values_read(rnic->options, name, kind, value, &wrong);
+
+    if (wrong)
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "provider %s asks for option %s%s: install a version of it that fits",
+                     rnic->provider->name, name, wrong);
+    return status;
 }
 
 static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,

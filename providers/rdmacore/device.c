@@ -32,27 +32,28 @@
 #define DEPTH_MAX       255u /* rdma_conn_param has an octet for each */
 
 const struct ri_option rdmacore_options[] = {
-    { "connect_timeout", "time", "30000", "ms",
-      "an attempt to connect that took longer than this fails" },
-    { "close_timeout", "time", "10000", "ms",
-      "a disconnect that the peer has not answered for longer than this is over" },
-    { "inline", "size", "64", "octets",
-      "Sends and Writes up to this length are copied into the request, where the device can" },
+    { "inline", "size: 0..65536", "64", "octets",
+      "Sends and Writes up to this length are copied into the request, where the device can." },
 };
 
 static_assert(sizeof(rdmacore_options) / sizeof(rdmacore_options[0]) == RDMACORE_OPTIONS,
               "one entry per option");
 
-static uint64_t option(const struct ri_host *host, const char *name, uint64_t otherwise)
+static enum ri_status read_options(struct rnic *rnic)
 {
-    const char *text = host->option(host, name);
-    char *end;
-    uint64_t value;
+    uint64_t octets, connect_ms, close_ms;
+    enum ri_status status = ri_option_number(rnic->host, "inline", &octets);
 
-    if (!text || !*text)
-        return otherwise;
-    value = strtoull(text, &end, 10);
-    return *end ? otherwise : value;
+    if (status == RI_OK)
+        status = ri_option_number(rnic->host, "connect_timeout", &connect_ms);
+    if (status == RI_OK)
+        status = ri_option_number(rnic->host, "close_timeout", &close_ms);
+    if (status != RI_OK)
+        return status;
+    rnic->inline_octets = (uint32_t)octets;
+    rnic->connect_timeout = connect_ms * CLOCK_NS_PER_MS;
+    rnic->close_timeout = close_ms * CLOCK_NS_PER_MS;
+    return RI_OK;
 }
 
 /* ---- attributes ---- */
@@ -265,6 +266,7 @@ enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open
                              struct ri_rnic **out)
 {
     struct rnic *rnic = calloc(1, sizeof(*rnic));
+    enum ri_status status;
     int error;
 
     if (!rnic)
@@ -275,9 +277,11 @@ enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open
     rnic->user = open->user;
     rnic->kind = kind;
     rnic->iwarp = kind->transport == RI_TRANSPORT_IWARP;
-    rnic->inline_octets = (uint32_t)option(open->host, "inline", 64);
-    rnic->connect_timeout = option(open->host, "connect_timeout", 30000) * CLOCK_NS_PER_MS;
-    rnic->close_timeout = option(open->host, "close_timeout", 10000) * CLOCK_NS_PER_MS;
+    status = read_options(rnic);
+    if (status != RI_OK) {
+        free(rnic);
+        return status;
+    }
     pthread_mutex_init(&rnic->lock, NULL);
     spinlock_init(&rnic->windows_lock);
     rnic->timers = &connection_timers;

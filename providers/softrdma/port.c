@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The one port: all network interfaces that are up, or the one that option netdev names.
+ * The one port: all network interfaces that are up, or those that option netdev names.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "provider.h"
+
+#include "base/names.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -49,6 +51,13 @@ static bool copy_address(const struct ifaddrs *from, struct ri_address *to)
     return true;
 }
 
+static bool is_of_port(const struct rnic *rnic, const struct ifaddrs *at)
+{
+    const char *netdevs = rnic->options.netdevs;
+
+    return (at->ifa_flags & IFF_UP) && (!*netdevs || names_have(netdevs, at->ifa_name));
+}
+
 /* 0: unknown. */
 static uint32_t mtu_of(int fd, const char *name)
 {
@@ -73,8 +82,7 @@ static uint32_t smallest_mtu(const struct rnic *rnic, const struct ifaddrs *list
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         uint32_t mtu;
 
-        if (!(at->ifa_flags & IFF_UP) ||
-            (rnic->options.netdev[0] && strcmp(at->ifa_name, rnic->options.netdev)))
+        if (!is_of_port(rnic, at))
             continue;
         mtu = mtu_of(fd, at->ifa_name);
         if (mtu && (!smallest || mtu < smallest))
@@ -87,7 +95,7 @@ static uint32_t smallest_mtu(const struct rnic *rnic, const struct ifaddrs *list
 enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
 {
     const struct rnic *rnic = container_of(base, struct rnic, base);
-    const char *netdev = rnic->options.netdev;
+    const char *netdevs = rnic->options.netdevs;
     struct ifaddrs *list;
     uint32_t count = 0;
     bool online = false;
@@ -101,7 +109,7 @@ enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *at
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         struct ri_address address;
 
-        if (!(at->ifa_flags & IFF_UP) || (netdev[0] && strcmp(at->ifa_name, netdev)))
+        if (!is_of_port(rnic, at))
             continue;
         online = online || (at->ifa_flags & IFF_RUNNING);
         if (!copy_address(at, &address))
@@ -116,7 +124,9 @@ enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *at
     memset(attr->gid, 0, sizeof(attr->gid));
     attr->mtu = smallest_mtu(rnic, list);
     attr->address_count = count;
-    strcpy(attr->name, netdev[0] ? netdev : "any");
+    if (!*netdevs)
+        netdevs = "any";
+    strcpy(attr->name, strlen(netdevs) < sizeof(attr->name) ? netdevs : "several");
     freeifaddrs(list);
     return RI_OK;
 }

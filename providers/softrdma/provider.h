@@ -7,11 +7,11 @@
 
 /* --- options.c --- */
 
-#define SOFTRDMA_OPTIONS 31u /* a constant: the descriptor is one */
+#define SOFTRDMA_OPTIONS 17u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
-/* Reads what the provider itself uses, and the limits of attr that are options; a bad value is logged.
- * RI_ERR_INVALID_ARGUMENT. */
+/* Reads what the provider uses, and the limits of attr that are options. RI_ERR_INVALID_ARGUMENT: a name or a kind is none of
+ * the table's. */
 enum ri_status softrdma_read_options(struct rnic *rnic);
 
 /* --- port.c --- */

@@ -5,6 +5,7 @@
 #include <config.h>
 #endif
 
+#include "kal/config/kal_config.h"
 #include "tests/fuzz/testbed_private.h"
 
 #include <errno.h>
@@ -50,13 +51,18 @@ const char *__asan_default_options(void)
 
 /* ---- host ---- */
 
-static const char *host_option(const struct ri_host *host, const char *name)
+static enum ri_status host_option(const struct ri_host *host, const char *name,
+                                  enum ri_option_kind kind, union ri_option_value *value)
 {
+    static struct kal_values *defaults;
+    const char *wrong;
+
     (void)host;
-    for (uint32_t i = 0; i < rnicpi_provider_v1.option_count; i++)
-        if (!strcmp(rnicpi_provider_v1.options[i].name, name))
-            return rnicpi_provider_v1.options[i].value;
-    return NULL;
+    if (!defaults)
+        defaults = kal_values_of_interface(rnicpi_provider_v1.options,
+                                           rnicpi_provider_v1.option_count);
+    FUZZ_CHECK(defaults && kal_values_read(defaults, name, kind, value, &wrong) == RI_OK);
+    return RI_OK;
 }
 
 /* Nobody reads it, but a format that does not fit its arguments shows. */

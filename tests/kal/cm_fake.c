@@ -23,10 +23,10 @@ unsigned connection_count;
 
 /* What the tests do not want as kal has it. */
 static const struct ri_option options[] = {
-    { "request_timeout", "time", "20s", "ms", "" },
-    { "tcp_user_timeout", "time", "0", "ms", "" },
-    { "keepalive_idle", "time", "10", "s", "" },
-    { "keepalive_interval", "time", "5", "s", "" },
+    RI_OPTION_DEFAULT("request_timeout", "20s"),
+    RI_OPTION_DEFAULT("tcp_user_timeout", "0"),
+    RI_OPTION_DEFAULT("keepalive_idle", "10"),
+    RI_OPTION_DEFAULT("keepalive_interval", "5"),
 };
 #define OPTIONS (sizeof options / sizeof *options)
 

@@ -3,6 +3,8 @@
  * what a provider's table may say. */
 #include "kal_fixture.h"
 
+#include "base/compiler.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +20,10 @@ static const struct {
     { "int: 1..2", "", "-1", NULL, "a whole number, from 1 to 2" },
     { "int: 0..", "", "-1", NULL, "a whole number, at least 0" },
     { "int: 0..", "", "9223372036854775807", "9223372036854775807", "a whole number, at least 0" },
-    { "int", "", "-1", "-1", "a whole number" },
+    { "int", "", "-1", NULL, "a whole number" },
+    { "string: 0..3", "", "four", NULL, "text, from 0 to 3 octets" },
+    { "list: 1..3", "", "one four", NULL,
+      "names separated by blanks or commas, from 1 to 3 octets each" },
     { "size: 4096..1048576", "octets", "4k", "4096",
       "a number of octets, or one followed by k, m, g or t, from 4096 to 1048576" },
     { "size: 4096..1048576", "octets", "1m", "1048576",
@@ -55,9 +60,9 @@ END_TEST
 /* ---- the table of an interface ---- */
 
 static const struct ri_option own[] = {
-    { "connect_timeout", "time", "7s", "ms", "Its own words." },
+    RI_OPTION_DEFAULT("connect_timeout", "7s"),
     { "depth", "int: 1..9", "7", "", "Its own." },
-    { "keepalive", "bool", "off", "", "Its own words." },
+    RI_OPTION_DEFAULT("keepalive", "off"),
     { "mode", "enum: fast|safe", "safe", "", "Its own." },
 };
 #define OWN (sizeof own / sizeof *own)
@@ -122,6 +127,74 @@ START_TEST(values_are_typed)
 }
 END_TEST
 
+static const struct ri_option each_type[] = {
+    { "truth", "bool", "On", "", "" },
+    { "int", "int", "18446744073709551615", "", "" },
+    { "size", "size", "64k", "octets", "" },
+    { "time", "time", "2s", "ms", "" },
+    { "word", "enum: one|two|three", "TWO", "", "" },
+    { "last", "enum: one|two|twothree", "twothree", "", "" },
+    { "text", "string", "a text", "", "" },
+    { "file", "path", "/a", "", "" },
+    { "names", "list", "a,b", "", "" },
+    { "shape", "shape", "of a newer minor", "", "" },
+};
+
+static const struct {
+    const char *name;
+    enum ri_option_kind kind;
+    uint64_t number; /* RI_OPTION_TEXT: not looked at */
+    const char *text;
+} typed[] = {
+    { "truth", RI_OPTION_BOOL, 1, NULL },
+    { "crc", RI_OPTION_BOOL, 1, NULL },
+    { "markers", RI_OPTION_BOOL, 0, NULL },
+    { "int", RI_OPTION_NUMBER, UINT64_MAX, NULL },
+    { "size", RI_OPTION_NUMBER, 65536, NULL },
+    { "time", RI_OPTION_NUMBER, 2000, NULL },
+    { "connect_timeout", RI_OPTION_NUMBER, 30000, NULL },
+    { "word", RI_OPTION_WORD, 1, NULL },
+    { "last", RI_OPTION_WORD, 2, NULL },
+    { "rtr", RI_OPTION_WORD, 0, NULL },
+    { "text", RI_OPTION_TEXT, 0, "a text" },
+    { "file", RI_OPTION_TEXT, 0, "/a" },
+    { "names", RI_OPTION_TEXT, 0, "a b" },
+    { "shape", RI_OPTION_TEXT, 0, "of a newer minor" },
+};
+
+/* Every option is read as what it is, and as nothing else. */
+START_TEST(provider_reads_values_by_type)
+{
+    struct kal_values *values = kal_values_of_interface(each_type, ARRAY_SIZE(each_type));
+
+    ck_assert_ptr_nonnull(values);
+    for (int kind = RI_OPTION_BOOL; kind <= RI_OPTION_TEXT; kind++) {
+        union ri_option_value value = { .number = 0x5a5a5a5a5a5a5a5a };
+        const char *wrong = "untouched";
+        enum ri_status status = kal_values_read(values, typed[_i].name, (enum ri_option_kind)kind,
+                                                &value, &wrong);
+
+        if (kind != (int)typed[_i].kind) {
+            ck_assert_int_eq(status, RI_ERR_INVALID_ARGUMENT);
+            ck_assert_uint_eq(value.number, 0x5a5a5a5a5a5a5a5a);
+            ck_assert_ptr_nonnull(strstr(wrong, "which it is not"));
+            continue;
+        }
+        ck_assert_int_eq(status, RI_OK);
+        ck_assert_ptr_null(wrong);
+        if (kind == RI_OPTION_BOOL)
+            ck_assert_int_eq(value.truth, typed[_i].number);
+        else if (kind == RI_OPTION_NUMBER)
+            ck_assert_uint_eq(value.number, typed[_i].number);
+        else if (kind == RI_OPTION_WORD)
+            ck_assert_uint_eq(value.word, typed[_i].number);
+        else
+            ck_assert_str_eq(value.text, typed[_i].text);
+    }
+    kal_values_destroy(values);
+}
+END_TEST
+
 /* kal's own tables are in the form that they ask of others. */
 START_TEST(kals_own_tables_are_sound)
 {
@@ -151,21 +224,21 @@ static const struct {
     const char *why;
 } unsound[] = {
     { { NULL, "int", "1", "", "" }, "entry 0 of its option table has no name" },
-    { { "depth", NULL, "1", "", "" }, "entry 0 of its option table has no type" },
+    { { "depth", NULL, "1", "", "" },
+      "its option depth has no type, and gives no other default to one of every interface" },
     { { "depth", "int: 1..9", "10", "", "" },
       "the default of its option depth is \"10\": allowed is a whole number, from 1 to 9" },
     { { "depth", "int", NULL, "", "" },
       "the default of its option depth is \"\": allowed is a whole number" },
-    { { "backlog", "int", "0", "", "" },
+    { RI_OPTION_DEFAULT("backlog", "0"),
       "the default of its option backlog is \"0\": allowed is a whole number, from 1 to 65535" },
-    { { "backlog", "size", "1", "", "" },
-      "option backlog is one of every interface, of type int: 1..65535 and unit \"\"; its own "
-      "table may only give it another default" },
-    { { "connect_timeout", "time", "10", "s", "" },
-      "option connect_timeout is one of every interface, of type time: 1..86400000 and unit "
-      "\"ms\"; its own table may only give it another default" },
-    { { "crc", "bool", "maybe", NULL, "" },
-      "the default of its option crc is \"maybe\": allowed is yes or no" },
+    { RI_OPTION_DEFAULT("backlog", NULL),
+      "the default of its option backlog is \"\": allowed is a whole number, from 1 to 65535" },
+    { RI_OPTION_DEFAULT("bakclog", "7"),
+      "its option bakclog has no type, and gives no other default to one of every interface" },
+    { { "backlog", "int: 1..65535", "128", "", "" },
+      "it declares option backlog, which every interface has; it may only give it another default "
+      "(RI_OPTION_DEFAULT)" },
 };
 
 START_TEST(unsound_tables)
@@ -179,10 +252,43 @@ END_TEST
 
 /* ---- in interface sections ---- */
 
+/* Options that the table of vp_test does not declare, or declares as something else. */
+START_TEST(provider_that_asks_for_what_it_did_not_declare_is_told_so)
+{
+    uint64_t number = 5;
+    bool truth = true;
+    uint32_t word = 5;
+    const char *text = "untouched";
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(ri_option_number(&rnic->host, "dephth", &number), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(
+        fixture_log_count("provider test asks for option dephth, which its table does "
+                          "not declare, nor has every interface"),
+        1);
+    ck_assert_int_eq(ri_option_bool(&rnic->host, "depth", &truth), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(fixture_log_count("asks for option depth as a bool, which it is not"), 1);
+    ck_assert_int_eq(ri_option_word(&rnic->host, "depth", &word), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ri_option_text(&rnic->host, "mode", &text), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(fixture_log_count("asks for option"), 4);
+    ck_assert(number == 5 && truth && word == 5 && !strcmp(text, "untouched"));
+    ck_assert_int_eq(ri_option_number(&rnic->host, "depth", &number), RI_OK);
+    ck_assert_uint_eq(number, 7);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
 /* vp_test's table has none of them. */
 START_TEST(section_takes_options_that_the_providers_table_lacks)
 {
     struct kal_rnic *rnic;
+    uint64_t half_open = 0;
+    bool markers = false;
     struct kal *kal;
 
     fixture_module("vp_test", NULL);
@@ -190,8 +296,10 @@ START_TEST(section_takes_options_that_the_providers_table_lacks)
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "backlog"), "7");
-    ck_assert_str_eq(rnic->host.option(&rnic->host, "markers"), "yes");
-    ck_assert_str_eq(rnic->host.option(&rnic->host, "half_open"), "4096");
+    ck_assert_int_eq(ri_option_bool(&rnic->host, "markers", &markers), RI_OK);
+    ck_assert(markers);
+    ck_assert_int_eq(ri_option_number(&rnic->host, "half_open", &half_open), RI_OK);
+    ck_assert_uint_eq(half_open, 4096);
     ck_assert_uint_eq(kal_rnic_option_ns(rnic, "close_timeout"), UINT64_C(10000000000));
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
@@ -246,6 +354,7 @@ int main(void)
     tcase_add_test(tc, every_provider_has_kals_options);
     tcase_add_test(tc, a_provider_gives_kals_options_other_defaults_and_has_its_own);
     tcase_add_test(tc, values_are_typed);
+    tcase_add_loop_test(tc, provider_reads_values_by_type, 0, ARRAY_SIZE(typed));
     tcase_add_test(tc, kals_own_tables_are_sound);
     tcase_add_loop_test(tc, unsound_tables, 0, sizeof unsound / sizeof *unsound);
     suite_add_tcase(suite, tc);
@@ -253,6 +362,7 @@ int main(void)
     tc = tcase_create("sections");
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, section_takes_options_that_the_providers_table_lacks);
+    tcase_add_test(tc, provider_that_asks_for_what_it_did_not_declare_is_told_so);
     tcase_add_loop_test(tc, section_out_of_range_is_refused, 0, sizeof refused / sizeof *refused);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

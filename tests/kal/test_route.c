@@ -140,7 +140,10 @@ START_TEST(test_netdev)
     open_all(PLAIN "netdev = lo\n", "");
     ck_assert_int_eq(route(0, &to, &from), KAL_OK);
     close_all();
-    open_all(PLAIN "netdev = none0\n", "");
+    open_all(PLAIN "netdev = none0, lo\n", "");
+    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    close_all();
+    open_all(PLAIN "netdev = none0 l lo0\n", "");
     ck_assert_int_eq(route(0, &to, &from), KAL_ERR_UNREACHABLE);
     close_all();
 }

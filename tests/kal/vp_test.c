@@ -40,8 +40,8 @@ struct object {
 };
 
 /* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, shared,
- * ports2, netdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys refuse),
- * closeagain (once). */
+ * ports2, netdev, netdevs, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys
+ * refuse), closeagain (once). */
 static bool has(const char *word)
 {
     const char *words = getenv("ITAL_TEST_VP");
@@ -174,7 +174,7 @@ static enum ri_status test_query_port(struct ri_rnic *rnic, struct ri_port_attr 
 
     (void)rnic;
     attr->online = true;
-    strcpy(attr->name, has("netdev") ? "lo" : "no such netdev");
+    strcpy(attr->name, has("netdevs") ? "none0 lo" : has("netdev") ? "lo" : "no such netdev");
     attr->address_count = 1;
     memcpy((char *)&lo + 4, attr->port ? "\xc0\x00\x02\x01" : "\x7f\x00\x00\x01", 4);
     if (attr->address_capacity)
@@ -387,13 +387,11 @@ static const struct ri_user_ops user = {
 };
 
 static const struct ri_option options[] = {
-    { "crc", "bool", "yes", "", "Check data." },
     { "depth", "int", "7", "", "A number." },
     { "buffer", "size", "64k", "octets", "A size." },
-    { "close_timeout", "time", "10s", "ms", "A time." },
+    RI_OPTION_DEFAULT("close_timeout", "10s"),
     { "mode", "enum: fast|safe", "safe", "", "A choice." },
     { "file", "path", "/dev/null", "", "A file." },
-    { "netdev", "string", "", "", "A network interface." },
 };
 
 RI_PROVIDER(vp_test) = {

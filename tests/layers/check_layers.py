@@ -49,7 +49,7 @@ ALLOWED = {
 EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
-    'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools'},
+    'common': {'kal'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools'},
     'faults': {'tools'}, 'interop': {'tools'},
 }
 

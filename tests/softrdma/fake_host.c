@@ -6,7 +6,10 @@
 
 #include "fake_host.h"
 
+#include "host_options.h"
 #include "tc.h"
+
+#include "base/compiler.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,23 +33,6 @@ static struct fake_host *fake_of(const struct ri_host *host)
 
 /* ---- options and log ---- */
 
-static const char *host_option(const struct ri_host *host, const char *name)
-{
-    const char *const *own = fake_of(host)->options;
-
-    for (; own && *own; own += 2)
-        if (!strcmp(own[0], name))
-            return own[1];
-    if (!strcmp(name, "rtr_repeat") || !strcmp(name, "ack_timeout"))
-        return "0"; /* what a test expects does not depend on its speed */
-    if (!strcmp(name, "lanes") && getenv("ITAL_TEST_LANES"))
-        return getenv("ITAL_TEST_LANES");
-    for (uint32_t i = 0; i < rnicpi_provider_v1.option_count; i++)
-        if (!strcmp(rnicpi_provider_v1.options[i].name, name))
-            return rnicpi_provider_v1.options[i].value;
-    return NULL;
-}
-
 static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
                      va_list args)
 {
@@ -54,6 +40,57 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
     fprintf(stderr, "# provider: ");
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
+}
+
+static void say(struct fake_host *fake, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(struct fake_host *fake, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    host_log(&fake->host, RI_LOG_ERROR, format, args);
+    va_end(args);
+}
+
+static enum ri_status host_option(const struct ri_host *host, const char *name,
+                                  enum ri_option_kind kind, union ri_option_value *value)
+{
+    const char *wrong;
+    enum ri_status status = host_options_read(fake_of(host)->options, name, kind, value, &wrong);
+
+    if (wrong)
+        say(fake_of(host), "the provider asks for option %s%s", name, wrong);
+    return status;
+}
+
+static bool configure(struct fake_host *fake, const char *name, const char *value)
+{
+    char why[800];
+
+    if (host_options_set(fake->options, name, value, why, sizeof(why)))
+        return true;
+    say(fake, "%s", why);
+    return false;
+}
+
+static enum ri_status set_options(struct fake_host *fake, const char *const *own)
+{
+    /* What a test expects does not depend on its speed. */
+    static const char *const without[] = { "rtr_repeat", "ack_timeout" };
+    const char *lanes = getenv("ITAL_TEST_LANES");
+    bool good = true;
+
+    fake->options = host_options_create(&rnicpi_provider_v1);
+    for (size_t i = 0; i < ARRAY_SIZE(without); i++)
+        if (host_options_type(fake->options, without[i]))
+            good &= configure(fake, without[i], "0");
+    if (lanes && host_options_type(fake->options, "lanes"))
+        good &= configure(fake, "lanes", lanes);
+    for (; own && *own; own += 2)
+        good &= configure(fake, own[0], own[1]);
+    return good ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 /* ---- watches ---- */
@@ -302,7 +339,6 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
         .cq_error = host_cq_error,
         .srq_event = host_srq_event,
     };
-    fake->options = options;
     pthread_mutex_init(&fake->lock, NULL);
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -314,6 +350,8 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
     ck_assert_int_ge(fake->event, 0);
     fake_host_listen(fake, fake->event);
     ck_assert_int_eq(ri_provider_check(&rnicpi_provider_v1, &reason), RI_OK);
+    if (set_options(fake, options) != RI_OK)
+        return RI_ERR_INVALID_ARGUMENT;
     ri_complete_privileged_ops(&fake->privileged, rnicpi_provider_v1.privileged);
     ri_complete_user_ops(&fake->user, rnicpi_provider_v1.user);
     open.privileged = &fake->privileged;
@@ -345,6 +383,7 @@ void fake_host_close(struct fake_host *fake, bool force)
 void fake_host_free(struct fake_host *fake)
 {
     bury(fake);
+    host_options_destroy(fake->options);
     close(fake->epoll);
     close(fake->event);
     pthread_mutex_destroy(&fake->running);

@@ -44,12 +44,14 @@ struct fake_host {
     struct ri_watch *watches, *dead;
     struct ri_timer *timers[256];
     unsigned int timer_count;
-    const char *const *options; /* name, value, name, value, NULL; over the defaults */
-    unsigned int logged[4];     /* lines by enum ri_log_level */
+    struct host_options
+        *options;           /* defaults of kal's and the provider's table, and the test's own */
+    unsigned int logged[4]; /* lines by enum ri_log_level */
     atomic_uint runs, sleeps;
 };
 
-/* Open the provider with options of the test's own (may be NULL). RI_OK or why not. */
+/* Open the provider with options of the test's own (name, value, ..., NULL; may be NULL), as in an interface section. RI_OK or
+ * why not. */
 enum ri_status fake_host_open(struct fake_host *fake, const char *const *options);
 /* Close the RNIC, by force or running the lane until it is done; ends the test if that fails. */
 void fake_host_close(struct fake_host *fake, bool force);

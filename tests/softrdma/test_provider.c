@@ -5,12 +5,15 @@
 #include <config.h>
 #endif
 
+#include "host_options.h"
+#include "providers/softrdma/softrdma.h"
 #include "testbed.h"
 
 #include "base/compiler.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,6 +93,8 @@ static const struct {
     { "keepalive_count", "127", true },
     { "keepalive_count", "128", false },
     { "netdev", "lo", true },
+    { "netdev", "lo, eth0", true },
+    { "tcp_congestion", "a-name-of-17-octe", false },
     { "netdev", "a-name-of-17-octe", false },
     { "tcp_congestion", "reno", true },
     { "max_ird", "0", true },
@@ -112,18 +117,55 @@ START_TEST(option_values)
 }
 END_TEST
 
-/* Every option has what `itinfo --config` prints, names are unique. */
+/* Every option of its own has what `itinfo --config` prints, names are unique; of those that every interface has it knows four. */
 START_TEST(option_table)
 {
-    ck_assert_uint_gt(rnicpi_provider_v1.option_count, 10);
+    unsigned int defaults = 0;
+
     for (uint32_t i = 0; i < rnicpi_provider_v1.option_count; i++) {
         const struct ri_option *option = &rnicpi_provider_v1.options[i];
 
-        ck_assert(option->name && option->type && option->value && option->unit && option->text &&
-                  option->text[0]);
+        ck_assert(option->name && option->value);
+        if (option->type)
+            ck_assert(option->unit && option->text && option->text[0]);
+        else
+            defaults++;
         for (uint32_t j = 0; j < i; j++)
             ck_assert_str_ne(option->name, rnicpi_provider_v1.options[j].name);
     }
+    ck_assert_uint_eq(defaults, 4);
+}
+END_TEST
+
+/* What has its own table's default, and what kal's. */
+START_TEST(option_defaults)
+{
+    const struct softrdma_options *options;
+    uint64_t connect_ms = 0;
+
+    ck_assert_int_eq(ri_option_number(&fake.host, "connect_timeout", &connect_ms), RI_OK);
+    ck_assert_uint_eq(connect_ms, 10000);
+    options = &container_of(fake.rnic, struct rnic, base)->options;
+    ck_assert_uint_eq(options->tcp_user_timeout_ms, 0);
+    ck_assert_uint_eq(options->keepalive_idle_s, 10);
+    ck_assert_uint_eq(options->keepalive_interval_s, 5);
+    ck_assert_uint_eq(options->keepalive_count, 6);
+    ck_assert_uint_eq(options->close_timeout_ns, 10 * CLOCK_NS_PER_S);
+    ck_assert_uint_eq(options->rtr_timeout_ns, 5 * CLOCK_NS_PER_S);
+    ck_assert_uint_eq(options->rest_limit, 64u << 20);
+    ck_assert(!options->fpdu_max && options->remote_invalidate && !options->guard);
+}
+END_TEST
+
+/* The ends of ranges that arrays count on. */
+START_TEST(option_ranges_fit_arrays)
+{
+    char hot[32], lanes[32];
+
+    snprintf(hot, sizeof(hot), "int: 0..%u", HOT_MAX);
+    snprintf(lanes, sizeof(lanes), "int: 1..%u", LANES_MOST);
+    ck_assert_str_eq(host_options_type(fake.options, "hot"), hot);
+    ck_assert_str_eq(host_options_type(fake.options, "lanes"), lanes);
 }
 END_TEST
 
@@ -219,23 +261,34 @@ START_TEST(port)
 }
 END_TEST
 
-START_TEST(port_of_one_interface)
+static const struct {
+    const char *netdev, *name;
+    bool has_loopback;
+    unsigned int absent;
+} netdevs[] = {
+    { "lo", "lo", true, 0 },
+    { "no-such-dev", "no-such-dev", false, 1 },
+    { "no-such-dev, lo", "no-such-dev lo", true, 1 },
+    { "l no-such-dev lo0", "l no-such-dev lo0", false, 3 },
+    { "no-such-dev-0 no-such-dev-1 no-such-dev-2 no-such-dev-3 lo no-such-dev", "several", true,
+      5 },
+};
+
+START_TEST(port_of_some_interfaces)
 {
-    static const char *const lo[] = { "netdev", "lo", NULL }, *const none[] = { "netdev",
-                                                                                "no-such-dev",
-                                                                                NULL };
+    const char *const options[] = { "netdev", netdevs[_i].netdev, NULL };
     static struct ri_address addresses[16];
     struct ri_port_attr attr = { .size = sizeof(attr),
                                  .addresses = addresses,
                                  .address_capacity = 16 };
 
-    ck_assert_int_eq(fake_host_open(&fake, _i ? none : lo), RI_OK);
-    ck_assert_uint_eq(fake.logged[RI_LOG_WARNING], (unsigned int)_i);
+    ck_assert_int_eq(fake_host_open(&fake, options), RI_OK);
+    ck_assert_uint_eq(fake.logged[RI_LOG_WARNING], netdevs[_i].absent);
     ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
-    ck_assert_str_eq(attr.name, _i ? "no-such-dev" : "lo");
-    ck_assert(attr.online == !_i);
-    ck_assert(has_loopback(&attr, attr.address_count) == !_i);
-    if (_i)
+    ck_assert_str_eq(attr.name, netdevs[_i].name);
+    ck_assert(attr.online == netdevs[_i].has_loopback);
+    ck_assert(has_loopback(&attr, attr.address_count) == netdevs[_i].has_loopback);
+    if (!netdevs[_i].has_loopback)
         ck_assert_uint_eq(attr.address_count, 0);
     fake_host_close(&fake, false);
     fake_host_free(&fake);
@@ -513,11 +566,13 @@ int main(void)
 
     tcase_add_loop_test(tc, option_values, 0, ARRAY_SIZE(option_cases));
     tcase_add_test(tc, option_table);
-    tcase_add_loop_test(tc, port_of_one_interface, 0, 2);
+    tcase_add_loop_test(tc, port_of_some_interfaces, 0, ARRAY_SIZE(netdevs));
     suite_add_tcase(suite, tc);
     tc = tcase_create("control");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, devices);
+    tcase_add_test(tc, option_defaults);
+    tcase_add_test(tc, option_ranges_fit_arrays);
     tcase_add_test(tc, attributes);
     tcase_add_test(tc, lanes);
     tcase_add_test(tc, port);

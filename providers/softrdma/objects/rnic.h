@@ -74,8 +74,7 @@ struct softrdma_options {
     uint64_t ack_timeout_ns; /* 0: none */
     uint32_t tcp_user_timeout_ms;
     uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
-    char congestion[16];
-    char netdev[16];
+    const char *congestion, *netdevs; /* the host's; netdevs: base/names.h */
 };
 
 struct pd {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lists of names that one blank each separates: the normal form of options of type list. */
+#ifndef ITAL_BASE_NAMES_H
+#define ITAL_BASE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* The next name of the list at *at, *length octets, not ended by a NUL; *at moves behind it. NULL: there is none. */
+static inline const char *names_next(const char **at, size_t *length)
+{
+    const char *name = *at + strspn(*at, " ");
+
+    *length = strcspn(name, " ");
+    *at = name + *length;
+    return *length ? name : NULL;
+}
+
+static inline bool names_have(const char *list, const char *name)
+{
+    size_t wanted = strlen(name), length;
+    const char *one;
+
+    while ((one = names_next(&list, &length)))
+        if (length == wanted && !memcmp(one, name, length))
+            return true;
+    return false;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options for a test's host: see host_options.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "host_options.h"
+
+#include "kal/config/kal_config.h"
+#include "tc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct host_options {
+    const struct ri_provider *provider;
+    struct kal_values *values;
+};
+
+static bool find(const struct host_options *options, const char *name, struct ri_option *option)
+{
+    return kal_interface_option_find(options->provider->options, options->provider->option_count,
+                                     name, option);
+}
+
+struct host_options *host_options_create(const struct ri_provider *provider)
+{
+    struct host_options *options = calloc(1, sizeof(*options));
+
+    ck_assert_ptr_nonnull(options);
+    options->provider = provider;
+    options->values = kal_values_of_interface(provider->options, provider->option_count);
+    ck_assert_ptr_nonnull(options->values);
+    return options;
+}
+
+void host_options_destroy(struct host_options *options)
+{
+    if (!options)
+        return;
+    kal_values_destroy(options->values);
+    free(options);
+}
+
+const char *host_options_type(const struct host_options *options, const char *name)
+{
+    struct ri_option option;
+
+    return find(options, name, &option) ? option.type : NULL;
+}
+
+bool host_options_set(struct host_options *options, const char *name, const char *value, char *why,
+                      size_t room)
+{
+    char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
+    struct ri_option option;
+
+    ck_assert_msg(find(options, name, &option), "there is no option %s", name);
+    if (!kal_option_normal(&option, value, normal, allowed)) {
+        snprintf(why, room, "%s = \"%s\": allowed is %s", name, value, allowed);
+        return false;
+    }
+    ck_assert(kal_values_set(options->values, name, normal));
+    return true;
+}
+
+enum ri_status host_options_read(const struct host_options *options, const char *name,
+                                 enum ri_option_kind kind, union ri_option_value *value,
+                                 const char **wrong)
+{
+    return kal_values_read(options->values, name, kind, value, wrong);
+}
