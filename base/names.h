@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The next name of the list at *at, *length octets, not ended by a NUL; *at moves behind it. NULL: there is none. */
+/* The next name of the list at *at, *length octets, not ended by a NUL; *at moves behind it.
+ * NULL: there is none. */
 static inline const char *names_next(const char **at, size_t *length)
 {
     const char *name = *at + strspn(*at, " ");

@@ -192,8 +192,8 @@ struct ri_port_attr {
     struct ri_address *addresses;
     uint32_t address_capacity; /* in: room in addresses */
     uint32_t address_count;    /* out: addresses that exist, may exceed the capacity */
-    /* Network interfaces, separated by a blank, or device port; for people, and the host watches these interfaces
-     * where the provider raises no port events. */
+    /* Network interfaces, separated by a blank, or device port. For people; and the host watches
+     * these interfaces where the provider raises no port events. */
     char name[64];
     uint64_t reserved[4];
 };
@@ -856,9 +856,10 @@ struct ri_host {
     uint16_t abi_major, abi_minor;
     void *context; /* the host's own; pass the ri_host pointer back to every call */
 
-    /* Value of an option of this interface: as configured, else its default; in its range. `name` is in the provider's
-     * table (struct ri_option) or is the host's own; `kind` is that of its type. Anything else is an error of the provider:
-     * RI_ERR_INVALID_ARGUMENT, the host logs what is wrong, *value is untouched. ri_option_bool and its like call it. [leaf] */
+    /* Value of an option of this interface: as configured, else its default; in its range. `name`
+     * is in the provider's table (struct ri_option) or is the host's own; `kind` is that of its
+     * type. Anything else is an error of the provider: RI_ERR_INVALID_ARGUMENT, the host logs what
+     * is wrong, *value is untouched. Called by ri_option_bool and its like. [leaf] */
     enum ri_status (*option)(const struct ri_host *host, const char *name, enum ri_option_kind kind,
                              union ri_option_value *value);
 
@@ -1194,19 +1195,22 @@ extern const struct ri_user_ops ri_default_user_ops;
  */
 
 /*
- * Self-describing option of an interface section, printed by `itinfo --config`. The host checks type and
- * range before it opens the interface, and refuses a provider whose own defaults do not pass.
+ * Self-describing option of an interface section, printed by `itinfo --config`. The host checks
+ * type and range before it opens the interface, and refuses a provider whose own defaults do not
+ * pass.
  *
- * The host has options of its own, which every interface has (ital.conf(5): crc, connect_timeout, backlog,
- * netdev and others). A provider reads them as it reads its own, and does not declare them. It may give one
- * another default: RI_OPTION_DEFAULT("connect_timeout", "10s"). A table that declares one is refused.
+ * The host has options of its own, which every interface has (ital.conf(5): crc, connect_timeout,
+ * backlog, netdev and others). A provider reads them as it reads its own, and does not declare
+ * them. It may give one another default: RI_OPTION_DEFAULT("connect_timeout", "10s"). A table that
+ * declares one is refused.
  */
 struct ri_option {
     const char *name;
-    /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string", "list". Numbers are never negative. A range
-     * stands behind the type, of an int, a size or a time in the option's unit: "int: 1..64", without an end
-     * "time: 0..". Of a string and of each name of a list it counts octets. The names of a list are separated by
-     * blanks or commas; a provider gets them separated by one blank each. */
+    /* "bool", "int", "size", "time", "enum: a|b|c", "path", "string", "list". Numbers are never
+     * negative. A range stands behind the type, of an int, a size or a time in the option's unit:
+     * "int: 1..64", without an end "time: 0..". Of text and of each name of a list it counts
+     * octets. The names of a list are separated by blanks or commas; a provider gets them separated
+     * by one blank each. */
     const char *type;
     const char *value; /* default */
     const char *unit;  /* "octets", "ms", ... or "" */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options that every interface has, whatever its provider: those that kal reads. A provider's table may give one of them another
- * default (RI_OPTION_DEFAULT) and nothing else; all its other options are its own.
+ * The options that every interface has, whatever its provider: those that kal reads. A provider's
+ * table may give one of them another default (RI_OPTION_DEFAULT) and nothing else; all its other
+ * options are its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -105,7 +106,8 @@ static const char *text_of(const char *text)
     return text ? text : "";
 }
 
-/* The entry with its own type, or with that of kal's option that it gives another default. False: it is neither, and why says so. */
+/* The entry with its own type, or with that of kal's option that it gives another default.
+ * False: it is neither, and why says so. */
 static bool whole_option(const struct ri_option *entry, size_t index, struct ri_option *option,
                          char *why, size_t room)
 {

@@ -18,30 +18,33 @@ extern const size_t kal_policy_option_count;
 extern const struct ri_option kal_section_options[];
 extern const size_t kal_section_option_count;
 
-/* ---- interface_options.c: the options of an interface: first kal's, then those that only the provider has ---- */
+/* ---- interface_options.c: the options of an interface, kal's first, then its provider's ---- */
 
 /* kal's own, which every interface has. */
 extern const struct ri_option kal_interface_options[];
 extern const size_t kal_interface_option_count;
 
 /*
- * Entry `index` of all options of an interface whose provider has the table `own`: a copy that borrows its strings. One of kal's has
- * the default that the provider's table gives it, where it gives one. False: there are no more.
+ * Entry `index` of all options of an interface whose provider has the table `own`: a copy that
+ * borrows its strings. One of kal's has the default that the provider's table gives it, where it
+ * gives one. False: there are no more.
  */
 bool kal_interface_option(const struct ri_option *own, size_t count, size_t index,
                           struct ri_option *option);
 bool kal_interface_option_find(const struct ri_option *own, size_t count, const char *name,
                                struct ri_option *option); /* false: unknown */
 
-/* Is a provider's table sound: names, types, defaults in their ranges, and kal's options used as kal has them? Else *why says. */
+/* Is a provider's table sound: names, types, defaults in their ranges, and kal's options used as
+ * kal has them? Else *why says. */
 bool kal_provider_options_check(const struct ri_option *own, size_t count, char *why, size_t room);
 
 /* ---- value.c: the one parser ---- */
 
 /*
- * Check a value against its option's type and range, and write its normal form: "yes" or "no"; a plain
- * decimal number in the option's unit ("64k" of a size: "65536", "10s" of a time in ms: "10000"); an
- * enum's word; other text as it is. False: normal is untouched and allowed says what is allowed.
+ * Check a value against its option's type and range, and write its normal form: "yes" or "no"; a
+ * plain decimal number in the option's unit ("64k" of a size: "65536", "10s" of a time in ms:
+ * "10000"); an enum's word; other text as it is. False: normal is untouched and allowed says what
+ * is allowed.
  */
 bool kal_option_normal(const struct ri_option *option, const char *value,
                        char normal[KAL_VALUE_MAX], char allowed[KAL_ALLOWED_MAX]);
@@ -66,8 +69,8 @@ const char *kal_values_get(const struct kal_values *values,
                            const char *name); /* NULL: unknown option */
 void kal_values_destroy(struct kal_values *values);
 
-/* As ri_host.option, for those who are a provider's host: where the status is not RI_OK *wrong says how the provider is mistaken,
- * to be read behind "it asks for option NAME". Else NULL. */
+/* As ri_host.option, for those who are a provider's host: where the status is not RI_OK *wrong
+ * says how the provider is mistaken, to be read behind "it asks for option NAME". Else NULL. */
 enum ri_status kal_values_read(const struct kal_values *values, const char *name,
                                enum ri_option_kind kind, union ri_option_value *value,
                                const char **wrong);

@@ -29,7 +29,8 @@ struct kal_monitor {
     } port[];
 };
 
-/* The next name of a list, with its NUL; one that is too long to exist is left out. False: there is none. */
+/* The next name of a list, with its NUL; one that is too long to exist is left out. False: there
+ * is none. */
 static bool next_netdev(const char **list, char name[IFNAMSIZ])
 {
     const char *one;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The options of an interface of softrdma, beside those that every interface has, and their reading. The host has checked the
- * values: a status other than RI_OK is an error of this file.
+ * The options of an interface of softrdma, beside those that every interface has, and their
+ * reading. The host has checked the values: a status other than RI_OK is an error of this file.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -10,8 +10,8 @@
 #define SOFTRDMA_OPTIONS 17u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
-/* Reads what the provider uses, and the limits of attr that are options. RI_ERR_INVALID_ARGUMENT: a name or a kind is none of
- * the table's. */
+/* Reads what the provider uses, and the limits of attr that are options.
+ * RI_ERR_INVALID_ARGUMENT: a name or a kind is none of the table's. */
 enum ri_status softrdma_read_options(struct rnic *rnic);
 
 /* --- port.c --- */

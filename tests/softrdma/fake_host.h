@@ -50,8 +50,8 @@ struct fake_host {
     atomic_uint runs, sleeps;
 };
 
-/* Open the provider with options of the test's own (name, value, ..., NULL; may be NULL), as in an interface section. RI_OK or
- * why not. */
+/* Open the provider with options of the test's own (name, value, ..., NULL; may be NULL), as in
+ * an interface section. RI_OK or why not. */
 enum ri_status fake_host_open(struct fake_host *fake, const char *const *options);
 /* Close the RNIC, by force or running the lane until it is done; ends the test if that fails. */
 void fake_host_close(struct fake_host *fake, bool force);

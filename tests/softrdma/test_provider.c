@@ -117,7 +117,8 @@ START_TEST(option_values)
 }
 END_TEST
 
-/* Every option of its own has what `itinfo --config` prints, names are unique; of those that every interface has it knows four. */
+/* Every option of its own has what `itinfo --config` prints, names are unique; of those that
+ * every interface has it knows four. */
 START_TEST(option_table)
 {
     unsigned int defaults = 0;
