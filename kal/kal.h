@@ -261,14 +261,19 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context,
  * connection is not touched. */
 void kal_connection_destroy(struct kal_connection *connection);
 
-/* Active side. Policy is asked first. The deadline bounds TCP connect and MPA start-up together. */
+/* Active side. Policy is asked first. The deadline bounds TCP connect and MPA start-up together. qp
+ * NULL: the stream waits for kal_attach when the peer has answered; KAL_ERR_NOT_SUPPORTED where the
+ * provider manages connections. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
 /* Before kal_accept: the rest of an undecided request's start-up is run by that lane, the QP's.
  * Nothing to do where it is there already, is not undecided, or the provider manages connections.
  * Waits for a run that is at it; not from an upcall. */
 void kal_place(struct kal_connection *connection, void *lane_context);
-/* Passive side, and the active side's third leg is kal_confirm. */
+/* The QP of a connect or accept that had none, and its lane. KAL_ERR_INVALID_STATE: it has one, or
+ * is over. */
+enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context);
+/* Passive side, and the active side's third leg is kal_confirm. qp NULL: as for kal_connect. */
 enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
 enum kal_status kal_confirm(struct kal_connection *connection,

@@ -105,14 +105,13 @@ static void want(struct kal_connection *c, const struct ri_connect_param *param)
     }
 }
 
-static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
-                             const struct ri_connect_param *param)
+static enum kal_status check(const struct kal_connection *c, const struct ri_connect_param *param)
 {
     socklen_t length = kal_address_length(param->destination);
 
     if (c->state != CM_IDLE || c->guard.dead)
         return KAL_ERR_INVALID_STATE;
-    if (!qp || !length || (param->private_data_length && !param->private_data))
+    if (!length || (param->private_data_length && !param->private_data))
         return KAL_ERR_INVALID_ARGUMENT;
     if (param->source && param->source->sa_family != param->destination->sa_family)
         return KAL_ERR_INVALID_ARGUMENT;
@@ -122,7 +121,7 @@ static enum kal_status check(const struct kal_connection *c, const struct ri_qp 
 static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
                              const struct ri_connect_param *param)
 {
-    enum kal_status status = check(c, qp, param);
+    enum kal_status status = check(c, param);
     char text[120];
     int error;
 
@@ -149,7 +148,9 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
         status = status_of_errno(error);
         goto uncount;
     }
-    cm_attach(c, qp);
+    c->awaits_qp = !qp;
+    if (qp)
+        cm_attach(c, qp);
     status = begin(c);
     if (!status)
         return KAL_OK;
@@ -268,8 +269,11 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
         .bytes_read = c->stream.octets + used,
         .bytes_read_length = c->stream.length - used,
     };
-    enum kal_status status = cm_hand_over(c, &handover);
+    enum kal_status status;
 
+    if (!cm_has_qp(c))
+        return;
+    status = cm_hand_over(c, &handover);
     if (c->guard.dead)
         return;
     if (status)
@@ -305,19 +309,13 @@ static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *
     }
 }
 
-static void read_reply(struct kal_connection *c)
+/* What the stream holds so far. */
+static void parse_reply(struct kal_connection *c)
 {
     struct mpa_startup_frame reply;
     enum mpa_startup_result result;
-    ssize_t got = cm_read(&c->stream);
     size_t n;
 
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return;
-    if (got <= 0) {
-        no_reply(c, got < 0 ? errno : 0);
-        return;
-    }
     result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REPLY, &reply, &n);
     if (result == MPA_STARTUP_NEED_MORE)
         return;
@@ -326,6 +324,19 @@ static void read_reply(struct kal_connection *c)
     else
         cm_fail(c, result == MPA_STARTUP_ERR_REV ? RI_REASON_PARAMETERS : RI_REASON_PROTOCOL,
                 "%s; check that an iWARP server listens on that port", mpa_startup_text(result));
+}
+
+static void read_reply(struct kal_connection *c)
+{
+    ssize_t got = cm_read(&c->stream);
+
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return;
+    if (got <= 0) {
+        no_reply(c, got < 0 ? errno : 0);
+        return;
+    }
+    parse_reply(c);
 }
 
 static void send_request(struct kal_connection *c)
@@ -363,6 +374,8 @@ void cm_active_run(struct kal_connection *connection)
         connected(connection);
     else if (connection->state != CM_REQUESTED)
         return;
+    else if (connection->parked)
+        parse_reply(connection);
     else if (connection->startup->out_sent < connection->startup->out_length)
         send_request(connection);
     else
@@ -375,6 +388,9 @@ void cm_active_expired(struct kal_connection *connection)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "no answer to the TCP connect in time; check that the host is up and no "
                 "firewall drops the port, or raise connect_timeout");
+    else if (connection->state == CM_REQUESTED && connection->parked)
+        cm_fail(connection, RI_REASON_TIMEOUT,
+                "the peer has accepted, but no queue pair was attached in time");
     else if (connection->state == CM_REQUESTED)
         cm_fail(
             connection, RI_REASON_TIMEOUT,

@@ -63,6 +63,8 @@ struct cm_startup {
     uint64_t connect_by;
     int connect_error; /* connect(2) knew at once; told by the run */
     bool retried;
+
+    void *qp_lane; /* where the QP is that was attached later; NULL: no such */
 };
 
 /* What a run does is a matter of who connects: active.c, passive.c, convert.c, set_a.c. All: Lane, locked. */
@@ -90,7 +92,9 @@ struct kal_connection {
     bool counted;           /* KAL_ACCOUNT_CONNECTION taken */
     bool conversion;
     bool initiator;
-    bool handed; /* the stream is the provider's, or is being offered to it */
+    bool handed;    /* the stream is the provider's, or is being offered to it */
+    bool awaits_qp; /* connect or accept were given none; guard.lock, as is: */
+    bool parked;    /* all that is missing is the QP */
 
     /* What we say, and what came out of it. */
     struct mpa_startup_local local;
@@ -246,6 +250,9 @@ bool cm_a_adopt(struct kal_connection *connection);
 /* ---- handover.c. Lane, locked ---- */
 /* Hand the stream over by connection->agreed; the caller fills what is left. */
 enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
+/* May the stream be handed over in this run? Else the run comes again, when a QP is attached or in
+ * the lane of that QP. Lane, locked. */
+bool cm_has_qp(struct kal_connection *connection);
 /* ESTABLISHED, where kal is the one to say so. */
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
 

@@ -13,6 +13,51 @@ static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI
               "ready-to-receive bits pass from frames to the provider unchanged");
 
 /*
+ * Where the QP comes later the stream rests, watched by nobody: what the peer sends meanwhile is the
+ * provider's. The connection moves to the QP's lane by itself, because only a run of its own lane can
+ * take its timers back.
+ */
+bool cm_has_qp(struct kal_connection *connection)
+{
+    struct kal_connection *c = connection;
+
+    if (c->awaits_qp) {
+        c->parked = true;
+        cm_unwatch(c);
+        return false;
+    }
+    if (!c->startup->qp_lane || c->startup->qp_lane == c->lane)
+        return true;
+    c->parked = true;
+    cm_unwatch(c);
+    cm_cancel_timers(c);
+    c->lane = c->startup->qp_lane;
+    cm_kick(c);
+    return false;
+}
+
+enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
+{
+    struct kal_connection *c = connection;
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+
+    if (c->ri)
+        return KAL_ERR_NOT_SUPPORTED;
+    pthread_mutex_lock(&c->guard.lock);
+    if (c->awaits_qp && !c->guard.dead &&
+        (c->state == CM_CONNECTING || c->state == CM_REQUESTED || c->state == CM_ACCEPTING)) {
+        c->awaits_qp = false;
+        c->startup->qp_lane = lane_context;
+        cm_attach(c, qp);
+        if (c->parked)
+            cm_kick(c);
+        status = KAL_OK;
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    return status;
+}
+
+/*
  * The descriptor is nobody's while the provider decides: it is neither closed by a destroy call from an upcall below
  * qp_modify nor left behind when qp_modify fails.
  */

@@ -310,9 +310,12 @@ static void finish_accept(struct kal_connection *c)
         .last_message = c->startup->out,
         .last_message_length = c->startup->out_length,
     };
-    const char *gone = peer_gone(c);
+    const char *gone;
     enum kal_status status;
 
+    if (!cm_has_qp(c))
+        return;
+    gone = peer_gone(c);
     if (gone) {
         cm_fail(c, RI_REASON_OTHER, "%s", gone);
         return;
@@ -450,7 +453,7 @@ enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_q
     struct kal_connection *c = connection;
     enum kal_status status = KAL_ERR_INVALID_STATE;
 
-    if (!qp || (param->private_data_length && !param->private_data))
+    if (param->private_data_length && !param->private_data)
         return KAL_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
     if (c->state == CM_PENDING && !c->guard.dead && !peer_gone(c))
@@ -458,7 +461,9 @@ enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_q
     if (!status) {
         c->state = CM_ACCEPTING;
         cm_listener_leave(c, true);
-        cm_attach(c, qp);
+        c->awaits_qp = !qp;
+        if (qp)
+            cm_attach(c, qp);
         cm_kick(c);
     }
     pthread_mutex_unlock(&c->guard.lock);

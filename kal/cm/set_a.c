@@ -45,6 +45,8 @@ enum kal_status cm_a_create(struct kal_connection *connection)
 enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
                              const struct ri_connect_param *param)
 {
+    if (!qp)
+        return KAL_ERR_NOT_SUPPORTED;
     return kal_status_of_ri(connection->rnic->ops.connect(connection->ri, qp, param));
 }
 
@@ -78,7 +80,7 @@ static enum kal_status decided(struct kal_connection *c, enum ri_status status)
 enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param)
 {
-    enum kal_status status = decide(connection);
+    enum kal_status status = qp ? decide(connection) : KAL_ERR_NOT_SUPPORTED;
 
     if (status)
         return status;

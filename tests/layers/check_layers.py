@@ -67,6 +67,9 @@ DOORS = {
     'ual/mechanism': {'ual/ual_mechanism.h'},
 }
 
+# Tests that show what one header is enough for: they include no other of ours.
+SUFFICES = {'tests/verbs_like': 'ual/ual_mechanism.h'}
+
 # Headers that are installed: they must stand without the others.
 INSTALLED = r'rnicpi/rnicpi\.h$|itapi/(it_api\w*|itx_api)\.h$'
 
@@ -203,6 +206,13 @@ class Tree:
                 if room in DOORS and os.path.dirname(path) != room and found not in DOORS[room] and self.floor(path) != 'tests':
                     yield f'{path}:{line}: {found} is private to {room}/, which is entered by {", ".join(sorted(DOORS[room]))}'
 
+    def rule_suffices(self):
+        for path, includes in self.includes.items():
+            enough = SUFFICES.get(os.path.dirname(path))
+            for line, name, _, found in includes if enough else ():
+                if found and found != enough:
+                    yield f'{path}:{line}: {enough} is to be enough here, but there is {found}'
+
     def rule_installed(self):
         for path in sorted(self.headers):
             if re.match(INSTALLED, path):
@@ -299,6 +309,7 @@ RULES = [
     ('folders', 'a folder includes only folders of its floor below it'),
     ('private', 'no private header of another floor is included'),
     ('doors', 'a folder with a contract is entered by it'),
+    ('suffices', 'what one header is enough for includes no other'),
     ('installed', 'installed headers include installed headers only'),
     ('circles', 'no include circles'),
     ('upper_names', 'no floor names one above it'),
@@ -365,6 +376,7 @@ VIOLATIONS = [
     ('private', 'tests/ual/new.c', '#include "kal/cm.h"\n'),
     ('doors', 'kal/new.c', '#include "kal/host/pin.h"\n'),
     ('doors', 'kal/cm/new.c', '#include "../host/pin.h"\n'),
+    ('suffices', 'tests/verbs_like/new.c', '#include "ual_policy.h"\n'),
     ('installed', 'rnicpi/rnicpi.h', '#include "base/ring.h"\n'),
     ('circles', 'kal/cm.h', '#include "kal/cm2.h"\n', {'kal/cm2.h': '#include "kal.h"\n#include "cm.h"\n'}),
     ('circles', 'base/self.h', '#include "base/self.h"\n'),

@@ -56,7 +56,7 @@ static enum kal_status use(struct kal_connection *connection, struct ri_qp *qp,
 
     if (status)
         return status;
-    if (((struct fk_qp *)qp)->state != RI_QPS_IDLE)
+    if (qp && ((struct fk_qp *)qp)->state != RI_QPS_IDLE)
         fk_violation("a connection is begun on a QP that is not idle");
     connection->qp = (struct fk_qp *)qp;
     connection->param = *param;
@@ -102,6 +102,20 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
     else
         status = use(connection, qp, param, FK_ACCEPT);
     connection->undecided &= status != KAL_OK;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
+}
+
+enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
+{
+    enum kal_status status = KAL_ERR_INVALID_STATE;
+
+    (void)lane_context;
+    pthread_mutex_lock(&fk_lock);
+    if (!connection->qp) {
+        connection->qp = (struct fk_qp *)qp;
+        status = KAL_OK;
+    }
     pthread_mutex_unlock(&fk_lock);
     return status;
 }

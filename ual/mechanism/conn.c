@@ -412,6 +412,13 @@ enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
     return status;
 }
 
+enum ual_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp)
+{
+    if (!conn->connection)
+        return UAL_ERR_INVALID_STATE;
+    return ual_status_of_kal(kal_attach(conn->connection, qp->qp, lane_for(conn, qp)));
+}
+
 enum ual_status ual_conn_confirm(struct ual_conn *conn, const struct ri_connect_param *param)
 {
     if (!conn->connection)
