@@ -136,8 +136,6 @@ START_TEST(accept_arguments)
 
     memset(data, 'x', 509);
     ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &(struct ri_connect_param){ 0 }),
-                     KAL_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(kal_reject(r->context->connection, data, 509), KAL_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(kal_reject(r->context->connection, NULL, 1), KAL_ERR_INVALID_ARGUMENT);
     data[508] = '\0'; /* it is undecided still */
@@ -204,6 +202,50 @@ START_TEST(placed_on_the_lane_of_the_qp)
             ck_assert(!tc_expired(end));
         ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
     }
+}
+END_TEST
+
+/* Accepted without a QP: nothing leaves before there is one, and then in its lane. */
+START_TEST(queue_pair_attached_after_the_accept)
+{
+    struct ri_connect_param param = {
+        .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
+    };
+    struct fake_request *r = usual();
+    struct kal_connection *c = r->context->connection;
+    struct fake_qp *qp = fake_qp_new();
+    void *lane = _i ? fake.lane2 : fake.lane;
+    uint64_t end = tc_deadline(10000);
+
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_ERR_INVALID_STATE); /* undecided */
+    ck_assert_int_eq(kal_accept(c, NULL, &param), KAL_OK);
+    for (; !c->parked; fake_lane_run(fake.lane))
+        ck_assert(!tc_expired(end));
+    ck_assert(peer_quiet(peer));
+    ck_assert_uint_eq(r->context->events, 0);
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_OK);
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_ERR_INVALID_STATE);
+    for (; !qp->hand_overs; fake_lane_run(lane)) {
+        fake_lane_run(fake.lane);
+        ck_assert(!tc_expired(end));
+    }
+    ck_assert_ptr_eq(c->lane, lane);
+    expect_reply(F_C | F_S, 2, 0x8004, 0x4004, "");
+}
+END_TEST
+
+START_TEST(abandoned_before_a_queue_pair_came)
+{
+    struct ri_connect_param param = {
+        .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
+    };
+    struct fake_request *r = usual();
+
+    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), KAL_OK);
+    fake_until(r->context->connection->parked, 10000);
+    fake_destroy(r->context);
+    ck_assert_int_ne(peer_end(peer), 0);
+    ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
 }
 END_TEST
 
@@ -533,6 +575,8 @@ static Suite *suite(void)
     tcase_add_loop_test(t, request_withdrawn, 0, 2);
     tcase_add_loop_test(t, placed_on_the_lane_of_the_qp, 0, 2);
     tcase_add_test(t, placed_while_its_lane_looks_on);
+    tcase_add_loop_test(t, queue_pair_attached_after_the_accept, 0, 2);
+    tcase_add_test(t, abandoned_before_a_queue_pair_came);
     tcase_add_test(t, request_abandoned);
     tcase_add_test(t, abandoned_right_after_accept);
     tcase_add_test(t, destroy_inside_the_upcall);

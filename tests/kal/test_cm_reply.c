@@ -309,6 +309,55 @@ START_TEST(c023_http_server)
 }
 END_TEST
 
+/* ---- a queue pair that comes later ---- */
+
+static void ask_without_qp(void)
+{
+    struct ri_connect_param param = param_of("hello", 4, 8);
+
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), KAL_OK);
+    expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+}
+
+/* Before the Reply, behind it, behind it in another lane. */
+START_TEST(queue_pair_attached_after_the_connect)
+{
+    void *lane = _i == 2 ? fake.lane2 : fake.lane;
+    uint64_t end = tc_deadline(10000);
+
+    ask_without_qp();
+    if (_i == 0)
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "hi");
+    if (_i) {
+        fake_until(c->connection->parked, 10000);
+        ck_assert_uint_eq(c->events, 0);
+        ck_assert_uint_eq(fake_lane_watches(fake.lane),
+                          0); /* what the peer sends is the provider's */
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+    }
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_ERR_INVALID_STATE);
+    for (; !c->events; fake_lane_run(lane)) {
+        fake_lane_run(fake.lane);
+        ck_assert(!tc_expired(end));
+    }
+    ck_assert_ptr_eq(c->connection->lane, lane);
+    expect_established();
+    ck_assert_uint_eq(c->last.private_data_length, 2);
+}
+END_TEST
+
+START_TEST(no_queue_pair_in_time)
+{
+    with((const char *[]){ "connect_timeout", "50", NULL });
+    ask_without_qp();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    expect_failure(RI_REASON_TIMEOUT);
+    ck_assert_uint_eq(fake_log_count("no queue pair was attached"), 1);
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), KAL_ERR_INVALID_STATE);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, Request and Reply");
@@ -316,6 +365,8 @@ static Suite *suite(void)
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, s001_to_s007_request_in_one_write);
+    tcase_add_loop_test(t, queue_pair_attached_after_the_connect, 0, 3);
+    tcase_add_test(t, no_queue_pair_in_time);
     tcase_add_test(t, s004_revision_1_is_unenhanced);
     tcase_add_test(t, s007_x033_crc_off_only_by_option);
     tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
