@@ -20,7 +20,7 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#include "providers/rdmacore/rdmacore.h"
+#include "providers/rdmacore/qp.h"
 
 #define ROUNDS 1000u
 #define OCTETS 64u
