@@ -91,6 +91,16 @@ not ok 3 - it_x: case: second
 #   Early exit with return value 66
 1..3
 """
+AUTOMAKE = """ok 1 - it_x: case: good
+PASS: tests/x/test_x 1 - it_x: case: good
+not ok 2 - it_x: case: first
+FAIL: tests/x/test_x 2 - it_x: case: first
+#   failure at test_x.c:7
+#   why
+# time 0.25 it_x: case: good
+ital: a line of the program's
+FAIL: tests/x.sh (exit status: 1)
+"""
 SHOWN = """FAIL: ib:x: test_x: first
   failure at test_x.c:7
   IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R_ERROR
@@ -112,6 +122,9 @@ def all_words():
         tap.flush()
         shown = subprocess.run([SHOW, tap.name], stdout=subprocess.PIPE, text=True, check=True).stdout
     ok(shown == SHOWN, "of a test that fails every line is shown, and nothing that is not its own")
+    shown = subprocess.run([SHOW, "/dev/stdin"], input=AUTOMAKE, stdout=subprocess.PIPE, text=True, check=True).stdout
+    ok(shown == "FAIL: tests/x/test_x 2 - it_x: case: first\n  failure at test_x.c:7\n  why\nFAIL: tests/x.sh (exit status: 1)\n",
+       "from a log of automake's, too, with the program's name")
 
 
 class Console(machine.Machine):

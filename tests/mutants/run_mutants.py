@@ -166,8 +166,13 @@ class Tree:
     def applies(self, mutant):
         """Returns None or a complaint."""
         source = os.path.join(self.src, mutant['test'])
-        if not any(os.path.exists(source + suffix) for suffix in ('.c', '.cc', '')):
+        path = next((source + suffix for suffix in ('.c', '.cc', '') if os.path.exists(source + suffix)), None)
+        if not path:
             return f'the test {mutant["test"]} does not exist'
+        if mutant.get('case'):
+            with open(path, encoding='utf-8') as f:
+                if f'"{mutant["case"]}"' not in f.read():
+                    return f'the test {mutant["test"]} has no case "{mutant["case"]}"'
         return self.locate(mutant)[1]
 
 
@@ -324,6 +329,13 @@ old: unused=1
 new: if then fi
 test: check
 
+mutant: no-case
+file: lib.sh
+old: limit=3
+new: limit=6
+test: check
+case: renamed
+
 mutant: red-anyway
 file: lib.sh
 old: limit=3
@@ -337,7 +349,7 @@ SELF_WANT = {'caught': 'killed', 'missed': 'SURVIVED', 'syntax': 'does not compi
 def self_test():
     """Yields (what, complaint or None)."""
     mutants, wrong = parse(SELF_LIST)
-    yield 'a correct list is read', None if len(mutants) == 6 and not wrong else str(wrong)
+    yield 'a correct list is read', None if len(mutants) == 7 and not wrong else str(wrong)
     for what, text in [('a missing key', 'mutant: a\nfile: f\nold: x\ntest: t\n'),
                        ('an unknown key', SELF_LIST + '\nmutant: z\nfil: f\n'),
                        ('a name used twice', SELF_LIST + '\n' + SELF_LIST)]:
@@ -349,7 +361,7 @@ def self_test():
                 f.write(text)
         complaints = {m['mutant']: Tree(tree).applies(m) for m in mutants}
         stale = {n for n, c in complaints.items() if c}
-        yield 'verify finds exactly the stale ones', None if stale == {'gone', 'twice'} else str(complaints)
+        yield 'verify finds exactly the stale ones', None if stale == {'gone', 'twice', 'no-case'} else str(complaints)
         with open(os.devnull, 'w', encoding='utf-8') as log:
             runner = Runner(tree, tree, 'sh -n lib.sh', 'sh ./{test}', 60, log)
             said = []
