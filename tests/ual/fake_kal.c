@@ -14,13 +14,15 @@
 #include <string.h>
 #include <utlist.h>
 
-enum kind { CONNECTION_EVENT, QP_EVENT, SRQ_EVENT, RNIC_EVENT, REQUEST };
+enum kind { CONNECTION_EVENT, QP_EVENT, SRQ_EVENT, CQ_EVENT, RNIC_EVENT, REQUEST };
 
 struct news {
     enum kind kind;
+    struct kal_rnic *rnic;
     struct kal_connection *connection;
     struct fk_qp *qp;
     struct fk_srq *srq;
+    struct fk_cq *cq;
     struct kal_listener *listener;
     struct ri_connection_event connection_event;
     struct ri_event event;
@@ -32,12 +34,13 @@ struct fk fk;
 pthread_mutex_t fk_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fk_changed = PTHREAD_COND_INITIALIZER;
 const struct kal_upper *fk_upper;
-void *fk_lane;
-struct kal_rnic fk_rnic;
+struct kal_rnic fk_rnics[FK_RNICS];
+struct kal_rnic *fk_rnic;
 
 static enum kal_status failures[FK_CALLS];
 static struct news *queue, *waiting;
-static bool delivering, held;
+static unsigned int delivering; /* lanes that are at it */
+static bool held;
 
 void fk_reset(void)
 {
@@ -106,6 +109,13 @@ void fk_gone(unsigned int *count)
 
 /* --- news --- */
 
+static void wake_lanes(void)
+{
+    for (unsigned int i = 0; i < FK_RNICS; i++)
+        if (fk_rnics[i].lane)
+            fk_upper->wake(fk_rnics[i].lane);
+}
+
 static void post_news(const struct news *news)
 {
     struct news *copy = malloc(sizeof(*copy));
@@ -114,18 +124,20 @@ static void post_news(const struct news *news)
     pthread_mutex_lock(&fk_lock);
     DL_APPEND(queue, copy);
     pthread_mutex_unlock(&fk_lock);
-    fk_upper->wake(fk_lane);
+    fk_upper->wake(news->rnic->lane);
 }
 
 void fk_connection_event(struct kal_connection *connection, const struct ri_connection_event *event)
 {
-    post_news(&(struct news){
-        .kind = CONNECTION_EVENT, .connection = connection, .connection_event = *event });
+    post_news(&(struct news){ .kind = CONNECTION_EVENT,
+                              .rnic = connection->rnic,
+                              .connection = connection,
+                              .connection_event = *event });
 }
 
 void fk_qp_news(struct fk_qp *qp, const struct ri_event *event)
 {
-    post_news(&(struct news){ .kind = QP_EVENT, .qp = qp, .event = *event });
+    post_news(&(struct news){ .kind = QP_EVENT, .rnic = qp->rnic, .qp = qp, .event = *event });
 }
 
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code)
@@ -139,19 +151,28 @@ void fk_srq_event(struct fk_srq *srq, enum ri_event_type type)
 {
     struct ri_event event = { .size = sizeof(event), .type = type };
 
-    post_news(&(struct news){ .kind = SRQ_EVENT, .srq = srq, .event = event });
+    post_news(&(struct news){ .kind = SRQ_EVENT, .rnic = srq->rnic, .srq = srq, .event = event });
+}
+
+void fk_cq_event(struct ri_cq *ri, enum ri_event_type type)
+{
+    struct ri_event event = { .size = sizeof(event), .type = type };
+    struct fk_cq *cq = (struct fk_cq *)ri;
+
+    post_news(&(struct news){ .kind = CQ_EVENT, .rnic = cq->rnic, .cq = cq, .event = event });
 }
 
 void fk_rnic_event(enum ri_event_type type, uint32_t port)
 {
     struct ri_event event = { .size = sizeof(event), .type = type, .port = port };
 
-    post_news(&(struct news){ .kind = RNIC_EVENT, .event = event });
+    post_news(&(struct news){ .kind = RNIC_EVENT, .rnic = fk_rnic, .event = event });
 }
 
 void fk_request(struct kal_listener *listener, const struct ri_connect_request *request)
 {
-    post_news(&(struct news){ .kind = REQUEST, .listener = listener, .request = *request });
+    post_news(&(struct news){
+        .kind = REQUEST, .rnic = listener->rnic, .listener = listener, .request = *request });
 }
 
 void fk_establish(struct kal_connection *connection)
@@ -186,7 +207,7 @@ void fk_settle(void)
 {
     struct timespec until = tc_timespec(tc_deadline(10000));
 
-    fk_upper->wake(fk_lane);
+    wake_lanes();
     pthread_mutex_lock(&fk_lock);
     while (queue || delivering)
         if (pthread_cond_clockwait(&fk_changed, &fk_lock, CLOCK_MONOTONIC, &until))
@@ -200,7 +221,7 @@ void fk_hold(bool hold)
     held = hold;
     pthread_mutex_unlock(&fk_lock);
     if (!hold)
-        fk_upper->wake(fk_lane);
+        wake_lanes();
 }
 
 static void deliver_request(struct news *news)
@@ -208,7 +229,8 @@ static void deliver_request(struct news *news)
     struct kal_connection *connection = calloc(1, sizeof(*connection));
 
     connection->undecided = true;
-    connection->lane = fk_lane;
+    connection->rnic = news->rnic;
+    connection->lane = news->rnic->lane;
     connection->upcall = true;
     connection->thread = pthread_self();
     connection->info.local = news->request.local;
@@ -257,7 +279,7 @@ void kal_listen_room(struct kal_listener *listener)
         fk.waiting--;
     }
     pthread_mutex_unlock(&fk_lock);
-    fk_upper->wake(fk_lane);
+    fk_upper->wake(listener->rnic->lane);
 }
 
 static void deliver(struct news *news)
@@ -268,7 +290,8 @@ static void deliver(struct news *news)
         break;
     case QP_EVENT: fk_upper->qp_event(news->qp->ri.context, &news->event); break;
     case SRQ_EVENT: fk_upper->srq_event(news->srq->ri.context, &news->event); break;
-    case RNIC_EVENT: fk_upper->rnic_event(fk_rnic.context, &news->event); break;
+    case CQ_EVENT: fk_upper->cq_error(news->cq->ri.context, &news->event); break;
+    case RNIC_EVENT: fk_upper->rnic_event(news->rnic->context, &news->event); break;
     case REQUEST: deliver_request(news); return;
     }
     pthread_mutex_lock(&fk_lock);
@@ -278,19 +301,30 @@ static void deliver(struct news *news)
         news->qp->upcall = false;
     if (news->srq)
         news->srq->upcall = false;
+    if (news->cq)
+        news->cq->upcall = false;
     pthread_cond_broadcast(&fk_changed);
     pthread_mutex_unlock(&fk_lock);
 }
 
-static struct news *next_news(void)
+/* Under lock. */
+static struct news *first_news(const void *lane)
+{
+    struct news *news;
+
+    DL_SEARCH_SCALAR(queue, news, rnic->lane, lane);
+    return held ? NULL : news;
+}
+
+static struct news *next_news(const void *lane)
 {
     struct news *news;
 
     pthread_mutex_lock(&fk_lock);
-    news = held ? NULL : queue;
+    news = first_news(lane);
     if (news) {
         DL_DELETE(queue, news);
-        delivering = true;
+        delivering++;
         if (news->connection) {
             news->connection->upcall = true;
             if (news->connection_event.type == RI_CONNECTION_FAILED)
@@ -301,6 +335,8 @@ static struct news *next_news(void)
             news->qp->upcall = true;
         if (news->srq)
             news->srq->upcall = true;
+        if (news->cq)
+            news->cq->upcall = true;
         if (news->listener)
             news->listener->upcall = true;
     }
@@ -313,16 +349,15 @@ uint32_t fk_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget,
     struct news *news;
     uint32_t done = 0;
 
-    (void)lane;
     (void)first;
     (void)budget;
     *next = RI_NO_DEADLINE;
-    while ((news = next_news())) {
+    while ((news = next_news(lane->context))) {
         deliver(news);
         free(news);
         done++;
         pthread_mutex_lock(&fk_lock);
-        delivering = false;
+        delivering--;
         pthread_cond_broadcast(&fk_changed);
         pthread_mutex_unlock(&fk_lock);
     }
@@ -333,9 +368,8 @@ bool fk_lane_arm(struct ri_lane *lane)
 {
     bool idle;
 
-    (void)lane;
     pthread_mutex_lock(&fk_lock);
-    idle = held || !queue;
+    idle = !first_news(lane->context);
     pthread_mutex_unlock(&fk_lock);
     return idle;
 }
@@ -347,7 +381,8 @@ void fk_forget(const void *object, const bool *upcall)
 
     DL_FOREACH_SAFE (queue, news, next) {
         if (news->connection != object && (void *)news->qp != object &&
-            (void *)news->srq != object && (void *)news->listener != object)
+            (void *)news->srq != object && (void *)news->cq != object &&
+            (void *)news->listener != object)
             continue;
         DL_DELETE(queue, news);
         free(news);

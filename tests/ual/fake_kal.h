@@ -14,6 +14,8 @@ enum fk_call {
     FK_LANE_OPEN,
     FK_PD_CREATE,
     FK_CQ_CREATE,
+    FK_CQ_RESIZE,
+    FK_CQ_DESTROY,
     FK_QP_CREATE,
     FK_QP_DESTROY,
     FK_QP_IDLE, /* kal_qp_modify to IDLE */
@@ -39,11 +41,13 @@ enum fk_call {
     FK_SERVICE_REQUEST,
     FK_SERVICE_REPLY,
     FK_CONVERT,
+    FK_ROUTE,
     FK_CALLS
 };
 
 struct fk_qp {
     struct ri_qp ri;
+    struct kal_rnic *rnic;
     struct ri_qp_attr attr;
     enum ri_qp_state state;
     uint32_t receives;    /* outstanding */
@@ -53,6 +57,7 @@ struct fk_qp {
 
 struct fk_srq {
     struct ri_srq ri;
+    struct kal_rnic *rnic;
     struct ri_srq_attr attr;
     uint32_t receives; /* posted */
     bool upcall;
@@ -60,6 +65,7 @@ struct fk_srq {
 
 struct kal_connection {
     void *context;
+    struct kal_rnic *rnic;
     void *lane;
     struct fk_qp *qp;
     bool undecided, withdrawn, upcall, rejected;
@@ -72,6 +78,7 @@ struct kal_connection {
 
 struct kal_listener {
     void *context;
+    struct kal_rnic *rnic;
     struct ri_listen_param param;
     bool upcall;
 };
@@ -95,6 +102,8 @@ extern struct fk {
         next_status;          /* of the next completion of a send request; then success again */
     enum ri_status next_post; /* refusal of the next send request */
     uint32_t next_stag;       /* of the next window or region, when not 0 */
+    uint32_t more_cqes;       /* that a CQ is given beyond those asked for */
+    enum ri_arm armed_kind;   /* of the last arm */
     struct ri_ah_attr ah;     /* of the last create or modify */
     unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
     struct ri_service_reply service_reply; /* the last; pointers are stale */
@@ -102,7 +111,7 @@ extern struct fk {
     unsigned int logged[RI_LOG_DEBUG + 1]; /* lines of each level, and the last one */
     char last_line[256];
     struct kal_connection *connection;
-    int converted; /* the descriptor of the last kal_convert */
+    struct kal_convert_param converted; /* of the last kal_convert; pointers are stale */
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
     uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */
@@ -119,9 +128,12 @@ void fk_connection_event(struct kal_connection *connection,
 void fk_qp_news(struct fk_qp *qp, const struct ri_event *event);
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code);
 void fk_srq_event(struct fk_srq *srq, enum ri_event_type type);
+/* Of the RNIC that was opened last. */
 void fk_rnic_event(enum ri_event_type type, uint32_t port);
-/* A completion on the CQ that was made last, as the provider would push it. */
+/* A completion on the QP's receive CQ, as the provider would push it; on any CQ. */
 void fk_complete(struct fk_qp *qp, const struct ri_wc *wc);
+void fk_cq_complete(struct ri_cq *cq, const struct ri_wc *wc);
+void fk_cq_event(struct ri_cq *cq, enum ri_event_type type);
 void fk_request(struct kal_listener *listener, const struct ri_connect_request *request);
 /* The QP goes to RTS, then ESTABLISHED as connection_event. */
 void fk_establish(struct kal_connection *connection);

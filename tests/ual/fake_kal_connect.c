@@ -17,10 +17,10 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *c
 {
     enum kal_status status = fk_make(&fk.connections, FK_CONNECTION_CREATE);
 
-    (void)rnic;
     if (status)
         return status;
     *connection = calloc(1, sizeof(**connection));
+    (*connection)->rnic = rnic;
     (*connection)->lane = lane;
     (*connection)->context = context;
     fk.connection = *connection;
@@ -84,7 +84,7 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     pthread_mutex_lock(&fk_lock);
     status = use(connection, qp, &as, FK_CONVERT);
     if (!status)
-        fk.converted = param->fd;
+        fk.converted = *param;
     pthread_mutex_unlock(&fk_lock);
     return status;
 }
@@ -188,13 +188,13 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_li
 {
     enum kal_status status = fk.listen_kind[param->datagram];
 
-    (void)rnic;
     (void)lane;
     if (!status)
         status = fk_make(&fk.listeners, FK_LISTEN);
     if (status)
         return status;
     *listener = calloc(1, sizeof(**listener));
+    (*listener)->rnic = rnic;
     (*listener)->context = context;
     (*listener)->param = *param;
     fk.listen_param = *param;

@@ -11,14 +11,52 @@
 struct fk_cq *fk_last_cq;
 
 /* Under lock; true: the CQ was armed, the caller fires it afterwards. */
-static bool complete(struct fk_cq *cq, const struct ri_wc *wc)
+static bool complete(struct fk_cq *cq, struct fk_qp *qp, const struct ri_wc *wc)
 {
-    bool fire = cq->armed;
+    bool counts = cq->kind == RI_ARM_NEXT || wc->status || (wc->flags & RI_WC_SOLICITED);
+    bool fire = cq->armed && counts;
+    uint32_t place = (cq->first + cq->count) % 256;
 
     ck_assert_uint_lt(cq->count, 256);
-    cq->wc[(cq->first + cq->count++) % 256] = *wc;
-    cq->armed = false;
+    cq->wc[place] = *wc;
+    cq->of[place] = qp;
+    cq->count++;
+    cq->armed &= !fire;
     return fire;
+}
+
+static void drop_from(struct fk_cq *cq, const struct fk_qp *qp)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < cq->count; i++) {
+        uint32_t from = (cq->first + i) % 256, to = (cq->first + left) % 256;
+
+        if (cq->of[from] == qp)
+            continue;
+        cq->wc[to] = cq->wc[from];
+        cq->of[to] = cq->of[from];
+        left++;
+    }
+    cq->count = left;
+}
+
+void fk_forget_completions(const struct fk_qp *qp)
+{
+    drop_from((struct fk_cq *)qp->attr.send_cq, qp);
+    drop_from((struct fk_cq *)qp->attr.recv_cq, qp);
+}
+
+void fk_cq_complete(struct ri_cq *ri, const struct ri_wc *wc)
+{
+    struct fk_cq *cq = (struct fk_cq *)ri;
+    bool fire;
+
+    pthread_mutex_lock(&fk_lock);
+    fire = complete(cq, NULL, wc);
+    pthread_mutex_unlock(&fk_lock);
+    if (fire)
+        fk_upper->cq_event(ri->context);
 }
 
 void fk_to_error(struct fk_qp *qp)
@@ -29,10 +67,11 @@ void fk_to_error(struct fk_qp *qp)
     pthread_mutex_lock(&fk_lock);
     qp->state = RI_QPS_ERROR;
     for (uint32_t i = 0; i < qp->receives; i++)
-        fire |= complete(cq, &(struct ri_wc){ .context = qp->ri.context,
-                                              .cookie = qp->cookies[i],
-                                              .opcode = RI_WC_RECV,
-                                              .status = RI_WC_FLUSHED });
+        fire |= complete(cq, qp,
+                         &(struct ri_wc){ .context = qp->ri.context,
+                                          .cookie = qp->cookies[i],
+                                          .opcode = RI_WC_RECV,
+                                          .status = RI_WC_FLUSHED });
     qp->receives = 0;
     pthread_mutex_unlock(&fk_lock);
     if (fire)
@@ -47,7 +86,7 @@ void fk_complete(struct fk_qp *qp, const struct ri_wc *wc)
 
     filled.context = qp->ri.context;
     pthread_mutex_lock(&fk_lock);
-    fire = complete(cq, &filled);
+    fire = complete(cq, qp, &filled);
     pthread_mutex_unlock(&fk_lock);
     if (fire)
         fk_upper->cq_event(cq->ri.context);
@@ -89,7 +128,7 @@ static bool execute(struct fk_qp *qp, const struct ri_send_wr *wr)
     fk.wr = *wr;
     if (!wc.status && !(wr->flags & RI_WR_SIGNALED) && wr->opcode >= RI_WR_RDMA_READ_INVALIDATE)
         return false;
-    return complete((struct fk_cq *)qp->attr.send_cq, &wc);
+    return complete((struct fk_cq *)qp->attr.send_cq, qp, &wc);
 }
 
 static enum ri_status post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct ri_send_wr **bad)
@@ -172,10 +211,12 @@ static uint32_t poll_cq(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
 
 static enum ri_status arm_cq(struct ri_cq *ri, enum ri_arm kind, uint32_t count)
 {
-    (void)kind;
+    struct fk_cq *cq = (struct fk_cq *)ri;
+
     (void)count;
     pthread_mutex_lock(&fk_lock);
-    ((struct fk_cq *)ri)->armed = true;
+    cq->armed = true;
+    cq->kind = fk.armed_kind = kind;
     pthread_mutex_unlock(&fk_lock);
     return RI_OK;
 }

@@ -13,7 +13,6 @@
 #include <string.h>
 
 static struct kal the_kal;
-static struct ri_lane the_lane;
 
 /* --- kal.h: instance --- */
 
@@ -121,6 +120,7 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
                               struct kal_rnic **rnic)
 {
     enum kal_status status;
+    unsigned int free = 0;
 
     (void)kal;
     if (strcmp(interface, "fake0"))
@@ -128,23 +128,28 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
     status = fk_make(&fk.rnics, FK_RNIC_OPEN);
     if (status)
         return status;
-    fk_rnic.context = context;
-    *rnic = &fk_rnic;
+    while (fk_rnics[free].open)
+        free++;
+    ck_assert_uint_lt(free, FK_RNICS);
+    fk_rnic = &fk_rnics[free];
+    *fk_rnic = (struct kal_rnic){ .open = true, .context = context };
+    *rnic = fk_rnic;
     return KAL_OK;
 }
 
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
 {
-    (void)rnic;
     fk.closes++;
     fk.forced += force;
-    if (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections || fk.listeners || fk.mws ||
-        fk.srqs || fk.ahs)
+    if (fk.rnics == 1 && (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections ||
+                          fk.listeners || fk.mws || fk.srqs || fk.ahs))
         return KAL_ERR_BUSY;
     if (!force && fk.close_again) {
         fk.close_again--;
         return KAL_ERR_AGAIN;
     }
+    rnic->open = false;
+    rnic->lane = NULL;
     fk_gone(&fk.rnics);
     return KAL_OK;
 }
@@ -198,24 +203,30 @@ enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *conte
 {
     enum kal_status status;
 
-    (void)rnic;
     (void)index;
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(FK_LANE_OPEN);
     pthread_mutex_unlock(&fk_lock);
     if (status)
         return status;
-    fk_lane = context;
-    the_lane = (struct ri_lane){ .ops = &fk_user_ops, .context = context };
-    *lane = &the_lane;
+    rnic->lane = context;
+    rnic->ri = (struct ri_lane){ .ops = &fk_user_ops, .context = context };
+    *lane = &rnic->ri;
     return KAL_OK;
 }
 
 enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
                           struct sockaddr_storage *source)
 {
+    enum kal_status status;
+
     (void)rnic;
     (void)port;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_ROUTE);
+    pthread_mutex_unlock(&fk_lock);
+    if (status)
+        return status;
     memset(source, 0, sizeof(*source));
     source->ss_family = destination->sa_family;
     return KAL_OK;
@@ -248,30 +259,48 @@ enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, st
     enum kal_status status = fk_make(&fk.cqs, FK_CQ_CREATE);
     struct fk_cq *made;
 
-    (void)rnic;
     if (status)
         return status;
     made = calloc(1, sizeof(*made));
     made->ri = (struct ri_cq){ .ops = &fk_user_ops, .context = attr->context };
+    made->rnic = rnic;
+    made->depth = attr->depth += fk.more_cqes;
     fk_last_cq = made;
     *cq = &made->ri;
     return KAL_OK;
 }
 
-enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth)
+enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t *depth)
 {
+    struct fk_cq *cq = (struct fk_cq *)ri;
+    enum kal_status status = KAL_ERR_NOT_SUPPORTED;
+
     (void)rnic;
-    (void)cq;
-    (void)depth;
-    return KAL_ERR_NOT_SUPPORTED;
+    pthread_mutex_lock(&fk_lock);
+    if (fk.attr.features & RI_FEATURE_CQ_RESIZE)
+        status = cq->count > *depth ? KAL_ERR_BUSY : fk_planned(FK_CQ_RESIZE);
+    if (!status)
+        cq->depth = *depth += fk.more_cqes;
+    pthread_mutex_unlock(&fk_lock);
+    return status;
 }
 
-enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
+enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *ri)
 {
+    struct fk_cq *cq = (struct fk_cq *)ri;
+    enum kal_status status;
+
     (void)rnic;
-    fk_gone(&fk.cqs);
-    free(cq);
-    return KAL_OK;
+    pthread_mutex_lock(&fk_lock);
+    status = fk_planned(FK_CQ_DESTROY);
+    if (!status) {
+        fk_forget(cq, &cq->upcall);
+        fk.cqs--;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    if (!status)
+        free(cq);
+    return status;
 }
 
 enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
@@ -280,13 +309,13 @@ enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri
     enum kal_status status = fk_make(&fk.qps, FK_QP_CREATE);
     struct fk_qp *made;
 
-    (void)rnic;
     (void)pd;
     if (status)
         return status;
     attr->max_send_wr += 1; /* given more than asked for */
     made = calloc(1, sizeof(*made));
     made->ri = (struct ri_qp){ .ops = &fk_user_ops, .context = attr->context };
+    made->rnic = rnic;
     made->attr = *attr;
     made->state = RI_QPS_IDLE;
     fk.qp = made;
@@ -384,6 +413,7 @@ enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *ri)
     status = fk_planned(FK_QP_DESTROY);
     if (!status) {
         fk_forget(qp, &qp->upcall);
+        fk_forget_completions(qp);
         fk.qps--;
     }
     pthread_mutex_unlock(&fk_lock);
@@ -449,13 +479,13 @@ enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct r
     enum kal_status status = fk_make(&fk.srqs, FK_SRQ_CREATE);
     struct fk_srq *made;
 
-    (void)rnic;
     (void)pd;
     if (status)
         return status;
     attr->max_sge += 1; /* given more than asked for */
     made = calloc(1, sizeof(*made));
     made->ri = (struct ri_srq){ .ops = &fk_user_ops, .context = attr->context };
+    made->rnic = rnic;
     made->attr = *attr;
     fk.srq = made;
     *srq = &made->ri;

@@ -9,22 +9,31 @@ struct kal {
     int nothing;
 };
 
+#define FK_RNICS 4u
+
+/* Each with one lane. */
 struct kal_rnic {
+    bool open;
     void *context;
+    void *lane; /* the context of ual's lane; NULL: none */
+    struct ri_lane ri;
 };
 
 struct fk_cq {
     struct ri_cq ri;
+    struct kal_rnic *rnic;
     struct ri_wc wc[256];
-    uint32_t first, count;
-    bool armed;
+    struct fk_qp *of[256]; /* whose completion that is; NULL: nobody's */
+    uint32_t first, count, depth;
+    bool armed, upcall;
+    enum ri_arm kind;
 };
 
 extern pthread_mutex_t fk_lock; /* guards fk and all that is behind it */
 extern pthread_cond_t fk_changed;
 extern const struct kal_upper *fk_upper;
-extern void *fk_lane; /* the context of ual's lane */
-extern struct kal_rnic fk_rnic;
+extern struct kal_rnic fk_rnics[FK_RNICS];
+extern struct kal_rnic *fk_rnic;             /* the last that was opened */
 extern struct fk_cq *fk_last_cq;             /* fake_kal_data.c */
 extern const struct ri_user_ops fk_user_ops; /* fake_kal_data.c */
 
@@ -36,6 +45,8 @@ void fk_gone(unsigned int *count);
 /* Under the lock: what is queued about an object goes, an upcall in another thread is waited for. */
 void fk_forget(const void *object, const bool *upcall);
 void fk_to_error(struct fk_qp *qp); /* with the receives flushed */
+/* Under the lock: no completion of the QP is polled from here on. */
+void fk_forget_completions(const struct fk_qp *qp);
 
 /* Of the lane: deliver the news; nothing is there, it may sleep. */
 uint32_t fk_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget, uint64_t *next);

@@ -11,6 +11,7 @@
 
 #include "mechanism_private.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -48,12 +49,13 @@ static void item_done(struct ual_channel_item *item)
     struct async_item *async = container_of(item, struct async_item, item);
     struct device_inside *device = async->device;
 
-    if (!device) {
+    if (!async->spare) { /* its device may be gone */
         free(async);
         return;
     }
     pthread_mutex_lock(&device->lock);
     LL_PREPEND2(device->spares, async, next_spare);
+    device->spares_out--;
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -62,13 +64,16 @@ static struct async_item *make_item(struct device_inside *device)
 {
     struct async_item *item = calloc(1, sizeof(*item));
 
-    if (item)
+    if (item) {
+        item->device = device;
         return item;
+    }
     item = device->spares;
     if (!item)
         return NULL;
     LL_DELETE2(device->spares, item, next_spare);
-    *item = (struct async_item){ .device = device };
+    *item = (struct async_item){ .device = device, .spare = true };
+    device->spares_out++;
     return item;
 }
 
@@ -158,6 +163,20 @@ static struct ual_channel *exchange(struct device_inside *device, struct ual_cha
     return before;
 }
 
+/* A get in another thread that has taken a spare gives it back at once. */
+static void await_spares(struct device_inside *device)
+{
+    bool out = true;
+
+    while (out) {
+        pthread_mutex_lock(&device->lock);
+        out = device->spares_out != 0;
+        pthread_mutex_unlock(&device->lock);
+        if (out)
+            sched_yield();
+    }
+}
+
 /* Its items point to the device, so none stays queued; the spares come back before they are freed. */
 void ual_async_end(struct ual_device *public)
 {
@@ -166,8 +185,9 @@ void ual_async_end(struct ual_device *public)
 
     if (!before)
         return;
-    ual_channel_purge_async(before, public->context);
+    ual_channel_purge_async(before, device);
     ual_channel_use(before, -1);
+    await_spares(device);
     free_spares(device);
 }
 

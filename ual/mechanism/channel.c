@@ -167,17 +167,20 @@ static void drop_all(struct ual_channel_item *items, void (*drop)(struct ual_cha
     }
 }
 
-/* What a purge is after: of that context, and of that kind unless it is 0; or about that thing. */
+/* What a purge is after: what is about that thing, a device's asynchronous events, or all of that context. */
 struct purged {
     const void *context, *about;
-    enum ual_news kind;
+    const struct device_inside *async_of;
 };
 
 static bool is_purged(const struct ual_channel_item *item, const struct purged *which)
 {
     if (which->about)
         return item->about == which->about;
-    return item->context == which->context && (!which->kind || item->kind == which->kind);
+    if (which->async_of)
+        return item->kind == UAL_NEWS_ASYNC &&
+               container_of(item, struct async_item, item)->device == which->async_of;
+    return item->context == which->context;
 }
 
 static uint32_t purge(struct ual_channel *channel, struct purged which,
@@ -211,9 +214,9 @@ void ual_channel_purge_about(struct ual_channel *channel, const void *about)
     purge(channel, (struct purged){ .about = about }, NULL);
 }
 
-void ual_channel_purge_async(struct ual_channel *channel, const void *context)
+void ual_channel_purge_async(struct ual_channel *channel, const struct device_inside *device)
 {
-    purge(channel, (struct purged){ .context = context, .kind = UAL_NEWS_ASYNC }, NULL);
+    purge(channel, (struct purged){ .async_of = device }, NULL);
 }
 
 /* --- waiting --- */
@@ -288,7 +291,8 @@ static enum ual_status wait_on_word(struct ual_channel *channel, uint64_t deadli
             return status;
         if (passed(deadline))
             return UAL_ERR_TIMED_OUT;
-        rc = futex_wait(&channel->word, word, deadline);
+        /* Never without a deadline, see sleep_on_word in lane_wait.c. */
+        rc = futex_wait(&channel->word, word, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
         if (rc == EINTR)
             return take(channel, event) ? UAL_OK : UAL_ERR_INTERRUPTED;
     }
@@ -391,7 +395,8 @@ enum ual_status ual_channel_create(struct ual_device *device, uint32_t flags,
     pthread_mutex_init(&channel->lock, NULL);
     channel->device = device;
     channel->fd = -1;
-    if (device)
+    status = ual_fork_prepare(); /* it may be there before the first device */
+    if (status == UAL_OK && device)
         status = feed_open(&channel->feed, ual_device_lanes(device), true);
     if (status != UAL_OK)
         goto free_channel;

@@ -34,6 +34,7 @@ struct device_inside {
     struct ual_channel *channels; /* of this device alone */
     struct ual_channel *async_channel;
     struct async_item *spares; /* for when there is no memory to tell of an error */
+    uint32_t spares_out;       /* of them, those that tell of one */
     struct ual_pd *pds;        /* utlist doubly linked lists, for the end */
     struct ual_mr_record *mrs;
     struct ual_mw *mws;
@@ -105,6 +106,7 @@ struct async_item {
     const struct ual_object *object;
     struct ual_cq *cq;
     struct device_inside *device;
+    bool spare;
     struct async_item *next_spare;
 };
 
@@ -114,8 +116,8 @@ void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item
 void ual_channel_purge_about(struct ual_channel *channel, const void *about);
 /* One user more, or less (-1). */
 void ual_channel_use(struct ual_channel *channel, int users);
-/* The asynchronous events of the device that has this context. */
-void ual_channel_purge_async(struct ual_channel *channel, const void *context);
+/* The asynchronous events of that device. */
+void ual_channel_purge_async(struct ual_channel *channel, const struct device_inside *device);
 /* The device has failed: who waits in a channel of it looks. */
 void ual_channels_wake(struct device_inside *device);
 struct ual_device *ual_channel_device(const struct ual_channel *channel);

@@ -231,6 +231,7 @@ enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
         return status;
     }
     qp->qp = fresh;
+    ual_async_forget(device, qp, 0);
     return UAL_OK;
 }
 

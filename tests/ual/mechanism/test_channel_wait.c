@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Threads that wait in a channel, of a device or of none: what wakes them, and with which status; nothing is lost among many. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "device_world.h"
+
+#include "base/clock.h"
+#include "base/compiler.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+static struct ual_channel *channel;
+static struct ual_channel_item item;
+
+static void setup_of_device(void)
+{
+    setup();
+    channel = make_channel(device);
+}
+
+static void setup_of_none(void)
+{
+    setup();
+    channel = make_channel(NULL);
+}
+
+static void teardown_channel(void)
+{
+    ok(ual_channel_free(channel));
+    teardown();
+}
+
+/* --- one waiting thread --- */
+
+static struct waiting {
+    pthread_t thread;
+    uint64_t timeout_us;
+    atomic_int tid;
+    enum ual_status status;
+    struct ual_channel_event event;
+} one;
+
+static void *wait_here(void *arg)
+{
+    struct waiting *self = arg;
+
+    atomic_store(&self->tid, gettid());
+    self->status = ual_channel_get(channel, self->timeout_us, &self->event);
+    return NULL;
+}
+
+static void start(struct waiting *which, uint64_t timeout_us)
+{
+    which->timeout_us = timeout_us;
+    ck_assert_int_eq(pthread_create(&which->thread, NULL, wait_here, which), 0);
+}
+
+/* It sleeps in the kernel: nothing but what the test does from here on ends its wait. */
+static void start_and_sleep(struct waiting *which, uint64_t timeout_us)
+{
+    start(which, timeout_us);
+    ck_assert(tc_until(asleep(atomic_load(&which->tid)), 10000));
+}
+
+static enum ual_status join(struct waiting *which)
+{
+    struct timespec until = tc_timespec(tc_deadline(10000));
+
+    if (pthread_clockjoin_np(which->thread, NULL, CLOCK_MONOTONIC, &until))
+        ck_abort_msg("the thread still waits");
+    return which->status;
+}
+
+START_TEST(woken_by_a_post)
+{
+    start_and_sleep(&one, UINT64_MAX);
+    ual_channel_post(channel, &item);
+    ok(join(&one));
+    ck_assert_ptr_eq(one.event.item, &item);
+    ck_assert(!readable(channel));
+}
+END_TEST
+
+START_TEST(woken_by_a_cq)
+{
+    struct ual_cq *cq = make_cq(channel, &item);
+
+    start_and_sleep(&one, UINT64_MAX);
+    fire(cq);
+    ok(join(&one));
+    ck_assert_ptr_eq(one.event.cq, cq);
+    ok(ual_cq_free(cq));
+}
+END_TEST
+
+/* It comes in a lane, which the waiting thread runs itself if the device is its channel's. */
+START_TEST(woken_by_an_asynchronous_event)
+{
+    ok(ual_async_to(device, channel));
+    start_and_sleep(&one, UINT64_MAX);
+    fk_rnic_event(RI_EVENT_PORT_DOWN, 3);
+    ok(join(&one));
+    ck_assert_int_eq(one.event.kind, UAL_NEWS_ASYNC);
+    ck_assert_uint_eq(one.event.async.event.port, 3);
+    ok(ual_async_to(device, NULL));
+}
+END_TEST
+
+START_TEST(woken_by_free)
+{
+    struct waiting two = { 0 };
+
+    start_and_sleep(&one, UINT64_MAX);
+    start_and_sleep(&two, UINT64_MAX);
+    ok(ual_channel_free(channel));
+    fails(join(&one), UAL_ERR_ABORTED);
+    fails(join(&two), UAL_ERR_ABORTED);
+    channel = make_channel(NULL); /* for the teardown */
+}
+END_TEST
+
+START_TEST(woken_by_time)
+{
+    uint64_t before = clock_now();
+
+    fails(ual_channel_get(channel, 20000, &one.event), UAL_ERR_TIMED_OUT);
+    ck_assert_uint_ge(clock_now() - before, 20 * CLOCK_NS_PER_MS);
+    fails(ual_channel_get(channel, 1, &one.event), UAL_ERR_TIMED_OUT);
+    fails(ual_channel_get(channel, 0, &one.event), UAL_ERR_EMPTY);
+}
+END_TEST
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+/* Also where the handler asks for calls to be restarted, and the wait is for ever. */
+START_TEST(woken_by_a_signal)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+
+    for (int round = 0; round < 4; round++) {
+        action.sa_flags = round & 1 ? SA_RESTART : 0;
+        ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+        atomic_store(&one.tid, 0);
+        start_and_sleep(&one, round & 2 ? UINT64_MAX : 3600 * 1000000ull);
+        ck_assert_int_eq(pthread_kill(one.thread, SIGUSR1), 0);
+        fails(join(&one), UAL_ERR_INTERRUPTED);
+    }
+}
+END_TEST
+
+START_TEST(woken_by_the_failure_of_the_device)
+{
+    struct waiting two = { 0 };
+
+    start_and_sleep(&one, UINT64_MAX);
+    start_and_sleep(&two, UINT64_MAX);
+    fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
+    fails(join(&one), UAL_ERR_DEAD);
+    fails(join(&two), UAL_ERR_DEAD);
+}
+END_TEST
+
+/* The other device of a shared channel is nobody's end there. */
+START_TEST(a_channel_of_none_outlives_a_device)
+{
+    start_and_sleep(&one, UINT64_MAX);
+    fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
+    fk_settle();
+    ual_channel_post(channel, &item);
+    ok(join(&one));
+}
+END_TEST
+
+#define MOST 64 /* threads that may wait, docs/concurrency.md */
+
+START_TEST(waiter_limit)
+{
+    static struct waiting waiting[MOST];
+    static struct ual_channel_item items[MOST];
+    bool seen[MOST] = { 0 };
+
+    for (int i = 0; i < MOST; i++)
+        start_and_sleep(&waiting[i], UINT64_MAX);
+    fails(ual_channel_get(channel, UINT64_MAX, &one.event), UAL_ERR_WAITER_LIMIT);
+    fails(ual_channel_get(channel, 0, &one.event), UAL_ERR_EMPTY); /* which does not wait */
+    for (int i = 0; i < MOST; i++)
+        ual_channel_post(channel, &items[i]);
+    for (int i = 0; i < MOST; i++) {
+        ok(join(&waiting[i]));
+        ck_assert(!seen[waiting[i].event.item - items]);
+        seen[waiting[i].event.item - items] = true;
+    }
+    fails(ual_channel_get(channel, 1, &one.event), UAL_ERR_TIMED_OUT);
+}
+END_TEST
+
+/* --- many --- */
+
+#define PRODUCERS 3
+#define CONSUMERS 3
+#define EACH      8 /* items of a producer */
+
+struct posted {
+    struct ual_channel_item item;
+    unsigned int owner;
+    atomic_bool out; /* in the channel, or taken and not given back */
+};
+
+static struct posted posted[PRODUCERS][EACH];
+static unsigned long rounds;
+static atomic_ulong sent, fired, got_posted, got_fired;
+static atomic_bool done;
+static struct ual_cq *cqs[PRODUCERS];
+
+static void pass_time(struct tc_rng *rng)
+{
+    for (uint64_t i = tc_below(rng, 4) ? tc_below(rng, 300) : 0; i; i--)
+        __asm__ volatile("");
+    if (tc_below(rng, 8) == 0)
+        sched_yield();
+}
+
+/* Its items as they come back, and now and then its CQ. */
+static void *produce(void *arg)
+{
+    struct posted *own = arg;
+    unsigned int index = (unsigned int)((struct posted(*)[EACH])arg - posted);
+    struct tc_rng rng = tc_rng(index);
+
+    for (unsigned long i = 0; i < rounds; i++) {
+        struct posted *next = &own[i % EACH];
+
+        while (atomic_load(&next->out))
+            sched_yield();
+        atomic_store(&next->out, true);
+        ual_channel_post(channel, &next->item);
+        atomic_fetch_add(&sent, 1);
+        if (tc_below(&rng, 4) == 0) {
+            struct ri_wc wc;
+
+            fire(cqs[index]);
+            atomic_fetch_add(&fired, 1);
+            while (ual_cq_poll(cqs[index], 1, &wc))
+                ;
+        }
+        pass_time(&rng);
+    }
+    return NULL;
+}
+
+static void take(const struct ual_channel_event *event)
+{
+    if (event->kind == UAL_NEWS_CQ) {
+        atomic_fetch_add(&got_fired, 1);
+        return;
+    }
+    ck_assert_int_eq(event->kind, UAL_NEWS_POSTED);
+    if (!atomic_exchange(&container_of(event->item, struct posted, item)->out, false))
+        ck_abort_msg("an item was taken twice");
+    atomic_fetch_add(&got_posted, 1);
+}
+
+/* Waits for ever, for a short while, or not at all; an end is told by news of its own for each. */
+static struct ual_channel_item last[CONSUMERS];
+
+static void *consume(void *arg)
+{
+    struct tc_rng rng = tc_rng(100 + (uint64_t)(uintptr_t)arg);
+    static const uint64_t times[] = { UINT64_MAX, 200, 0 };
+
+    for (;;) {
+        struct ual_channel_event event;
+        enum ual_status status = ual_channel_get(channel, times[tc_below(&rng, 3)], &event);
+
+        if (status == UAL_ERR_TIMED_OUT || status == UAL_ERR_EMPTY || status == UAL_ERR_INTERRUPTED)
+            continue;
+        ok(status);
+        if (event.kind == UAL_NEWS_POSTED && event.context == last)
+            return NULL;
+        take(&event);
+        pass_time(&rng);
+    }
+}
+
+static pthread_t consumers[CONSUMERS];
+
+static void *interrupt(void *arg)
+{
+    struct tc_rng rng = tc_rng(200);
+
+    (void)arg;
+    while (!atomic_load(&done)) {
+        pthread_kill(consumers[tc_below(&rng, CONSUMERS)], SIGUSR1);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = 100000 }, NULL);
+    }
+    return NULL;
+}
+
+START_TEST(many_producers_and_consumers_lose_nothing)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    pthread_t producers[PRODUCERS], interrupter;
+
+    rounds = tc_count(5000);
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    for (unsigned int i = 0; i < PRODUCERS; i++)
+        cqs[i] = make_cq(channel, NULL);
+    for (uintptr_t i = 0; i < CONSUMERS; i++)
+        ck_assert_int_eq(pthread_create(&consumers[i], NULL, consume, (void *)i), 0);
+    ck_assert_int_eq(pthread_create(&interrupter, NULL, interrupt, NULL), 0);
+    for (unsigned int i = 0; i < PRODUCERS; i++)
+        ck_assert_int_eq(pthread_create(&producers[i], NULL, produce, posted[i]), 0);
+    for (unsigned int i = 0; i < PRODUCERS; i++)
+        pthread_join(producers[i], NULL);
+    ck_assert(tc_until(atomic_load(&got_posted) == atomic_load(&sent), 20000));
+    ck_assert(tc_until(atomic_load(&got_fired) == atomic_load(&fired), 20000));
+    atomic_store(&done, true);
+    pthread_join(interrupter, NULL);
+    for (unsigned int i = 0; i < CONSUMERS; i++) {
+        last[i].context = last;
+        ual_channel_post(channel, &last[i]);
+    }
+    for (unsigned int i = 0; i < CONSUMERS; i++)
+        pthread_join(consumers[i], NULL);
+    ck_assert_uint_eq(atomic_load(&sent), PRODUCERS * rounds);
+    expect_nothing(channel);
+    for (unsigned int i = 0; i < PRODUCERS; i++)
+        ok(ual_cq_free(cqs[i]));
+}
+END_TEST
+
+static TCase *with_common_tests(TCase *tc)
+{
+    tc_add_tests(tc, woken_by_a_post, woken_by_a_cq, woken_by_an_asynchronous_event, woken_by_free,
+                 woken_by_time, woken_by_a_signal, waiter_limit,
+                 many_producers_and_consumers_lose_nothing);
+    return tc;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("waiting in channels");
+    TCase *tc;
+
+    tc = with_common_tests(tc_case(suite, "of a device", setup_of_device, teardown_channel));
+    tc_add_tests(tc, woken_by_the_failure_of_the_device);
+    tc = with_common_tests(tc_case(suite, "of no device", setup_of_none, teardown_channel));
+    tc_add_tests(tc, a_channel_of_none_outlives_a_device);
+    return tc_main(suite);
+}
