@@ -5,8 +5,9 @@
 #include <config.h>
 #endif
 
-#include "kal_private.h"
 #include "kal/capture/capture.h"
+#include "kal/cm/manager.h"
+#include "kal/registry/registry.h"
 
 #include <stdlib.h>
 #include <unistd.h>

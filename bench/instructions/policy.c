@@ -16,7 +16,7 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#include "kal/kal_private.h"
+#include "kal/host/host.h"
 
 #define ROUNDS 1000
 

@@ -15,13 +15,14 @@
 
 #include "capture.h"
 #include "capture_file.h"
-#include "kal/kal_private.h"
+#include "kal/rnic/rnic.h"
 
 #include "base/clock.h"
 #include "base/pcapng.h"
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #endif
 
 #include "capture_file.h"
-#include "kal/kal_private.h"
+#include "kal/report/report.h"
 
 #include "base/clock.h"
 #include "base/pcapng.h"

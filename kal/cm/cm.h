@@ -4,8 +4,9 @@
 #ifndef ITAL_KAL_CM_H
 #define ITAL_KAL_CM_H
 
-#include "kal/kal_private.h"
+#include "kal/host/host.h"
 #include "guard.h"
+#include "manager.h"
 #include "mpa_startup.h"
 #include "stream.h"
 

@@ -7,8 +7,8 @@
 #ifndef ITAL_KAL_CM_STREAM_H
 #define ITAL_KAL_CM_STREAM_H
 
-#include "kal/kal_private.h"
 #include "kal/capture/capture.h"
+#include "kal/rnic/rnic.h"
 
 #include "base/address.h"
 

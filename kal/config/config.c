@@ -8,7 +8,8 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "kal_config.h"
+#include "kal/report/report.h"
 
 #include "base/nearest.h"
 

@@ -8,7 +8,6 @@
 #endif
 
 #include "host_private.h"
-#include "kal/kal_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +73,7 @@ void kal_host_fork_child(struct kal_host *host)
 
 uint64_t kal_rnic_holds(const struct kal_rnic *rnic, enum kal_account_kind kind)
 {
-    return atomic_load_explicit(&rnic->holdings.count[kind], memory_order_relaxed);
+    return atomic_load_explicit(&rnic->holds[kind], memory_order_relaxed);
 }
 
 /* " from PEER" or the like, or nothing where there is none: for lines that refuse. */
@@ -93,7 +92,7 @@ static const char *about_peer(const char *joint, const struct sockaddr *peer, ch
 static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
                             bool wait, const struct sockaddr *peer)
 {
-    struct kal_host *host = rnic->kal->host;
+    struct kal_host *host = rnic->kal_host;
     char text[160];
 
     if (!kal_host_take(host, kind, amount, wait)) {
@@ -105,7 +104,7 @@ static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, u
                      kal_quota_option(kind).name);
         return KAL_ERR_QUOTA;
     }
-    atomic_fetch_add_explicit(&rnic->holdings.count[kind], amount, memory_order_relaxed);
+    atomic_fetch_add_explicit(&rnic->holds[kind], amount, memory_order_relaxed);
     return KAL_OK;
 }
 
@@ -122,20 +121,20 @@ enum kal_status kal_rnic_take_now(struct kal_rnic *rnic, enum kal_account_kind k
 
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
 {
-    atomic_fetch_sub_explicit(&rnic->holdings.count[kind], amount, memory_order_relaxed);
-    kal_account_give(&rnic->kal->host->account, kind, amount);
+    atomic_fetch_sub_explicit(&rnic->holds[kind], amount, memory_order_relaxed);
+    kal_account_give(&rnic->kal_host->account, kind, amount);
 }
 
 /* ---- pins ---- */
 
 enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t length)
 {
-    return kal_pin(&rnic->kal->host->pins, addr, length);
+    return kal_pin(&rnic->kal_host->pins, addr, length);
 }
 
 void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length)
 {
-    kal_unpin(&rnic->kal->host->pins, addr, length);
+    kal_unpin(&rnic->kal_host->pins, addr, length);
 }
 
 /* ---- policy ---- */
@@ -190,7 +189,7 @@ enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_directi
     struct ri_policy_question question = {
         .size = sizeof question, .direction = direction, .local = local, .peer = peer
     };
-    const struct kal_policy *policy = atomic_load(&rnic->kal->host->policy);
+    const struct kal_policy *policy = atomic_load(&rnic->kal_host->policy);
     char text[160];
     const char *rule;
 
@@ -210,14 +209,14 @@ enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_directi
 
 bool kal_rnic_share(struct kal_rnic *rnic, uint32_t id, uint64_t length)
 {
-    struct kal_host *host = rnic->kal->host;
+    struct kal_host *host = rnic->kal_host;
 
     return host->ops->share(host->state, id, length);
 }
 
 void kal_rnic_unshare(struct kal_rnic *rnic, uint32_t id)
 {
-    struct kal_host *host = rnic->kal->host;
+    struct kal_host *host = rnic->kal_host;
 
     host->ops->unshare(host->state, id);
 }

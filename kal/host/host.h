@@ -16,10 +16,8 @@
 
 #include <stdatomic.h>
 
-#include "kal.h"
-#include "kal/config/quota.h"
+#include "kal/rnic/rnic.h"
 
-struct kal_config;
 struct kal_host;
 struct kal_host_ops;
 
@@ -37,11 +35,6 @@ void kal_host_close(struct kal_host *host);
 void kal_host_fork_child(struct kal_host *host);
 
 /* ---- accounts ---- */
-
-/* What one RNIC holds, in struct kal_rnic. */
-struct kal_holdings {
-    _Atomic uint64_t count[KAL_ACCOUNT_KINDS];
-};
 
 /* Take from the process's lease and record it on the RNIC, or refuse, log that, and change nothing:
  * KAL_ERR_QUOTA. */

@@ -5,7 +5,6 @@
 #endif
 
 #include "host_private.h"
-#include "kal/kal_private.h"
 #include "netlink.h"
 
 #include "base/names.h"
@@ -112,7 +111,7 @@ static unsigned find_netdevs(struct kal_monitor *monitor)
 /* KAL_ERR_NOT_SUPPORTED: there is nothing to watch, or no way to. */
 static enum kal_status watch_links(struct kal_monitor *monitor, void *lane_context)
 {
-    struct kal_host *host = monitor->rnic->kal->host;
+    struct kal_host *host = monitor->rnic->kal_host;
     enum kal_status status;
     int fd;
 
@@ -139,7 +138,7 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
     monitor = calloc(1, sizeof *monitor + rnic->attr.ports * sizeof *monitor->port);
     if (monitor) {
         monitor->rnic = rnic;
-        monitor->ops = rnic->kal->host->ops;
+        monitor->ops = rnic->kal_host->ops;
         monitor->ports = rnic->attr.ports;
         status = watch_links(monitor, lane_context);
     }

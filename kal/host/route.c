@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "kal/rnic/rnic.h"
 #include "netlink.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
 #include "answer.h"
 #include "helper.h"
 #include "load.h"
@@ -52,7 +52,9 @@ static void tell_once(const struct kal_answer *answer, enum ri_log_level level)
 static enum ri_status enumerate(struct kal *kal, struct kal_provider *provider,
                                 struct kal_answer *answer)
 {
-    struct kal_rnic probe = { .kal = kal, .upper = kal->upper, .provider = provider };
+    struct kal_rnic probe = {
+        .kal = kal, .kal_host = kal->host, .upper = kal->upper, .provider = provider
+    };
     enum ri_status status;
 
     probe.options = kal_values_of_interface(provider->descriptor->options,

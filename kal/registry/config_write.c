@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
 #include "kal/registry/answer.h"
 
 #include <stdarg.h>

@@ -4,7 +4,8 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
+#include "kal/cm/manager.h"
 
 static enum ri_status host_option(const struct ri_host *host, const char *name,
                                   enum ri_option_kind kind, union ri_option_value *value)
@@ -25,7 +26,7 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
 {
     const struct kal_rnic *rnic = kal_rnic_of_host(host);
 
-    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
+    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider_name, format, args);
 }
 
 static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t length,
@@ -115,6 +116,7 @@ static void host_rnic_event(const struct ri_host *host, void *rnic_context,
 
 void kal_rnic_host_init(struct kal_rnic *rnic)
 {
+    rnic->provider_name = rnic->provider->name;
     rnic->ops = rnic->provider->ops;
     rnic->user_ops = rnic->provider->user_ops;
     rnic->host = (struct ri_host){

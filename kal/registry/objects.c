@@ -8,7 +8,8 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
+#include "kal/cm/manager.h"
 
 #include <stdlib.h>
 

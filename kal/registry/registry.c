@@ -7,7 +7,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
 #include "answer.h"
 #include "kal_elf.h"
 #include "load.h"

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "kal.h"
+#include "kal/host/host.h"
+#include "kal/rnic/rnic.h"
 
 struct kal_answer;
 struct kal_config;
@@ -56,6 +57,21 @@ struct kal_interface {
     struct kal_interface *next;
 };
 
+/* The process's kal. Fixed between the first kal_get and the last kal_put unless marked. */
+struct kal {
+    const struct kal_upper *upper;
+    /* kal_get and open RNICs; under the instance mutex of kal.c */
+    unsigned count;
+    struct kal_config *config;
+    /* Own locks */
+    struct kal_host *host;
+    struct kal_registry registry;
+    /* Leaf: rnics only */
+    pthread_mutex_t rnics_lock;
+    /* utlist, by next/prev; for fork and for listing */
+    struct kal_rnic *rnics;
+};
+
 void kal_registry_init(struct kal_registry *registry);
 void kal_registry_destroy(struct kal_registry *registry);
 
@@ -99,5 +115,15 @@ void kal_registry_unlock(struct kal_registry *registry);
  * forks. */
 void kal_registry_fork_lock(struct kal_registry *registry);
 void kal_registry_fork_unlock(struct kal_registry *registry);
+
+/* ---- registry/host_services.c ---- */
+/* Fill host, options and tables of an RNIC record that is opened or only probed (asking.c). */
+void kal_rnic_host_init(struct kal_rnic *rnic);
+
+/* ---- registry/rnic.c ---- */
+/* kal_rnic_open and kal_rnic_close but for the count of the instance, which is the caller's. */
+enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
+                                  struct kal_rnic **rnic);
+enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force);
 
 #endif

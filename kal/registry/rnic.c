@@ -4,7 +4,8 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
+#include "kal/cm/manager.h"
 #include "kal/capture/capture.h"
 
 #include "base/nearest.h"
@@ -140,6 +141,7 @@ enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *
     if (!open)
         return KAL_ERR_NO_RESOURCES;
     open->kal = kal;
+    open->kal_host = kal->host;
     open->upper = kal->upper;
     open->context = context;
     status = choose(kal, interface, open);

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "report.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -4,13 +4,15 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "report.h"
 #include "log_private.h"
 
 #include "base/clock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "rnic.h"
 
 #include <stdarg.h>
 
@@ -13,7 +13,7 @@ void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const ch
     va_list args;
 
     va_start(args, format);
-    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider->name, format, args);
+    kal_vlog(level, rnic->interface ? rnic->interface : rnic->provider_name, format, args);
     va_end(args);
 }
 
@@ -23,7 +23,7 @@ void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, co
     va_list args;
 
     va_start(args, format);
-    kal_vlog_cause(level, rnic->interface ? rnic->interface : rnic->provider->name, cause, format,
+    kal_vlog_cause(level, rnic->interface ? rnic->interface : rnic->provider_name, cause, format,
                    args);
     va_end(args);
 }
@@ -35,7 +35,7 @@ const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
 
 const char *kal_rnic_provider(const struct kal_rnic *rnic)
 {
-    return rnic->provider->name;
+    return rnic->provider_name;
 }
 
 const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)

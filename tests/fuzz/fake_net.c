@@ -503,6 +503,8 @@ void net_open(void)
     fds_before = fds_open();
     memset(rnic, 0, sizeof(*rnic));
     rnic->kal = &net.kal;
+    rnic->kal_host = net.kal.host;
+    rnic->provider_name = "fuzz";
     rnic->upper = &upper;
     rnic->provider = &provider;
     rnic->interface = (char *)"fuzz";

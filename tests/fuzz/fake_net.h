@@ -11,6 +11,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "kal/cm/cm.h"
+#include "kal/registry/registry.h"
 
 #define NET_ENDS 8u
 #define NET_QPS  4u

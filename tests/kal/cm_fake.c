@@ -37,7 +37,9 @@ static void open_rnic(const char *const *set, uint64_t features)
     memset(rnic, 0, sizeof *rnic);
     rnic->kal = &fake.kal;
     rnic->upper = &fake_upper;
+    rnic->kal_host = fake.kal.host;
     rnic->provider = &fake.provider;
+    rnic->provider_name = "fake";
     rnic->interface = (char *)"fake";
     rnic->options = kal_values_of_interface(options, OPTIONS);
     for (; set && set[0]; set += 2) {

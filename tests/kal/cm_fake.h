@@ -8,6 +8,7 @@
 #define ITAL_TESTS_KAL_CM_FAKE_H
 
 #include "kal/cm/cm.h"
+#include "kal/registry/registry.h"
 #include "tc.h"
 
 #include <netinet/in.h>

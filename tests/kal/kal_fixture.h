@@ -4,7 +4,7 @@
 #ifndef ITAL_TESTS_KAL_FIXTURE_H
 #define ITAL_TESTS_KAL_FIXTURE_H
 
-#include "kal_private.h"
+#include "kal/registry/registry.h"
 #include "tc.h"
 
 /* Checked fixture: an empty folder becomes ITAL_PROVIDER_PATH, its file "log" the log at debug

@@ -6,7 +6,7 @@
 #endif
 
 #include "kal/capture/capture.h"
-#include "kal_private.h"
+#include "kal/rnic/rnic.h"
 #include "tc.h"
 
 #include <arpa/inet.h>

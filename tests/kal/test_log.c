@@ -5,14 +5,16 @@
 #include <config.h>
 #endif
 
-#include "kal_private.h"
+#include "kal/rnic/rnic.h"
 #include "kal/report/log_private.h"
 #include "tc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,11 +200,10 @@ START_TEST(log_causes_have_rates_of_their_own)
         enum ri_log_level level;
         const char *interface;
     } rows[] = { { RI_LOG_WARNING, "a" }, { RI_LOG_WARNING, "b" }, { RI_LOG_ERROR, "a" } };
-    struct kal_provider provider = { .name = (char *)"p" };
 
     configure("info", path);
     for (size_t row = 0; row < 3; row++) {
-        struct kal_rnic rnic = { .provider = &provider,
+        struct kal_rnic rnic = { .provider_name = "p",
                                  .interface = (char *)(uintptr_t)rows[row].interface };
 
         for (int i = 0; i < 30; i++)
@@ -221,9 +222,8 @@ END_TEST
  * and what was held back is said. */
 START_TEST(log_many_causes)
 {
-    struct kal_provider provider = { .name = (char *)"p" };
     char name[16];
-    struct kal_rnic rnic = { .provider = &provider, .interface = name };
+    struct kal_rnic rnic = { .provider_name = "p", .interface = name };
 
     configure("info", path);
     for (int i = 0; i < 200; i++) {
