@@ -28,6 +28,7 @@ END = "IT_CM_MSG_CONN_DISCONNECT_EVENT at the active side, IT_CM_MSG_CONN_%s_EVE
 ACTIVE_UNTOLD, BOTH_UNTOLD, EITHER = END % "BROKEN", END % "DISCONNECT", END % "(BROKEN|DISCONNECT)"
 # The active side may find the reset before the end; the event then does not say what was refused.
 UNEXPLAINED = "|IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R"
+NAMELESS = r"|event_number == 1638\d"
 PASSIVE_UNTOLD = "|IT_CM_MSG_CONN_BROKEN_EVENT at the active side, IT_CM_MSG_CONN_DISCONNECT_EVENT at the passive one"
 
 # Both: what rdma_cm and verbs leave no choice in.
@@ -85,7 +86,8 @@ EXPECTED = {
         Entry("test_connect", "request_not_answered", "CONN_ESTABLISHED_EVENT came", SIW_ESTABLISHED, False),
         Entry("test_dto_errors", r"write_refused\[[1235]\]|receive_too_short", ACTIVE_UNTOLD + UNEXPLAINED, SIW_TERMINATE),
         # Of a refused Read siw drops the connection before it has its event (siw_qp_sq_process).
-        Entry("test_dto_errors", r"read_refused(\[[23457]\])?|recovery|modified_region", EITHER, SIW_TERMINATE),
+        # Where both ends show first as the test expects, the event that follows at the passive side does not say what it was.
+        Entry("test_dto_errors", r"read_refused(\[[23457]\])?|recovery|modified_region", EITHER + NAMELESS, SIW_TERMINATE),
         Entry("test_dto_errors", r"write_refused(\[[47]\])?|no_receive", BOTH_UNTOLD + PASSIVE_UNTOLD, SIW_NO_EVENT),
         Entry("test_dto_errors", "refused_read_is_logged", "transferred_length == 4096", SIW_NO_ENABLE),
         Entry("test_dto_errors", "agreed_anew", "it_post_rdma_read.* gives IT_ERR_RESOURCE_ORD", SIW_DEPTHS),
