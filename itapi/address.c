@@ -55,8 +55,9 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 }
 
 /*
- * A link-local address means something on one link only, and a Path has no member for the link: it is the one
- * whose interface owns laddr. With laddr open, it is the first interface that is up and has such an address.
+ * A link-local address means something on one link only, and a Path has no member for the link: it
+ * is the one whose interface owns laddr. With laddr open, it is the first interface that is up and
+ * has such an address.
  */
 static uint32_t link_scope(const struct in6_addr *local)
 {

@@ -53,7 +53,8 @@ static it_conn_qual_t make_qualifier(it_conn_qual_type_t type, uint16_t local, u
     return qualifier;
 }
 
-/* A listen point notes its kind (ual_object.note). 0: freed meanwhile, or its creation has not returned. */
+/* A listen point notes its kind (ual_object.note). 0: freed meanwhile, or its creation has not
+ * returned. */
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer)
 {
@@ -118,7 +119,8 @@ static it_status_t start_connect(struct ual_ep *ep, const it_path_t *path,
     return connect_status(ual_ep_connect(ep, connect), has_source, service->service_id);
 }
 
-/* Every value that the members can hold is one of InfiniBand's encodings. Other transports have no attributes. */
+/* Every value that the members can hold is one of InfiniBand's encodings. Other transports have no
+ * attributes. */
 static void take_attributes(const struct ual_device *ia, const it_conn_attributes_t *given,
                             struct ual_connect *connect)
 {
@@ -218,7 +220,8 @@ it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *pri
 
 /* --- end --- */
 
-/* Programs send a few bytes with every disconnect: taken and dropped where the transport carries none. */
+/* Programs send a few bytes with every disconnect: taken and dropped where the transport carries
+ * none. */
 static it_status_t check_last_words(const struct ri_rnic_attr *attr, const void *data,
                                     size_t *length)
 {
@@ -263,7 +266,8 @@ static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_i
     return IT_SUCCESS;
 }
 
-/* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no IPv6. */
+/* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no
+ * IPv6. */
 static enum ual_status listen_everywhere(struct ual_device *ia, uint32_t spigot,
                                          struct ual_evd *evd, uint16_t port, bool negotiate,
                                          struct sockaddr_storage *bound, struct ual_listen **listen)

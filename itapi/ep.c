@@ -130,8 +130,8 @@ static it_status_t check_flags(const struct ual_device *ia, unsigned int flags)
                                                                  : IT_SUCCESS;
 }
 
-/* A hard mark of 0 would break the connection at the first message: it is taken as none, as attributes are the least that
- * is wanted, and it_ep_query says so. */
+/* A hard mark of 0 would break the connection at the first message: it is taken as none, as
+ * attributes are the least that is wanted, and it_ep_query says so. */
 it_status_t itapi_take_watermarks(const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
 {
     bool hard = rc->hard_hi_watermark != IT_HARD_HI_WATERMARK_DISABLE && rc->hard_hi_watermark;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Attributes of an endpoint that change after its creation. What its state and its adapter allow is ual's to know; what never
- * changes, or only upwards to what was given anyway, is decided here. */
+ * Attributes of an endpoint that change after its creation. What its state and its adapter allow is
+ * ual's to know; what never changes, or only upwards to what was given anyway, is decided here. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -28,7 +28,8 @@ static it_status_t check_state(const struct ual_ep *ep, unsigned int mask)
     return IT_ERR_INVALID_EP_STATE;
 }
 
-/* The room for segments is what was given at creation: fewer are within it, more would need another QP. */
+/* The room for segments is what was given at creation: fewer are within it, more would need another
+ * QP. */
 static it_status_t check_segments(const struct ual_ep *ep, unsigned int mask,
                                   const it_ep_attributes_t *asked)
 {

@@ -87,7 +87,8 @@ static void query_attributes(struct ual_ep *ep, unsigned int mask, it_ep_attribu
         attr->priv_ops_enable = flag(ep, RI_QP_PRIVILEGED);
 }
 
-/* Members of UD EPs have bits of their own, and the other way round: nothing is written for them. */
+/* Members of UD EPs have bits of their own, and the other way round: nothing is written for
+ * them. */
 static void query_service(struct ual_ep *ep, unsigned int mask, it_ep_param_t *params)
 {
     if (ual_ep_is_ud(ep)) {

@@ -101,7 +101,8 @@ static bool within(size_t asked, uint32_t given)
     return asked <= given;
 }
 
-/* The room for segments is what was given at creation: fewer are within it, more would need another QP. */
+/* The room for segments is what was given at creation: fewer are within it, more would need another
+ * QP. */
 static it_status_t check_segments(const struct ual_ep *ep, unsigned int mask,
                                   const it_ep_attributes_t *asked)
 {

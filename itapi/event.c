@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * From ual's events to IT-API's: tables, one per stream. Writes the members that an event has, and no more. */
+ * From ual's events to IT-API's: tables, one per stream. Writes the members that an event has, and
+ * no more. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -44,8 +45,9 @@ static const uint8_t dto_statuses[] = {
     [RI_WC_GENERAL] = IT_DTO_ERR_TRANSPORT,
 };
 
-/* The object is named where its unlinking was not asked for here, or only as a side effect. Of an object that was freed
- * meanwhile nothing is known: regions are unlinked by few, and RMRs may be freed at any time. */
+/* The object is named where its unlinking was not asked for here, or only as a side effect. Of an
+ * object that was freed meanwhile nothing is known: regions are unlinked by few, and RMRs may be
+ * freed at any time. */
 static void __attribute__((cold, noinline))
 translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
 {
@@ -58,7 +60,8 @@ translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
         to->event_number = IT_RMR_LINK_CMPL_EVENT;
 }
 
-/* The side that refuses to unlink what a Send of the peer names has failed itself; its peer hears so from the connection. */
+/* The side that refuses to unlink what a Send of the peer names has failed itself; its peer hears
+ * so from the connection. */
 static it_dto_status_t __attribute__((cold, noinline)) failure_of(const struct ri_wc *wc)
 {
     bool received = wc->opcode == RI_WC_RECV || wc->opcode == RI_WC_RECV_IMMEDIATE;

@@ -73,8 +73,8 @@ it_status_t itx_ep_accept_with_rmr(it_ep_handle_t ep_handle, it_cn_est_identifie
     return status;
 }
 
-/* The programs that use this call fill the address of the peer only: what else stands in the Path is not
- * looked at where it cannot be right. */
+/* The programs that use this call fill the address of the peer only: what else stands in the Path
+ * is not looked at where it cannot be right. */
 static it_status_t make_usable(it_ep_handle_t ep_handle, it_path_t *path)
 {
     CALL();

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Paths of InfiniBand, RoCE among it. An IA of that transport takes them in two forms. With IP addresses, as on every other
- * transport: what it_get_pathinfo gives for an IP address, so that a program runs unchanged. As a path record: what comes with
- * datagrams and service replies. ip_vers is 1 or 2 and covers partition_key, path_mtu and packet_lifetime of the other
- * form, where a partition key 1 or 2 without an MTU means nothing. GIDs of RoCE are IP addresses, IPv4 ones ::ffff:a.b.c.d.
+ * Paths of InfiniBand, RoCE among it. An IA of that transport takes them in two forms. With IP
+ * addresses, as on every other transport: what it_get_pathinfo gives for an IP address, so that a
+ * program runs unchanged. As a path record: what comes with datagrams and service replies. ip_vers
+ * is 1 or 2 and covers partition_key, path_mtu and packet_lifetime of the other form, where a
+ * partition key 1 or 2 without an MTU means nothing. GIDs of RoCE are IP addresses, IPv4 ones
+ * ::ffff:a.b.c.d.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

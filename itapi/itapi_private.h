@@ -29,7 +29,8 @@ it_status_t itapi_bad_ep(const void *handle);
 /* What a status of ual means where the call has no better word for it. */
 it_status_t itapi_status(enum ual_status status);
 
-/* Cancellation is off inside calls that may block or take mutexes; data calls use no cancellation point. */
+/* Cancellation is off inside calls that may block or take mutexes; data calls use no cancellation
+ * point. */
 static inline int cancel_disable(void)
 {
     int before;
@@ -44,8 +45,9 @@ static inline void cancel_restore(int *before)
 #define CANCEL_OFF() \
     int cancel_before __attribute__((unused, cleanup(cancel_restore))) = cancel_disable()
 
-/* In every call that is given handles, before the first is looked up: what they name stays until the call returns. Not in those that
- * wait for what others do (it_evd_wait, it_ia_free), and not twice. */
+/* In every call that is given handles, before the first is looked up: what they name stays until
+ * the call returns. Not in those that wait for what others do (it_evd_wait, it_ia_free), and not
+ * twice. */
 static inline int call_begin(void)
 {
     ual_call_begin();
@@ -69,7 +71,8 @@ static inline bool mask_has(unsigned int mask, unsigned int bit)
 }
 
 /* address.c */
-/* A Path as socket addresses; ports in network order, 0 any. *has_source: the Path or local_port names one. */
+/* A Path as socket addresses; ports in network order, 0 any. *has_source: the Path or local_port
+ * names one. */
 it_status_t itapi_path_addresses(const it_path_t *path, uint16_t local_port, uint16_t remote_port,
                                  struct sockaddr_storage *source, bool *has_source,
                                  struct sockaddr_storage *destination);
@@ -79,15 +82,16 @@ void itapi_path_of(struct ual_device *ia, const struct sockaddr_storage *local,
 size_t itapi_spigot_of(struct ual_device *ia, const struct sockaddr_storage *local);
 uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order */
 
-/* Of calls that know one word for a Path that cannot be used, whichever end of it is wrong: address handles, service requests. */
+/* Of calls that know one word for a Path that cannot be used, whichever end of it is wrong: address
+ * handles, service requests. */
 static inline it_status_t itapi_path_status(it_status_t status)
 {
     return status == IT_ERR_INVALID_NETADDR ? IT_ERR_INVALID_SOURCE_PATH : status;
 }
 
 /*
- * ib_path.c: Paths of InfiniBand. They come in two forms, told apart by their first octets: with IP addresses (u.iwarp), for
- * RoCE and for connections, and as path records (u.ib).
+ * ib_path.c: Paths of InfiniBand. They come in two forms, told apart by their first octets: with IP
+ * addresses (u.iwarp), for RoCE and for connections, and as path records (u.ib).
  */
 static inline bool itapi_is_infiniband(const struct ual_device *ia)
 {
@@ -127,8 +131,9 @@ it_status_t itapi_post_status(enum ual_status status);
 /* event.c */
 void itapi_translate(const struct ual_event *from, it_event_t *to);
 
-/* lmr.c: the memory of a work request, in the provider's terms. pz: the only one allowed, NULL any; access: what
- * the LMRs must grant (enum ri_access). Fills sges[0 .. count - 1] and the sum of the lengths, < 2^32. [data] */
+/* lmr.c: the memory of a work request, in the provider's terms. pz: the only one allowed, NULL any;
+ * access: what the LMRs must grant (enum ri_access). Fills sges[0 .. count - 1] and the sum of the
+ * lengths, < 2^32. [data] */
 it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, size_t limit,
                                 const struct ual_pd *pz, uint32_t access, struct ri_sge *sges,
                                 uint64_t *total);
@@ -179,7 +184,8 @@ uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 #define LMR_FLAGS_MASK 0xffffu
 it_status_t itapi_check_lmr_flags(unsigned int flags);
 
-/* ep.c: the SEVDs of an EP to be; what was asked for, at least one, or `beyond` when that is more than there is */
+/* ep.c: the SEVDs of an EP to be; what was asked for, at least one, or `beyond` when that is more
+ * than there is */
 it_status_t itapi_check_dto_evds(const struct ual_device *ia, it_evd_handle_t request_handle,
                                  it_evd_handle_t recv_handle, struct ual_evd **request,
                                  struct ual_evd **receive);

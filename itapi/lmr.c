@@ -47,8 +47,8 @@ it_status_t itapi_check_addr_mode(const struct ri_rnic_attr *attr, it_addr_mode_
     return mode == IT_ADDR_MODE_ABSOLUTE ? IT_SUCCESS : IT_ERR_INVALID_ADDR_MODE;
 }
 
-/* Local read is implied, and so is that RMRs may be linked. IT_PRIV_ALL is written by programs that never use atomics: an
- * adapter without them takes it as everything that it has. */
+/* Local read is implied, and so is that RMRs may be linked. IT_PRIV_ALL is written by programs that
+ * never use atomics: an adapter without them takes it as everything that it has. */
 uint32_t itapi_access_of(const struct ual_device *ia, unsigned int privs, uint32_t keep)
 {
     uint32_t access = privs | RI_ACCESS_LOCAL_READ | keep;
@@ -284,7 +284,8 @@ it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, 
     return IT_SUCCESS;
 }
 
-/* Flush and refresh: memory is coherent here, so only the arguments are looked at. Any number of segments. */
+/* Flush and refresh: memory is coherent here, so only the arguments are looked at. Any number of
+ * segments. */
 static it_status_t synchronize(const it_lmr_triplet_t *segments, size_t count)
 {
     if (count && !segments)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LMRs that get their memory and lose it by work requests of a privileged EP. I/O addresses are those of the process: the
- * memory of an I/O buffer list is mapped here. */
+ * LMRs that get their memory and lose it by work requests of a privileged EP. I/O addresses are
+ * those of the process: the memory of an I/O buffer list is mapped here. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -47,7 +47,8 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
 
 /* --- what is attached --- */
 
-/* [addr, addr + length) by pages of the process. Pages of the list: as many as there is room for at most. */
+/* [addr, addr + length) by pages of the process. Pages of the list: as many as there is room for at
+ * most. */
 static it_status_t pages_of_range(const void *addr, uint64_t length, uint32_t room, uint64_t *pages,
                                   struct ual_mr_link *link)
 {

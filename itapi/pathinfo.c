@@ -91,7 +91,8 @@ static bool net_addr_valid(const it_net_addr_t *address)
     return false;
 }
 
-/* GIDs of RoCE: an IPv6 address, or an IPv4 one inside such. Source and destination may be one object. */
+/* GIDs of RoCE: an IPv6 address, or an IPv4 one inside such. Source and destination may be one
+ * object. */
 static bool convert_ip(const it_net_addr_t *from, it_net_addr_type_t to, it_net_addr_t *out)
 {
     struct sockaddr_storage address = { .ss_family = AF_INET6 };

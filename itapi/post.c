@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Work requests. The hot path: one pass over the segments, one request on the stack, no lock of ours, no
- * allocation, no cancellation point. */
+ * Work requests. The hot path: one pass over the segments, one request on the stack, no lock of
+ * ours, no allocation, no cancellation point. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -185,7 +185,8 @@ static uint32_t sink_access(const struct ual_ep *ep)
     return RI_ACCESS_LOCAL_WRITE | (tagged ? (uint32_t)RI_ACCESS_REMOTE_WRITE : 0u);
 }
 
-/* What all Reads are refused for. One segment where its sink is to be unlinked, so that it is clear which. */
+/* What all Reads are refused for. One segment where its sink is to be unlinked, so that it is clear
+ * which. */
 static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segments,
                                      unsigned int flags, it_rmr_context_t rmr_context)
 {
@@ -337,7 +338,8 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
 
 /* --- atomics --- */
 
-/* Is the word in memory aligned? With relative addressing its offset says nothing alone. Its LMR was looked at before. */
+/* Is the word in memory aligned? With relative addressing its offset says nothing alone. Its LMR
+ * was looked at before. */
 static bool aligned(const it_lmr_triplet_t *result)
 {
     const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, result->lmr);

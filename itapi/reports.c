@@ -18,8 +18,8 @@ const char *itx_version(void)
 
 /* --- options --- */
 
-/* Copies that live as long as the process, since what ual tells is lent. Published once and not changed; no lock, which a
- * forked child could find taken for ever. */
+/* Copies that live as long as the process, since what ual tells is lent. Published once and not
+ * changed; no lock, which a forked child could find taken for ever. */
 struct copies {
     struct itx_option *options;
     size_t count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that this release does not build (docs/status.md). Each looks at its handles, so that a wrong one is told
- * as what it is, and does nothing else. Objects that only such calls could make do not exist: every handle
- * of theirs is a wrong one. */
+ * Calls that this release does not build (docs/status.md). Each looks at its handles, so that a
+ * wrong one is told as what it is, and does nothing else. Objects that only such calls could make
+ * do not exist: every handle of theirs is a wrong one. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

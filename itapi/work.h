@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Work requests: the flags of IT-API in their terms, and what all that are posted have. Inlined in every call of the hot path. */
+ * Work requests: the flags of IT-API in their terms, and what all that are posted have. Inlined in
+ * every call of the hot path. */
 #ifndef ITAL_ITAPI_WORK_H
 #define ITAL_ITAPI_WORK_H
 

@@ -5,17 +5,17 @@
  *
  * A verbs front end is written on this header alone; policy (ual_policy.h) builds EVDs, endpoints
  * and listen points on it. Devices, PDs, regions, windows, SRQs, address handles, QPs have handles
- * (ual_handle.h); CQs, channels and connections are known by pointer. There is no state machine here
- * but that of the objects' lives.
+ * (ual_handle.h); CQs, channels and connections are known by pointer. There is no state machine
+ * here but that of the objects' lives.
  *
  * Work requests, completions, scatter elements and attributes are those of rnicpi.h sections 2, 3
  * and 5.
  *
  * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may
  * be made from any thread; an object must not be freed while another thread is inside a call on it.
- * UPCALLS come in a run of a lane, or inside a post: they may post and queue, they do not block, and
- * they do not free what they are about; freeing waits for those that run in other threads. Calls
- * marked [data] never block, allocate or take a lock that is not the object's own.
+ * UPCALLS come in a run of a lane, or inside a post: they may post and queue, they do not block,
+ * and they do not free what they are about; freeing waits for those that run in other threads.
+ * Calls marked [data] never block, allocate or take a lock that is not the object's own.
  */
 #ifndef ITAL_UAL_MECHANISM_H
 #define ITAL_UAL_MECHANISM_H
@@ -47,9 +47,9 @@ struct ual_device {
 
 /* What the device tells who opened it. Either may be NULL. */
 struct ual_device_upcalls {
-    /* Something happened to an SRQ, to a QP without an event function, or, with about NULL, to a
-     * CQ without an error function or to the device itself (type, port). RI_EVENT_RNIC_FATAL: every call
-     * answers UAL_ERR_DEAD from now on. */
+    /* Something happened to an SRQ, to a QP without an event function, or, with about NULL, to a CQ
+     * without an error function or to the device itself (type, port). RI_EVENT_RNIC_FATAL: every
+     * call answers UAL_ERR_DEAD from now on. */
     void (*async)(void *context, const struct ri_event *event, const struct ual_object *about);
     /* The object of that handle is gone: no event of it is to be told any more. */
     void (*forget)(void *context, ual_handle handle);
@@ -172,7 +172,8 @@ UAL_PUBLIC enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp,
 /* UAL_ERR_ACCESS: a narrow window is linked on another QP. [data] */
 UAL_PUBLIC enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t cookie,
                                          uint16_t wr_flags);
-/* ual_qp_post_send of one RI_WR_RDMA_READ_INVALIDATE whose sink is of that region or window. [data] */
+/* ual_qp_post_send of one RI_WR_RDMA_READ_INVALIDATE whose sink is of that region or window.
+ * [data] */
 UAL_PUBLIC enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_qp *qp,
                                             struct ri_send_wr *wr);
 UAL_PUBLIC enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_qp *qp,
@@ -248,7 +249,8 @@ enum ual_news {
     UAL_NEWS_POSTED
 };
 
-/* Embedded in what a front end posts. It is the channel's from post until get or purge gives it back. */
+/* Embedded in what a front end posts. It is the channel's from post until get or purge gives it
+ * back. */
 struct ual_channel_item {
     void *context; /* by which it is purged */
     /* the channel's; all zeros at first */
@@ -382,7 +384,8 @@ struct ual_qp_attr {
  * UAL_ERR_LIMIT, NOT_SUPPORTED, INVALID_ARGUMENT, NO_RESOURCES. */
 UAL_PUBLIC enum ual_status ual_qp_create(struct ual_pd *pd, struct ual_qp_attr *attr,
                                          ual_qp_event_fn event, void *context, struct ual_qp **qp);
-/* Does not wait: an open connection goes on closing in order. Nothing of it is polled afterwards. */
+/* Does not wait: an open connection goes on closing in order. Nothing of it is polled
+ * afterwards. */
 UAL_PUBLIC enum ual_status ual_qp_free(struct ual_qp *qp);
 /* The same for a QP that is the first member of something larger, whose memory is the caller's. */
 UAL_PUBLIC enum ual_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd,
@@ -435,14 +438,15 @@ static inline enum ual_status ual_srq_post_recv(struct ual_srq *srq, struct ri_r
 /* ------------------------------------------------------------------------------------------------
  * 6. Connections
  *
- * One object for an attempt, a listener, a request that came, and what becomes of them. What happens
- * is told by upcall in its lane. A connection that is established is the QP's: freeing the object
- * does not touch it, and its end may be told by the QP's event as well as by the connection's.
+ * One object for an attempt, a listener, a request that came, and what becomes of them. What
+ * happens is told by upcall in its lane. A connection that is established is the QP's: freeing the
+ * object does not touch it, and its end may be told by the QP's event as well as by the
+ * connection's.
  */
 /* What a listener makes of a request. */
 enum ual_hearing {
-    /* It is the receiver's, who gives it upcalls of its own (ual_conn_migrate) and accepts, rejects,
-     * answers or frees it, behind the upcall or from another thread. */
+    /* It is the receiver's, who gives it upcalls of its own (ual_conn_migrate) and accepts,
+     * rejects, answers or frees it, behind the upcall or from another thread. */
     UAL_REQUEST_TAKEN,
     /* There is no room now: it is gone, and comes again, before others, after ual_conn_room. */
     UAL_REQUEST_DEFERRED,
@@ -469,31 +473,33 @@ UAL_PUBLIC void ual_conn_free(struct ual_conn *conn);
  * about it; from the upcall that brings the request, and there it cannot fail to be in time. */
 UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_upcalls *upcalls,
                                  void *context);
-/* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Until then peers that
- * ask there are refused. UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
+/* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Until then peers
+ * that ask there are refused. UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE
+ * (bound). */
 UAL_PUBLIC enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                                          struct sockaddr_storage *bound);
 /* param->address NULL: the bound one. bound may be NULL. */
 UAL_PUBLIC enum ual_status ual_conn_listen(struct ual_conn *conn,
                                            const struct ri_listen_param *param,
                                            struct sockaddr_storage *bound);
-/* There is room for requests again, see struct ual_conn_upcalls. Any thread, one at a time for a listener; does not block. */
+/* There is room for requests again, see struct ual_conn_upcalls. Any thread, one at a time for a
+ * listener; does not block. */
 UAL_PUBLIC void ual_conn_room(struct ual_conn *listener);
 /* Which own address would a connection to that destination have? `resolved` tells, in the lane.
  * UAL_ERR_INVALID_STATE: one is being looked for. */
 UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,
                                             const struct sockaddr *destination);
 /* Active side. Nothing has started where the call fails, and no event follows; else
- * RI_CONNECTION_ACCEPTED (three-way), ESTABLISHED, REJECTED or FAILED. param->source NULL: the bound
- * address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered. */
+ * RI_CONNECTION_ACCEPTED (three-way), ESTABLISHED, REJECTED or FAILED. param->source NULL: the
+ * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered. */
 UAL_PUBLIC enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                             const struct ri_connect_param *param);
 /* Passive side, of a request. ESTABLISHED or FAILED follows. UAL_ERR_INVALID_HANDLE: the peer has
  * withdrawn. qp NULL: as for connect. */
 UAL_PUBLIC enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
                                            const struct ri_connect_param *param);
-/* The QP of a connect or accept that was given none. Any time after that call. UAL_ERR_INVALID_STATE:
- * it has one, or is over. */
+/* The QP of a connect or accept that was given none. Any time after that call.
+ * UAL_ERR_INVALID_STATE: it has one, or is over. */
 UAL_PUBLIC enum ual_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp);
 /* Third leg of a three-way connection, active side. */
 UAL_PUBLIC enum ual_status ual_conn_confirm(struct ual_conn *conn,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * ual_policy.h - the upper storey of the user access layer: events and endpoints, built on the
- * mechanism. An interface adapter (IA) is a device with EVDs, endpoints and listen points; a DTO EVD
- * is a CQ with a notifier; an endpoint is a QP, a connection and one table of states; a listen point
- * is a listening connection and an EVD for requests.
+ * mechanism. An interface adapter (IA) is a device with EVDs, endpoints and listen points; a DTO
+ * EVD is a CQ with a notifier; an endpoint is a QP, a connection and one table of states; a listen
+ * point is a listening connection and an EVD for requests.
  *
  * itapi uses policy for events and connections, and the mechanism for memory. The conventions are
  * those of ual_mechanism.h.
@@ -234,7 +234,8 @@ static inline struct ual_evd *ual_ep_receive_evd(const struct ual_ep *ep)
     return ep->qp.recv_cq->context;
 }
 
-/* The EVDs must be of streams DTO, DTO, CONNECTION (UAL_ERR_INVALID_ARGUMENT) and of the PD's device. */
+/* The EVDs must be of streams DTO, DTO, CONNECTION (UAL_ERR_INVALID_ARGUMENT) and of the PD's
+ * device. */
 UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
                                          struct ual_evd *receive_evd, struct ual_evd *connect_evd,
                                          const struct ual_ep_attr *attr, struct ual_ep **ep);

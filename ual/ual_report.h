@@ -23,8 +23,8 @@ struct ual_option {
     const char *section, *provider, *name, *type, *value, *unit, *text;
 };
 /* From here on the process keeps its configuration and what it found out about providers, which
- * otherwise go with the last device and are read, and warned about, again with the next. Does nothing
- * when there is nothing usable yet. */
+ * otherwise go with the last device and are read, and warned about, again with the next. Does
+ * nothing when there is nothing usable yet. */
 UAL_PUBLIC void ual_keep(void);
 UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
                                               void *arg);

@@ -177,7 +177,8 @@ static void await_spares(struct device_inside *device)
     }
 }
 
-/* Its items point to the device, so none stays queued; the spares come back before they are freed. */
+/* Its items point to the device, so none stays queued; the spares come back before they are
+ * freed. */
 void ual_async_end(struct ual_device *public)
 {
     struct device_inside *device = device_inside(public);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who is inside a call. An IA may be freed while other threads are in calls on its objects, and what such a call uses must outlive
- * it. Objects are not counted: that would be an atomic operation on memory that threads share, with each post.
+ * Who is inside a call. An IA may be freed while other threads are in calls on its objects, and
+ * what such a call uses must outlive it. Objects are not counted: that would be an atomic operation
+ * on memory that threads share, with each post.
  *
- * Each thread counts its own calls instead, in its own memory: the count is odd while the thread is inside. Who frees an IA first
- * hides all its handles, then waits until each count that was odd has changed (ual_calls_settle). Whoever begins a call later finds
- * no handle.
+ * Each thread counts its own calls instead, in its own memory: the count is odd while the thread is
+ * inside. Who frees an IA first hides all its handles, then waits until each count that was odd has
+ * changed (ual_calls_settle). Whoever begins a call later finds no handle.
  *
- * ORDER. A call stores its count, then reads the handle; the freeing thread stores the handle, then reads the counts. One of the two
- * must see the other, which takes a fence on both sides. The calls go without: membarrier(2) makes all other
- * threads of the process execute one when an IA is freed. Where the kernel has no such call a count stays negative, which sends
- * each call through ual_call_begin_slowly, where the fence is.
+ * ORDER. A call stores its count, then reads the handle; the freeing thread stores the handle, then
+ * reads the counts. One of the two must see the other, which takes a fence on both sides. The calls
+ * go without: membarrier(2) makes all other threads of the process execute one when an IA is freed.
+ * Where the kernel has no such call a count stays negative, which sends each call through
+ * ual_call_begin_slowly, where the fence is.
  *
- * A thread's count is found by a list, which the thread enters with its first call (the negative initial value leads there)
- * and leaves as it ends, by a key's destructor.
+ * A thread's count is found by a list, which the thread enters with its first call (the negative
+ * initial value leads there) and leaves as it ends, by a key's destructor.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -48,8 +50,8 @@ static bool barrier(int command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* Other keys' destructors may still make calls, so this one comes again until the last round but one: the last is that of
- * sanitizers. Whoever makes a call yet later is not waited for. */
+/* Other keys' destructors may still make calls, so this one comes again until the last round but
+ * one: the last is that of sanitizers. Whoever makes a call yet later is not waited for. */
 static void end_thread(void *round)
 {
     uintptr_t next = (uintptr_t)round + 1;

@@ -167,7 +167,8 @@ static void drop_all(struct ual_channel_item *items, void (*drop)(struct ual_cha
     }
 }
 
-/* What a purge is after: what is about that thing, a device's asynchronous events, or all of that context. */
+/* What a purge is after: what is about that thing, a device's asynchronous events, or all of that
+ * context. */
 struct purged {
     const void *context, *about;
     const struct device_inside *async_of;

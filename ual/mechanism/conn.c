@@ -5,8 +5,8 @@
  * WHO IS TOLD may change at any time (ual_conn_migrate), so upcalls and context are read under the
  * lock, and those that run are counted: migrate waits until none of the earlier ones does.
  *
- * A BOUND ADDRESS is held by a listener that refuses whoever asks. What the object becomes takes its
- * place: the address is free for an instant between the two.
+ * A BOUND ADDRESS is held by a listener that refuses whoever asks. What the object becomes takes
+ * its place: the address is free for an instant between the two.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

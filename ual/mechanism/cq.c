@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Completion queues: a provider's CQ, the lanes that feed it, and where it is told that it fired. */
+ * Completion queues: a provider's CQ, the lanes that feed it, and where it is told that it
+ * fired. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -127,7 +127,8 @@ static uint64_t close_deadline(const struct device_inside *device)
     return clock_after(clock_now(), kal_rnic_option_ns(device->rnic, "close_timeout"));
 }
 
-/* Run the lanes, asleep in between, until the provider has closed its last connection or time is up. */
+/* Run the lanes, asleep in between, until the provider has closed its last connection or time is
+ * up. */
 static enum kal_status wait_for_connections(struct device_inside *device)
 {
     struct ual_lane *lane = ual_lanes_first(&device->lanes);

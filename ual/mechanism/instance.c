@@ -25,7 +25,8 @@ static const struct kal_upper upper = {
 
 static _Atomic(struct kal *) kept;
 
-/* --- around a fork: locks above those of fork.c, whose handlers are installed first and so run inside of these --- */
+/* --- around a fork: locks above those of fork.c, whose handlers are installed first and so run
+ * inside of these --- */
 
 static const struct ual_fork_hooks *_Atomic held; /* once set, the same for ever */
 
@@ -63,7 +64,8 @@ static void install(void)
     }
 }
 
-/* Before the handlers are installed: who builds on the mechanism says so before it opens anything. */
+/* Before the handlers are installed: who builds on the mechanism says so before it opens
+ * anything. */
 enum ual_status ual_fork_hold(const struct ual_fork_hooks *hooks)
 {
     atomic_store(&held, hooks);

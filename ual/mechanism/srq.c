@@ -53,7 +53,8 @@ free_record:
     return status;
 }
 
-/* After the destruction no upcall about it comes, so what is purged then is all that there ever is. */
+/* After the destruction no upcall about it comes, so what is purged then is all that there ever
+ * is. */
 enum ual_status ual_srq_free(struct ual_srq *srq)
 {
     struct ual_srq_record *record = (struct ual_srq_record *)srq; /* its first member */

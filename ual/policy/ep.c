@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Endpoints: life, reset. Posts are inline in ual_policy.h. Connections: ep_connect.c; states: ep_fsm.c; attributes:
- * ep_modify.c. */
+ * Endpoints: life, reset. Posts are inline in ual_policy.h. Connections: ep_connect.c; states:
+ * ep_fsm.c; attributes: ep_modify.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -220,7 +220,8 @@ enum ual_status ual_ep_free(struct ual_ep *ep)
 
 /* --- state --- */
 
-/* An upcall about the old connection must not be taken for the next one's. For datagrams the QP runs again. */
+/* An upcall about the old connection must not be taken for the next one's. For datagrams the QP
+ * runs again. */
 static enum ual_status rewind_qp(struct ual_ep *ep)
 {
     enum ual_status status;

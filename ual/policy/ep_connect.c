@@ -83,8 +83,8 @@ static enum ual_status check_connect(const struct ual_ep *ep, const struct ual_c
 }
 
 /*
- * The call failed at once. The state goes back, unless the connection ended meanwhile and its message
- * is on the way: then the consumer hears from that, and the call has succeeded.
+ * The call failed at once. The state goes back, unless the connection ended meanwhile and its
+ * message is on the way: then the consumer hears from that, and the call has succeeded.
  */
 static enum ual_status not_started(struct ual_ep *ep, enum ual_status status)
 {
@@ -146,7 +146,8 @@ static struct ri_connect_param accept_param(const struct ual_ep *ep, bool negoti
     };
 }
 
-/* Third leg. The identifier is used up on success; ESTABLISHED or the failure of the leg follows as an event. */
+/* Third leg. The identifier is used up on success; ESTABLISHED or the failure of the leg follows as
+ * an event. */
 static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
                                const struct ri_connect_param *param)
 {
@@ -309,7 +310,8 @@ static void abort_attempt(struct ual_ep *ep)
     ual_ep_feed(ep, EP_ABORTED, NULL, NULL);
 }
 
-/* The end follows as an upcall; where the close cannot be started the connection is cut and has ended here. */
+/* The end follows as an upcall; where the close cannot be started the connection is cut and has
+ * ended here. */
 static void start_close(struct ual_ep *ep, const void *private_data, uint16_t length)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);

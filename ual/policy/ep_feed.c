@@ -4,9 +4,9 @@
  * message and work on the QP.
  *
  * A message is pushed under the endpoint's lock together with the transition it belongs to, so
- * messages are queued in the order of the states whatever threads the upcalls come from. The work is
- * done outside the lock: a flush before the message (ual_ep_feed_news), everything else after it,
- * under `control`.
+ * messages are queued in the order of the states whatever threads the upcalls come from. The work
+ * is done outside the lock: a flush before the message (ual_ep_feed_news), everything else after
+ * it, under `control`.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -59,7 +59,8 @@ static void take_addresses(struct ual_ep_private *inside,
         inside->peer = address_keep(&details->peer);
 }
 
-/* Under the lock: the transition inside, of which nobody hears yet. *stale: an identifier that died with it. */
+/* Under the lock: the transition inside, of which nobody hears yet. *stale: an identifier that died
+ * with it. */
 static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimulus stimulus,
                                     struct ual_request **stale)
 {
@@ -76,7 +77,8 @@ static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimu
     return row;
 }
 
-/* MPA revision 1 and connections without an exchange of depths agree on nothing: the endpoint's own counts. Under the lock. */
+/* MPA revision 1 and connections without an exchange of depths agree on nothing: the endpoint's own
+ * counts. Under the lock. */
 static void take_depths(struct ual_ep_private *inside, const struct ep_row *row,
                         const struct ual_connection_event *details)
 {
@@ -126,9 +128,9 @@ bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
 }
 
 /*
- * News about the connection. Who has the message finds a QP that flushes, so where the row asks for it the QP is put into
- * ERROR between the two halves. Nothing comes in between: NONOPERATIONAL is left by a reset only, which destroys the
- * connection first and so waits for this upcall.
+ * News about the connection. Who has the message finds a QP that flushes, so where the row asks for
+ * it the QP is put into ERROR between the two halves. Nothing comes in between: NONOPERATIONAL is
+ * left by a reset only, which destroys the connection first and so waits for this upcall.
  */
 void ual_ep_feed_news(struct ual_ep *ep, enum ep_stimulus stimulus,
                       const struct ual_connection_event *details)

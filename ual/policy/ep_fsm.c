@@ -10,12 +10,13 @@
     [EP_##stimulus] = { true, EP_##next_, (enum ual_connection_message)(message_), (work_) }
 
 /*
- * A consumer that asks for what has no row gets UAL_ERR_INVALID_STATE; news without a row is late or
- * impossible and dropped. Freeing is possible in every state and ends the machine.
+ * A consumer that asks for what has no row gets UAL_ERR_INVALID_STATE; news without a row is late
+ * or impossible and dropped. Freeing is possible in every state and ends the machine.
  *
- * CONNECTED is left by the first of ENDED, BROKEN and DISCONNECT; whatever comes afterwards finds no row in NONOPERATIONAL
- * and one row in DISCONNECTING, so there is exactly one of DISCONNECTED and BROKEN for each connection.
- * While our own disconnect is under way every end is an end in order.
+ * CONNECTED is left by the first of ENDED, BROKEN and DISCONNECT; whatever comes afterwards finds
+ * no row in NONOPERATIONAL and one row in DISCONNECTING, so there is exactly one of DISCONNECTED
+ * and BROKEN for each connection. While our own disconnect is under way every end is an end in
+ * order.
  */
 static const struct ep_row table[EP_FSM_STATES][EP_STIMULI] = {
     [EP_UNCONNECTED] = {
@@ -52,7 +53,8 @@ static const struct ep_row table[EP_FSM_STATES][EP_STIMULI] = {
         ROW(ESTABLISHED, CONNECTED, UAL_ESTABLISHED, 0),
         ROW(PEER_REJECTED, NONOPERATIONAL, UAL_PEER_REJECTED, EP_FLUSH), /* three-way */
         ROW(FAILED, NONOPERATIONAL, UAL_NONPEER_REJECTED, EP_FLUSH),
-        ROW(ENDED, NONOPERATIONAL, UAL_NONPEER_REJECTED, EP_FLUSH), /* before the peer's first message */
+        /* before the peer's first message */
+        ROW(ENDED, NONOPERATIONAL, UAL_NONPEER_REJECTED, EP_FLUSH),
         ROW(BROKEN, NONOPERATIONAL, UAL_NONPEER_REJECTED, EP_FLUSH),
     },
     [EP_CONNECTED] = {
@@ -82,7 +84,8 @@ static const struct ep_row table[EP_FSM_STATES][EP_STIMULI] = {
         ROW(BROKEN, NONOPERATIONAL, UAL_DISCONNECTED, EP_FLUSH),
         ROW(RESET, NONOPERATIONAL, UAL_DISCONNECTED, EP_REWIND), /* does not wait for the peer */
     },
-    /* Nobody is connected: nothing is told, and the provider has put the QP into ERROR when it speaks. */
+    /* Nobody is connected: nothing is told, and the provider has put the QP into ERROR when it
+     * speaks. */
     [EP_UD_OPERATIONAL] = {
         ROW(BROKEN, UD_NONOPERATIONAL, 0, 0),
     },

@@ -54,7 +54,8 @@ static struct ual_ep_attr merged(const struct ual_ep *ep, uint32_t mask,
     return all;
 }
 
-/* On a connection the depth is what was agreed, which may be less than what the endpoint was made for. */
+/* On a connection the depth is what was agreed, which may be less than what the endpoint was made
+ * for. */
 static bool raises_ord(struct ual_ep *ep, uint32_t ord)
 {
     struct ri_qp_info info;

@@ -115,7 +115,8 @@ static enum ending ending_of(enum ri_event_type type)
     }
 }
 
-/* A peer's Terminate may fail a request of ours: then its completion tells. Sends and Writes have mostly completed before. */
+/* A peer's Terminate may fail a request of ours: then its completion tells. Sends and Writes have
+ * mostly completed before. */
 static bool explained(const struct ri_event *event)
 {
     return event->type == RI_EVENT_TERMINATE_RECEIVED && event->explained;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Event dispatcher. An EVD of the DTO stream is a provider CQ; the others are bounded lists. All share the notifier.
- * The order of dequeuing is the order of arrival. A waiter that leaves with an event, or although it was woken, makes
- * another one look again, because the CQ fires once for all of them.
+ * Event dispatcher. An EVD of the DTO stream is a provider CQ; the others are bounded lists. All
+ * share the notifier. The order of dequeuing is the order of arrival. A waiter that leaves with an
+ * event, or although it was woken, makes another one look again, because the CQ fires once for all
+ * of them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -59,8 +60,8 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
     return true;
 }
 
-/* Nothing there: make the descriptor speak again, then look once more. Of what came meanwhile more may be left than
- * the one event, with the descriptor down. */
+/* Nothing there: make the descriptor speak again, then look once more. Of what came meanwhile more
+ * may be left than the one event, with the descriptor down. */
 static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
 {
     notifier_lower(&evd->notifier);
@@ -79,8 +80,9 @@ size_t ual_evd_count_left(struct ual_evd *evd)
     return ual_cq_peek(evd->cq);
 }
 
-/* What the own run brought did not raise the descriptor: it has to where something is left, or what comes next must. Also
- * where the CQ did not fire: who uses a descriptor does not poll, and what he posts is not held back for his next look. */
+/* What the own run brought did not raise the descriptor: it has to where something is left, or what
+ * comes next must. Also where the CQ did not fire: who uses a descriptor does not poll, and what he
+ * posts is not held back for his next look. */
 static void arm_again(struct ual_evd *evd)
 {
     ual_evd_arm(evd);
@@ -147,8 +149,9 @@ static inline bool count_take(struct ual_evd *evd)
 #endif
 }
 
-/* A consumer that streams finds completions without polling, for long: it is as little in need of the background thread. Told
- * now and then: the lane's counter is also written by those who stream from its other EVDs. */
+/* A consumer that streams finds completions without polling, for long: it is as little in need of
+ * the background thread. Told now and then: the lane's counter is also written by those who stream
+ * from its other EVDs. */
 static __attribute__((noinline)) void tell_takes(struct ual_evd *evd)
 {
     atomic_uint *takes = atomic_load_explicit(&evd->feed.takes, memory_order_relaxed);
@@ -157,7 +160,8 @@ static __attribute__((noinline)) void tell_takes(struct ual_evd *evd)
                           memory_order_relaxed);
 }
 
-/* It was there. Who always finds what he comes for never arms, and would be taken for one who polls. */
+/* It was there. Who always finds what he comes for never arms, and would be taken for one who
+ * polls. */
 static void take_with_fd(struct ual_evd *evd)
 {
     if (notifier_took(&evd->notifier) % TAKES_UNTOLD == 0)

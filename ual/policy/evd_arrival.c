@@ -35,7 +35,8 @@ static uint32_t capacity(const struct ual_evd *evd)
     return evd->size + RESERVED_PER_EP * atomic_load_explicit(&evd->bound, memory_order_relaxed);
 }
 
-/* How many there are that share the room. Service requests, which anybody can send without end, take none from connection requests. */
+/* How many there are that share the room. Service requests, which anybody can send without end,
+ * take none from connection requests. */
 static uint32_t sharing_room(const struct ual_evd *evd, struct node *node)
 {
     uint32_t all = atomic_load_explicit(&evd->queued, memory_order_relaxed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Queued events by their source: who frees one of many endpoints looks at its events only, not at those of all. Chains grow in
- * number with the queue; where there is no memory for more they are longer, no more. */
+ * Queued events by their source: who frees one of many endpoints looks at its events only, not at
+ * those of all. Chains grow in number with the queue; where there is no memory for more they are
+ * longer, no more. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of queued events, also for when there is none. What must not be lost has memory in advance:
+ * Memory of queued events, also for when there is none. What must not be lost has memory in
+ * advance:
  *
  *   errors, asynchronous     spares of the EVD
  *   first of an attempt      taken by the call that begins it, which fails without (ep_connect.c)

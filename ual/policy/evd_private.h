@@ -123,8 +123,8 @@ static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
 enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
 /* Events that are there. */
 size_t ual_evd_count_left(struct ual_evd *evd);
-/* evd_wait.c. Waits that found an EVD by its handle before that was hidden have entered it, or left, when this
- * returns. */
+/* evd_wait.c. Waits that found an EVD by its handle before that was hidden have entered it, or
+ * left, when this returns. */
 void ual_evd_settle_waits(void);
 
 #endif

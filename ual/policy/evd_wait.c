@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Event dispatcher, waiting: look, spin for a while, sleep in a lane. How lanes are waited for: lane_wait.c, lanes.c.
+ * Event dispatcher, waiting: look, spin for a while, sleep in a lane. How lanes are waited for:
+ * lane_wait.c, lanes.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,8 +22,8 @@ static bool passed(uint64_t deadline)
     return deadline != CLOCK_NEVER && clock_now() >= deadline;
 }
 
-/* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others makes it longer: they go
- * on, and nobody else serves them. */
+/* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others
+ * makes it longer: they go on, and nobody else serves them. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
     uint64_t spin_ns = ual_lane_spin_ns(feed_first(&evd->feed)), now, until;
@@ -31,8 +32,9 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
 
     if (!spin_ns || !spin_habit_try(&evd->spin_habit))
         return false;
-    ual_evd_arm(
-        evd); /* tells the provider that this consumer waits: what he posts next is not held back for his next look */
+    /* Tells the provider that this consumer waits: what it posts next is not held back for its next
+     * look. */
+    ual_evd_arm(evd);
     now = clock_now();
     until = clock_after(now, spin_habit_time(&evd->spin_habit, spin_ns));
     do {
@@ -55,7 +57,8 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     return false;
 }
 
-/* Each round looks at the clock and at aborting: a lane that is busy for others never lets this thread sleep. */
+/* Each round looks at the clock and at aborting: a lane that is busy for others never lets this
+ * thread sleep. */
 static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
                                        uint64_t deadline, struct ual_event *event)
 {
@@ -104,7 +107,8 @@ static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struc
     return status;
 }
 
-/* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the wait goes on. */
+/* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the
+ * wait goes on. */
 static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
                                   size_t *more, bool *inside)
 {
@@ -153,10 +157,11 @@ enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ua
 }
 
 /*
- * Waits that begin: between finding the EVD by its handle and being counted inside it nothing else keeps the EVD alive. They
- * count themselves in the current one of two counters; who frees an EVD hides its handle, then twice makes the
- * other counter the current one and lets the old one run down. A wait that read the handle before is seen by one of
- * the two; new ones count elsewhere, so this ends.
+ * Waits that begin: between finding the EVD by its handle and being counted inside it nothing else
+ * keeps the EVD alive. They count themselves in the current one of two counters; who frees an EVD
+ * hides its handle, then twice makes the other counter the current one and lets the old one run
+ * down. A wait that read the handle before is seen by one of the two; new ones count elsewhere, so
+ * this ends.
  */
 static atomic_uint beginning[2];
 static atomic_uint current;

@@ -60,9 +60,9 @@ static bool gone(const struct ual_ia *ia, enum ual_status status, const char *wh
 }
 
 /*
- * Whatever the consumer left open, users before what they use: no new requests, then undecided ones,
- * endpoints (open connections go on closing in the background), UD requests, EVDs after their waiters
- * left. The rest is the device's.
+ * Whatever the consumer left open, users before what they use: no new requests, then undecided
+ * ones, endpoints (open connections go on closing in the background), UD requests, EVDs after their
+ * waiters left. The rest is the device's.
  */
 static bool free_objects(struct ual_ia *ia)
 {

@@ -33,8 +33,8 @@ static inline struct ual_lane *ual_ia_lane(const struct ual_ia *ia)
     return ual_lanes_first(ual_device_lanes(ia->device));
 }
 
-/* async.c: raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP lock
- * held. */
+/* async.c: raise an affiliated event if the IA has such an EVD. Any thread, also upcalls; no EP
+ * lock held. */
 void ual_ia_affiliated_event(struct ual_ia *ia, const struct ri_event *report, ual_handle cause);
 /* The device's upcalls, whose context is the IA. */
 extern const struct ual_device_upcalls ual_ia_upcalls;

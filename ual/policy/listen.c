@@ -53,7 +53,8 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
     memcpy(r->private_data, asked->private_data, r->private_data_length);
 }
 
-/* The request gets its handle, and the event that will tell of it. NO_RESOURCES: out of either; ABORTED: the IA is being closed. */
+/* The request gets its handle, and the event that will tell of it. NO_RESOURCES: out of either;
+ * ABORTED: the IA is being closed. */
 static enum ual_status make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
                                   struct ual_request *request, struct node **node)
 {
@@ -167,7 +168,8 @@ static union address on_port_of(const struct sockaddr *address,
     return where;
 }
 
-/* One number for both kinds, which have name spaces of their own. A service ID may be of one kind only. */
+/* One number for both kinds, which have name spaces of their own. A service ID may be of one kind
+ * only. */
 static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
 {
     struct ual_device *device = listen->object.device;

@@ -161,8 +161,9 @@ void notifier_raise(struct notifier *notifier)
     waiters_wake_one(&notifier->waiters);
 }
 
-/* Read first: what is raised between the two is not written, but the caller looks after the second. Nothing to read: who
- * raised is about to write, and a later one finds that; it must still stand as raised then. */
+/* Read first: what is raised between the two is not written, but the caller looks after the second.
+ * Nothing to read: who raised is about to write, and a later one finds that; it must still stand as
+ * raised then. */
 void notifier_lower(struct notifier *notifier)
 {
     uint64_t count;

@@ -3,8 +3,8 @@
  * Connection requests, as the consumer has them.
  *
  * A request lives from the upcall that shows it until it is accepted (then its connection is the
- * endpoint's), rejected, or withdrawn by its peer. Its handle is the consumer's identifier and works
- * once. A peer may withdraw while a thread of the consumer decides, so requests, unlike other
+ * endpoint's), rejected, or withdrawn by its peer. Its handle is the consumer's identifier and
+ * works once. A peer may withdraw while a thread of the consumer decides, so requests, unlike other
  * objects, are not safe to use just because the consumer does not free them: everything happens
  * under one lock, of which a decision needs only the moment to claim the request. A connection
  * cannot be freed from inside an upcall about it, so a request that is withdrawn is marked and
@@ -22,8 +22,9 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-/* Guards the list of every IA and the changing fields of every request. Taken in upcalls, with no other lock held; above
- * the queues of EVDs, the timers and the handle table; never held across a call of kal. */
+/* Guards the list of every IA and the changing fields of every request. Taken in upcalls, with no
+ * other lock held; above the queues of EVDs, the timers and the handle table; never held across a
+ * call of kal. */
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void ual_request_fork_lock(void)

@@ -2,8 +2,9 @@
  *
  * Datagram service: a question for an endpoint by its service, and the answer.
  *
- * The asking side has an object of its own, whose connection lives for one question: asking again abandons the one before.
- * On the other side a question is a request as those for connections are (listen.c), which is decided by its reply.
+ * The asking side has an object of its own, whose connection lives for one question: asking again
+ * abandons the one before. On the other side a question is a request as those for connections are
+ * (listen.c), which is decided by its reply.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -202,7 +203,8 @@ struct ual_ud_request *ual_ud_first(struct ual_ia *ia)
 
 /* --- the answering side --- */
 
-/* It stays until its `answers` are counted down again: its endpoint may be freed by another thread. NULL: no such one. */
+/* It stays until its `answers` are counted down again: its endpoint may be freed by another thread.
+ * NULL: no such one. */
 static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
 {
     struct ual_ep_private *inside;

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Progress of a lane: the run, and who runs. How consumers wait: lane_wait.c; the background thread: lane_background.c.
+ * Progress of a lane: the run, and who runs. How consumers wait: lane_wait.c; the background
+ * thread: lane_background.c.
  *
- * A RUN is one non-blocking pass: dispatch ready descriptors and timers (not on every busy poll), then the
- * provider's progress(). `running` admits one thread; it is never held across a blocking call, a
- * consumer callback or a return to the consumer. Who cannot get it leaves: somebody is doing the work.
+ * A RUN is one non-blocking pass: dispatch ready descriptors and timers (not on every busy poll),
+ * then the provider's progress(). `running` admits one thread; it is never held across a blocking
+ * call, a consumer callback or a return to the consumer. Who cannot get it leaves: somebody is
+ * doing the work.
  *
- * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread serves those that
- * never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the background thread) sleeps in
- * epoll_wait with every descriptor of the lane in the set (level-triggered, so nothing unread is missed),
- * or the background thread sleeps with a deadline (watch_fd), 50 us doubling to 1 ms while others run or come and go, which
- * those who poll all the time put off before it comes, and
- * finds a sleeper when a whole interval saw nobody: a consumer that waits on its word (made the sleeper), else itself.
- * What comes after the last poll waits for less than 2 ms (lane_pace.h). While one consumer sleeps through a whole interval the
- * background thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then, so an idle
- * process costs nothing and a busy one no wake-up.
+ * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread
+ * serves those that never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the
+ * background thread) sleeps in epoll_wait with every descriptor of the lane in the set
+ * (level-triggered, so nothing unread is missed), or the background thread sleeps with a deadline
+ * (watch_fd), 50 us doubling to 1 ms while others run or come and go, which those who poll all the
+ * time put off before it comes, and finds a sleeper when a whole interval saw nobody: a consumer
+ * that waits on its word (made the sleeper), else itself. What comes after the last poll waits for
+ * less than 2 ms (lane_pace.h). While one consumer sleeps through a whole interval the background
+ * thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then,
+ * so an idle process costs nothing and a busy one no wake-up.
  *
- * DESCRIPTORS of EVDs may hold the lane's epoll set (notifier.h): then a consumer outside of the library wakes with the
- * traffic, and its dequeue is a poll like others. The lane does not know of it and does not rely on it.
+ * DESCRIPTORS of EVDs may hold the lane's epoll set (notifier.h): then a consumer outside of the
+ * library wakes with the traffic, and its dequeue is a poll like others. The lane does not know of
+ * it and does not rely on it.
  *
- * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock, dead_lock: leaves,
- * a few instructions each. unwatch and timer_cancel from outside a run wait for a running callback of theirs
- * (watch->busy, `expiring`), so their caller holds no lock that such a callback waits for; a watch is freed at the end of
- * a run, when no fetched event can name it: nobody sleeps in epoll or comes from there with events in hand (`fetchers`). A
- * sleeper that stays there for long is kicked when DEAD_MOST watches wait for it.
+ * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock,
+ * dead_lock: leaves, a few instructions each. unwatch and timer_cancel from outside a run wait for
+ * a running callback of theirs (watch->busy, `expiring`), so their caller holds no lock that such a
+ * callback waits for; a watch is freed at the end of a run, when no fetched event can name it:
+ * nobody sleeps in epoll or comes from there with events in hand (`fetchers`). A sleeper that stays
+ * there for long is kicked when DEAD_MOST watches wait for it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -79,8 +84,8 @@ void ual_lane_drain_kick(struct ual_lane *lane)
         ;
 }
 
-/* Nobody sleeps in epoll, so nobody needs it: whoever will looks first. Else it stays, and a descriptor of a
- * consumer that holds the lane's set would stay readable. */
+/* Nobody sleeps in epoll, so nobody needs it: whoever will looks first. Else it stays, and a
+ * descriptor of a consumer that holds the lane's set would stay readable. */
 static void drain_stray_kick(struct ual_lane *lane)
 {
     spinlock_lock(&lane->sleep_lock);
@@ -179,7 +184,8 @@ bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline)
     return beyond;
 }
 
-/* After a run by somebody else: what it left behind is the sleeper's, who does not know. Under running. */
+/* After a run by somebody else: what it left behind is the sleeper's, who does not know. Under
+ * running. */
 static void pass_on_rest(struct ual_lane *lane)
 {
     uint64_t deadline;

@@ -103,8 +103,8 @@ struct ual_waiter {
     struct ual_waiter *prev_of_owner, *next_of_owner;
 };
 
-/* Register, and set up the waiter: before what it waits for knows it. From here until wait_end the lane may
- * count on this thread. */
+/* Register, and set up the waiter: before what it waits for knows it. From here until wait_end the
+ * lane may count on this thread. */
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Forget earlier wakes. Before the CQ is armed, in each round. */
 void ual_lane_wait_reset(struct ual_waiter *waiter);

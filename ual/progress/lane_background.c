@@ -2,9 +2,10 @@
  *
  * The background thread of a lane: serves those that never call in.
  *
- * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin` (linger), as a consumer does in
- * a wait: a peer that writes or reads often is not to pay for a wake-up each time. Not with one processor only, by
- * affinity mask or quota, and seldom where it was in vain (spin_habit).
+ * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin`
+ * (linger), as a consumer does in a wait: a peer that writes or reads often is not to pay for a
+ * wake-up each time. Not with one processor only, by affinity mask or quota, and seldom where it
+ * was in vain (spin_habit).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -92,7 +93,8 @@ static void leave_epoll(struct ual_lane *lane)
 
 enum duty { DUTY_WATCH, DUTY_SERVE, DUTY_DEEP };
 
-/* After an interval: what does the background thread do next? A consumer that slept and left is active, too. */
+/* After an interval: what does the background thread do next? A consumer that slept and left is
+ * active, too. */
 static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool others_run)
 {
     enum duty duty = DUTY_WATCH;
@@ -117,8 +119,8 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
 }
 
 /*
- * Sleep through an interval, or longer while consumers put its end off. The stop is looked for after watch_fd is set:
- * who stops does it the other way round.
+ * Sleep through an interval, or longer while consumers put its end off. The stop is looked for
+ * after watch_fd is set: who stops does it the other way round.
  */
 static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 {

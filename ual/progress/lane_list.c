@@ -2,9 +2,10 @@
  *
  * The lanes of the process, and the descriptors of each.
  *
- * CLOSED DESCRIPTORS. Somebody else in the process may close them. The system call that finds out makes the lane broken and the device dead
- * (ual_lane_check); the numbers may be others' by then and are not used again. Where a new lane has got one of them no call would find
- * out: its opening marks the old one. So what was fetched from a set counts only if the lane is whole afterwards.
+ * CLOSED DESCRIPTORS. Somebody else in the process may close them. The system call that finds out
+ * makes the lane broken and the device dead (ual_lane_check); the numbers may be others' by then
+ * and are not used again. Where a new lane has got one of them no call would find out: its opening
+ * marks the old one. So what was fetched from a set counts only if the lane is whole afterwards.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The sleep in epoll of a lane: what its one sleeper does, a waiting consumer or the background thread. The rules: lane_wait.c.
+ * The sleep in epoll of a lane: what its one sleeper does, a waiting consumer or the background
+ * thread. The rules: lane_wait.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -77,7 +78,8 @@ static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_
     return sleeper;
 }
 
-/* Whoever sleeps while the descriptors are closed hears nothing of it, nor of any kick: he looks now and then. */
+/* Whoever sleeps while the descriptors are closed hears nothing of it, nor of any kick: he looks
+ * now and then. */
 static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
 {
     uint64_t timer = next_timer(lane);
@@ -110,8 +112,9 @@ static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched 
 }
 
 /*
- * EINTR: a handler ran. SIGSTOP and SIGCONT, or a debugger that attaches, end epoll_wait although no handler runs, and nothing
- * tells these apart afterwards; ppoll the kernel takes up again, with the time that is left.
+ * EINTR: a handler ran. SIGSTOP and SIGCONT, or a debugger that attaches, end epoll_wait although
+ * no handler runs, and nothing tells these apart afterwards; ppoll the kernel takes up again, with
+ * the time that is left.
  */
 static long wait_until_handler(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
 {
@@ -132,7 +135,8 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 
     fetched->count = 0;
     atomic_fetch_add(&lane->fetchers, 1);
-    /* Noted before the deadlines are read: see timer_set. And then exactly, or every later timer would kick. */
+    /* Noted before the deadlines are read: see timer_set. And then exactly, or every later timer
+     * would kick. */
     if (!note_sleep(lane, waiter, deadline))
         return 0;
     until = earliest(lane, deadline);

@@ -2,36 +2,42 @@
  *
  * Waiting consumers of a lane.
  *
- * POLLING TAKES THE SLEEPER OUT. Whatever arrives wakes who sleeps in epoll, also what a polling consumer is about to
- * read. So a sleeper that wakes and sees that others polled closely while it slept (POLLS_LEAST and more, POLL_GAP apart at
- * most) runs nothing and STEPS ASIDE: it gives up the place (leave_place: the background thread gets its deadline back),
- * and sleeps on its word like every waiter that is not the sleeper. Its CQ is armed, so whoever polls its event wakes it.
- * The background thread that wakes and sees a poll goes back to its deadline at once. Who polls leaves nothing behind for
- * a sleeper then; timers are looked at by every 64th poll, and by the next one after an interval has passed (look_due).
- * Completions that are taken without a poll count as polls here (`takes`): a consumer that streams finds them for long, and
- * what it has gathered would wake the sleeper with each batch. (They are told several at a time: a step aside too early or too late
- * costs the deadline of the background thread, or a run.)
- * A consumer that begins to wait takes the place if it is empty or the background thread's, polling or not: it may be the
- * one that polled until now.
+ * POLLING TAKES THE SLEEPER OUT. Whatever arrives wakes who sleeps in epoll, also what a polling
+ * consumer is about to read. So a sleeper that wakes and sees that others polled closely while it
+ * slept (POLLS_LEAST and more, POLL_GAP apart at most) runs nothing and STEPS ASIDE: it gives up
+ * the place (leave_place: the background thread gets its deadline back), and sleeps on its word
+ * like every waiter that is not the sleeper. Its CQ is armed, so whoever polls its event wakes it.
+ * The background thread that wakes and sees a poll goes back to its deadline at once. Who polls
+ * leaves nothing behind for a sleeper then; timers are looked at by every 64th poll, and by the
+ * next one after an interval has passed (look_due). Completions that are taken without a poll count
+ * as polls here (`takes`): a consumer that streams finds them for long, and what it has gathered
+ * would wake the sleeper with each batch. (They are told several at a time: a step aside too early
+ * or too late costs the deadline of the background thread, or a run.) A consumer that begins to
+ * wait takes the place if it is empty or the background thread's, polling or not: it may be the one
+ * that polled until now.
  *
- * BEFORE SLEEPING, in this order: register as waiter (wait_begin: sleeper or on a word; then the EVD's list), arm the
- * CQ, arm the lane (when that says that work is left: run once, look, come again), fence, look at the ring, sleep. A
- * completion that is pushed before the look is seen by it; one pushed later finds the CQ armed and the waiter
- * registered, and its waker sets WAITER_LOOK and kicks epoll (an eventfd in the set) or the futex. A wake that comes
- * before the sleep is not lost: the word differs, and the eventfd stays readable, because only the
- * sleeper drains it (a run by somebody else must not: the sleeper would find nothing and sleep on), or who runs while
- * nobody is the sleeper or sleeps in epoll (looked at and drained under sleep_lock: who takes the place later looks first).
- * Whether a run is the sleeper's is asked inside it: who takes the place over arms in a later one. The sleeper does not drain
- * while a background thread that it displaced is still in epoll_wait: the kick has to get that one out, too.
- * A waiter that steps aside loses WAITER_SLEEPER under sleep_lock, in one step of its word; a waker that still saw it has
- * set WAITER_LOOK before, and one that did not wakes the futex; in either case the waiter looks before it sleeps again.
- * The background thread sleeps in epoll only while it is the sleeper (looked at under sleep_lock, with sleep_until): a
- * consumer that displaced it and left again has not left it there, unarmed and unknown to timer_set.
+ * BEFORE SLEEPING, in this order: register as waiter (wait_begin: sleeper or on a word; then the
+ * EVD's list), arm the CQ, arm the lane (when that says that work is left: run once, look, come
+ * again), fence, look at the ring, sleep. A completion that is pushed before the look is seen by
+ * it; one pushed later finds the CQ armed and the waiter registered, and its waker sets WAITER_LOOK
+ * and kicks epoll (an eventfd in the set) or the futex. A wake that comes before the sleep is not
+ * lost: the word differs, and the eventfd stays readable, because only the sleeper drains it (a run
+ * by somebody else must not: the sleeper would find nothing and sleep on), or who runs while nobody
+ * is the sleeper or sleeps in epoll (looked at and drained under sleep_lock: who takes the place
+ * later looks first). Whether a run is the sleeper's is asked inside it: who takes the place over
+ * arms in a later one. The sleeper does not drain while a background thread that it displaced is
+ * still in epoll_wait: the kick has to get that one out, too. A waiter that steps aside loses
+ * WAITER_SLEEPER under sleep_lock, in one step of its word; a waker that still saw it has set
+ * WAITER_LOOK before, and one that did not wakes the futex; in either case the waiter looks before
+ * it sleeps again. The background thread sleeps in epoll only while it is the sleeper (looked at
+ * under sleep_lock, with sleep_until): a consumer that displaced it and left again has not left it
+ * there, unarmed and unknown to timer_set.
  *
- * LEAVING a wait (event, time-out, signal, abort) hands the sleep to a registered waiter: WAITER_SLEEPER and WAITER_LOOK
- * enter its word in one step, so nobody sees one without the other, and it arms before it sleeps in epoll. Where there is
- * none the background thread's deadline covers. A thread that runs the lane while another sleeps in epoll, and leaves
- * work behind (arming says so) or an earlier deadline, kicks the sleeper.
+ * LEAVING a wait (event, time-out, signal, abort) hands the sleep to a registered waiter:
+ * WAITER_SLEEPER and WAITER_LOOK enter its word in one step, so nobody sees one without the other,
+ * and it arms before it sleeps in epoll. Where there is none the background thread's deadline
+ * covers. A thread that runs the lane while another sleeps in epoll, and leaves work behind (arming
+ * says so) or an earlier deadline, kicks the sleeper.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -48,8 +54,8 @@
 #define POLL_GAP    (20 * CLOCK_NS_PER_US) /* polls that come closer than that are polling */
 #define POLLS_LEAST 4                      /* fewer tell nothing */
 
-/* The background thread leaves epoll_wait, where it would be woken first. If it takes long the kick stays, and the waiter comes
- * here again. */
+/* The background thread leaves epoll_wait, where it would be woken first. If it takes long the kick
+ * stays, and the waiter comes here again. */
 static void await_displaced(struct ual_lane *lane)
 {
     bool asleep = true;
@@ -126,8 +132,8 @@ static void wake_background(struct ual_lane *lane)
 }
 
 /*
- * The sleeper gives its place to nobody: the background thread gets its deadline back. Under sleep_lock. Afterwards, without
- * it, settle_background.
+ * The sleeper gives its place to nobody: the background thread gets its deadline back. Under
+ * sleep_lock. Afterwards, without it, settle_background.
  */
 enum background_needs { NEEDS_NOTHING, NEEDS_DEADLINE, NEEDS_KICK };
 static enum background_needs leave_place(struct ual_lane *lane)
@@ -138,8 +144,8 @@ static enum background_needs leave_place(struct ual_lane *lane)
         lane->deep = false;
         return NEEDS_DEADLINE;
     }
-    /* Displaced, but we drained its kick before it saw it: it has to find out now. (One that has not noted its sleep
-     * yet finds out by itself.) */
+    /* Displaced, but we drained its kick before it saw it: it has to find out now. (One that has
+     * not noted its sleep yet finds out by itself.) */
     return lane->background.sleep_until ? NEEDS_KICK : NEEDS_NOTHING;
 }
 
@@ -168,7 +174,8 @@ static void step_aside(struct ual_lane *lane, struct ual_waiter *waiter)
 
 static int sleep_on_word(struct ual_waiter *waiter, uint64_t deadline)
 {
-    /* Never without a deadline: the kernel would restart such a wait after a handler with SA_RESTART. */
+    /* Never without a deadline: the kernel would restart such a wait after a handler with
+     * SA_RESTART. */
     int rc = futex_wait(&waiter->word, 0, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
 
     return rc == EINTR ? EINTR : 0;

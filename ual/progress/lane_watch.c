@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Descriptors and timers of a lane, as kal and providers use them (struct kal_upper). Locks: lane.c.
+ * Descriptors and timers of a lane, as kal and providers use them (struct kal_upper). Locks:
+ * lane.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -30,7 +31,8 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
         return RI_ERR_INVALID_STATE;
     }
     *watch = (struct ri_watch){ .lane = lane, .fd = fd, .ready = ready, .arg = arg };
-    /* All this before the add: ready may come, and take the watch away, before this call returns. */
+    /* All this before the add: ready may come, and take the watch away, before this call
+     * returns. */
     *out = watch;
     atomic_fetch_add_explicit(&lane->watches, 1, memory_order_release);
     ual_fd_track(fd);
@@ -89,7 +91,8 @@ void ual_lane_timer_set(void *lane_context, struct ri_timer *timer)
     spinlock_lock(&lane->timer_lock);
     timers_set(&lane->timers, timer);
     spinlock_unlock(&lane->timer_lock);
-    /* The sleeper notes sleep_until before it reads the timers: it sees this one, or we see that it sleeps. */
+    /* The sleeper notes sleep_until before it reads the timers: it sees this one, or we see that it
+     * sleeps. */
     if (ual_lane_sleeps_beyond(lane, deadline))
         ual_lane_kick(lane);
 }
@@ -99,7 +102,8 @@ void ual_lane_timer_cancel(void *lane_context, struct ri_timer *timer)
     struct ual_lane *lane = lane_context;
     bool busy;
 
-    /* A running `expired` may have set the timer again, or be about to: until both are seen off under the lock. */
+    /* A running `expired` may have set the timer again, or be about to: until both are seen off
+     * under the lock. */
     do {
         spinlock_lock(&lane->timer_lock);
         timers_remove(&lane->timers, timer);

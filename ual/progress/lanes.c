@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The lanes of an RNIC together. Each is run, waited for and served by its background thread as if it were the only one (lane.c,
- * lane_wait.c): the invariant that keeps wake-ups holds for each. Here is what spans several.
+ * The lanes of an RNIC together. Each is run, waited for and served by its background thread as if
+ * it were the only one (lane.c, lane_wait.c): the invariant that keeps wake-ups holds for each.
+ * Here is what spans several.
  *
- * THE PLACE OF AN ENDPOINT is fixed when it is made: the lane on which there are the fewest. But who makes several endpoints with
- * one EVD probably has one thread that polls it: a lane that feeds the EVD already is preferred while it
- * has not much more than its share (2 * (least + 1) endpoints). So a thread's endpoints stay together while they are few,
- * and many endpoints on one EVD spread over all lanes. Listen points and the start-up of what they accept are on the first lane until an
- * endpoint accepts; then the connection moves to the endpoint's (kal_place).
+ * THE PLACE OF AN ENDPOINT is fixed when it is made: the lane on which there are the fewest. But
+ * who makes several endpoints with one EVD probably has one thread that polls it: a lane that feeds
+ * the EVD already is preferred while it has not much more than its share (2 * (least + 1)
+ * endpoints). So a thread's endpoints stay together while they are few, and many endpoints on one
+ * EVD spread over all lanes. Listen points and the start-up of what they accept are on the first
+ * lane until an endpoint accepts; then the connection moves to the endpoint's (kal_place).
  *
- * WHO POLLS an EVD runs the lanes that feed it, beginning with another one each time, until one had something to do. Two threads
- * that poll one EVD run different lanes.
+ * WHO POLLS an EVD runs the lanes that feed it, beginning with another one each time, until one had
+ * something to do. Two threads that poll one EVD run different lanes.
  *
- * WHO WAITS can sleep in the epoll set of one lane only (one epoll, never a nest). Before it sleeps it sees to it that somebody sleeps in the
- * others that feed its EVD: a consumer that is there, one that waits there on its word, else the background thread of that lane, at once and not after an
- * interval (feed_entrust_others). That one arms the lane before it sleeps, like any sleeper; what it completes finds the CQ
- * armed and wakes the waiter, in whatever lane it sleeps. Should it leave its place again (others poll), or an endpoint come
- * to a further lane meanwhile, the deadline of that background thread covers, as always.
+ * WHO WAITS can sleep in the epoll set of one lane only (one epoll, never a nest). Before it sleeps
+ * it sees to it that somebody sleeps in the others that feed its EVD: a consumer that is there, one
+ * that waits there on its word, else the background thread of that lane, at once and not after an
+ * interval (feed_entrust_others). That one arms the lane before it sleeps, like any sleeper; what
+ * it completes finds the CQ armed and wakes the waiter, in whatever lane it sleeps. Should it leave
+ * its place again (others poll), or an endpoint come to a further lane meanwhile, the deadline of
+ * that background thread covers, as always.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -22,8 +22,8 @@ struct ual_lanes {
     void *context;
 };
 
-/* What the provider has, each with its background thread; rnic, failed and context are set. Stop and
- * close as the single lane's. */
+/* What the provider has, each with its background thread; rnic, failed and context are set. Stop
+ * and close as the single lane's. */
 enum ual_status ual_lanes_open(struct ual_lanes *lanes, uint64_t spin_ns);
 void ual_lanes_stop(struct ual_lanes *lanes);
 void ual_lanes_close(struct ual_lanes *lanes);

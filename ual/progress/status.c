@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Status: names, and the tables that translate the statuses of the floors below, once, at this edge. */
+ * Status: names, and the tables that translate the statuses of the floors below, once, at this
+ * edge. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

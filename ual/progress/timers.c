@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Pairing heap: insert O(1), remove O(log n) amortised. `before` is the parent of a first child, else the
- * left sibling, so that any timer can be cut out. */
+ * Pairing heap: insert O(1), remove O(log n) amortised. `before` is the parent of a first child,
+ * else the left sibling, so that any timer can be cut out. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
