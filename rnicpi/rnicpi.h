@@ -3,17 +3,18 @@
  * rnicpi.h - the interface between ital and a verbs provider (one shared object per transport).
  *
  * The verbs are those of the RDMA Consortium verbs specification 1.0, with InfiniBand's where they
- * exceed it (UD, atomics, immediate data). This header is all that a provider needs and all that it
- * may use of ital: it includes nothing else of the project and calls nothing but struct ri_host.
+ * exceed it (UD, atomics, immediate data). This header is all that a provider needs of ital. A
+ * provider calls nothing but struct ri_host; librnicpi.a, which it links statically, has helpers
+ * (rnicpi_cq.h, rnicpi_ring.h, rnicpi_watch.h, rnicpi_util.h).
  *
  * ABI rules
  *   - The descriptor, the operation tables, the host table and every structure that crosses begin
- *     with `size` (bytes, as the side that allocated it was compiled), except the work request, work
- *     completion and scatter element structures, which are frozen for the life of ABI major 1.
- *   - A table is only ever extended at its end, each extension raising RI_ABI_MINOR. A reader treats
- *     what lies past `size` as absent. Absent operations (past the end, or NULL) are filled by the
- *     loader from ri_default_privileged_ops / ri_default_user_ops, which answer RI_ERR_NOT_SUPPORTED:
- *     nobody tests a slot for NULL.
+ *     with `size` (bytes, as the side that allocated it was compiled), except the work request,
+ *     work completion and scatter element structures, which are frozen for the life of ABI major 1.
+ *   - A table is only ever extended at its end, each extension raising RI_ABI_MINOR. A reader
+ *     treats what lies past `size` as absent. Absent operations (past the end, or NULL) are filled
+ *     by the loader from a default table, which answers RI_ERR_NOT_SUPPORTED: nobody tests a slot
+ *     for NULL.
  *   - A provider of an older minor loads; one of a newer minor of the same major loads; any other
  *     major is refused with both versions and the file named.
  *
@@ -21,14 +22,32 @@
  *   caller   kal (control) or ual (data path)
  *   thread   any: any thread at any time, the provider locks; serial(x): the caller never makes two
  *            such calls on the same x at once; run: only inside a run of the lane (one at a time)
- *   blocking may block / no (never waits for the peer or another thread's I/O, may take short locks)
+ *   blocking may block / no (never waits for the peer or another thread's I/O, may take short
+ *   locks)
  *
- * Objects: each provider object begins with one of the structures of section 4 ({ops, context}). `ops`
- * is the completed table that the loader passed at open (struct ri_open); `context` is the caller's
- * pointer, given at creation, and the only identity that completions, events and upcalls carry. So a
- * provider can be opened over another and pass things through; nothing above may assume hardware.
+ * Objects: each provider object begins with one of the structures of section 4 ({ops, context}).
+ * `ops` is the completed table that the loader passed at open (struct ri_open); `context` is the
+ * caller's pointer, given at creation, and the only identity that completions, events and upcalls
+ * carry. So a provider can be opened over another and pass things through; nothing above may assume
+ * hardware.
  *
  * Outputs are written on RI_OK only. Everything a call receives by pointer is lent for the call.
+ * What an operation creates is the provider's memory: the caller holds the pointer until the
+ * operation that destroys it has answered RI_OK, and looks at nothing but the two members of
+ * section 4. The caller destroys what uses an object before the object.
+ *
+ * Strings may be NULL only where that is said: ri_device.name (there is no device), .reason and
+ * .advice (none is known), ri_event.detail, ri_open.device (the provider's default), the text
+ * members of ri_provider and ri_option but the names (NULL is the empty string). Names of counters
+ * are static strings, never NULL.
+ *
+ * The smallest provider has enumerate, open, close, query, query_port, lane_open; create and
+ * destroy of PD, CQ and QP; qp_modify to ERROR and IDLE, qp_query; mr_register and mr_deregister;
+ * post_send with SEND, RDMA_WRITE and RDMA_READ, post_recv, poll, arm with RI_ARM_NEXT, progress,
+ * lane_arm; and one set of connection verbs: all of set A but confirm, service_request and
+ * service_reply, or qp_modify to RTS (with a handover), CLOSING and TERMINATE. Of the feature bits
+ * it sets that of its connection verbs; all others may be clear. Nothing in ri_rnic_attr but what
+ * counts optional things may be 0. The host closes a provider again whose attributes say less.
  */
 #ifndef RNICPI_H
 #define RNICPI_H
@@ -74,9 +93,6 @@ enum ri_status {
     RI_ERR_DEVICE, /* the RNIC has failed; only destroy and close still work */
     RI_STATUS_COUNT
 };
-
-/* Name of a status ("RI_ERR_BUSY"); a static string, also for values out of range. */
-const char *ri_status_name(enum ri_status status);
 
 /* ------------------------------------------------------------------------------------------------
  * 2. Attributes of an RNIC
@@ -139,7 +155,8 @@ enum ri_transport {
 #define RI_FEATURE_QP_RQ_LIMITS (UINT64_C(1) << 30)
 /* RI_ACCESS_IO_ADDR: regions addressed from a value that the caller chooses (verbs: iova) */
 #define RI_FEATURE_IO_ADDR (UINT64_C(1) << 31)
-/* Room. No provider sets these today and no caller asks for them: see the note "Room" in section 5. */
+/* Room. No provider sets these today and no caller asks for them: see the note "Room" in section 5.
+ */
 #define RI_FEATURE_RNR             (UINT64_C(1) << 32)
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
 #define RI_FEATURE_QP_INIT_RTR     (UINT64_C(1) << 34)
@@ -168,7 +185,8 @@ struct ri_rnic_attr {
     uint32_t disconnect_private_data, service_request_private_data, service_reply_private_data;
     uint32_t vendor_id, vendor_part, hardware_version;
     char firmware[64]; /* NUL terminated, may be empty */
-    /* The only Q_Key that a service reply can tell, where the connection manager has no room for another; 0: any. */
+    /* The only Q_Key that a service reply can tell, where the connection manager has no room for
+     * another; 0: any. */
     uint32_t service_qkey;
     uint32_t reserved0;
     uint64_t reserved[7];
@@ -235,21 +253,24 @@ enum ri_wr_flags {
 };
 
 /*
- * Immediate data over iWARP is a message of its own (RFC 7306 6): 8 octets, the upper four zero, the lower four `immediate`
- * big-endian. It takes one receive of the peer, whose completion is RI_WC_RECV_IMMEDIATE with byte_len 0, as nothing is
- * placed into it; what the peer placed before by RDMA Write is there. So RI_WR_RDMA_WRITE_IMMEDIATE is a Write and an
- * Immediate Data, RI_WR_SEND_IMMEDIATE an Immediate Data alone: with octets it is RI_ERR_NOT_SUPPORTED there, because
- * it would take two receives. Atomics take one element of 8 octets, where the value from before the operation is put
- * in host order; the peer judges the alignment of its word.
+ * Immediate data over iWARP is a message of its own (RFC 7306 6): 8 octets, the upper four zero,
+ * the lower four `immediate` big-endian. It takes one receive of the peer, whose completion is
+ * RI_WC_RECV_IMMEDIATE with byte_len 0, as nothing is placed into it; what the peer placed before
+ * by RDMA Write is there. So RI_WR_RDMA_WRITE_IMMEDIATE is a Write and an Immediate Data,
+ * RI_WR_SEND_IMMEDIATE an Immediate Data alone: with octets it is RI_ERR_NOT_SUPPORTED there,
+ * because it would take two receives. Atomics take one element of 8 octets, where the value from
+ * before the operation is put in host order; the peer judges the alignment of its word.
  */
 
 /*
- * Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED, INLINE, NOTIFY, COALESCE. The ah is of
- * the QP's PD and lives until the request has completed. A receive has 40 octets more than the message, in front, over
- * as many elements as they take: the global route header, if there was one (RI_WC_GRH).
+ * Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED, INLINE,
+ * NOTIFY, COALESCE. The ah is of the QP's PD and lives until the request has completed. A receive
+ * has 40 octets more than the message, in front, over as many elements as they take: the global
+ * route header, if there was one (RI_WC_GRH).
  */
 
-/* Send queue work request. A list is linked by `next`; the provider reads it during the call only. */
+/* Send queue work request. A list is linked by `next`; the provider reads it during the call only.
+ */
 struct ri_send_wr {
     struct ri_send_wr *next;
     uint64_t cookie; /* returned in ri_wc.cookie, not looked at */
@@ -353,8 +374,8 @@ enum ri_wc_flags {
     RI_WC_GRH = 1u << 4,             /* first 40 octets of the datagram buffer are valid */
 };
 
-/* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and also for
- * errors (byte_len 0 then): a provider whose hardware does not tell keeps a shadow ring. */
+/* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and also
+ * for errors (byte_len 0 then): a provider whose hardware does not tell keeps a shadow ring. */
 struct ri_wc {
     void *context;     /* of the QP */
     uint64_t cookie;   /* of the request */
@@ -364,9 +385,10 @@ struct ri_wc {
     uint8_t flags;     /* OR of enum ri_wc_flags */
     union {
         uint32_t immediate; /* host order; with RI_WC_WITH_IMMEDIATE */
-        /* With RI_WC_WITH_INVALIDATE: what the receive or the RDMA Read invalidated. Bind, local invalidate, fast
-         * register: the STag that the request was about (bind, fast register: with its new key), whatever the status. RDMA
-         * Read that failed: the STag that it would have invalidated, 0 none. */
+        /* With RI_WC_WITH_INVALIDATE: what the receive or the RDMA Read invalidated. Bind, local
+         * invalidate, fast register: the STag that the request was about (bind, fast register: with
+         * its new key), whatever the status. RDMA Read that failed: the STag that it would have
+         * invalidated, 0 none. */
         uint32_t invalidated_stag;
     };
     uint32_t vendor_error; /* iWARP: Terminate value 0xLECC when one is behind the status */
@@ -377,7 +399,7 @@ struct ri_wc {
         uint8_t sl;
         uint8_t path_bits;
         uint8_t reserved[2];
-    } source; /* of a RI_WC_RECV_DATAGRAM that succeeded; lid, sl, path_bits where ports have LIDs */
+    } source; /* RI_WC_RECV_DATAGRAM that succeeded; lid, sl, path_bits where ports have LIDs */
     uint32_t
         immediate_high; /* iWARP, with RI_WC_WITH_IMMEDIATE: the upper half of what the peer sent */
     uint8_t source_gid[16]; /* with RI_WC_GRH: the sender's GID; of RoCE over IPv4 ::ffff:a.b.c.d */
@@ -441,12 +463,15 @@ struct ri_lane {
 /* ------------------------------------------------------------------------------------------------
  * 5. Creation and modification arguments
  *
- * Room. Names that stand here so that the layout need not change when they are built. Today every provider leaves the feature
- * bits clear, the host leaves the fields 0, and a provider answers RI_ERR_NOT_SUPPORTED to the states:
- *   RI_FEATURE_RNR              rnr_retry, rnr_timer; handover.rnr: a Send that finds no receive waits at its receiver
- *   RI_FEATURE_FUSED_IMMEDIATE  handover.fused_immediate: immediate data takes no receive of its own over iWARP
+ * Room. Names that stand here so that the layout need not change when they are built. Today every
+ * provider leaves the feature bits clear, the host leaves the fields 0, and a provider answers
+ *   RI_ERR_NOT_SUPPORTED to the states: RI_FEATURE_RNR              rnr_retry, rnr_timer;
+ *   handover.rnr: a Send that finds no receive waits at its receiver
+ *   RI_FEATURE_FUSED_IMMEDIATE  handover.fused_immediate: immediate data takes no receive of its
+ *   own over iWARP
  *   RI_FEATURE_QP_INIT_RTR      RI_QPS_INIT, RI_QPS_RTR: InfiniBand's steps between IDLE and RTS
- * Inline data has its names already (max_inline, RI_WR_INLINE): max_inline 0 in ri_rnic_attr says that there is none.
+ * Inline data has its names already (max_inline, RI_WR_INLINE): max_inline 0 in ri_rnic_attr says
+ * that there is none.
  */
 enum ri_access {
     RI_ACCESS_LOCAL_READ = 1u << 0,
@@ -468,16 +493,21 @@ struct ri_mr_attr {
     uint32_t pages;  /* capacity in pages of an unlinked region */
     uint32_t shared_id;
     bool shared; /* RI_FEATURE_SHARED_MR: share translations with regions of the same shared_id */
-    /* With RI_ACCESS_IO_ADDR: the address of the region's first octet, in ri_sge.addr, in binds and for the peer (tagged
-     * offset). io_addr + length beyond 2^64: RI_ERR_INVALID_ARGUMENT. Without the bit it is not looked at. */
+    /* With RI_ACCESS_IO_ADDR: the address of the region's first octet, in ri_sge.addr, in binds and
+     * for the peer (tagged offset). io_addr + length beyond 2^64: RI_ERR_INVALID_ARGUMENT. Without
+     * the bit it is not looked at. */
     uint64_t io_addr;
     uint64_t reserved[3];
 };
 
 /*
- * The upper 24 bits of an STag name its region or window, the lower 8 are the key, which consumers and re-registration
- * change (RDMAC 7.2.1). So regions and windows that exist at one time on an RNIC differ in the upper 24 bits of their lkeys,
- * rkeys and window STags: the host finds the object of a completion by these bits.
+ * STags. An lkey that is given out is not 0; STag 0 is the privileged QP's. rkey is 0 where no
+ * remote right was asked; else it may equal the lkey, and does on iWARP. A provider whose STags a
+ * peer could guess lets any peer of any QP of the PD try: so indices and keys ought to be random
+ * and freed indices to come back late (RFC 5042 5.3, 7.3). The upper 24 bits of an STag name its
+ * region or window, the lower 8 are the key, which consumers and re-registration change (RDMAC
+ * 7.2.1). So regions and windows that exist at one time on an RNIC differ in the upper 24 bits of
+ * their lkeys, rkeys and window STags: the host finds the object of a completion by these bits.
  */
 struct ri_mr_keys {
     uint32_t lkey; /* STag for ri_sge */
@@ -513,15 +543,27 @@ struct ri_qp_attr {
     uint32_t max_send_wr, max_recv_wr;
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t max_inline;
+    /*
+     * Most RDMA Reads and atomics of the peer, and of our own, that may be unanswered. The provider
+     * enforces both; the host counts none. ORD: further requests wait in the send queue, and all
+     * behind them; with ORD 0 from the beginning of the connection a Read completes RI_WC_LOCAL_QP.
+     * IRD: a peer that asks more ends the connection with RI_EVENT_REMOTE_OPERATION; with IRD 0, or
+     * without RI_QP_READ_ENABLE, with RI_EVENT_READ_ACCESS. What was agreed at connection set-up
+     * (handover, ri_connect_param) replaces these values; set B: the host has negotiated, set A:
+     * the provider does. Devices behind set A answer by their own rules what they cannot be told to
+     * do so.
+     */
     uint32_t ird, ord;
     uint32_t flags; /* OR of enum ri_qp_flags */
-    /* RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose completions are not polled. More than
-     * rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until RI_QPM_RQ_LIMITS sets it again. A message beyond
-     * rq_hard_limit ends the connection with RI_EVENT_NO_RECEIVE. 0: none. */
+    /* RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose completions are not
+     * polled. More than rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until RI_QPM_RQ_LIMITS sets it
+     * again. A message beyond rq_hard_limit ends the connection with RI_EVENT_NO_RECEIVE. 0: none.
+     */
     uint32_t rq_limit, rq_hard_limit;
     uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
     uint32_t qkey; /* UD: what datagrams for this QP must carry */
-    /* Room: InfiniBand's RNR retry count (0..7, 7 without end) and minimum RNR NAK timer (0..31). */
+    /* Room: InfiniBand's RNR retry count (0..7, 7 without end) and minimum RNR NAK timer (0..31).
+     */
     uint8_t rnr_retry, rnr_timer;
     uint8_t reserved0[6];
     uint64_t reserved[3];
@@ -541,7 +583,11 @@ struct ri_srq_attr {
     uint64_t reserved[2];
 };
 
-/* RDMAC 6.2 states; INIT and RTR are room. */
+/*
+ * RDMAC 6.2 states; INIT and RTR are room. CLOSING ends in ERROR, not in IDLE as RDMAC has it: so
+ * what is posted meanwhile completes flushed and does not wait for the next connection. Only modify
+ * to IDLE leaves ERROR.
+ */
 enum ri_qp_state {
     RI_QPS_IDLE = 0,
     RI_QPS_RTS = 1,
@@ -556,13 +602,14 @@ enum ri_qp_state {
 enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 4 };
 
 /*
- * Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer. Plain data plus one
- * descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK; before, and on failure, the
- * caller does. Buffers are copied during the call.
+ * Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer. Plain data
+ * plus one descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK; before, and
+ * on failure, the caller does. Buffers are copied during the call.
  *
- * `last_message` (the MPA Reply, or the last streaming message of a socket conversion) leaves before
- * any FPDU and only when the QP can receive. With `refuse_code` the connection is refused: a Terminate of
- * that value is the only FPDU sent, the connection closes, and the QP goes to RI_QPS_ERROR without `established`.
+ * `last_message` (the MPA Reply, or the last streaming message of a socket conversion) leaves
+ * before any FPDU and only when the QP can receive. With `refuse_code` the connection is refused: a
+ * Terminate of that value is the only FPDU sent, the connection closes, and the QP goes to
+ * RI_QPS_ERROR without `established`.
  */
 struct ri_llp_handover {
     uint32_t size;
@@ -629,14 +676,20 @@ struct ri_qp_info {
 
 /* ------------------------------------------------------------------------------------------------
  * 6. Events of QPs, CQs, SRQs and RNICs (asynchronous; RDMAC 9.5)
+ *
+ * The end of a connection is told once. Set B: by one event of the ended group, whoever ended it;
+ * where modify ended it see qp_modify. Set A: by one RI_CONNECTION_DISCONNECTED, before which one
+ * qp_event of the ended group, or RI_EVENT_QP_FATAL, comes where the provider knows of a cause
+ * other than a disconnect. The QP is in ERROR, and what is outstanding flushes, before the end is
+ * told or soon after; the upcall does not wait for the completions.
  */
 enum ri_event_type {
     /* connection life, set B. Exactly one of the ended group per connection. */
-    RI_EVENT_ESTABLISHED = 1, /* rtr_await: first valid FPDU arrived */
-    RI_EVENT_LLP_CLOSED,      /* ended: both directions closed in order */
-    RI_EVENT_LLP_CLOSED_BUSY, /* ended: the peer closed while work was outstanding (bad LLP close) */
-    RI_EVENT_LLP_RESET,       /* ended: RST */
-    RI_EVENT_LLP_LOST,        /* ended: timed out, unreachable, FIN inside an FPDU */
+    RI_EVENT_ESTABLISHED = 1,    /* rtr_await: first valid FPDU arrived */
+    RI_EVENT_LLP_CLOSED,         /* ended: both directions closed in order */
+    RI_EVENT_LLP_CLOSED_BUSY,    /* ended: the peer closed while work was outstanding */
+    RI_EVENT_LLP_RESET,          /* ended: RST */
+    RI_EVENT_LLP_LOST,           /* ended: timed out, unreachable, FIN inside an FPDU */
     RI_EVENT_TERMINATE_RECEIVED, /* ended: value in terminate_code */
     RI_EVENT_LOCAL_ERROR,        /* ended: a local work request failed, its completion tells */
     /* ended by an error in what the peer sent; terminate_code is what we answered */
@@ -656,7 +709,7 @@ enum ri_event_type {
     RI_EVENT_QP_SRQ_ERROR,
     RI_EVENT_SRQ_LIMIT_REACHED,
     RI_EVENT_SRQ_FATAL,
-    RI_EVENT_CQ_OVERFLOW, /* source: CQ. Each affected QP ends on its own with RI_EVENT_QP_OVERFLOW */
+    RI_EVENT_CQ_OVERFLOW, /* source: CQ; each affected QP ends on its own: RI_EVENT_QP_OVERFLOW */
     RI_EVENT_QP_OVERFLOW, /* ended: its CQ was full */
     RI_EVENT_CQ_ERROR,
     RI_EVENT_PORT_UP, /* source: RNIC; port */
@@ -796,8 +849,8 @@ struct ri_ah_attr {
 
 /* ------------------------------------------------------------------------------------------------
  * 8. Host services: what a provider may call. Handed down at open, valid until close returned.
- *    All of them may be called from any thread unless marked; none may be called with a lock held that
- *    an operation of the provider takes, save those marked [leaf].
+ *    All of them may be called from any thread unless marked; none may be called with a lock held
+ *    that an operation of the provider takes, save those marked [leaf].
  */
 enum ri_log_level { RI_LOG_ERROR, RI_LOG_WARNING, RI_LOG_INFO, RI_LOG_DEBUG };
 
@@ -811,13 +864,15 @@ struct ri_policy_question {
     uint64_t reserved[2];
 };
 
-/* Readiness of a watched descriptor; events are EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLRDHUP.
- * Called inside a run of the lane. May call watch, rewatch, unwatch (its own too), timers, upcalls. */
+/* Readiness of a watched descriptor; events are EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP |
+ * EPOLLRDHUP. Called inside a run of the lane. May call watch, rewatch, unwatch (its own too),
+ * timers, upcalls. */
 typedef void (*ri_ready_fn)(void *arg, uint32_t events);
 
 struct ri_watch; /* the host's */
 
-/* A timer lives inside the provider's object. `expired` is called inside a run of the lane, once. */
+/* A timer lives inside the provider's object. `expired` is called inside a run of the lane, once.
+ */
 struct ri_timer {
     void (*expired)(struct ri_timer *timer);
     uint64_t deadline;     /* CLOCK_MONOTONIC nanoseconds */
@@ -828,8 +883,8 @@ enum ri_direction { RI_TRANSMIT, RI_RECEIVE };
 
 /* What is told of a captured connection besides octets. */
 enum ri_capture_mark {
-    RI_CAPTURE_HOLD =
-        -1, /* nothing else of the connection is recorded until RELEASE: no answer before its question */
+    /* Nothing else of the connection is recorded until RELEASE: no answer before its question. */
+    RI_CAPTURE_HOLD = -1,
     RI_CAPTURE_RELEASE = -2, /* by the same thread */
     RI_CAPTURE_FIN = -3,     /* the direction has ended; RI_TRANSMIT: between HOLD and RELEASE */
     RI_CAPTURE_RST = -4,     /* the same, by a reset */
@@ -867,8 +922,10 @@ struct ri_host {
     void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format,
                 va_list args);
 
-    /* Pin or unpin pages for DMA beside those of regions: the host pins regions itself, before mr_register, where
-     * the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota. May block. */
+    /* Pin or unpin pages for DMA beside those of regions: the host pins regions itself, before
+     * mr_register, where the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers
+     * without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota.
+     * May block. */
     enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);
     void (*unpin)(const struct ri_host *host, void *addr, uint64_t length);
 
@@ -876,33 +933,37 @@ struct ri_host {
     enum ri_status (*policy)(const struct ri_host *host, const struct ri_policy_question *question);
 
     /* Put a descriptor into the lane's epoll set, level-triggered. lane_context: ri_lane.context.
-     * After unwatch returned, `ready` is not running (unless unwatch was called from it) and never will.
-     * unwatch before closing the descriptor. */
+     * After unwatch returned, `ready` is not running (unless unwatch was called from it) and never
+     * will. unwatch before closing the descriptor. */
     enum ri_status (*watch)(const struct ri_host *host, void *lane_context, int fd, uint32_t events,
                             ri_ready_fn ready, void *arg, struct ri_watch **watch);
     enum ri_status (*rewatch)(const struct ri_host *host, struct ri_watch *watch, uint32_t events);
     void (*unwatch)(const struct ri_host *host, struct ri_watch *watch);
 
-    /* Set (or move) and cancel. After cancel returned `expired` is not running (unless called from it). */
+    /* Set (or move) and cancel. After cancel returned `expired` is not running (unless called from
+     * it). */
     void (*timer_set)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
     void (*timer_cancel)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
 
-    /* Make whoever sleeps for this lane run it again. For providers with threads of their own. [leaf] */
+    /* Make whoever sleeps for this lane run it again. For providers with threads of their own.
+     * [leaf] */
     void (*wake)(const struct ri_host *host, void *lane_context);
 
     /*
-     * A copy of the bytes of a connection, for capture files. NULL when off: test before the call. Octets that were sent are
-     * told between RI_CAPTURE_HOLD, before the system call, and RI_CAPTURE_RELEASE, by one thread; octets that were received, after it.
-     * iov_count below 0 is a mark of enum ri_capture_mark, iov NULL. Never blocks on a disk.
+     * A copy of the bytes of a connection, for capture files. NULL when off: test before the call.
+     * Octets that were sent are told between RI_CAPTURE_HOLD, before the system call, and
+     * RI_CAPTURE_RELEASE, by one thread; octets that were received, after it. iov_count below 0 is
+     * a mark of enum ri_capture_mark, iov NULL. Never blocks on a disk.
      */
     void (*capture)(const struct ri_host *host, uint64_t token, enum ri_direction direction,
                     const struct iovec *iov, int iov_count);
 
     /*
-     * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify, srq_modify, the end of a
-     * region or window, watch callbacks and timers, with no provider lock held that the upper side could want. They may
-     * post work and arm; they may not destroy the object that they are about, nor the CQs and the SRQ of its QP. A destroy call waits
-     * for upcalls about its object that run in other threads, so none arrives after it returned.
+     * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify,
+     * srq_modify, the end of a region or window, watch callbacks and timers, with no provider lock
+     * held that the upper side could want. They may post work and arm; they may not destroy the
+     * object that they are about, nor the CQs and the SRQ of its QP. A destroy call waits for
+     * upcalls about its object that run in other threads, so none arrives after it returned.
      */
     void (*cq_event)(const struct ri_host *host,
                      void *cq_context); /* the CQ was armed and fired; disarmed now */
@@ -911,8 +972,9 @@ struct ri_host {
     void (*srq_event)(const struct ri_host *host, void *srq_context, const struct ri_event *event);
     void (*rnic_event)(const struct ri_host *host, void *rnic_context,
                        const struct ri_event *event);
-    /* Set A. A request's connection has no context yet: the host stores one through *connection_context. NULL: it has no memory
-     * for it and knows nothing of it; the provider refuses the request and frees the connection. */
+    /* Set A. A request's connection has no context yet: the host stores one through
+     * *connection_context. NULL: it has no memory for it and knows nothing of it; the provider
+     * refuses the request and frees the connection. */
     void (*connection_request)(const struct ri_host *host, void *listener_context,
                                struct ri_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);
@@ -970,8 +1032,9 @@ static inline enum ri_status ri_option_text(const struct ri_host *host, const ch
  * 9. Operation tables
  */
 
-/* One device that `enumerate` found, usable or not; or, without a name, why there is none. Strings are lent for the call of
- * `found`. A name PROVIDER:DEVICE is also found by its second part in a configuration; open takes both. */
+/* One device that `enumerate` found, usable or not; or, without a name, why there is none. Strings
+ * are lent for the call of `found`. A name PROVIDER:DEVICE is also found by its second part in a
+ * configuration; open takes both. */
 struct ri_device {
     uint32_t size;
     const char
@@ -1007,29 +1070,32 @@ struct ri_privileged_ops {
     uint32_t size;
     uint16_t abi_major, abi_minor;
 
-    /* Report every device through `found`, also those that cannot be used, with the reason. RI_OK also
-     * when there is none. Of the host only `option` and `log` may be used. [kal | serial(provider) | may block] */
+    /* Report every device through `found`, also those that cannot be used, with the reason. RI_OK
+     * also when there is none. Of the host only `option` and `log` may be used. [kal |
+     * serial(provider) | may block] */
     enum ri_status (*enumerate)(const struct ri_host *host, ri_found_fn found, void *arg);
 
     /* Open an RNIC. RI_ERR_INVALID_ARGUMENT: no such device; PERMISSION; NO_RESOURCES; DEVICE.
      * [kal | any | may block] */
     enum ri_status (*open)(const struct ri_open *open, struct ri_rnic **rnic);
 
-    /* Close. All objects but lanes must be gone, else RI_ERR_BUSY. RI_ERR_AGAIN: connections of destroyed
-     * QPs are still closing in order; run the lane and call again, or set `force` to reset them.
-     * [kal | serial(rnic) | no] */
+    /* Close. All objects but lanes must be gone, else RI_ERR_BUSY. RI_ERR_AGAIN: connections of
+     * destroyed QPs are still closing in order; run the lane and call again, or set `force` to
+     * reset them. [kal | serial(rnic) | no] */
     enum ri_status (*close)(struct ri_rnic *rnic, bool force);
 
     enum ri_status (*query)(struct ri_rnic *rnic, struct ri_rnic_attr *attr); /* [kal | any | no] */
     enum ri_status (*query_port)(struct ri_rnic *rnic,
                                  struct ri_port_attr *attr); /* [kal | any | may block] */
 
-    /* Lane `index` (0 .. lanes-1), opened once before its first use, gone with close. A second open of the same
-     * index is the caller's error. Its context serves watches and timers until close returned RI_OK. [kal | serial(rnic) | no] */
+    /* Lane `index` (0 .. lanes-1), opened once before its first use, gone with close. A second open
+     * of the same index is the caller's error. Its context serves watches and timers until close
+     * returned RI_OK. [kal | serial(rnic) | no] */
     enum ri_status (*lane_open)(struct ri_rnic *rnic, uint32_t index, void *context,
                                 struct ri_lane **lane);
 
-    /* RDMAC 9.2.2. destroy: RI_ERR_BUSY while QPs, regions, windows, SRQs use it. [kal | any | no] */
+    /* RDMAC 9.2.2. destroy: RI_ERR_BUSY while QPs, regions, windows, SRQs use it. [kal | any | no]
+     */
     enum ri_status (*pd_create)(struct ri_rnic *rnic, void *context, struct ri_pd **pd);
     enum ri_status (*pd_destroy)(struct ri_pd *pd);
 
@@ -1042,17 +1108,35 @@ struct ri_privileged_ops {
 
     /*
      * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
-     * modify: transitions of RDMAC 6.2; RI_ERR_INVALID_STATE otherwise. To RTS with RI_QPM_HANDOVER (set B).
-     * A UD QP goes to RTS without any of that, and knows IDLE, RTS and ERROR only: with its first error that is not a flush it goes
-     * to ERROR by itself and tells RI_EVENT_LOCAL_ERROR, where a completion says why, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
-     * To CLOSING: orderly close: what was cut into segments goes out (a message may end early there), FIN, input is drained to the
-     * peer's FIN, bounded by option close_timeout; RI_EVENT_LLP_CLOSED follows (INVALID_STATE unless RTS). With Reads
-     * unanswered, and when the peer sends on meanwhile, it is a bad close: RST and RI_EVENT_LLP_RESET. To ERROR:
-     * abortive close. To TERMINATE: Terminate 0x0000, then close. To IDLE: from ERROR, or from IDLE; outstanding
-     * requests are flushed first. The outcome of a connection is one event of the "ended" group.
-     * destroy: any state, does not wait for the peer: an open connection goes on closing in order without
-     * the QP (see close). After it returned no completion of the QP is polled and no upcall about it comes.
-     * [kal | any (destroy: serial(qp)) | no]
+     *
+     * qp_modify. Attributes (mask) are changed before the state; where either is refused the status
+     * says so, and attributes changed before a refused state stay changed. NOT_SUPPORTED: a bit of
+     * the mask that the provider does not know, or a change for which its feature bit is clear.
+     *   States, by transitions of RDMAC 6.2, else INVALID_STATE: RTS         from IDLE, with
+     *   RI_QPM_HANDOVER (set B; set A: by the connection verbs only, NOT_SUPPORTED here).
+     *   CLOSING     from RTS, set B: orderly close. What was cut into segments goes out (a message
+     *               may end early there), FIN, input is drained to the peer's FIN, bounded by
+     *               option close_timeout; RI_EVENT_LLP_CLOSED follows, the QP is in ERROR then.
+     *               With own Reads unanswered, and when the peer sends on meanwhile, it is a bad
+     *               close: RST and RI_EVENT_LLP_RESET. Set A: NOT_SUPPORTED, `disconnect` does it.
+     *   TERMINATE   from RTS, set B: Terminate 0x0000, then close; RI_EVENT_LOCAL_ERROR. Set A:
+     *   NOT_SUPPORTED.
+     *   ERROR       from every state: abortive close. Set B: RST; from RTS RI_EVENT_LLP_RESET, from
+     *               CLOSING RI_EVENT_LLP_CLOSED (the close was under way), from IDLE, TERMINATE and
+     *               ERROR no event of its own. Set A: no qp_event; the connection's end is told as
+     *               its manager learns of it. RI_OK also where the QP is in ERROR already.
+     *   IDLE        from ERROR, or from IDLE: outstanding requests are flushed, completions that
+     *   were made are kept.
+     * Each call returns when the transition is decided; it waits for no peer, and events may come
+     * before it returns.
+     *
+     * A UD QP goes to RTS without a handover, and knows IDLE, RTS and ERROR only: with its first
+     * error that is not a flush it goes to ERROR by itself and tells RI_EVENT_LOCAL_ERROR, where a
+     * completion says why, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
+     *
+     * destroy: any state, does not wait for the peer: an open connection goes on closing in order
+     * without the QP (see close). After it returned no completion of the QP is polled and no upcall
+     * about it comes. [kal | any (destroy: serial(qp)) | no]
      */
     enum ri_status (*qp_create)(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **qp);
     enum ri_status (*qp_modify)(struct ri_qp *qp, const struct ri_qp_modify *modify);
@@ -1060,9 +1144,11 @@ struct ri_privileged_ops {
     enum ri_status (*qp_destroy)(struct ri_qp *qp);
 
     /* RDMAC 9.2.6. max_wr counts requests posted and not yet polled. modify: mask of enum
-     * ri_srq_modify_mask; max_wr: BUSY below what is there; limit: arms one RI_EVENT_SRQ_LIMIT_REACHED, told when a QP takes a request and leaves fewer; 0 disarms.
-     * query tells 0 after the event. Elements are judged by the SRQ's PD. destroy: BUSY while QPs use it; requests still
-     * posted are dropped. A QP that ends leaves what it has not taken. [kal | any | no] */
+     * ri_srq_modify_mask; max_wr: BUSY below what is there; limit: arms one
+     * RI_EVENT_SRQ_LIMIT_REACHED, told when a QP takes a request and leaves fewer; 0 disarms. query
+     * tells 0 after the event. Elements are judged by the SRQ's PD. destroy: BUSY while QPs use it;
+     * requests still posted are dropped. A QP that ends leaves what it has not taken. [kal | any |
+     * no] */
     enum ri_status (*srq_create)(struct ri_pd *pd, struct ri_srq_attr *attr, struct ri_srq **srq);
     enum ri_status (*srq_modify)(struct ri_srq *srq, uint32_t mask, const struct ri_srq_attr *attr);
     enum ri_status (*srq_query)(struct ri_srq *srq, struct ri_srq_attr *attr);
@@ -1070,9 +1156,10 @@ struct ri_privileged_ops {
 
     /*
      * RDMAC 9.3. Remote write and atomic need local write, remote read needs local read, else
-     * INVALID_ARGUMENT. ADDRESS, ACCESS, LIMIT, NO_RESOURCES. reregister changes access (and PD when not
-     * NULL); the keys change. deregister: BUSY while windows are bound; afterwards no access of the
-     * peer or of a local request touches the memory. [kal | any | may block (pinning)]
+     * INVALID_ARGUMENT. ADDRESS, ACCESS, LIMIT, NO_RESOURCES. reregister changes access (and PD
+     * when not NULL); the keys change. deregister: BUSY while windows are bound; afterwards no
+     * access of the peer or of a local request touches the memory. [kal | any | may block
+     * (pinning)]
      */
     enum ri_status (*mr_register)(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                   struct ri_mr_keys *keys, struct ri_mr **mr);
@@ -1080,28 +1167,31 @@ struct ri_privileged_ops {
                                     const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
     enum ri_status (*mr_deregister)(struct ri_mr *mr);
 
-    /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. *stag is no key yet: a bind makes it (*stag & ~0xff) | (new_key &
-     * 0xff), of which the caller knows when it posts. A narrow window must be invalidated before it is bound again, and is when
-     * its QP is destroyed; a wide one may be bound anew, and no peer may invalidate it; its local invalidate uses up the next key. free: in any state; requests
-     * still queued that name it fail. [kal | any | no] */
+    /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. *stag is no key yet: a bind
+     * makes it (*stag & ~0xff) | (new_key & 0xff), of which the caller knows when it posts. A
+     * narrow window must be invalidated before it is bound again, and is when its QP is destroyed;
+     * a wide one may be bound anew, and no peer may invalidate it; its local invalidate uses up the
+     * next key. free: in any state; requests still queued that name it fail. [kal | any | no] */
     enum ri_status (*mw_allocate)(struct ri_pd *pd, bool narrow, void *context, uint32_t *stag,
                                   struct ri_mw **mw);
     enum ri_status (*mw_free)(struct ri_mw *mw);
 
-    /* Address handles. create, modify: UNREACHABLE: source_gid is not the port's, or no way there is known;
-     * INVALID_ARGUMENT, LIMIT, NO_RESOURCES. modify: the ri_ah stays the same; counts for requests posted later. The
-     * caller sees to it that no post that uses the handle runs beside modify and destroy, and that none is outstanding
-     * at destroy. [kal | any | may block] */
+    /* Address handles. create, modify: UNREACHABLE: source_gid is not the port's, or no way there
+     * is known; INVALID_ARGUMENT, LIMIT, NO_RESOURCES. modify: the ri_ah stays the same; counts for
+     * requests posted later. The caller sees to it that no post that uses the handle runs beside
+     * modify and destroy, and that none is outstanding at destroy. [kal | any | may block] */
     enum ri_status (*ah_create)(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
     enum ri_status (*ah_modify)(struct ri_ah *ah, const struct ri_ah_attr *attr);
     enum ri_status (*ah_destroy)(struct ri_ah *ah);
 
     /*
-     * Connection verbs, set A. All are asynchronous: an error return means that nothing was started and
-     * no event follows; RI_OK is followed by exactly one connection_event of the fitting kind (except
-     * disconnect before establishment, which ends silently). A request that came by connection_request
-     * is one connection: accept it or reject it, and destroy it in any case. qp may be NULL where the caller attaches a QP later.
-     * [kal | any | no]
+     * Connection verbs, set A. All are asynchronous: an error return means that nothing was started
+     * and no event follows; RI_OK is followed by exactly one connection_event of the fitting kind
+     * (except disconnect before establishment, which ends silently). A request that came by
+     * connection_request is one connection: accept it or reject it, and destroy it in any case. qp
+     * is an IDLE QP of the same RNIC, never NULL, and belongs to the connection from RI_OK until
+     * one of the two is destroyed. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data,
+     * depths), ADDRESS_IN_USE, UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
                                         struct ri_connection **connection);
@@ -1124,11 +1214,12 @@ struct ri_privileged_ops {
     enum ri_status (*disconnect)(struct ri_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
     /*
-     * Datagram service (RI_FEATURE_UD). request: source, destination, service_id, deadline and private data count; once per
-     * connection; SERVICE_REPLY or FAILED follows. reply: the answer to a connection_request with `datagram`, instead of accept
-     * and reject; no event follows, and the reply reaches the peer although the caller destroys the connection at once.
-     * INVALID_ARGUMENT: a qkey that cannot be told. A listener hears connections or datagrams; for a service_id that is
-     * not of its kind listen answers NOT_SUPPORTED.
+     * Datagram service (RI_FEATURE_UD). request: source, destination, service_id, deadline and
+     * private data count; once per connection; SERVICE_REPLY or FAILED follows. reply: the answer
+     * to a connection_request with `datagram`, instead of accept and reject; no event follows, and
+     * the reply reaches the peer although the caller destroys the connection at once.
+     * INVALID_ARGUMENT: a qkey that cannot be told. A listener hears connections or datagrams; for
+     * a service_id that is not of its kind listen answers NOT_SUPPORTED.
      */
     enum ri_status (*service_request)(struct ri_connection *connection,
                                       const struct ri_connect_param *param);
@@ -1143,52 +1234,62 @@ struct ri_privileged_ops {
                                   size_t *count);
 };
 
-/* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock. */
+/* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock.
+ */
 struct ri_user_ops {
     uint32_t size;
     uint16_t abi_major, abi_minor;
 
     /*
-     * Post a list. Allowed in every QP state but IDLE for send requests (post_recv: every state); in TERMINATE,
-     * CLOSING and ERROR requests complete flushed. On error *bad names the first request that was not
-     * posted. INVALID_ARGUMENT (opcode, too many elements, bad flags), INVALID_STATE, QUEUE_FULL, LIMIT (length).
-     * Local protection is checked when the request executes and shows in its completion.
-     * A slot is free again when the completion that covers it was polled. [ual | any | no]
+     * Post a list. Allowed in every QP state but IDLE for send requests (post_recv: every state);
+     * in TERMINATE, CLOSING and ERROR requests complete flushed. On error *bad names the first
+     * request that was not posted. INVALID_ARGUMENT (opcode, too many elements, bad flags),
+     * INVALID_STATE, QUEUE_FULL, LIMIT (length). Local protection is checked when the request
+     * executes and shows in its completion. A slot is free again when the completion that covers it
+     * was polled. [ual | any | no]
      */
     enum ri_status (*post_send)(struct ri_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
     enum ri_status (*post_recv)(struct ri_qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
     enum ri_status (*post_srq_recv)(struct ri_srq *srq, struct ri_recv_wr *wr,
                                     struct ri_recv_wr **bad);
 
-    /* Take up to `count` completions, oldest first; returns how many (0 none). Looks at the ring only: runs
-     * nothing. count 0, wc NULL: the consumer looks while another thread runs the lane; what is held back for its next look may
-     * leave. [ual | any | no] */
+    /* Take up to `count` completions, oldest first; returns how many (0 none). Looks at the ring
+     * only: runs nothing. count 0, wc NULL: the consumer looks while another thread runs the lane;
+     * what is held back for its next look may leave. [ual | any | no] */
     uint32_t (*poll)(struct ri_cq *cq, uint32_t count, struct ri_wc *wc);
 
     /* Ask for one cq_event. A completion that is already in the CQ does not fire it, except for
      * RI_ARM_NTH: the caller polls again after arming. Arming again replaces. [ual | any | no] */
     enum ri_status (*arm)(struct ri_cq *cq, enum ri_arm kind, uint32_t count);
 
-    /* Completions in the CQ, and how many of them are notify-marked, solicited or in error. [ual | any | no] */
+    /* Completions in the CQ, and how many of them are notify-marked, solicited or in error. [ual |
+     * any | no] */
     enum ri_status (*cq_peek)(struct ri_cq *cq, uint32_t *total, uint32_t *notify);
 
     /*
-     * One non-blocking pass over the lane: move bytes of connections that are hot, or were reported ready,
-     * those that feed first_cq (may be NULL) first; return once first_cq has a completion or `budget` pieces
-     * of work (messages placed or completed) are done. Returns the pieces done. *next_deadline: when the provider wants to
-     * run next even if no descriptor becomes ready (RI_NO_DEADLINE none). [ual | run | no]
+     * One non-blocking pass over the lane: do what posts, readiness and timers have left to do,
+     * what feeds first_cq (may be NULL) first; return once first_cq has a completion or `budget`
+     * pieces of work (messages placed or completed) are done. Returns the pieces done.
+     * *next_deadline: when the provider wants to run next even if no descriptor becomes ready
+     * (RI_NO_DEADLINE none).
+     *
+     * May it rely on readiness? Yes, within bounds. In a run the host first calls `ready` of
+     * descriptors, then `expired` of timers, then this. It does not look at its descriptors in
+     * every run: consumers that poll make up to 64 runs between two looks. A descriptor that stays
+     * readable is reported in every look (level-triggered), and before the lane sleeps there is
+     * always one. So a provider that only serves what was reported is right; one that wants latency
+     * reads its busy descriptors here unasked. It may not count on `ready` having been called since
+     * it read a descriptor empty. [ual | run | no]
      */
     uint32_t (*progress)(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
                          uint64_t *next_deadline);
 
-    /* Before sleeping in epoll_wait: true when every connection is watched and nothing is left that a run
-     * could do now; false: run again first. [ual | run | no] */
+    /* Before sleeping in epoll_wait: true when every connection is watched and nothing is left that
+     * a run could do now; false: run again first. After true the host sleeps until a watched
+     * descriptor is ready, a timer or next_deadline is due, or ri_host.wake is called. [ual | run |
+     * no] */
     bool (*lane_arm)(struct ri_lane *lane);
 };
-
-/* Answer RI_ERR_NOT_SUPPORTED, 0, or false everywhere (lane_arm: true). */
-extern const struct ri_privileged_ops ri_default_privileged_ops;
-extern const struct ri_user_ops ri_default_user_ops;
 
 /* ------------------------------------------------------------------------------------------------
  * 10. The descriptor: the one symbol that a provider exports
@@ -1244,8 +1345,9 @@ struct ri_provider {
 /*
  * Declare the provider: RI_PROVIDER(vp_softrdma) = { .size = sizeof(struct ri_provider), ... };
  * `module` is the module's file name without suffix. In an ordinary shared object the symbol is
- * rnicpi_provider_v1. Compiled with RI_PREOPEN defined (linked into a program with -dlpreopen, where several
- * providers share one name space) it is <module>_LTX_rnicpi_provider_v1, the name that libltdl looks for.
+ * rnicpi_provider_v1. Compiled with RI_PREOPEN defined (linked into a program with -dlpreopen,
+ * where several providers share one name space) it is <module>_LTX_rnicpi_provider_v1, the name
+ * that libltdl looks for.
  */
 #ifdef RI_PREOPEN
 #define RI_PROVIDER(module)                                          \
@@ -1256,15 +1358,6 @@ struct ri_provider {
     extern const struct ri_provider rnicpi_provider_v1; \
     RI_PROVIDER_EXPORT const struct ri_provider rnicpi_provider_v1
 #endif
-
-/*
- * What the loader uses (also for tests and for filters that load nothing).
- * ri_complete_*: copy a provider's table over the defaults: operations past its size or NULL stay defaults.
- * ri_provider_check: RI_OK, or RI_ERR_NOT_SUPPORTED with *reason a static sentence.
- */
-void ri_complete_privileged_ops(struct ri_privileged_ops *out, const struct ri_privileged_ops *in);
-void ri_complete_user_ops(struct ri_user_ops *out, const struct ri_user_ops *in);
-enum ri_status ri_provider_check(const struct ri_provider *provider, const char **reason);
 
 #ifdef __cplusplus
 }

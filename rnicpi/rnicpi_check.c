@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the loader does with a provider's tables: is it one of ours, and fill what it does not have. */
+/* What a descriptor and its tables must be, and have. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rnicpi.h"
-
-#include <string.h>
+#include "rnicpi_util.h"
 
 #define SLOT sizeof(void (*)(void))
 
@@ -22,58 +20,6 @@ static_assert((sizeof(struct ri_privileged_ops) - PRIVILEGED_HEAD) % SLOT == 0,
               "a table is its head and slots");
 static_assert((sizeof(struct ri_user_ops) - USER_HEAD) % SLOT == 0,
               "a table is its head and slots");
-
-const char *ri_status_name(enum ri_status status)
-{
-    static const char *const names[RI_STATUS_COUNT] = {
-        [RI_OK] = "RI_OK",
-        [RI_ERR_NOT_SUPPORTED] = "RI_ERR_NOT_SUPPORTED",
-        [RI_ERR_INVALID_ARGUMENT] = "RI_ERR_INVALID_ARGUMENT",
-        [RI_ERR_INVALID_STATE] = "RI_ERR_INVALID_STATE",
-        [RI_ERR_NO_RESOURCES] = "RI_ERR_NO_RESOURCES",
-        [RI_ERR_LIMIT] = "RI_ERR_LIMIT",
-        [RI_ERR_QUEUE_FULL] = "RI_ERR_QUEUE_FULL",
-        [RI_ERR_BUSY] = "RI_ERR_BUSY",
-        [RI_ERR_AGAIN] = "RI_ERR_AGAIN",
-        [RI_ERR_ADDRESS] = "RI_ERR_ADDRESS",
-        [RI_ERR_ACCESS] = "RI_ERR_ACCESS",
-        [RI_ERR_PERMISSION] = "RI_ERR_PERMISSION",
-        [RI_ERR_ADDRESS_IN_USE] = "RI_ERR_ADDRESS_IN_USE",
-        [RI_ERR_UNREACHABLE] = "RI_ERR_UNREACHABLE",
-        [RI_ERR_TIMED_OUT] = "RI_ERR_TIMED_OUT",
-        [RI_ERR_DEVICE] = "RI_ERR_DEVICE",
-    };
-
-    return (unsigned int)status < RI_STATUS_COUNT ? names[status] : "RI_ERR_(unknown)";
-}
-
-/* Both tables have `room` octets at most; what is NULL or past in_size stays as it is in out. */
-static void complete(void *out, size_t room, const void *in, size_t in_size, size_t head)
-{
-    static void (*const absent)(void);
-    const char *from = in;
-    char *to = out;
-
-    for (size_t at = head; at + SLOT <= room && at + SLOT <= in_size; at += SLOT)
-        if (memcmp(from + at, &absent, SLOT))
-            memcpy(to + at, from + at, SLOT);
-}
-
-void ri_complete_privileged_ops(struct ri_privileged_ops *out, const struct ri_privileged_ops *in)
-{
-    struct ri_privileged_ops table = ri_default_privileged_ops;
-
-    complete(&table, sizeof(table), in, in->size, PRIVILEGED_HEAD);
-    *out = table;
-}
-
-void ri_complete_user_ops(struct ri_user_ops *out, const struct ri_user_ops *in)
-{
-    struct ri_user_ops table = ri_default_user_ops;
-
-    complete(&table, sizeof(table), in, in->size, USER_HEAD);
-    *out = table;
-}
 
 static const char *refuse_table(uint32_t size, uint16_t major, size_t head)
 {
@@ -118,4 +64,94 @@ enum ri_status ri_provider_check(const struct ri_provider *provider, const char 
         return RI_OK;
     *reason = why;
     return RI_ERR_NOT_SUPPORTED;
+}
+
+/* ---- operations ---- */
+
+#define ALWAYS 0
+
+#define PRIVILEGED(operation, features)                                              \
+    {                                                                                \
+#operation, offsetof(struct ri_privileged_ops, operation), false, (features) \
+    }
+#define USER(operation, features)                                             \
+    {                                                                         \
+#operation, offsetof(struct ri_user_ops, operation), true, (features) \
+    }
+
+/* With any of the features, or always. */
+static const struct {
+    const char *name;
+    size_t at;
+    bool user;
+    uint64_t features;
+} needed[] = {
+    PRIVILEGED(enumerate, ALWAYS),
+    PRIVILEGED(open, ALWAYS),
+    PRIVILEGED(close, ALWAYS),
+    PRIVILEGED(query, ALWAYS),
+    PRIVILEGED(query_port, ALWAYS),
+    PRIVILEGED(lane_open, ALWAYS),
+    PRIVILEGED(pd_create, ALWAYS),
+    PRIVILEGED(pd_destroy, ALWAYS),
+    PRIVILEGED(cq_create, ALWAYS),
+    PRIVILEGED(cq_destroy, ALWAYS),
+    PRIVILEGED(cq_resize, RI_FEATURE_CQ_RESIZE),
+    PRIVILEGED(qp_create, ALWAYS),
+    PRIVILEGED(qp_modify, ALWAYS),
+    PRIVILEGED(qp_query, ALWAYS),
+    PRIVILEGED(qp_destroy, ALWAYS),
+    PRIVILEGED(srq_create, RI_FEATURE_SRQ),
+    PRIVILEGED(srq_modify, RI_FEATURE_SRQ),
+    PRIVILEGED(srq_query, RI_FEATURE_SRQ),
+    PRIVILEGED(srq_destroy, RI_FEATURE_SRQ),
+    PRIVILEGED(mr_register, ALWAYS),
+    PRIVILEGED(mr_deregister, ALWAYS),
+    PRIVILEGED(mw_allocate, RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE),
+    PRIVILEGED(mw_free, RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE),
+    PRIVILEGED(ah_create, RI_FEATURE_UD),
+    PRIVILEGED(ah_modify, RI_FEATURE_UD),
+    PRIVILEGED(ah_destroy, RI_FEATURE_UD),
+    PRIVILEGED(connection_create, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(connection_destroy, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(resolve, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(listen, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(listen_destroy, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(connect, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(accept, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(confirm, RI_FEATURE_THREE_WAY),
+    PRIVILEGED(reject, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(disconnect, RI_FEATURE_CONNECTION_SET_A),
+    PRIVILEGED(service_request, RI_FEATURE_UD),
+    PRIVILEGED(service_reply, RI_FEATURE_UD),
+    USER(post_send, ALWAYS),
+    USER(post_recv, ALWAYS),
+    USER(post_srq_recv, RI_FEATURE_SRQ),
+    USER(poll, ALWAYS),
+    USER(arm, ALWAYS),
+    USER(cq_peek, RI_FEATURE_CQ_PEEK),
+    USER(progress, ALWAYS),
+    USER(lane_arm, ALWAYS),
+};
+
+static bool has(const void *table, uint32_t size, size_t at)
+{
+    static void (*const absent)(void);
+
+    return at + SLOT <= size && memcmp((const char *)table + at, &absent, SLOT) != 0;
+}
+
+const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
+                                 const struct ri_user_ops *user, uint64_t features)
+{
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        const void *table = needed[i].user ? (const void *)user : privileged;
+        uint32_t size = needed[i].user ? user->size : privileged->size;
+
+        if (needed[i].features && !(features & needed[i].features))
+            continue;
+        if (!has(table, size, needed[i].at))
+            return needed[i].name;
+    }
+    return NULL;
 }

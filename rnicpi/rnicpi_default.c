@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operation answers that a provider does not have. */
+/* What an operation answers that a provider does not have, and how a table gets these answers. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "rnicpi.h"
+#include "rnicpi_host.h"
+
+#include <string.h>
+
+#define SLOT sizeof(void (*)(void))
+
+/* Where the operations begin; what lies before has the same place in every minor. */
+#define PRIVILEGED_HEAD offsetof(struct ri_privileged_ops, enumerate)
+#define USER_HEAD       offsetof(struct ri_user_ops, post_send)
 
 /* One line per operation: its name and its parameters, which are not looked at. */
 #define ABSENT(operation, ...)                        \
@@ -164,3 +172,31 @@ const struct ri_user_ops ri_default_user_ops = {
     .progress = no_progress,
     .lane_arm = no_lane_arm,
 };
+
+/* Both tables have `room` octets at most; what is NULL or past in_size stays as it is in out. */
+static void complete(void *out, size_t room, const void *in, size_t in_size, size_t head)
+{
+    static void (*const absent)(void);
+    const char *from = in;
+    char *to = out;
+
+    for (size_t at = head; at + SLOT <= room && at + SLOT <= in_size; at += SLOT)
+        if (memcmp(from + at, &absent, SLOT))
+            memcpy(to + at, from + at, SLOT);
+}
+
+void ri_complete_privileged_ops(struct ri_privileged_ops *out, const struct ri_privileged_ops *in)
+{
+    struct ri_privileged_ops table = ri_default_privileged_ops;
+
+    complete(&table, sizeof(table), in, in->size, PRIVILEGED_HEAD);
+    *out = table;
+}
+
+void ri_complete_user_ops(struct ri_user_ops *out, const struct ri_user_ops *in)
+{
+    struct ri_user_ops table = ri_default_user_ops;
+
+    complete(&table, sizeof(table), in, in->size, USER_HEAD);
+    *out = table;
+}

@@ -32,6 +32,7 @@
 #include "providers/softrdma/softrdma.h"
 
 #include "base/crc32c.h"
+#include "rnicpi_host.h"
 
 /* Sites on the way of a Send and of a receive. */
 #if defined(ITAL_WITHOUT_TRACE)

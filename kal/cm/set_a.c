@@ -10,6 +10,8 @@
 
 #include "cm.h"
 
+#include "rnicpi_util.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

@@ -7,6 +7,7 @@
 
 #include "kal/config/kal_config.h"
 #include "load.h"
+#include "rnicpi_host.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -5,6 +5,8 @@
 #endif
 
 #include "registry.h"
+
+#include "rnicpi_util.h"
 #include "answer.h"
 
 #include "base/nearest.h"

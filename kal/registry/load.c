@@ -9,6 +9,7 @@
 #endif
 
 #include "load.h"
+#include "rnicpi_util.h"
 
 #include "kal/config/kal_config.h"
 

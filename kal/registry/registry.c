@@ -8,6 +8,8 @@
 #endif
 
 #include "registry.h"
+
+#include "rnicpi_host.h"
 #include "answer.h"
 #include "kal_elf.h"
 #include "load.h"

@@ -5,6 +5,8 @@
 #endif
 
 #include "registry.h"
+
+#include "rnicpi_util.h"
 #include "kal/cm/manager.h"
 #include "kal/capture/capture.h"
 

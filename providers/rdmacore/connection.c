@@ -302,10 +302,10 @@ enum ri_status connection_start(struct connection *c, const struct ri_connect_pa
     if (!error)
         return RI_OK;
     c->state = CONNECTION_IDLE;
-    rdmacore_log(rnic->host, RI_LOG_WARNING,
-                 "no way to that address over an RDMA device: %s; check the address, and that the "
-                 "network interface of %s has one in its network",
-                 strerror(error), rnic->device);
+    ri_log(rnic->host, RI_LOG_WARNING,
+           "no way to that address over an RDMA device: %s; check the address, and that the "
+           "network interface of %s has one in its network",
+           strerror(error), rnic->device);
     return rdmacore_status(error);
 }
 
@@ -420,8 +420,8 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
         c->state = CONNECTION_ACCEPTING;
         error = answer(c);
         if (error) {
-            rdmacore_log(c->rnic->host, RI_LOG_WARNING, "a request cannot be accepted: %s",
-                         strerror(error));
+            ri_log(c->rnic->host, RI_LOG_WARNING, "a request cannot be accepted: %s",
+                   strerror(error));
             c->state = CONNECTION_REQUEST;
             connection_detach(c);
             status = connection_of_decision(error);

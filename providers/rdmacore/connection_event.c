@@ -67,8 +67,8 @@ static void failed(struct connection *c, struct ri_connection_event *out,
     c->state = CONNECTION_ENDED;
     out->type = RI_CONNECTION_FAILED;
     out->reason = reason;
-    rdmacore_log(c->rnic->host, RI_LOG_WARNING, "connection %s: %s (status %d)",
-                 c->passive ? "of a peer" : "to a peer", reason_text[reason], status);
+    ri_log(c->rnic->host, RI_LOG_WARNING, "connection %s: %s (status %d)",
+           c->passive ? "of a peer" : "to a peer", reason_text[reason], status);
 }
 
 static void failed_errno(struct connection *c, struct ri_connection_event *out, int error)
@@ -88,10 +88,10 @@ static bool resolved_address(struct connection *c, struct ri_connection_event *o
     int error;
 
     if (!connection_on_device(c->rnic, c->id)) {
-        rdmacore_log(c->rnic->host, RI_LOG_WARNING,
-                     "that address is reached over %s, not over %s; give a source address of this "
-                     "interface, or use the other one",
-                     c->id->verbs ? c->id->verbs->device->name : "another device", c->rnic->device);
+        ri_log(c->rnic->host, RI_LOG_WARNING,
+               "that address is reached over %s, not over %s; give a source address of this "
+               "interface, or use the other one",
+               c->id->verbs ? c->id->verbs->device->name : "another device", c->rnic->device);
         failed(c, out, RI_REASON_UNREACHABLE, 0);
         return true;
     }

@@ -91,11 +91,11 @@ static enum ri_status no_handle(struct rnic *rnic, int error)
     if (error <= 0 || error == ETIMEDOUT || error == ENETDOWN)
         error = EHOSTUNREACH;
     status = rdmacore_status(error);
-    rdmacore_log(rnic->host, RI_LOG_WARNING, "no address handle on %s: %s%s", rnic->device,
-                 strerror(error),
-                 status == RI_ERR_UNREACHABLE
-                     ? "; check that the destination is in a network of the device, and up"
-                     : "");
+    ri_log(rnic->host, RI_LOG_WARNING, "no address handle on %s: %s%s", rnic->device,
+           strerror(error),
+           status == RI_ERR_UNREACHABLE
+               ? "; check that the destination is in a network of the device, and up"
+               : "");
     return status;
 }
 

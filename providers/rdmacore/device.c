@@ -10,7 +10,6 @@
 #include "verbs.h"
 
 #include "base/clock.h"
-#include "base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,7 +170,7 @@ enum ri_status rdmacore_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
 {
     const struct rnic *rnic = rnic_of(base);
 
-    return sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+    return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 /* ---- open ---- */
@@ -300,9 +299,8 @@ enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open
 close_device:
     rdmacore->close_device(rnic->verbs);
 free_rnic:
-    rdmacore_log(open->host, RI_LOG_ERROR,
-                 "the device cannot be opened: %s; itinfo --why says what it needs",
-                 strerror(error));
+    ri_log(open->host, RI_LOG_ERROR,
+           "the device cannot be opened: %s; itinfo --why says what it needs", strerror(error));
     pthread_mutex_destroy(&rnic->lock);
     free(rnic);
     return error == ENXIO ? RI_ERR_INVALID_ARGUMENT : rdmacore_status(error);

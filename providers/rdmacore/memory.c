@@ -124,10 +124,10 @@ static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length,
     }
     error = errno;
     if (error == ENOMEM && rdmacore->memlock() != UINT64_MAX)
-        rdmacore_log(rnic->host, RI_LOG_ERROR,
-                     "%llu octets cannot be registered: out of memory that may be locked; raise "
-                     "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
-                     (unsigned long long)length, (unsigned long long)(rdmacore->memlock() >> 10));
+        ri_log(rnic->host, RI_LOG_ERROR,
+               "%llu octets cannot be registered: out of memory that may be locked; raise "
+               "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
+               (unsigned long long)length, (unsigned long long)(rdmacore->memlock() >> 10));
     return error == EFAULT && is_mapped(addr, length) ? RI_ERR_ACCESS : rdmacore_status(error);
 }
 

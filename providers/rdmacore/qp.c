@@ -172,10 +172,10 @@ close_sq:
 free_qp:
     free(qp);
     if (error == ENOMEM && rdmacore->memlock() != UINT64_MAX)
-        rdmacore_log(rnic->host, RI_LOG_ERROR,
-                     "a queue pair cannot be created: out of memory that may be locked; raise "
-                     "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
-                     (unsigned long long)(rdmacore->memlock() >> 10));
+        ri_log(rnic->host, RI_LOG_ERROR,
+               "a queue pair cannot be created: out of memory that may be locked; raise "
+               "RLIMIT_MEMLOCK (ulimit -l), now %llu KiB",
+               (unsigned long long)(rdmacore->memlock() >> 10));
     return rdmacore_status(error);
 }
 

@@ -9,8 +9,6 @@
 #include "qp.h"
 #include "verbs.h"
 
-#include "base/sized.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -161,5 +159,5 @@ enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .flags = qp->flags,
     };
 
-    return sized_copy(info, &filled, sizeof(filled)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+    return ri_sized_copy(info, &filled, sizeof(filled)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }

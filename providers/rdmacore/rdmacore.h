@@ -16,7 +16,7 @@
 #define ITAL_RDMACORE_RDMACORE_H
 
 #include "calls.h"
-#include "rnicpi.h"
+#include "rnicpi_util.h"
 
 #include "base/compiler.h"
 #include "base/spinlock.h"
@@ -93,8 +93,6 @@ struct ah {
 };
 
 /* ---- status.c ---- */
-void rdmacore_log(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* The error number of a call that answered rc: the number, or its negative; -1 errno. */
 int rdmacore_errno(int rc);
 enum ri_status rdmacore_status(int error);

@@ -117,10 +117,10 @@ static enum ri_status check_reply(const struct connection *c, const struct ri_se
         return RI_ERR_INVALID_ARGUMENT;
     if (reply->qkey == c->rnic->attr.service_qkey)
         return RI_OK;
-    rdmacore_log(c->rnic->host, RI_LOG_WARNING,
-                 "a service reply cannot tell Q_Key 0x%x: rdma_cm tells 0x%x always; give the UD "
-                 "endpoint that key",
-                 reply->qkey, c->rnic->attr.service_qkey);
+    ri_log(c->rnic->host, RI_LOG_WARNING,
+           "a service reply cannot tell Q_Key 0x%x: rdma_cm tells 0x%x always; give the UD "
+           "endpoint that key",
+           reply->qkey, c->rnic->attr.service_qkey);
     return RI_ERR_INVALID_ARGUMENT;
 }
 

@@ -119,12 +119,11 @@ enum ri_status service_of(const struct rnic *rnic, const struct ri_connect_param
         return RI_ERR_INVALID_ARGUMENT;
     if (param->service_id && !is_port(param->service_id, datagram, &port)) {
         if (rnic->iwarp || rnic->ethernet || param->destination->sa_family != AF_INET6) {
-            rdmacore_log(
-                rnic->host, RI_LOG_WARNING,
-                "service ID 0x%016llx cannot be asked for over %s; over Ethernet, and to IP "
-                "addresses, only 0x%llx plus a port number can",
-                (unsigned long long)param->service_id, rnic->device,
-                datagram ? RDMA_IB_IP_PS_UDP : RDMA_IB_IP_PS_TCP);
+            ri_log(rnic->host, RI_LOG_WARNING,
+                   "service ID 0x%016llx cannot be asked for over %s; over Ethernet, and to IP "
+                   "addresses, only 0x%llx plus a port number can",
+                   (unsigned long long)param->service_id, rnic->device,
+                   datagram ? RDMA_IB_IP_PS_UDP : RDMA_IB_IP_PS_TCP);
             return RI_ERR_NOT_SUPPORTED;
         }
         to_infiniband(&service->destination, param->service_id);

@@ -25,8 +25,8 @@ static bool make_room(struct cq *cq)
     }
     grown = realloc(cq->stash, room * sizeof(*grown));
     if (!grown) {
-        rdmacore_log(cq->rnic->host, RI_LOG_ERROR,
-                     "out of memory: a completion of an ended queue pair is lost");
+        ri_log(cq->rnic->host, RI_LOG_ERROR,
+               "out of memory: a completion of an ended queue pair is lost");
         return false;
     }
     cq->stash = grown;

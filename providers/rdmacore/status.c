@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What rdma-core answers, translated once: error numbers, completion status, reasons of refused connections; the log.
+ * What rdma-core answers, translated once: error numbers, completion status, reasons of refused connections.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,15 +10,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-void rdmacore_log(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    host->log(host, level, format, args);
-    va_end(args);
-}
 
 int rdmacore_errno(int rc)
 {

@@ -5,7 +5,7 @@
 #ifndef ITAL_RDMACORE_VERBS_H
 #define ITAL_RDMACORE_VERBS_H
 
-#include "rnicpi.h"
+#include "rnicpi_util.h"
 
 enum ri_status rdmacore_counters(struct ri_rnic *base, const char **names, uint64_t *values,
                                  size_t *count);

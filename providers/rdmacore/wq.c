@@ -8,14 +8,14 @@
 
 #include "qp.h"
 
+#include "rnicpi_ring.h"
+
 #include <stdlib.h>
 
 bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive)
 {
-    uint32_t slots = 1;
+    const uint32_t slots = ri_ring_slots(size);
 
-    while (slots < size)
-        slots <<= 1;
     wq->slots = calloc(slots, sizeof(*wq->slots));
     if (!wq->slots)
         return false;

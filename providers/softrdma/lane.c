@@ -180,8 +180,7 @@ static void copy_hot(struct lane *lane)
 
 static bool has_event(struct cq *cq)
 {
-    return cq && atomic_load_explicit(&cq->head, memory_order_relaxed) !=
-                     atomic_load_explicit(&cq->tail, memory_order_relaxed);
+    return cq && ri_ring_count(&cq->ring);
 }
 
 /* Streams that were reported ready: as many as there are now, so that one that stays ready cannot hold the pass. */

@@ -126,8 +126,8 @@ static void warn_of_absent(const struct rnic *rnic)
     while ((one = names_next(&at, &length))) {
         snprintf(name, sizeof(name), "%.*s", (int)length, one);
         if (!if_nametoindex(name))
-            softrdma_log(rnic, RI_LOG_WARNING,
-                         "there is no network interface %s now (option netdev)", name);
+            ri_log(rnic->host, RI_LOG_WARNING,
+                   "there is no network interface %s now (option netdev)", name);
     }
 }
 

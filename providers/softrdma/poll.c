@@ -46,21 +46,21 @@ static inline void free_slots(const struct cq_entry *entry)
 static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
                                                            struct ri_wc *wc, bool *emptied)
 {
-    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-    const uint32_t there = atomic_load_explicit(&cq->tail, memory_order_relaxed) - head;
+    uint32_t head = ri_ring_head(&cq->ring);
+    const uint32_t there = ri_ring_tail(&cq->ring) - head;
     const uint32_t taken = there < count ? there : count, end = head + taken;
 
     *emptied = there <= count;
     if (likely(taken)) {
         do {
-            const struct cq_entry *entry = &cq->ring[head & cq->mask];
+            const struct cq_entry *entry = &cq->entries[head & cq->ring.mask];
 
             *wc++ = entry->wc;
-            if (unlikely(cq->notable) && cq_notable(&entry->wc))
-                cq->notable--;
+            if (unlikely(cq->marked) && cq_marked(&entry->wc))
+                cq->marked--;
             free_slots(entry);
         } while (++head != end);
-        atomic_store_explicit(&cq->head, end, memory_order_release);
+        ri_ring_take_to(&cq->ring, end);
         if (*emptied) /* an overflow after that is a new one */
             atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
         tx_note_taken(cq);
@@ -127,8 +127,7 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 
     if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
         return poll_slowly(cq, count, wc);
-    if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
-        atomic_load_explicit(&cq->tail, memory_order_acquire)) {
+    if (unlikely(ri_ring_is_empty(&cq->ring))) {
         if (!count)
             look_without_pass(cq);
         return 0;
@@ -149,16 +148,16 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
 {
     struct cq *cq = cq_of(base);
+    enum ri_status status = ri_arming_check(kind, count, cq->ring.depth);
 
-    if ((unsigned int)kind > RI_ARM_NTH || (kind == RI_ARM_NTH && (!count || count > cq->depth)))
-        return RI_ERR_INVALID_ARGUMENT;
+    if (status != RI_OK)
+        return status;
     spinlock_lock(&cq->lock);
-    cq->armed = kind;
-    cq->armed_count = count;
+    cq->arming = (struct ri_arming){ (int)kind, count };
     atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
     atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
     cq->hits = 0;
-    if (kind == RI_ARM_NTH && cq_count(cq) >= count)
+    if (kind == RI_ARM_NTH && ri_ring_count(&cq->ring) >= count)
         cq_fire(cq);
     spinlock_unlock(&cq->lock);
     tx_note_look_at(cq); /* who waits holds nothing back */

@@ -103,7 +103,7 @@ enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *at
     if (attr->size < offsetof(struct ri_port_attr, reserved) || attr->port != 0)
         return RI_ERR_INVALID_ARGUMENT;
     if (getifaddrs(&list)) {
-        softrdma_log(rnic, RI_LOG_ERROR, "network addresses cannot be listed: %s", strerror(errno));
+        ri_log(rnic->host, RI_LOG_ERROR, "network addresses cannot be listed: %s", strerror(errno));
         return RI_ERR_NO_RESOURCES;
     }
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {

@@ -9,8 +9,6 @@
 #include "providers/softrdma/objects/guard.h"
 #include "provider.h"
 
-#include "base/sized.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,14 +102,14 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     if (status != RI_OK)
         goto free_rnic;
     if (rnic->options.guard && !guard_works()) {
-        softrdma_log(rnic, RI_LOG_ERROR,
-                     "option guard is on, and the kernel refuses process_vm_readv or "
-                     "process_vm_writev: a filter of system calls (seccomp) may be the cause");
+        ri_log(rnic->host, RI_LOG_ERROR,
+               "option guard is on, and the kernel refuses process_vm_readv or "
+               "process_vm_writev: a filter of system calls (seccomp) may be the cause");
         status = RI_ERR_NOT_SUPPORTED;
         goto free_rnic;
     }
     if (!stag_table_open(&rnic->stags)) {
-        softrdma_log(rnic, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
+        ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
         status = RI_ERR_NO_RESOURCES;
         goto free_rnic;
     }
@@ -148,7 +146,7 @@ static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *
 {
     const struct rnic *rnic = rnic_of(base);
 
-    return sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+    return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 static enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)

@@ -6,6 +6,8 @@
 
 #include "tests/fuzz/fake_net.h"
 
+#include "rnicpi_host.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -16,6 +16,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/judge.h"
 
+#include "rnicpi_host.h"
 #include "providers/softrdma/softrdma.h"
 
 #define TESTBED_QPS   2u

@@ -3,6 +3,8 @@
  * and set A, which counts calls. */
 #include "cm_fake_private.h"
 
+#include "rnicpi_host.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

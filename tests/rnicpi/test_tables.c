@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rnicpi.h"
+#include "rnicpi_host.h"
 
 #define SLOT sizeof(void (*)(void))
 

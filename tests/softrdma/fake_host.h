@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rnicpi.h"
+#include "rnicpi_host.h"
 
 extern const struct ri_provider rnicpi_provider_v1; /* the provider under test, linked in */
 

@@ -195,6 +195,9 @@ START_TEST(attributes)
     ck_assert_uint_eq(attr.max_read_sge, 1);
     ck_assert_uint_eq(attr.connect_private_data, 508);
     ck_assert_uint_eq(attr.lanes, 1);
+    ck_assert_pstr_eq(
+        ri_missing_operation(rnicpi_provider_v1.privileged, rnicpi_provider_v1.user, attr.features),
+        NULL);
     ck_assert_int_eq(fake.privileged.query(fake.rnic, &longer.attr), RI_OK);
     ck_assert(longer.fence == 7);
     ck_assert_int_eq(fake.privileged.query(fake.rnic, (struct ri_rnic_attr *)(void *)shorter),

@@ -28,24 +28,15 @@
 
 static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
 {
-    bool wanted = false;
-
-    switch (cq->armed) {
-    case RI_ARM_NEXT: wanted = true; break;
-    case RI_ARM_SOLICITED: wanted = cq_solicited(wc); break;
-    case RI_ARM_NOTIFY_MARKED: wanted = cq_notable(wc); break;
-    case RI_ARM_NTH: wanted = cq_count(cq) >= cq->armed_count; break;
-    default: break;
-    }
-    if (wanted)
+    if (ri_arming_wants(&cq->arming, wc, ri_ring_count(&cq->ring)))
         cq_fire(cq);
 }
 
 /* Also when it runs empty: an overflow after that is a new one. */
 static void set_head(struct cq *cq, uint32_t head)
 {
-    atomic_store_explicit(&cq->head, head, memory_order_release);
-    if (head == atomic_load_explicit(&cq->tail, memory_order_relaxed))
+    ri_ring_take_to(&cq->ring, head);
+    if (head == ri_ring_tail(&cq->ring))
         atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
 }
 
@@ -53,13 +44,7 @@ static void set_head(struct cq *cq, uint32_t head)
 
 static void block(struct cq *cq, struct qp *qp, int which)
 {
-    qp->cq_wait.blocked[which] = true;
-    qp->cq_wait.next[which] = NULL;
-    if (cq->blocked_tail[which])
-        cq->blocked_tail[which]->cq_wait.next[which] = qp;
-    else
-        cq->blocked_head[which] = qp;
-    cq->blocked_tail[which] = qp;
+    ri_held_add(&cq->held[which], &qp->cq_wait[which]);
     atomic_fetch_add_explicit(&cq->blocked, 1, memory_order_relaxed);
     if (!atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
         atomic_store_explicit(&cq->overflowed, true, memory_order_relaxed);
@@ -69,34 +54,23 @@ static void block(struct cq *cq, struct qp *qp, int which)
 
 static void unblock(struct cq *cq, struct qp *qp, int which)
 {
-    struct qp *before = NULL, *at = cq->blocked_head[which];
-
-    for (; at && at != qp; at = at->cq_wait.next[which])
-        before = at;
-    if (!at)
-        return;
-    if (before)
-        before->cq_wait.next[which] = qp->cq_wait.next[which];
-    else
-        cq->blocked_head[which] = qp->cq_wait.next[which];
-    if (cq->blocked_tail[which] == qp)
-        cq->blocked_tail[which] = before;
-    qp->cq_wait.next[which] = NULL;
-    qp->cq_wait.blocked[which] = false;
-    atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
+    if (ri_held_remove(&cq->held[which], &qp->cq_wait[which]))
+        atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
 }
 
 struct qp *cq_take_blocked(struct cq *cq, int *which)
 {
+    struct ri_held *held = NULL;
     struct qp *qp = NULL;
 
     spinlock_lock(&cq->lock);
-    if (cq_count(cq) < cq->depth) {
-        if (!cq->blocked_head[*which])
+    if (ri_ring_room(&cq->ring)) {
+        if (!cq->held[*which].first)
             *which = !*which;
-        qp = cq->blocked_head[*which];
+        held = cq->held[*which].first;
     }
-    if (qp) {
+    if (held) {
+        qp = container_of(held - *which, struct qp, cq_wait[0]);
         unblock(cq, qp, *which);
         atomic_fetch_add(&qp->upcalls, 1);
     }
@@ -171,17 +145,17 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
             break;
         if (!completes(wqe, wq->receive))
             continue;
-        room = !qp->cq_wait.blocked[which] && cq_count(cq) < cq->depth;
+        room = !qp->cq_wait[which].on && ri_ring_room(&cq->ring);
         if (!room) {
-            if (!qp->cq_wait.blocked[which])
+            if (!qp->cq_wait[which].on)
                 block(cq, qp, which);
             break;
         }
         wc = cq_push(cq, qp, wq, wqe, index, wqe->byte_len, opcode_of(wqe, wq->receive),
                      wq->receive && qp->srq);
-        cq->notable -= cq_notable(wc);
+        cq->marked -= cq_marked(wc);
         describe_more(wc, wqe);
-        cq->notable += cq_notable(wc);
+        cq->marked += cq_marked(wc);
         fire_if_wanted(cq, wc);
     }
     atomic_store_explicit(&wq->done, index, memory_order_release);
@@ -196,9 +170,9 @@ static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, st
     const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent,
                                                  memory_order_acquire);
     uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
-    uint32_t room = cq->depth - cq_count(cq);
+    uint32_t room = ri_ring_room(&cq->ring);
 
-    if (cq->armed != CQ_NOT_ARMED || qp->cq_wait.blocked[receive ? RECEIVE : SEND])
+    if (cq->arming.kind != RI_NOT_ARMED || qp->cq_wait[receive ? RECEIVE : SEND].on)
         return retire(cq, qp, wq, index, posted);
     for (; index != posted; index++) {
         const struct wqe *wqe = wq_slot(wq, index);
@@ -261,9 +235,9 @@ static inline __attribute__((always_inline)) bool retire_straight(struct cq *cq,
         return false;
     posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent, memory_order_acquire);
     index = atomic_load_explicit(&wq->done, memory_order_relaxed);
-    room = cq->depth - cq_count(cq);
-    if (unlikely(cq->armed != CQ_NOT_ARMED) ||
-        unlikely(qp->cq_wait.blocked[receive ? RECEIVE : SEND]))
+    room = ri_ring_room(&cq->ring);
+    if (unlikely(cq->arming.kind != RI_NOT_ARMED) ||
+        unlikely(qp->cq_wait[receive ? RECEIVE : SEND].on))
         goto later;
     for (; index != posted; index++) {
         wqe = wq_slot(wq, index);
@@ -331,12 +305,12 @@ static uint32_t waiting_most(const struct wq *wq)
  * together each would look through the completions of all. Under the lock. */
 static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t head)
 {
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed), end = head;
+    uint32_t tail = ri_ring_tail(&cq->ring), end = head;
     uint32_t left = (qp->send_cq == cq ? waiting_most(&qp->sq) : 0) +
                     (qp->recv_cq == cq ? waiting_most(&qp->rq) : 0);
 
     for (uint32_t at = head; at != tail && left; at++) {
-        const struct wq *wq = cq->ring[at & cq->mask].wq;
+        const struct wq *wq = cq->entries[at & cq->ring.mask].wq;
 
         if (wq == &qp->sq || wq == &qp->rq) {
             end = at + 1;
@@ -353,24 +327,24 @@ void cq_purge(struct cq *cq, struct qp *qp)
     uint32_t head, to;
 
     spinlock_lock(&cq->lock);
-    head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+    head = ri_ring_head(&cq->ring);
     to = end_of_own(cq, qp, head);
     for (uint32_t from = to; from != head;) {
-        struct cq_entry *entry = &cq->ring[--from & cq->mask];
+        struct cq_entry *entry = &cq->entries[--from & cq->ring.mask];
 
         if (entry->wq == &qp->sq || entry->wq == &qp->rq) {
-            cq->notable -= cq_notable(&entry->wc);
+            cq->marked -= cq_marked(&entry->wc);
             continue;
         }
         to--;
         if (to != from)
-            cq->ring[to & cq->mask] = *entry;
+            cq->entries[to & cq->ring.mask] = *entry;
     }
     set_head(cq, to);
     for (int which = SEND; which <= RECEIVE; which++)
         if ((which == RECEIVE ? qp->recv_cq : qp->send_cq) == cq) {
             unblock(cq, qp, which);
-            qp->cq_wait.blocked[which] = true;
+            qp->cq_wait[which].on = true;
         }
     spinlock_unlock(&cq->lock);
 }
@@ -382,8 +356,8 @@ enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *n
     struct cq *cq = container_of(base, struct cq, base);
 
     spinlock_lock(&cq->lock);
-    *total = cq_count(cq);
-    *notify = cq->notable;
+    *total = ri_ring_count(&cq->ring);
+    *notify = cq->marked;
     spinlock_unlock(&cq->lock);
     return RI_OK;
 }
@@ -409,7 +383,6 @@ enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
 {
     struct rnic *rnic = container_of(base, struct rnic, base);
     enum ri_status status = RI_ERR_NO_RESOURCES;
-    uint32_t slots = 1;
     struct cq *cq;
 
     if (!attr->depth)
@@ -423,18 +396,15 @@ enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     cq = calloc(1, sizeof(*cq));
     if (!cq)
         goto uncount;
-    while (slots < attr->depth)
-        slots <<= 1;
-    cq->ring = calloc(slots, sizeof(*cq->ring));
-    if (!cq->ring)
+    cq->entries = calloc(ri_ring_slots(attr->depth), sizeof(*cq->entries));
+    if (!cq->entries)
         goto free_cq;
     cq->base.ops = rnic->user;
     cq->base.context = attr->context;
     cq->rnic = rnic;
     spinlock_init(&cq->lock);
-    cq->mask = slots - 1;
-    cq->depth = attr->depth;
-    cq->armed = CQ_NOT_ARMED;
+    ri_ring_init(&cq->ring, attr->depth);
+    cq->arming.kind = RI_NOT_ARMED;
     *out = &cq->base;
     return RI_OK;
 
@@ -454,7 +424,7 @@ enum ri_status softrdma_cq_destroy(struct ri_cq *base)
     while (atomic_load(&cq->upcalls))
         sched_yield();
     atomic_fetch_sub(&cq->rnic->cqs, 1);
-    free(cq->ring);
+    free(cq->entries);
     free(cq);
     return RI_OK;
 }

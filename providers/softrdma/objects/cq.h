@@ -9,32 +9,20 @@
 
 #include "base/trace.h"
 
-#define CQ_NOT_ARMED (-1)
-
-/* Which of a QP's queues: index of qp.cq_wait and of cq.blocked_head. */
+/* Which of a QP's queues: index of qp.cq_wait and of cq.held. */
 #define CQ_SENDS    0
 #define CQ_RECEIVES 1
 
-static inline uint32_t cq_count(const struct cq *cq)
+/* Such completions are rare. */
+static inline bool cq_marked(const struct ri_wc *wc)
 {
-    return atomic_load_explicit(&cq->tail, memory_order_relaxed) -
-           atomic_load_explicit(&cq->head, memory_order_relaxed);
-}
-
-static inline bool cq_solicited(const struct ri_wc *wc)
-{
-    return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
-}
-
-static inline bool cq_notable(const struct ri_wc *wc)
-{
-    return __builtin_expect((wc->flags & RI_WC_NOTIFY) || cq_solicited(wc), 0);
+    return __builtin_expect(ri_wc_is_marked(wc), 0);
 }
 
 /* The consumer is told by cq_settle(). */
 static inline void cq_fire(struct cq *cq)
 {
-    cq->armed = CQ_NOT_ARMED;
+    cq->arming.kind = RI_NOT_ARMED;
     atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
     atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
 }
@@ -44,8 +32,8 @@ static inline __attribute__((always_inline)) struct ri_wc *cq_push(
     struct cq *cq, const struct qp *qp, struct wq *wq, const struct wqe *wqe, uint32_t index,
     uint32_t byte_len, enum ri_wc_opcode opcode, bool shared)
 {
-    uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-    struct cq_entry *entry = &cq->ring[tail & cq->mask];
+    uint32_t tail = ri_ring_tail(&cq->ring);
+    struct cq_entry *entry = &cq->entries[tail & cq->ring.mask];
     struct ri_wc *wc = &entry->wc; /* what nobody sets in it is 0 from the beginning */
 
     wc->context = qp->base.context;
@@ -56,13 +44,13 @@ static inline __attribute__((always_inline)) struct ri_wc *cq_push(
     wc->flags = 0;
     if (wqe->flags & RI_WR_NOTIFY) {
         wc->flags = RI_WC_NOTIFY;
-        cq->notable++;
+        cq->marked++;
     }
     wc->immediate = wc->vendor_error = wc->immediate_high = 0;
     entry->wq = wq;
     entry->index = index;
     entry->shared = shared;
-    atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+    ri_ring_put(&cq->ring, tail);
     TRACE3(complete, qp->qpn, wqe->cookie, wqe->status);
     return wc;
 }

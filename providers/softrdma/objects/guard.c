@@ -16,10 +16,10 @@
 static bool refused(const struct qp *qp, uint32_t stag, const void *at, uint32_t octets,
                     const char *how)
 {
-    softrdma_log(qp->rnic, RI_LOG_ERROR,
-                 "memory of STag 0x%08x cannot be %s any more, %u octets at %p: it was unmapped or "
-                 "protected, or its file truncated, after it was registered; the connection ends",
-                 stag, how, octets, at);
+    ri_log(qp->rnic->host, RI_LOG_ERROR,
+           "memory of STag 0x%08x cannot be %s any more, %u octets at %p: it was unmapped or "
+           "protected, or its file truncated, after it was registered; the connection ends",
+           stag, how, octets, at);
     return false;
 }
 

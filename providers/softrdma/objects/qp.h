@@ -46,12 +46,6 @@ struct qp_life {
     struct ri_event end_event;
 };
 
-/* In the list of a CQ of those that wait for room: [CQ_SENDS], [CQ_RECEIVES]. Under the lock of that CQ. */
-struct qp_cq_wait {
-    bool blocked[2];
-    struct qp *next[2];
-};
-
 /* In lists of the lane. Under lane->lock. */
 struct qp_lane {
     /* Of those that gather. */
@@ -108,7 +102,8 @@ struct qp {
 
     struct qp_attributes attr;
     struct qp_life life;
-    struct qp_cq_wait cq_wait;
+    /* Of those that wait for room in a CQ: [CQ_SENDS], [CQ_RECEIVES]. Under the lock of that CQ. */
+    struct ri_held cq_wait[2];
     struct wq sq, rq;
     struct qp_gather gather;
     struct qp_lane on_lane;

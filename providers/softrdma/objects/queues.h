@@ -7,6 +7,8 @@
 
 #include "rnic.h"
 
+#include "rnicpi_cq.h"
+
 struct lane;
 struct qp;
 
@@ -171,12 +173,10 @@ struct cq {
     _Atomic(struct lane *) lane; /* that of its QPs; NULL: there are several. Written under lock */
     _Atomic(struct lane *) home; /* that of its first QP; likewise */
     struct spinlock lock;
-    struct cq_entry *ring;
-    uint32_t mask, depth;
-    atomic_uint head, tail; /* tail - head entries */
-    uint32_t notable;       /* of them notify-marked, solicited or in error; under lock */
-    int armed;              /* enum ri_arm or -1; under lock */
-    uint32_t armed_count;
+    struct cq_entry *entries;
+    struct ri_ring ring;
+    uint32_t marked;         /* of the entries: ri_wc_is_marked; under lock */
+    struct ri_arming arming; /* under lock */
     atomic_bool overflowed;
     atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_settle has to tell of it */
     atomic_uint upcalls, users;
@@ -185,8 +185,8 @@ struct cq {
     atomic_uint seen;      /* lane->passes when its consumer looked last */
     uint8_t hits;          /* polls that took something since it was armed; under lock */
     atomic_uint blocked;   /* queues that wait for room */
-    /* the QPs of these, oldest first: [0] send, [1] receive; under lock, linked by qp->cq_wait.next[] */
-    struct qp *blocked_head[2], *blocked_tail[2];
+    /* qp.cq_wait of these: [0] send, [1] receive; under lock */
+    struct ri_held_list held[2];
 };
 
 void cq_settle(struct cq *cq);

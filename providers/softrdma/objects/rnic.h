@@ -5,7 +5,7 @@
 #ifndef ITAL_SOFTRDMA_RNIC_H
 #define ITAL_SOFTRDMA_RNIC_H
 
-#include "rnicpi.h"
+#include "rnicpi_util.h"
 #include "providers/softrdma/objects/stag.h"
 
 #include "base/checked.h"
@@ -151,9 +151,5 @@ static inline void count_up_32(atomic_uint *counter)
                           memory_order_relaxed);
 #endif
 }
-
-/* rnic.c: a line in the host's log. */
-void softrdma_log(const struct rnic *rnic, enum ri_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

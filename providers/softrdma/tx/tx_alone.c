@@ -43,8 +43,8 @@ static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint
     if (unlikely(!spinlock_try_blind(&cq->lock)))
         goto mark;
     if (unlikely(atomic_load_explicit(&qp->sq.done, memory_order_relaxed) != index) ||
-        unlikely(cq->armed != CQ_NOT_ARMED) || unlikely(qp->cq_wait.blocked[0]) ||
-        unlikely(cq_count(cq) >= cq->depth))
+        unlikely(cq->arming.kind != RI_NOT_ARMED) || unlikely(qp->cq_wait[0].on) ||
+        unlikely(!ri_ring_room(&cq->ring)))
         goto unlock;
     if (wqe->flags & RI_WR_SIGNALED)
         cq_push(cq, qp, &qp->sq, wqe, index, octets,

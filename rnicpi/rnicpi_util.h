@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rnicpi_util.h - small things that every provider needs (librnicpi.a). Any thread; nothing here
+ * blocks or allocates.
+ */
+#ifndef RNICPI_UTIL_H
+#define RNICPI_UTIL_H
+
+#include <string.h>
+
+#include "rnicpi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Name of a status ("RI_ERR_BUSY"); a static string, also for values out of range. */
+const char *ri_status_name(enum ri_status status);
+
+/* A line through the host's log, printf's way. */
+void ri_log(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Is the descriptor sound, as the host judges it before it calls anything? RI_OK, or
+ * RI_ERR_NOT_SUPPORTED with *reason a static sentence. */
+enum ri_status ri_provider_check(const struct ri_provider *provider, const char **reason);
+
+/*
+ * The name of the first operation that a provider with these features must have and has not: past
+ * the end of its table, or NULL. NULL: all are there. features: ri_rnic_attr.features. For a
+ * provider's own tests: the host loads it all the same, and calls of what is absent answer
+ * RI_ERR_NOT_SUPPORTED.
+ */
+const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
+                                 const struct ri_user_ops *user, uint64_t features);
+
+/*
+ * Copy into *to, whose first member says how many octets it has room for, as much of *from as there
+ * is; the size stays. For query operations: the host may be older or newer. False: *to is too small
+ * to have a size, and untouched.
+ */
+static inline bool ri_sized_copy(void *to, const void *from, uint32_t from_size)
+{
+    uint32_t size;
+
+    memcpy(&size, to, sizeof(size));
+    if (size < sizeof(size))
+        return false;
+    memcpy(to, from, size < from_size ? size : from_size);
+    memcpy(to, &size, sizeof(size));
+    return true;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
