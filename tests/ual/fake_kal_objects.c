@@ -150,6 +150,9 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     }
     rnic->open = false;
     rnic->lane = NULL;
+    for (unsigned int i = 0; fk_rnic == rnic && i < FK_RNICS; i++)
+        if (fk_rnics[i].open)
+            fk_rnic = &fk_rnics[i];
     fk_gone(&fk.rnics);
     return KAL_OK;
 }
