@@ -179,7 +179,8 @@ const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic);
 const char *kal_rnic_provider(const struct kal_rnic *rnic);
 /* As ri_host.option. Lane. */
 const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name);
-/* A time that every interface has as an option (kal/config/interface_options.c), in nanoseconds. Lane. */
+/* A time that every interface has as an option (kal/config/interface_options.c), in nanoseconds.
+ * Lane. */
 uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name);
 /* As ri_privileged_ops.query_port. */
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);

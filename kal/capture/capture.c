@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capture: one file per path and process, shared by the interfaces that name it; capture_file.c writes it.
+ * Capture: one file per path and process, shared by the interfaces that name it; capture_file.c
+ * writes it.
  *
- * A RECORD is one TCP connection. Both its ends may be captured by this file (loopback); then each writes what it transmits, and
- * what it receives is there already. Sequence numbers count the octets of each direction, so that every segment
- * fits the others. Who transmits holds the record from before the system call to after the recording (RI_CAPTURE_HOLD): an
- * answer cannot stand before its question.
+ * A RECORD is one TCP connection. Both its ends may be captured by this file (loopback); then each
+ * writes what it transmits, and what it receives is there already. Sequence numbers count the
+ * octets of each direction, so that every segment fits the others. Who transmits holds the record
+ * from before the system call to after the recording (RI_CAPTURE_HOLD): an answer cannot stand
+ * before its question.
  *
  * Locks: record->lock, then files_lock or those of capture_file.c.
  */
@@ -240,7 +242,8 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     return error == ENOMEM ? KAL_ERR_NO_RESOURCES : KAL_ERR_CONFIGURATION;
 }
 
-/* The last user ends the file; who may not block leaves that to the writer. files_lock is held, and released. */
+/* The last user ends the file; who may not block leaves that to the writer. files_lock is held,
+ * and released. */
 static void drop_user(struct kal_capture *capture, bool may_wait)
 {
     bool last = --capture->users == 0;

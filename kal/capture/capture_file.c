@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture file: two BUFFERS. Recorders reserve room in one (a moment under file->lock), fill it without any lock, and say so; the
- * writer thread takes the full one to the disk. No room, or the disk refuses: the packet is counted as missing. The file
- * always ends with a whole block. file->lock is a leaf.
+ * A capture file: two BUFFERS. Recorders reserve room in one (a moment under file->lock), fill it
+ * without any lock, and say so; the writer thread takes the full one to the disk. No room, or the
+ * disk refuses: the packet is counted as missing. The file always ends with a whole block.
+ * file->lock is a leaf.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -221,8 +222,8 @@ static void *writer(void *arg)
 
 /* ---- begin and end ---- */
 
-/* A new file in place of a regular one of that name, or errno: what somebody else writes to, and what is no file, stays as it
- * is. */
+/* A new file in place of a regular one of that name, or errno: what somebody else writes to, and
+ * what is no file, stays as it is. */
 static int create(const char *path, int *fd)
 {
     struct stat there;

@@ -2,14 +2,15 @@
 /*
  * Connection manager: accepting, and when not to.
  *
- * A listener bounds what strangers can make it hold (C-019): start-ups whose Request is incomplete by option half_open,
- * undecided requests by option backlog, those that wait for room included (requests.c). Where either bound is reached it
- * accepts no more, and the kernel's queue holds the peers: what was accepted is not shed, and a complete Request is never
- * dropped for want of room. So the start-ups that were under way at that moment may exceed the backlog. One thing gives
- * way: the oldest start-up, when it is older than GRACE and somebody waits in the queue: who means it sends the
- * Request with its first octets, so nobody keeps others out by holding places.
- * Without descriptors the same one gives way; else the spare descriptor is given up for a moment to accept and
- * close what waits; where even that fails the listener looks again a little later.
+ * A listener bounds what strangers can make it hold (C-019): start-ups whose Request is incomplete
+ * by option half_open, undecided requests by option backlog, those that wait for room included
+ * (requests.c). Where either bound is reached it accepts no more, and the kernel's queue holds the
+ * peers: what was accepted is not shed, and a complete Request is never dropped for want of room.
+ * So the start-ups that were under way at that moment may exceed the backlog. One thing gives way:
+ * the oldest start-up, when it is older than GRACE and somebody waits in the queue: who means it
+ * sends the Request with its first octets, so nobody keeps others out by holding places. Without
+ * descriptors the same one gives way; else the spare descriptor is given up for a moment to accept
+ * and close what waits; where even that fails the listener looks again a little later.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -100,8 +101,8 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     c->role = &cm_passive_role;
     c->state = CM_STARTING;
     pthread_mutex_lock(&l->guard.lock);
-    DL_APPEND2(l->kept, c, kept_prev, kept_next);
-    c->kept = c->fresh = true;
+    DL_APPEND2(l->starting, c, listed_prev, listed_next);
+    c->listed = c->fresh = true;
     c->startup->began = clock_now();
     l->half_open++;
     pthread_mutex_unlock(&l->guard.lock);
@@ -110,9 +111,9 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     cm_deadline(c, clock_after(c->startup->began, l->rnic->cm->options.request_timeout));
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
         pthread_mutex_unlock(&c->guard.lock);
-        if (!cm_keep_take(c))
+        if (!cm_claim(c))
             return true;
-        cm_keep_remove(l, c);
+        cm_remove(l, c);
         return false;
     }
     pthread_mutex_unlock(&c->guard.lock);
@@ -123,19 +124,20 @@ static struct kal_connection *oldest_start_up(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
-    DL_FOREACH2 (l->kept, c, kept_next)
-        if (c->fresh && !c->taken)
+    DL_FOREACH2 (l->starting, c, listed_next)
+        if (c->fresh && !c->claimed)
             break;
     return c;
 }
 
-/* The oldest start-up ends. Its peer is reset: an orderly end could be taken for an answer. Lane, locked; released meanwhile. */
+/* The oldest start-up ends. Its peer is reset: an orderly end could be taken for an answer.
+ * Lane, locked; released meanwhile. */
 static void evict(struct kal_listener *l, struct kal_connection *oldest)
 {
     uint32_t count = l->half_open;
     char more[80];
 
-    cm_unkeep(l, oldest);
+    cm_unlist(l, oldest);
     pthread_mutex_unlock(&l->guard.lock);
     if (cm_meter(&l->full, more, sizeof more))
         kal_rnic_log(
@@ -163,7 +165,7 @@ static bool has_room(struct kal_listener *l)
     struct kal_connection *oldest;
     uint64_t end;
 
-    if (l->undecided + l->held >= l->backlog) {
+    if (l->undecided + l->queued >= l->backlog) {
         pause_accept(l, CLOCK_NEVER);
         return false;
     }
@@ -198,8 +200,8 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         kal_connection_destroy(c);
 }
 
-/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False: paused,
- * or nobody waits, which accept(2) does not look at before. Lane, locked. */
+/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False:
+ * paused, or nobody waits, which accept(2) does not look at before. Lane, locked. */
 static bool make_descriptor(struct kal_listener *l)
 {
     struct kal_connection *oldest = oldest_start_up(l);

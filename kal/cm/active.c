@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, active side: TCP connect, MPA Request, Reply, the second attempt with revision 1. */
+/* Connection manager, active side: TCP connect, MPA Request, Reply, the second attempt with
+ * revision 1. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,7 +11,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* On its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the run. */
+/* On its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the
+ * run. */
 static int open_stream(struct kal_connection *c)
 {
     struct cm_startup *startup = c->startup;
@@ -45,7 +47,8 @@ static enum kal_status status_of_errno(int error)
     }
 }
 
-/* Watch and deadline of a socket that connects, or is connected already: writable either way, or in error. */
+/* Watch and deadline of a socket that connects, or is connected already: writable either way, or
+ * in error. */
 static enum kal_status begin(struct kal_connection *c)
 {
     enum kal_status status;
@@ -198,9 +201,10 @@ static void fall_back(struct kal_connection *c)
 }
 
 /*
- * What says that the peer does not speak revision 2: it has read the Request, all of it, and then ended in an orderly way. A
- * reset says nothing (a peer without room, or one that ends), nor does an end that came before our octets: a program
- * that closes over unread octets resets. So they are acknowledged, because who read them sends the FIN behind.
+ * What says that the peer does not speak revision 2: it has read the Request, all of it, and then
+ * ended in an orderly way. A reset says nothing (a peer without room, or one that ends), nor does
+ * an end that came before our octets: a program that closes over unread octets resets. So they are
+ * acknowledged, because who read them sends the FIN behind.
  */
 static bool request_was_read(const struct kal_connection *c)
 {

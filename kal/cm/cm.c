@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: calls of kal.h on connections, to kal's own start-up over a stream or to the connection manager of
- * the provider (set A).
+ * Connection manager: calls of kal.h on connections, to kal's own start-up over a stream or to the
+ * connection manager of the provider (set A).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

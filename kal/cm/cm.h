@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The objects of the connection manager, and what its files offer to those above them; listed from the bottom up. States, locks
- * and life times: block in connection.c. */
+/* The objects of the connection manager, and what its files offer to those above them; listed
+ * from the bottom up. States, locks and life times: block in connection.c. */
 #ifndef ITAL_KAL_CM_H
 #define ITAL_KAL_CM_H
 
@@ -11,32 +11,50 @@
 #include "stream.h"
 
 enum cm_state {
-    CM_IDLE,        /* created by ual, nothing started */
-    CM_CONNECTING,  /* active: TCP connect under way */
-    CM_REQUESTED,   /* active: the Request leaves, the Reply is awaited */
-    CM_LAST_WORDS,  /* conversion, responder: the last streaming message leaves */
-    CM_STARTING,    /* passive: the Request comes in; kal's own object, save in a conversion */
-    CM_SHOWING,     /* passive: the Request is complete, its upcall is due; kal's own */
-    CM_HELD,        /* passive: complete, but ual has no room for it; kal's own */
-    CM_PENDING,     /* passive: shown, undecided; ual's */
-    CM_MOVING,      /* kal_migrate at work */
-    CM_ACCEPTING,   /* accepted, the hand-over is due in the lane */
-    CM_CONVERTING,  /* conversion without frames: the hand-over is due in the lane */
-    CM_REJECTING,   /* the rejecting Reply left, the socket is due for the linger */
-    CM_ESTABLISHED, /* the stream is the QP's */
-    CM_ENDED,       /* failed, rejected, withdrawn */
-    CM_FOREIGN,     /* a connection of the provider's own set A */
+    /* Created by ual, nothing started. */
+    CM_IDLE,
+    /* Active: TCP connect under way; the Request leaves, or the Reply is awaited. */
+    CM_CONNECTING,
+    CM_REQUESTED,
+    /* Conversion, responder: the last streaming message leaves. */
+    CM_LAST_WORDS,
+    /* Passive, and kal's own: the Request comes in (also in a conversion); it is complete and its
+     * upcall is due; it waits until ual has room. */
+    CM_STARTING,
+    CM_SHOWING,
+    CM_QUEUED,
+    /* Passive: shown and undecided; ual's. */
+    CM_PENDING,
+    /* kal_migrate or kal_place is at work. */
+    CM_MOVING,
+    /* The hand-over is due in the lane: after kal_accept; of a conversion without frames. */
+    CM_ACCEPTING,
+    CM_CONVERTING,
+    /* The rejecting Reply has left, the stream is due for the linger. */
+    CM_REJECTING,
+    /* The stream is the QP's. */
+    CM_ESTABLISHED,
+    /* Failed, rejected, withdrawn. */
+    CM_ENDED,
+    /* A connection of the provider's own set A. */
+    CM_FOREIGN,
 };
 
 /* Options of the interface that the manager reads, once, at kal_cm_open. Times in nanoseconds. */
 struct cm_options {
-    uint8_t mpa_revision; /* 1 or 2: highest spoken */
-    bool mpa_fallback;    /* revision 1 on a new connection after a closed enhanced Request */
+    /* 1 or 2: the highest that is spoken */
+    uint8_t mpa_revision;
+    /* Revision 1 on a new connection after a closed enhanced Request */
+    bool mpa_fallback;
     bool crc;
-    bool markers;       /* asked for in what the peer sends */
-    uint8_t rtr;        /* MPA_STARTUP_RTR_ bits offered by the active side; 0: client-server */
-    uint32_t backlog;   /* per listener, at least so many undecided requests */
-    uint32_t half_open; /* per listener, at most so many start-ups without a complete Request */
+    /* Asked for in what the peer sends */
+    bool markers;
+    /* MPA_STARTUP_RTR_ bits that the active side offers; 0: client-server */
+    uint8_t rtr;
+    /* Per listener: at least so many undecided requests */
+    uint32_t backlog;
+    /* Per listener: at most so many start-ups without a complete Request */
+    uint32_t half_open;
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
     struct cm_stream_options stream;
@@ -44,33 +62,40 @@ struct cm_options {
 
 /* Lines of one kind about what peers do: one a second at most, the others are counted. */
 struct cm_meter {
-    uint64_t next; /* CLOCK_MONOTONIC ns; no line before */
-    uint64_t held; /* lines kept back since the last one */
+    /* CLOCK_MONOTONIC ns; no line before */
+    uint64_t next;
+    /* Lines that were suppressed since the last one */
+    uint64_t suppressed;
 };
 
 /* What a connection needs until it is established, and an established one has not. */
 struct cm_startup {
     struct kal_connection *connection;
-    struct ri_timer deadline, kick; /* kick: run the state in the lane soon */
-    uint64_t began;                 /* CLOCK_MONOTONIC ns, when it was accepted */
-    uint64_t held_until;            /* the same, from the first time it was held; 0: never */
+    /* `soon`: run the state in the lane; see cm_schedule */
+    struct ri_timer deadline, soon;
+    /* CLOCK_MONOTONIC ns: when it was accepted; until when it may be queued, 0: it never was */
+    uint64_t began, queued_until;
     uint8_t in[MPA_STARTUP_FRAME_MAX], out[MPA_STARTUP_FRAME_MAX];
     size_t out_length, out_sent;
-    uint8_t *last_words; /* conversion: what is left of the streaming message; malloc */
+    /* Conversion: the last streaming message; malloc */
+    uint8_t *last_words;
     size_t last_length, last_sent;
 
     /* Active only: for a second attempt. */
     union address source, destination;
     uint64_t connect_by;
-    int connect_error; /* connect(2) knew at once; told by the run */
+    /* The stream knew at once; the run reports it */
+    int connect_error;
     bool retried;
 
-    void *qp_lane; /* where the QP is that was attached later; NULL: no such */
+    /* Lane of a QP that was attached later; NULL: no such */
+    void *qp_lane;
 };
 
-/* What a run does is a matter of who connects: active.c, passive.c, convert.c, set_a.c. All: Lane, locked. */
+/* What a run does depends on who connects: active.c, passive.c, convert.c, set_a.c. All: Lane,
+ * locked. */
 struct cm_role {
-    /* By the state: readiness or a kick. */
+    /* By the state: readiness, or cm_schedule. */
     void (*run)(struct kal_connection *connection);
     /* The deadline has come. */
     void (*expired)(struct kal_connection *connection);
@@ -85,40 +110,55 @@ struct kal_connection {
     const struct cm_role *role;
     unsigned migrations;
     struct kal_rnic *rnic;
-    void *lane;    /* lane_context */
-    void *context; /* ual's */
+    /* lane_context */
+    void *lane;
+    /* ual's */
+    void *context;
     struct cm_stream stream;
-    struct ri_watch *watch; /* of stream.fd in the lane */
-    uint32_t watched;       /* for these events */
-    bool counted;           /* KAL_ACCOUNT_CONNECTION taken */
+    /* Of stream.fd in the lane, for these events */
+    struct ri_watch *watch;
+    uint32_t watched;
+    /* KAL_ACCOUNT_CONNECTION is taken */
+    bool counted;
     bool conversion;
     bool initiator;
-    bool handed;    /* the stream is the provider's, or is being offered to it */
-    bool awaits_qp; /* connect or accept were given none; guard.lock, as is: */
-    bool parked;    /* all that is missing is the QP */
+    /* The stream is the provider's, or is being offered to it */
+    bool handed;
+    /* Under guard.lock: connect or accept were given no QP; all that is missing is the QP */
+    bool awaits_qp, parked;
 
     /* What we say, and what came out of it. */
     struct mpa_startup_local local;
     struct mpa_startup_agreed agreed;
-    struct cm_startup *startup; /* NULL from ESTABLISHED on */
+    /* NULL from ESTABLISHED on */
+    struct cm_startup *startup;
 
-    /* Passive only: a reference is held from accept(2) to the decision. */
+    /* Passive only: a reference to the listener from accept(2) to the decision. Under the
+     * listener's lock: */
     struct kal_listener *listener;
-    bool kept;  /* in listener->kept or ->waiting: kal's own; under the listener's lock, as are: */
-    bool taken; /* kept, and somebody is ending it */
-    bool fresh; /* kept since accept(2), not moved here: gives way when there are too many */
-    bool held;  /* kept, and waits for room */
-    struct kal_connection *kept_prev, *kept_next;
+    /* In listener->starting or ->queue: kal's own */
+    bool listed;
+    /* Listed, and one thread is ending it */
+    bool claimed;
+    /* Listed since accept(2), not moved here: gives way when there are too many */
+    bool fresh;
+    /* In listener->queue */
+    bool queued;
+    struct kal_connection *listed_prev, *listed_next;
 
-    struct ri_connection *ri; /* CM_FOREIGN */
-    uint32_t port;            /* with ri, passive: where it came in */
-    bool datagram;            /* with ri, passive: a service request */
+    /* CM_FOREIGN. Passive: the port where it came in; is it a service request? */
+    struct ri_connection *ri;
+    uint32_t port;
+    bool datagram;
 
-    /* Under cm->lock. */
-    bool orphan;  /* set A, refused inside the provider's upcall: to be destroyed by the next run */
-    bool qp_busy; /* the hand-over is inside the provider */
-    struct kal_connection *prev, *next; /* cm->connections */
-    struct ri_qp *qp;                   /* attached for the time of the start-up */
+    /* Under cm->lock. Set A, refused inside the provider's upcall: the next run destroys it */
+    bool orphan;
+    /* The hand-over is inside the provider */
+    bool qp_busy;
+    /* cm->connections */
+    struct kal_connection *prev, *next;
+    /* Attached for the time of the start-up */
+    struct ri_qp *qp;
     struct kal_connection *attached_prev, *attached_next;
 };
 
@@ -129,23 +169,32 @@ struct kal_listener {
     void *context;
     int fd;
     struct ri_watch *watch;
-    struct ri_timer resume;   /* when to accept again; set with guard.lock held */
-    struct ri_timer room;     /* ual has room for what waits */
-    char name[80];            /* bound address, for logs */
-    uint32_t backlog;         /* undecided requests, those held included */
-    uint32_t half_open_max;   /* start-ups whose Request is incomplete */
-    uint32_t half_open, held; /* connections in `kept`, in `waiting`; guard.lock */
-    uint32_t undecided;       /* shown; guard.lock, as are: */
-    uint64_t taken_at;        /* CLOCK_MONOTONIC ns, when ual last kept one that it was shown */
-    bool paused;              /* accepts no more until `resume` */
+    /* When to accept again; set with guard.lock held */
+    struct ri_timer resume;
+    /* ual has room for what is queued */
+    struct ri_timer room;
+    /* Bound address, for logs */
+    char name[80];
+    /* Limits: undecided requests with those queued; start-ups whose Request is incomplete */
+    uint32_t backlog, half_open_max;
+
+    /* Under guard.lock. Connections in `starting`, in `queue`, and shown */
+    uint32_t half_open, queued, undecided;
+    /* CLOCK_MONOTONIC ns, when ual last kept one that it was shown */
+    uint64_t taken_at;
+    /* Accepts no more until `resume` */
+    bool paused;
     /* Start-ups, in the order of their arrival, and requests that moved here */
-    struct kal_connection *kept;
-    /* Held: the first is shown next. A list of their own, as both are searched from the front */
-    struct kal_connection *waiting;
-    struct cm_meter bad, full, descriptors; /* in runs of the lane only */
-    struct cm_meter late;
-    struct ri_listener *ri;           /* set A */
-    struct kal_listener *prev, *next; /* cm->listeners, under cm->lock */
+    struct kal_connection *starting;
+    /* Complete requests: the first is shown next */
+    struct kal_connection *queue;
+
+    /* In runs of the lane only. */
+    struct cm_meter bad, full, descriptors, late;
+    /* Set A */
+    struct ri_listener *ri;
+    /* cm->listeners, under cm->lock */
+    struct kal_listener *prev, *next;
 };
 
 struct cm_linger;
@@ -154,13 +203,16 @@ struct kal_cm {
     struct cm_options options;
     /* Of new connections and listeners; tests put another one here */
     const struct cm_stream_ops *stream_ops;
-    pthread_mutex_t lock;   /* leaf of the manager: lists, spare descriptor, attached QPs */
-    pthread_cond_t changed; /* a hand-over has left the provider, a linger has ended */
+    /* Leaf of the manager: lists, spare descriptor, attached QPs */
+    pthread_mutex_t lock;
+    /* A hand-over has left the provider, or a linger has ended */
+    pthread_cond_t changed;
     struct kal_connection *connections, *attached;
     struct kal_listener *listeners;
     struct cm_linger *lingers;
     unsigned linger_count;
-    _Atomic int spare_fd; /* given up for a moment to accept and close when descriptors ran out */
+    /* Given up for a moment to accept and close where descriptors ran out */
+    _Atomic int spare_fd;
 };
 
 /* ---- options.c ---- */
@@ -185,7 +237,7 @@ void cm_detach(struct kal_connection *connection);
 /* Locked. */
 enum kal_status cm_watch(struct kal_connection *connection, uint32_t events);
 void cm_deadline(struct kal_connection *connection, uint64_t deadline);
-void cm_kick(struct kal_connection *connection);
+void cm_schedule(struct kal_connection *connection);
 /* Lane; may be locked. */
 void cm_unwatch(struct kal_connection *connection);
 void cm_cancel_timers(struct kal_connection *connection);
@@ -215,25 +267,25 @@ void cm_linger_end_all(struct kal_rnic *rnic);
 /* ---- requests.c. With the listener's lock held, where nothing else is said ---- */
 /* After the last reference. */
 void cm_listener_free(struct kal_listener *listener);
-/* Something that it holds has gone: it may accept again, or show what waits. Any thread. */
+/* Something that it lists has gone: it may accept again, or show what is queued. Any thread. */
 void cm_listener_room(struct kal_listener *listener);
-/* The right to end a kept one; false: is another's. The lock is not held. */
-bool cm_keep_take(struct kal_connection *connection);
+/* The right to end a listed one; false: is another's. The lock is not held. */
+bool cm_claim(struct kal_connection *connection);
 /* The lock is not held. */
-void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection);
-void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection);
+void cm_remove(struct kal_listener *listener, struct kal_connection *connection);
+void cm_unlist(struct kal_listener *listener, struct kal_connection *connection);
 /* Gives the connection's reference back. The lock is not held. */
 void cm_listener_leave(struct kal_connection *connection, bool undecided);
-enum cm_place { CM_PLACE_SHOW, CM_PLACE_WAIT, CM_PLACE_NONE, CM_PLACE_TAKEN };
+enum cm_place { CM_PLACE_SHOW, CM_PLACE_QUEUE, CM_PLACE_NONE, CM_PLACE_TAKEN };
 /* Of a complete request. */
 enum cm_place cm_place_for(const struct kal_listener *listener,
                            const struct kal_connection *connection);
-/* Behind, or in front of, those that wait. The connection's lock is held too. */
-void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first);
-/* The time of one that waits is over. True: others were taken meanwhile, it goes on. The
+/* Behind, or in front of, those that are queued. The connection's lock is held too. */
+void cm_enqueue(struct kal_listener *listener, struct kal_connection *connection, bool first);
+/* The time of one that is queued is over. True: others were taken meanwhile, it stays. The
  * connection's lock is held, not the listener's. */
-bool cm_wait_on(struct kal_connection *connection);
-/* Of those that wait, in the lane. */
+bool cm_stay_queued(struct kal_connection *connection);
+/* The first of the queue, in the lane. */
 void cm_show_next(struct kal_listener *listener);
 /* ri_timer.expired of kal_listener.room. The lock is not held. */
 void cm_room_made(struct ri_timer *timer);

@@ -1,53 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: the connection object. Its end is in destroy.c, the hand-over of its stream in handover.c.
+ * Connection manager: the connection object. Its end is in destroy.c, the hand-over of its stream
+ * in handover.c.
  *
- * States of a connection (set B, TCP and MPA by kal). "run" is the lane's handler: readiness, deadline or kick.
+ * States of a connection (set B, TCP and MPA by kal). "run" is the lane's handler: readiness,
+ * deadline, or cm_schedule.
  *
- *   who moves it              from         to
- *   kal_connect               IDLE         CONNECTING
- *   run: TCP connected        CONNECTING   REQUESTED      the Request leaves in one write
- *   run: peer closed          REQUESTED    CONNECTING     once, when the Request was enhanced (S-020)
- *   run: accepting Reply      REQUESTED    ESTABLISHED    hand-over, event ESTABLISHED
- *   run: anything else        C., R.       ENDED          event REJECTED or FAILED
- *   run of the listener       -            STARTING       kal's own: the Request comes in
- *   run: Request complete     STARTING     SHOWING        kal's own; upcall connection_request in the same run
- *   run: the upcall           SHOWING      PENDING        ual's from here on
- *   run: others wait          SHOWING      HELD           kal's own; so is what kal_defer gives back inside the upcall
- *   run: room, and its turn   HELD         PENDING        the upcall once more
- *   run: peer closed or spoke HELD         ENDED          so does the deadline
- *   run: peer closed or spoke PENDING      ENDED          withdrawn: no event, accept answers INVALID_STATE
- *   kal_accept                PENDING      ACCEPTING      kick
- *   run                       ACCEPTING    ESTABLISHED    hand-over; the Reply is handover.last_message
- *   run                       ACCEPTING    ENDED          event FAILED
- *   kal_reject                PENDING      REJECTING      the Reply has left, then FIN; kick. No event
- *   run                       REJECTING    ENDED          the socket goes to a linger (linger.c)
- *   kal_migrate               PENDING      MOVING SHOWING on the other listener and its lane
- *   kal_place                 PENDING      MOVING PENDING on the QP's lane
- *   kal_convert               IDLE         CONVERTING     no frames: hand-over in the next run
- *                                          CONNECTING     initiator, frames: already connected
- *                                          LAST_WORDS     responder, frames; then STARTING, ACCEPTING
+ *   who moves it            from       to
+ *   kal_connect             IDLE       CONNECTING
+ *   run: TCP connected      CONNECTING REQUESTED   the Request leaves in one write
+ *   run: peer closed        REQUESTED  CONNECTING  once, when the Request was enhanced (S-020)
+ *   run: accepting Reply    REQUESTED  ESTABLISHED hand-over, event ESTABLISHED
+ *   run: anything else      C., R.     ENDED       event REJECTED or FAILED
+ *   run of the listener     -          STARTING    kal's own: the Request comes in
+ *   run: Request complete   STARTING   SHOWING     kal's own; upcall connection_request follows
+ *   run: the upcall         SHOWING    PENDING     ual's from here on
+ *   run: others wait        SHOWING    HELD        kal's own; so is what kal_defer gives back
+ *   run: room, and its turn HELD       PENDING     the upcall once more
+ *   run: peer ended, spoke  HELD       ENDED       so does the deadline
+ *   run: peer ended, spoke  PENDING    ENDED       withdrawn: no event; accept: INVALID_STATE
+ *   kal_accept              PENDING    ACCEPTING   a run is scheduled
+ *   run                     ACCEPTING  ESTABLISHED hand-over; handover.last_message is the Reply
+ *   run                     ACCEPTING  ENDED       event FAILED
+ *   kal_reject              PENDING    REJECTING   Reply and FIN have left; a run is scheduled
+ *   run                     REJECTING  ENDED       the socket goes to a linger (linger.c)
+ *   kal_migrate             PENDING    MOVING      then SHOWING, at the other listener, its lane
+ *   kal_place               PENDING    MOVING      then PENDING, on the QP's lane
+ *   kal_convert             IDLE       CONVERTING  no frames: hand-over in the next run
+ *                                      CONNECTING  initiator, frames: already connected
+ *                                      LAST_WORDS  responder, frames; then STARTING, ACCEPTING
  *
- * The hand-over is always done by a run, also where the call that decides comes from another thread, and the event
+ * A connection whose QP comes later (kal_attach) stays REQUESTED or ACCEPTING, parked, until then.
+ *
+ * The hand-over is always done by a run, also where another thread calls what decides. The event
  * follows in the same run. So, where the QP is on the same lane, no qp_event overtakes ESTABLISHED.
  *
- * Who says ESTABLISHED. kal does, as connection_event, right after the hand-over: always for the active side, and
- * for a responder in the client-server model (rtr_await false). A responder in the peer-to-peer model
- * (the Request had A=1) is established by the peer's first FPDU: the provider says so by
- * qp_event RI_EVENT_ESTABLISHED, whose context is ual's, and kal is silent; kal_connection_info gives then what the
- * event does not carry. Should the peer's first FPDU not come, the provider's ended event is the answer.
+ * Who says ESTABLISHED. kal does, as connection_event, right after the hand-over: always for the
+ * active side, and for a responder in the client-server model (rtr_await false). In the
+ * peer-to-peer model (the Request had A=1) the peer's first FPDU establishes a responder. The
+ * provider says so by qp_event RI_EVENT_ESTABLISHED, whose context is ual's, and kal is silent;
+ * kal_connection_info has what that event does not carry. Where the peer's first FPDU does not
+ * come, the provider's ended event is the answer.
  *
- * Locks, in this order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's watch and timer_set
- * are called under them (they are leaves); unwatch and timer_cancel wait for a running handler, so they are called under
- * a lock inside the object's own lane only, where no handler can be running beside us. Upcalls and qp_modify are called
- * with no lock.
+ * Locks, in this order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's
+ * watch and timer_set are leaves and are called under them. unwatch and timer_cancel wait for a
+ * running handler: they are called under a lock only inside the object's own lane, where no handler
+ * can run beside us. Upcalls and qp_modify are called with no lock.
  *
- * Life. Whoever is inside an object (a run) has entered its guard: a reference and an entry in `runs`. Destroying sets
- * `dead`, waits until no other thread is inside, then takes the watch and the timers away; handlers that come
- * late see `dead` and go. A destroy call from inside an upcall of the same object does not wait for itself: the
- * memory goes with the last reference.
+ * Life. A run enters the object's guard: it takes a reference and an entry in `runs`. Destroying
+ * sets `dead`, waits until no other thread is inside, then takes the watch and the timers away.
+ * Handlers that come late see `dead` and leave. A destroy call from inside an upcall of the same
+ * object does not wait for itself: the last reference frees the memory.
  *
- * A passive start-up that ual has not seen is ended by whoever takes it (cm_keep_take): a run, or the listener's end.
+ * A passive start-up that ual has not seen is ended by the one caller that cm_claim admits: a
+ * run, or the listener's end.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -90,9 +96,9 @@ static struct kal_connection *of_timer(struct ri_timer *timer, size_t offset)
     return ((struct cm_startup *)(void *)((char *)timer - offset))->connection;
 }
 
-static void kicked(struct ri_timer *timer)
+static void scheduled_run(struct ri_timer *timer)
 {
-    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, kick));
+    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, soon));
     struct cm_run run;
 
     if (!cm_enter(&c->guard, &run))
@@ -136,14 +142,15 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
     c->stream.fd = -1;
     c->startup->connection = c;
     c->startup->deadline.expired = expired;
-    c->startup->kick.expired = kicked;
+    c->startup->soon.expired = scheduled_run;
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->connections, c);
     pthread_mutex_unlock(&rnic->cm->lock);
     return c;
 }
 
-/* Everything but the memory went before: the last reference may be dropped after the RNIC was closed. */
+/* Everything but the memory went before: the last reference may be dropped after the RNIC was
+ * closed. */
 void cm_connection_free(struct kal_connection *connection)
 {
     cm_startup_end(connection);
@@ -151,8 +158,8 @@ void cm_connection_free(struct kal_connection *connection)
     free(connection);
 }
 
-/* The stream is the provider's, its hand-over has cancelled the timers (one may be what runs), and nothing of the frames is
- * looked at any more. */
+/* The stream is the provider's, its hand-over has cancelled the timers (one may be what runs),
+ * and nothing of the frames is looked at any more. */
 void cm_startup_end(struct kal_connection *connection)
 {
     if (connection->startup)
@@ -231,10 +238,10 @@ void cm_deadline(struct kal_connection *connection, uint64_t deadline)
     connection->rnic->upper->timer_set(connection->lane, &connection->startup->deadline);
 }
 
-void cm_kick(struct kal_connection *connection)
+void cm_schedule(struct kal_connection *connection)
 {
-    connection->startup->kick.deadline = clock_now();
-    connection->rnic->upper->timer_set(connection->lane, &connection->startup->kick);
+    connection->startup->soon.deadline = clock_now();
+    connection->rnic->upper->timer_set(connection->lane, &connection->startup->soon);
 }
 
 void cm_cancel_timers(struct kal_connection *connection)
@@ -244,7 +251,7 @@ void cm_cancel_timers(struct kal_connection *connection)
     if (!c->startup)
         return;
     c->rnic->upper->timer_cancel(c->lane, &c->startup->deadline);
-    c->rnic->upper->timer_cancel(c->lane, &c->startup->kick);
+    c->rnic->upper->timer_cancel(c->lane, &c->startup->soon);
 }
 
 void cm_close_stream(struct kal_connection *connection)

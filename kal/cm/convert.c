@@ -2,14 +2,15 @@
 /*
  * Connection manager: a consumer's connected TCP socket becomes a QP's connection.
  *
- *   frames  initiator                                responder
- *   yes     Request (revision 1, no private data),   the last streaming message leaves, then the peer's Request is
- *           Reply, hand-over                         awaited and answered: as asked, by our depths
- *   no      hand-over at once; CRC by option crc,    hand-over at once, the message as handover.last_message
- *           no markers
+ *   frames  initiator                          responder
+ *   yes     Request (revision 1, no private    the last streaming message leaves; the peer's
+ *           data), Reply, hand-over            Request is awaited and answered, by our depths
+ *   no      hand-over at once; CRC by option   hand-over at once; handover.last_message is the
+ *           crc, no markers                    message
  *
- * The descriptor is duplicated; the open file's flags are shared with the consumer and stay as they are, so no
- * call may wait by itself. A conversion that fails shuts the TCP connection down: the stream's state is lost.
+ * The descriptor is duplicated. The open file's flags are shared with the consumer and stay as they
+ * are, so no call may wait by itself. A conversion that fails shuts the TCP connection down: the
+ * stream's state is lost.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -79,7 +80,7 @@ static enum kal_status start(struct kal_connection *c, const struct kal_convert_
     }
     if (!param->startup_frames) {
         c->state = CM_CONVERTING;
-        cm_kick(c);
+        cm_schedule(c);
         return KAL_OK;
     }
     if (c->initiator) {

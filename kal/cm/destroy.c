@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the end of a connection object, by kal_connection_destroy or by whoever kept it. */
+/* Connection manager: the end of a connection object, by kal_connection_destroy or by the caller
+ * that has claimed it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,7 +11,8 @@
 
 /* ---- set A: the provider's object ---- */
 
-/* Waits for upcalls of the provider; those that come meanwhile find the connection dead and leave. */
+/* Waits for upcalls of the provider; those that come meanwhile find the connection dead and
+ * leave. */
 static void destroy_foreign(struct kal_connection *connection)
 {
     struct kal_rnic *rnic = connection->rnic;
@@ -38,7 +40,7 @@ void cm_a_orphan(struct kal_connection *connection)
     pthread_mutex_lock(&cm->lock);
     connection->orphan = true;
     pthread_mutex_unlock(&cm->lock);
-    cm_kick(connection);
+    cm_schedule(connection);
 }
 
 bool cm_a_adopt(struct kal_connection *connection)

@@ -20,24 +20,24 @@ void cm_guard_end(struct cm_guard *guard)
     pthread_mutex_destroy(&guard->lock);
 }
 
-void cm_tell(struct cm_guard *guard)
+void cm_guard_signal(struct cm_guard *guard)
 {
-    for (struct cm_wait *wait = guard->waits; wait; wait = wait->next)
-        pthread_cond_signal(&wait->told);
+    for (struct cm_waiter *wait = guard->waits; wait; wait = wait->next)
+        pthread_cond_signal(&wait->signalled);
 }
 
 /* Not inlined, as cm_enter. */
-__attribute__((noinline)) void cm_wait_told(struct cm_guard *guard)
+__attribute__((noinline)) void cm_guard_wait(struct cm_guard *guard)
 {
-    struct cm_wait wait = { PTHREAD_COND_INITIALIZER, guard->waits };
-    struct cm_wait **link = &guard->waits;
+    struct cm_waiter wait = { PTHREAD_COND_INITIALIZER, guard->waits };
+    struct cm_waiter **link = &guard->waits;
 
     guard->waits = &wait;
-    pthread_cond_wait(&wait.told, &guard->lock);
+    pthread_cond_wait(&wait.signalled, &guard->lock);
     while (*link != &wait)
         link = &(*link)->next;
     *link = wait.next;
-    pthread_cond_destroy(&wait.told);
+    pthread_cond_destroy(&wait.signalled);
 }
 
 /* Not inlined: gcc 12 takes the run, unlinked by cm_leave, for a dangling pointer. */
@@ -64,7 +64,7 @@ bool cm_leave(struct cm_guard *guard, struct cm_run *run)
         link = &(*link)->next;
     *link = run->next;
     last = --guard->refs == 0;
-    cm_tell(guard);
+    cm_guard_signal(guard);
     pthread_mutex_unlock(&guard->lock);
     return last;
 }
@@ -102,16 +102,16 @@ bool cm_inside(struct cm_guard *guard)
     return false;
 }
 
-void cm_wait_others(struct cm_guard *guard)
+void cm_guard_wait_others(struct cm_guard *guard)
 {
     while (others_inside(guard))
-        cm_wait_told(guard);
+        cm_guard_wait(guard);
 }
 
 void cm_kill(struct cm_guard *guard)
 {
     pthread_mutex_lock(&guard->lock);
     guard->dead = true;
-    cm_wait_others(guard);
+    cm_guard_wait_others(guard);
     pthread_mutex_unlock(&guard->lock);
 }

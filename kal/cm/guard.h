@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a connection, listener or linger: lock, references, and who is inside. The rules: connection.c. */
+/* The life of a connection, listener or linger: lock, references, and who is inside. The rules:
+ * connection.c. */
 #ifndef ITAL_KAL_CM_GUARD_H
 #define ITAL_KAL_CM_GUARD_H
 
@@ -13,16 +14,16 @@ struct cm_run {
 };
 
 /* A thread that waits, on its stack: connections are many, those that are waited for are few. */
-struct cm_wait {
-    pthread_cond_t told;
-    struct cm_wait *next;
+struct cm_waiter {
+    pthread_cond_t signalled;
+    struct cm_waiter *next;
 };
 
 /* Life of a connection, listener or linger: lock, references, and who is inside. */
 struct cm_guard {
     pthread_mutex_t lock;
     /* Threads that wait until somebody goes out */
-    struct cm_wait *waits;
+    struct cm_waiter *waits;
     struct cm_run *runs;
     unsigned refs;
     /* Destroyed: nobody enters any more */
@@ -43,10 +44,10 @@ bool cm_drop(struct cm_guard *guard);
 /* Dead; others are out. The lock is not held. */
 void cm_kill(struct cm_guard *guard);
 /* Waits for runs of other threads; the lock is held. */
-void cm_wait_others(struct cm_guard *guard);
-/* Wait for cm_tell, which leaving is too; may return early. Both with the lock held. */
-void cm_wait_told(struct cm_guard *guard);
-void cm_tell(struct cm_guard *guard);
+void cm_guard_wait_others(struct cm_guard *guard);
+/* Wait for cm_guard_signal, which leaving is too; may return early. Both with the lock held. */
+void cm_guard_wait(struct cm_guard *guard);
+void cm_guard_signal(struct cm_guard *guard);
 /* Before free. */
 void cm_guard_end(struct cm_guard *guard);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the hand-over of a stream to the provider, and what came out of a start-up. */
+/* Connection manager: the hand-over of a stream to the provider, and what came out of a
+ * start-up. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -13,9 +14,9 @@ static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI
               "ready-to-receive bits pass from frames to the provider unchanged");
 
 /*
- * Where the QP comes later the stream rests, watched by nobody: what the peer sends meanwhile is the
- * provider's. The connection moves to the QP's lane by itself, because only a run of its own lane can
- * take its timers back.
+ * Where the QP comes later the stream rests, watched by nobody: what the peer sends meanwhile is
+ * the provider's. The connection moves to the QP's lane by itself, because only a run of its own
+ * lane can take its timers back.
  */
 bool cm_has_qp(struct kal_connection *connection)
 {
@@ -32,7 +33,7 @@ bool cm_has_qp(struct kal_connection *connection)
     cm_unwatch(c);
     cm_cancel_timers(c);
     c->lane = c->startup->qp_lane;
-    cm_kick(c);
+    cm_schedule(c);
     return false;
 }
 
@@ -50,7 +51,7 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
         c->startup->qp_lane = lane_context;
         cm_attach(c, qp);
         if (c->parked)
-            cm_kick(c);
+            cm_schedule(c);
         status = KAL_OK;
     }
     pthread_mutex_unlock(&c->guard.lock);
@@ -58,8 +59,8 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
 }
 
 /*
- * The descriptor is nobody's while the provider decides: it is neither closed by a destroy call from an upcall below
- * qp_modify nor left behind when qp_modify fails.
+ * The descriptor is nobody's while the provider decides: it is neither closed by a destroy call
+ * from an upcall below qp_modify nor left behind when qp_modify fails.
  */
 enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover)
 {

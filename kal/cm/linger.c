@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: sockets whose last words have left and whose end is waited for. Closing a socket with unread
- * input resets the connection, and the reset may overtake a rejecting Reply in the peer; so what comes is read and
- * dropped until the peer's FIN, close_timeout, or a bound of octets. The number of lingers is bounded too.
+ * Connection manager: sockets whose last words have left and whose end is waited for. Closing a
+ * socket with unread input resets the connection, and the reset may overtake a rejecting Reply in
+ * the peer; so what comes is read and dropped until the peer's FIN, close_timeout, or a bound of
+ * octets. The number of lingers is bounded too.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -50,7 +51,8 @@ static bool take(struct cm_linger *linger)
     return ours;
 }
 
-/* Taken, and nobody else is inside. Any thread. From here on kal_cm_close may succeed: the RNIC is not looked at. */
+/* Taken, and nobody else is inside. Any thread. From here on kal_cm_close may succeed: the RNIC
+ * is not looked at. */
 static void end(struct cm_linger *linger)
 {
     const struct kal_upper *upper = linger->rnic->upper;

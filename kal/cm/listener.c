@@ -2,8 +2,9 @@
 /*
  * Connection manager: listeners, made and destroyed. What they accept: accept.c.
  *
- * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on the same port for
- * IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show as IPv4 addresses.
+ * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on
+ * the same port for IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show
+ * as IPv4 addresses.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -152,31 +153,31 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     return KAL_OK;
 }
 
-static struct kal_connection *not_taken(struct kal_connection *list)
+static struct kal_connection *unclaimed(struct kal_connection *list)
 {
     struct kal_connection *c;
 
-    DL_FOREACH2 (list, c, kept_next)
-        if (!c->taken)
+    DL_FOREACH2 (list, c, listed_next)
+        if (!c->claimed)
             break;
     return c;
 }
 
 /* What ual has not seen goes with the listener: by us, or by a run that is at it already. */
-static void end_kept(struct kal_listener *l)
+static void end_listed(struct kal_listener *l)
 {
     struct kal_connection *c;
 
     pthread_mutex_lock(&l->guard.lock);
-    while (l->kept || l->waiting) {
-        c = not_taken(l->kept);
+    while (l->starting || l->queue) {
+        c = unclaimed(l->starting);
         if (!c)
-            c = not_taken(l->waiting);
+            c = unclaimed(l->queue);
         if (!c) {
-            cm_wait_told(&l->guard);
+            cm_guard_wait(&l->guard);
             continue;
         }
-        cm_unkeep(l, c);
+        cm_unlist(l, c);
         pthread_mutex_unlock(&l->guard.lock);
         kal_connection_destroy(c);
         pthread_mutex_lock(&l->guard.lock);
@@ -201,7 +202,7 @@ void kal_listen_destroy(struct kal_listener *listener)
     }
     if (l->ri)
         cm_a_listen_destroy(l);
-    end_kept(l);
+    end_listed(l);
     pthread_mutex_lock(&rnic->cm->lock);
     DL_DELETE(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);

@@ -15,14 +15,14 @@ bool cm_meter(struct cm_meter *meter, char *more, size_t size)
     uint64_t now = clock_now();
 
     if (now < meter->next) {
-        meter->held++;
+        meter->suppressed++;
         return false;
     }
     more[0] = '\0';
-    if (meter->held)
+    if (meter->suppressed)
         snprintf(more, size, " (%llu more of this kind since the last line)",
-                 (unsigned long long)meter->held);
-    meter->held = 0;
+                 (unsigned long long)meter->suppressed);
+    meter->suppressed = 0;
     meter->next = clock_after(now, CLOCK_NS_PER_S);
     return true;
 }

@@ -17,11 +17,11 @@ static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_lock(&l->guard.lock);
     if (l->guard.dead)
         status = KAL_ERR_INVALID_ARGUMENT;
-    else if (l->undecided + l->held >= l->backlog)
+    else if (l->undecided + l->queued >= l->backlog)
         status = KAL_ERR_NO_RESOURCES;
     if (!status) {
-        DL_APPEND2(l->kept, c, kept_prev, kept_next);
-        c->kept = true;
+        DL_APPEND2(l->starting, c, listed_prev, listed_next);
+        c->listed = true;
         l->half_open++;
         l->guard.refs++;
     }
@@ -32,7 +32,7 @@ static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
 static void unreserve(struct kal_listener *l, struct kal_connection *c)
 {
     pthread_mutex_lock(&l->guard.lock);
-    cm_unkeep(l, c);
+    cm_unlist(l, c);
     l->guard.refs--; /* the caller's listener lives */
     pthread_mutex_unlock(&l->guard.lock);
 }
@@ -66,7 +66,7 @@ static struct ri_watch *begin_move(struct kal_connection *c)
     struct ri_watch *watch;
 
     c->state = CM_MOVING;
-    cm_wait_others(&c->guard);
+    cm_guard_wait_others(&c->guard);
     watch = c->watch;
     c->watch = NULL;
     return watch;
@@ -79,7 +79,7 @@ static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
 
     if (watch)
         upper->unwatch(watch);
-    upper->timer_cancel(c->lane, &c->startup->kick);
+    upper->timer_cancel(c->lane, &c->startup->soon);
     upper->timer_cancel(c->lane, &c->startup->deadline);
 }
 
@@ -91,8 +91,9 @@ static void watch_undecided(struct kal_connection *c)
 }
 
 /*
- * The object itself moves: stream, watch and timers to the listener's lane, where a kick shows it. What is left behind
- * is the upcall that may be running about it in this thread (kal_migrate called from inside).
+ * The object itself moves: stream, watch and timers to the listener's lane, where the next run shows it.
+ * What is left behind is the upcall that may be running about it in this thread (kal_migrate called
+ * from inside).
  */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
 {
@@ -132,7 +133,7 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
     c->context = NULL;
     c->state = CM_SHOWING;
     watch_undecided(c);
-    cm_kick(c);
+    cm_schedule(c);
 unlock:
     pthread_mutex_unlock(&c->guard.lock);
     return status;

@@ -2,10 +2,10 @@
 /*
  * Connection manager, passive side: a request from accept(2) to its decision.
  *
- * A start-up belongs to its listener (listener->kept) until the upcall has shown it; from then on it is ual's: accept,
- * reject or migrate it, and in any case destroy the object in the end (a migrated one: the one that the new upcall
- * brings), or give it back (requests.c). An undecided request stays watched: a peer that leaves, or speaks before the
- * Reply (C-010), withdraws it.
+ * A start-up belongs to its listener (listener->starting) until the upcall has shown it; from then on
+ * it is ual's: accept, reject or migrate it, and in any case destroy the object in the end (a
+ * migrated one: the one that the new upcall brings), or give it back (requests.c). An undecided
+ * request stays watched: a peer that leaves, or speaks before the Reply (C-010), withdraws it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,7 +25,7 @@
 /* ---- what goes wrong before ual has seen it ---- */
 
 /* One line for the administrator, however many such peers come. */
-static void note_bad(struct kal_connection *c, const char *what)
+static void log_stranger(struct kal_connection *c, const char *what)
 {
     char more[80], address[120];
 
@@ -39,17 +39,18 @@ static void note_bad(struct kal_connection *c, const char *what)
 }
 
 /*
- * End a start-up that is still ours. Lane, locked; the caller's run holds the memory. It leaves the listener's list
- * last: then nothing of it is left in the RNIC. A provider's connection is not destroyed inside its upcall.
+ * End a start-up that is still ours. Lane, locked; the caller's run holds the memory. It leaves the
+ * listener's list last: then nothing of it is left in the RNIC. A provider's connection is not
+ * destroyed inside its upcall.
  */
 static void discard(struct kal_connection *c, const char *why)
 {
     struct kal_listener *listener = c->listener;
 
-    if (!cm_keep_take(c)) /* the listener's end is at it already */
+    if (!cm_claim(c)) /* the listener's end is at it already */
         return;
     if (why)
-        note_bad(c, why);
+        log_stranger(c, why);
     cm_hold(&listener->guard);
     if (c->ri) {
         cm_listener_leave(c, false);
@@ -63,7 +64,7 @@ static void discard(struct kal_connection *c, const char *why)
         kal_connection_destroy(c);
         pthread_mutex_lock(&c->guard.lock);
     }
-    cm_keep_remove(listener, c);
+    cm_remove(listener, c);
     if (cm_drop(&listener->guard))
         cm_listener_free(listener);
 }
@@ -77,7 +78,7 @@ static void give_up(struct kal_connection *c, enum ri_connection_reason reason, 
         discard(c, why);
 }
 
-static void note_late(struct kal_connection *c)
+static void log_late(struct kal_connection *c)
 {
     char more[80], address[120];
 
@@ -93,12 +94,12 @@ static void note_late(struct kal_connection *c)
 
 void cm_passive_expired(struct kal_connection *connection)
 {
-    if (connection->state != CM_STARTING && connection->state != CM_HELD)
+    if (connection->state != CM_STARTING && connection->state != CM_QUEUED)
         return;
-    if (connection->state == CM_HELD && connection->listener && cm_wait_on(connection))
+    if (connection->state == CM_QUEUED && connection->listener && cm_stay_queued(connection))
         return;
-    if (connection->state == CM_HELD) {
-        note_late(connection);
+    if (connection->state == CM_QUEUED) {
+        log_late(connection);
         if (!connection->ri)
             cm_reset_on_close(&connection->stream); /* it has read the Request: no answer, either */
         discard(connection, NULL);
@@ -146,7 +147,8 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
         request->private_data = NULL;
 }
 
-/* From ours to undecided. False: it has to wait, or the listener is gone, or a provider's is full (then it is dropped: C-019). */
+/* From ours to undecided. False: it has to wait, or the listener is gone, or a provider's is
+ * full (then it is dropped: C-019). */
 static bool promote(struct kal_connection *c, struct cm_run *run)
 {
     struct kal_listener *listener = c->listener;
@@ -158,12 +160,12 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     place = cm_place_for(listener, c);
     if (place == CM_PLACE_SHOW) {
         listener->undecided++;
-        cm_unkeep(listener, c);
+        cm_unlist(listener, c);
         pthread_mutex_unlock(&listener->guard.lock);
         return true;
     }
-    if (place == CM_PLACE_WAIT)
-        cm_wait(listener, c, false);
+    if (place == CM_PLACE_QUEUE)
+        cm_enqueue(listener, c, false);
     cm_leave(&listener->guard, run); /* not the last: we hold one */
     if (place != CM_PLACE_NONE)
         return false;
@@ -178,8 +180,9 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
 }
 
 /*
- * The lock is released for the upcall. In it, or by another thread during it, the connection may be decided, moved or
- * destroyed; its context is stored unless it has moved (then it is for the next upcall to say).
+ * The lock is released for the upcall. In it, or by another thread during it, the connection may be
+ * decided, moved or destroyed; its context is stored unless it has moved (then it is for the next
+ * upcall to say).
  */
 static void show(struct kal_connection *c)
 {
@@ -199,8 +202,8 @@ static void show(struct kal_connection *c)
     if (c->migrations == migrations)
         c->context = context;
     pthread_mutex_lock(&listener->guard.lock);
-    /* Of one that has moved `held` is the other listener's. */
-    if (c->migrations != migrations || !c->held) {
+    /* Of one that has moved `queued` is the other listener's. */
+    if (c->migrations != migrations || !c->queued) {
         listener->taken_at = clock_now();
         cm_show_next(listener);
     }
@@ -270,7 +273,7 @@ static const char *peer_gone(const struct kal_connection *c)
 
 /* ---- decision ---- */
 
-static void note_withdrawn(struct kal_connection *c, const char *why)
+static void log_withdrawn(struct kal_connection *c, const char *why)
 {
     char address[120];
 
@@ -280,14 +283,15 @@ static void note_withdrawn(struct kal_connection *c, const char *why)
 
 static void withdraw(struct kal_connection *c, const char *why)
 {
-    note_withdrawn(c, why);
+    log_withdrawn(c, why);
     cm_close_stream(c);
     cm_listener_leave(c, true);
     cm_uncount(c);
     c->state = CM_ENDED;
 }
 
-/* What stops the hand-over also stops the start-up; the peer is told by a rejecting Reply (C-020). */
+/* What stops the hand-over also stops the start-up; the peer is told by a rejecting Reply
+ * (C-020). */
 static void refuse(struct kal_connection *c)
 {
     struct mpa_startup_frame request, reply;
@@ -357,7 +361,7 @@ static void finish_reject(struct kal_connection *c)
     c->state = CM_ENDED;
 }
 
-static void run_held(struct kal_connection *c)
+static void run_queued(struct kal_connection *c)
 {
     const char *gone = c->ri ? NULL : peer_gone(c);
 
@@ -365,7 +369,7 @@ static void run_held(struct kal_connection *c)
         show(c);
         return;
     }
-    note_withdrawn(c, gone);
+    log_withdrawn(c, gone);
     discard(c, NULL);
 }
 
@@ -383,7 +387,7 @@ void cm_passive_run(struct kal_connection *connection)
         else
             show(c);
         break;
-    case CM_HELD: run_held(c); break;
+    case CM_QUEUED: run_queued(c); break;
     case CM_PENDING:
         gone = c->ri ? NULL : peer_gone(c);
         if (gone)
@@ -397,12 +401,13 @@ void cm_passive_run(struct kal_connection *connection)
 
 void cm_passive_gone(struct kal_connection *connection)
 {
-    note_withdrawn(connection, "it went away before it was answered");
+    log_withdrawn(connection, "it went away before it was answered");
     connection->state = CM_ENDED;
     discard(connection, NULL);
 }
 
-/* What our side can, for the Reply. Without a slot for it we do not ask for a ready-to-receive Read. */
+/* What our side can, for the Reply. Without a slot for it we do not ask for a ready-to-receive
+ * Read. */
 static void want(struct kal_connection *c, const struct mpa_startup_frame *request,
                  const struct ri_connect_param *param)
 {
@@ -464,7 +469,7 @@ enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_q
         c->awaits_qp = !qp;
         if (qp)
             cm_attach(c, qp);
-        cm_kick(c);
+        cm_schedule(c);
     }
     pthread_mutex_unlock(&c->guard.lock);
     return status;
@@ -495,14 +500,15 @@ enum kal_status cm_passive_reject(struct kal_connection *connection, const void 
         status = KAL_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
-    /* An empty send buffer takes it whole; where the system has no memory now, the run says it. The FIN follows it, and
-     * the run reads what the peer may have sent, for closing over unread input would reset the Reply away. */
+    /* An empty send buffer takes it whole; where the system has no memory now, the run says it.
+     * The FIN follows it, and the run reads what the peer may have sent, for closing over unread
+     * input would reset the Reply away. */
     c->startup->out_sent = 0;
     say_no(c);
     c->state = CM_REJECTING;
     cm_listener_leave(c, true);
     cm_uncount(c);
-    cm_kick(c);
+    cm_schedule(c);
     status = KAL_OK;
 unlock:
     pthread_mutex_unlock(&c->guard.lock);

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: what a listener keeps: start-ups, and complete requests that wait because ual has no room for them.
+ * Connection manager: what a listener lists: start-ups, and the queue of complete requests for which
+ * ual has no room.
  *
- * ual gives a request back (kal_defer) inside the upcall that shows it. From then on requests come up in the order in which they
- * were complete: a new one goes behind those that wait without being shown. kal_listen_room sets a timer in the listener's
- * lane; its run kicks the first one, whose run shows it, and so on until one is given back again, or none is left. Whatever
- * takes one of them away kicks the next: so no kick that was meant for all gets lost with the one that had it.
+ * ual gives a request back (kal_defer) inside the upcall that shows it. From then on requests come
+ * up in the order in which they were complete: a new one joins the queue without being shown.
+ * kal_listen_room sets a timer in the listener's lane. Its run schedules the first of the queue,
+ * whose run shows it, and so on until ual gives one back again, or the queue is empty. Whatever
+ * takes one of them away schedules the next: so no wake-up that was meant for all is lost with the
+ * one that had it.
  *
- * Requests beyond the backlog wait in the same way: those whose start-up was under way when it was reached. A decision lets
- * the first of them come up, by the listener's timer `resume`.
+ * Requests beyond the backlog are queued in the same way: those whose start-up was under way when
+ * the backlog was full. A decision lets the first of them come up, by the listener's timer `resume`.
  *
- * Their time (request_timeout) runs while the program takes none: each one that is taken lets all that wait begin anew.
+ * Their time (request_timeout) runs while the program takes none: each one that it takes lets the
+ * time of the whole queue begin anew.
  *
- * No wake-up is lost between the refusal and the hold either: room that is made meanwhile sets the timer, and a lane runs
- * its timers after the upcall, not beside it.
+ * No wake-up is lost between the refusal and the queue either: room that is made meanwhile sets the
+ * timer, and a lane runs its timers after the upcall, not beside it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -36,9 +40,9 @@ void cm_listener_free(struct kal_listener *listener)
 void cm_listener_room(struct kal_listener *listener)
 {
     struct kal_listener *l = listener;
-    bool accepts = l->paused && l->undecided + l->held < l->backlog &&
+    bool accepts = l->paused && l->undecided + l->queued < l->backlog &&
                    l->half_open < l->half_open_max;
-    bool shows = l->held && l->undecided + 1 == l->backlog; /* others: kal_listen_room */
+    bool shows = l->queued && l->undecided + 1 == l->backlog; /* others: kal_listen_room */
 
     if ((!accepts && !shows) || l->guard.dead)
         return;
@@ -46,59 +50,60 @@ void cm_listener_room(struct kal_listener *listener)
     l->rnic->upper->timer_set(l->lane, &l->resume);
 }
 
-/* ---- who may end what is kept ---- */
+/* ---- who may end what is listed ---- */
 
-bool cm_keep_take(struct kal_connection *connection)
+bool cm_claim(struct kal_connection *connection)
 {
     struct kal_listener *listener = connection->listener;
     bool ours;
 
     pthread_mutex_lock(&listener->guard.lock);
-    ours = connection->kept && !connection->taken;
+    ours = connection->listed && !connection->claimed;
     if (ours)
-        connection->taken = true;
+        connection->claimed = true;
     pthread_mutex_unlock(&listener->guard.lock);
     return ours;
 }
 
-static struct kal_connection *first_held(const struct kal_listener *l)
+static struct kal_connection *first_queued(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
-    DL_FOREACH2 (l->waiting, c, kept_next)
-        if (!c->taken)
+    DL_FOREACH2 (l->queue, c, listed_next)
+        if (!c->claimed)
             break;
     return c;
 }
 
-/* The lane is the listener's, where no run of the connection can be beside us; cm_kick but for the connection's lock. */
+/* The lane is the listener's, where no run of the connection can be beside us; cm_schedule but for
+ * the connection's lock. */
 void cm_show_next(struct kal_listener *listener)
 {
-    struct kal_connection *c = listener->guard.dead ? NULL : first_held(listener);
+    struct kal_connection *c = listener->guard.dead ? NULL : first_queued(listener);
 
     if (c)
-        cm_kick(c);
+        cm_schedule(c);
 }
 
-void cm_unkeep(struct kal_listener *listener, struct kal_connection *connection)
+void cm_unlist(struct kal_listener *listener, struct kal_connection *connection)
 {
-    if (connection->held) {
-        DL_DELETE2(listener->waiting, connection, kept_prev, kept_next);
-        listener->held--;
+    if (connection->queued) {
+        DL_DELETE2(listener->queue, connection, listed_prev, listed_next);
+        listener->queued--;
     } else {
-        DL_DELETE2(listener->kept, connection, kept_prev, kept_next);
+        DL_DELETE2(listener->starting, connection, listed_prev, listed_next);
         listener->half_open--;
     }
-    connection->kept = connection->taken = connection->fresh = connection->held = false;
+    connection->listed = connection->claimed = connection->fresh = connection->queued = false;
     cm_listener_room(listener);
 }
 
-void cm_keep_remove(struct kal_listener *listener, struct kal_connection *connection)
+void cm_remove(struct kal_listener *listener, struct kal_connection *connection)
 {
     pthread_mutex_lock(&listener->guard.lock);
-    cm_unkeep(listener, connection);
+    cm_unlist(listener, connection);
     cm_show_next(listener);
-    cm_tell(&listener->guard);
+    cm_guard_signal(&listener->guard);
     pthread_mutex_unlock(&listener->guard.lock);
 }
 
@@ -122,40 +127,40 @@ void cm_listener_leave(struct kal_connection *connection, bool undecided)
 enum cm_place cm_place_for(const struct kal_listener *listener,
                            const struct kal_connection *connection)
 {
-    if (connection->taken)
+    if (connection->claimed)
         return CM_PLACE_TAKEN;
-    if (listener->undecided >= listener->backlog && connection->held)
-        return CM_PLACE_WAIT;
-    if (connection->held)
-        return first_held(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_WAIT;
+    if (listener->undecided >= listener->backlog && connection->queued)
+        return CM_PLACE_QUEUE;
+    if (connection->queued)
+        return first_queued(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_QUEUE;
     /* A provider that accepts by itself does not stop: what is beyond is refused. */
-    if (connection->ri && listener->undecided + listener->held >= listener->backlog)
+    if (connection->ri && listener->undecided + listener->queued >= listener->backlog)
         return CM_PLACE_NONE;
-    return listener->held || listener->undecided >= listener->backlog ? CM_PLACE_WAIT
-                                                                      : CM_PLACE_SHOW;
+    return listener->queued || listener->undecided >= listener->backlog ? CM_PLACE_QUEUE
+                                                                        : CM_PLACE_SHOW;
 }
 
-void cm_wait(struct kal_listener *listener, struct kal_connection *connection, bool first)
+void cm_enqueue(struct kal_listener *listener, struct kal_connection *connection, bool first)
 {
     struct kal_connection *c = connection;
 
-    if (c->held)
+    if (c->queued)
         return; /* it has its place */
-    if (c->kept)
-        cm_unkeep(listener, c);
+    if (c->listed)
+        cm_unlist(listener, c);
     if (first)
-        DL_PREPEND2(listener->waiting, c, kept_prev, kept_next);
+        DL_PREPEND2(listener->queue, c, listed_prev, listed_next);
     else
-        DL_APPEND2(listener->waiting, c, kept_prev, kept_next);
-    c->kept = c->held = true;
-    listener->held++;
-    c->state = CM_HELD;
-    if (!c->startup->held_until)
-        c->startup->held_until = clock_after(clock_now(), c->rnic->cm->options.request_timeout);
-    cm_deadline(c, c->startup->held_until);
+        DL_APPEND2(listener->queue, c, listed_prev, listed_next);
+    c->listed = c->queued = true;
+    listener->queued++;
+    c->state = CM_QUEUED;
+    if (!c->startup->queued_until)
+        c->startup->queued_until = clock_after(clock_now(), c->rnic->cm->options.request_timeout);
+    cm_deadline(c, c->startup->queued_until);
 }
 
-bool cm_wait_on(struct kal_connection *connection)
+bool cm_stay_queued(struct kal_connection *connection)
 {
     struct kal_listener *listener = connection->listener;
     uint64_t end;
@@ -165,7 +170,7 @@ bool cm_wait_on(struct kal_connection *connection)
     pthread_mutex_unlock(&listener->guard.lock);
     if (!listener->taken_at || end <= clock_now())
         return false;
-    connection->startup->held_until = end;
+    connection->startup->queued_until = end;
     cm_deadline(connection, end);
     return true;
 }
@@ -178,7 +183,7 @@ void kal_defer(struct kal_connection *connection)
     listener = connection->listener;
     pthread_mutex_lock(&listener->guard.lock);
     listener->undecided--;
-    cm_wait(listener, connection, true);
+    cm_enqueue(listener, connection, true);
     pthread_mutex_unlock(&listener->guard.lock);
     pthread_mutex_unlock(&connection->guard.lock);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: RNICs whose provider has connection verbs of its own (RI_FEATURE_CONNECTION_SET_A). Calls pass
- * through; a provider's connection carries the kal_connection as its context. Policy, accounts and the listener's
- * bound on undecided requests are kal's as for set B; migration shows the request, kept here, once more.
+ * Connection manager: RNICs whose provider has connection verbs of its own
+ * (RI_FEATURE_CONNECTION_SET_A). Calls pass through; a provider's connection carries the
+ * kal_connection as its context. Policy, accounts and the listener's bound on undecided requests
+ * are kal's as for set B; migration shows the request, kept here, once more.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -207,8 +208,8 @@ static bool take_in(struct kal_listener *l, struct kal_connection *c,
     c->listener = l;
     c->state = CM_SHOWING;
     pthread_mutex_lock(&l->guard.lock);
-    DL_APPEND2(l->kept, c, kept_prev, kept_next);
-    c->kept = true;
+    DL_APPEND2(l->starting, c, listed_prev, listed_next);
+    c->listed = true;
     l->half_open++;
     pthread_mutex_unlock(&l->guard.lock);
     return true;
@@ -264,7 +265,7 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
         c->agreed.enhanced = event->depths_valid;
     }
     context = c->context;
-    if (c->state == CM_SHOWING || c->state == CM_HELD) {
+    if (c->state == CM_SHOWING || c->state == CM_QUEUED) {
         cm_passive_gone(c);
     } else if (c->state != CM_ENDED) { /* else destroyed in an upcall before, and soon gone */
         pthread_mutex_unlock(&c->guard.lock);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer's stream of octets during start-up. struct cm_stream_ops is all that the connection manager knows of the
- * transport below: TCP is stream_tcp.c, the only file of kal with the calls of the socket API on a peer's connection.
- * Another stream (TLS, a simulated network) is one more such table.
+ * A peer's stream of octets during start-up. struct cm_stream_ops is all that the connection
+ * manager knows of the transport below: TCP is stream_tcp.c, the only file of kal with the calls of
+ * the socket API on a peer's connection. Another stream (TLS, a simulated network) is one more such
+ * table.
  */
 #ifndef ITAL_KAL_CM_STREAM_H
 #define ITAL_KAL_CM_STREAM_H
@@ -26,9 +27,10 @@ struct cm_stream_options {
 };
 
 /*
- * A stream is a descriptor that a lane can watch (EPOLLIN, EPOLLOUT, EPOLLRDHUP as of a socket) and that the provider
- * takes over. No operation waits. Those that return int: 0, or an error number of errno(3). Those that return ssize_t: as
- * recv(2) and send(2), with errno. Any thread; one at a time for a stream.
+ * A stream is a descriptor that a lane can watch (EPOLLIN, EPOLLOUT, EPOLLRDHUP as of a socket) and
+ * that the provider takes over. No operation waits. Those that return int: 0, or an error number of
+ * errno(3). Those that return ssize_t: as recv(2) and send(2), with errno. Any thread; one at a
+ * time for a stream.
  */
 struct cm_stream_ops {
     /* On its way to destination, from source unless its family is AF_UNSPEC. *refused: 0, or why it
@@ -37,8 +39,8 @@ struct cm_stream_ops {
                    const struct cm_stream_options *options, int *fd, int *refused);
     /* EAGAIN: not yet. */
     int (*connected)(int fd);
-    /* v6only: an IPv6 wildcard takes no IPv4 peers. *bound has the port in use. What is accepted has
-     * the options, too. */
+    /* v6only: an IPv6 wildcard takes no IPv4 peers. *bound has the port in use. What is accepted
+     * has the options, too. */
     int (*listen)(const struct sockaddr *address, bool v6only,
                   const struct cm_stream_options *options, int *fd, struct sockaddr_storage *bound);
     /* EAGAIN: nobody waits. *peer: as far as it is known. */
@@ -71,8 +73,8 @@ struct cm_stream_ops {
 extern const struct cm_stream_ops cm_stream_tcp;
 
 /*
- * A stream at start-up: plain data and one descriptor. With a complete Request in `octets` it is all that there is to an
- * undecided request, so that it can move to another listener.
+ * A stream at start-up: plain data and one descriptor. With a complete Request in `octets` it is
+ * all that there is to an undecided request, so that it can move to another listener.
  */
 struct cm_stream {
     const struct cm_stream_ops *ops;
@@ -97,7 +99,8 @@ int cm_heard(const struct cm_stream *stream);
 int cm_send_end(struct cm_stream *stream);
 void cm_reset_on_close(struct cm_stream *stream);
 void cm_capture_end(struct cm_stream *stream);
-/* A conversion's descriptor has a copy in the consumer's hands, whose stream ends, too. None: nothing. */
+/* A conversion's descriptor has a copy in the consumer's hands, whose stream ends, too. None:
+ * nothing. */
 void cm_stream_close(struct cm_stream *stream, bool copies);
 void cm_addresses(struct cm_stream *stream);
 

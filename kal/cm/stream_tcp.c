@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP below the connection manager: every call of the socket API on a peer's connection or listener. */
+/* TCP below the connection manager: every call of the socket API on a peer's connection or
+ * listener. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -175,7 +176,8 @@ static const char *tcp_unfit(int fd)
     return NULL;
 }
 
-/* The open file's flags are shared with the consumer and stay as they are: every call says MSG_DONTWAIT. */
+/* The open file's flags are shared with the consumer and stay as they are: every call says
+ * MSG_DONTWAIT. */
 static int tcp_adopt(int fd, const struct cm_stream_options *options, int *own)
 {
     int made = fcntl(fd, F_DUPFD_CLOEXEC, 0);

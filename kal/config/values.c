@@ -19,7 +19,8 @@ struct kal_values {
     } at[];
 };
 
-/* An option's default. What its table says wrongly stays as it is: providers with such a table are not loaded. */
+/* An option's default. What its table says wrongly stays as it is: providers with such a table
+ * are not loaded. */
 static bool put(struct value *at, const struct ri_option *option)
 {
     char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host as an open RNIC sees it: what it takes from the process's lease and asks of the policy. Refusals are logged
- * here, once.
+ * The host as an open RNIC sees it: what it takes from the process's lease and asks of the policy.
+ * Refusals are logged here, once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -2,14 +2,14 @@
  *
  * host.h - what the processes of one host share: accounts, pins, policy, sharing, monitor.
  *
- * This is where a daemon is cut off. The rest of kal calls the first part and nothing else of this folder. The second
- * part, a table of operations, is what stands behind it: local.c in the process today, the client of a daemon later, a
- * host of their own in the tests. Everything that crosses the table is plain data; answers that come later are calls of
- * the third part, from any thread.
+ * This is where a daemon is cut off. The rest of kal calls the first part and nothing else of this
+ * folder. The second part, a table of operations, is what stands behind it: local.c in the process
+ * today, the client of a daemon later, a host of their own in the tests. Everything that crosses
+ * the table is plain data; answers that come later are calls of the third part, from any thread.
  *
- * "Lane" marks what never blocks: it is decided from what the process has at hand. Accounts are leased: the process
- * takes from a lease, and the host is asked for more before it is used up. Policy is decided from a copy that the host
- * pushes. What is not marked may wait for the host.
+ * "Lane" marks what never blocks: it is decided from what the process has at hand. Accounts are
+ * leased: the process takes from a lease, and the host is asked for more before it is used up.
+ * Policy is decided from a copy that the host pushes. What is not marked may wait for the host.
  */
 #ifndef ITAL_KAL_HOST_H
 #define ITAL_KAL_HOST_H
@@ -162,8 +162,8 @@ extern const struct kal_host_ops *kal_host_backend;
 
 /* The lease grows; UINT64_MAX in all: no limit. */
 void kal_host_grant(struct kal_host *host, enum kal_account_kind kind, uint64_t amount);
-/* What is free of the lease goes back, but no more than amount; how much that is. Nothing of a lease
- * without limit. */
+/* What is free of the lease goes back, but no more than amount; how much that is. Nothing of a
+ * lease without limit. */
 uint64_t kal_host_return(struct kal_host *host, enum kal_account_kind kind, uint64_t amount);
 
 struct kal_host_rule {
@@ -173,9 +173,9 @@ struct kal_host_rule {
     unsigned line;
 };
 /*
- * These rules replace those before, for every question from now on. source, a file's path or the like, is for log
- * lines. One that cannot be read is logged: KAL_ERR_CONFIGURATION, and the rules before stay. All copies live until
- * the host is closed, because lanes read them without a lock.
+ * These rules replace those before, for every question from now on. source, a file's path or the
+ * like, is for log lines. One that cannot be read is logged: KAL_ERR_CONFIGURATION, and the rules
+ * before stay. All copies live until the host is closed, because lanes read them without a lock.
  */
 enum kal_status kal_host_push_policy(struct kal_host *host, const char *source,
                                      const struct kal_host_rule *rules, size_t count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host without a daemon: everything is decided in the process, from its own configuration. The leases are the whole
- * quotas. Identifiers of shared regions are known in this process only.
+ * The host without a daemon: everything is decided in the process, from its own configuration. The
+ * leases are the whole quotas. Identifiers of shared regions are known in this process only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

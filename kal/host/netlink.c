@@ -2,9 +2,9 @@
 /*
  * What the kernel says of network interfaces and routes.
  *
- * A netlink message only says that something changed; the flags are then read, so that a lost message costs nothing.
- * They are read through the same socket (netdevice(7): any will do): a process that is out of descriptors or memory
- * then hears of a change as any other.
+ * A netlink message only says that something changed; the flags are then read, so that a lost
+ * message costs nothing. They are read through the same socket (netdevice(7): any will do): a
+ * process that is out of descriptors or memory then hears of a change as any other.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

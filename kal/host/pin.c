@@ -223,7 +223,8 @@ static void split(struct kal_pins *pins, uintptr_t at)
     pins->ranges[i + 1].start = at;
 }
 
-/* Join neighbours of one count that touch, around and inside [start, end]; those behind are not looked at. */
+/* Join neighbours of one count that touch, around and inside [start, end]; those behind are not
+ * looked at. */
 static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     size_t keep = first_behind(pins, start), from;

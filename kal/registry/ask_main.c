@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ital-ask FD FILE: loads one provider, lists its devices, and writes what it says to the descriptor FD (answer.h). Whatever that
- * code does, it does it here and not in the process that wants to know. Run by the library, not by people. */
+/* ital-ask FD FILE: loads one provider, lists its devices, and writes what it says to the
+ * descriptor FD (answer.h). Whatever that code does, it does it here and not in the process that
+ * wants to know. Run by the library, not by people. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks providers what they are and which devices they have: here, where an interface needs one, else in a helper process each, so that
- * a provider that aborts or hangs does it there. */
+/* Asks providers what they are and which devices they have: here, where an interface needs one,
+ * else in a helper process each, so that a provider that aborts or hangs does it there. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -2,14 +2,18 @@
 /*
  * Helper processes that the consumer's process does not notice.
  *
- * A child whose exit signal is 0 raises no SIGCHLD and is not waited for by wait(-1). But Linux makes the exit signal of whoever
- * executes a program SIGCHLD (fs/exec.c, de_thread), so a helper cannot be such a child itself. In between stands one that executes
- * nothing, the watcher: it starts the helpers, which are its children, reads what they write, ends those that are late and reaps them.
- * It has a stack of its own and otherwise this process's memory (CLONE_VM: a copy of a threaded process could not use its locks),
- * and the calling thread stands still until it has ended (CLONE_VFORK), so the two share errno and the like without conflict. Descriptors
- * and signal dispositions are copies: it closes and changes its own. It makes system calls only, takes no lock and allocates nothing.
+ * A child whose exit signal is 0 raises no SIGCHLD and is not waited for by wait(-1). But Linux
+ * makes the exit signal of whoever executes a program SIGCHLD (fs/exec.c, de_thread), so a helper
+ * cannot be such a child itself. In between stands one that executes nothing, the watcher: it
+ * starts the helpers, which are its children, reads what they write, ends those that are late and
+ * reaps them. It has a stack of its own and otherwise this process's memory (CLONE_VM: a copy of a
+ * threaded process could not use its locks), and the calling thread stands still until it has ended
+ * (CLONE_VFORK), so the two share errno and the like without conflict. Descriptors and signal
+ * dispositions are copies: it closes and changes its own. It makes system calls only, takes no lock
+ * and allocates nothing.
  *
- * What the watcher tells stands in memory that is shared even where a tool (valgrind) makes a fork of the clone.
+ * What the watcher tells stands in memory that is shared even where a tool (valgrind) makes a fork
+ * of the clone.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -236,8 +240,8 @@ static struct kal_helper *memory_for(size_t count)
     return helper;
 }
 
-/* Signals are blocked meanwhile, so that no handler of the consumer's runs in the watcher. Returns why
- * there was none, or 0. */
+/* Signals are blocked meanwhile, so that no handler of the consumer's runs in the watcher.
+ * Returns why there was none, or 0. */
 static int run_watcher(struct kal_helper *helper)
 {
     sigset_t all, before;

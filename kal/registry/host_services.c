@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host table that a provider sees: services of kal and of ual, forwarded with the contexts that ual gave. */
+/* The host table that a provider sees: services of kal and of ual, forwarded with the contexts
+ * that ual gave. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

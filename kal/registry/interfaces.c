@@ -436,7 +436,8 @@ enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **lis
 
 /* ---- one of them ---- */
 
-/* The provider of that name, loaded. Where no file is called so, the helpers find out which one is. */
+/* The provider of that name, loaded. Where no file is called so, the helpers find out which one
+ * is. */
 static enum kal_status ask_for(struct build *build, const char *name)
 {
     enum kal_status status = kal_ask_named(build->kal, name, &build->answers);
@@ -471,7 +472,8 @@ static enum kal_status choose_section(struct build *build,
     return status;
 }
 
-/* The provider that the name of a device's own interface begins with: "NAME", "NAME:DEVICE", "NAME/DEVICE". */
+/* The provider that the name of a device's own interface begins with: "NAME", "NAME:DEVICE",
+ * "NAME/DEVICE". */
 static enum kal_status choose_by_prefix(struct build *build, const char *name)
 {
     size_t length = strcspn(name, ":/");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Provider files come into the process by dlopen itself: local symbols, everything bound at once (a function that is missing is told
- * now and not in the middle of traffic), resident. Not by libltdl: it crashes when memory runs out in it, and reports want of memory as
- * if the file were bad. Only it knows which modules a program has inside, so for those it is asked.
+ * Provider files come into the process by dlopen itself: local symbols, everything bound at once (a
+ * function that is missing is told now and not in the middle of traffic), resident. Not by libltdl:
+ * it crashes when memory runs out in it, and reports want of memory as if the file were bad. Only
+ * it knows which modules a program has inside, so for those it is asked.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,8 +32,9 @@ const char *kal_asker_is;
 
 /* ---- a file ---- */
 
-/* The linker says it in words, those of the C library in the user's language, or leaves the number that the failed call left, or, without
- * memory for a name, says that the file, which was read a moment ago, is not there. */
+/* The linker says it in words, those of the C library in the user's language, or leaves the
+ * number that the failed call left, or, without memory for a name, says that the file, which was
+ * read a moment ago, is not there. */
 static bool is_shortage(const char *path, const char *error, int number)
 {
     static const int numbers[] = { ENOMEM, EMFILE, ENFILE };
@@ -114,8 +116,9 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
         "can't open the module"; /* what it says where there are none */
     const char *error;
 
-    /* A second lt_dlinit after one that failed says yes and leaves libltdl without loaders, in which it then crashes: so a failed
-     * one is undone. It fails only for who comes first, so no other user is in it. */
+    /* A second lt_dlinit after one that failed says yes and leaves libltdl without loaders, in
+     * which it then crashes: so a failed one is undone. It fails only for who comes first, so no
+     * other user is in it. */
     if (lt_dlinit()) {
         lt_dlexit();
         kal_log(RI_LOG_ERROR, "libltdl cannot be started: out of memory");
@@ -142,7 +145,8 @@ char *kal_library_folder(void)
     const char *slash;
     Dl_info self;
 
-    /* Linked into a program, the path is its argv[0]: not to be trusted where rights were gained. */
+    /* Linked into a program, the path is its argv[0]: not to be trusted where rights were
+     * gained. */
     if (getauxval(AT_SECURE) || !dladdr(&here, &self) || !self.dli_fname)
         return NULL;
     slash = strrchr(self.dli_fname, '/');
@@ -158,7 +162,8 @@ static char *joined(const char *folder, const char *rest)
     return text;
 }
 
-/* libtool builds libraries in a folder .libs below that of their sources, and installs none there. */
+/* libtool builds libraries in a folder .libs below that of their sources, and installs none
+ * there. */
 char *kal_build_tree(const char *library_folder)
 {
     static const char libs[] = "/.libs";

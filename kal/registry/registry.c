@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds provider files and reads them before anything of them runs. None is loaded here but for who needs it: an interface that
- * names its provider has that file loaded, and no other. What the others are is asked of them in helper processes.
+ * Finds provider files and reads them before anything of them runs. None is loaded here but for who
+ * needs it: an interface that names its provider has that file loaded, and no other. What the
+ * others are is asked of them in helper processes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -337,8 +338,8 @@ static enum kal_status search_build_tree(struct kal *kal, const char *tree)
     return status;
 }
 
-/* Where the library lies: in its build tree that tree's providers, else "ital" beside it (lib/libital.so, lib/ital). Then the
- * installed folder. */
+/* Where the library lies: in its build tree that tree's providers, else "ital" beside it
+ * (lib/libital.so, lib/ital). Then the installed folder. */
 static enum kal_status search_standard(struct kal *kal)
 {
     char *library = kal_library_folder(), *tree = kal_build_tree(library), *folder = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log: levels, where lines go, and how a line is made. Not on the data path. Its rooms: log_private.h. */
+/* The log: levels, where lines go, and how a line is made. Not on the data path. Its rooms:
+ * log_private.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -41,7 +41,8 @@ ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const cha
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
 /* Hand what is there to the sink, as far as it takes it. False: lines are left. Not in a lane. */
 bool log_ring_drain(void);
-/* What the thread does before it writes: push what is due. Returns when that is so again; CLOCK_NEVER: never. */
+/* What the thread does before it writes: push what is due. Returns when that is so again;
+ * CLOCK_NEVER: never. */
 typedef uint64_t (*log_turn_fn)(uint64_t now);
 /* The thread writes; it is started where there is none, with this turn. Never blocks. */
 void log_ring_wake(log_turn_fn turn);
@@ -61,8 +62,8 @@ void log_ring_forget(void);
  * its time is over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);
-/* A log_turn_fn: push "n more" of those whose time is over. Returns when the next one's is; CLOCK_NEVER: none is
- * held back. */
+/* A log_turn_fn: push "n more" of those whose time is over. Returns when the next one's is;
+ * CLOCK_NEVER: none is held back. */
 uint64_t log_rate_turn(uint64_t now);
 /* Push it of all, now. Their time goes on, unless they are forgotten. */
 void log_rate_say(bool forget);

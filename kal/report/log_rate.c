@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How often a cause may speak. A cause has BURST lines in FIRST_NS. What comes beyond is counted, and one line says the
- * count when that time is over. A cause that goes on has one line, and twice the time, until it was quiet for once.
+ * How often a cause may speak. A cause has BURST lines in FIRST_NS. What comes beyond is counted,
+ * and one line says the count when that time is over. A cause that goes on has one line, and twice
+ * the time, until it was quiet for once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -68,7 +69,8 @@ static void turn(struct cause *cause, uint64_t now)
     cause->passed = cause->held = 0;
 }
 
-/* The entry of the cause: a new one takes a free place, else that whose time ended first, quiet ones before others. */
+/* The entry of the cause: a new one takes a free place, else that whose time ended first, quiet
+ * ones before others. */
 static struct cause *find(const char *key, uint32_t prefix, enum ri_log_level level, uint64_t now)
 {
     struct cause *cause, *best = &causes[0];

@@ -2,13 +2,14 @@
  *
  * Lines that wait for the sink, bounded, and the thread that writes them.
  *
- * Who logs puts its line into the ring. Outside of a lane it then hands the ring to the sink itself, as far as that takes it
- * without waiting: a consumer's own call has written its line when it returns. A lane wakes the thread instead, and so does
- * who finds the sink full; the thread is made at the first such line. One thread at a time drains; another that comes leaves,
- * because the one that is there looks at the ring again before it goes.
+ * Who logs puts its line into the ring. Outside of a lane it then hands the ring to the sink
+ * itself, as far as that takes it without waiting: a consumer's own call has written its line when
+ * it returns. A lane wakes the thread instead, and so does who finds the sink full; the thread is
+ * made at the first such line. One thread at a time drains; another that comes leaves, because the
+ * one that is there looks at the ring again before it goes.
  *
- * The thread sleeps on a word, so it needs no descriptor when there are none. While the sink is full it tries again after
- * 1 ms, doubling to RETRY_NS.
+ * The thread sleeps on a word, so it needs no descriptor when there are none. While the sink is
+ * full it tries again after 1 ms, doubling to RETRY_NS.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

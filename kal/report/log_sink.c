@@ -2,10 +2,11 @@
  *
  * Where lines go: stderr, a file, syslog.
  *
- * stderr is the consumer's: its open file is shared with other processes, so O_NONBLOCK is not for us to set. A socket
- * has MSG_DONTWAIT, a pipe RWF_NOWAIT (Linux 6.4); what has neither is opened once more by /proc for the time of one
- * line, with a flag of its own. Where /proc does not let us (a process that changed its user), poll comes first;
- * then another process that fills the same pipe in between makes the write wait.
+ * stderr is the consumer's: its open file is shared with other processes, so O_NONBLOCK is not for
+ * us to set. A socket has MSG_DONTWAIT, a pipe RWF_NOWAIT (Linux 6.4); what has neither is opened
+ * once more by /proc for the time of one line, with a flag of its own. Where /proc does not let us
+ * (a process that changed its user), poll comes first; then another process that fills the same
+ * pipe in between makes the write wait.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -52,7 +53,9 @@ static bool is_own(const struct log_sink *sink)
            about.st_ino == sink->inode;
 }
 
-/* ---- syslog: one datagram per line. syslog(3) waits, and holds a lock that a fork leaves locked. ---- */
+/* ---- syslog: one datagram per line ----
+ * syslog(3) waits, and holds a lock that a fork leaves locked.
+ */
 
 static int connect_syslog(void)
 {

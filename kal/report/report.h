@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kal tells: addresses as text, and the log. kal_log and the names of statuses are in kal.h. */
+/* What kal tells: addresses as text, and the log. kal_log and the names of statuses are in
+ * kal.h. */
 #ifndef ITAL_KAL_REPORT_H
 #define ITAL_KAL_REPORT_H
 

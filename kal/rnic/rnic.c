@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An open RNIC as every folder above sees it: lines in its name, options, ports, counters, its QPs. */
+/* An open RNIC as every folder above sees it: lines in its name, options, ports, counters, its
+ * QPs. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

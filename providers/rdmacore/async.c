@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the device says by itself: asynchronous events, and the completion channel. An event is acknowledged after its upcall, so
- * that the destroy calls of verbs wait for it. A channel that fails means that the device was taken away.
+ * What the device says by itself: asynchronous events, and the completion channel. An event is
+ * acknowledged after its upcall, so that the destroy calls of verbs wait for it. A channel that
+ * fails means that the device was taken away.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The one table through which rdma-core is reached. Only calls.c names its functions; the data verbs (post, poll, arm)
- * go through the operations of struct ibv_context as rdma-core's own inline functions do.
+ * The one table through which rdma-core is reached. Only calls.c names its functions; the data
+ * verbs (post, poll, arm) go through the operations of struct ibv_context as rdma-core's own inline
+ * functions do.
  */
 #ifndef ITAL_RDMACORE_CALLS_H
 #define ITAL_RDMACORE_CALLS_H
@@ -11,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Signatures are rdma-core's. What answers an error number there (some positive, some -1 and errno) does so here. */
+/* Signatures are rdma-core's. What answers an error number there (some positive, some -1 and
+ * errno) does so here. */
 struct rdmacore_calls {
     /* Where the kernel shows itself. */
     const char *class_folder;  /* one entry per device, also of those without a user-space driver */

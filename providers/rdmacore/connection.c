@@ -2,10 +2,12 @@
  *
  * Connection verbs (set A) over librdmacm: the calls. What comes back is in connection_event.c.
  *
- * The identifier has no QP of librdmacm's: the QP is ours, on a context of ours, and its transitions are made here with the attributes
- * that the connection manager gives. So on InfiniBand the peer's acceptance comes as an event of its own, before the third
- * leg, which is what the three-way model needs; in the two-way model the third leg leaves at once. iWARP drivers move the QP
- * themselves. Read depths: IRD is `responder_resources`, ORD is `initiator_depth`; what events carry is turned round for the reader.
+ * The identifier has no QP of librdmacm's: the QP is ours, on a context of ours, and its
+ * transitions are made here with the attributes that the connection manager gives. So on InfiniBand
+ * the peer's acceptance comes as an event of its own, before the third leg, which is what the
+ * three-way model needs; in the two-way model the third leg leaves at once. iWARP drivers move the
+ * QP themselves. Read depths: IRD is `responder_resources`, ORD is `initiator_depth`; what events
+ * carry is turned round for the reader.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -113,7 +115,8 @@ struct rdma_cm_id *connection_take_id(struct connection *c)
     return id;
 }
 
-/* The identifier's end waits for upcalls about it, which look at the QP; an open connection is closed by it. */
+/* The identifier's end waits for upcalls about it, which look at the QP; an open connection is
+ * closed by it. */
 enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 {
     struct connection *c = connection_of(base);
@@ -198,7 +201,8 @@ static int to_state(struct connection *c, enum ibv_qp_state state)
     return rdmacore_errno(rdmacore->modify_qp(c->qp->ibv, &attr, mask));
 }
 
-/* A request that its peer has withdrawn, of which the event is still to come, is refused by the kernel in several ways. */
+/* A request that its peer has withdrawn, of which the event is still to come, is refused by the
+ * kernel in several ways. */
 enum ri_status connection_of_decision(int error)
 {
     enum ri_status status = rdmacore_status(error);
@@ -207,7 +211,8 @@ enum ri_status connection_of_decision(int error)
                                                                         : status;
 }
 
-/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros nothing was sent. */
+/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros
+ * nothing was sent. */
 uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length)
 {
     const uint8_t *at = octets;
@@ -256,7 +261,8 @@ void connection_set_timer(struct connection *c)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
 }
 
-/* An identifier is made for one port space: that of connections over IP, unless it turns out otherwise. */
+/* An identifier is made for one port space: that of connections over IP, unless it turns out
+ * otherwise. */
 static int take_port_space(struct connection *c, enum rdma_port_space ps)
 {
     struct rdma_cm_id *old = c->id, *fresh;
@@ -365,8 +371,8 @@ int connection_establish(struct connection *c)
     return error;
 }
 
-/* rdma_cm has no room for private data in the third leg: it is dropped. ESTABLISHED, or why not, is told by an event, which
- * here is the deadline's timer running out at once. */
+/* rdma_cm has no room for private data in the third leg: it is dropped. ESTABLISHED, or why not,
+ * is told by an event, which here is the deadline's timer running out at once. */
 enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_connect_param *param)
 {
     struct connection *c = connection_of(base);
@@ -453,8 +459,9 @@ enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_d
     return status;
 }
 
-/* rdma_cm carries no private data here. Work under way goes on until the peer has answered, or close_timeout is over: the
- * connection manager would try for a minute to reach a peer that is gone. */
+/* rdma_cm carries no private data here. Work under way goes on until the peer has answered, or
+ * close_timeout is over: the connection manager would try for a minute to reach a peer that is
+ * gone. */
 enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *private_data,
                                    uint16_t length)
 {

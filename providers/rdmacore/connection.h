@@ -57,7 +57,8 @@ struct connection_timers {
 };
 extern const struct connection_timers connection_timers;
 
-/* Identifiers of listeners are told from those of connections by the lowest bit of their context. */
+/* Identifiers of listeners are told from those of connections by the lowest bit of their
+ * context. */
 static inline void *listener_context(struct listener *listener)
 {
     return (char *)listener + 1;
@@ -92,7 +93,8 @@ int connection_request(struct connection *c);
 int connection_establish(struct connection *c);
 void connection_ready(void *arg, uint32_t events); /* the event channel; arg: rnic */
 bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id);
-/* What rdma_cm is given for one step, milliseconds: longer than the attempt's deadline, whose timer is to end it. */
+/* What rdma_cm is given for one step, milliseconds: longer than the attempt's deadline, whose
+ * timer is to end it. */
 int connection_patience(const struct connection *c);
 
 /* ---- service.c ---- */

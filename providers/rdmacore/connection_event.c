@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connection verbs (set A) over librdmacm: its events. All of this runs in the lane. An event is acknowledged after the upcall:
- * the destruction of its identifier waits for that.
+ * Connection verbs (set A) over librdmacm: its events. All of this runs in the lane. An event is
+ * acknowledged after the upcall: the destruction of its identifier waits for that.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -222,7 +222,8 @@ static bool could_not(struct connection *c, int status, bool silence,
     return true;
 }
 
-/* The peer's disconnect, or the answer to ours. A peer's is answered, or it would ask again and again. */
+/* The peer's disconnect, or the answer to ours. A peer's is answered, or it would ask again and
+ * again. */
 static bool disconnected(struct connection *c, struct ri_connection_event *out)
 {
     if (c->state == CONNECTION_ENDED)
@@ -248,8 +249,9 @@ static void let_go(struct qp *qp)
 }
 
 /*
- * An end may have a cause that the device has told in another place: by an event (read before this), by the completion of a request
- * that failed, or, a peer's request that was refused, by nothing but the state of the QP, which on InfiniBand no orderly end changes.
+ * An end may have a cause that the device has told in another place: by an event (read before
+ * this), by the completion of a request that failed, or, a peer's request that was refused, by
+ * nothing but the state of the QP, which on InfiniBand no orderly end changes.
  */
 static void look_for_cause(struct connection *c)
 {
@@ -316,9 +318,10 @@ static void end_held_qp(struct qp *qp)
 }
 
 /*
- * siw sends its MPA Reply before it can receive: what its initiator sends at once may be left lying until more comes (docs/
- * interop.md, defect 2). As nothing tells whether the peer is awake, the initiator sends a few Writes of nothing, 20, 100,
- * 420 and 1700 ms after the connection was established.
+ * siw sends its MPA Reply before it can receive: what its initiator sends at once may be left lying
+ * until more comes (docs/ interop.md, defect 2). As nothing tells whether the peer is awake, the
+ * initiator sends a few Writes of nothing, 20, 100, 420 and 1700 ms after the connection was
+ * established.
  */
 #define FIRST_WAKE (20 * CLOCK_NS_PER_MS)
 
@@ -336,8 +339,8 @@ static void set_wake(struct connection *c)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->wake);
 }
 
-/* siw posts through write(2), in the caller: a stream that was reset raises SIGPIPE (defect 18), of which the consumer, who has not
- * posted this, shall hear nothing. */
+/* siw posts through write(2), in the caller: a stream that was reset raises SIGPIPE (defect 18),
+ * of which the consumer, who has not posted this, shall hear nothing. */
 static void write_nothing(struct qp *qp)
 {
     struct ibv_send_wr nothing = { .wr_id = (uintptr_t)&qp->filler, .opcode = IBV_WR_RDMA_WRITE };
@@ -412,8 +415,9 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         tell(c, &out);
 }
 
-/* The end of the identifier lets the peer know that nobody waits any more. In the lane: no event of it is in anybody's hands. Last of
- * all and without a lock: iWARP drivers keep it until their own time-out. */
+/* The end of the identifier lets the peer know that nobody waits any more. In the lane: no event
+ * of it is in anybody's hands. Last of all and without a lock: iWARP drivers keep it until their
+ * own time-out. */
 static void give_up(struct connection *c)
 {
     struct rdma_cm_id *id = connection_take_id(c);
@@ -535,7 +539,8 @@ void connection_ready(void *arg, uint32_t events)
             on_request(rnic, listener_of(event->listen_id->context), event);
         else if (!listener && event->id->context) /* none: the guard, see open_guard */
             on_connection(event->id->context, event);
-        /* The manager may have led an attempt to another device, of which nothing else matters here. */
+        /* The manager may have led an attempt to another device, of which nothing else matters
+         * here. */
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && connection_on_device(rnic, event->id))
             rdmacore_failed(rnic, "the device was removed");
         rdmacore->ack_cm_event(event);

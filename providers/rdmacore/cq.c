@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completion queues: poll, arm, the completion channel. The slot of a request tells what its completion does not.
+ * Completion queues: poll, arm, the completion channel. The slot of a request tells what its
+ * completion does not.
  *
- * Watching for errors. A request that failed ends its connection, and the consumer is to hear of it also when it does not poll. The
- * requester's side of InfiniBand has no asynchronous event for that, but arming for solicited completions fires for every
- * completion in error: so a CQ that the consumer has not armed is armed in that way, and what fires is looked through.
+ * Watching for errors. A request that failed ends its connection, and the consumer is to hear of it
+ * also when it does not poll. The requester's side of InfiniBand has no asynchronous event for
+ * that, but arming for solicited completions fires for every completion in error: so a CQ that the
+ * consumer has not armed is armed in that way, and what fires is looked through.
  *
- * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so that ibv_destroy_cq waits for
- * it (async.c). What comes into the stash instead of the device's CQ fires by cq_tell. In both cases the consumer arms and then polls
- * again, so that nothing which came between the two is missed.
+ * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so
+ * that ibv_destroy_cq waits for it (async.c). What comes into the stash instead of the device's CQ
+ * fires by cq_tell. In both cases the consumer arms and then polls again, so that nothing which
+ * came between the two is missed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -267,7 +270,8 @@ static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t coun
         if (got < want)
             break;
     }
-    /* Errors may have made soft requests complete: not to be left for a wake-up that does not come. */
+    /* Errors may have made soft requests complete: not to be left for a wake-up that does not
+     * come. */
     if (taken < count)
         taken += take_stashed(cq, count - taken, wc + taken, &failed);
     spinlock_unlock(&cq->lock);
@@ -330,7 +334,8 @@ enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     error = ibv_req_notify_cq(cq->ibv, kind == RI_ARM_SOLICITED);
     pthread_setcancelstate(cancel, NULL);
-    /* Last: what fires before this is of a completion that the caller, who looks after arming, finds. */
+    /* Last: what fires before this is of a completion that the caller, who looks after arming,
+     * finds. */
     atomic_store(&cq->armed, true);
     return error ? RI_ERR_DEVICE : RI_OK;
 }
@@ -400,7 +405,8 @@ enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     return RI_OK;
 }
 
-/* What a device has no room for any more it refuses as it does a depth of nonsense; those were refused before. */
+/* What a device has no room for any more it refuses as it does a depth of nonsense; those were
+ * refused before. */
 enum ri_status rdmacore_cq_resize(struct ri_cq *base, uint32_t *depth)
 {
     struct cq *cq = cq_of(base);

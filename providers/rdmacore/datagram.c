@@ -25,7 +25,8 @@ static bool is_none(const uint8_t *gid)
     return !memcmp(gid, none, sizeof(none));
 }
 
-/* IPv4, IPv6 within the link, other IPv6: on RoCE packets of one kind cannot have a source of another. */
+/* IPv4, IPv6 within the link, other IPv6: on RoCE packets of one kind cannot have a source of
+ * another. */
 static unsigned int kind_of(const uint8_t *gid)
 {
     const struct in6_addr *address = (const struct in6_addr *)(const void *)gid;
@@ -41,7 +42,8 @@ static unsigned int same_bits(const uint8_t *a, const uint8_t *b)
     return 128;
 }
 
-/* How well an entry of the table suits; 0 not at all. Of equals, routable RoCE before its first version. */
+/* How well an entry of the table suits; 0 not at all. Of equals, routable RoCE before its first
+ * version. */
 static unsigned int suits(const struct rnic *rnic, const struct ibv_gid_entry *entry,
                           const struct ri_ah_attr *attr)
 {
@@ -83,7 +85,8 @@ static struct ah *ah_of(struct ri_ah *base)
     return container_of(base, struct ah, base);
 }
 
-/* Drivers do not all say why there is none: on Ethernet they look for the destination's hardware address, and none may answer. */
+/* Drivers do not all say why there is none: on Ethernet they look for the destination's hardware
+ * address, and none may answer. */
 static enum ri_status no_handle(struct rnic *rnic, int error)
 {
     enum ri_status status;

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* What rdma_cm leaves of the CM's messages to the consumer (IB: REQ 92 less its own 36, REP, REJ). On iWARP a length
- * travels in an octet, of which drivers use up to 4 for the read depths. */
+/* What rdma_cm leaves of the CM's messages to the consumer (IB: REQ 92 less its own 36, REP,
+ * REJ). On iWARP a length travels in an octet, of which drivers use up to 4 for the read depths. */
 #define IB_REQUEST_DATA 56u
 #define IB_REPLY_DATA   196u
 #define IB_REJECT_DATA  148u
@@ -309,10 +309,11 @@ free_rnic:
 /* ---- the lane ---- */
 
 /*
- * The removal of a device is told to identifiers that belong to it; drivers that cannot do without their users tell nobody else, and
- * their removal waits until all have closed the device. An identifier bound to an address of the device hears of it
- * also where there is neither a connection nor a listener. Its context is NULL, by which its events are known: they may come before
- * `guard` is set.
+ * The removal of a device is told to identifiers that belong to it; drivers that cannot do without
+ * their users tell nobody else, and their removal waits until all have closed the device. An
+ * identifier bound to an address of the device hears of it also where there is neither a connection
+ * nor a listener. Its context is NULL, by which its events are known: they may come before `guard`
+ * is set.
  */
 static void open_guard(struct rnic *rnic)
 {

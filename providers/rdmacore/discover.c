@@ -145,7 +145,8 @@ static bool node_is_why(struct ibv_device **list, struct finding *finding)
     return why;
 }
 
-/* Names of a folder's entries that the list of devices lacks, or (list NULL) all, as "a, b". How many. */
+/* Names of a folder's entries that the list of devices lacks, or (list NULL) all, as "a, b". How
+ * many. */
 static size_t entries(const char *path, struct ibv_device **list, char *names, size_t size)
 {
     DIR *folder = opendir(path);

@@ -32,7 +32,8 @@ static bool sum_is_right(const uint8_t *header)
     return ((sum + (sum >> 16)) & 0xffff) == 0xffff;
 }
 
-/* InfiniBand and RoCE over IPv6: all 40 octets. Over IPv4: the last 20, with anything in front of them. */
+/* InfiniBand and RoCE over IPv6: all 40 octets. Over IPv4: the last 20, with anything in front
+ * of them. */
 static void source_gid(const uint8_t *header, uint8_t *gid)
 {
     const uint8_t *ipv4 = header + GRH_OCTETS - sizeof(struct iphdr);

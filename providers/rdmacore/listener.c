@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Listening points. A wildcard address stands for the addresses of the device's port, one identifier each: so that two devices
- * of a host may listen on one port number, and requests over other devices are not heard. Without any address known the
- * wildcard goes down as it is.
+ * Listening points. A wildcard address stands for the addresses of the device's port, one
+ * identifier each: so that two devices of a host may listen on one port number, and requests over
+ * other devices are not heard. Without any address known the wildcard goes down as it is.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -85,7 +85,8 @@ static int listen_on(struct listener *listener, struct sockaddr_storage *address
     return 0;
 }
 
-/* All on the port that the first one got. Not every device can do with link-local addresses beside others. */
+/* All on the port that the first one got. Not every device can do with link-local addresses
+ * beside others. */
 static int listen_all(struct listener *listener, struct sockaddr_storage *addresses, uint32_t count,
                       uint32_t backlog)
 {

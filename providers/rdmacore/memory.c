@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Protection domains and regions. The kernel pins what is registered and counts it against RLIMIT_MEMLOCK.
+ * Protection domains and regions. The kernel pins what is registered and counts it against
+ * RLIMIT_MEMLOCK.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -169,7 +170,8 @@ enum ri_status rdmacore_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     return RI_OK;
 }
 
-/* ibv_rereg_mr is there for few devices; a new registration beside the old one, which then goes, for all. */
+/* ibv_rereg_mr is there for few devices; a new registration beside the old one, which then goes,
+ * for all. */
 enum ri_status rdmacore_mr_reregister(struct ri_mr *base, struct ri_pd *pd_base,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {

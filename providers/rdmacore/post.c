@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts: a slot is filled, the request translated on the stack and given to the device. No allocation, one lock.
+ * Posts: a slot is filled, the request translated on the stack and given to the device. No
+ * allocation, one lock.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -44,7 +45,8 @@ static const struct {
 
 /* ---- slots ---- */
 
-/* Filled and counted before the device has the request: its completion may be polled before the post returns. */
+/* Filled and counted before the device has the request: its completion may be polled before the
+ * post returns. */
 static inline struct slot *take_slot(struct wq *wq, uint64_t cookie, uint8_t opcode, uint8_t flags,
                                      uint32_t length)
 {
@@ -94,7 +96,8 @@ static enum ri_status of_post(int error)
 
 #define ELEMENTS 32
 
-/* The lkey of an empty element is not to be looked at; drivers do, or stumble over it: they get none. */
+/* The lkey of an empty element is not to be looked at; drivers do, or stumble over it: they get
+ * none. */
 static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room,
                  struct ibv_sge **list)
 {
@@ -323,7 +326,8 @@ static enum ri_status __attribute__((cold, noinline)) no_slot(struct wq *wq)
     return RI_ERR_QUEUE_FULL;
 }
 
-/* Not on the short way: more than one element, and flags and opcodes that are seldom. 0, or what forms[] says. */
+/* Not on the short way: more than one element, and flags and opcodes that are seldom. 0, or what
+ * forms[] says. */
 static inline unsigned int plain_of(const struct ri_send_wr *wr, unsigned int opcode)
 {
     const unsigned int usual = RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_COALESCE;
@@ -334,7 +338,8 @@ static inline unsigned int plain_of(const struct ri_send_wr *wr, unsigned int op
     return forms[opcode].plain;
 }
 
-/* Not the short way's either. Both are tail calls there, so that it has nothing to keep over a call but the device's. */
+/* Not the short way's either. Both are tail calls there, so that it has nothing to keep over a
+ * call but the device's. */
 static enum ri_status __attribute__((cold, noinline))
 send_contended(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
@@ -342,8 +347,8 @@ send_contended(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
     return send_list(qp, wr, bad);
 }
 
-/* The short way for one plain request. Its fields are read before anything is written, which may be anywhere for all that the
- * compiler knows. */
+/* The short way for one plain request. Its fields are read before anything is written, which may
+ * be anywhere for all that the compiler knows. */
 enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
                                   struct ri_send_wr **bad)
 {

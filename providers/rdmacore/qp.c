@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: create and destroy. A QP is in the device's INIT from the beginning, where receives can be posted.
+ * Queue pairs: create and destroy. A QP is in the device's INIT from the beginning, where receives
+ * can be posted.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -43,7 +44,8 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
     return RI_OK;
 }
 
-/* With as much inline data as the interface's option says; devices that have less get a second try without. */
+/* With as much inline data as the interface's option says; devices that have less get a second
+ * try without. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
 {
     uint32_t octets = most(qp->min_inline, qp->rnic->inline_octets);
@@ -179,7 +181,8 @@ free_qp:
     return rdmacore_status(error);
 }
 
-/* Its connection locked: that lock comes before the RNIC's, but only under the RNIC's is it known. NULL: it has none. RNIC's lock. */
+/* Its connection locked: that lock comes before the RNIC's, but only under the RNIC's is it
+ * known. NULL: it has none. RNIC's lock. */
 static struct connection *lock_connection(struct qp *qp)
 {
     while (qp->connection && pthread_mutex_trylock(&qp->connection->lock)) {
@@ -205,8 +208,9 @@ static void detach(struct qp *qp)
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
-/* What looks at a CQ under its lock, and begins an upcall about the QP there, finds nothing to tell from here on; what has begun
- * is over when this returns, so that neither the device's QP nor the timer is touched afterwards. */
+/* What looks at a CQ under its lock, and begins an upcall about the QP there, finds nothing to
+ * tell from here on; what has begun is over when this returns, so that neither the device's QP
+ * nor the timer is touched afterwards. */
 static void silence(struct qp *qp)
 {
     struct cq *cqs[] = { qp->send_cq, qp->recv_cq };
@@ -232,7 +236,8 @@ static void bring_back(struct qp *qp, bool ended)
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
-/* The consumer's memory may be gone with the endpoint: of what is drained now nobody asks where it came from. */
+/* The consumer's memory may be gone with the endpoint: of what is drained now nobody asks where
+ * it came from. */
 static void forget_headers(struct qp *qp)
 {
     spinlock_lock(&qp->recv_cq->lock);

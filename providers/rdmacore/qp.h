@@ -2,15 +2,18 @@
  *
  * Queues, queue pairs, windows, and what is posted; from the bottom up.
  *
- * Shadow slots. A work completion of verbs tells neither the consumer's cookie nor, for many opcodes and for all errors, what
- * was asked. So every request has a slot, and the slot's address travels as wr_id. Slots of a QP's own queues are a ring: who
- * posts fills slots[tail], a completion frees all up to its own. Slots of an SRQ, which complete in any order, have a free list.
+ * Shadow slots. A work completion of verbs tells neither the consumer's cookie nor, for many
+ * opcodes and for all errors, what was asked. So every request has a slot, and the slot's address
+ * travels as wr_id. Slots of a QP's own queues are a ring: who posts fills slots[tail], a
+ * completion frees all up to its own. Slots of an SRQ, which complete in any order, have a free
+ * list.
  *
- * Flushing. A request that is posted when the QP has ended never reaches the device: it is `soft`, and completes FLUSHED when all
- * before it have (wq_flush). A device that forgets to flush what it was given is helped by a timer (qp_sweep), which
- * makes everything soft that is left; completions of a device for slots that are free already are dropped.
- * Such completions, and those taken out of the device's CQ because a QP goes away, are in the CQ's stash, which is polled first;
- * a flushed request's place in its queue is free then, as any other's is when its completion was polled.
+ * Flushing. A request that is posted when the QP has ended never reaches the device: it is `soft`,
+ * and completes FLUSHED when all before it have (wq_flush). A device that forgets to flush what it
+ * was given is helped by a timer (qp_sweep), which makes everything soft that is left; completions
+ * of a device for slots that are free already are dropped. Such completions, and those taken out of
+ * the device's CQ because a QP goes away, are in the CQ's stash, which is polled first; a flushed
+ * request's place in its queue is free then, as any other's is when its completion was polled.
  */
 #ifndef ITAL_RDMACORE_QP_H
 #define ITAL_RDMACORE_QP_H
@@ -141,16 +144,18 @@ struct qp {
 };
 
 /*
- * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by write(2), and answers -1 if
- * that fails, as it does while the stream ends. The request is in the queue then, and completes as those before it do.
+ * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by
+ * write(2), and answers -1 if that fails, as it does while the stream ends. The request is in the
+ * queue then, and completes as those before it do.
  */
 static inline bool post_is_queued(int rc)
 {
     return rc == -1;
 }
 
-/* The states of a UD QP have numbers of their own, lower than all others: so the short ways of posting, which are for connections,
- * tell them by the look at the state that they take in any case. */
+/* The states of a UD QP have numbers of their own, lower than all others: so the short ways of
+ * posting, which are for connections, tell them by the look at the state that they take in any
+ * case. */
 enum { DATAGRAM_IDLE = -2, DATAGRAM_RTS = -1 };
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
@@ -174,7 +179,8 @@ void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bou
 #define WINDOW_FILLERS   16u
 #define CONNECTION_WAKES 4u
 void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag);
-/* Bind or invalidate; raw->wr_id is its slot. What the verb answers. Under the lock of the send queue. */
+/* Bind or invalidate; raw->wr_id is its slot. What the verb answers. Under the lock of the send
+ * queue. */
 int window_post(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw);
 void window_failed(struct rnic *rnic, const struct slot *slot); /* one that was posted */
 
@@ -210,7 +216,8 @@ void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *w
 /* ---- cq.c ---- */
 /* The completion channel tells of it. */
 void cq_fired(struct cq *cq);
-/* Take what the device has into the stash. With `gone`: without what belongs to that QP, nor is it kept in the stash. */
+/* Take what the device has into the stash. With `gone`: without what belongs to that QP, nor is
+ * it kept in the stash. */
 void cq_drain(struct cq *cq, const struct qp *gone);
 /* From here on a completion in error is noticed without a poll. */
 void cq_watch_errors(struct cq *cq);

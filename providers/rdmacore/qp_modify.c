@@ -32,9 +32,10 @@ static void exchange(struct qp *qp, struct ibv_qp *fresh)
 }
 
 /*
- * A new QP of the device takes the place of the old one. Some drivers let no QP out of their error state, and a peer may still
- * connect the old number with the old connection (IB's time wait). What the device has told of the old one is kept: its library
- * may take completions out of the CQ with the QP.
+ * A new QP of the device takes the place of the old one. Some drivers let no QP out of their error
+ * state, and a peer may still connect the old number with the old connection (IB's time wait). What
+ * the device has told of the old one is kept: its library may take completions out of the CQ with
+ * the QP.
  */
 static enum ri_status rewind(struct qp *qp)
 {
@@ -45,7 +46,8 @@ static enum ri_status rewind(struct qp *qp)
 
     if (state != RI_QPS_ERROR && state != RI_QPS_IDLE)
         return RI_ERR_INVALID_STATE;
-    if (!qp->datagram) /* a UD QP keeps its number, which its peers know; the device forgets what it has */
+    /* A UD QP keeps its number, which its peers know; the device forgets what it has. */
+    if (!qp->datagram)
         error = qp_create_ibv(qp, &fresh);
     if (error)
         return rdmacore_status(error);
@@ -105,8 +107,8 @@ static enum ri_status change_access(struct qp *qp, uint32_t flags)
     return rdmacore_status(error);
 }
 
-/* Read depths are what connect and accept will ask for. On a connection they cannot change in the device; to want
- * less than it has is harmless. */
+/* Read depths are what connect and accept will ask for. On a connection they cannot change in
+ * the device; to want less than it has is harmless. */
 static enum ri_status change_depths(struct qp *qp, const struct ri_qp_modify *modify)
 {
     const struct ri_rnic_attr *limits = &qp->rnic->attr;

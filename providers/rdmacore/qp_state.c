@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: their states, and the end of a connection. RTS is reached through the connection verbs only.
- * 
+ * Queue pairs: their states, and the end of a connection. RTS is reached through the connection
+ * verbs only.
+ *
  *   ours      the device's
  *   IDLE      INIT (iWARP: IDLE); RTR and RTS while a connection is set up
  *   RTS       RTS
@@ -146,8 +147,9 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
         return;
     qp_to_error(qp);
     rnic->host->qp_event(rnic->host, qp->base.context, &event);
-    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. Not before our side does: the peer's answer is an
-     * orderly end, which another thread may tell as soon as it is there. */
+    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. Not before
+     * our side does: the peer's answer is an orderly end, which another thread may tell as soon
+     * as it is there. */
     pthread_mutex_lock(&rnic->lock);
     if (qp->connection && qp->connection->id && !rnic->iwarp)
         rdmacore->disconnect(qp->connection->id);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The providers over rdma-core: an open device, its memory, and what all files here use. Queues and queue pairs: qp.h;
- * connections: connection.h; the operations of the provider's table: verbs.h.
+ * The providers over rdma-core: an open device, its memory, and what all files here use. Queues and
+ * queue pairs: qp.h; connections: connection.h; the operations of the provider's table: verbs.h.
  *
- * Locks, in this order: connection.lock, rnic.lock (QP <-> connection), wq.lock (send before receive), cq.lock, srq.lock. No
- * upcall is made under a lock. connection.lock is held across calls of librdmacm, which answer by events.
+ * Locks, in this order: connection.lock, rnic.lock (QP <-> connection), wq.lock (send before
+ * receive), cq.lock, srq.lock. No upcall is made under a lock. connection.lock is held across calls
+ * of librdmacm, which answer by events.
  *
- * Waiting for upcalls: events of rdma-core are acknowledged after the upcall, and its destroy functions wait for that.
- * Upcalls from poll, and those that tell all QPs of the device's failure, are counted in `upcalls` of the object.
+ * Waiting for upcalls: events of rdma-core are acknowledged after the upcall, and its destroy
+ * functions wait for that. Upcalls from poll, and those that tell all QPs of the device's failure,
+ * are counted in `upcalls` of the object.
  *
- * A device that fails or is taken away (rdmacore_failed): all QPs end, their work is flushed at once, for nobody else will do
- * it; then the host hears of it. The calls of rdma-core that destroy may fail from then on, which does not matter.
+ * A device that fails or is taken away (rdmacore_failed): all QPs end, their work is flushed at
+ * once, for nobody else will do it; then the host hears of it. The calls of rdma-core that destroy
+ * may fail from then on, which does not matter.
  */
 #ifndef ITAL_RDMACORE_RDMACORE_H
 #define ITAL_RDMACORE_RDMACORE_H
@@ -97,17 +100,20 @@ struct ah {
 int rdmacore_errno(int rc);
 enum ri_status rdmacore_status(int error);
 enum ri_wc_status rdmacore_wc_status(enum ibv_wc_status status);
-/* Status of an event of the connection manager. Rejected: status is a reason of the IB CM, or -errno. */
+/* Status of an event of the connection manager. Rejected: status is a reason of the IB CM, or
+ * -errno. */
 enum ri_connection_reason rdmacore_reject_reason(int status);
 enum ri_connection_reason rdmacore_errno_reason(int error);
 bool rdmacore_consumer_rejected(const struct rnic *rnic, int status);
-/* A call of rdma-core's that destroys has answered so: is the object gone? It is, too, where its device is. */
+/* A call of rdma-core's that destroys has answered so: is the object gone? It is, too, where its
+ * device is. */
 bool rdmacore_destroyed(const struct rnic *rnic, int error);
 
 /* ---- discover.c ---- */
 enum ri_status rdmacore_enumerate(const struct kind *kind, const struct ri_host *host,
                                   ri_found_fn found, void *arg);
-/* The device called `name` ("siw0" or "rnic:siw0") of a list; NULL: not there, or not of this kind. */
+/* The device called `name` ("siw0" or "rnic:siw0") of a list; NULL: not there, or not of this
+ * kind. */
 struct ibv_device *rdmacore_find(const struct kind *kind, struct ibv_device **list,
                                  const char *name);
 

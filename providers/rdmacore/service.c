@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What rdma_cm does beside connections: services of datagrams (InfiniBand's SIDR), and ways to an address.
+ * What rdma_cm does beside connections: services of datagrams (InfiniBand's SIDR), and ways to an
+ * address.
  *
- * A service request goes the way of a connection's request, on an identifier of port space UDP and without a QP; the kernel says
- * ESTABLISHED for an answer with a QP's number, and UNREACHABLE with SIDR's status for one without. It asks again by itself.
+ * A service request goes the way of a connection's request, on an identifier of port space UDP and
+ * without a QP; the kernel says ESTABLISHED for an answer with a QP's number, and UNREACHABLE with
+ * SIDR's status for one without. It asks again by itself.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -2,10 +2,11 @@
  *
  * Addresses and InfiniBand service identifiers, as rdma_cm wants them.
  *
- * The connection manager for IP maps port P of connections to the service ID 0x000000000106PPPP and port P of datagrams to
- * 0x000000000111PPPP (IBA annex A11), and puts a header in front of the private data. Such an ID is a port here. Any other needs
- * rdma_cm's addresses of InfiniBand (AF_IB), which it refuses on Ethernet: there is no service of that name then. A GID
- * comes as an IPv6 address; on RoCE it is one, or an IPv4 address in its IPv6 form.
+ * The connection manager for IP maps port P of connections to the service ID 0x000000000106PPPP and
+ * port P of datagrams to 0x000000000111PPPP (IBA annex A11), and puts a header in front of the
+ * private data. Such an ID is a port here. Any other needs rdma_cm's addresses of InfiniBand
+ * (AF_IB), which it refuses on Ethernet: there is no service of that name then. A GID comes as an
+ * IPv6 address; on RoCE it is one, or an IPv4 address in its IPv6 form.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

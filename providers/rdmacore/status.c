@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What rdma-core answers, translated once: error numbers, completion status, reasons of refused connections.
+ * What rdma-core answers, translated once: error numbers, completion status, reasons of refused
+ * connections.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -155,8 +156,8 @@ enum ri_connection_reason rdmacore_reject_reason(int status)
     return status < 0 ? rdmacore_errno_reason(-status) : cm_reason(status);
 }
 
-/* iWARP drivers say by -ECONNREFUSED or by -ECONNRESET that the MPA Reply had its reject bit; what else may end a start-up in that
- * way cannot be told from it. */
+/* iWARP drivers say by -ECONNREFUSED or by -ECONNRESET that the MPA Reply had its reject bit;
+ * what else may end a start-up in that way cannot be told from it. */
 bool rdmacore_consumer_rejected(const struct rnic *rnic, int status)
 {
     if (rnic->iwarp)

@@ -12,7 +12,8 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-/* SYMBOL: of the module; KIND: a static const struct kind, whose name NAME is; TEXT: for people. Once in a file. */
+/* SYMBOL: of the module; KIND: a static const struct kind, whose name NAME is; TEXT: for people.
+ * Once in a file. */
 #define RDMACORE_PROVIDER(SYMBOL, KIND, NAME, TEXT)                                           \
     static enum ri_status enumerate(const struct ri_host *host, ri_found_fn found, void *arg) \
     {                                                                                         \

@@ -2,12 +2,14 @@
  *
  * Memory windows: type 2 is narrow, type 1 wide. Life, and what is posted to bind and unbind them.
  *
- * Keys of wide windows. A bind of type 1 takes the key after the one that the device knows, and some devices count for themselves.
- * The caller's key goes up with every bind that it posts, also with those that never reach the device (the QP had ended) or are
- * flushed there. `device_key` is what the device has: each bind that is posted counts it up, each that failed takes back what it had
- * counted (slot.length). Where the caller's key is ahead of it, binds of nothing go first until the two are in step again. They
- * have a slot of the QP's of their own, which is never freed: no completion of theirs reaches the caller, but what is
- * behind a failed one is flushed, and gets its status.
+ * Keys of wide windows. A bind of type 1 takes the key after the one that the device knows, and
+ * some devices count for themselves. The caller's key goes up with every bind that it posts, also
+ * with those that never reach the device (the QP had ended) or are flushed there. `device_key` is
+ * what the device has: each bind that is posted counts it up, each that failed takes back what it
+ * had counted (slot.length). Where the caller's key is ahead of it, binds of nothing go first until
+ * the two are in step again. They have a slot of the QP's of their own, which is never freed: no
+ * completion of theirs reaches the caller, but what is behind a failed one is flushed, and gets its
+ * status.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -213,8 +215,8 @@ static int unbind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *r
     return bind_once(qp, mw, &bind);
 }
 
-/* A window that is bound to nothing cannot be invalidated. Drivers are known that do not look: they are given an STag that
- * names nothing, and fail the request as it should be. */
+/* A window that is bound to nothing cannot be invalidated. Drivers are known that do not look:
+ * they are given an STag that names nothing, and fail the request as it should be. */
 #define NO_STAG UINT32_C(0xffffff00)
 
 static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)

@@ -548,7 +548,7 @@ START_TEST(moved_request_goes_with_its_listener_or_its_peer)
         kal_listen_destroy(other);
         ck_assert_int_eq(peer_end(peer), 'F');
     } else {
-        fd = other->kept->stream.fd;
+        fd = other->starting->stream.fd;
         hang_up();
         ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0);
         fake_until(other->half_open == 0, 10000);

@@ -46,7 +46,7 @@ static void hang_up_all(void)
 
 static unsigned waiting(void)
 {
-    return listener->held;
+    return listener->queued;
 }
 
 /* Peer i asks, with one letter, and has been looked at. */
@@ -120,15 +120,15 @@ START_TEST(start_ups_and_those_that_wait_are_apart)
         if (i == 1)
             ask(1, "b");
     }
-    for (c = listener->kept; c; c = c->kept_next)
-        ck_assert(c->fresh && !c->held);
-    for (c = listener->waiting; c; c = c->kept_next)
-        ck_assert(c->held);
-    ck_assert_uint_eq(listener->waiting->stream.octets[24], 'a');
+    for (c = listener->starting; c; c = c->listed_next)
+        ck_assert(c->fresh && !c->queued);
+    for (c = listener->queue; c; c = c->listed_next)
+        ck_assert(c->queued);
+    ck_assert_uint_eq(listener->queue->stream.octets[24], 'a');
     make_room(2);
     fake_until(!room, 10000);
     ck_assert_str_eq(order, "ab");
-    ck_assert_ptr_null(listener->waiting);
+    ck_assert_ptr_null(listener->queue);
     ck_assert_uint_eq(listener->half_open, 4);
     for (size_t i = 0; i < 4; i++)
         close(silent[i]);
@@ -195,7 +195,7 @@ START_TEST(the_peer_leaves)
 
     ask(0, "a");
     ask(1, "b");
-    fd = listener->waiting->stream.fd;
+    fd = listener->queue->stream.fd;
     if (_i == 1)
         abort_on_close(peers[0]);
     if (_i == 2) {

@@ -26,7 +26,8 @@ START_TEST(c018_request_split_anywhere)
     dial();
     if (cut) {
         peer_send(peer, octets, cut);
-        fake_until(fake.request_count || (listener->kept && listener->kept->stream.length == cut),
+        fake_until(fake.request_count ||
+                       (listener->starting && listener->starting->stream.length == cut),
                    10000);
     }
     ck_assert_uint_eq(fake.request_count, cut == n);
@@ -177,7 +178,7 @@ START_TEST(c002_end_inside_the_request)
 {
     dial();
     peer_send(peer, "MPA ID Req", 10);
-    fake_until(listener->kept && listener->kept->stream.length == 10, 10000);
+    fake_until(listener->starting && listener->starting->stream.length == 10, 10000);
     if (_i)
         abort_on_close(peer);
     hang_up();
@@ -390,11 +391,11 @@ START_TEST(no_descriptors_left_but_an_old_start_up)
 
     dial();
     fake_until(listener->half_open == 1, 10000);
-    listener->kept->startup->began = 1; /* long ago */
+    listener->starting->startup->began = 1; /* long ago */
     hoard_descriptors();
     ck_assert_int_eq(connect(second, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(peer_end(peer), 'R');
-    fake_until(listener->half_open == 1 && listener->kept->startup->began > 1, 10000);
+    fake_until(listener->half_open == 1 && listener->starting->startup->began > 1, 10000);
     unhoard();
     ck_assert_uint_eq(fake_log_count("out of file descriptors"), 1);
     ck_assert_uint_eq(fake_log_count("raise half_open"), 0);
@@ -411,11 +412,11 @@ START_TEST(the_last_descriptor_is_taken)
 
     dial();
     fake_until(listener->half_open == 1, 10000);
-    listener->kept->startup->began = 1; /* long ago */
+    listener->starting->startup->began = 1; /* long ago */
     hoard_descriptors();
     close(hoard[--hoarded]);
     ck_assert_int_eq(connect(second, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
-    fake_until(listener->kept->kept_next || listener->kept->startup->began > 1, 10000);
+    fake_until(listener->starting->listed_next || listener->starting->startup->began > 1, 10000);
     ck_assert(lane_idle());
     ck_assert_uint_eq(listener->half_open, 2);
     ck_assert(peer_quiet(peer));

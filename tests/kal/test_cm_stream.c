@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA start-up over a stream that is not TCP: both roles in one process, over kal/cm/stream.h alone. */
+/* MPA start-up over a stream that is not TCP: both roles in one process, over kal/cm/stream.h
+ * alone. */
 #include "cm_fake.h"
 #include "pair_stream.h"
 

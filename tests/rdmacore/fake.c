@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rdma-core of the tests' own: the table of its calls, and the host that goes with it. See fake.h. */
+/* A rdma-core of the tests' own: the table of its calls, and the host that goes with it. See
+ * fake.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

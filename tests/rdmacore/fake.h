@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rdma-core of the tests' own: a table for `rdmacore` whose devices do what the test says. What is posted waits until the test
- * completes it; events are there when the test puts them there. Beside it a host (tests/softrdma/fake_host.h) whose
- * upcalls about connections are recorded.
+ * A rdma-core of the tests' own: a table for `rdmacore` whose devices do what the test says. What
+ * is posted waits until the test completes it; events are there when the test puts them there.
+ * Beside it a host (tests/softrdma/fake_host.h) whose upcalls about connections are recorded.
  */
 #ifndef ITAL_TESTS_RDMACORE_FAKE_H
 #define ITAL_TESTS_RDMACORE_FAKE_H
@@ -25,7 +25,8 @@ void fake_remove_node(const char *node);
 void fake_memlock(uint64_t octets);
 void fake_two_ports(void);  /* devices have another port, with packets half as long */
 void fake_infiniband(void); /* devices have links of InfiniBand, not Ethernet */
-/* An entry of the port's GID table; text as an IPv6 address. The first is there from the beginning. */
+/* An entry of the port's GID table; text as an IPv6 address. The first is there from the
+ * beginning. */
 void fake_gid(unsigned int index, const char *text, enum ibv_gid_type type);
 
 /* ---- one device and its objects ---- */
@@ -105,7 +106,8 @@ void fake_received(struct ri_qp *qp, struct ri_cq *cq, unsigned int n, enum ibv_
                    uint32_t octets);
 void fake_async(enum ibv_event_type type,
                 void *element); /* ibv_qp, ibv_cq, ibv_srq; ports: a number */
-/* An event of the connection manager; conn may be NULL. request: event->id is a new identifier for that listener. */
+/* An event of the connection manager; conn may be NULL. request: event->id is a new identifier
+ * for that listener. */
 void fake_cm(struct fake_id *id, enum rdma_cm_event_type type, int status,
              const struct rdma_conn_param *conn);
 /* The same for what is about datagrams. */
@@ -117,11 +119,13 @@ void fake_cm_device(struct fake_id *id,
 unsigned int fake_unacknowledged(void);  /* events of any kind that were taken and not given back */
 void fake_fail_posts(
     int error); /* the next posts answer this; 0: work again; -1: Sends are queued all the same */
-/* Of the calls that make or change something, the n-th from now (1 the next) fails once; 0: none. */
+/* Of the calls that make or change something, the n-th from now (1 the next) fails once; 0:
+ * none. */
 void fake_fail_call(unsigned int n, int error);
 bool fake_call_failed(void); /* it was reached */
 void fake_lose_device(void); /* its channels answer EIO from now on */
-/* Calls that destroy answer this; 0: they work. Objects of a device that is gone (EIO, ENODEV) go all the same. */
+/* Calls that destroy answer this; 0: they work. Objects of a device that is gone (EIO, ENODEV)
+ * go all the same. */
 void fake_fail_destroys(int error);
 void fake_fail_destroy(int error); /* the next one only */
 extern unsigned int

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rdma-core of the tests' own: where the kernel shows itself, devices, memory, asynchronous events. */
+/* A rdma-core of the tests' own: where the kernel shows itself, devices, memory, asynchronous
+ * events. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

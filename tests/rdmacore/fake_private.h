@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of the tests' rdma-core share: fake.c (host, table), fake_device.c, fake_verbs.c, fake_cm.c. */
+/* What the rooms of the tests' rdma-core share: fake.c (host, table), fake_device.c,
+ * fake_verbs.c, fake_cm.c. */
 #ifndef ITAL_TESTS_RDMACORE_FAKE_PRIVATE_H
 #define ITAL_TESTS_RDMACORE_FAKE_PRIVATE_H
 

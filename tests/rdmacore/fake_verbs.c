@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rdma-core of the tests' own: completion queues, queue pairs, shared receive queues, and what is posted. */
+/* A rdma-core of the tests' own: completion queues, queue pairs, shared receive queues, and what
+ * is posted. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

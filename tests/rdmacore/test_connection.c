@@ -483,8 +483,8 @@ START_TEST(disconnected_by_us)
 }
 END_TEST
 
-/* The peer disconnects because our device refused its request: that is no orderly end. Loop 0: the device's event is still unread;
- * 1: the device has none, but its QP is in error. */
+/* The peer disconnects because our device refused its request: that is no orderly end. Loop 0:
+ * the device's event is still unread; 1: the device has none, but its QP is in error. */
 START_TEST(broken_before_disconnected)
 {
     establish();
@@ -501,7 +501,8 @@ END_TEST
 static void (*record_qp_event)(const struct ri_host *host, void *context,
                                const struct ri_event *event);
 
-/* The peer's answer to a disconnect would be told as an orderly end: nothing may be on its way by now. */
+/* The peer's answer to a disconnect would be told as an orderly end: nothing may be on its way
+ * by now. */
 static void before_disconnect(const struct ri_host *host, void *context,
                               const struct ri_event *event)
 {

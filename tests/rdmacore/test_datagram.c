@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams: UD queue pairs, address handles, and where a datagram says that it came from, against the fake device. */
+/* Datagrams: UD queue pairs, address handles, and where a datagram says that it came from,
+ * against the fake device. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -364,7 +365,8 @@ START_TEST(source_is_told)
 }
 END_TEST
 
-/* The header over two elements: it is there, but nobody looks at it here. Posted before the start, with a mark. */
+/* The header over two elements: it is there, but nobody looks at it here. Posted before the
+ * start, with a mark. */
 START_TEST(header_in_pieces)
 {
     struct ri_sge sges[2] = { segment(20), segment(200) };
@@ -382,7 +384,8 @@ START_TEST(header_in_pieces)
 }
 END_TEST
 
-/* A datagram is there when its memory goes and then its queue pair, before it is polled: nobody looks at the memory. */
+/* A datagram is there when its memory goes and then its queue pair, before it is polled: nobody
+ * looks at the memory. */
 START_TEST(memory_gone_before_the_queue_pair)
 {
     uint8_t *octets = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -104,7 +104,8 @@ static void tear_down(const struct built *b)
     TEAR_DOWN(pd_destroy, b->pd);
 }
 
-/* Whichever call of rdma-core fails: the one of ours that needed it says so, and nothing of it stays. */
+/* Whichever call of rdma-core fails: the one of ours that needed it says so, and nothing of it
+ * stays. */
 START_TEST(nothing_stays_of_what_failed)
 {
     const int before = fake_objects();

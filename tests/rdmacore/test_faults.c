@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults: a device that fails, is taken away, or of which objects are destroyed meanwhile; peers that do not answer. What is
- * told, that outstanding work is flushed, that everything can be freed.
+ * Faults: a device that fails, is taken away, or of which objects are destroyed meanwhile; peers
+ * that do not answer. What is told, that outstanding work is flushed, that everything can be freed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -123,8 +123,9 @@ static void lose(enum way way)
         fake_run(&set);
 }
 
-/* In whatever way the device goes: the connection has ended, its work is flushed, without any timer, before the host hears that
- * nothing will come any more; and who sleeps on the CQ is woken. */
+/* In whatever way the device goes: the connection has ended, its work is flushed, without any
+ * timer, before the host hears that nothing will come any more; and who sleeps on the CQ is
+ * woken. */
 START_TEST(device_lost_with_work_outstanding)
 {
     struct ri_qp_info info = { .size = sizeof(info) };
@@ -260,7 +261,8 @@ START_TEST(removal_told_to_nobody_else)
 }
 END_TEST
 
-/* The lane runs as soon as the identifier is bound: the removal may be heard before anybody has written down which one it is. */
+/* The lane runs as soon as the identifier is bound: the removal may be heard before anybody has
+ * written down which one it is. */
 START_TEST(removal_told_before_the_guard_is_known)
 {
     struct rnic *rnic = rnic_of(set.host.rnic);
@@ -387,7 +389,8 @@ START_TEST(late_events_of_an_ended_connection)
 }
 END_TEST
 
-/* The device tells of a QP error that the completion of a request explains; which of the two is seen first does not matter. */
+/* The device tells of a QP error that the completion of a request explains; which of the two is
+ * seen first does not matter. */
 START_TEST(fatal_event_explained_by_a_request)
 {
     struct ri_wc wc;
@@ -534,7 +537,8 @@ START_TEST(destroyed_while_its_failure_is_handled)
 }
 END_TEST
 
-/* While an event of it is handled, which has to do with its QP: the connection first, then the QP. */
+/* While an event of it is handled, which has to do with its QP: the connection first, then the
+ * QP. */
 static void destroy_connection_meanwhile(struct ibv_qp *ibv)
 {
     (void)ibv;
@@ -563,7 +567,8 @@ START_TEST(destroyed_while_its_event_is_handled)
 }
 END_TEST
 
-/* The QP goes before the connection, which has to hear of it: beside an event that uses it, it waits. */
+/* The QP goes before the connection, which has to hear of it: beside an event that uses it, it
+ * waits. */
 START_TEST(qp_destroyed_while_an_event_is_handled)
 {
     begin_connecting(RI_NO_DEADLINE);

@@ -40,7 +40,8 @@ START_TEST(regions)
 }
 END_TEST
 
-/* The device hears of the address that the consumer chose, also when the region is registered anew. */
+/* The device hears of the address that the consumer chose, also when the region is registered
+ * anew. */
 START_TEST(regions_with_an_io_addr)
 {
     struct ri_mr_attr attr = { .size = sizeof(attr),
@@ -374,7 +375,8 @@ START_TEST(link_after_a_sweep_and_a_full_queue)
 }
 END_TEST
 
-/* Links that are in the queue although the kernel was not told: they complete once, and have taken their keys. */
+/* Links that are in the queue although the kernel was not told: they complete once, and have
+ * taken their keys. */
 START_TEST(link_queued_though_the_kernel_was_not_told)
 {
     open_wide();

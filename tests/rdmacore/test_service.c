@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Services of datagrams, ways to an address, and service identifiers, over the fake connection manager. */
+/* Services of datagrams, ways to an address, and service identifiers, over the fake connection
+ * manager. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -133,7 +133,8 @@ START_TEST(atomics_are_translated)
 }
 END_TEST
 
-/* Short Sends and Writes travel in the request, by themselves; Reads cannot, and siw refuses it of a Send with invalidate. */
+/* Short Sends and Writes travel in the request, by themselves; Reads cannot, and siw refuses it
+ * of a Send with invalidate. */
 START_TEST(inline_where_it_pays)
 {
     static const struct {
@@ -192,7 +193,8 @@ START_TEST(refused_requests)
 }
 END_TEST
 
-/* write(2) of a driver fails when its queue has the request already: it completes once, and its slot is not given away. */
+/* write(2) of a driver fails when its queue has the request already: it completes once, and its
+ * slot is not given away. */
 START_TEST(queued_though_the_kernel_was_not_told)
 {
     struct ri_sge sges[2] = { segment(100), segment(1) };
@@ -217,7 +219,8 @@ START_TEST(queued_though_the_kernel_was_not_told)
 }
 END_TEST
 
-/* A signalled completion frees the unsignalled ones before it; what the device refuses takes no slot. */
+/* A signalled completion frees the unsignalled ones before it; what the device refuses takes no
+ * slot. */
 START_TEST(slots)
 {
     struct ri_sge sge = segment(100);
@@ -387,7 +390,8 @@ START_TEST(flushed_requests_keep_their_places)
 }
 END_TEST
 
-/* A device that forgets its requests is helped; should it remember them after all, nobody hears of it. */
+/* A device that forgets its requests is helped; should it remember them after all, nobody hears
+ * of it. */
 START_TEST(sweep)
 {
     send_to(set.qp, 1, 0);
@@ -435,7 +439,8 @@ START_TEST(reset)
 }
 END_TEST
 
-/* Names that the contract has for what is built later: nobody may take them for something that works. */
+/* Names that the contract has for what is built later: nobody may take them for something that
+ * works. */
 START_TEST(what_has_room_only_is_refused)
 {
     const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };
@@ -500,7 +505,8 @@ START_TEST(arm_and_fire)
 }
 END_TEST
 
-/* A request that failed is noticed although nobody polls or has armed; what was done stays to be polled. */
+/* A request that failed is noticed although nobody polls or has armed; what was done stays to be
+ * polled. */
 START_TEST(error_without_a_poll)
 {
     cq_watch_errors(container_of(set.cq, struct cq, base)); /* as a connection does */

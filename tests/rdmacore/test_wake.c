@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No lost wake-up: a device of a thread's own completes a receive after a random delay, again and again, while the consumer arms,
- * polls once more and sleeps until its CQ fires. A wake-up that is lost ends the test by its deadline.
+ * No lost wake-up: a device of a thread's own completes a receive after a random delay, again and
+ * again, while the consumer arms, polls once more and sleeps until its CQ fires. A wake-up that is
+ * lost ends the test by its deadline.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -61,7 +62,8 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
     return got;
 }
 
-/* As a device has it: what is in the CQ before does not fire. Here nothing is solicited and nothing fails. */
+/* As a device has it: what is in the CQ before does not fire. Here nothing is solicited and
+ * nothing fails. */
 static int req_notify_cq(struct ibv_cq *cq, int solicited)
 {
     (void)cq;
