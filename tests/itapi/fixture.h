@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the programs of this suite share: the interfaces under test, a node (an interface adapter with all that one
- * endpoint needs), a pair of connected nodes, registered buffers, waiting for events.
+ * What the programs of this suite share: the interfaces under test, a node (an interface adapter
+ * with all that one endpoint needs), a pair of connected nodes, registered buffers, waiting for
+ * events.
  *
- * The suite is written against <it_api.h>: it knows no provider. A test of what an interface does not
- * have, by its attributes, does not exist for that interface.
+ * The suite is written against <it_api.h>: it knows no provider. A test of what an interface does
+ * not have, by its attributes, does not exist for that interface.
  * Every helper fails the test when its calls fail.
  */
 #ifndef ITAL_TESTS_ITAPI_FIXTURE_H
@@ -30,8 +31,8 @@
 
 /*
  * Interfaces under test: ITAL_TEST_INTERFACES (names with commas between), else every usable one.
- * Listing them loads providers, so it happens in a process of its own. add_each runs a test once for each;
- * inside it, IFACE (from the loop's variable) is the name.
+ * Listing them loads providers, so it happens in a process of its own. add_each runs a test once
+ * for each; inside it, IFACE (from the loop's variable) is the name.
  */
 size_t fx_interfaces(void);
 const char *fx_interface(int index);
@@ -39,10 +40,10 @@ const char *fx_interface(int index);
 #define IFACE              fx_interface(_i)
 
 /*
- * What an interface has, by its attributes, which a process of its own asks for. add_where registers
- * a test for the interfaces that have all of it, add_without for those that lack any. An interface
- * that does not open gets both, and they fail. features.c says what the providers of this tree have,
- * so that a wrong attribute loses no test.
+ * What an interface has, by its attributes, which a process of its own asks for. add_where
+ * registers a test for the interfaces that have all of it, add_without for those that lack any. An
+ * interface that does not open gets both, and they fail. features.c says what the providers of this
+ * tree have, so that a wrong attribute loses no test.
  */
 enum fx_feature {
     FX_DATAGRAMS = 1 << 0,
@@ -96,7 +97,8 @@ it_ep_handle_t node_make_ep(const struct node *node, const it_ep_attributes_t *a
 it_ep_state_rc_t node_state(it_ep_handle_t ep);
 it_ep_param_t node_query(it_ep_handle_t ep);
 
-/* An address of the node that others can reach, loopback preferred; skips the test if there is none of the family. */
+/* An address of the node that others can reach, loopback preferred; skips the test
+ * if there is none of the family. */
 it_net_addr_t node_address(const struct node *node, it_net_addr_type_t family);
 it_path_t path_to(const struct node *from, const it_net_addr_t *address);
 /* The qualifier with which the active side reaches what was listened on. */
@@ -116,7 +118,8 @@ void pair_connected(struct pair *pair, const char *name); /* both, over IPv4 or 
 typedef void (*shape_fn)(const struct node *node, it_ep_attributes_t *attributes);
 void pair_connected_as(struct pair *pair, const char *name, shape_fn shape);
 void pair_close(struct pair *pair);
-/* Both sides hear that the connection is broken; without iWARP's Terminate one of them may hear of an end only. */
+/* Both sides hear that the connection is broken; without iWARP's Terminate one
+ * of them may hear of an end only. */
 void pair_broken(struct pair *pair);
 /* Connect up to the request event, which is returned. */
 it_event_t pair_ask(struct pair *pair, it_net_addr_type_t family, const void *data, size_t length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A second process with a node of its own, told what to do over a socket. It is forked before this process opens an
- * adapter, because a forked copy of one is dead.
+ * A second process with a node of its own, told what to do over a socket. It is forked before this
+ * process opens an adapter, because a forked copy of one is dead.
  */
 #ifndef ITAL_TESTS_ITAPI_PROCESS_H
 #define ITAL_TESTS_ITAPI_PROCESS_H
@@ -27,8 +27,9 @@ void tell(int fd, const void *data, size_t length);
 bool hear(int fd, void *data, size_t length); /* waits for ever; false: the parent has closed */
 
 /*
- * A play: connects at each `struct connect_order` that it hears, and answers with the number of the event that came of it.
- * With hold it stays connected until the next order; else it disconnects and waits for the end.
+ * A play: connects at each `struct connect_order` that it hears, and answers with the number of the
+ * event that came of it. With hold it stays connected until the next order; else it disconnects and
+ * waits for the end.
  */
 struct connect_order {
     it_conn_qual_t qualifier;

@@ -237,7 +237,8 @@ END_TEST
 
 /* --- refused by the peer --- */
 
-/* The request fails, the connection breaks, the word stays, and the peer's Consumer hears of the violation. */
+/* The request fails, the connection breaks, the word stays, and the peer's
+ * Consumer hears of the violation. */
 static void refused_by_peer(it_rdma_addr_t address, it_rmr_context_t context)
 {
     it_lmr_triplet_t result = segment(&here, 0, 8);
@@ -326,7 +327,8 @@ static void *add_up(void *arg)
     return NULL;
 }
 
-/* Two connections to one word: no addition is lost. The second has an adapter of its own at the active side. */
+/* Two connections to one word: no addition is lost. The second has an adapter
+ * of its own at the active side. */
 START_TEST(two_peers_one_word)
 {
     struct node second;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: both families, private data, depths, rejection, time-outs, peers that speak no iWARP. */
+/* Connections: both families, private data, depths, rejection, time-outs, peers that speak no
+ * iWARP. */
 #include "fixture.h"
 #include "process.h"
 
@@ -337,7 +338,8 @@ static int plain_listener(const it_net_addr_t *where, it_conn_qual_t *qualifier)
     return fd;
 }
 
-/* Closes whatever comes in until the attempt has failed: an initiator may try again with the older revision. */
+/* Closes whatever comes in until the attempt has failed: an initiator may try
+ * again with the older revision. */
 static it_event_t close_until_told(const struct node *node, int listener)
 {
     uint64_t deadline = tc_deadline(PATIENCE);

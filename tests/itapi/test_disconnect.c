@@ -158,7 +158,8 @@ END_TEST
 #define PARTING        32u /* messages that a process sends just before it leaves */
 #define PARTING_OCTETS 65536u
 
-/* Connects, sends, sees all its Sends complete, closes the adapter with everything on it, and is gone. */
+/* Connects, sends, sees all its Sends complete, closes the adapter with
+ * everything on it, and is gone. */
 static void part(const char *name, int fd)
 {
     struct node node;

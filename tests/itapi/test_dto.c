@@ -71,9 +71,8 @@ START_TEST(too_many_posts)
                                         there.context)) == IT_SUCCESS)
         posted++;
     is(IT_ERR_TOO_MANY_POSTS, status);
-    ck_assert_uint_eq(
-        posted,
-        params.attr.max_request_dtos); /* a place is free when its completion was dequeued */
+    /* a place is free when its completion was dequeued */
+    ck_assert_uint_eq(posted, params.attr.max_request_dtos);
     while ((status = it_post_recv(pair.a.ep, &one, 1, receives, BOTH)) == IT_SUCCESS)
         receives++;
     is(IT_ERR_TOO_MANY_POSTS, status);
@@ -87,7 +86,8 @@ START_TEST(too_many_posts)
 }
 END_TEST
 
-/* Completions in the order of posting; messages meet Receives in order; the largest cookies come back whole. */
+/* Completions in the order of posting; messages meet Receives in order; the
+ * largest cookies come back whole. */
 START_TEST(order)
 {
     struct pair pair;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data transfer that is refused: by the post, by the peer's protection; what is left of the connection. */
+/* Data transfer that is refused: by the post, by the peer's protection;
+ * what is left of the connection. */
 #include "dto.h"
 
 #include <stdio.h>
@@ -8,6 +9,15 @@
 #include <unistd.h>
 
 /* --- what is found at post --- */
+
+/* A pair that is connected, each side with a buffer that allows everything. */
+static void connect_with_memory(struct pair *pair, const char *name, struct buffer *here,
+                                struct buffer *there, size_t size)
+{
+    pair_connected(pair, name);
+    *here = buffer_make(&pair->a, size, EVERYTHING);
+    *there = buffer_make(&pair->b, size, EVERYTHING);
+}
 
 START_TEST(X039_post_errors)
 {
@@ -120,16 +130,15 @@ START_TEST(no_reads_with_ord_0)
 }
 END_TEST
 
-/* A value whose lower half is the context of memory is none: it is refused, and the connection stays. */
+/* A value whose lower half is the context of memory is none: it is
+ * refused, and the connection stays. */
 START_TEST(contexts_have_32_bits)
 {
     struct pair pair;
     struct buffer here, there;
     it_lmr_triplet_t one;
 
-    pair_connected(&pair, IFACE);
-    here = buffer_make(&pair.a, 4096, EVERYTHING);
-    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    connect_with_memory(&pair, IFACE, &here, &there, 4096);
     one = segment(&here, 0, 8);
     for (unsigned int bit = 32; bit < 64; bit++) {
         it_rmr_context_t wide = there.context | 1ull << bit;
@@ -166,7 +175,8 @@ static it_status_t fetch_and_add(struct pair *pair, struct buffer *here, const s
                           there->context);
 }
 
-/* What was agreed with the peer counts, not what the endpoint asked for. The connection does not suffer from it. */
+/* What was agreed with the peer counts, not what the endpoint asked for. The
+ * connection does not suffer from it. */
 START_TEST(no_reads_where_the_peer_agreed_to_none)
 {
     struct pair pair;
@@ -200,7 +210,8 @@ START_TEST(no_reads_where_the_peer_agreed_to_none)
 }
 END_TEST
 
-/* Without a connection the endpoint's own ORD counts again, and of the next one what is agreed for that. */
+/* Without a connection the endpoint's own ORD counts again, and of the
+ * next one what is agreed for that. */
 START_TEST(agreed_anew)
 {
     struct pair pair;
@@ -382,16 +393,14 @@ START_TEST(read_error_names_the_read)
     struct buffer here, there;
     it_lmr_triplet_t one;
 
-    pair_connected(&pair, IFACE);
-    here = buffer_make(&pair.a, 65536, EVERYTHING);
-    there = buffer_make(&pair.b, 65536, EVERYTHING);
+    connect_with_memory(&pair, IFACE, &here, &there, 65536);
     one = segment(&here, 0, 4096);
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 65000), there.context));
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, QUIETLY, address_in(&there, 0), there.context));
     ok(it_post_send(pair.a.ep, &one, 1, 4, (it_dto_flags_t)(BOTH | IT_BARRIER_FENCE_FLAG)));
-    first = expect(pair.a.requests, READ)
-                .dto_cmpl; /* its answer may have come before the error or not */
+    /* its answer may have come before the error or not */
+    first = expect(pair.a.requests, READ).dto_cmpl;
     ck_assert_uint_eq(first.cookie, 1);
     ck_assert(first.dto_status == IT_DTO_SUCCESS || first.dto_status == IT_DTO_ERR_FLUSHED);
     expect_done(pair.a.requests, READ, 2, IT_DTO_ERR_REMOTE_ACCESS);
@@ -493,9 +502,7 @@ START_TEST(modified_region)
     it_lmr_param_t params;
     it_lmr_triplet_t one;
 
-    pair_connected(&pair, IFACE);
-    here = buffer_make(&pair.a, 4096, EVERYTHING);
-    there = buffer_make(&pair.b, 4096, EVERYTHING);
+    connect_with_memory(&pair, IFACE, &here, &there, 4096);
     one = segment(&here, 0, 64);
     params.privs = (it_mem_priv_t)(IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ);
     ok(it_lmr_modify(there.lmr, IT_LMR_PARAM_MEM_PRIV, &params));

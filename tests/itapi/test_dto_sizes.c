@@ -68,8 +68,8 @@ START_TEST(write_sizes)
         ck_assert_int_eq(memcmp(from.data, to.data + offset, sizes[i]), 0);
         ck_assert(!offset || to.data[offset - 1] == 0);
     }
-    is(IT_ERR_QUEUE_EMPTY,
-       it_evd_dequeue(pair.b.requests, &event)); /* the target hears of nothing */
+    /* the target hears of nothing */
+    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.b.requests, &event));
     pair_close(&pair);
 }
 END_TEST

@@ -306,7 +306,8 @@ START_TEST(connected_and_nonoperational)
 }
 END_TEST
 
-/* Free of a connected EP: the peer is told in order, queued events of the EP do not come any more. */
+/* Free of a connected EP: the peer is told in order, queued events
+ * of the EP do not come any more. */
 START_TEST(free_while_connected)
 {
     struct pair pair;

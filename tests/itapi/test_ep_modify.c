@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* it_ep_modify: which member in which state, beyond the adapter, and that the change has an effect. */
+/* it_ep_modify: which member in which state, beyond the adapter, and that the change has an
+ * effect. */
 #include "fixture.h"
 
 #include <string.h>
@@ -110,8 +111,8 @@ START_TEST(beyond_the_adapter)
     attributes.max_send_segments = before.max_send_segments + 1;
     is(IT_ERR_OP_NOT_SUPPORTED,
        MODIFY(node.ep, IT_EP_PARAM_MAX_SEND_SEG | IT_EP_PARAM_MAX_ORD, &attributes));
-    ck_assert_uint_eq(node_query(node.ep).attr.srv.rc.rdma_read_ord,
-                      before.srv.rc.rdma_read_ord); /* all or none */
+    /* all or none */
+    ck_assert_uint_eq(node_query(node.ep).attr.srv.rc.rdma_read_ord, before.srv.rc.rdma_read_ord);
     if (!node.info->ep_work_queues_resizable) {
         is(IT_ERR_OP_NOT_SUPPORTED, MODIFY(node.ep, IT_EP_PARAM_MAX_REQ_DTO, &attributes));
         is(IT_ERR_OP_NOT_SUPPORTED, MODIFY(node.ep, IT_EP_PARAM_MAX_RECV_DTO, &attributes));
@@ -321,7 +322,8 @@ START_TEST(writes_enabled_while_connected)
 }
 END_TEST
 
-/* The passive side lowers its depths to what the peer can answer, and sends no more than the new payload. */
+/* The passive side lowers its depths to what the peer can answer, and
+ * sends no more than the new payload. */
 START_TEST(before_accept)
 {
     it_ep_attributes_t attributes;

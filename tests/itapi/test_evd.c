@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event dispatchers: creation, attributes, software events, descriptors, dequeuing. Waiting: test_wait. */
+/* Event dispatchers: creation, attributes, software events, descriptors,
+ * dequeuing. Waiting: test_wait. */
 #include "fixture.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process forks: what was open stays dead in the child, and the child opens anew, whatever its parent's threads were at. */
+/* A process forks: what was open stays dead in the child, and the child opens anew,
+ * whatever its parent's threads were at. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -43,7 +44,8 @@ static void child_clock(void)
         }                                                                           \
     } while (0)
 
-/* List, open, make and free an object of each kind that has locks of its own, close. Does not return. */
+/* List, open, make and free an object of each kind that has locks of
+ * its own, close. Does not return. */
 static void child_life(const char *interface)
 {
     it_interface_t list[8];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * it_ia_free while other threads are inside calls on what was made on the IA. Each round opens a pair of nodes and connects them.
- * Threads then make random calls on the passive node, a further one connects to it and leaves again from the other node, until
- * after a random time the passive IA is freed. Every call returns, nothing is used after it is gone (sanitizers), waits without a
+ * it_ia_free while other threads are inside calls on what was made on the IA. Each round opens a
+ * pair of nodes and connects them. Threads then make random calls on the passive node, a further
+ * one connects to it and leaves again from the other node, until after a random time the passive IA
+ * is freed. Every call returns, nothing is used after it is gone (sanitizers), waits without a
  * limit among them end with ABORT, and no call that begins after it_ia_free returned succeeds.
  */
 #ifdef HAVE_CONFIG_H

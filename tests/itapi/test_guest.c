@@ -93,8 +93,8 @@ static uint64_t blocked_by(const char *tid)
 
 START_TEST(threads_block_all_signals)
 {
-    const uint64_t all = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1) |
-                           3ull << 31); /* 32, 33: glibc's */
+    /* 32, 33: glibc's */
+    const uint64_t all = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1) | 3ull << 31);
     struct pair pair;
     struct dirent *entry;
     DIR *tasks;
@@ -186,7 +186,8 @@ static it_event_type_t ordered_connect(const struct peer *peer, struct node *nod
     return came;
 }
 
-/* No descriptor is left when a peer connects: it is turned away, nobody spins, and the listener lives. */
+/* No descriptor is left when a peer connects: it is turned away, nobody
+ * spins, and the listener lives. */
 START_TEST(no_descriptor_at_accept)
 {
     struct peer peer = peer_start(IFACE, play_client);
@@ -369,7 +370,8 @@ static void *keep_writing(void *arg)
         }                                                                                   \
     } while (0)
 
-/* In the child: every call about what was open says that it is dead, none blocks or touches the parent's connections. */
+/* In the child: every call about what was open says that it is dead, none blocks or
+ * touches the parent's connections. */
 static int __attribute__((noinline)) child_calls(struct pair *pair, struct buffer *buffer)
 {
     it_lmr_triplet_t one = segment(buffer, 0, 64);

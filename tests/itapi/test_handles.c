@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every call that takes a handle, with handles that are none: NULL, freed, of another kind, garbage. Each answers with its
- * own code, and the process lives. The script status.tap sees to it that no call is missing here.
+ * Every call that takes a handle, with handles that are none: NULL, freed, of another kind,
+ * garbage. Each answers with its own code, and the process lives. The script status.tap sees to it
+ * that no call is missing here.
  */
 #include "fixture.h"
 

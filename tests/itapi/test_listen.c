@@ -226,7 +226,8 @@ START_TEST(request_outlives_listen)
 }
 END_TEST
 
-/* Requests that find the SEVD full wait until it is dequeued: nobody is lost, nothing has overflowed. */
+/* Requests that find the SEVD full wait until it is dequeued: nobody
+ * is lost, nothing has overflowed. */
 START_TEST(too_many_requests)
 {
     enum { COUNT = 4 };

@@ -7,9 +7,8 @@
 
 #define ROUNDS 20u
 #define CHUNK  (256u << 10)
-#define SIZE  \
-    (ROUNDS * \
-     CHUNK) /* each round has a chunk of its own: no memory is written again after it was looked at */
+/* each round has a chunk of its own: no memory is written again after it was looked at */
+#define SIZE (ROUNDS * CHUNK)
 
 struct window {
     it_conn_qual_t qualifier;
@@ -28,7 +27,8 @@ static bool filled_with(const unsigned char *data, size_t length, unsigned char 
     return equal;
 }
 
-/* Opens a window, accepts one connection, tells so, and from then on knows nothing but its socket and its memory. */
+/* Opens a window, accepts one connection, tells so, and from then on knows nothing
+ * but its socket and its memory. */
 static void play_target(const char *name, int fd)
 {
     struct node node;
@@ -57,7 +57,8 @@ static void play_target(const char *name, int fd)
     node_close(&node);
 }
 
-/* Until both ends have it: what comes before that may be left lying by siw as a responder (docs/interop.md, 2). */
+/* Until both ends have it: what comes before that may be left lying by siw as a
+ * responder (docs/interop.md, 2). */
 static void connect_to(struct node *node, struct peer *peer, const struct window *window)
 {
     it_net_addr_t address = node_address(node, IT_IPV4);

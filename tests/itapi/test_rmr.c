@@ -226,7 +226,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Links and unlinks take places of the request queue; on an endpoint whose connection has ended they are flushed. */
+/* Links and unlinks take places of the request queue; on an endpoint whose
+ * connection has ended they are flushed. */
 START_TEST(full_and_flushed)
 {
     it_rmr_context_t context, kept;
@@ -536,7 +537,8 @@ START_TEST(wide_is_of_all_connections)
 }
 END_TEST
 
-/* A link that is refused takes nothing away: a wide RMR stays open as it was, and can be unlinked over another connection. */
+/* A link that is refused takes nothing away: a wide RMR stays open as it was, and can be
+ * unlinked over another connection. */
 START_TEST(wide_keeps_its_link)
 {
     it_rmr_context_t context, lost, fresh;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out of memory while endpoints connect, accept and end. The program's own allocator stands before libc's and fails where it is told
- * to. Whatever fails: what a call says is true, and each endpoint whose connecting or accepting began hears of its end: the active
- * one in waits without a limit, the passive one by polling.
- * What an endpoint has for that case is there again when the event was taken.
+ * Out of memory while endpoints connect, accept and end. The program's own allocator stands before
+ * libc's and fails where it is told to. Whatever fails: what a call says is true, and each endpoint
+ * whose connecting or accepting began hears of its end: the active one in waits without a limit,
+ * the passive one by polling. What an endpoint has for that case is there again when the event was
+ * taken.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -122,7 +123,8 @@ static void look(void)
         note(B, event.event_number);
 }
 
-/* A request that comes is accepted; where that fails, refused, which may have to wait for memory. */
+/* A request that comes is accepted; where that fails, refused,
+ * which may have to wait for memory. */
 static void decide(void)
 {
     it_event_t event;
@@ -141,7 +143,8 @@ static bool over(enum side side)
     return !progress[side].began || progress[side].ended;
 }
 
-/* Both are established, or one that is has lost the other: to the end, in order or by breaking a rule. */
+/* Both are established, or one that is has lost the other: to the end,
+ * in order or by breaking a rule. */
 static void end_them(bool broken)
 {
     struct progress *a = &progress[A], *b = &progress[B];

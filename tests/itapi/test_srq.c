@@ -11,7 +11,8 @@
 #define SIZE  16u
 #define OCTET 64u
 
-/* The passive node has the S-RQ, which feeds both of its endpoints; each is connected to one of the active node's. */
+/* The passive node has the S-RQ, which feeds both of its endpoints; each is
+ * connected to one of the active node's. */
 static struct node a, b;
 static it_srq_handle_t srq;
 static it_ep_handle_t from[2], to[2];
@@ -352,7 +353,8 @@ START_TEST(message_too_long)
 }
 END_TEST
 
-/* iWARP ends the connection, and this one only; on other transports the message waits for a Receive. */
+/* iWARP ends the connection, and this one only; on other transports
+ * the message waits for a Receive. */
 START_TEST(nothing_posted)
 {
     it_lmr_triplet_t one;

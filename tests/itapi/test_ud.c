@@ -328,7 +328,8 @@ START_TEST(answered)
 }
 END_TEST
 
-/* Nobody there, another key, no Receive: the datagram is lost, its sender does not know, and both go on. */
+/* Nobody there, another key, no Receive: the datagram is lost, its sender
+ * does not know, and both go on. */
 START_TEST(lost)
 {
     it_dg_remote_ep_addr_t to, wrong;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding a UD endpoint by its service: questions, answers, refusals; listen points by service ID. Both ends are here. */
+/* Finding a UD endpoint by its service: questions, answers, refusals; listen points by
+ * service ID. Both ends are here. */
 #include "ud.h"
 
 #include <endian.h>
@@ -258,7 +259,8 @@ START_TEST(question_queried)
 }
 END_TEST
 
-/* What may be told in an answer, and that ids of datagrams and of connections are not each other's. */
+/* What may be told in an answer, and that ids of datagrams and of
+ * connections are not each other's. */
 START_TEST(answer_refused)
 {
     it_remote_ep_info_t info, other;

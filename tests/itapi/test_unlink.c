@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What unlinks on the way: Sends that unlink at the peer, Reads that unlink their sink, sinks that are RMRs, LMRs that are
- * linked and unlinked by work requests. */
+/* What unlinks on the way: Sends that unlink at the peer, Reads that unlink their sink, sinks that
+ * are RMRs, LMRs that are linked and unlinked by work requests. */
 #include "dto.h"
 
 #include <pthread.h>
@@ -145,7 +145,8 @@ START_TEST(send_unlinks_nothing)
 }
 END_TEST
 
-/* Without remote privileges there is nothing to take away: of such an LMR no context is told either. */
+/* Without remote privileges there is nothing to take away: of such an
+ * LMR no context is told either. */
 START_TEST(send_unlinks_local_lmr)
 {
     struct buffer local;
@@ -512,7 +513,8 @@ static void *link_and_unlink(void *arg)
     return NULL;
 }
 
-/* Two threads link their RMRs over one EP, a third takes the completions and asks for the state of both. */
+/* Two threads link their RMRs over one EP, a third takes the completions
+ * and asks for the state of both. */
 START_TEST(links_by_several)
 {
     struct linker linkers[2];

@@ -336,7 +336,8 @@ static void stop_and_continue(void)
     ck_assert_int_eq(status, 0);
 }
 
-/* The sleeper of a lane, and one that sleeps beside it. What a debugger does when it attaches is the same to them. */
+/* The sleeper of a lane, and one that sleeps beside it. What a debugger does when
+ * it attaches is the same to them. */
 START_TEST(a_stop_without_a_handler_ends_no_wait)
 {
     struct node node;
@@ -387,7 +388,8 @@ START_TEST(aborted_by_the_end_of_the_adapter)
 }
 END_TEST
 
-/* While a thread waits the SEVD is busy. A thread that has not come that far loses it: then once more. */
+/* While a thread waits the SEVD is busy. A thread that has not come
+ * that far loses it: then once more. */
 START_TEST(busy_while_waited_on)
 {
     struct node node;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sleep and wake protocol: two threads play ping-pong, each with random pauses before it sends and before it waits, and
- * leave their waits in every way there is: by the event, by a time-out, by a signal, by polling that stops without a
- * call, by sleeping on the descriptor. Further threads poll other EVDs of the same adapters for a while and stop, wait
- * there with short time-outs, and send signals. A wake-up that is lost shows as a wait that lasts until the watchdog's
- * deadline although the peer has sent.
+ * The sleep and wake protocol: two threads play ping-pong, each with random pauses before it sends
+ * and before it waits, and leave their waits in every way there is: by the event, by a time-out, by
+ * a signal, by polling that stops without a call, by sleeping on the descriptor. Further threads
+ * poll other EVDs of the same adapters for a while and stop, wait there with short time-outs, and
+ * send signals. A wake-up that is lost shows as a wait that lasts until the watchdog's deadline
+ * although the peer has sent.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,7 +32,8 @@ static void give_up(const char *who, const char *what, it_status_t status)
         snprintf(failure, sizeof(failure), "%s: %s: %s", who, what, itx_status_name(status));
 }
 
-/* Pauses without a call of the library: mostly none, often a little, seldom longer than the background's interval. */
+/* Pauses without a call of the library: mostly none, often a little, seldom longer
+ * than the background's interval. */
 static void pause_a_while(struct tc_rng *rng)
 {
     static const unsigned int longest[] = { 0, 0, 1, 5, 20, 100, 100, 2000 }; /* microseconds */
@@ -174,7 +176,8 @@ static void *play(void *arg)
 
 /* --- those who disturb --- */
 
-/* Runs the lanes of both adapters for a while through other EVDs, by polling and by waiting, and stops. */
+/* Runs the lanes of both adapters for a while through other EVDs, by
+ * polling and by waiting, and stops. */
 static void *disturb(void *arg)
 {
     struct pair *pair = arg;
@@ -238,7 +241,8 @@ static void prepare(struct player *player, struct node *node, const char *name,
     ok(it_post_recv(node->ep, &one, 1, 1, BOTH));
 }
 
-/* Somebody gets on, or everybody has finished. A wait without a time-out that is never woken ends here. */
+/* Somebody gets on, or everybody has finished. A wait without a time-out
+ * that is never woken ends here. */
 static void watch(void)
 {
     unsigned long seen;
@@ -262,8 +266,8 @@ START_TEST(no_wake_up_is_lost)
     struct sigaction action = { .sa_handler = ignore };
     pthread_t disturber, signaller;
     pthread_condattr_t monotonic;
-    unsigned long rounds = tc_count(
-        50000); /* each is a wait on both sides, for a Receive and for a Send */
+    /* each is a wait on both sides, for a Receive and for a Send */
+    unsigned long rounds = tc_count(50000);
 
 #ifdef ITAL_SANITIZERS
     rounds /= 20;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs about datagrams share: two nodes with a UD endpoint each, and what leads from a to b. */
+/* What the programs about datagrams share: two nodes with a UD endpoint
+ * each, and what leads from a to b. */
 #ifndef ITAL_TESTS_ITAPI_UD_H
 #define ITAL_TESTS_ITAPI_UD_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The world of world.h over an adapter with datagrams, and an endpoint for them. */
+ * The fixture of ia_fixture.h over an adapter with datagrams, and an endpoint for them. */
 #ifndef ITAL_TESTS_UAL_DATAGRAMS_H
 #define ITAL_TESTS_UAL_DATAGRAMS_H
 
-#include "world.h"
+#include "ia_fixture.h"
 
 static struct ual_ep *ud;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See fake_kal.h: its state, failures to order, news and their delivery. One lock guards everything; upcalls are made without
- * it. */
+ * See fake_kal.h: its state, failures to order, news and their delivery. One lock guards
+ * everything; upcalls are made without it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kal for tests of ual: the functions of kal.h at link time, with one provider's objects inside. Nothing happens by
- * itself: a test says what comes from below, and it comes as an upcall inside a run of ual's real lane. */
+ * A kal for tests of ual: the functions of kal.h at link time, with one provider's objects inside.
+ * Nothing happens by
+ * itself: a test says what comes from below, and it comes as an upcall inside a run of ual's real
+ * lane. */
 #ifndef ITAL_TESTS_FAKE_KAL_H
 #define ITAL_TESTS_FAKE_KAL_H
 
@@ -98,13 +100,13 @@ extern struct fk {
     struct ri_qp_modify modify; /* the last change of attributes */
     struct ri_mr_attr region;   /* of the last region */
     struct ri_send_wr wr;       /* the last send request; pointers are stale */
-    enum ri_wc_status
-        next_status;          /* of the next completion of a send request; then success again */
-    enum ri_status next_post; /* refusal of the next send request */
-    uint32_t next_stag;       /* of the next window or region, when not 0 */
-    uint32_t more_cqes;       /* that a CQ is given beyond those asked for */
-    enum ri_arm armed_kind;   /* of the last arm */
-    struct ri_ah_attr ah;     /* of the last create or modify */
+    /* of the next completion of a send request; then success again */
+    enum ri_wc_status next_status;
+    enum ri_status next_post;              /* refusal of the next send request */
+    uint32_t next_stag;                    /* of the next window or region, when not 0 */
+    uint32_t more_cqes;                    /* that a CQ is given beyond those asked for */
+    enum ri_arm armed_kind;                /* of the last arm */
+    struct ri_ah_attr ah;                  /* of the last create or modify */
     unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
     struct ri_service_reply service_reply; /* the last; pointers are stale */
     enum kal_status listen_kind[2]; /* what a listen for connections, for datagrams answers */

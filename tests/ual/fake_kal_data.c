@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The data path of the fake kal: requests complete at once, receives when the test says so or at the end. */
+ * The data path of the fake kal: requests complete at once, receives when the test says so or at
+ * the end. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -42,7 +42,8 @@ void fk_violation(const char *what);
 /* Counts, unless a failure was ordered. */
 enum kal_status fk_make(unsigned int *count, enum fk_call call);
 void fk_gone(unsigned int *count);
-/* Under the lock: what is queued about an object goes, an upcall in another thread is waited for. */
+/* Under the lock: what is queued about an object goes, an upcall
+ * in another thread is waited for. */
 void fk_forget(const void *object, const bool *upcall);
 void fk_to_error(struct fk_qp *qp); /* with the receives flushed */
 /* Under the lock: no completion of the QP is polled from here on. */

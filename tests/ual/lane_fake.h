@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the tests of progress and events stand on: ual's real lanes, EVDs and handles over provider lanes that turn
- * records read from pipes into completions. No kal, no objects beyond. */
+ * What the tests of progress and events stand on: ual's real lanes, EVDs and handles over provider
+ * lanes that turn records read from pipes into completions. No kal, no objects beyond. */
 #ifndef ITAL_TESTS_LANE_FAKE_H
 #define ITAL_TESTS_LANE_FAKE_H
 
@@ -59,12 +59,14 @@ struct lf_pipe *lf_pipe(
 struct lf_pipe *lf_pipe_on(struct ual_evd *evd, uint32_t lane);
 void lf_pipe_close(struct lf_pipe *pipe);
 void lf_send(struct lf_pipe *pipe, uint64_t cookie);
-/* A thread that sends on the pipe and takes what comes out of its EVD, without a pause. One at a time. */
+/* A thread that sends on the pipe and takes what comes out of its EVD,
+ * without a pause. One at a time. */
 void lf_flood_start(struct lf_pipe *pipe);
 void lf_flood_stop(void);
 /* A completion that a post in this thread makes: no run has part in it. */
 void lf_complete(struct ual_evd *evd, uint64_t cookie);
-/* The provider wants to run at the deadline; it completes then. The lane learns of it in its next run. */
+/* The provider wants to run at the deadline; it completes then. The
+ * lane learns of it in its next run. */
 void lf_complete_at(struct ual_evd *evd, uint64_t cookie, uint64_t deadline);
 /* The provider has work for that many runs, which shows in no descriptor; the last completes. */
 void lf_complete_in(struct ual_evd *evd, uint64_t cookie, unsigned int runs);
@@ -72,7 +74,8 @@ void lf_complete_in(struct ual_evd *evd, uint64_t cookie, unsigned int runs);
 uint64_t lf_take(struct ual_evd *evd);
 bool lf_records_reach(unsigned int count);
 
-/* The background thread of the lane; threads of this process that sleep; how often a thread slept so far. */
+/* The background thread of the lane; threads of this process that sleep;
+ * how often a thread slept so far. */
 pid_t lf_background(void);
 bool lf_asleep(pid_t thread);
 unsigned long lf_sleeps(pid_t thread);

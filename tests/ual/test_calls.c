@@ -120,8 +120,8 @@ START_TEST(calls_without_end_hold_nobody_up)
 }
 END_TEST
 
-/* ThreadSanitizer ends a thread in the last round: its key is older than any here. In the same round
- * a release that has to grow a clock takes memory of the thread's, which is gone: SIGSEGV in
+/* ThreadSanitizer ends a thread in the last round: its key is older than any here. In the same
+ * round a release that has to grow a clock takes memory of the thread's, which is gone: SIGSEGV in
  * SyncClock::Unshare, below __tsan_atomic64_store. */
 #ifdef ITAL_TSAN
 #define LATE_ROUNDS (PTHREAD_DESTRUCTOR_ITERATIONS - 1)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Connections of ual over a fake kal, set-up: both sides and the three-way one, messages once and in order, one-shot requests. */
+ * Connections of ual over a fake kal, set-up: both sides and the three-way one, messages once and
+ * in order, one-shot requests. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "world.h"
+#include "ia_fixture.h"
 
 #include <string.h>
 
@@ -262,7 +263,8 @@ static void peer_ends_meanwhile(void)
     fk_settle();
 }
 
-/* The attempt ends with a message while the call is inside kal: the call has then succeeded, and nothing is said twice. */
+/* The attempt ends with a message while the call is inside kal: the call has then
+ * succeeded, and nothing is said twice. */
 START_TEST(end_during_accept)
 {
     struct ual_request_event request = ask();
@@ -321,7 +323,8 @@ START_TEST(withdrawn)
 }
 END_TEST
 
-/* Requests for which the EVD has no room wait below, and come up as it is dequeued: nothing is lost, nothing overflows. */
+/* Requests for which the EVD has no room wait below, and come up as it is dequeued:
+ * nothing is lost, nothing overflows. */
 START_TEST(full_request_evd)
 {
     static const char names[] = "0123456789";
@@ -489,7 +492,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("connections");
-    TCase *set_up = tc_case(suite, "set-up", open_world, close_world);
+    TCase *set_up = tc_case(suite, "set-up", open_ia, close_ia);
 
     tcase_add_test(set_up, active);
     tcase_add_test(set_up, bad_connects);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Connections of ual over a fake kal, their end: by the peer, by us, and disconnect, reset and free in every state. */
+ * Connections of ual over a fake kal, their end: by the peer, by us, and disconnect, reset and free
+ * in every state. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "world.h"
+#include "ia_fixture.h"
 
 /* --- ends --- */
 
@@ -93,7 +94,8 @@ START_TEST(explained_terminates)
 }
 END_TEST
 
-/* One line at level warning says with whom and why; where this side asked for the end it is no trouble. */
+/* One line at level warning says with whom and why; where this side
+ * asked for the end it is no trouble. */
 static const struct {
     struct ri_event event;
     bool disconnected; /* by us, before */
@@ -274,9 +276,9 @@ START_TEST(free_everywhere)
     ual_handle handle = ual_handle_of(ep);
 
     go((enum where)_i);
+    /* may come before the free or not at all: nothing is left of it */
     if (fk.connection)
-        tell(
-            RI_CONNECTION_FAILED); /* may come before the free or not at all: nothing is left of it */
+        tell(RI_CONNECTION_FAILED);
     fk_qp_event(fk.qp, RI_EVENT_INTEGRITY, 0);
     ok(ual_ep_free(ep));
     ck_assert_ptr_null(ual_lookup_any(handle));
@@ -309,7 +311,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ends of connections");
-    TCase *end = tc_case(suite, "ends", open_world, close_world);
+    TCase *end = tc_case(suite, "ends", open_ia, close_ia);
 
     tcase_add_loop_test(end, peer_ends, 0, ENDS);
     tcase_add_loop_test(end, own_disconnect, 0, ENDS);

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "world.h"
+#include "ia_fixture.h"
 
 /* --- races --- */
 
@@ -37,7 +37,8 @@ static void *aborting(void *arg)
     return NULL;
 }
 
-/* Disconnect against the peer's end, and against ESTABLISHED: exactly one end each time, and the endpoint works on. */
+/* Disconnect against the peer's end, and against ESTABLISHED: exactly one end each
+ * time, and the endpoint works on. */
 START_TEST(race_of_ends)
 {
     unsigned long rounds = tc_count(300);
@@ -103,7 +104,8 @@ static void *accepting(void *arg)
     return accept_it(ep, request) == UAL_OK ? ep : NULL;
 }
 
-/* A consumer that accepts while the peer withdraws: either it is too late, or the endpoint hears of it. */
+/* A consumer that accepts while the peer withdraws: either it is too
+ * late, or the endpoint hears of it. */
 START_TEST(race_of_withdrawal)
 {
     unsigned long rounds = tc_count(300);
@@ -190,7 +192,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("races of connections");
-    TCase *race = tc_case(suite, "races", open_world, close_world);
+    TCase *race = tc_case(suite, "races", open_ia, close_ia);
 
     tcase_set_timeout(race, 60);
     tcase_add_test(race, race_of_ends);

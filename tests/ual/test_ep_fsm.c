@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The endpoint state machine, every cell, against a table written from the specification by hand.
- * Columns are states, as in the specification's table; DISCONNECTING is the time between our disconnect and its end.
+ * Columns are states, as in the specification's table; DISCONNECTING is the time between our
+ * disconnect and its end.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -129,7 +130,8 @@ START_TEST(work_of_rows)
 }
 END_TEST
 
-/* Whatever is thrown at it, an established connection ends with one message, and none follows before a reset. */
+/* Whatever is thrown at it, an established connection ends with one message,
+ * and none follows before a reset. */
 static void explore(enum ep_fsm_state state, int established, int ends, bool seen[STATES][2][3])
 {
     if (seen[state][established][ends])

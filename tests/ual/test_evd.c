@@ -64,7 +64,8 @@ START_TEST(completions_keep_their_order)
 }
 END_TEST
 
-/* Who streams finds completions without polling, and the lane hears of all of them, but not of each. */
+/* Who streams finds completions without polling, and the lane hears
+ * of all of them, but not of each. */
 START_TEST(the_lane_hears_of_completions_that_are_there)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -159,7 +160,8 @@ START_TEST(purge_takes_one_source_only)
 }
 END_TEST
 
-/* 8,000 endpoints with two events each are freed one after the other: each looks at a few events, however many there are. */
+/* 8,000 endpoints with two events each are freed one after the other: each looks at a few
+ * events, however many there are. */
 START_TEST(purge_does_not_look_at_all_events)
 {
     const ual_handle sources = 8000;
@@ -247,8 +249,8 @@ START_TEST(one_event_returns_one_waiter)
 }
 END_TEST
 
-/* As many events as waiters, at once: each gets one, though the CQ fires once; also where none of them is the sleeper,
- * who hands the sleep and a look over when it leaves. */
+/* As many events as waiters, at once: each gets one, though the CQ fires once; also where none of
+ * them is the sleeper, who hands the sleep and a look over when it leaves. */
 START_TEST(a_burst_returns_all_waiters)
 {
     struct ual_evd *evd = lf_evd(_i % 2 ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 64, 0);
@@ -325,7 +327,8 @@ END_TEST
 
 /* --- the end --- */
 
-/* Who waits, in a call or by a descriptor, for what a dead device will never bring hears of it; what is there is still taken. */
+/* Who waits, in a call or by a descriptor, for what a dead device will never bring hears of
+ * it; what is there is still taken. */
 START_TEST(death_releases_all)
 {
     enum ual_stream stream = _i ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE;
@@ -376,8 +379,8 @@ START_TEST(abort_returns_when_nobody_is_inside)
             ok(ual_evd_post(evd, NULL)); /* one leaves by itself meanwhile */
         ual_evd_abort(evd);
         fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_ABORTED);
-        ok(ual_evd_free(
-            evd)); /* at once: a waiter that still looks at it shows under ASan and TSan */
+        /* at once: a waiter that still looks at it shows under ASan and TSan */
+        ok(ual_evd_free(evd));
         for (int i = 0; i < 3; i++) {
             pthread_join(waiters[i].thread, NULL);
             ck_assert(waiters[i].status == UAL_ERR_ABORTED || waiters[i].status == UAL_OK);

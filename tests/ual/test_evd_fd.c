@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Descriptors of event dispatchers: readable when there is something, woken by the traffic itself, nobody misled. */
+ * Descriptors of event dispatchers: readable when there is something, woken by the traffic itself,
+ * nobody misled. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -85,7 +86,8 @@ START_TEST(a_polled_descriptor_is_woken_by_the_traffic)
 }
 END_TEST
 
-/* What comes for another EVD wakes the consumer a few times in vain at most, and the others are served. */
+/* What comes for another EVD wakes the consumer a few times in vain at
+ * most, and the others are served. */
 START_TEST(traffic_for_others_does_not_go_on_waking)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
@@ -117,8 +119,8 @@ START_TEST(traffic_for_others_does_not_go_on_waking)
 }
 END_TEST
 
-/* More descriptors than the kernel allows paths from a socket by way of a set of the consumer's: each would listen, if it
- * could, and the set would refuse one that listens. */
+/* More descriptors than the kernel allows paths from a socket by way of a set of the consumer's:
+ * each would listen, if it could, and the set would refuse one that listens. */
 START_TEST(many_descriptors_fit_in_a_set)
 {
     enum { MANY = 110, ROUNDS = 40 };
@@ -171,7 +173,8 @@ START_TEST(a_stray_wake_does_not_stay_readable)
 }
 END_TEST
 
-/* A consumer that polls by dequeuing: what its own run brought and it took at once leaves the descriptor down, and armed. */
+/* A consumer that polls by dequeuing: what its own run brought and it took at once leaves
+ * the descriptor down, and armed. */
 START_TEST(own_runs_leave_the_descriptor_right)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
@@ -237,7 +240,8 @@ static void *post_wanted(void *arg)
     return NULL;
 }
 
-/* The event is taken, and nothing more found, while its post has yet to raise the descriptor: later the next one lowers it. */
+/* The event is taken, and nothing more found, while its post has yet to raise the
+ * descriptor: later the next one lowers it. */
 START_TEST(who_is_faster_than_the_descriptor_lowers_it_later)
 {
     struct poster poster = { .evd = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD) };
@@ -259,8 +263,9 @@ START_TEST(who_is_faster_than_the_descriptor_lowers_it_later)
 }
 END_TEST
 
-/* A consumer that comes when what it waits for is there, for long, never finds nothing. It does not poll for that, which
- * providers are told by arming. _i: 0, others ran the lane; 1, its own runs bring it. */
+/* A consumer that comes when what it waits for is there, for long, never finds nothing.
+ * It does not poll for that, which providers are told by arming. _i: 0, others ran the
+ * lane; 1, its own runs bring it. */
 START_TEST(who_finds_all_by_a_descriptor_does_not_poll)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
@@ -325,7 +330,8 @@ static void *produce_pairs(void *arg)
     return NULL;
 }
 
-/* A consumer that takes one event each time the descriptor is readable, and never asks whether there are more. */
+/* A consumer that takes one event each time the descriptor is readable, and
+ * never asks whether there are more. */
 START_TEST(one_event_per_poll_gets_all)
 {
     struct ual_evd *evd = lf_evd(_i ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 4096, UAL_EVD_FD);

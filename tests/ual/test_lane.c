@@ -133,7 +133,8 @@ static void poll_for(uint64_t ns)
         fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
 }
 
-/* Who polls now and then, too seldom for the look at every 64th poll, yet too often for the background thread. */
+/* Who polls now and then, too seldom for the look at every 64th poll, yet too
+ * often for the background thread. */
 START_TEST(a_seldom_poll_looks_at_timers)
 {
     struct ri_timer timer = { .expired = fired };
@@ -152,8 +153,8 @@ START_TEST(a_seldom_poll_looks_at_timers)
 END_TEST
 
 /*
- * It is not woken twice a millisecond to see what they do. Now and then it is, when they are not on a processor as its
- * look is due.
+ * It is not woken twice a millisecond to see what they do. Now and then it is, when they are not on
+ * a processor as its look is due.
  */
 START_TEST(who_polls_all_the_time_is_left_alone)
 {
@@ -163,7 +164,8 @@ START_TEST(who_polls_all_the_time_is_left_alone)
     unsigned long wakes;
 
     for (int i = 0; i < ROUNDS; i++) {
-        /* After this the place of the sleeper is mostly empty: the background thread has its deadline. */
+        /* After this the place of the sleeper is mostly empty: the
+         * background thread has its deadline. */
         fails(ual_evd_wait(evd, 1000, &event, NULL), UAL_ERR_TIMED_OUT);
         poll_for(10 * MS);
         wakes = lf_sleeps(background);
@@ -225,8 +227,8 @@ static void poll_busily(struct ual_evd *polled, struct lf_pipe *pipe, unsigned l
     }
 }
 
-/* One waits where nothing comes while another polls: it is not woken by what comes for the other, is woken by its own, and
- * sleeps in epoll again when polling has stopped. */
+/* One waits where nothing comes while another polls: it is not woken by what comes for the other,
+ * is woken by its own, and sleeps in epoll again when polling has stopped. */
 START_TEST(a_sleeper_steps_aside_while_others_poll)
 {
     struct ual_evd *quiet = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -311,7 +313,8 @@ static void interrupt(struct lf_waiter *waiter)
     lf_wait_join(waiter, UAL_ERR_INTERRUPTED);
 }
 
-/* The sleeper leaves by event, time-out, signal; the thread that slept on its word serves the lane from then on. */
+/* The sleeper leaves by event, time-out, signal; the thread that slept on its
+ * word serves the lane from then on. */
 START_TEST(leaving_hands_the_sleep_over)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -362,7 +365,8 @@ static void ignore(void *arg, uint32_t events)
     (void)events;
 }
 
-/* 0: the lane has work left whenever it is armed; 1: something is ready whenever the thread goes to sleep. */
+/* 0: the lane has work left whenever it is armed; 1: something is ready whenever the thread goes to
+ * sleep. */
 START_TEST(traffic_for_others_does_not_stretch_a_wait)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 4096, 0);
@@ -447,8 +451,9 @@ START_TEST(a_deadline_of_the_provider_reaches_the_sleeper)
 }
 END_TEST
 
-/* A consumer displaces the background thread and leaves at once: it must not sleep on in epoll, unknown to timers. On one
- * core, and the background thread preemptible, so that the consumer comes in between any two of its steps. */
+/* A consumer displaces the background thread and leaves at once: it must not sleep on in epoll,
+ * unknown to timers. On one core, and the background thread preemptible, so that the consumer comes
+ * in between any two of its steps. */
 START_TEST(a_displaced_background_thread_comes_back)
 {
     struct sched_param param = { 0 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Descriptors of the lane are closed under it, as closefrom(3) does: the IA is dead, whoever waits hears of it, nobody spins. */
+ * Descriptors of the lane are closed under it, as closefrom(3) does: the IA is dead, whoever waits
+ * hears of it, nobody spins. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -124,7 +125,8 @@ static void never_ready(void *arg, uint32_t events)
     ck_abort_msg("events %u of a set that is not the lane's", events);
 }
 
-/* The consumer's own epoll set has the number: nothing is added to it, changed in it, or taken out of it. */
+/* The consumer's own epoll set has the number: nothing is added to it,
+ * changed in it, or taken out of it. */
 START_TEST(a_set_with_its_number_stays_as_it_is)
 {
     struct epoll_event event = { .events = EPOLLIN };
@@ -175,7 +177,8 @@ START_TEST(under_a_new_lane_that_gets_its_numbers)
 }
 END_TEST
 
-/* The descriptor of an EVD goes with the lane's: what has its number is neither written nor closed. */
+/* The descriptor of an EVD goes with the lane's: what has its number
+ * is neither written nor closed. */
 START_TEST(an_evds_number_is_let_alone_afterwards)
 {
     struct ual_evd *spoken = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD);

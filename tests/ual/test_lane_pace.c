@@ -91,7 +91,8 @@ START_TEST(nothing_known_and_no_time_at_all)
 }
 END_TEST
 
-/* Its end is noticed within 2 ms, whenever after the last time that the look was put off it comes. */
+/* Its end is noticed within 2 ms, whenever after the last time that
+ * the look was put off it comes. */
 START_TEST(polling_that_put_looks_off_ends)
 {
     struct pace pace = grown();

@@ -233,7 +233,8 @@ static void count_own(void *arg, uint32_t events)
         guarded->count++;
 }
 
-/* How often `busy` is found ready in so many polls of this thread. The background thread may be at it, too: in turn. */
+/* How often `busy` is found ready in so many polls of this thread. The background
+ * thread may be at it, too: in turn. */
 static unsigned int found_in_polls(const struct guarded *busy, unsigned int polls)
 {
     unsigned int before = busy->count;

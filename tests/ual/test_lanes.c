@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An IA of several lanes: where endpoints go, who runs which lane, that nobody sleeps over what another lane brings. */
+ * An IA of several lanes: where endpoints go, who runs which lane, that nobody sleeps over what
+ * another lane brings. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

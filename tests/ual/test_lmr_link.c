@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LMRs that are linked by work requests, from the call of IT-API to the work request: the sources of itapi stand in this
- * program over the fake kal. No provider here links LMRs, so the suite of the standard (tests/itapi) cannot prove it.
+ * LMRs that are linked by work requests, from the call of IT-API to the work request: the sources
+ * of itapi stand in this program over the fake kal. No provider here links LMRs, so the suite of
+ * the standard (tests/itapi) cannot prove it.
  */
 #define ITAPI_ENABLE_V21_BINDINGS
 #include <it_api.h>

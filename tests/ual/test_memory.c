@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared receive queues, windows, and regions that are linked by work requests, over a fake kal: life, keys, and what is
- * known of a link after every outcome of the requests. Attributes of endpoints that change. */
+ * Shared receive queues, windows, and regions that are linked by work requests, over a fake kal:
+ * life, keys, and what is known of a link after every outcome of the requests. Attributes of
+ * endpoints that change. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "ual/mechanism/mechanism_private.h"
-#include "world.h"
+#include "ia_fixture.h"
 
 #include <string.h>
 
@@ -144,7 +145,7 @@ static struct ual_mw_link part = { .addr = memory + 100,
 
 static void open_windows(void)
 {
-    open_world();
+    open_ia();
     establish(ep);
     fk.next_stag = MR_STAG;
     ok(ual_mr_create(pz, memory, sizeof(memory), RI_ACCESS_LOCAL_WRITE, 0, 0, &mr));
@@ -272,7 +273,8 @@ START_TEST(window_both_flushed)
 }
 END_TEST
 
-/* What a refused link was to replace is there still, with all that belongs to it; the key is not used again. */
+/* What a refused link was to replace is there still, with all that belongs to
+ * it; the key is not used again. */
 START_TEST(window_keeps_its_link)
 {
     struct ual_mw_link next = part;
@@ -568,7 +570,8 @@ START_TEST(modified_endpoint)
 }
 END_TEST
 
-/* What a connection allows is said by features, but ORD may go down from what was agreed (3 by the fake) always. */
+/* What a connection allows is said by features, but ORD may go down from what was
+ * agreed (3 by the fake) always. */
 START_TEST(modified_when_connected)
 {
     static const struct {
@@ -603,9 +606,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ual_memory");
-    TCase *srqs = tc_case(suite, "srq", open_world, close_world),
-          *windows = tc_case(suite, "windows", open_windows, close_world);
-    TCase *attributes = tc_case(suite, "attributes", open_world, close_world);
+    TCase *srqs = tc_case(suite, "srq", open_ia, close_ia),
+          *windows = tc_case(suite, "windows", open_windows, close_ia);
+    TCase *attributes = tc_case(suite, "attributes", open_ia, close_ia);
 
     tcase_add_test(srqs, srq_life);
     tcase_add_test(srqs, srq_users);

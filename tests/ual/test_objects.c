@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Objects of ual over a fake kal: handles, who keeps whom, what creation undoes when it fails, tear-down, reports. */
+ * Objects of ual over a fake kal: handles, who keeps whom, what creation undoes when it fails,
+ * tear-down, reports. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "ual/mechanism/mechanism_private.h"
-#include "world.h"
+#include "ia_fixture.h"
 
 #include "base/clock.h"
 
@@ -313,7 +314,8 @@ START_TEST(port_events)
 }
 END_TEST
 
-/* Nobody takes them: as many as there are places are kept, the first ones, and memory does not grow with what happens. */
+/* Nobody takes them: as many as there are places are kept, the first ones, and memory
+ * does not grow with what happens. */
 START_TEST(X025_untaken_asynchronous_events_are_bounded)
 {
     struct ual_evd *evd = make_evd(UAL_STREAM_UNAFFILIATED, 4);
@@ -404,11 +406,11 @@ START_TEST(close_takes_everything)
     ual_handle handles[6];
     int fds, threads;
 
-    open_world(); /* what sanitizers start with the first thread is there afterwards */
-    close_world();
+    open_ia(); /* what sanitizers start with the first thread is there afterwards */
+    close_ia();
     fds = tc_fd_count();
     threads = tc_thread_count();
-    open_world();
+    open_ia();
     ok(ual_mr_create(pz, memory, 16, 1, 0, 0, &mr));
     establish(ep);
     make_ep();
@@ -419,7 +421,7 @@ START_TEST(close_takes_everything)
     handles[3] = ual_handle_of(ep);
     handles[4] = ual_handle_of(connect_evd);
     handles[5] = ual_handle_of(listen_point);
-    close_world();
+    close_ia();
     for (size_t i = 0; i < 6; i++)
         ck_assert_ptr_null(ual_lookup_any(handles[i]));
     ck_assert_int_eq(tc_fd_count(), fds);
@@ -429,10 +431,10 @@ END_TEST
 
 START_TEST(close_waits_for_connections)
 {
-    open_world();
+    open_ia();
     fk.close_timeout_ns = 600 * CLOCK_NS_PER_S;
     fk.close_again = 3;
-    close_world();
+    close_ia();
     ck_assert_uint_eq(fk.closes, 4);
     ck_assert_uint_eq(fk.forced, 0);
 }
@@ -440,10 +442,10 @@ END_TEST
 
 START_TEST(close_forces_in_the_end)
 {
-    open_world();
+    open_ia();
     fk.close_timeout_ns = CLOCK_NS_PER_MS;
     fk.close_again = 1000000;
-    close_world();
+    close_ia();
     ck_assert_uint_eq(fk.forced, 1);
 }
 END_TEST
@@ -463,12 +465,12 @@ START_TEST(close_wakes_waiters)
     pthread_t thread;
     void *status;
 
-    open_world();
+    open_ia();
     evd = make_evd(UAL_STREAM_DTO, 4);
     ck_assert_int_eq(pthread_create(&thread, NULL, waiting, evd), 0);
     ck_assert(tc_until(fk_armed(), 10000)); /* it waits */
     fails(ual_evd_free(evd), UAL_ERR_BUSY);
-    close_world();
+    close_ia();
     ck_assert_int_eq(pthread_join(thread, &status), 0);
     fails(*(enum ual_status *)status, UAL_ERR_ABORTED);
 }
@@ -547,27 +549,27 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("objects");
-    TCase *in_world = tc_case(suite, "in an open IA", open_world, close_world),
+    TCase *in_ia = tc_case(suite, "in an open IA", open_ia, close_ia),
           *alone = tcase_create("open, close, reports");
 
-    tcase_add_test(in_world, handles_of_each_type);
-    tcase_add_test(in_world, stale_handles);
-    tcase_add_test(in_world, contexts);
-    tcase_add_test(in_world, busy_zone);
-    tcase_add_test(in_world, busy_evds);
-    tcase_add_test(in_world, busy_region);
-    tcase_add_test(in_world, regions);
-    tcase_add_test(in_world, wrong_evds);
-    tcase_add_test(in_world, nothing_is_left_of_failures);
-    tcase_add_test(in_world, endpoint_that_cannot_be_freed);
-    tcase_add_test(in_world, query_and_counters);
-    tcase_add_test(in_world, posts_by_state);
-    tcase_add_test(in_world, full_queue);
-    tcase_add_test(in_world, ia_attributes);
-    tcase_add_test(in_world, port_events);
-    tcase_add_test(in_world, X025_untaken_asynchronous_events_are_bounded);
-    tcase_add_test(in_world, dead_device);
-    tcase_add_test(in_world, listen_points);
+    tcase_add_test(in_ia, handles_of_each_type);
+    tcase_add_test(in_ia, stale_handles);
+    tcase_add_test(in_ia, contexts);
+    tcase_add_test(in_ia, busy_zone);
+    tcase_add_test(in_ia, busy_evds);
+    tcase_add_test(in_ia, busy_region);
+    tcase_add_test(in_ia, regions);
+    tcase_add_test(in_ia, wrong_evds);
+    tcase_add_test(in_ia, nothing_is_left_of_failures);
+    tcase_add_test(in_ia, endpoint_that_cannot_be_freed);
+    tcase_add_test(in_ia, query_and_counters);
+    tcase_add_test(in_ia, posts_by_state);
+    tcase_add_test(in_ia, full_queue);
+    tcase_add_test(in_ia, ia_attributes);
+    tcase_add_test(in_ia, port_events);
+    tcase_add_test(in_ia, X025_untaken_asynchronous_events_are_bounded);
+    tcase_add_test(in_ia, dead_device);
+    tcase_add_test(in_ia, listen_points);
     tcase_add_test(alone, open_failures);
     tcase_add_test(alone, close_takes_everything);
     tcase_add_test(alone, close_waits_for_connections);

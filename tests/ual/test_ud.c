@@ -40,7 +40,7 @@ START_TEST(endpoint)
     ck_assert_ptr_null(ual_ep_of(handle));
     ck_assert_uint_eq(fk.qps, 0);
     ok(ual_pd_free(pz));
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -65,7 +65,7 @@ START_TEST(endpoint_refused)
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_NOT_SUPPORTED);
     ok(ual_pd_free(pz)); /* nobody uses it */
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -87,7 +87,7 @@ START_TEST(adapter_key)
     attr.qkey = 0;
     ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
     ck_assert_uint_eq(ud->attr.qkey, 0x1234);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -116,7 +116,7 @@ START_TEST(error_and_reset)
     event = next_event(affiliated_evd); /* nothing else says why */
     ck_assert_int_eq(event.async.type, RI_EVENT_QP_FATAL);
     ck_assert_uint_eq(event.async.cause, ual_handle_of(ud));
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -134,7 +134,7 @@ START_TEST(modified)
     fails(ual_ep_modify(ud, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);
     fails(ual_ep_modify(ud, UAL_EP_FLAGS, &attr, 1), UAL_ERR_INVALID_STATE);
     fails(ual_ep_modify(make_ep(), UAL_EP_QKEY, &attr, 0), UAL_ERR_INVALID_STATE);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -150,7 +150,7 @@ START_TEST(no_connection)
     fails(accept_it(ud, ask().request), UAL_ERR_INVALID_STATE);
     fails(ual_ep_addresses(ud, &local, &peer), UAL_ERR_INVALID_STATE);
     expect_state(ud, UAL_EP_CONNECTED);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -182,7 +182,7 @@ START_TEST(address_handle)
     ok(ual_ah_free(ah));
     ok(ual_pd_free(other));
     ck_assert_uint_eq(fk.ahs, 0);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -210,7 +210,7 @@ START_TEST(address_handle_refused)
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ah_create(pz, &attr, 0, &ah), UAL_ERR_NOT_SUPPORTED);
-    close_world();
+    close_ia();
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Datagrams above kal: questions for an endpoint and their answers, listen points for both kinds. */
+ * Datagrams above kal: questions for an endpoint and their answers, listen points for both
+ * kinds. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -76,7 +77,7 @@ START_TEST(question_and_answer)
     fails(ual_evd_free(connect_evd), UAL_ERR_BUSY);
     ok(ual_ud_request_free(question));
     ck_assert_uint_eq(fk.connections, 0);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -94,7 +95,7 @@ START_TEST(refused_answer)
     ck_assert_uint_eq(got.service.qpn, 0);
     ck_assert_uint_eq(got.service.qkey, 0);
     ck_assert(!got.service.path_known);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -120,7 +121,7 @@ START_TEST(asked_again)
     fk_settle();
     ok(ual_ud_request_free(question)); /* with its answer, which nobody has taken */
     expect_nothing(connect_evd);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -147,7 +148,7 @@ START_TEST(question_refused)
     ask = question_to(&to);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_NOT_SUPPORTED);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -202,7 +203,7 @@ START_TEST(answered)
     ok(ual_service_reply(request, &reply));
     ck_assert_ptr_null(fk.service_reply.qp); /* of no account then */
     ck_assert_uint_eq(fk.service_reply.status, RI_SERVICE_NO_QP);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -227,7 +228,7 @@ START_TEST(answer_refused)
     fails(ual_service_reply(request, &reply), UAL_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fk.replies, 0);
     ok(ual_service_reply(request, &reply)); /* none of them used it up */
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -268,11 +269,12 @@ START_TEST(endpoint_freed_while_it_is_told)
     ck_assert_uint_eq(fk.qps, 0);
     request = asked().request;
     fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
-    close_world();
+    close_ia();
 }
 END_TEST
 
-/* Anybody can send service requests without end: they fill their share, and take nothing from connection requests, nor they from them. */
+/* Anybody can send service requests without end: they fill their share, and take nothing from
+ * connection requests, nor they from them. */
 START_TEST(each_kind_has_its_room)
 {
     struct ri_connect_request request = { .size = sizeof(request), .datagram = _i == 0 };
@@ -290,7 +292,7 @@ START_TEST(each_kind_has_its_room)
     for (unsigned int i = 0; i < 3; i++)
         next_event(request_evd);
     ck_assert_uint_eq(fk.waiting, 0);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -308,7 +310,8 @@ void *__wrap_malloc(size_t size)
     return fails ? NULL : __real_malloc(size);
 }
 
-/* A request without memory for its event would wait for room that nobody makes: it goes at once, and the next one is heard. */
+/* A request without memory for its event would wait for room that nobody makes: it goes at
+ * once, and the next one is heard. */
 START_TEST(no_memory_for_a_request)
 {
     struct ri_connect_request request = { .size = sizeof(request), .datagram = true };
@@ -321,7 +324,7 @@ START_TEST(no_memory_for_a_request)
     ck_assert_uint_eq(fk.waiting, 0);
     ck_assert_uint_eq(fk.connections, 0);
     asked();
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -341,7 +344,7 @@ START_TEST(two_kinds)
     fails(ual_reject(datagram, NULL, 0), UAL_ERR_INVALID_HANDLE);
     ok(ual_service_reply(datagram, &reply));
     ok(accept_it(ep, connection));
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -360,7 +363,7 @@ START_TEST(withdrawn)
     fk_withdraw(fk.connection, false);
     fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
     asked(); /* undecided when the IA goes */
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -388,7 +391,7 @@ START_TEST(listen_for_both)
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
           UAL_ERR_ADDRESS_IN_USE);
     ck_assert_uint_eq(fk.listeners, 1);
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -406,7 +409,7 @@ START_TEST(one_port_for_both)
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(fk.datagram_port, 0);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
-    close_world();
+    close_ia();
 }
 END_TEST
 
@@ -424,17 +427,17 @@ START_TEST(listen_on_a_service)
     ck_assert_uint_eq(ual_listen_service_id(listen_point), 0);
     fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
     fails(ual_listen_create_service(ia, 0, request_evd, 5, true, &listen), UAL_ERR_NOT_SUPPORTED);
-    close_world();
+    close_ia();
 }
 END_TEST
 
 /* An adapter without datagrams is never asked for them. */
 START_TEST(listen_without_datagrams)
 {
-    open_world();
+    open_ia();
     ck_assert_uint_eq(fk.listeners, 1);
     ck_assert(!fk.listen_param.datagram);
-    close_world();
+    close_ia();
 }
 END_TEST
 

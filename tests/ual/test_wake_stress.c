@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * No wake-up is lost. Producers with random delays, through the lane and beside it; consumers that wait with random
- * time-outs, poll for a while and stop without a last look, are interrupted by signals. A guard ends the test when an event
- * is not taken in time, or, while nobody calls in, not read. */
+ * No wake-up is lost. Producers with random delays, through the lane and beside it; consumers that
+ * wait with random time-outs, poll for a while and stop without a last look, are interrupted by
+ * signals. A guard ends the test when an event is not taken in time, or, while nobody calls in, not
+ * read. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

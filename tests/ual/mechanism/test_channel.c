@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Channels: their queue and their descriptor, which is readable exactly while something is queued. Threads that wait:
- * test_channel_wait. */
+ * Channels: their queue and their descriptor, which is readable exactly while something is queued.
+ * Threads that wait: test_channel_wait. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -218,7 +218,8 @@ START_TEST(follows_its_model)
 }
 END_TEST
 
-/* The flag is of the description that the user has: as he leaves it the calls do not wait, nor do they change it. */
+/* The flag is of the description that the user has: as he leaves it the calls do
+ * not wait, nor do they change it. */
 START_TEST(the_users_nonblock_changes_nothing)
 {
     int fd = ual_channel_fd(channel);

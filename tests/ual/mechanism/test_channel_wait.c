@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads that wait in a channel, of a device or of none: what wakes them, and with which status; nothing is lost among many. */
+ * Threads that wait in a channel, of a device or of none: what wakes them, and with which status;
+ * nothing is lost among many. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What most tests of ual stand on: an open IA over the fake kal with a zone, EVDs, and an endpoint. */
-#ifndef ITAL_TESTS_UAL_WORLD_H
-#define ITAL_TESTS_UAL_WORLD_H
+ * What most tests of ual stand on: an open IA over the fake kal with a zone, EVDs, and an
+ * endpoint. */
+#ifndef ITAL_TESTS_UAL_IA_FIXTURE_H
+#define ITAL_TESTS_UAL_IA_FIXTURE_H
 
 #include "fake_kal.h"
 #include "tc.h"
@@ -68,7 +69,7 @@ static inline void open_adapter(void)
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen_point));
 }
 
-static inline void open_world(void)
+static inline void open_ia(void)
 {
     fk_reset();
     open_adapter();
@@ -76,7 +77,7 @@ static inline void open_world(void)
 }
 
 /* Closes what is left and proves that nothing is. */
-static inline void close_world(void)
+static inline void close_ia(void)
 {
     ok(ual_ia_close(ia));
     ck_assert_uint_eq(fk.violations, 0);
