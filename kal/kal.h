@@ -86,8 +86,8 @@ struct kal_upper {
 struct kal;
 
 /*
- * The process's kal: reads the configuration (ITAL_CONF, else sysconfdir/ital/ital.conf, else
- * built-in defaults) at the first call, counted afterwards; `upper` must be the same every time. A
+ * The process's kal: reads the configuration (ITAL_CONF, else sysconfdir/ital/ital.conf, and the
+ * folder that belongs to it; without them built-in defaults) at the first call, counted afterwards; `upper` must be the same every time. A
  * malformed file gives KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers
  * stay resident.
  */
@@ -118,7 +118,7 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg);
  * meaning. */
 typedef void (*kal_line_fn)(const char *line, void *arg);
 void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg);
-/* Path read, NULL: defaults. Lives as long as kal. */
+/* Paths of the files read, each separated by ", "; NULL: defaults. Lives as long as kal. */
 const char *kal_config_source(struct kal *kal);
 /* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
 const char *kal_config_value(struct kal *kal, const char *name);

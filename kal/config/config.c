@@ -14,18 +14,17 @@
 #include "base/nearest.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #ifndef ITAL_CONF_FILE
 #define ITAL_CONF_FILE "/etc/ital/ital.conf"
 #endif
+
+const char *kal_config_file_is;
 
 #define SECTION_MAX 48 /* what libinih keeps of a section's name */
 /* libinih tells of a section only with its first value: this one is added behind every header. */
@@ -210,6 +209,7 @@ static bool enter_interface(struct parser *parser, const char *name)
     section = calloc(1, sizeof *section);
     if (!section)
         return no_memory(parser);
+    section->file = parser->path;
     section->line = parser->line;
     section->name = strdup(name);
     if (!section->name) {
@@ -250,7 +250,18 @@ static bool enter_section(struct parser *parser, const char *name)
     return true;
 }
 
-/* Append, or replace the value of the same name with a warning. */
+/* What a file behind this one says counts, too; within one file it is a mistake. */
+static void say_again(const struct parser *parser, const struct kal_setting *before)
+{
+    if (before->file == parser->path)
+        kal_log(RI_LOG_WARNING, "%s:%u: \"%s\" was given in line %u already; this line counts",
+                parser->path, parser->line, before->name, before->line);
+    else
+        kal_log(RI_LOG_DEBUG, "%s:%u: \"%s\" replaces what %s:%u says", parser->path, parser->line,
+                before->name, before->file, before->line);
+}
+
+/* Append, or replace the value of the same name. */
 static bool note(struct parser *parser, struct kal_setting **list, const char *name,
                  const char *value)
 {
@@ -262,10 +273,10 @@ static bool note(struct parser *parser, struct kal_setting **list, const char *n
     LL_FOREACH (*list, setting) {
         if (strcmp(setting->name, name))
             continue;
-        kal_log(RI_LOG_WARNING, "%s:%u: \"%s\" was given in line %u already; this line counts",
-                parser->path, parser->line, name, setting->line);
+        say_again(parser, setting);
         free(setting->value);
         setting->value = copy;
+        setting->file = parser->path;
         setting->line = parser->line;
         return true;
     }
@@ -278,6 +289,7 @@ static bool note(struct parser *parser, struct kal_setting **list, const char *n
         return no_memory(parser);
     }
     setting->value = copy;
+    setting->file = parser->path;
     setting->line = parser->line;
     LL_APPEND(*list, setting);
     return true;
@@ -351,8 +363,8 @@ static bool policy_value(struct parser *parser, const char *name, const char *va
     }
     before = kal_setting_find(parser->config->rules, name);
     if (before) {
-        fail(parser, "\"%s\" was given in line %u already; give it another number", name,
-             before->line);
+        fail(parser, "\"%s\" was given in %s:%u already; give it another number", name,
+             before->file, before->line);
         return false;
     }
     return note(parser, &parser->config->rules, name, value);
@@ -381,41 +393,9 @@ static int on_value(void *arg, const char *section, const char *name, const char
 
 /* ---- the whole ---- */
 
-/* NULL with *status KAL_OK: there is none and none was asked for. */
-static FILE *open_file(const char *path, bool asked, enum kal_status *status)
+static enum kal_status parse(struct kal_config *config, const char *path, FILE *file)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat about;
-    FILE *file;
-
-    *status = KAL_OK;
-    if (fd < 0 && !asked && (errno == ENOENT || errno == ENOTDIR))
-        return NULL;
-    *status = KAL_ERR_CONFIGURATION;
-    if (fd < 0) {
-        kal_log(RI_LOG_ERROR, "%s: cannot be opened: %s; %s", path, strerror(errno),
-                asked ? "correct ITAL_CONF or unset it" : "make it readable or remove it");
-        return NULL;
-    }
-    if (fstat(fd, &about) || !(S_ISREG(about.st_mode) || S_ISCHR(about.st_mode))) {
-        kal_log(RI_LOG_ERROR, "%s: is not a file; name a configuration file", path);
-        close(fd);
-        return NULL;
-    }
-    file = fdopen(fd, "r");
-    if (!file) {
-        kal_log(RI_LOG_ERROR, "%s: out of memory while reading the configuration", path);
-        *status = KAL_ERR_NO_RESOURCES;
-        close(fd);
-    } else {
-        *status = KAL_OK;
-    }
-    return file;
-}
-
-static enum kal_status parse(struct kal_config *config, FILE *file)
-{
-    struct parser parser = { .config = config, .path = config->source, .file = file };
+    struct parser parser = { .config = config, .path = path, .file = file };
 
     /* Its own result adds nothing but "out of memory" to what the reader and the handler found. */
     if (ini_parse_stream(read_line, &parser, on_value, &parser) && parser.status == KAL_OK)
@@ -425,16 +405,54 @@ static enum kal_status parse(struct kal_config *config, FILE *file)
     return parser.status;
 }
 
-static enum kal_status read_source(struct kal_config *config, const char *path, bool asked)
+/* The file is the configuration's from now on. */
+static enum kal_status read_file(struct kal_config *config, struct kal_config_file *named,
+                                 bool needed, const char *advice)
 {
     enum kal_status status;
-    FILE *file = open_file(path, asked, &status);
+    FILE *file = kal_config_open(named->path, needed, advice, &status);
+    char *source;
 
-    if (!file)
+    named->next = NULL;
+    if (!file) {
+        kal_config_files_free(named);
         return status;
-    config->source = strdup(path);
-    status = config->source ? parse(config, file) : KAL_ERR_NO_RESOURCES;
+    }
+    LL_APPEND(config->files, named);
+    source = config->source ? kal_format("%s, %s", config->source, named->path)
+                            : kal_format("%s", named->path);
+    status = KAL_ERR_NO_RESOURCES;
+    if (source) {
+        free(config->source);
+        config->source = source;
+        status = parse(config, named->path, file);
+    }
     fclose(file);
+    return status;
+}
+
+static enum kal_status read_files(struct kal_config *config, const char *path, bool asked)
+{
+    static const char readable[] = "make it readable or remove it";
+    struct kal_config_file *first = calloc(1, sizeof *first), *more = NULL, *file, *next;
+    enum kal_status status = KAL_ERR_NO_RESOURCES;
+
+    if (first)
+        first->path = strdup(path);
+    if (!first || !first->path) {
+        free(first);
+        return status;
+    }
+    status = read_file(config, first, asked, asked ? "correct ITAL_CONF or unset it" : readable);
+    if (status == KAL_OK)
+        status = kal_config_more(path, asked, &more);
+    LL_FOREACH_SAFE (more, file, next) {
+        if (status != KAL_OK) {
+            kal_config_files_free(file);
+            break;
+        }
+        status = read_file(config, file, true, readable);
+    }
     return status;
 }
 
@@ -474,7 +492,9 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
         if (!read->env_interface)
             goto free_config;
     }
-    status = read_source(read, asked ? path : ITAL_CONF_FILE, asked);
+    if (!asked)
+        path = kal_config_file_is ? kal_config_file_is : ITAL_CONF_FILE;
+    status = read_files(read, path, asked);
     if (status != KAL_OK)
         goto free_config;
     if (log_set) {
@@ -509,6 +529,7 @@ void kal_config_free(struct kal_config *config)
     kal_values_destroy(config->ital);
     free((char *)config->env_provider_path);
     free((char *)config->env_interface);
+    kal_config_files_free(config->files);
     free(config->source);
     free(config);
 }

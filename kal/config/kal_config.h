@@ -6,6 +6,8 @@
 #include "kal.h"
 #include "quota.h"
 
+#include <stdio.h>
+
 #define KAL_VALUE_MAX   512 /* octets of a value with its NUL */
 #define KAL_ALLOWED_MAX 256 /* octets of what is allowed instead, with its NUL */
 
@@ -63,6 +65,7 @@ struct kal_values;
 struct kal_values *kal_values_create(const struct ri_option *options, size_t count);
 /* The same for all options of an interface whose provider has the table `own`. */
 struct kal_values *kal_values_of_interface(const struct ri_option *own, size_t own_count);
+struct kal_values *kal_values_copy(const struct kal_values *values); /* NULL: memory */
 bool kal_values_set(struct kal_values *values, const char *name,
                     const char *normal); /* false: memory */
 const char *kal_values_get(const struct kal_values *values,
@@ -81,10 +84,11 @@ uint64_t kal_values_number(const struct kal_values *values, const char *name);
 uint32_t kal_values_word(const struct kal_values *values, const char *name);
 uint64_t kal_values_ns(const struct kal_values *values, const char *name); /* in nanoseconds */
 
-/* ---- config.c: the file ---- */
+/* ---- config.c: the files ---- */
 
 struct kal_setting {
     char *name, *value;
+    const char *file; /* one of kal_config.files */
     unsigned line;
     bool warned; /* interfaces.c, under the registry's lock */
     struct kal_setting *next;
@@ -92,16 +96,25 @@ struct kal_setting {
 
 struct kal_interface_section {
     char *name;
+    const char *file; /* where it stands first */
     unsigned line;
-    struct kal_setting *settings; /* in the order of the file; provider and device among them */
+    /* In the order of the files; those of kal_section_options among them. */
+    struct kal_setting *settings;
     struct kal_interface_section *next;
 };
 
+/* A path that was read. */
+struct kal_config_file {
+    char *path;
+    struct kal_config_file *next;
+};
+
 struct kal_config {
-    char *source;            /* path read; NULL: defaults */
-    struct kal_values *ital; /* normal forms of section [ital], environment applied */
+    struct kal_config_file *files; /* in the order of reading; none: defaults */
+    char *source;                  /* their paths, each separated by ", "; NULL: defaults */
+    struct kal_values *ital;       /* normal forms of section [ital], environment applied */
     uint64_t quota[KAL_ACCOUNT_KINDS];
-    struct kal_setting *rules; /* section [policy], in the order of the file */
+    struct kal_setting *rules; /* section [policy], in the order of the files */
     struct kal_interface_section *interfaces;
     const char *env_provider_path; /* ITAL_PROVIDER_PATH or NULL; own copy */
     const char *env_interface;     /* ITAL_INTERFACE or NULL; own copy */
@@ -111,11 +124,36 @@ struct kal_config {
 /* How the environment is read: getenv-like. secure_getenv outside of tests. */
 typedef char *(*kal_getenv_fn)(const char *name);
 
-/* Read the configuration. Everything wrong in the file is logged, with file and line. */
+/* Read the configuration: ital.conf, then conf.d beside it; with ITAL_CONF that file, then the
+ * folder of its name and ".d". Everything wrong in a file is logged, with file and line. */
 enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config);
 void kal_config_free(struct kal_config *config);
 /* Warn about ITAL_* variables that nobody knows. */
 void kal_config_check_environment(char *const *environment);
+
+/* Tests: read where ITAL_CONF names none, instead of the installed one. NULL: the installed one. */
+extern const char *kal_config_file_is;
+
+/* ---- format.c ---- */
+
+/* The caller's own. NULL: memory. */
+char *kal_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- files.c: which files, and their opening ---- */
+
+/*
+ * Open a configuration file. NULL with *status KAL_OK: it does not exist and need not. Else it was
+ * logged why, and `advice` what to do.
+ */
+FILE *kal_config_open(const char *path, bool needed, const char *advice, enum kal_status *status);
+
+/*
+ * The files that are read behind the one at `path`, in their order: FOLDER/NAME.conf, sorted by the
+ * octets of NAME.conf, those that begin with a dot left out. FOLDER is conf.d beside the file; of
+ * one that ITAL_CONF names (`asked`), path.d. No folder: none. Logged, but for want of memory.
+ */
+enum kal_status kal_config_more(const char *path, bool asked, struct kal_config_file **files);
+void kal_config_files_free(struct kal_config_file *files);
 
 const struct kal_setting *kal_setting_find(const struct kal_setting *list, const char *name);
 

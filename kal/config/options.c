@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of [ital] and [policy], and the two that name an interface's device. */
+/* The options of [ital] and [policy], and those that say which device an interface is. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,6 +17,10 @@ const struct ri_option kal_ital_options[] = {
       "The interface that stands first and so is taken where none is named; empty: interface "
       "sections, then providers "
       "in a fixed order. ITAL_INTERFACE overrides." },
+    { "fallback", "list", "", "interfaces",
+      "Interfaces that stand behind the default one, in this order, and so are taken where it "
+      "cannot "
+      "be used." },
     { "ask_timeout", "time: 10..86400000", "5000", "ms",
       "How long a list of interfaces waits until all providers have listed their devices." },
     { "default_interfaces", "bool", "yes", "",
@@ -36,5 +40,7 @@ const size_t kal_policy_option_count = sizeof kal_policy_options / sizeof *kal_p
 const struct ri_option kal_section_options[] = {
     { "provider", "string", "", "name", "Provider of the interface; needed." },
     { "device", "string", "", "name", "Device of the provider; empty: its default." },
+    { "fallback", "list", "", "interfaces",
+      "Interfaces of which the first usable one stands in for this one while it is not usable." },
 };
 const size_t kal_section_option_count = sizeof kal_section_options / sizeof *kal_section_options;

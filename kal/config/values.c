@@ -75,6 +75,26 @@ struct kal_values *kal_values_of_interface(const struct ri_option *own, size_t o
     return values;
 }
 
+struct kal_values *kal_values_copy(const struct kal_values *values)
+{
+    struct kal_values *copy = room_for(values->count);
+
+    for (size_t i = 0; copy && i < values->count; i++) {
+        const struct value *from = &values->at[i];
+        struct value *to = &copy->at[i];
+
+        to->name = strdup(from->name);
+        to->value = strdup(from->value);
+        to->type = strdup(from->type);
+        to->unit = from->unit;
+        if (to->name && to->value && to->type)
+            continue;
+        kal_values_destroy(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 static struct value *find(const struct kal_values *values, const char *name)
 {
     for (size_t i = 0; i < values->count; i++)

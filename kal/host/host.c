@@ -139,33 +139,31 @@ void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length)
 
 /* ---- policy ---- */
 
-static enum kal_status read_rules(struct kal_policy *policy, const char *source,
-                                  const struct kal_host_rule *rules, size_t count)
+/* Its name in log lines of the policy tells where it stands, too. */
+static enum kal_status read_rule(struct kal_policy *policy, const struct kal_host_rule *rule)
 {
-    enum kal_status status = KAL_OK;
+    char *name = kal_format("%s in section [policy] of %s", rule->name, rule->source);
+    enum kal_status status;
     char why[160];
 
-    policy->source = strdup(source ? source : "");
-    if (!policy->source)
+    if (!name)
         return KAL_ERR_NO_RESOURCES;
-    for (size_t i = 0; i < count && status == KAL_OK; i++) {
-        status = kal_policy_add(policy, rules[i].name, rules[i].text, why, sizeof why);
-        if (status == KAL_ERR_CONFIGURATION)
-            kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", policy->source, rules[i].line,
-                    rules[i].name, rules[i].text, why);
-    }
+    status = kal_policy_add(policy, name, rule->text, why, sizeof why);
+    free(name);
+    if (status == KAL_ERR_CONFIGURATION)
+        kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", rule->source, rule->line, rule->name,
+                rule->text, why);
     return status;
 }
 
-enum kal_status kal_host_push_policy(struct kal_host *host, const char *source,
-                                     const struct kal_host_rule *rules, size_t count)
+enum kal_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
+                                     size_t count)
 {
     struct kal_policy *policy = kal_policy_create();
-    enum kal_status status;
+    enum kal_status status = policy ? KAL_OK : KAL_ERR_NO_RESOURCES;
 
-    if (!policy)
-        return KAL_ERR_NO_RESOURCES;
-    status = read_rules(policy, source, rules, count);
+    for (size_t i = 0; i < count && status == KAL_OK; i++)
+        status = read_rule(policy, &rules[i]);
     if (status != KAL_OK) {
         kal_policy_destroy(policy);
         return status;
@@ -198,10 +196,9 @@ enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_directi
     if (!policy || kal_policy_allows(policy, &question, geteuid(), &rule))
         return RI_OK;
     kal_rnic_log(
-        rnic, RI_LOG_WARNING, "%s%s is denied by %s in section [policy] of %s",
-        texts[direction].name,
+        rnic, RI_LOG_WARNING, "%s%s is denied by %s", texts[direction].name,
         about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
-        rule, policy->source);
+        rule);
     return RI_ERR_PERMISSION;
 }
 

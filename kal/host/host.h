@@ -169,15 +169,16 @@ uint64_t kal_host_return(struct kal_host *host, enum kal_account_kind kind, uint
 struct kal_host_rule {
     /* "rule1", "deny connect to 192.0.2.0/24": ital.conf(5), section [policy] */
     const char *name, *text;
-    /* Of the source; 0: none */
+    /* A file's path or the like, and its line, for log lines */
+    const char *source;
     unsigned line;
 };
 /*
- * These rules replace those before, for every question from now on. source, a file's path or the
- * like, is for log lines. One that cannot be read is logged: KAL_ERR_CONFIGURATION, and the rules
- * before stay. All copies live until the host is closed, because lanes read them without a lock.
+ * These rules replace those before, for every question from now on. One that cannot be read is
+ * logged: KAL_ERR_CONFIGURATION, and the rules before stay. All copies live until the host is
+ * closed, because lanes read them without a lock.
  */
-enum kal_status kal_host_push_policy(struct kal_host *host, const char *source,
-                                     const struct kal_host_rule *rules, size_t count);
+enum kal_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
+                                     size_t count);
 
 #endif

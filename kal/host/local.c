@@ -42,8 +42,9 @@ static enum kal_status push_policy(struct kal_host *host, const struct kal_confi
     if (!rules)
         return KAL_ERR_NO_RESOURCES;
     LL_FOREACH (config->rules, setting)
-        rules[i++] = (struct kal_host_rule){ setting->name, setting->value, setting->line };
-    status = kal_host_push_policy(host, config->source, rules, count);
+        rules[i++] = (struct kal_host_rule){ setting->name, setting->value, setting->file,
+                                             setting->line };
+    status = kal_host_push_policy(host, rules, count);
     free(rules);
     return status;
 }

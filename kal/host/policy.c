@@ -52,7 +52,6 @@ void kal_policy_destroy(struct kal_policy *policy)
         return;
     LL_FOREACH_SAFE (policy->rules, rule, next)
         rule_free(rule);
-    free(policy->source);
     free(policy);
 }
 

@@ -13,8 +13,7 @@ struct kal_rule;
 
 struct kal_policy {
     struct kal_rule *rules;
-    /* host.c's: where they come from, for log lines; and the copy that these rules replaced */
-    char *source;
+    /* host.c's: the copy that these rules replaced */
     struct kal_policy *before;
 };
 
@@ -24,7 +23,7 @@ void kal_policy_destroy(struct kal_policy *policy);
 /*
  * Append one rule: `allow|deny connect|listen|request|any [to|from|on|at ADDRESS[/PREFIX]|any]
  * [port N[-M]] [user NAME|UID]`. KAL_ERR_CONFIGURATION (with why[] filled with one sentence) or
- * KAL_ERR_NO_RESOURCES; nothing is appended then.
+ * KAL_ERR_NO_RESOURCES; nothing is appended then. `name` is what kal_policy_allows tells.
  */
 enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
                                char *why, size_t why_size);

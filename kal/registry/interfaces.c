@@ -47,32 +47,6 @@ static void assign(struct build *build, char **where, const char *format, ...)
     *where = text;
 }
 
-static void interface_free(struct kal_interface *interface)
-{
-    free(interface->name);
-    free(interface->provider_name);
-    free(interface->device);
-    free(interface->reason);
-    free(interface->advice);
-    kal_values_destroy(interface->options);
-    free(interface);
-}
-
-void kal_interfaces_free(struct kal_interface *list)
-{
-    struct kal_interface *interface, *next;
-
-    LL_FOREACH_SAFE (list, interface, next)
-        interface_free(interface);
-}
-
-static struct kal_interface *find(struct kal_interface *list, const char *name)
-{
-    for (; list && strcmp(list->name, name); list = list->next)
-        ;
-    return list;
-}
-
 static struct kal_interface *add(struct build *build, const char *name)
 {
     struct kal_interface *interface = calloc(1, sizeof *interface);
@@ -90,9 +64,13 @@ static struct kal_interface *add(struct build *build, const char *name)
 
 /* ---- options of a section ---- */
 
-static const char *source_of(const struct build *build)
+static void refuse_value(struct build *build, struct kal_interface *interface,
+                         const struct kal_setting *setting, const char *allowed)
 {
-    return build->kal->config->source ? build->kal->config->source : "configuration";
+    interface->configured_wrong = true;
+    assign(build, &interface->reason, "%s:%u: %s = \"%s\": allowed is %s", setting->file,
+           setting->line, setting->name, setting->value, allowed);
+    assign(build, &interface->advice, "correct the value");
 }
 
 static void set_option(struct build *build, struct kal_interface *interface,
@@ -112,15 +90,10 @@ static void set_option(struct build *build, struct kal_interface *interface,
         nearest_try(&near, setting->name, option.name);
         if (strcmp(setting->name, option.name))
             continue;
-        if (kal_option_normal(&option, setting->value, normal, allowed)) {
-            if (!kal_values_set(interface->options, option.name, normal))
-                build->no_memory = true;
-            return;
-        }
-        interface->configured_wrong = true;
-        assign(build, &interface->reason, "%s:%u: %s = \"%s\": allowed is %s", source_of(build),
-               setting->line, setting->name, setting->value, allowed);
-        assign(build, &interface->advice, "correct the value");
+        if (!kal_option_normal(&option, setting->value, normal, allowed))
+            refuse_value(build, interface, setting, allowed);
+        else if (!kal_values_set(interface->options, option.name, normal))
+            build->no_memory = true;
         return;
     }
     if (setting->warned) /* once per line: the list is built often */
@@ -129,10 +102,32 @@ static void set_option(struct build *build, struct kal_interface *interface,
     if (near.word)
         kal_log(RI_LOG_WARNING,
                 "%s:%u: unknown option \"%s\" of provider %s is ignored; did you mean \"%s\"?",
-                source_of(build), setting->line, setting->name, answer->name, near.word);
+                setting->file, setting->line, setting->name, answer->name, near.word);
     else
         kal_log(RI_LOG_WARNING, "%s:%u: unknown option \"%s\" of provider %s is ignored",
-                source_of(build), setting->line, setting->name, answer->name);
+                setting->file, setting->line, setting->name, answer->name);
+}
+
+/* provider, device and fallback, which are there without the provider's answer, too. */
+static void set_section_options(struct build *build, struct kal_interface *interface,
+                                const struct kal_interface_section *section)
+{
+    char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
+
+    for (size_t i = 0; i < kal_section_option_count; i++) {
+        const struct ri_option *option = &kal_section_options[i];
+        const struct kal_setting *setting = kal_setting_find(section->settings, option->name);
+        char **where = !strcmp(option->name, "provider") ? &interface->provider_name
+                       : !strcmp(option->name, "device") ? &interface->device
+                                                         : &interface->fallback;
+
+        if (!setting)
+            continue;
+        if (!kal_option_normal(option, setting->value, normal, allowed))
+            refuse_value(build, interface, setting, allowed);
+        else if (*normal)
+            assign(build, where, "%s", normal);
+    }
 }
 
 /* ---- devices ---- */
@@ -177,14 +172,14 @@ static bool is_of_another(const struct build *build, const struct kal_answer *an
 static void add_default(struct build *build, const struct kal_answer *answer,
                         const struct kal_device *device)
 {
-    struct kal_interface *interface, *same = find(build->list, device->name);
+    struct kal_interface *interface, *same = kal_interface_find(build->list, device->name);
     bool long_name = same || is_of_another(build, answer, device->name);
     char *name = NULL;
 
     if (same && same->provider == answer->provider)
         return; /* a section of that name describes it */
     assign(build, &name, long_name ? "%2$s/%1$s" : "%1$s", device->name, answer->name);
-    interface = name && !find(build->list, name) ? add(build, name) : NULL;
+    interface = name && !kal_interface_find(build->list, name) ? add(build, name) : NULL;
     free(name);
     if (!interface)
         return;
@@ -285,7 +280,7 @@ static void no_provider(struct build *build, struct kal_interface *interface,
         assign(build, &interface->reason, "there is no provider \"%s\"; did you mean \"%s\"?",
                interface->provider_name, near.word);
         assign(build, &interface->advice, "correct provider of [interface %s] (%s:%u)",
-               section->name, source_of(build), section->line);
+               section->name, section->file, section->line);
     } else {
         assign(build, &interface->reason, "there is no provider \"%s\"", interface->provider_name);
         assign(build, &interface->advice, "install vp_%s.so; searched were %s",
@@ -295,8 +290,6 @@ static void no_provider(struct build *build, struct kal_interface *interface,
 
 static void add_section(struct build *build, const struct kal_interface_section *section)
 {
-    const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
-    const struct kal_setting *device = kal_setting_find(section->settings, "device");
     struct kal_interface *interface = add(build, section->name);
     const struct kal_answer *answer;
     const struct kal_device *its;
@@ -304,19 +297,17 @@ static void add_section(struct build *build, const struct kal_interface_section 
 
     if (!interface)
         return;
-    if (!provider || !*provider->value) {
+    set_section_options(build, interface, section);
+    if (interface->configured_wrong || build->no_memory)
+        return;
+    if (!interface->provider_name) {
         interface->configured_wrong = true;
-        assign(build, &interface->reason, "%s:%u: [interface %s] names no provider",
-               source_of(build), section->line, section->name);
+        assign(build, &interface->reason, "%s:%u: [interface %s] names no provider", section->file,
+               section->line, section->name);
         assign(build, &interface->advice, "add a line: provider = NAME");
         return;
     }
-    assign(build, &interface->provider_name, "%s", provider->value);
-    if (device && *device->value)
-        assign(build, &interface->device, "%s", device->value);
-    if (build->no_memory)
-        return;
-    answer = find_answer(build, provider->value);
+    answer = find_answer(build, interface->provider_name);
     if (!answer) {
         no_provider(build, interface, section);
         return;
@@ -382,29 +373,6 @@ static void add_defaults(struct build *build)
     }
 }
 
-/* What is taken where a program names none stands first. */
-static void put_default_first(struct build *build)
-{
-    struct kal_config *config = build->kal->config;
-    const char *name = config->env_interface ? config->env_interface
-                                             : kal_values_get(config->ital, "default");
-    const char *origin = config->env_interface ? "ITAL_INTERFACE" : "default in section [ital]";
-    struct kal_interface *interface = *name ? find(build->list, name) : NULL;
-
-    if (interface) {
-        LL_DELETE(build->list, interface);
-        LL_PREPEND(build->list, interface);
-    }
-    if (!*name || (interface && interface->usable) || build->no_memory || config->default_warned)
-        return;
-    config->default_warned = true; /* the list is built often */
-    if (interface)
-        kal_log(RI_LOG_WARNING, "the default interface \"%s\" (%s) is not usable: %s%s%s", name,
-                origin, interface->reason, *interface->advice ? "; " : "", interface->advice);
-    else
-        kal_log(RI_LOG_WARNING, "the default interface \"%s\" (%s) does not exist", name, origin);
-}
-
 static enum kal_status finish(struct build *build, struct kal_interface **list)
 {
     kal_answers_free(build->answers);
@@ -429,7 +397,10 @@ enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **lis
         add_section(&build, section);
     LL_SORT(build.answers, by_rank);
     add_defaults(&build);
-    put_default_first(&build);
+    if (!build.no_memory && !kal_fallback_apply(build.list))
+        build.no_memory = true;
+    if (!build.no_memory)
+        kal_fallback_order(kal->config, &build.list);
     kal_registry_unlock(&kal->registry);
     return finish(&build, list);
 }
@@ -487,9 +458,9 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
     kal_registry_lock(&build->kal->registry);
     add_defaults(build);
     kal_registry_unlock(&build->kal->registry);
-    if (!find(build->list, name) &&
+    if (!kal_interface_find(build->list, name) &&
         name[length] == '/') { /* told by its short name, as no other is there */
-        struct kal_interface *interface = find(build->list, name + length + 1);
+        struct kal_interface *interface = kal_interface_find(build->list, name + length + 1);
 
         if (interface)
             assign(build, &interface->name, "%s", name);
@@ -502,7 +473,7 @@ static enum kal_status choose_from_all(struct kal *kal, const char *name,
                                        struct kal_interface **list)
 {
     enum kal_status status = kal_interfaces_build(kal, list);
-    struct kal_interface *interface = status == KAL_OK ? find(*list, name) : NULL;
+    struct kal_interface *interface = status == KAL_OK ? kal_interface_find(*list, name) : NULL;
     struct kal_answer *answer = NULL;
 
     if (!interface || !interface->usable)
@@ -523,7 +494,7 @@ static enum kal_status choose_from_all(struct kal *kal, const char *name,
     return status;
 }
 
-enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
+static enum kal_status choose(struct kal *kal, const char *name, struct kal_interface **list)
 {
     struct build build = { .kal = kal };
     const struct kal_interface_section *section;
@@ -538,11 +509,71 @@ enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct k
         kal_interfaces_free(build.list);
         return status;
     }
-    if (section || find(build.list, name) || build.no_memory)
+    if (section || kal_interface_find(build.list, name) || build.no_memory)
         return finish(&build, list);
     kal_answers_free(build.answers);
     kal_interfaces_free(build.list);
     return choose_from_all(kal, name, list);
+}
+
+/* Another of that name, which may stand in for the one called `for_whom`: *usable. What keeps it
+ * from that is logged. */
+static enum kal_status choose_other(struct kal *kal, const char *name, const char *for_whom,
+                                    struct kal_interface **list, struct kal_interface **usable)
+{
+    enum kal_status status = choose(kal, name, list);
+    struct kal_interface *other;
+
+    *usable = NULL;
+    if (status != KAL_OK)
+        return status;
+    other = kal_interface_find(*list, name);
+    if (!other)
+        kal_log(RI_LOG_WARNING, "there is no interface \"%s\", which is in the fallback of %s",
+                name, for_whom);
+    else if (!other->usable || other->has_stand_in)
+        kal_log(RI_LOG_WARNING, "interface %s, in the fallback of %s, is not usable: %s%s%s", name,
+                for_whom, other->reason, *other->advice ? "; " : "", other->advice);
+    else
+        *usable = other;
+    return KAL_OK;
+}
+
+static enum kal_status choose_stand_in(struct kal *kal, struct kal_interface *interface)
+{
+    const char *names = interface->fallback;
+    struct kal_interface *others, *other;
+    enum kal_status status = KAL_OK;
+    char name[KAL_VALUE_MAX];
+
+    while (status == KAL_OK && kal_fallback_wanted(interface) && kal_fallback_next(&names, name)) {
+        if (!strcmp(name, interface->name))
+            continue;
+        status = choose_other(kal, name, interface->name, &others, &other);
+        if (status != KAL_OK)
+            break;
+        if (other) {
+            kal_log(RI_LOG_WARNING, "interface %s is not usable: %s%s%s; %s stands in for it",
+                    interface->name, interface->reason, *interface->advice ? "; " : "",
+                    interface->advice, name);
+            if (!kal_fallback_take(interface, other))
+                status = KAL_ERR_NO_RESOURCES;
+        }
+        kal_interfaces_free(others);
+    }
+    return status;
+}
+
+enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
+{
+    enum kal_status status = choose(kal, name, list);
+    struct kal_interface *interface = status == KAL_OK ? kal_interface_find(*list, name) : NULL;
+
+    if (interface && kal_fallback_wanted(interface))
+        status = choose_stand_in(kal, interface);
+    if (interface && status != KAL_OK)
+        kal_interfaces_free(*list);
+    return status;
 }
 
 enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)

@@ -52,6 +52,8 @@ struct kal_interface {
     enum ri_transport transport;
     bool usable;
     bool configured_wrong;         /* not usable because of a value in the file */
+    bool has_stand_in;             /* usable because another interface stands in for it */
+    char *fallback;                /* names of those that may (base/names.h); NULL: none */
     struct kal_provider *provider; /* loaded in what kal_interface_choose finds; else perhaps not */
     struct kal_values *options;    /* when the provider is there */
     struct kal_interface *next;
@@ -97,16 +99,34 @@ enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answ
 enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
                              struct kal_answer **answer);
 
+/* ---- interface_list.c: lists of interfaces ---- */
+struct kal_interface *kal_interface_find(struct kal_interface *list, const char *name);
+void kal_interface_free(struct kal_interface *interface);
+void kal_interfaces_free(struct kal_interface *list);
+
+/* ---- fallback.c: interfaces that stand in for others ---- */
+/* Is it not usable, and may another stand in for it? */
+bool kal_fallback_wanted(const struct kal_interface *interface);
+/* The next name of a fallback. False: there is none. */
+bool kal_fallback_next(const char **names, char name[KAL_VALUE_MAX]);
+/* Let the other, which is usable, stand in for it. False: memory, and it is as before. */
+bool kal_fallback_take(struct kal_interface *interface, const struct kal_interface *other);
+/* Of a list of all: give each that is not usable the first of its fallback that is. False:
+ * memory. */
+bool kal_fallback_apply(struct kal_interface *list);
+/* Who stands first: the default, then option fallback of [ital]; what cannot be taken is logged
+ * once. The registry's lock is held. */
+void kal_fallback_order(struct kal_config *config, struct kal_interface **list);
+
 /* ---- interfaces.c ---- */
 /* Every interface there is now, the default one first; providers are asked by helpers. The caller
  * frees the list. KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list);
-/* The interface of that name; its provider, and if it can be told from the name no other, is
- * loaded. *list has it, or, if it has none of that name, others. The caller frees the list.
- * KAL_ERR_NO_RESOURCES. */
+/* The interface of that name, or what stands in for it, which is logged; its provider, and if it
+ * can be told from the name no other, is loaded. *list has it, or, if it has none of that name,
+ * others. The caller frees the list. KAL_ERR_NO_RESOURCES. */
 enum kal_status kal_interface_choose(struct kal *kal, const char *name,
                                      struct kal_interface **list);
-void kal_interfaces_free(struct kal_interface *list);
 
 /* The lock is held while a provider's code is loaded or enumerates. */
 void kal_registry_lock(struct kal_registry *registry);

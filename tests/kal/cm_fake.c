@@ -87,7 +87,6 @@ void fake_setup(void)
     ck_assert_msg(kal_log_configure(log, &why), "%s", log);
     memset(&fake, 0, sizeof fake);
     pthread_mutex_init(&fake.lock, NULL);
-    fake.config.source = (char *)"ital.conf";
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         fake.config.quota[kind] = FAKE_QUOTA;
     rule_count = 0;
@@ -136,10 +135,10 @@ void fake_reopen(const char *const *set, uint64_t features)
 void fake_policy(const char *rule)
 {
     ck_assert_uint_lt(rule_count, 2);
-    rules[rule_count] = (struct kal_host_rule){ rule_count ? "rule2" : "rule1", rule, 0 };
+    rules[rule_count] = (struct kal_host_rule){ rule_count ? "rule2" : "rule1", rule, "the test",
+                                                0 };
     rule_count++;
-    ck_assert_int_eq(kal_host_push_policy(fake.kal.host, fake.config.source, rules, rule_count),
-                     KAL_OK);
+    ck_assert_int_eq(kal_host_push_policy(fake.kal.host, rules, rule_count), KAL_OK);
 }
 
 void fake_quota(enum kal_account_kind kind, uint64_t limit)

@@ -246,7 +246,7 @@ static void *run_reader(void *arg)
     int descriptor;
 
     while (receive_message(client->fd, &message, &descriptor)) {
-        struct kal_host_rule rule = { "rule1", message.text, 0 };
+        struct kal_host_rule rule = { "rule1", message.text, "the daemon", 0 };
 
         pthread_mutex_lock(&client->lock);
         switch (message.kind) {
@@ -267,9 +267,8 @@ static void *run_reader(void *arg)
             send_message(client->fd, &message, -1, 0);
             break;
         case FAR_POLICY:
-            ck_assert_int_eq(
-                kal_host_push_policy(client->host, "the daemon", &rule, *message.text ? 1 : 0),
-                KAL_OK);
+            ck_assert_int_eq(kal_host_push_policy(client->host, &rule, *message.text ? 1 : 0),
+                             KAL_OK);
             message.kind = FAR_ANSWER;
             send_message(client->fd, &message, -1, 0);
             break;

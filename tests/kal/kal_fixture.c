@@ -97,6 +97,14 @@ void fixture_file(const char *name, const void *data, size_t length)
     spill(path, data, length);
 }
 
+void fixture_folder_made(const char *name)
+{
+    char path[8400];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+}
+
 void fixture_module(const char *module, const char *name)
 {
     const char *slash = strrchr(module, '/');

@@ -17,7 +17,8 @@ const char *fixture_folder(void);
 void fixture_module(const char *module, const char *name);
 const char *fixture_module_path(const char *module); /* static */
 void fixture_file(const char *name, const void *data, size_t length);
-void fixture_conf(const char *text); /* the configuration file */
+void fixture_folder_made(const char *name); /* in the folder */
+void fixture_conf(const char *text);        /* the configuration file */
 const char *fixture_conf_path(void);
 const char *fixture_log(void);                /* all lines so far; valid until the next call */
 unsigned fixture_log_count(const char *text); /* lines that contain it */

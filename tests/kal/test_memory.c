@@ -187,7 +187,8 @@ put:
 
 static const char conf[] = "[ital]\nprovider_path = /nonexistent/one:/nonexistent/two\nspin = 3\n"
                            "[quota]\nmax_qp = 7\n[policy]\nrule1 = deny any to 192.0.2.0/24\n"
-                           "[interface a]\nprovider = test\ndevice = test\nmode = fast\n"
+                           "[interface a]\nprovider = test\ndevice = none\nfallback = real\n"
+                           "[interface real]\nprovider = test\ndevice = test\nmode = fast\n"
                            "[interface b]\nprovider = none\n[interface c]\nprovider = spoilt\n";
 
 START_TEST(test_every_allocation_may_fail)
@@ -199,6 +200,9 @@ START_TEST(test_every_allocation_may_fail)
     fixture_module("broken/vp_foreign", NULL);
     fixture_file("vp_spoilt.so", "x", 1);
     fixture_conf(conf);
+    fixture_folder_made("conf.d");
+    fixture_file("conf.d/1.conf", "[ital]\nspin = 4\n", 16);
+    fixture_file("conf.d/2.conf", "[quota]\nmax_cq = 4\n", 18);
     setenv("ITAL_TEST_VP", "dma,ports2", 1);
     ck_assert_int_eq(live(), KAL_OK); /* libraries have set themselves up */
     balance = 0;

@@ -386,6 +386,7 @@ static const struct ri_user_ops user = {
     .abi_minor = VP_MINOR,
 };
 
+#ifndef VP_NO_OPTIONS
 static const struct ri_option options[] = {
     { "depth", "int", "7", "", "A number." },
     { "buffer", "size", "64k", "octets", "A size." },
@@ -393,6 +394,7 @@ static const struct ri_option options[] = {
     { "mode", "enum: fast|safe", "safe", "", "A choice." },
     { "file", "path", "/dev/null", "", "A file." },
 };
+#endif
 
 RI_PROVIDER(vp_test) = {
     .size = sizeof(struct ri_provider),
@@ -403,6 +405,8 @@ RI_PROVIDER(vp_test) = {
     .version = "1",
     .privileged = &privileged.ops,
     .user = &user,
+#ifndef VP_NO_OPTIONS
     .options = options,
     .option_count = sizeof options / sizeof *options,
+#endif
 };

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Texts made as by printf. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal_config.h"
+
+char *kal_format(const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    return text;
+}

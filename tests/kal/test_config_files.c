@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The files beside the configuration file: which, in which order, and what is said of them. */
+#include "kal_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void file(const char *name, const char *text)
+{
+    fixture_file(name, text, strlen(text));
+}
+
+START_TEST(files_are_read_in_the_order_of_their_names)
+{
+    const struct kal_interface_section *section;
+    char sources[20000];
+    struct kal *kal;
+
+    fixture_conf("[ital]\nspin = 1\nask_timeout = 100\n[policy]\nrule9 = deny listen\n"
+                 "[interface a]\nprovider = test\nbacklog = 1\nhalf_open = 1\n");
+    fixture_folder_made("conf.d");
+    file("conf.d/9.conf", "[ital]\nspin = 4\n[policy]\nrule2 = allow any\n");
+    file("conf.d/10.conf", "[ital]\nspin = 2\n[interface a]\nbacklog = 2\n[quota]\nmax_qp = 2\n"
+                           "[policy]\nrule1 = allow listen\n[interface b]\nprovider = test\n");
+    file("conf.d/a b.conf", "\xef\xbb\xbf[ital]\nspin = 5\n[interface a]\nbacklog = 5\n");
+    file("conf.d/B.conf", "[ital]\nspin = 3\n[quota]\nmax_cq = 3\n");
+    file("conf.d/.hidden.conf", "[ital]\nspin = 100\n");
+    file("conf.d/z.conf~", "[ital]\nspin = 100\n");
+    file("conf.d/z.conf.bak", "[ital]\nspin = 100\n");
+    file("conf.d/conf", "[ital]\nspin = 100\n");
+    kal = fixture_get();
+    ck_assert_uint_eq(fixture_log_count("warning") + fixture_log_count("error"), 0);
+    ck_assert_str_eq(kal_config_value(kal, "spin"), "5"); /* 10, 9, B, a b */
+    ck_assert_str_eq(kal_config_value(kal, "ask_timeout"), "100");
+    ck_assert_uint_eq(kal->config->quota[KAL_ACCOUNT_QP], 2);
+    ck_assert_uint_eq(kal->config->quota[KAL_ACCOUNT_CQ], 3);
+    ck_assert_str_eq(kal->config->rules->name, "rule9");
+    ck_assert_str_eq(kal->config->rules->next->name, "rule1");
+    ck_assert_str_eq(kal->config->rules->next->next->name, "rule2");
+    section = kal->config->interfaces;
+    ck_assert_str_eq(section->name, "a");
+    ck_assert_str_eq(kal_setting_find(section->settings, "backlog")->value, "5");
+    ck_assert_str_eq(kal_setting_find(section->settings, "half_open")->value, "1");
+    ck_assert_str_eq(section->next->name, "b");
+    snprintf(sources, sizeof sources,
+             "%1$s, %1$s.d/10.conf, %1$s.d/9.conf, %1$s.d/B.conf, "
+             "%1$s.d/a b.conf",
+             fixture_conf_path());
+    ck_assert_str_eq(kal_config_source(kal), sources);
+    ck_assert_uint_eq(fixture_log_count("\"backlog\" replaces what "), 2);
+    kal_put(kal);
+}
+END_TEST
+
+/* The installed file has the folder conf.d, which counts also without the file. */
+START_TEST(folder_of_the_installed_file)
+{
+    char path[4300];
+    struct kal *kal;
+
+    snprintf(path, sizeof path, "%s/ital.conf", fixture_folder());
+    kal_config_file_is = path;
+    fixture_folder_made("ital.conf.d"); /* is one of ITAL_CONF only */
+    file("ital.conf.d/1.conf", "[ital]\nspin = 100\n");
+    fixture_folder_made("conf.d");
+    file("conf.d/1.conf", "[ital]\nspin = 1\n");
+    unsetenv("ITAL_CONF");
+    kal = fixture_get();
+    ck_assert_str_eq(kal_config_value(kal, "spin"), "1");
+    kal_put(kal);
+    file("ital.conf", "[ital]\nspin = 2\nask_timeout = 200\n");
+    kal = fixture_get();
+    ck_assert_str_eq(kal_config_value(kal, "spin"), "1");
+    ck_assert_str_eq(kal_config_value(kal, "ask_timeout"), "200");
+    kal_put(kal);
+}
+END_TEST
+
+/* No folder, and something else of that name, are none. */
+START_TEST(no_folder)
+{
+    struct kal *kal;
+
+    kal = fixture_get();
+    ck_assert_str_eq(kal_config_source(kal), fixture_conf_path());
+    kal_put(kal);
+    file("conf.d", "");
+    kal = fixture_get();
+    ck_assert_str_eq(kal_config_source(kal), fixture_conf_path());
+    kal_put(kal);
+}
+END_TEST
+
+static const struct {
+    const char *conf, *first, *second, *message; /* "%s": the folder */
+} broken[] = {
+    { "", "[ital]\nspin = soon\n", "", "%s/1.conf:2: spin = \"soon\": allowed is" },
+    { "", "", "spin = 5\n", "%s/2.conf:1: \"spin\" stands before the first section" },
+    { "[ital]\n", "spin = 5\n", "", "%s/1.conf:1: \"spin\" stands before the first section" },
+    { "", "[policy]\nrule1 = deny any\n", "\n[policy]\nrule1 = allow any\n",
+      "%s/2.conf:3: \"rule1\" was given in %s/1.conf:2 already" },
+    { "", "", "[policy]\n\nrule1 = permit any\n",
+      "%s/2.conf:3: rule1 = \"permit any\": a rule begins with allow or deny" },
+};
+
+START_TEST(what_is_wrong_names_file_and_line)
+{
+    struct kal *kal = NULL;
+    char folder[4300], message[9000];
+
+    snprintf(folder, sizeof folder, "%s.d", fixture_conf_path());
+    fixture_conf(broken[_i].conf);
+    fixture_folder_made("conf.d");
+    file("conf.d/1.conf", broken[_i].first);
+    file("conf.d/2.conf", broken[_i].second);
+    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(message, sizeof message, broken[_i].message, folder, folder);
+#pragma GCC diagnostic pop
+    ck_assert_msg(fixture_log_count(message) == 1, "wanted %s, log is:\n%s", message,
+                  fixture_log());
+    ck_assert_uint_eq(fixture_log_count(""), 1);
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_is_told)
+{
+    char path[4300];
+    struct kal *kal = NULL;
+
+    snprintf(path, sizeof path, "%s.d", fixture_conf_path());
+    ck_assert_int_eq(symlink(path, path), 0);
+    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_uint_eq(fixture_log_count("conf.d: cannot be read: "), 1);
+    ck_assert_int_eq(unlink(path), 0);
+    fixture_folder_made("conf.d");
+    fixture_folder_made("conf.d/1.conf");
+    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_uint_eq(fixture_log_count("conf.d/1.conf: is not a file"), 1);
+    snprintf(path, sizeof path, "%s/conf.d/0.conf", fixture_folder());
+    ck_assert_int_eq(symlink("nowhere", path), 0);
+    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_uint_eq(fixture_log_count("conf.d/0.conf: cannot be opened"), 1);
+    ck_assert_ptr_null(kal);
+}
+END_TEST
+
+static void on_interface(const struct kal_interface_info *info, void *arg)
+{
+    bool *seen = arg;
+
+    if (strcmp(info->name, "a"))
+        return;
+    *seen = true;
+    ck_assert(!info->usable);
+    ck_assert_msg(strstr(info->reason, "/conf.d/1.conf:2: backlog = \"0\": allowed is") != NULL,
+                  "%s", info->reason);
+}
+
+/* An option of an interface names the file that says it last. */
+START_TEST(options_of_interfaces_name_their_file)
+{
+    bool seen = false;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_conf("[interface a]\nprovider = test\nbacklog = 5\n");
+    fixture_folder_made("conf.d");
+    file("conf.d/1.conf", "[interface a]\nbacklog = 0\n");
+    file("conf.d/2.conf", "[interface a]\n\nbuckets = 0\n[interface a]\nbuckets = 1\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), KAL_OK);
+    ck_assert(seen);
+    ck_assert_uint_eq(
+        fixture_log_count("/conf.d/2.conf:5: \"buckets\" was given in line 3 already"), 1);
+    ck_assert_uint_eq(fixture_log_count("/conf.d/2.conf:5: unknown option \"buckets\" of"), 1);
+    kal_put(kal);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("config_files");
+    TCase *tc = tc_case(suite, "files", fixture_setup, NULL);
+
+    tcase_add_test(tc, files_are_read_in_the_order_of_their_names);
+    tcase_add_test(tc, folder_of_the_installed_file);
+    tcase_add_test(tc, no_folder);
+    tcase_add_loop_test(tc, what_is_wrong_names_file_and_line, 0, sizeof broken / sizeof *broken);
+    tcase_add_test(tc, what_cannot_be_read_is_told);
+    tcase_add_test(tc, options_of_interfaces_name_their_file);
+    return tc_main(suite);
+}
