@@ -9,7 +9,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
 
 #include "base/names.h"
 

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "kal/kal_private.h"
+#include "registry.h"
 
 #include <stdlib.h>
 #include <string.h>
