@@ -53,7 +53,7 @@ enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *co
     return RI_OK;
 }
 
-static void free_graves(struct lane *lane)
+static void free_deferred(struct lane *lane)
 {
     const struct ri_host *host = lane->rnic->host;
     struct stream *stream, *next_stream;
@@ -90,7 +90,7 @@ void lane_destroy(struct lane *lane)
         stream_abort(stream, true);
         spinlock_unlock(&stream->rx);
     }
-    free_graves(lane);
+    free_deferred(lane);
     tx_free_spares(lane);
     free(lane->pass.ring);
     free(lane);
@@ -115,7 +115,7 @@ static void make_hot(struct lane *lane, struct stream *stream)
     stream->hot = true;
 }
 
-/* Those that were not heard for long; but who waits for room in the socket is driven by its turn. */
+/* Those that were not heard for long; but a stream that waits for room in the socket is driven by its turn. */
 static __attribute__((noinline)) void cool_down(struct lane *lane)
 {
     uint32_t kept = 0;
@@ -238,7 +238,7 @@ static __attribute__((noinline)) uint32_t serve_changed(struct lane *lane, uint3
 {
     uint32_t pieces;
 
-    free_graves(lane);
+    free_deferred(lane);
     copy_hot(lane);
     pieces = serve_ready(lane, budget);
     copy_hot(lane);
@@ -284,7 +284,7 @@ bool softrdma_lane_arm(struct ri_lane *base)
     bool armed;
 
     spinlock_lock(&lane->lock);
-    armed = !lane->ready && !lane->gather.qps;
+    armed = !lane->ready && !lane->coalesce.qps;
     atomic_store_explicit(&lane->armed, armed, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
     return armed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Polling and arming a completion queue. A consumer that looks and finds nothing more has what it posted sent (tx/tx_gather.c), and
+ * Polling and arming a completion queue. A consumer that looks and finds nothing more has what it posted sent (tx/tx_coalesce.c), and
  * room in the ring lets queues go on that wait for it (objects/cq.c).
  */
 #ifdef HAVE_CONFIG_H
@@ -27,7 +27,7 @@ void cq_retry_blocked(struct cq *cq)
         if (!qp)
             break;
         qp_retire(qp, which == CQ_RECEIVES ? &qp->rq : &qp->sq);
-        qp_settle(qp);
+        qp_deliver(qp);
         atomic_fetch_sub(&qp->upcalls, 1);
     }
 }
@@ -75,7 +75,7 @@ static void note_seen(struct cq *cq, const struct lane *lane)
                           memory_order_relaxed);
 }
 
-/* What gathers does not wait for a pass, nor for the end of another thread's. */
+/* Posts that wait for others do not wait for a pass, nor for the end of another thread's. */
 static __attribute__((noinline)) void look_without_pass(struct cq *cq)
 {
     const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
@@ -112,7 +112,7 @@ static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct la
 {
     if (lane) {
         note_seen(cq, lane);
-        tx_send_all_gathered(lane, cq);
+        tx_send_all_coalesced(lane, cq);
     } else {
         tx_note_look_everywhere(cq->rnic);
     }
@@ -139,7 +139,7 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     if (emptied) {
         struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
 
-        if (__builtin_expect(!lane, 0) || tx_has_gathered(lane))
+        if (__builtin_expect(!lane, 0) || tx_has_coalesced(lane))
             return send_gathered(cq, lane, taken);
     }
     return taken;
@@ -161,6 +161,6 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
         cq_fire(cq);
     spinlock_unlock(&cq->lock);
     tx_note_look_at(cq); /* who waits holds nothing back */
-    cq_settle(cq);
+    cq_deliver(cq);
     return RI_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts to a queue pair: a lone short request goes one way (tx/tx_alone.c), any list the other (tx/post_list.c).
+ * Posts to a queue pair: a single short request goes the fast path (tx/tx_single.c), any list the general one (tx/post_list.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,9 +15,9 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
     struct qp *qp = container_of(base, struct qp, base);
 
     if (post_is_short(wr))
-        return tx_post_alone(qp, wr, bad);
-    if (post_is_lone_read(wr))
-        return tx_post_read(qp, wr, bad);
+        return tx_post_single(qp, wr, bad);
+    if (post_is_single_read(wr))
+        return tx_post_single_read(qp, wr, bad);
     return post_list(qp, wr, bad);
 }
 
@@ -47,8 +47,8 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
     state = qp_state(qp); /* here: see qp_flush() */
     spinlock_unlock(&qp->rq.posting);
     if (unlikely(state != RI_QPS_RTS) && state != RI_QPS_IDLE) {
-        tx_kick(qp); /* flushes */
-        qp_settle(qp);
+        tx_run(qp); /* flushes */
+        qp_deliver(qp);
     }
     return status;
 }

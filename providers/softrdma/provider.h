@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the control rooms (provider, options, port) share. */
+ * What provider, options and port share. */
 #ifndef ITAL_SOFTRDMA_PROVIDER_H
 #define ITAL_SOFTRDMA_PROVIDER_H
 

@@ -165,7 +165,7 @@ uncount:
 }
 
 /* The stream goes on without the QP. Inside tx. */
-void qp_let_go(struct qp *qp)
+void qp_release_stream(struct qp *qp)
 {
     struct stream *stream = qp->stream;
 
@@ -194,7 +194,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     struct rnic *rnic = qp->rnic;
     struct stream *stream = qp->stream;
 
-    tx_send_gathered(qp);
+    tx_send_coalesced(qp);
     spinlock_lock(&qp->life.lock);
     qp->life.destroyed = true;
     atomic_store(&qp->life.state, RI_QPS_ERROR);
@@ -211,12 +211,12 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     cq_purge(qp->recv_cq, qp);
     cq_retry_blocked(qp->recv_cq);
     await_upcalls(qp);
-    tx_forget_gathered(qp); /* they may have left work to the lane */
+    tx_forget_coalesced(qp); /* they may have left work to the lane */
     await_upcalls(qp);
     if (qp->srq)
         srq_detach(qp->srq, qp);
     tx_enter(qp);
-    qp_let_go(qp);
+    qp_release_stream(qp);
     mw_unbind_qp(qp);
     cq_detach(qp->send_cq);
     cq_detach(qp->recv_cq);

@@ -12,13 +12,13 @@
  * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
  * these and with none of them inside. A CQ's guards the retirement of its work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
  * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. Two exceptions: a pass of the
- * lane may wait for tx with one rx held (rx_invalidate.c), and enters it by try to answer a Read (tx_alone.c) or to find the
+ * lane may wait for tx with one rx held (rx_invalidate.c), and enters it by try to answer a Read (tx_single.c) or to find the
  * Write that a Terminate is about (rx.c).
- * Upcalls are made with none of them held: what has to be told is noted (CQ fired, QP event) and told by
- * qp_settle() at the end of whatever the thread was doing.
+ * Upcalls are made with none of them held: what has to be reported is recorded (CQ fired, QP event), and qp_deliver() reports it
+ * at the end of whatever the thread was doing.
  *
- * Memory: a stream or QP that a pass of the lane may still hold is put into the lane's graveyard and freed at the
- * start of a later pass, or by close.
+ * Memory: a stream or QP that a pass of the lane may still hold is freed at the start of a later pass, or by close
+ * (lane->freed_streams, freed_qps).
  */
 #ifndef ITAL_SOFTRDMA_H
 #define ITAL_SOFTRDMA_H
@@ -53,7 +53,7 @@ void qp_free(struct qp *qp);
  * nobody else is at them. */
 enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
 /* The stream goes on without the QP. Inside tx. */
-void qp_let_go(struct qp *qp);
+void qp_release_stream(struct qp *qp);
 /* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
 enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);

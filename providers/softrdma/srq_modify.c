@@ -97,7 +97,7 @@ static enum ri_status resize(struct srq *srq, uint32_t depth)
         kept = qp && keep_qp(qp);
         pthread_mutex_unlock(&srq->qps_lock);
         if (kept) {
-            qp_settle(qp);
+            qp_deliver(qp);
             atomic_fetch_sub(&qp->upcalls, 1);
         }
     } while (qp && status == RI_OK);

@@ -65,7 +65,7 @@ static void stream_expired(struct ri_timer *timer)
         return;
     if (repeat)
         tx_repeat_rtr(qp);
-    qp_settle(qp);
+    qp_deliver(qp);
     atomic_fetch_sub(&qp->upcalls, 1);
 }
 
@@ -91,12 +91,12 @@ static void acks_expired(struct ri_timer *timer)
     spinlock_unlock(&stream->rx);
     if (!qp)
         return;
-    qp_settle(qp);
+    qp_deliver(qp);
     atomic_fetch_sub(&qp->upcalls, 1);
 }
 
 const struct stream_timers qp_stream_timers = {
     .expired = stream_expired,
-    .stalled = rest_stalled,
+    .stalled = partial_stalled,
     .acks = acks_expired,
 };

@@ -99,7 +99,7 @@ void start(struct twin *twin, bool crc, uint32_t cqe)
     twin->completions = 0;
     twin->used = 0;
     twin->request_msn = twin->send_msn = 1;
-    tx_kick(twin_qp(twin)); /* its first message is out */
+    tx_run(twin_qp(twin)); /* its first message is out */
     fake_host_run(&twin->bed.fake, NULL);
 }
 
@@ -135,7 +135,7 @@ void keep_general(struct twin *twin)
 {
     if (twin != &twins[GENERAL])
         return;
-    twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.alone_below = 0;
+    twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.single_below = 0;
     twin_qp(twin)->tx.learn_at = UINT64_MAX;
     twin_qp(twin)->rx.fast = false;
 }

@@ -19,7 +19,7 @@ struct wire {
     struct stream *stream;
     uint8_t octets[RECORDING_ROOM];
     size_t used, ends[RECORDING_WRITES]; /* where the first of the writes end */
-    uint32_t writes, alone;              /* alone: of tx_alone.c */
+    uint32_t writes, alone;              /* alone: of tx_single.c */
     const uint8_t *arriving;             /* what the next read gets ... */
     size_t arriving_octets;              /* ... all of it at once */
     struct {

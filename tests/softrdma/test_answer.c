@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The answer to a short Read that came alone is sent from inside the receive that judged its
- * request (tx_alone.c), and a lone Read Response completes at once. Two connections, each over an
+ * request (tx_single.c), and a lone Read Response completes at once. Two connections, each over an
  * RNIC of its own, get and are asked the same; one of them takes general ways only. What both
  * write, complete, place and tell is the same.
  */

@@ -122,7 +122,7 @@ static void finish(struct qp *qp, struct wq *wq, struct wqe *wqe, enum ri_wc_sta
     let_go(qp, wq);
     wqe_finish(wqe, status, 0);
     qp_retire(qp, wq);
-    qp_settle(qp);
+    qp_deliver(qp);
 }
 
 /* Post and complete; flags of the request, flags of the completion. */
@@ -536,7 +536,7 @@ static void fill(struct qp *qp, struct wq *wq, unsigned long *posted)
     if (status == RI_OK) {
         let_go(qp, wq);
         qp_retire(qp, wq);
-        qp_settle(qp);
+        qp_deliver(qp);
     } else {
         sched_yield();
     }

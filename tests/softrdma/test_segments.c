@@ -52,7 +52,7 @@ static void start(bool crc)
     far_end = recording_start(a, crc, READS, 0);
     source = region_new(a, SOURCE, TESTBED_ALL);
     tc_fill(&rng, source.octets, SOURCE);
-    tx_kick(qp_of(a));
+    tx_run(qp_of(a));
     wires[0].used = 0; /* its first message is out */
 }
 
@@ -122,7 +122,7 @@ static void ask_for_an_answer(void)
                                .source_to = (uintptr_t)source.octets + at,
                                .size = length };
     atomic_store(&qp->reads.ird_in, in + 1);
-    tx_kick(qp);
+    tx_run(qp);
 }
 
 static void traffic(void)

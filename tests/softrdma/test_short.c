@@ -33,7 +33,7 @@ static void start(struct side *side, bool crc)
     far_ends[who] = recording_start(side, crc, 4, 0);
     region[who] = region_new(side, 4096, TESTBED_ALL);
     region_fill(&region[who]);
-    tx_kick(qp_of(side)); /* its first message is out */
+    tx_run(qp_of(side)); /* its first message is out */
 }
 
 static void finish(struct side *side)
@@ -70,7 +70,7 @@ static void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, ui
 /* Nothing of this side takes a short way. */
 static void general_only(struct side *side)
 {
-    qp_of(side)->tx.short_below = qp_of(side)->tx.alone_below = 0;
+    qp_of(side)->tx.short_below = qp_of(side)->tx.single_below = 0;
     qp_of(side)->tx.learn_at = UINT64_MAX;
 }
 
@@ -370,7 +370,7 @@ static void expect_segments(uint32_t posts)
         size_t octets = wires[0].ends[i] - (i ? wires[0].ends[i - 1] : 0);
 
         ck_assert_uint_le(octets, recording_emss);
-        ck_assert(i >= full || octets + PIECE_LEAST > recording_emss - recording_emss / 16);
+        ck_assert(i >= full || octets + FPDU_LEAST > recording_emss - recording_emss / 16);
     }
     if (posts == 1) {
         size_t before = full ? wires[0].ends[full - 1] : 0, rest = wires[0].used - before;
@@ -522,17 +522,17 @@ START_TEST(destroy_after_a_pass_was_overtaken)
     qp = qp_of(a);
     lane = qp->lane;
     post(a, RI_WR_SEND, RI_WR_COALESCE, 0, 0, 8);
-    ck_assert_ptr_eq(lane->gather.qps, qp);
+    ck_assert_ptr_eq(lane->coalesce.qps, qp);
     spinlock_lock(&qp->sq.posting);
     pthread_create(&passing, NULL, run_pass, NULL);
-    ck_assert(tc_until(!atomic_load(&lane->gather.count), TESTBED_TIMEOUT));
-    tx_gather_slowly(qp, &(struct gather_post){ .requests = 2 });
-    tx_gather_slowly(qp, &(struct gather_post){ .requests = 1, .small = 8, .asked = true });
+    ck_assert(tc_until(!atomic_load(&lane->coalesce.count), TESTBED_TIMEOUT));
+    tx_coalesce_slowly(qp, &(struct coalesce_post){ .requests = 2 });
+    tx_coalesce_slowly(qp, &(struct coalesce_post){ .requests = 1, .small = 8, .asked = true });
     spinlock_unlock(&qp->sq.posting);
     pthread_join(passing, NULL);
     finish(a);
     side_close(a);
-    ck_assert_ptr_null(lane->gather.qps); /* nobody meets a QP that is gone */
+    ck_assert_ptr_null(lane->coalesce.qps); /* nobody meets a QP that is gone */
 }
 END_TEST
 
@@ -542,7 +542,7 @@ START_TEST(close_while_another_sends_what_gathers)
     open_a();
     post(a, RI_WR_SEND, RI_WR_COALESCE | RI_WR_SIGNALED, 0, 0, 8);
     spinlock_lock(&qp_of(a)->sq.posting);
-    qp_of(a)->gather.active = false;
+    qp_of(a)->coalesce.active = false;
     spinlock_unlock(&qp_of(a)->sq.posting);
     side_modify(a, RI_QPS_CLOSING);
     side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 8);

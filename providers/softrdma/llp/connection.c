@@ -64,7 +64,7 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     stream->timer.expired = timers->expired;
     stream->partial.stall.expired = timers->stalled;
     stream->acks.timer.expired = timers->acks;
-    stream->read.most = stream->read.next = GULP_MOST;
+    stream->read.most = stream->read.next = READ_MOST;
     if (keep_bytes(stream, handover) != RI_OK) {
         free(stream);
         return RI_ERR_NO_RESOURCES;
@@ -128,7 +128,7 @@ static void delist(struct stream *stream)
     spinlock_unlock(&lane->lock);
 }
 
-void stream_charge_partial(struct stream *stream, uint32_t room)
+void partial_charge(struct stream *stream, uint32_t room)
 {
     struct rnic *rnic = stream->lane->rnic;
 
@@ -137,17 +137,17 @@ void stream_charge_partial(struct stream *stream, uint32_t room)
     stream->partial.room = room;
 }
 
-void stream_drop_partial(struct stream *stream)
+void partial_drop(struct stream *stream)
 {
     free(stream->partial.octets);
     stream->partial.octets = NULL;
-    stream_charge_partial(stream, 0);
+    partial_charge(stream, 0);
     stream->partial.length = stream->partial.whole = 0;
     atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
 }
 
 /* Neither list nor QP names it: freed when no pass can hold it any more. */
-static void bury(struct stream *stream)
+static void free_later(struct stream *stream)
 {
     struct lane *lane = stream->lane;
 
@@ -168,12 +168,12 @@ void stream_abort(struct stream *stream, bool reset)
     if (stream->watch)
         host->unwatch(host, stream->watch);
     stream->watch = NULL;
-    stream_drop_partial(stream);
+    partial_drop(stream);
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
     if (!stream->held)
-        bury(stream);
+        free_later(stream);
 }
 
 void stream_release(struct stream *stream)
@@ -186,7 +186,7 @@ void stream_release(struct stream *stream)
     closed = stream->state == STREAM_CLOSED;
     spinlock_unlock(&stream->rx);
     if (closed) /* nobody else names it; not before the unlock, for the lane may free it at once */
-        bury(stream);
+        free_later(stream);
 }
 
 void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce)
@@ -199,7 +199,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream->closing.starting = stream->qp && qp_is_starting(stream->qp);
     stream->closing.spoken_to = stream->partial.length &&
                                 !stream->closing.starting; /* in the middle of an FPDU */
-    stream_drop_partial(stream);
+    partial_drop(stream);
     stream->closing.tail = tail;
     stream->closing.tail_length = length;
     stream->closing.announce = announce;

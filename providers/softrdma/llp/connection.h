@@ -73,7 +73,7 @@ struct stream_closing {
     size_t tail_length, tail_sent;
 };
 
-/* The look at what the peer acknowledges (llp_acks.c). Under rx. */
+/* The look at what the peer acknowledges (ack_timeout.c). Under rx. */
 struct stream_acks {
     struct ri_timer timer;
     /* The first look that found this wait. 0: none. */
@@ -85,7 +85,7 @@ struct stream_acks {
 
 struct stream {
     const struct llp_ops *llp;
-    /* tx sends by it: llp, or llp_acks.c for it. Inside tx. */
+    /* tx sends by it: llp, or ack_timeout.c for it. Inside tx. */
     const struct llp_ops *sender;
     int fd;
     struct lane *lane;
@@ -124,7 +124,7 @@ struct stream {
     /* From 1. The list of all is in this order. */
     uint64_t number;
 
-    /* Token of the host's capture, and the lower layer under it (llp_capture.c). */
+    /* Token of the host's capture, and the lower layer under it (capture.c). */
     uint64_t capture;
     const struct llp_ops *captured;
     struct stream_acks acks;
@@ -152,9 +152,9 @@ void stream_abort(struct stream *stream, bool reset);
 void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
 /* The octets of an incomplete FPDU go. Under rx, or nobody else knows the stream. */
-void stream_drop_partial(struct stream *stream);
+void partial_drop(struct stream *stream);
 /* Its buffer has `room` octets now. As above. */
-void stream_charge_partial(struct stream *stream, uint32_t room);
+void partial_charge(struct stream *stream, uint32_t room);
 
 /* --- ready.c --- */
 

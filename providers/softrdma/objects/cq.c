@@ -9,7 +9,7 @@
  * queues off the list, oldest first, and has them retired again with the lock dropped; qp->upcalls is counted
  * from before the lock is dropped, so that qp_destroy waits.
  *
- * Firing is noted under the lock (news) and told by cq_settle() with no lock held.
+ * Firing is noted under the lock (news) and told by cq_deliver() with no lock held.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -223,10 +223,10 @@ void qp_retire_receives(struct qp *qp)
         overflow(qp);
 }
 
-/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads. They went the straight way, so
+/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads. They went the fast path, so
  * receives come from no SRQ. */
-static inline __attribute__((always_inline)) bool retire_straight(struct cq *cq, struct qp *qp,
-                                                                  struct wq *wq, bool receive)
+static inline __attribute__((always_inline)) bool retire_fast(struct cq *cq, struct qp *qp,
+                                                              struct wq *wq, bool receive)
 {
     const struct wqe *wqe;
     uint32_t index, posted, room;
@@ -261,17 +261,17 @@ later:
 
 bool qp_retire_received(struct qp *qp)
 {
-    return retire_straight(qp->recv_cq, qp, &qp->rq, true);
+    return retire_fast(qp->recv_cq, qp, &qp->rq, true);
 }
 
 bool qp_retire_answered(struct qp *qp)
 {
-    return retire_straight(qp->send_cq, qp, &qp->sq, false);
+    return retire_fast(qp->send_cq, qp, &qp->sq, false);
 }
 
 /* ---- for the QP ---- */
 
-void cq_settle(struct cq *cq)
+void cq_deliver(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
     unsigned int news;

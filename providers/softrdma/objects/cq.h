@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The ring of a CQ, for those who write completions into it (cq.c, tx_alone.c) and take them out (poll.c). All under the CQ's lock.
+ * The ring of a CQ, for those who write completions into it (cq.c, tx_single.c) and take them out (poll.c). All under the CQ's lock.
  */
 #ifndef ITAL_SOFTRDMA_CQ_H
 #define ITAL_SOFTRDMA_CQ_H
@@ -19,7 +19,7 @@ static inline bool cq_marked(const struct ri_wc *wc)
     return __builtin_expect(ri_wc_is_marked(wc), 0);
 }
 
-/* The consumer is told by cq_settle(). */
+/* The consumer is told by cq_deliver(). */
 static inline void cq_fire(struct cq *cq)
 {
     cq->arming.kind = RI_NOT_ARMED;

@@ -13,8 +13,8 @@ struct qp;
 struct stream;
 struct tx_memory;
 
-/* Posts that wait for others (tx/tx_gather.c). Atomic members: written under the lane's lock, but for looks. */
-struct lane_gather {
+/* Posts that wait for others (tx/tx_coalesce.c). Atomic members: written under the lane's lock, but for looks. */
+struct lane_coalesce {
     /* The QPs that have some. Under the lock. */
     struct qp *qps;
     atomic_uint count;
@@ -56,7 +56,7 @@ struct lane {
     /* Written under the lock: changed means that hot, ready or what is to be freed have changed; somebody may sleep. */
     atomic_uint version;
     atomic_bool armed;
-    struct lane_gather gather;
+    struct lane_coalesce coalesce;
 
     struct lane_pass pass;
     /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside; odd inside a pass; empty RDMA Writes received on its
@@ -72,7 +72,7 @@ struct lane {
 
 static inline uint32_t lane_looks(const struct lane *lane)
 {
-    return atomic_load_explicit(&lane->gather.looks, memory_order_relaxed);
+    return atomic_load_explicit(&lane->coalesce.looks, memory_order_relaxed);
 }
 /* Is the calling thread the pass? */
 static inline bool lane_inside(const struct lane *lane)

@@ -48,7 +48,7 @@ struct qp_life {
 
 /* In lists of the lane. Under lane->lock. */
 struct qp_lane {
-    /* Of those that gather. */
+    /* Of those whose posts wait for others. */
     struct qp *prev, *next;
     bool listed;
     /* It keeps no memory of a batch any more. */
@@ -105,7 +105,7 @@ struct qp {
     /* Of those that wait for room in a CQ: [CQ_SENDS], [CQ_RECEIVES]. Under the lock of that CQ. */
     struct ri_held cq_wait[2];
     struct wq sq, rq;
-    struct qp_gather gather;
+    struct qp_coalesce coalesce;
     struct qp_lane on_lane;
     struct qp_framing framing;
     struct qp_tx tx;
@@ -125,7 +125,7 @@ static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
 /* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
 void qp_retire_sends(struct qp *qp);
 void qp_retire_receives(struct qp *qp);
-/* The same after plain Sends, and after a Read Response. False: something is left to qp_retire(), or to settle. */
+/* The same after plain Sends, and after a Read Response. False: something is left to qp_retire(), or to deliver. */
 bool qp_retire_received(struct qp *qp);
 bool qp_retire_answered(struct qp *qp);
 /* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
@@ -161,9 +161,9 @@ bool qp_end(struct qp *qp, const struct qp_end *end);
  * of the peer is behind it. */
 struct terminate_cause;
 bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause);
-void qp_note_established(struct qp *qp);
-void qp_note_rq_limit(struct qp *qp);
-void qp_note_srq(struct qp *qp); /* its SRQ has something to tell */
+void qp_record_established(struct qp *qp);
+void qp_record_rq_limit(struct qp *qp);
+void qp_record_srq(struct qp *qp); /* its SRQ has something to tell */
 /* 0: none. Under rx, or nobody else knows the QP. */
 static inline void qp_set_rq_limits(struct qp *qp, uint32_t soft, uint32_t hard)
 {
@@ -175,12 +175,12 @@ void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over *
 bool qp_is_starting(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
 /* The telling alone. No lock held. */
-void qp_tell(struct qp *qp);
+void qp_report(struct qp *qp);
 void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
 
 /* --- who is inside tx: see tx/tx.c --- */
 
-/* Inside tx alone, without waiting: false, somebody is there. What comes meanwhile is left to qp_settle(), as rx may be held. */
+/* Inside tx alone, without waiting: false, somebody is there. What comes meanwhile is left to qp_deliver(), as rx may be held. */
 static inline bool tx_try_enter(struct qp *qp)
 {
     unsigned int nobody = 0;

@@ -19,15 +19,15 @@ struct tx_memory;
 
 /* --- posts that wait for others --- */
 
-/* tx/tx_gather.c. Under sq.posting. */
-struct qp_gather {
+/* tx/tx_coalesce.c. Under sq.posting. */
+struct qp_coalesce {
     union {
         struct {
             /* What is posted waits to leave together. */
             bool active;
             /* The last post carried RI_WR_COALESCE. */
             bool asked;
-            /* Much had gathered when it left last. */
+            /* Much had accumulated when it left last. */
             bool streams;
             bool unused;
         };
@@ -87,8 +87,8 @@ struct qp_tx {
     uint32_t fpdu_size, fpdus;
     /* Shorter payload of one element is built by tx_short.c. */
     uint32_t short_below;
-    /* The same for tx_alone.c; 0 while the start-up is not over, and when output has ended. */
-    uint32_t alone_below;
+    /* The same for tx_single.c; 0 while the start-up is not over, and when output has ended. */
+    uint32_t single_below;
     uint32_t send_msn, read_msn, atomic_msn;
     /* Requests before it are all in the socket, and tx has let go of their slots. */
     atomic_uint sq_sent;
@@ -195,7 +195,7 @@ struct qp_rx {
     uint32_t message_received;
     /* The peer's ready-to-receive message is to come. */
     bool rtr_await;
-    /* FPDUs may go the fast path (rx/rx_straight.c). */
+    /* FPDUs may go the fast path (rx/rx_fast.c). */
     bool fast;
 };
 

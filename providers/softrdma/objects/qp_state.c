@@ -54,8 +54,8 @@ void qp_flush(struct qp *qp, struct wq *wq)
 /* --- what has to be told --- */
 
 /* Once per connection. Under life.lock. */
-static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
-                     bool explained)
+static void record_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
+                       bool explained)
 {
     if (qp->life.reported || qp->life.destroyed)
         return;
@@ -71,7 +71,7 @@ static void note_end(struct qp *qp, enum ri_event_type type, uint16_t code, cons
     atomic_store(&qp->life.pending, true);
 }
 
-void qp_note_established(struct qp *qp)
+void qp_record_established(struct qp *qp)
 {
     spinlock_lock(&qp->life.lock);
     qp->life.established_pending = true;
@@ -79,7 +79,7 @@ void qp_note_established(struct qp *qp)
     spinlock_unlock(&qp->life.lock);
 }
 
-void qp_note_rq_limit(struct qp *qp)
+void qp_record_rq_limit(struct qp *qp)
 {
     spinlock_lock(&qp->life.lock);
     qp->life.rq_limit_pending = true;
@@ -88,7 +88,7 @@ void qp_note_rq_limit(struct qp *qp)
 }
 
 /* Under the lock, so that whoever finds no news in the QP afterwards looks at the SRQ. */
-void qp_note_srq(struct qp *qp)
+void qp_record_srq(struct qp *qp)
 {
     spinlock_lock(&qp->life.lock);
     atomic_store(&qp->life.pending, true);
@@ -98,7 +98,7 @@ void qp_note_srq(struct qp *qp)
 static void end_of_close(struct qp *qp, enum ri_event_type type, const char *detail)
 {
     spinlock_lock(&qp->life.lock);
-    note_end(qp, type, 0, detail, false);
+    record_end(qp, type, 0, detail, false);
     atomic_store(&qp->life.state, RI_QPS_ERROR);
     spinlock_unlock(&qp->life.lock);
 }
@@ -122,7 +122,7 @@ void qp_closed_badly(struct qp *qp)
 }
 
 /* The next thing to tell, in the order of a connection's life. Under life.lock. */
-static bool take_news(struct qp *qp, struct ri_event *event)
+static bool take_pending(struct qp *qp, struct ri_event *event)
 {
     bool *pending = qp->life.established_pending ? &qp->life.established_pending
                     : qp->life.rq_limit_pending  ? &qp->life.rq_limit_pending
@@ -143,13 +143,13 @@ static bool take_news(struct qp *qp, struct ri_event *event)
 }
 
 /* By one thread at a time, so that nothing is told out of order; who finds another at it leaves: that one looks again. */
-void qp_tell(struct qp *qp)
+void qp_report(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
     struct ri_event event;
 
     spinlock_lock(&qp->life.lock);
-    while (!qp->life.reporting && take_news(qp, &event)) {
+    while (!qp->life.reporting && take_pending(qp, &event)) {
         qp->life.reporting = true;
         atomic_fetch_add(&qp->upcalls, 1);
         spinlock_unlock(&qp->life.lock);
@@ -160,13 +160,13 @@ void qp_tell(struct qp *qp)
     }
     spinlock_unlock(&qp->life.lock);
     if (qp->srq)
-        srq_settle(qp->srq);
+        srq_deliver(qp->srq);
 }
 
 /* --- leaving RTS --- */
 
 /* A responder that has heard nothing yet must not speak (S-011). Under life.lock. */
-static void note_terminate(struct qp *qp, const struct qp_end *end)
+static void record_terminate(struct qp *qp, const struct qp_end *end)
 {
     bool silent = atomic_load(&qp->tx.holding) && !end->heard;
 
@@ -202,14 +202,14 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
     first = qp_state(qp) == RI_QPS_RTS;
     if (first) {
         qp->life.lost = end->lost;
-        note_terminate(qp, end);
+        record_terminate(qp, end);
         count_access_error(qp, end);
         if (end->wqe) {
             end->wqe->vendor_error = end->terminate_value;
             wqe_finish(end->wqe, end->status, 0);
         }
         if (end->event)
-            note_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
+            record_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
         atomic_store(&qp->life.state,
                      end->state); /* last: whoever is inside tx acts on it at once */
         atomic_store(&qp->tx.wanted, true);

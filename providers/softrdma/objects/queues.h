@@ -119,7 +119,7 @@ struct srq {
     struct wq queue;         /* all of it under queue.posting */
     uint32_t limit;          /* 0: not armed; under queue.posting */
     atomic_uint outstanding; /* posted, completion not yet polled */
-    atomic_bool low_pending; /* srq_settle has to tell of it */
+    atomic_bool low_pending; /* srq_deliver has to tell of it */
     atomic_uint upcalls;
     pthread_mutex_t qps_lock; /* the list, and the depth of the queue */
     struct qp *qps;
@@ -127,7 +127,7 @@ struct srq {
 
 /* The next request, as the QP's message under way. False: there is none. Under the QP's rx. It may lead to news of the SRQ. */
 bool srq_take(struct srq *srq, struct qp *qp);
-/* Is there anything to settle? */
+/* Is there anything to deliver? */
 static inline bool srq_has_news(struct srq *srq)
 {
     return atomic_load(&srq->low_pending);
@@ -144,7 +144,7 @@ static inline bool srq_has_request(struct srq *srq)
 enum ri_status srq_attach(struct srq *srq, struct qp *qp); /* opens the QP's rq */
 void srq_detach(struct srq *srq, struct qp *qp); /* no completion of the QP is in a CQ any more */
 /* Tell what has been noted. No lock held. */
-void srq_settle(struct srq *srq);
+void srq_deliver(struct srq *srq);
 enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
                                    struct ri_srq **out);
 enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
@@ -164,7 +164,7 @@ struct cq_entry {
 #define CQ_FIRED      1u
 #define CQ_OVERFLOWED 2u
 
-/* How the consumer learns of completions (tx_gather.c). */
+/* How the consumer learns of completions (tx_coalesce.c). */
 enum cq_consumer { CONSUMER_UNKNOWN, CONSUMER_POLLS, CONSUMER_WAITS, CONSUMER_ARMED };
 
 struct cq {
@@ -178,7 +178,7 @@ struct cq {
     uint32_t marked;         /* of the entries: ri_wc_is_marked; under lock */
     struct ri_arming arming; /* under lock */
     atomic_bool overflowed;
-    atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_settle has to tell of it */
+    atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_deliver has to tell of it */
     atomic_uint upcalls, users;
     atomic_uchar consumer; /* enum cq_consumer */
     atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
@@ -189,11 +189,11 @@ struct cq {
     struct ri_held_list held[2];
 };
 
-void cq_settle(struct cq *cq);
+void cq_deliver(struct cq *cq);
 /* A QP on this lane completes to it, or does no more. */
 void cq_attach(struct cq *cq, struct lane *lane);
 void cq_detach(struct cq *cq);
-/* Is there anything to settle? */
+/* Is there anything to deliver? */
 static inline bool cq_has_news(const struct cq *cq)
 {
     return atomic_load_explicit(&cq->news, memory_order_relaxed) != 0;

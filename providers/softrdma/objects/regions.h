@@ -17,7 +17,7 @@ static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *
                                                 length, memory);
 
     if (__builtin_expect(result == STAG_PD, 0))
-        result = stag_judge(hint->entry, stag, qp, access, to, length, memory);
+        result = stag_check_entry(hint->entry, stag, qp, access, to, length, memory);
     return result;
 }
 enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, uint64_t to,

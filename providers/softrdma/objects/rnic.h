@@ -29,21 +29,21 @@
 #define TX_ARENA_OCTETS  (64u * 1024u)  /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
-#define TX_GATHER_SMALL \
-    (48u * 1024u) /* gathered requests leave: octets of small ones, headers too */
+#define TX_COALESCE_SMALL \
+    (48u * 1024u) /* posts that wait leave: octets of small ones, headers too */
 #define SEGMENT_MOST \
     (32u * 1024u) /* payload: what is summed is in the first cache when it is copied */
-#define PIECE_OCTETS \
+#define FPDU_OCTETS \
     (16u * 1024u)           /* FPDUs where writes follow TCP segments: about that long each ... */
-#define PIECES_LEAST     2u /* ... which they do where a segment has room for so many ... */
-#define PIECE_LEAST      2048u          /* ... and end when there is less room than that */
-#define PIECE_ALIGN      64u            /* payload of those that are cut: sources stay aligned */
+#define FPDUS_LEAST      2u /* ... which they do where a segment has room for so many ... */
+#define FPDU_LEAST       2048u          /* ... and end when there is less room than that */
+#define FPDU_ALIGN       64u            /* payload of those that are cut: sources stay aligned */
 #define LONG_RESPONSE    (128u * 1024u) /* of a Read: leaves in writes as long as may be */
 #define TX_HITS          16u     /* polls: who finds something so often without arming polls */
 #define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
 #define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
 #define TX_ROUNDS \
-    4u /* long batches, or their time, that one visitor writes; the rest is left to the lane */
+    4u /* long batches, or their time, that one visitor writes; what remains is left to the lane */
 #define TX_WRITE_COST (64u * 1024u)   /* octets that take as long as a call, at least */
 #define MULPDU_OCTETS (1024u * 1024u) /* output between two looks at the EMSS ... */
 #define EARLY_OCTETS \
@@ -51,16 +51,16 @@
 #define ATOMIC_OCTETS 8u
 #define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 /* Of one read: more is not in the cache any more when it is summed and placed. Two FPDUs of SEGMENT_MOST, or one of any size. */
-#define GULP_MOST  (2u * SEGMENT_MOST + 64u)
-#define GULP_LEAST (GULP_MOST / 4) /* a flood of tiny FPDUs is read in parts of that */
-#define STRIDE_LEAST \
-    (8u * 1024u)          /* octets of an FPDU from which on reads end where such FPDUs do */
-#define RX_PIECES   512u  /* FPDUs of one stream in one pass, about */
-#define TX_SPARES   4u    /* memory of batches that the lane keeps */
-#define TX_KEEPERS  8u    /* QPs that keep theirs between batches */
-#define COOL_AFTER  256u  /* times that others brought something: who did not is no longer hot */
-#define RTR_REPEATS 4u    /* of the ready-to-receive message, to a peer that stays silent */
-#define REST_KEPT   4096u /* a larger buffer for a rest is given back when it is empty */
+#define READ_MOST  (2u * SEGMENT_MOST + 64u)
+#define READ_LEAST (READ_MOST / 4) /* a flood of tiny FPDUs is read in parts of that */
+#define READ_FPDU_LEAST \
+    (8u * 1024u)           /* octets of an FPDU from which on reads end where such FPDUs do */
+#define RX_FPDUS     512u  /* FPDUs of one stream in one pass, about */
+#define TX_SPARES    4u    /* memory of batches that the lane keeps */
+#define TX_KEEPERS   8u    /* QPs that keep theirs between batches */
+#define COOL_AFTER   256u  /* times that others brought something: who did not is no longer hot */
+#define RTR_REPEATS  4u    /* of the ready-to-receive message, to a peer that stays silent */
+#define PARTIAL_KEPT 4096u /* a larger reassembly buffer is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;

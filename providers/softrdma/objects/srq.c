@@ -76,7 +76,7 @@ bool srq_take(struct srq *srq, struct qp *qp)
     return taken;
 }
 
-void srq_settle(struct srq *srq)
+void srq_deliver(struct srq *srq)
 {
     const struct ri_host *host = srq->rnic->host;
     const struct ri_event event = {
@@ -119,7 +119,7 @@ void srq_detach(struct srq *srq, struct qp *qp)
 {
     uint32_t unpolled;
 
-    srq_settle(srq);
+    srq_deliver(srq);
     pthread_mutex_lock(&srq->qps_lock);
     DL_DELETE2(srq->qps, qp, srq_prev, srq_next);
     if (qp->pd != srq->pd)

@@ -264,7 +264,7 @@ void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag)
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory)
 {
-    return stag_judge(stag_find(table, stag), stag, scope, access, to, length, memory);
+    return stag_check_entry(stag_find(table, stag), stag, scope, access, to, length, memory);
 }
 
 enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void *scope,

@@ -106,9 +106,9 @@ enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void 
 
 /* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is none yet), and the judgement. */
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
-static inline enum stag_result stag_judge(struct stag_entry *entry, uint32_t stag,
-                                          const void *scope, uint32_t access, uint64_t to,
-                                          uint64_t length, uint8_t **memory)
+static inline enum stag_result stag_check_entry(struct stag_entry *entry, uint32_t stag,
+                                                const void *scope, uint32_t access, uint64_t to,
+                                                uint64_t length, uint8_t **memory)
 {
     uint64_t offset;
 
@@ -137,7 +137,7 @@ static inline enum stag_result stag_check_hinted(struct stag_table *table, struc
 {
     if (__builtin_expect(hint->stag != stag, 0))
         stag_learn(table, hint, stag);
-    return stag_judge(hint->entry, stag, scope, access, to, length, memory);
+    return stag_check_entry(hint->entry, stag, scope, access, to, length, memory);
 }
 
 /* The same, and hold the entry: stag_wait_users waits until it is left. For users outside a pass of the lane. */
@@ -159,7 +159,7 @@ static inline enum stag_result stag_enter_hinted(struct stag_table *table, struc
     if (!hint->entry)
         return STAG_INVALID;
     atomic_fetch_add(&hint->entry->users, 1);
-    result = stag_judge(hint->entry, stag, scope, access, to, length, memory);
+    result = stag_check_entry(hint->entry, stag, scope, access, to, length, memory);
     if (result != STAG_OK) {
         stag_leave(hint->entry);
         return result;

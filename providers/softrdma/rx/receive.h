@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the receive side offers to other rooms: rx.c, and rest.c, the FPDUs that have not arrived whole.
+ * What the receive side offers to the files on top: rx.c, and reassembly.c, the FPDUs that have not arrived whole.
  */
 #ifndef ITAL_SOFTRDMA_RECEIVE_H
 #define ITAL_SOFTRDMA_RECEIVE_H
@@ -14,17 +14,17 @@ struct stream;
 
 /* rx.c. Returns the pieces of work done, a bounded number of them. */
 uint32_t rx_run(struct stream *stream);
-/* rx_straight.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
-void rx_choose_way(struct qp *qp);
+/* rx_fast.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
+void rx_choose_path(struct qp *qp);
 
-/* rest.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`: than at the last call. */
-bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
-               bool another);
-/* Read on into the rest, up to the end of its FPDU, as llp_ops.receive. */
-ssize_t rest_fill(struct stream *stream);
-void rest_end(struct qp *qp, bool evicted);
+/* reassembly.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`: than at the last call. */
+bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
+                  bool another);
+/* Read on into the buffer, up to the end of its FPDU, as llp_ops.receive. */
+ssize_t partial_fill(struct stream *stream);
+void partial_end(struct qp *qp, bool evicted);
 /* ATTEND_STALLED, and there was nothing to read. */
-void rest_judge(struct qp *qp, struct stream *stream);
-void rest_stalled(struct ri_timer *timer); /* of stream->stall; without rx */
+void partial_check(struct qp *qp, struct stream *stream);
+void partial_stalled(struct ri_timer *timer); /* of stream->stall; without rx */
 
 #endif

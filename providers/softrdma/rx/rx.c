@@ -194,9 +194,9 @@ static void first_fpdu(struct qp *qp)
     atomic_store_explicit(&qp->tx.holding, false, memory_order_release);
     atomic_store(&qp->tx.wanted, true);
     if (qp->rx.rtr_await)
-        qp_note_established(qp);
+        qp_record_established(qp);
     qp->rx.rtr_await = false;
-    rx_choose_way(qp);
+    rx_choose_path(qp);
 }
 
 /* False: the stream has ended. */
@@ -240,7 +240,7 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
     return result;
 }
 
-/* One FPDU from the front, the general way. False: there is none, or the stream has ended, and then *size is `length`. */
+/* One FPDU from the front, the general path. False: there is none, or the stream has ended, and then *size is `length`. */
 static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
                                                size_t *size)
 {
@@ -268,14 +268,14 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
 static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
 {
     while (length && qp_state(qp) == RI_QPS_RTS) {
-        struct rx_taken straight = { octets, 0 };
+        struct rx_taken taken = { octets, 0 };
         size_t size;
         bool more = true;
 
         if (qp->rx.fast)
-            straight = rx_straight(qp, octets, octets + length);
-        size = (size_t)(straight.end - octets);
-        *pieces += (uint32_t)straight.pieces;
+            taken = rx_fast(qp, octets, octets + length);
+        size = (size_t)(taken.end - octets);
+        *pieces += (uint32_t)taken.pieces;
         if (!size) {
             more = take_one(qp, octets, length, &size);
             *pieces += size != 0;
@@ -342,7 +342,7 @@ static void on_failure(struct qp *qp, struct stream *stream, int error)
     qp_end(qp, &end);
 }
 
-/* The FIN may answer what somebody inside tx has written and not marked as done yet: judged when nobody is inside. */
+/* The FIN may answer what somebody inside tx has written and not marked as done yet: checked when nobody is inside. */
 static bool just_written(struct qp *qp, struct stream *stream)
 {
     if (!atomic_load(&qp->tx.requests))
@@ -386,7 +386,7 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
  * What is left over at the end of a read is copied twice. A stream of large FPDUs has them of one size but for the ends of
  * messages: reads that end where such FPDUs do leave nothing over. `begun`: octets that the FPDU under way still has.
  */
-static uint32_t whole_strides(const struct stream *stream, uint32_t begun, uint32_t most)
+static uint32_t whole_fpdus(const struct stream *stream, uint32_t begun, uint32_t most)
 {
     if (!stream->read.fpdu_size || begun + stream->read.fpdu_size > most)
         return begun && begun < most ? begun : most;
@@ -394,27 +394,27 @@ static uint32_t whole_strides(const struct stream *stream, uint32_t begun, uint3
 }
 
 /* The FPDU that a read left over is the measure of the next ones. */
-static void set_stride(struct stream *stream, uint32_t whole)
+static void note_fpdu_size(struct stream *stream, uint32_t whole)
 {
-    uint32_t stride = whole >= STRIDE_LEAST ? whole : 0;
+    uint32_t fpdu_size = whole >= READ_FPDU_LEAST ? whole : 0;
 
-    if (stream->read.fpdu_size == stride)
+    if (stream->read.fpdu_size == fpdu_size)
         return;
-    stream->read.fpdu_size = stride;
-    stream->read.next = whole_strides(stream, 0, stream->read.most);
+    stream->read.fpdu_size = fpdu_size;
+    stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
 /* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
-static __attribute__((noinline)) void adjust_gulp(struct stream *stream, uint32_t pieces)
+static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_t pieces)
 {
-    if (pieces > RX_PIECES && stream->read.most > GULP_LEAST)
+    if (pieces > RX_FPDUS && stream->read.most > READ_LEAST)
         stream->read.most /= 2;
-    else if (pieces < RX_PIECES / 4 && stream->read.most < GULP_MOST)
+    else if (pieces < RX_FPDUS / 4 && stream->read.most < READ_MOST)
         stream->read.most *= 2;
-    stream->read.next = whole_strides(stream, 0, stream->read.most);
+    stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
-/* What lies in the ring from octet `at` on, `before` octets of it from the rest. Returns the FPDUs. */
+/* What lies in the ring from octet `at` on, `before` octets of it from the reassembly buffer. Returns the FPDUs. */
 static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
                                                   size_t before, size_t at, size_t length)
 {
@@ -426,8 +426,8 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
         if (left)
-            set_stride(stream, whole);
-        if (!rest_keep(stream, ring + length - left, left, whole, pieces || at || !before))
+            note_fpdu_size(stream, whole);
+        if (!partial_keep(stream, ring + length - left, left, whole, pieces || at || !before))
             on_failure(qp, stream, ENOMEM);
         else if (whole && !pieces && before)
             atomic_fetch_or(&stream->attention, ATTEND_FILL);
@@ -442,10 +442,10 @@ static ssize_t read_on(struct stream *stream)
     uint32_t most = stream->read.most < room ? stream->read.most : room;
 
     return stream->llp->receive(stream, stream->lane->pass.ring + before,
-                                whole_strides(stream, begun, most));
+                                whole_fpdus(stream, begun, most));
 }
 
-/* Something is not as in every pass. True: go on with what is in the rest, and *got octets behind it in the ring; else *got
+/* Something is not as in every pass. True: go on with what is in the reassembly buffer, and *got octets behind it in the ring; else *got
  * is for on_nothing(). */
 static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
 {
@@ -453,13 +453,13 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
 
     *got = -EAGAIN;
     if (attention & ATTEND_EVICT) {
-        rest_end(qp, true);
+        partial_end(qp, true);
         return false;
     }
     if (attention & ATTEND_FRESH) {
         *got = 0;
     } else if (attention & ATTEND_FILL) {
-        *got = rest_fill(stream);
+        *got = partial_fill(stream);
         if (*got > 0 && stream->partial.length < stream->partial.whole)
             *got = -EAGAIN;
         if (*got <= 0)
@@ -475,7 +475,7 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
     return true;
 }
 
-/* There is a rest, or something else to look at first. Returns the FPDUs. */
+/* The reassembly buffer holds something, or something else comes first. Returns the FPDUs. */
 static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
 {
     size_t before;
@@ -490,7 +490,7 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     }
     if (!more) {
         if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
-            rest_judge(qp, stream);
+            partial_check(qp, stream);
         return on_nothing(qp, stream, got);
     }
     before = stream->partial.length;
@@ -499,7 +499,7 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
-/* One read, and what is in it. Returns the FPDUs, with what rx_straight() adds; RX_TAKEN_READS where it did not take all. */
+/* One read, and what is in it. Returns the FPDUs, with what rx_fast() adds; RX_TAKEN_READS where it did not take all. */
 static inline uint64_t receive(struct qp *qp, struct stream *stream)
 {
     const uint8_t *ring = stream->lane->pass.ring;
@@ -514,13 +514,13 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
         if (got <= 0)
             return on_nothing(qp, stream, got) | RX_TAKEN_READS;
         if (likely(qp->rx.fast))
-            taken = rx_straight(qp, ring, ring + got);
+            taken = rx_fast(qp, ring, ring + got);
         if (unlikely(taken.end != ring + got))
             taken.pieces = (taken.pieces | RX_TAKEN_READS) +
                            take_in(qp, stream, 0, (size_t)(taken.end - ring), (size_t)got);
     }
-    if (unlikely((uint32_t)taken.pieces > RX_PIECES) || unlikely(stream->read.most != GULP_MOST))
-        adjust_gulp(stream, (uint32_t)taken.pieces);
+    if (unlikely((uint32_t)taken.pieces > RX_FPDUS) || unlikely(stream->read.most != READ_MOST))
+        adjust_read(stream, (uint32_t)taken.pieces);
     if (unlikely(atomic_load_explicit(&qp->tx.error, memory_order_relaxed)))
         lane_mark_ready(stream); /* to the end of what can be read */
     return taken.pieces;
@@ -541,7 +541,7 @@ static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
         qp_retire(qp, &qp->rq);
         qp_retire(qp, &qp->sq);
     }
-    qp_settle(qp);
+    qp_deliver(qp);
 }
 
 /* What was received completes, where that is plain: of the receives, or of the Reads. False: it takes follow_up(). */
@@ -571,7 +571,7 @@ static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *strea
     if (!qp)
         return ended; /* whoever waits in close has to come again */
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
-        tx_kick(qp);
+        tx_run(qp);
     follow_up(qp, ended);
     return ended;
 }
@@ -597,7 +597,7 @@ uint32_t rx_run(struct stream *stream)
     pieces = receive(qp, stream);
     spinlock_unlock(&stream->rx);
     if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed))) {
-        tx_kick(qp);
+        tx_run(qp);
         pieces |= RX_TAKEN_READS; /* what that has completed is told */
     }
     if (!complete(qp, pieces) ||

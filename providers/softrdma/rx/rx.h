@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the rooms of receive share: how a check that fails is told, and one function per kind of message. All of them
+ * What the files of receive share: how a check that fails is told, and one function per kind of message. All of them
  * run under stream->rx; false: `fault` is filled and ends the connection.
  *
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
- *   rx_atomic.c  Atomic Request and Response   rx_straight.c  the common ones at a glance
+ *   rx_atomic.c  Atomic Request and Response   rx_fast.c  the fast path
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -67,7 +67,7 @@ static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const
     return true;
 }
 
-/* rx_straight.c: whole FPDUs from the front for as long as they are of the common kinds and in order. Where qp->straight only. */
+/* rx_fast.c: whole FPDUs from the front for as long as they are of the common kinds and in order. Where rx.fast only. */
 struct rx_taken {
     const uint8_t *end; /* of what was taken */
     uint64_t pieces;    /* FPDUs; besides, when some had to do with Reads, what: */
@@ -76,7 +76,7 @@ struct rx_taken {
 #define RX_TAKEN_ANSWERED \
     (UINT64_C(1) << 33) /* one request and nothing else, and its answer is sent */
 #define RX_TAKEN_RESPONSE (UINT64_C(1) << 34) /* one response and nothing else */
-struct rx_taken rx_straight(struct qp *qp, const uint8_t *octets, const uint8_t *end);
+struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end);
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);

@@ -72,10 +72,10 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted to the SRQ");
     if (srq_has_news(qp->srq))
-        qp_note_srq(qp);
+        qp_record_srq(qp);
     if (used + 1 > qp->attr.rq_limit) {
         qp->attr.rq_limit = UINT32_MAX; /* once, until it is set again */
-        qp_note_rq_limit(qp);
+        qp_record_rq_limit(qp);
     }
     return true;
 }

@@ -111,11 +111,11 @@ void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
 static void learn_pieces(struct qp *qp)
 {
     uint32_t segment = mpa_fpdu_len(qp->tx.mulpdu),
-             pieces = (segment + PIECE_OCTETS / 2) / PIECE_OCTETS;
+             pieces = (segment + FPDU_OCTETS / 2) / FPDU_OCTETS;
 
     qp->tx.resize_batch = true;
     qp->tx.fpdus = qp->tx.fpdu_size = 0;
-    if (pieces < PIECES_LEAST || qp->framing.markers_transmit || qp->rnic->options.fpdu_max)
+    if (pieces < FPDUS_LEAST || qp->framing.markers_transmit || qp->rnic->options.fpdu_max)
         return;
     qp->tx.fpdus = pieces;
     qp->tx.fpdu_size = segment / pieces & ~3u;

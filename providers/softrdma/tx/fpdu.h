@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the rooms of transmit share: the batch, and one FPDU of it. Inside tx only.
+ * What the files of transmit share: the batch, and one FPDU of it. Inside tx only.
  *
  * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers and small
  * payload), the consumer's memory (large payload of Sends and Writes) and the bounce buffer (Read Response payload, copied
@@ -69,7 +69,7 @@ static inline void batch_fill_segment(struct tx_batch *batch, uint32_t piece, ui
 {
     batch->fpdu_size = piece;
     batch->segment = piece * count;
-    batch->full = batch->full_begun = batch->segment - PIECE_LEAST;
+    batch->full = batch->full_begun = batch->segment - FPDU_LEAST;
 }
 
 static inline void batch_fill_any(struct tx_batch *batch)
@@ -80,10 +80,10 @@ static inline void batch_fill_any(struct tx_batch *batch)
 }
 
 /* What ends a message, whole; behind it others while that is less than a segment. */
-static inline void batch_fill_rest(struct tx_batch *batch, uint32_t segment)
+static inline void batch_fill_tail(struct tx_batch *batch, uint32_t segment)
 {
     batch_fill_any(batch);
-    batch->full = segment - PIECE_LEAST;
+    batch->full = segment - FPDU_LEAST;
 }
 
 void batch_add(struct tx_batch *batch, void *octets, size_t length);
@@ -127,7 +127,7 @@ static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
 
     if (qp->tx.batch.segment) {
         left = smaller(qp->tx.batch.segment - qp->tx.batch.octets, qp->tx.batch.fpdu_size);
-        return (left - MPA_HDR_LEN - ddp_hdr_len(tagged) - MPA_CRC_LEN) & ~(PIECE_ALIGN - 1);
+        return (left - MPA_HDR_LEN - ddp_hdr_len(tagged) - MPA_CRC_LEN) & ~(FPDU_ALIGN - 1);
     }
     return most < SEGMENT_MOST || qp->rnic->options.fpdu_max ? most : SEGMENT_MOST;
 }
@@ -187,7 +187,7 @@ void fpdu_end(struct qp *qp, struct fpdu *fpdu);
 void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
 /* An FPDU whose ULPDU is all in `ulpdu`. */
 void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
-/* The rest of an FPDU whose DDP header, `header` octets, is written: the next `octets` of the message under way. */
+/* What follows in an FPDU whose DDP header, `header` octets, is written: the next `octets` of the message under way. */
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
                        uint32_t octets);
 /* With option guard, before that: the octets come from memory that can be read. False: they do not. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain requests, which need neither checks nor operands: how they get into their slots (post_list.c, tx_alone.c).
+ * Plain requests, which need neither checks nor operands: how they get into their slots (post_list.c, tx_single.c).
  */
 #ifndef ITAL_SOFTRDMA_POST_H
 #define ITAL_SOFTRDMA_POST_H
@@ -22,7 +22,7 @@ static inline bool post_is_plain(const struct ri_send_wr *wr)
            !(wr->flags & ~PLAIN_FLAGS);
 }
 
-/* One of these alone, of some octets, and not gathering. */
+/* A single one of these, of some octets, without RI_WR_COALESCE. */
 static inline bool post_is_short(const struct ri_send_wr *wr)
 {
     return !wr->next && (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) &&
@@ -30,8 +30,8 @@ static inline bool post_is_short(const struct ri_send_wr *wr)
            wr->sg_list->length - 1 < TX_COPY_OCTETS;
 }
 
-/* A Read alone, of some octets, into one element, without fences. */
-static inline bool post_is_lone_read(const struct ri_send_wr *wr)
+/* A single Read, of some octets, into one element, without fences. */
+static inline bool post_is_single_read(const struct ri_send_wr *wr)
 {
     return wr->opcode == RI_WR_RDMA_READ && !wr->next && wr->num_sge == 1 &&
            !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_NOTIFY)) && wr->sg_list->length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, any list of posted requests: what can be judged without looking at memory is judged here; a request is copied into its
- * slot.
+ * Transmit, any list of posted requests: what can be checked without looking at memory is checked here, and the request is copied into
+ * its slot.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -80,7 +80,7 @@ static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr
 
 /* As append_send(), of which nothing is left for these. */
 static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr *wr,
-                                          struct gather_post *post)
+                                          struct coalesce_post *post)
 {
     uint32_t octets = wr->sg_list->length;
 
@@ -97,7 +97,7 @@ static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr
 }
 
 static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
-                                  struct gather_post *post)
+                                  struct coalesce_post *post)
 {
     struct wqe *wqe;
     uint32_t limit;
@@ -128,9 +128,9 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
 
 /* In the order of the list; what was appended counts in *post. */
 static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad,
-                                 struct gather_post *post)
+                                 struct coalesce_post *post)
 {
-    /* here: see rest() in qp_modify.c */
+    /* here: see reset_to_idle() in qp_modify.c */
     enum ri_status status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
 
     for (; wr; wr = wr->next) {
@@ -148,20 +148,20 @@ static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri
 
 enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
-    struct gather_post post = { .requests = 0 };
-    enum gather gather = GATHER_NOT;
+    struct coalesce_post post = { .requests = 0 };
+    enum coalesce coalesce = COALESCE_NOT;
     enum ri_status status;
 
     spinlock_lock(&qp->sq.posting);
     status = append_all(qp, wr, bad, &post);
     if (status == RI_OK)
-        gather = tx_gather(qp, &post);
+        coalesce = tx_coalesce(qp, &post);
     spinlock_unlock(&qp->sq.posting);
-    if (gather == GATHER_WAKE)
+    if (coalesce == COALESCE_WAKE)
         qp->rnic->host->wake(qp->rnic->host, qp->lane->base.context);
-    if (gather != GATHER_NOT)
+    if (coalesce != COALESCE_NOT)
         return status;
-    tx_kick(qp);
-    qp_settle(qp);
+    tx_run(qp);
+    qp_deliver(qp);
     return status;
 }

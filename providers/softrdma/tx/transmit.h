@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the transmit side offers to other rooms.
+ * What the transmit side offers to rx and to the files on top.
  */
 #ifndef ITAL_SOFTRDMA_TRANSMIT_H
 #define ITAL_SOFTRDMA_TRANSMIT_H
@@ -23,88 +23,89 @@ static inline bool tx_holds_idle_memory(const struct qp *qp)
            qp->tx.batch.memory && !qp->tx.batch.octets;
 }
 
-/* tx.c, tx_control.c */
+/* tx.c, tx_start_stop.c */
 enum ri_status tx_start(struct qp *qp,
                         const struct ri_llp_handover *handover); /* inside, before the QP is RTS */
-void tx_kick(struct qp *qp);
-/* tx_kick() for who is inside already: works, and leaves. */
+void tx_run(struct qp *qp);
+/* tx_run() for who is inside already: works, and leaves. */
 void tx_go_on(struct qp *qp);
 /* What the lower layer said to the batch. True: all of it is in the socket. Inside. */
 bool tx_take_up(struct qp *qp, ssize_t sent);
 /* Be inside alone, waiting for whoever is there (TX_ROUNDS long batches at most); not from inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
-/* settle.c. Tell what has been noted; run tx if it is wanted. No lock held. */
-void qp_settle_now(struct qp *qp);
-static inline void qp_settle(struct qp *qp)
+/* deliver.c. Tell what has been noted; run tx if it is wanted. No lock held. */
+void qp_deliver_now(struct qp *qp);
+static inline void qp_deliver(struct qp *qp)
 {
     if (__builtin_expect(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) ||
                              cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
                              atomic_load_explicit(&qp->life.pending, memory_order_acquire),
                          0))
-        qp_settle_now(qp);
+        qp_deliver_now(qp);
 }
-/* tx_gather.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
+/* tx_coalesce.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
  * sq.posting. */
-enum gather { GATHER_NOT, GATHERED, GATHER_WAKE /* leave posting, then host->wake */ };
-struct gather_post {
+enum coalesce { COALESCE_NOT, COALESCED, COALESCE_WAKE /* leave posting, then host->wake */ };
+struct coalesce_post {
     uint32_t requests, small, entries;
     uint64_t large;
     bool asked; /* of the last */
 };
-enum gather tx_gather_slowly(struct qp *qp, const struct gather_post *post);
+enum coalesce tx_coalesce_slowly(struct qp *qp, const struct coalesce_post *post);
 /* May posts of this QP wait now, or wait already: whatever the looks of its lane, and by them? */
-static inline bool tx_may_gather_anyway(const struct qp *qp)
+static inline bool tx_may_coalesce_anyway(const struct qp *qp)
 {
-    return qp->gather.any;
+    return qp->coalesce.any;
 }
-static inline bool tx_may_gather(const struct qp *qp, uint32_t looks)
+static inline bool tx_may_coalesce(const struct qp *qp, uint32_t looks)
 {
-    return tx_may_gather_anyway(qp) || qp->gather.sent_at == looks;
+    return tx_may_coalesce_anyway(qp) || qp->coalesce.sent_at == looks;
 }
-/* Does what is posted now, a small request that carries no RI_WR_COALESCE, gather behind others? Both under sq.posting. */
-static inline bool tx_gathers_singly(const struct qp *qp)
+/* Does what is posted now, a small request that carries no RI_WR_COALESCE, wait behind others? Both under sq.posting. */
+static inline bool tx_coalesces_singly(const struct qp *qp)
 {
-    return qp->gather.active && !qp->gather.asked;
+    return qp->coalesce.active && !qp->coalesce.asked;
 }
-/* It does; all that tx_gather_slowly() has to do for it. */
-static inline enum gather tx_gather_small(struct qp *qp, uint32_t octets)
+/* It does; all that tx_coalesce_slowly() has to do for it. */
+static inline enum coalesce tx_coalesce_small(struct qp *qp, uint32_t octets)
 {
-    qp->gather.small += octets;
-    qp->gather.streak += octets;
-    if (qp->gather.small < TX_GATHER_SMALL)
-        return GATHERED;
-    qp->gather.small = qp->gather.entries = 0;
-    qp->gather.large = 0;
-    return GATHER_NOT;
+    qp->coalesce.small += octets;
+    qp->coalesce.streak += octets;
+    if (qp->coalesce.small < TX_COALESCE_SMALL)
+        return COALESCED;
+    qp->coalesce.small = qp->coalesce.entries = 0;
+    qp->coalesce.large = 0;
+    return COALESCE_NOT;
 }
-static inline enum gather tx_gather(struct qp *qp, const struct gather_post *post)
+static inline enum coalesce tx_coalesce(struct qp *qp, const struct coalesce_post *post)
 {
     uint32_t looks = lane_looks(qp->lane);
 
-    if (post->asked || tx_may_gather(qp, looks))
-        return tx_gather_slowly(qp, post);
-    qp->gather.sent_at = looks; /* alone: at once */
-    return GATHER_NOT;
+    if (post->asked || tx_may_coalesce(qp, looks))
+        return tx_coalesce_slowly(qp, post);
+    qp->coalesce.sent_at = looks; /* alone: at once */
+    return COALESCE_NOT;
 }
-/* What gathers leaves. No lock held. first: the CQ that is looked at; what others look for is left to them then; NULL: everything. */
-void tx_send_all_gathered(struct lane *lane, const struct cq *first);
-/* What this QP gathers leaves; the consumer does not post meanwhile. No lock held. */
-void tx_send_gathered(struct qp *qp);
+/* Posts that wait leave. No lock held. first: the CQ that is looked at; QPs of other consumers that look are left to them then. NULL:
+ * everything. */
+void tx_send_all_coalesced(struct lane *lane, const struct cq *first);
+/* What waits of this QP leaves; the consumer does not post meanwhile. No lock held. */
+void tx_send_coalesced(struct qp *qp);
 /* The lane's next pass runs tx of this QP. Not with its lock held. */
-void tx_leave_to_lane(struct qp *qp);
-/* The lane names it no more; what a pass has taken counts in upcalls. It gathers no more. */
-void tx_forget_gathered(struct qp *qp);
-/* A consumer looks for completions. True: something gathers, which leaves now, with no lock held. */
-static inline bool tx_has_gathered(struct lane *lane)
+void tx_defer_to_lane(struct qp *qp);
+/* The lane names it no more; what a pass has taken counts in upcalls. Its posts wait no more. */
+void tx_forget_coalesced(struct qp *qp);
+/* A consumer looks for completions. True: posts wait, and have to leave now, with no lock held. */
+static inline bool tx_has_coalesced(struct lane *lane)
 {
-    count_up_32(&lane->gather.looks);
-    return atomic_load_explicit(&lane->gather.count, memory_order_relaxed);
+    count_up_32(&lane->coalesce.looks);
+    return atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
 }
 static inline void tx_note_look(struct lane *lane, const struct cq *first)
 {
-    if (tx_has_gathered(lane))
-        tx_send_all_gathered(lane, first);
+    if (tx_has_coalesced(lane))
+        tx_send_all_coalesced(lane, first);
 }
 /* A consumer looks at a CQ that several lanes feed, or none yet. */
 void tx_note_look_everywhere(struct rnic *rnic);
@@ -167,13 +168,14 @@ static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
     return (wqe->flags & WQE_SHORT) && wqe->length < qp->tx.short_below;
 }
 bool tx_short(struct qp *qp, struct wqe *wqe);
-/* post_send of what post_is_short() and post_is_lone_read() say, tx_alone.c; of any list, post_list.c. */
-enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
-enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+/* post_send of what post_is_short() and post_is_single_read() say, tx_single.c; of any list, post_list.c. */
+enum ri_status tx_post_single(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status tx_post_single_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
-/* tx_alone.c. The answer to a Read Request that came alone, in order, and may read `octets` (not 0) at `memory`; `request` is what
+/* tx_single.c. The answer to a Read Request that came alone, in order, and may read `octets` (not 0) at `memory`; `request` is what
  * follows its DDP header. False: nothing has changed, it takes its turn. Under rx, inside a pass. */
-bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets);
+bool tx_answer_single(struct qp *qp, const uint8_t *request, const uint8_t *memory,
+                      uint32_t octets);
 /* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit: work requests -> messages -> segments -> FPDUs -> one gathered write for as many as fit.
+ * Transmit: who transmits, and one gathered write for as many FPDUs as fit. What is built into it: tx_build.c.
  *
  * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. Who raises it from 0 is inside and works;
  * who finds it raised leaves: the one inside subtracts, when it has done its work, what it had seen, and works again if
@@ -41,7 +41,7 @@ bool tx_take_up(struct qp *qp, ssize_t sent)
     if (sent < 0 && sent != -EAGAIN) {
         atomic_store(&qp->tx.error,
                      (int)-sent); /* the receive side ends it, after what can still be read */
-        qp->tx.alone_below = 0;
+        qp->tx.single_below = 0;
         lane_call(stream);
         return false;
     }
@@ -75,7 +75,7 @@ static bool transmit(struct qp *qp)
 
 /* --- inside --- */
 
-/* Cheaper than to build nothing, which every lone post would do once. */
+/* Cheaper than to build nothing, which every single post would do once. */
 static bool anything_to_build(const struct qp *qp)
 {
     return wq_pending(&qp->sq) || qp->tx.rtr_to_send ||
@@ -154,7 +154,7 @@ void tx_go_on(struct qp *qp)
     while ((seen = atomic_fetch_sub(&qp->tx.requests, seen) - seen));
 }
 
-void tx_kick(struct qp *qp)
+void tx_run(struct qp *qp)
 {
     if (atomic_fetch_add(&qp->tx.requests, 1) == 0)
         tx_go_on(qp);
@@ -186,7 +186,7 @@ void tx_repeat_rtr(struct qp *qp)
     if (qp_state(qp) == RI_QPS_RTS && !qp->tx.stopped && !qp->tx.batch.octets &&
         !qp->tx.message_begun && !qp->tx.response_begun)
         qp->tx.rtr_to_send = RI_RTR_WRITE;
-    qp->tx.alone_below = 0;
+    qp->tx.single_below = 0;
     tx_leave(qp);
-    tx_kick(qp);
+    tx_run(qp);
 }

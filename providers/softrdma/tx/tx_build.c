@@ -141,11 +141,11 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
  * TCP segments are large (loopback: 64 KiB) a write is one of them, cut into FPDUs that fill it: the peer works on one while
  * the next one is summed, no FPDU lies in two, and what leaves is even. Congestion control that paces (BBR) rewards
  * that: behind the pause for the sum of a long write it holds the burst back with timers. The last two segments' worth of a
- * lone message leave in halves, the first a little longer: nothing behind them keeps both ends busy.
+ * single message leave in halves, the first a little longer: nothing behind them keeps both ends busy.
  * With CRC off there is no such pause, but what leaves is even, too; nothing is summed, so two FPDUs a segment are enough. Where
  * segments are small the kernel cuts a long write better than we would.
  */
-static void aim_segment(struct qp *qp)
+static void size_segment(struct qp *qp)
 {
     if (qp->framing.crc)
         batch_fill_segment(&qp->tx.batch, qp->tx.fpdu_size, qp->tx.fpdus);
@@ -153,36 +153,36 @@ static void aim_segment(struct qp *qp)
         batch_fill_segment(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus / 2 & ~3u, 2);
 }
 
-static void aim(struct qp *qp)
+static void choose_size(struct qp *qp)
 {
     if (qp->tx.split)
-        batch_fill_rest(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus);
+        batch_fill_tail(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus);
     else if (qp->tx.fpdu_size)
-        aim_segment(qp);
+        size_segment(qp);
     else
         batch_fill_any(&qp->tx.batch);
     qp->tx.resize_batch = qp->tx.split;
 }
 
-/* The batch is empty, and `rest` octets of a lone message are next. */
-static void aim_lone(struct qp *qp, uint64_t rest)
+/* The batch is empty, and `left` octets of a single message are next. */
+static void size_single(struct qp *qp, uint64_t left)
 {
     uint32_t segment = qp->tx.fpdu_size * qp->tx.fpdus, count = (qp->tx.fpdus + 1) / 2, payload;
 
     qp->tx.resize_batch = true;
-    batch_fill_rest(&qp->tx.batch, segment);
-    if (rest <= ddp_payload_max(qp->tx.mulpdu, false))
+    batch_fill_tail(&qp->tx.batch, segment);
+    if (left <= ddp_payload_max(qp->tx.mulpdu, false))
         return;
-    aim_segment(qp);
-    if (rest > 2 * (uint64_t)segment)
+    size_segment(qp);
+    if (left > 2 * (uint64_t)segment)
         return;
-    payload = ((uint32_t)rest / 32 * 17 / count + PIECE_ALIGN) & ~(PIECE_ALIGN - 1);
+    payload = ((uint32_t)left / 32 * 17 / count + FPDU_ALIGN) & ~(FPDU_ALIGN - 1);
     qp->tx.split = payload + FPDU_OVERHEAD <= segment / count;
     if (qp->tx.split)
         batch_fill_segment(&qp->tx.batch, payload + FPDU_OVERHEAD, count);
 }
 
-static bool is_lone(const struct qp *qp, const struct wqe *wqe, uint32_t index)
+static bool is_single(const struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     return qp->tx.fpdu_size && !qp->tx.batch.count && !qp->tx.split && !wqe_is_answered(wqe) &&
            index + 1 == atomic_load_explicit(&qp->sq.posted, memory_order_acquire);
@@ -256,8 +256,8 @@ static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
         tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
         return STEP_STOP;
     }
-    if (is_lone(qp, wqe, index))
-        aim_lone(qp, wqe->length - qp->tx.message_offset);
+    if (is_single(qp, wqe, index))
+        size_single(qp, wqe->length - qp->tx.message_offset);
     if (__builtin_expect(qp->rnic->options.guard, 0) && !fetch_segment(qp, wqe))
         return STEP_STOP;
     if (!next_segment(qp, wqe, index))
@@ -349,12 +349,12 @@ bool tx_build(struct qp *qp)
     if (qp->tx.position >= qp->tx.learn_at)
         fpdu_learn_mulpdu(qp);
     if (__builtin_expect(qp->tx.resize_batch, 0))
-        aim(qp);
+        choose_size(qp);
     if (qp->tx.rtr_to_send)
         build_rtr(qp);
-    qp->tx.alone_below = qp->tx.short_below;
+    qp->tx.single_below = qp->tx.short_below;
     if (atomic_load_explicit(&qp->tx.holding, memory_order_acquire)) {
-        qp->tx.alone_below = 0;
+        qp->tx.single_below = 0;
         tx_build_responses(qp, false);
     } else if (atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) !=
                atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed))

@@ -85,8 +85,8 @@ void tx_detach(struct qp *qp, void *range)
     tx_enter(qp);
     detach_inside(qp, range);
     tx_leave(qp);
-    tx_kick(qp);
-    qp_settle(qp);
+    tx_run(qp);
+    qp_deliver(qp);
 }
 
 /* Left without doing the work of those that came meanwhile: it may end the connection, which takes rx. */

@@ -4,7 +4,7 @@
  * the queue, and are complete when all octets before them are in the socket.
  *
  * What revokes an STag cannot end the last access to it from inside tx (see rx/rx_invalidate.c): it revokes, names the entry in
- * qp->unquiet, calls the lane and stalls the queue. The next pass makes the entry quiet, takes the name away and kicks tx.
+ * tx.unquiet, calls the lane and stalls the queue. The next pass makes the entry quiet, takes the name away and runs tx.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -68,7 +68,7 @@ static void reclaim(struct qp *qp)
             tx_give_back(qp);
         if (!atomic_compare_exchange_strong(&qp->tx.requests, &alone, 0)) {
             atomic_store(&qp->tx.requests, 0);
-            tx_leave_to_lane(qp);
+            tx_defer_to_lane(qp);
         }
     }
     atomic_fetch_sub(&qp->upcalls, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The FPDU of a short message, in one step: tx_short.c, tx_alone.c.
+ * The FPDU of a short message, in one step: tx_short.c, tx_single.c.
  */
 #ifndef ITAL_SOFTRDMA_TX_SHORT_H
 #define ITAL_SOFTRDMA_TX_SHORT_H

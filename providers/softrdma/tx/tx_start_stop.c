@@ -57,7 +57,7 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     if (handover->initiator)
         qp->tx.rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
     fpdu_learn_mulpdu(qp);
-    qp->tx.alone_below = 0;
+    qp->tx.single_below = 0;
     return add_last_message(qp, handover);
 }
 
@@ -135,7 +135,7 @@ void tx_stop(struct qp *qp)
     size_t length = 0;
     uint8_t *tail = qp->life.lost || atomic_load(&qp->tx.error) ? NULL : tx_take_tail(qp, &length);
 
-    qp->tx.alone_below = 0;
+    qp->tx.single_below = 0;
     atomic_store(&qp->tx.stopped, true); /* before rx: who holds it may wait for this */
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The straight way of receive (rx_straight.c) does what the general one does. The same frames are
+ * The straight way of receive (rx_fast.c) does what the general one does. The same frames are
  * sent over two connections: as they are, and with reserved bits set, which receivers ignore
  * (C-059, C-061) and which lead to the general way. What the consumer sees, completions, memory,
  * counters, the end and its Terminate, has to be the same.

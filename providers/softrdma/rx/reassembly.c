@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rests: the octets of an FPDU that has not arrived whole, kept by the stream between two reads. What peers can make us keep is
- * bounded: a rest grows with what has come, never beyond its FPDU, and the rests of an RNIC together never go far beyond
- * option rest_limit. Whoever goes beyond it does not pay: the FPDU that has been incomplete for longest does, and its
- * connection is reset (in the next pass, by its own run: rx locks are not nested). A rest of somebody who sends is young.
+ * Reassembly: the octets of an FPDU that has not arrived whole, kept by the stream between two reads. What peers can make us keep is
+ * bounded. A buffer grows with what has come, never beyond its FPDU, and the buffers of an RNIC together never go far beyond option
+ * rest_limit. Over the limit, reset the connection whose FPDU has been incomplete longest, not the one that exceeded it. The next pass
+ * does it, in that connection's own run: rx locks are not nested. The buffer of a peer that keeps sending is young.
  *
- * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155, X-015). A slow peer is no stalled one:
- * each octet counts. The timer is set once and moves on when it expires, so that a stream which flows does not pay for
- * it. It does not judge: octets may lie in the socket of a process that was stopped itself. The next pass of the stream
- * reads, and only if it finds nothing the connection is reset.
+ * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155, X-015). A slow peer is not stalled: each
+ * octet counts. The timer is set once and moves on when it expires, so that a stream which flows does not pay for it. Expiry alone ends
+ * nothing: octets may lie in the socket of a process that was stopped itself. The next pass reads, and resets the connection only if it
+ * finds nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REST_FIRST 1024u /* octets of a small rest */
+#define PARTIAL_FIRST 1024u /* octets of a small buffer */
 
 /* The stream, other than those that are to go already, whose FPDU has been incomplete for longest. */
 static struct stream *oldest(struct lane *lane)
@@ -85,7 +85,7 @@ static void evict(struct rnic *rnic)
 /* Twice as much as there is, so that octets are not moved for each that comes; no more than the FPDU. */
 static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 {
-    uint32_t room = stream->partial.room ? stream->partial.room : REST_FIRST;
+    uint32_t room = stream->partial.room ? stream->partial.room : PARTIAL_FIRST;
     struct rnic *rnic = stream->lane->rnic;
     uint8_t *octets;
 
@@ -99,7 +99,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
     if (!octets)
         return false;
     stream->partial.octets = octets;
-    stream_charge_partial(stream, room);
+    partial_charge(stream, room);
     if (atomic_load_explicit(&rnic->partial_octets, memory_order_relaxed) >
         rnic->options.rest_limit)
         evict(rnic);
@@ -122,12 +122,12 @@ static void note_fed(struct stream *stream)
     host->timer_set(host, stream->lane->base.context, &stream->partial.stall);
 }
 
-bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
-               bool another)
+bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
+                  bool another)
 {
     if (!length) {
-        if (stream->partial.room > REST_KEPT)
-            stream_drop_partial(stream);
+        if (stream->partial.room > PARTIAL_KEPT)
+            partial_drop(stream);
         stream->partial.length = 0;
         atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
         return true;
@@ -144,7 +144,7 @@ bool rest_keep(struct stream *stream, const uint8_t *octets, size_t length, uint
     return true;
 }
 
-ssize_t rest_fill(struct stream *stream)
+ssize_t partial_fill(struct stream *stream)
 {
     uint32_t most = stream->partial.whole;
     ssize_t got;
@@ -162,7 +162,7 @@ ssize_t rest_fill(struct stream *stream)
     return got;
 }
 
-void rest_end(struct qp *qp, bool evicted)
+void partial_end(struct qp *qp, bool evicted)
 {
     const struct qp_end end = {
         .event = RI_EVENT_LLP_LOST,
@@ -181,15 +181,15 @@ static uint64_t overdue_at(const struct stream *stream)
     return clock_after(stream->partial.fed_at, stream->lane->rnic->options.stall_timeout_ns);
 }
 
-void rest_judge(struct qp *qp, struct stream *stream)
+void partial_check(struct qp *qp, struct stream *stream)
 {
     if (atomic_load_explicit(&stream->partial.since, memory_order_relaxed))
-        rest_end(qp, false);
+        partial_end(qp, false);
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
 }
 
 /* As stream_expired: may come late. In a run, so that the pass which follows serves the stream. */
-void rest_stalled(struct ri_timer *timer)
+void partial_stalled(struct ri_timer *timer)
 {
     struct stream *stream = container_of(timer, struct stream, partial.stall);
     const struct ri_host *host = stream->lane->rnic->host;
@@ -198,7 +198,7 @@ void rest_stalled(struct ri_timer *timer)
     stream->partial.stall_set = false;
     if (stream->state != STREAM_OPEN ||
         !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) {
-        /* the next rest sets it again */
+        /* the next incomplete FPDU sets it again */
     } else if (overdue_at(stream) > clock_now()) {
         stream->partial.stall_set = true;
         timer->deadline = overdue_at(stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens while a lone answer is sent, or a lone response completes (tx_alone.c); how long
+/* What happens while a lone answer is sent, or a lone response completes (tx_single.c); how long
  * answers are, and their writes. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -204,7 +204,7 @@ START_TEST(short_answers_fit_a_small_emss)
         lengths[i] = i;
         put_plain_request(twin, 0, i);
         if (_i)
-            twin_qp(twin)->tx.alone_below = 0;
+            twin_qp(twin)->tx.single_below = 0;
         arrive_all(twin);
     }
     expect_answers(before, twin->region[READABLE].octets, lengths, 300);
@@ -259,7 +259,7 @@ START_TEST(long_answers_leave_in_long_writes)
 
     recording_emss = 65483;
     start(twin, true, 0);
-    twin_qp(twin)->tx.learn_at = UINT64_MAX; /* which would take aim anew */
+    twin_qp(twin)->tx.learn_at = UINT64_MAX; /* which would take choose_size anew */
     large = region_new(side_of(twin), 1 << 20, TESTBED_ALL | RI_ACCESS_ZERO_BASED);
     region_fill(&large);
     for (int round = 0; round < 2; round++) {

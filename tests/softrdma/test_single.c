@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lone short posts go from the work request to the socket and the completion in one function
- * (tx_alone.c). Two connections, each over an RNIC of its own, are asked the same; one of them may
+ * (tx_single.c). Two connections, each over an RNIC of its own, are asked the same; one of them may
  * not take that way. What both write, complete and tell is the same.
  */
 #ifdef HAVE_CONFIG_H
@@ -49,7 +49,7 @@ static void start(struct twin *twin, bool crc)
     twin->region = region_new(side_of(twin), OCTETS, TESTBED_ALL);
     region_fill(&twin->region);
     twin->completions = 0;
-    tx_kick(twin_qp(twin)); /* its first message is out */
+    tx_run(twin_qp(twin)); /* its first message is out */
     fake_host_run(&twin->bed.fake, NULL);
 }
 
@@ -157,7 +157,7 @@ static enum ri_status take_step(struct twin *twin, const struct step *step, uint
     struct side *side = side_of(twin);
 
     if (twin == &twins[GENERAL]) {
-        twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.alone_below = 0;
+        twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.single_below = 0;
         twin_qp(twin)->tx.learn_at = UINT64_MAX;
     }
     *result = 0;
@@ -344,7 +344,7 @@ static enum ri_status post_read(struct twin *twin, uint64_t cookie, uint32_t len
     struct ri_sge sge = region_sge(&twin->region, 0, length);
 
     if (twin == &twins[GENERAL])
-        twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.alone_below = 0;
+        twin_qp(twin)->tx.short_below = twin_qp(twin)->tx.single_below = 0;
     return side_post(side_of(twin), RI_WR_RDMA_READ, cookie, flags, &sge, 1,
                      0x1122334455667700 + cookie, 0xa1b2c3d4);
 }

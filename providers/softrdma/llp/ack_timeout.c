@@ -8,9 +8,9 @@
  * repetitions come often enough to tell in that time, llp_tcp_prepare bounds the time between them where the kernel allows it
  * (TCP_RTO_MAX_MS, Linux 6.15); else it grows to two minutes while a window stays closed, and the wait with it.
  *
- * The data path has nothing to ask for that. A stream for which TCP has nothing to do rests: it has no timer, and tx sends by
- * llp_resting, whose send puts the real lower layer back and sets the timer. A look sees that there is nothing to do, and lets the
- * stream rest, inside tx: so whatever was sent before shows in what TCP knows, and who comes later finds llp_resting.
+ * The data path has nothing to ask for that. A stream for which TCP has nothing to do is idle: it has no timer, and tx sends by
+ * llp_idle, whose send puts the real lower layer back and sets the timer. A look sees that there is nothing to do, and makes the
+ * stream idle, inside tx: so what was sent before shows in what TCP knows, and a thread that comes later finds llp_idle.
  *
  * A wait begins where a look finds it, so what waits is found lost after seven sixths of ack_timeout at most. Keep-alive's
  * probes, which ask an idle peer, are a wait, too: of who first sends while some are unanswered it began with them.
@@ -53,7 +53,7 @@ static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint6
 }
 
 /* Inside tx. The look that was the last has left the fields and the timer to us. */
-static ssize_t resting_send(struct stream *stream, const struct iovec *iov, int count)
+static ssize_t idle_send(struct stream *stream, const struct iovec *iov, int count)
 {
     uint64_t interval = stream->lane->rnic->options.keepalive_interval_s * CLOCK_NS_PER_S;
     uint64_t now = clock_now();
@@ -67,18 +67,18 @@ static ssize_t resting_send(struct stream *stream, const struct iovec *iov, int 
     return stream->llp->send(stream, iov, count);
 }
 
-static const struct llp_ops llp_resting = { .send = resting_send };
+static const struct llp_ops llp_idle = { .send = idle_send };
 
 void llp_acks_insert(struct stream *stream)
 {
     bool on = stream->lane->rnic->options.ack_timeout_ns && stream->llp->waits;
 
-    stream->sender = on ? &llp_resting : stream->llp;
+    stream->sender = on ? &llp_idle : stream->llp;
 }
 
 /* True: TCP has nothing to do. False: what there is to wait for, or somebody sends now. Nobody is waited for with rx held, and the
- * work of those who came meanwhile is left to qp_settle: it may end the connection, which takes rx. */
-static bool comes_to_rest(struct stream *stream, struct qp *qp, struct llp_wait *wait)
+ * work of those who came meanwhile is left to qp_deliver: it may end the connection, which takes rx. */
+static bool becomes_idle(struct stream *stream, struct qp *qp, struct llp_wait *wait)
 {
     bool alone = tx_try_enter(qp);
 
@@ -86,7 +86,7 @@ static bool comes_to_rest(struct stream *stream, struct qp *qp, struct llp_wait 
     if (!alone)
         return false;
     if (!wait->octets)
-        stream->sender = &llp_resting;
+        stream->sender = &llp_idle;
     tx_leave_work(qp);
     return !wait->octets;
 }
@@ -111,7 +111,7 @@ bool llp_acks_look(struct stream *stream, struct qp *qp)
     uint64_t now = clock_now(), next = clock_after(now, between_looks(stream)), last;
     struct llp_wait wait;
 
-    if (comes_to_rest(stream, qp, &wait))
+    if (becomes_idle(stream, qp, &wait))
         return false;
     if (is_lost(stream, &wait, now))
         return true;

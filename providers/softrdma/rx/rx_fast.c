@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, the straight way: the kinds of FPDU of which a busy stream consists, judged at a glance.
+ * Receive, the fast path: the kinds of FPDU of which a busy stream consists.
  *
  *   Send, Send with Solicited Event   the whole message in one segment, into the first element of an own receive
  *   RDMA Write                        any segment
  *   RDMA Read Request                 of some octets
  *   RDMA Read Response                any segment, into a region; not the last one where the sink is invalidated
  *
- * What is not plainly in order is left, untouched, to the general way (rx.c), which finds out what it is or what is
- * wrong with it: nothing is refused here, and nothing changes before the last look. So both ways do the same; whoever adds a
- * check there has to see to it that nothing passes here which fails it.
+ * What is not plainly in order is left, untouched, to the general path (rx.c), which finds out what it is or what is wrong with it:
+ * nothing is refused here, and nothing changes before the last check. So both paths do the same; a check that is added there
+ * needs one here that lets nothing pass which fails it.
  *
- * Reserved bits that are set lead to the general way, too: so tests send what they like through either.
+ * Reserved bits that are set lead to the general path, too: so tests send what they like through either.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,15 +33,15 @@
 #define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
 #define READ_REQUEST     (READ_REQUEST_LEN << 16 | CONTROL(DDP_CTRL_L, RDMAP_READ_REQ))
 
-/* Markers do not go this way, nor what comes before both sides may speak, nor what option guard places. */
-void rx_choose_way(struct qp *qp)
+/* Streams with markers do not go this path, nor what comes before both sides may speak, nor what option guard places. */
+void rx_choose_path(struct qp *qp)
 {
     qp->rx.fast = !qp->srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
                   !atomic_load(&qp->tx.holding) && !qp->rnic->options.guard;
 }
 
 /*
- * One function for each kind: judge a segment at `octets`, of `size` octets as an FPDU, and when it is in order place and
+ * One function for each kind: check a segment at `octets`, of `size` octets as an FPDU, and when it is in order place and
  * count it.
  */
 
@@ -119,7 +119,7 @@ static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool a
                         request.src_to, request.size, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
         return 0;
-    if (alone && tx_answer_alone(qp, ddp + DDP_UNTAGGED_LEN, memory, request.size)) {
+    if (alone && tx_answer_single(qp, ddp + DDP_UNTAGGED_LEN, memory, request.size)) {
         qp->rx.expect_read_msn++;
         return RX_TAKEN_ANSWERED;
     }
@@ -171,7 +171,7 @@ static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t
     return 0;
 }
 
-/* The FPDU at the front: its octets when it is done, 0 when it has to go the general way. */
+/* The FPDU at the front: its octets when it is done, 0 when it has to go the general path. */
 static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, const uint8_t *octets,
                                                                size_t length, uint64_t *pieces)
 {
@@ -195,7 +195,7 @@ static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, co
     return taken ? size : 0;
 }
 
-struct rx_taken rx_straight(struct qp *qp, const uint8_t *octets, const uint8_t *end)
+struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end)
 {
     uint64_t pieces = 0;
     uint32_t size;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, the lone post: one short Send or Write, or a Read, on a connection that has nothing else to send goes from the work request to
- * the socket, and its completion, unless an answer makes it, into the CQ, in one function: what post_list.c, tx_gather.c, tx.c, tx_short.c and cq.c do for
- * any, without what they find out for others. Nothing is refused here. What is not plainly in order is left to them before
- * anything has changed, or, where it turns out later (the socket is full, the CQ is armed), from there on.
- * The answer to a short Read that came alone leaves likewise, from inside the receive that judged its request.
- * tests/softrdma/test_alone.c and test_answer.c compare both ways.
+ * Transmit, the single post: one short Send or Write, or a Read, on a connection that has nothing else to send. One function takes it
+ * from the work request to the socket and, unless an answer completes it, into the CQ. It does what post_list.c, tx_coalesce.c, tx.c,
+ * tx_short.c and cq.c do for any request, without what they find out for others. It refuses nothing. What is not plainly in order goes to
+ * the general path before anything has changed; if that turns out later (the socket is full, the CQ is armed), from there on.
+ * The answer to a short Read that came alone leaves the same way, from inside the receive that checked its request.
+ * tests/softrdma/test_single.c and test_answer.c compare both paths.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,7 +18,7 @@
 /* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */
 static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets)
 {
-    return likely(octets < qp->tx.alone_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
+    return likely(octets < qp->tx.single_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
            likely(atomic_load_explicit(&qp->sq.next, memory_order_relaxed) == index) &&
            likely(!qp->tx.batch.octets) && likely(qp->tx.position < qp->tx.learn_at) &&
            likely(atomic_load_explicit(&qp->tx.keeps_memory, memory_order_relaxed)) &&
@@ -91,8 +91,8 @@ static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struc
     return true;
 }
 
-/* False: something is left for the general way. Inside tx. */
-static inline bool send_alone(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
+/* False: something is left for the general path. Inside tx. */
+static inline bool send_single(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
 {
     uint8_t *memory;
     uint32_t fpdu;
@@ -115,37 +115,37 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
     if (likely(qp_state(qp) != RI_QPS_IDLE))
         wqe = post_plain(qp, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
-        qp->gather.sent_at = looks;
+        qp->coalesce.sent_at = looks;
     return wqe;
 }
 
-/* It gathers, or may: what streams is posted behind others that do. False: it is for post_list(). Under posting. */
+/* Posts of the QP wait, or may: this one joins them. False: it is for post_list(). Under posting. */
 static inline __attribute__((always_inline)) bool enqueue_behind(struct qp *qp,
                                                                  const struct ri_send_wr *wr,
                                                                  uint32_t index, uint16_t mark,
-                                                                 enum gather *gather)
+                                                                 enum coalesce *coalesce)
 {
     uint32_t octets = wr->sg_list->length;
 
-    if (!tx_gathers_singly(qp) || qp_state(qp) == RI_QPS_IDLE ||
+    if (!tx_coalesces_singly(qp) || qp_state(qp) == RI_QPS_IDLE ||
         !post_plain(qp, wr, octets, index, mark))
         return false;
-    *gather = tx_gather_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
+    *coalesce = tx_coalesce_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
     return true;
 }
 
-/* What gathered leaves. */
+/* What waited leaves. */
 static __attribute__((noinline)) enum ri_status leave_together(struct qp *qp)
 {
-    tx_kick(qp);
-    qp_settle(qp);
+    tx_run(qp);
+    qp_deliver(qp);
     return RI_OK;
 }
 
-enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status tx_post_single(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     const uint64_t octets = wr->sg_list->length;
-    enum gather gather;
+    enum coalesce coalesce;
     struct wqe *wqe;
     uint32_t index, looks;
     bool queued;
@@ -155,28 +155,28 @@ enum ri_status tx_post_alone(struct qp *qp, struct ri_send_wr *wr, struct ri_sen
     if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (unlikely(tx_may_gather_anyway(qp)) ||
-        unlikely(qp->gather.sent_at == (looks = lane_looks(qp->lane))))
+    if (unlikely(tx_may_coalesce_anyway(qp)) ||
+        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->lane))))
         goto behind;
     wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
     spinlock_unlock(&qp->sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
     if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
-        if (likely(send_alone(qp, wqe, index, octets)) &&
+        if (likely(send_single(qp, wqe, index, octets)) &&
             likely(atomic_fetch_sub(&qp->tx.requests, 1) == 1))
             return RI_OK;
         tx_go_on(qp);
     }
-    qp_settle(qp);
+    qp_deliver(qp);
     return RI_OK;
 
 behind:
-    queued = enqueue_behind(qp, wr, index, WQE_SHORT, &gather);
+    queued = enqueue_behind(qp, wr, index, WQE_SHORT, &coalesce);
     spinlock_unlock(&qp->sq.posting);
     if (!queued)
         return post_list(qp, wr, bad);
-    return gather == GATHERED ? RI_OK : leave_together(qp);
+    return coalesce == COALESCED ? RI_OK : leave_together(qp);
 }
 
 /* --- a Read: its request --- */
@@ -210,8 +210,8 @@ static inline bool may_read(struct qp *qp, const struct wqe *wqe)
                                     &memory) == STAG_OK);
 }
 
-/* As send_alone(), but the answer completes it. */
-static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
+/* As send_single(), but the answer completes it. */
+static bool read_single(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
     uint32_t fpdu;
 
@@ -225,9 +225,9 @@ static bool read_alone(struct qp *qp, struct wqe *wqe, uint32_t index)
     return send_fpdu(qp, wqe, index, fpdu, wqe->length);
 }
 
-enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status tx_post_single_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
-    enum gather gather;
+    enum coalesce coalesce;
     struct wqe *wqe;
     uint32_t index, looks;
     bool queued;
@@ -235,30 +235,30 @@ enum ri_status tx_post_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send
     if (unlikely(!qp->max_read_sge) || unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
-    if (unlikely(tx_may_gather_anyway(qp)) ||
-        unlikely(qp->gather.sent_at == (looks = lane_looks(qp->lane))))
+    if (unlikely(tx_may_coalesce_anyway(qp)) ||
+        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->lane))))
         goto behind;
     wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
     spinlock_unlock(&qp->sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
     if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
-        if (unlikely(!read_alone(qp, wqe, index)) ||
+        if (unlikely(!read_single(qp, wqe, index)) ||
             unlikely(atomic_fetch_sub(&qp->tx.requests, 1) != 1))
             tx_go_on(qp);
         else if (likely(!atomic_load(&wqe->done)))
-            return RI_OK; /* who finishes it behind that finds sq_sent: there is a fence on both sides */
+            return RI_OK; /* a thread that finishes it later finds sq_sent: there is a fence on both sides */
         qp_retire(qp, &qp->sq);
     }
-    qp_settle(qp);
+    qp_deliver(qp);
     return RI_OK;
 
 behind:
-    queued = enqueue_behind(qp, wr, index, WQE_ANSWERED, &gather);
+    queued = enqueue_behind(qp, wr, index, WQE_ANSWERED, &coalesce);
     spinlock_unlock(&qp->sq.posting);
     if (!queued)
         return post_list(qp, wr, bad);
-    return gather == GATHERED ? RI_OK : leave_together(qp);
+    return coalesce == COALESCED ? RI_OK : leave_together(qp);
 }
 
 /* --- the answer to a Read --- */
@@ -284,7 +284,7 @@ static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const ui
  * Nobody is waited for here with rx held, and the work of those who came meanwhile is left to the end of the pass: it may end the
  * connection, which takes rx.
  */
-bool tx_answer_alone(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets)
+bool tx_answer_single(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets)
 {
     unsigned int nobody = 0;
     uint32_t fpdu;

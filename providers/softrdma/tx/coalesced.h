@@ -8,11 +8,11 @@
 #include "transmit.h"
 
 /* On the list. True: somebody may sleep, and has to be woken. */
-bool tx_enlist_gathered(struct qp *qp);
+bool tx_enlist(struct qp *qp);
 /* Off the list, if it is there. */
-void tx_unlist_gathered(struct qp *qp);
+void tx_unlist(struct qp *qp);
 /* Off the list: the first that is not left to its consumer (qp_is_left_to_consumer). The QP's destroy waits from here on, until
  * upcalls is counted down. NULL: none. */
-struct qp *tx_take_gathered(struct lane *lane, const struct cq *first);
+struct qp *tx_take_enlisted(struct lane *lane, const struct cq *first);
 
 #endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queue pair: query and counters.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+
+#include <string.h>
+
+enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+
+    spinlock_lock(&qp->life.lock);
+    *info = (struct ri_qp_info){
+        .size = sizeof(*info),
+        .state = qp_state(qp),
+        .qpn = qp->qpn,
+        .max_send_wr = qp->sq.depth,
+        .max_recv_wr = qp->srq ? 0 : qp->rq.depth,
+        .max_send_sge = qp->sq.max_sge,
+        .max_recv_sge = qp->rq.max_sge,
+        .max_read_sge = qp->max_read_sge,
+        .max_write_sge = qp->max_write_sge,
+        .ird = qp->attr.ird,
+        .ord = qp->attr.ord,
+        .flags = qp->attr.flags,
+        .holding = atomic_load(&qp->tx.holding),
+        .terminate_sent = qp->life.terminate_sent,
+        .terminate_received = qp->life.terminate_received,
+        .terminate_length = qp->life.terminate_length,
+    };
+    if (qp->life.terminate_length)
+        memcpy(info->terminate, qp->life.terminate, qp->life.terminate_length);
+    spinlock_unlock(&qp->life.lock);
+    return RI_OK;
+}
+
+enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
+                                    size_t *count)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    const char *const all[] = { "messages sent",          "octets sent",
+                                "messages received",      "octets received",
+                                "access errors of peers", "empty writes received" };
+    const uint64_t now[] = { qp->counters.sent_messages,
+                             qp->counters.sent_octets,
+                             qp->counters.received_messages,
+                             qp->counters.received_octets,
+                             atomic_load(&qp->counters.access_errors),
+                             qp->counters.empty_writes };
+    const size_t total = sizeof(now) / sizeof(now[0]);
+
+    for (size_t i = 0; i < total && i < *count; i++) {
+        names[i] = all[i];
+        values[i] = now[i];
+    }
+    *count = total;
+    return RI_OK;
+}

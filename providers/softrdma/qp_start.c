@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queue pair: the hand-over of a stream, from IDLE to RTS; or the refusal of its peer. The states: objects/qp_state.c.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+#include "providers/softrdma/codec/terminate.h"
+
+#include "base/trace.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+
+/* A stream is made, or a reason why not. Inside tx. */
+static enum ri_status check_handover(const struct qp *qp, const struct ri_llp_handover *handover)
+{
+    const struct ri_rnic_attr *limits = &qp->rnic->attr;
+
+    if (qp_state(qp) != RI_QPS_IDLE || qp->stream)
+        return RI_ERR_INVALID_STATE;
+    if (handover->ird > limits->max_ird || handover->ord > limits->max_ord ||
+        handover->bytes_read_length > RX_RING_OCTETS)
+        return RI_ERR_LIMIT;
+    return RI_OK;
+}
+
+static enum ri_status watch_stream(struct qp *qp, struct stream *stream, int fd)
+{
+    const struct ri_host *host = qp->rnic->host;
+
+    return host->watch(host, qp->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready, stream,
+                       &stream->watch);
+}
+
+static void keep_open(struct stream *stream, bool reset)
+{
+    (void)stream;
+    (void)reset;
+}
+static const struct llp_ops llp_none = { .close = keep_open };
+
+/* A stream whose start failed: the descriptor stays the caller's. */
+static void unmake_stream(struct stream *stream)
+{
+    spinlock_lock(&stream->rx);
+    stream->llp = &llp_none;
+    stream_abort(stream, false);
+    spinlock_unlock(&stream->rx);
+    stream_release(stream);
+}
+
+/* The octets of a Terminate with code only are the whole connection: refuse. Inside tx. */
+static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover,
+                             const struct llp_ops *llp)
+{
+    struct stream *stream;
+    size_t length = 0;
+    uint8_t *tail;
+    enum ri_status status = stream_open(qp->lane, NULL, handover, llp, &qp_stream_timers, &stream);
+
+    if (status != RI_OK)
+        return status;
+    status = watch_stream(qp, stream, handover->fd);
+    if (status != RI_OK) {
+        unmake_stream(stream);
+        return status;
+    }
+    qp->framing.crc = handover->crc;
+    qp->framing.markers_transmit = handover->markers_transmit;
+    qp->tx.position = qp->tx.full_operation = 0;
+    spinlock_lock(&qp->life.lock);
+    qp->life.terminate_length = (uint32_t)terminate_build(qp->life.terminate, handover->refuse_code,
+                                                          NULL);
+    qp->life.terminate_sent = handover->refuse_code;
+    spinlock_unlock(&qp->life.lock);
+    tail = tx_terminate_fpdu(qp, &length);
+    spinlock_lock(&stream->rx);
+    stream_begin_close(stream, tail, length, false);
+    spinlock_unlock(&stream->rx);
+    stream_release(stream);
+    atomic_store(&qp->tx.stopped, true);
+    atomic_store(&qp->life.state, RI_QPS_ERROR);
+    return RI_OK;
+}
+
+/* The first pass takes octets that came with the hand-over, and makes the stream hot. Inside tx. */
+static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover,
+                            const struct llp_ops *llp)
+{
+    const struct ri_host *host = qp->rnic->host;
+    struct lane *lane = qp->lane;
+    struct stream *stream;
+    enum ri_status status;
+
+    qp->attr.ird = handover->ird;
+    qp->attr.ord = handover->ord;
+    qp->attr.reads_agreed = qp->attr.ord > 0;
+    status = qp_open_reads(qp, qp->attr.ird, qp->attr.ord);
+    if (status == RI_OK)
+        status = stream_open(qp->lane, qp, handover, llp, &qp_stream_timers, &stream);
+    if (status != RI_OK)
+        return status;
+    qp->stream = stream;
+    status = tx_start(qp, handover);
+    if (status == RI_OK)
+        status = watch_stream(qp, stream, handover->fd);
+    if (status != RI_OK) {
+        qp->stream = NULL;
+        unmake_stream(stream);
+        return status;
+    }
+    qp->framing.markers_receive = handover->markers_receive;
+    qp->rx.position = 0;
+    qp->rx.expect_send_msn = qp->rx.expect_read_msn = qp->rx.expect_atomic_msn = 1;
+    qp->rx.message_open = false;
+    qp->rx.rtr_await = handover->rtr_await;
+    rx_choose_path(qp);
+    if (qp->rx.rtr_await) {
+        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
+        host->timer_set(host, lane->base.context, &stream->timer);
+    } else if (qp->tx.rtr_to_send && qp->rnic->options.rtr_repeat_ns) {
+        atomic_fetch_or(&stream->attention, ATTEND_SILENT);
+        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_repeat_ns);
+        host->timer_set(host, lane->base.context, &stream->timer);
+    }
+    spinlock_lock(&qp->life.lock);
+    qp->life.reported = qp->life.lost = qp->life.terminate_wanted = false;
+    qp->life.terminate_sent = qp->life.terminate_received = 0;
+    qp->life.terminate_length = 0;
+    atomic_store(&qp->life.state, RI_QPS_RTS);
+    spinlock_unlock(&qp->life.lock);
+    lane_call(stream);
+    return RI_OK;
+}
+
+enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
+                        const struct llp_ops *llp)
+{
+    enum ri_status status;
+
+    tx_enter(qp);
+    status = check_handover(qp, handover);
+    if (status == RI_OK)
+        status = handover->refuse_code ? refuse(qp, handover, llp) : begin(qp, handover, llp);
+    tx_leave(qp);
+    if (status == RI_OK) {
+        TRACE2(connect, qp->qpn, handover->initiator);
+        tx_run(qp);
+    }
+    return status;
+}

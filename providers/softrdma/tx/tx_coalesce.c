@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transmit, coalescing: which posts leave at once, and which wait for others to leave with them in one write.
+ *
+ * RULE. A single post leaves at once: nothing of its QP has left since the consumer last looked, and nothing waits. Posts behind it,
+ * before the consumer looks again, wait in the send queue if the consumer polls, or if RI_WR_COALESCE asks for it. They leave in one
+ * write, as far as a batch takes them (tx_build.c: a TCP segment where segments are large):
+ *   - when there is much: TX_COALESCE_SMALL octets of short requests, TX_BATCH_OCTETS of large ones, or a batch's entries;
+ *   - when the consumer finds its CQ empty, takes the last completion, or arms it; and with any pass of the lane, except passes for
+ *     other CQs while this one's consumer polls as often (qp_is_left_to_consumer);
+ *   - at the end of a list: several requests in one post, or RI_WR_COALESCE on all but the last;
+ *   - when the consumer closes or destroys the QP: as much as the socket takes, and one batch.
+ * If much had accumulated at the consumer's last look, its posts wait from the first one on.
+ *
+ * WHO POLLS is found without a clock. A CQ that was armed has a consumer in blocking wait (asleep, or on its descriptor). The consumer
+ * counts as polling after two passes of the lane in a row for that CQ without a completion taken and without arming, or after TX_HITS
+ * polls that took something. A waiter that finds a completion in the first pass of its wait has not become a poller. If either CQ of the
+ * QP is in blocking-wait mode, nothing is coalesced unless requested.
+ *
+ * NOTHING IS LOST. Posts of a QP wait only while the QP is on the lane's list (coalesced.c). lane_arm refuses while the list is not
+ * empty, so nobody sleeps without a deadline: the host runs the lane after 50 us to 1 ms without a consumer's run, and a pass empties the
+ * list. While the lane is armed, putting a QP on the list wakes the sleeper once. A consumer's pass disarms the lane; the host arms it
+ * again behind that pass if somebody sleeps.
+ * qp->coalesce belongs to sq.posting. The thread that empties the list takes sq.posting between taking the QP off and tx_run(): it
+ * transmits a post that came before, and a post that comes behind does not find coalesce.active. The lane keeps the QP alive by upcalls.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "coalesced.h"
+
+/* Accumulated at one look: the consumer streams. */
+#define STREAM_OCTETS 1024u
+#define ENTRIES_MOST  (TX_IOV / 2)
+
+static bool consumer_polls(const struct qp *qp)
+{
+    unsigned int send = atomic_load_explicit(&qp->send_cq->consumer, memory_order_relaxed);
+    unsigned int receive = atomic_load_explicit(&qp->recv_cq->consumer, memory_order_relaxed);
+
+    return send <= CONSUMER_POLLS && receive <= CONSUMER_POLLS && (send | receive);
+}
+
+static void reset_counts(struct qp *qp)
+{
+    qp->coalesce.small = qp->coalesce.entries = 0;
+    qp->coalesce.large = 0;
+}
+
+static bool count(struct qp *qp, const struct coalesce_post *post)
+{
+    qp->coalesce.small += post->small;
+    qp->coalesce.entries += post->entries;
+    qp->coalesce.large += post->large;
+    qp->coalesce.streak += post->small + post->large;
+    if (qp->coalesce.small < TX_COALESCE_SMALL && qp->coalesce.large < TX_BATCH_OCTETS &&
+        qp->coalesce.entries < ENTRIES_MOST)
+        return false;
+    reset_counts(qp);
+    return true;
+}
+
+/* Off the list, if it is there. Under posting. */
+static void end_coalescing(struct qp *qp)
+{
+    tx_unlist(qp);
+    qp->coalesce.active = false;
+    reset_counts(qp);
+}
+
+static enum coalesce begin(struct qp *qp, const struct coalesce_post *post)
+{
+    if (qp_state(qp) != RI_QPS_RTS)
+        return COALESCE_NOT;
+    qp->coalesce.streak = 0;
+    reset_counts(qp);
+    if (count(qp, post))
+        return COALESCE_NOT;
+    qp->coalesce.active = true;
+    return tx_enlist(qp) ? COALESCE_WAKE : COALESCED;
+}
+
+enum coalesce tx_coalesce_slowly(struct qp *qp, const struct coalesce_post *post)
+{
+    uint32_t looks = lane_looks(qp->lane);
+    bool list_ends = !post->asked && (qp->coalesce.asked || post->requests > 1);
+
+    qp->coalesce.asked = post->asked;
+    if (list_ends) {
+        if (qp->coalesce.active)
+            end_coalescing(qp);
+        qp->coalesce.sent_at = looks;
+        return COALESCE_NOT;
+    }
+    if (qp->coalesce.active)
+        return count(qp, post) ? COALESCE_NOT : COALESCED;
+    if (post->asked ||
+        ((qp->coalesce.streams || qp->coalesce.sent_at == looks) && consumer_polls(qp)))
+        return begin(qp, post);
+    qp->coalesce.streams = false;
+    qp->coalesce.sent_at = looks;
+    return COALESCE_NOT;
+}
+
+void tx_forget_coalesced(struct qp *qp)
+{
+    spinlock_lock(&qp->sq.posting);
+    end_coalescing(qp);
+    spinlock_unlock(&qp->sq.posting);
+}
+
+/* --- leaving --- */
+
+static void leave_together(struct qp *qp)
+{
+    spinlock_lock(&qp->sq.posting);
+    qp->coalesce.streams = qp->coalesce.active && qp->coalesce.streak >= STREAM_OCTETS;
+    qp->coalesce.active = false;
+    spinlock_unlock(&qp->sq.posting);
+    tx_run(qp);
+    qp_deliver(qp);
+}
+
+/* As many as there are now: others may be listed meanwhile. */
+void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
+{
+    uint32_t count = atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
+    struct qp *qp;
+
+    while (count-- && (qp = tx_take_enlisted(lane, first))) {
+        leave_together(qp);
+        atomic_fetch_sub(&qp->upcalls, 1);
+    }
+}
+
+/* Whether posts wait or not: the thread that took the QP off the list may not have run tx yet, or the QP came back there before. */
+void tx_send_coalesced(struct qp *qp)
+{
+    spinlock_lock(&qp->sq.posting);
+    end_coalescing(qp);
+    spinlock_unlock(&qp->sq.posting);
+    tx_run(qp);
+}
+
+void tx_note_look_everywhere(struct rnic *rnic)
+{
+    for (uint32_t i = 0; i < rnic->options.lanes; i++)
+        tx_note_look(rnic->lanes[i], NULL);
+}
