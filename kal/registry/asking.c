@@ -38,7 +38,7 @@ static struct kal_answer *answer_new(struct kal_provider *provider)
 }
 
 /* The registry's lock is held. */
-static void tell_once(const struct kal_answer *answer, enum ri_log_level level)
+static void log_once(const struct kal_answer *answer, enum ri_log_level level)
 {
     if (answer->usable || answer->no_memory || answer->provider->told)
         return;
@@ -86,7 +86,7 @@ static enum kal_status fill_here(struct kal *kal, struct kal_answer *answer)
         kal_answer_take(answer, provider->descriptor);
         answer->status = enumerate(kal, provider, answer);
     }
-    tell_once(answer, RI_LOG_INFO);
+    log_once(answer, RI_LOG_INFO);
     return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
 }
 
@@ -152,8 +152,8 @@ static void refuse_late(struct kal_answer *answer, unsigned timeout_ms)
 }
 
 /* What became of the helper that asked it. */
-static enum kal_status judge(struct kal_answer *answer, const struct kal_helper_run *run,
-                             const char *program, unsigned timeout_ms)
+static enum kal_status conclude(struct kal_answer *answer, const struct kal_helper_run *run,
+                                const char *program, unsigned timeout_ms)
 {
     static const char advice[] =
         "install it again or remove it; other providers are not touched by it";
@@ -208,12 +208,11 @@ static enum kal_status ask_some(struct kal *kal, struct kal_answer **asked, size
         status = kal_helper_run(program, runs, count, timeout_ms, &memory);
     kal_registry_lock(&kal->registry);
     for (size_t i = 0; status == KAL_OK && i < count; i++) {
-        status = judge(asked[i], &runs[i], program, timeout_ms);
+        status = conclude(asked[i], &runs[i], program, timeout_ms);
         if (status == KAL_OK) {
             asked[i]->provider->late = runs[i].end == KAL_HELPER_LATE ? clock_now() : 0;
-            tell_once(asked[i], runs[i].end == KAL_HELPER_ENDED && !runs[i].status
-                                    ? RI_LOG_INFO
-                                    : RI_LOG_WARNING);
+            log_once(asked[i], runs[i].end == KAL_HELPER_ENDED && !runs[i].status ? RI_LOG_INFO
+                                                                                  : RI_LOG_WARNING);
         }
     }
     kal_registry_unlock(&kal->registry);

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <utlist.h>
 
-/* One that was not told yet; kept by its count of upcalls. NULL: all were. */
+/* One whose end was not reported yet; its count of upcalls keeps it. NULL: all were. */
 static struct qp *next_to_lose(struct rnic *rnic)
 {
     struct qp *qp;

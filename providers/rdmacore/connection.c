@@ -280,7 +280,7 @@ static int take_port_space(struct connection *c, enum rdma_port_space ps)
     return 0;
 }
 
-static int look_for_way(struct connection *c, struct service *service)
+static int resolve(struct connection *c, struct service *service)
 {
     struct sockaddr *source = service->source.ss_family == AF_UNSPEC
                                   ? NULL
@@ -304,7 +304,7 @@ enum ri_status connection_start(struct connection *c, const struct ri_connect_pa
         return status;
     take_param(c, param);
     c->state = CONNECTION_ADDRESS;
-    error = look_for_way(c, &service);
+    error = resolve(c, &service);
     if (!error)
         return RI_OK;
     c->state = CONNECTION_IDLE;

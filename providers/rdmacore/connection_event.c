@@ -42,7 +42,7 @@ static void take_addresses(const struct connection *c, struct ri_connection_even
     copy_address(&event->peer, rdma_get_peer_addr(c->id));
 }
 
-static void tell(struct connection *c, const struct ri_connection_event *event)
+static void report_event(struct connection *c, const struct ri_connection_event *event)
 {
     c->rnic->host->connection_event(c->rnic->host, c->base.context, event);
 }
@@ -81,7 +81,7 @@ static bool is_active(const struct connection *c)
     return c->state >= CONNECTION_ADDRESS && c->state <= CONNECTION_CONFIRMED;
 }
 
-/* ---- the active side goes on. Under lock; true: there is something to tell ---- */
+/* ---- the active side goes on. Under lock; true: there is something to report ---- */
 
 static bool resolved_address(struct connection *c, struct ri_connection_event *out)
 {
@@ -235,15 +235,15 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
     return true;
 }
 
-/* Under lock, to be used without it: its destruction waits for let_go. */
-static struct qp *hold(struct qp *qp)
+/* Under lock, to be used without it: its destruction waits for release_qp. */
+static struct qp *keep_qp(struct qp *qp)
 {
     if (qp)
         atomic_fetch_add(&qp->upcalls, 1);
     return qp;
 }
 
-static void let_go(struct qp *qp)
+static void release_qp(struct qp *qp)
 {
     atomic_fetch_sub(&qp->upcalls, 1);
 }
@@ -253,13 +253,13 @@ static void let_go(struct qp *qp)
  * this), by the completion of a request that failed, or, a peer's request that was refused, by
  * nothing but the state of the QP, which on InfiniBand no orderly end changes.
  */
-static void look_for_cause(struct connection *c)
+static void find_cause(struct connection *c)
 {
     struct qp *qp = NULL;
 
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_OPEN)
-        qp = hold(c->qp);
+        qp = keep_qp(c->qp);
     pthread_mutex_unlock(&c->lock);
     if (!qp)
         return;
@@ -269,7 +269,7 @@ static void look_for_cause(struct connection *c)
         sched_yield(); /* that thread tells of it, and first */
     if (!c->rnic->iwarp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))
         qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
-    let_go(qp);
+    release_qp(qp);
 }
 
 static bool removed(struct connection *c, struct ri_connection_event *out)
@@ -310,11 +310,11 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
 }
 
 /* Its connection is over, and that is told by the connection's event. */
-static void end_held_qp(struct qp *qp)
+static void end_kept_qp(struct qp *qp)
 {
     atomic_store(&qp->ended, true);
     qp_to_error(qp);
-    let_go(qp);
+    release_qp(qp);
 }
 
 /*
@@ -386,33 +386,33 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
     struct rnic *rnic = c->rnic;
     struct ri_ah_attr path;
     struct qp *qp;
-    bool news;
+    bool report;
 
     /* What ended the connection is told on another descriptor: look there first. */
     if (event->event == RDMA_CM_EVENT_DISCONNECTED) {
         rdmacore_async_ready(rnic, 0);
-        look_for_cause(c);
+        find_cause(c);
     }
     pthread_mutex_lock(&c->lock);
-    news = c->id != NULL;
-    if (news && is_answer(c, event))
+    report = c->id != NULL;
+    if (report && is_answer(c, event))
         service_answered(c, event, &out, &path);
     else
-        news = news && step(c, event, &out);
-    if (news)
+        report = report && step(c, event, &out);
+    if (report)
         take_addresses(c, &out);
-    if (news && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
+    if (report && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
         out.path = &path;
-    qp = c->state == CONNECTION_ENDED ? hold(c->qp) : NULL;
+    qp = c->state == CONNECTION_ENDED ? keep_qp(c->qp) : NULL;
     pthread_mutex_unlock(&c->lock);
     if (qp)
-        end_held_qp(qp);
-    if (news && (c->state == CONNECTION_RESOLVED || c->state >= CONNECTION_OPEN))
+        end_kept_qp(qp);
+    if (report && (c->state == CONNECTION_RESOLVED || c->state >= CONNECTION_OPEN))
         rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
-    if (news && out.type == RI_CONNECTION_ESTABLISHED && may_wake(c))
+    if (report && out.type == RI_CONNECTION_ESTABLISHED && may_wake(c))
         set_wake(c);
-    if (news)
-        tell(c, &out);
+    if (report)
+        report_event(c, &out);
 }
 
 /* The end of the identifier lets the peer know that nobody waits any more. In the lane: no event
@@ -431,7 +431,7 @@ static void expired(struct connection *c)
 {
     struct ri_connection_event out = { .size = sizeof(out) };
     struct qp *closed = NULL;
-    bool news = false, over = false;
+    bool report = false, over = false;
     int error;
 
     pthread_mutex_lock(&c->lock);
@@ -442,23 +442,23 @@ static void expired(struct connection *c)
         else
             open_now(c, &out);
         take_addresses(c, &out);
-        news = true;
+        report = true;
     } else if (is_active(c)) {
         failed(c, &out, RI_REASON_TIMEOUT, -ETIMEDOUT);
         take_addresses(c, &out);
-        news = over = true;
+        report = over = true;
     } else if (c->state == CONNECTION_CLOSING) {
         c->state = CONNECTION_ENDED;
         out.type = RI_CONNECTION_DISCONNECTED;
         take_addresses(c, &out);
-        closed = hold(c->qp);
-        news = over = true;
+        closed = keep_qp(c->qp);
+        report = over = true;
     }
     pthread_mutex_unlock(&c->lock);
     if (closed)
-        end_held_qp(closed);
-    if (news)
-        tell(c, &out);
+        end_kept_qp(closed);
+    if (report)
+        report_event(c, &out);
     if (over)
         give_up(c);
 }

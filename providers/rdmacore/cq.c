@@ -63,7 +63,7 @@ static struct qp *filler_failed(struct qp *qp, const struct ibv_wc *raw)
 }
 
 /* What a bind or an invalidate is about; where it failed, what it took. */
-static void window_told(struct cq *cq, const struct slot *slot, bool good, struct ri_wc *wc)
+static void complete_window(struct cq *cq, const struct slot *slot, bool good, struct ri_wc *wc)
 {
     wc->invalidated_stag = slot->stag;
     wc->byte_len = 0;
@@ -122,16 +122,16 @@ static void fail(struct qp *qp, const struct slot *slot, const struct ibv_wc *ra
 static struct qp *__attribute__((noinline))
 translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
-    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id, told = *slot;
+    struct slot *slot = (struct slot *)(uintptr_t)raw->wr_id, copy = *slot;
     bool good = raw->status == IBV_WC_SUCCESS;
     struct qp *qp = slot->qp;
 
-    if (told.flags & SLOT_FILLER)
+    if (copy.flags & SLOT_FILLER)
         return filler_failed(qp, raw);
-    fill(&told, raw, wc);
-    if (told.flags & SLOT_NOTIFY)
+    fill(&copy, raw, wc);
+    if (copy.flags & SLOT_NOTIFY)
         wc->flags |= RI_WC_NOTIFY;
-    if (good && told.opcode >= RI_WC_RECV)
+    if (good && copy.opcode >= RI_WC_RECV)
         receive_flags(cq, raw, wc);
     if (!qp) {
         qp = owner(cq, raw, slot);
@@ -141,19 +141,19 @@ translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
         struct wq *wq = slot->wq;
 
         /* A late one, of what a sweep has flushed already. */
-        if (!good && (int32_t)(told.index - wq_completed(wq)) < 0)
+        if (!good && (int32_t)(copy.index - wq_completed(wq)) < 0)
             return NULL;
-        wq_free_up_to(wq, told.index + 1);
+        wq_free_up_to(wq, copy.index + 1);
         if (!good)
             wq_flush(wq, cq);
     }
-    if (told.flags & SLOT_STAG)
-        window_told(cq, &told, good, wc);
-    if (qp->datagram && told.opcode >= RI_WC_RECV)
-        datagram_received(raw, &told, wc);
+    if (copy.flags & SLOT_STAG)
+        complete_window(cq, &copy, good, wc);
+    if (qp->datagram && copy.opcode >= RI_WC_RECV)
+        datagram_received(raw, &copy, wc);
     wc->context = qp->base.context;
     if (!good)
-        fail(qp, &told, raw, wc);
+        fail(qp, &copy, raw, wc);
     return qp;
 }
 
@@ -176,7 +176,7 @@ static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, stru
 
 /* A request that failed has ended its connection; told once the lock is dropped. */
 static void __attribute__((cold, noinline))
-note_failed(struct qp *qp, const struct ri_wc *wc, struct qp **failed)
+queue_failed(struct qp *qp, const struct ri_wc *wc, struct qp **failed)
 {
     if (wc->status == RI_WC_FLUSHED || atomic_exchange(&qp->failing, true))
         return;
@@ -185,7 +185,7 @@ note_failed(struct qp *qp, const struct ri_wc *wc, struct qp **failed)
     *failed = qp;
 }
 
-static void __attribute__((cold, noinline)) tell_failed(struct qp *failed)
+static void __attribute__((cold, noinline)) report_failed(struct qp *failed)
 {
     struct qp *next;
 
@@ -215,13 +215,13 @@ void cq_drain(struct cq *cq, const struct qp *gone)
                 continue;
             cq_stash(cq, &wc, qp, NULL);
             if (wc.status != RI_WC_SUCCESS)
-                note_failed(qp, &wc, &failed);
+                queue_failed(qp, &wc, &failed);
         }
     } while (got == BATCH);
     if (gone) /* what the last ones made ready */
         purge(cq, gone);
     spinlock_unlock(&cq->lock);
-    tell_failed(failed);
+    report_failed(failed);
 }
 
 /* ---- poll ---- */
@@ -239,7 +239,7 @@ static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, st
             wq_free_up_to(at->wq, wq_freed(at->wq) + 1);
         }
         if (at->wc.status != RI_WC_SUCCESS)
-            note_failed(at->qp, &at->wc, failed);
+            queue_failed(at->qp, &at->wc, failed);
         taken++;
     }
     if (cq->stash_head == cq->stash_tail)
@@ -264,7 +264,7 @@ static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t coun
             if (unlikely(!qp))
                 continue;
             if (unlikely(wc[taken].status != RI_WC_SUCCESS))
-                note_failed(qp, &wc[taken], &failed);
+                queue_failed(qp, &wc[taken], &failed);
             taken++;
         }
         if (got < want)
@@ -275,7 +275,7 @@ static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t coun
     if (taken < count)
         taken += take_stashed(cq, count - taken, wc + taken, &failed);
     spinlock_unlock(&cq->lock);
-    tell_failed(failed);
+    report_failed(failed);
     return taken;
 }
 
@@ -294,9 +294,9 @@ poll_failed(struct cq *cq, struct qp *qp, struct ri_wc *wc)
 
     if (!qp)
         return poll_many(cq, 1, wc);
-    note_failed(qp, wc, &failed);
+    queue_failed(qp, wc, &failed);
     spinlock_unlock(&cq->lock);
-    tell_failed(failed);
+    report_failed(failed);
     return 1;
 }
 

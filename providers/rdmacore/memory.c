@@ -90,7 +90,7 @@ static bool is_mapped(void *addr, uint64_t length)
 }
 
 /* Can such a region be asked for at all? */
-static enum ri_status judge(const struct rnic *rnic, uint64_t length, const struct ri_mr_attr *attr)
+static enum ri_status check(const struct rnic *rnic, uint64_t length, const struct ri_mr_attr *attr)
 {
     if (!rights_fit(attr->access))
         return RI_ERR_INVALID_ARGUMENT;
@@ -109,7 +109,7 @@ static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length,
 {
     struct rnic *rnic = pd->rnic;
     int access = rdmacore_access(attr->access, rnic->windows);
-    enum ri_status status = judge(rnic, length, attr);
+    enum ri_status status = check(rnic, length, attr);
     struct ibv_mr *ibv;
     int error;
 
