@@ -245,7 +245,7 @@ static enum ual_status sleep_in_lane(struct ual_channel *channel, struct ual_wai
         int rc = 0;
 
         ual_lane_wait_reset(waiter);
-        feed_entrust_others(&channel->feed, lane);
+        feed_delegate_others(&channel->feed, lane);
         armed = ual_lane_wait_arm(lane, waiter, NULL);
         if (take(channel, event))
             return UAL_OK;

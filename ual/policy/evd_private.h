@@ -31,7 +31,7 @@ struct ual_evd {
     atomic_bool overflowed;            /* once */
     bool refused;                      /* one found no room since the last was taken; queue_lock */
     void (*room)(struct ual_evd *evd); /* who wants to hear of room then; queue_lock */
-    struct spin_habit spin_habit;
+    struct adaptive_spin adaptive_spin;
     struct feed feed;
     struct notifier notifier;
     struct ual_cq *cq;          /* DTO */

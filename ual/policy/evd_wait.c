@@ -30,18 +30,18 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     unsigned int rounds = 0;
     bool alone = false, useful = false;
 
-    if (!spin_ns || !spin_habit_try(&evd->spin_habit))
+    if (!spin_ns || !adaptive_spin_due(&evd->adaptive_spin))
         return false;
     /* Tells the provider that this consumer waits: what it posts next is not held back for its next
      * look. */
     ual_evd_arm(evd);
     now = clock_now();
-    until = clock_after(now, spin_habit_time(&evd->spin_habit, spin_ns));
+    until = clock_after(now, adaptive_spin_time(&evd->adaptive_spin, spin_ns));
     do {
         uint32_t pieces = ual_evd_poll_lanes(evd);
 
         if (ual_evd_take(evd, event)) {
-            spin_habit_note(&evd->spin_habit, true);
+            adaptive_spin_record(&evd->adaptive_spin, true);
             return true;
         }
         if (++rounds == SPINS_UNASKED)
@@ -53,7 +53,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
             until = clock_after(now, spin_ns);
         useful |= pieces != 0;
     } while (now < until && now < deadline && !waiters_aborting(&evd->notifier.waiters));
-    spin_habit_note(&evd->spin_habit, useful);
+    adaptive_spin_record(&evd->adaptive_spin, useful);
     return false;
 }
 
@@ -71,7 +71,7 @@ static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *w
 
         ual_lane_wait_reset(waiter);
         ual_evd_arm(evd);
-        feed_entrust_others(&evd->feed, lane);
+        feed_delegate_others(&evd->feed, lane);
         armed = ual_lane_wait_arm(lane, waiter, ual_evd_first(evd));
         if (ual_evd_take(evd, event))
             return UAL_OK;

@@ -64,11 +64,11 @@ void ual_lane_wake(void *lane_context);
  * least 1 in 16. The first spin after a miss is twice as long, which is more than a wake-up takes.
  * Otherwise two threads that wait for each other would keep missing each other once both sleep.
  */
-struct spin_habit {
+struct adaptive_spin {
     atomic_uint misses, skip;
 };
 #define SPIN_MISSES_MOST 4u
-static inline bool spin_habit_try(struct spin_habit *habit)
+static inline bool adaptive_spin_due(struct adaptive_spin *habit)
 {
     unsigned int skip = atomic_load_explicit(&habit->skip, memory_order_relaxed);
 
@@ -76,11 +76,11 @@ static inline bool spin_habit_try(struct spin_habit *habit)
         atomic_store_explicit(&habit->skip, skip - 1, memory_order_relaxed);
     return !skip;
 }
-static inline uint64_t spin_habit_time(struct spin_habit *habit, uint64_t spin_ns)
+static inline uint64_t adaptive_spin_time(struct adaptive_spin *habit, uint64_t spin_ns)
 {
     return atomic_load_explicit(&habit->misses, memory_order_relaxed) ? 2 * spin_ns : spin_ns;
 }
-static inline void spin_habit_note(struct spin_habit *habit, bool hit)
+static inline void adaptive_spin_record(struct adaptive_spin *habit, bool hit)
 {
     unsigned int misses = atomic_load_explicit(&habit->misses, memory_order_relaxed);
 
@@ -122,7 +122,7 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
 void ual_lane_wake_waiter(struct ual_waiter *waiter);
 /* For a consumer that sleeps in another lane: somebody has to sleep in the epoll of this one, now.
  * Any thread; leaf. */
-void ual_lane_entrust(struct ual_lane *lane);
+void ual_lane_delegate(struct ual_lane *lane);
 /* Does a consumer sleep in its epoll, as far as can be told without a lock? */
 bool ual_lane_has_waiter(const struct ual_lane *lane);
 /* To be changed by who takes a completion without polling: he looks at the lane's work as one who

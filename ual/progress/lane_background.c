@@ -3,9 +3,9 @@
  * The background thread of a lane: serves those that never call in.
  *
  * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin`
- * (linger), as a consumer does in a wait: a peer that writes or reads often is not to pay for a
+ * (spin_after_work), as a consumer does in a wait: a peer that writes or reads often is not to pay for a
  * wake-up each time. Not with one processor only, by affinity mask or quota, and seldom where it
- * was in vain (spin_habit).
+ * was in vain (adaptive_spin).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -38,13 +38,13 @@ static uint32_t look_once(struct ual_lane *lane)
 }
 
 /* After it served somebody: look without sleeping for a while, because more may follow. */
-static void linger(struct ual_lane *lane, unsigned int looks)
+static void spin_after_work(struct ual_lane *lane, unsigned int looks)
 {
     uint64_t now = clock_now();
-    uint64_t until = clock_after(now, spin_habit_time(&lane->linger_habit, lane->spin_ns));
+    uint64_t until = clock_after(now, adaptive_spin_time(&lane->after_work_spin, lane->spin_ns));
     bool hit = false;
 
-    if (!lane->spin_ns || !lane->may_linger || !spin_habit_try(&lane->linger_habit))
+    if (!lane->spin_ns || !lane->may_spin_after_work || !adaptive_spin_due(&lane->after_work_spin))
         return;
     while (now < until && !atomic_load(&lane->stop) &&
            ual_lane_is_sleeper(lane, &lane->background) && ual_lane_looks(lane) == looks) {
@@ -56,7 +56,7 @@ static void linger(struct ual_lane *lane, unsigned int looks)
         hit |= found;
         spinlock_pause();
     }
-    spin_habit_note(&lane->linger_habit, hit);
+    adaptive_spin_record(&lane->after_work_spin, hit);
 }
 
 /* Sleeper until a consumer displaces it, others run the lane, or it has to stop. */
@@ -64,7 +64,7 @@ static void serve_in_epoll(struct ual_lane *lane)
 {
     struct fetched fetched;
 
-    lane->may_linger = cpus_in_mask() >= 2;
+    lane->may_spin_after_work = cpus_in_mask() >= 2;
     while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&
            ual_lane_is_sleeper(lane, &lane->background)) {
         unsigned int looks = ual_lane_looks(lane);
@@ -78,7 +78,7 @@ static void serve_in_epoll(struct ual_lane *lane)
             return; /* consumers poll: leave the bytes to them */
         }
         if (ual_lane_run_fetched(lane, &lane->background, NULL, &fetched))
-            linger(lane, looks);
+            spin_after_work(lane, looks);
     }
 }
 
@@ -102,7 +102,7 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
     spinlock_lock(&lane->sleep_lock);
     others_run |= lane->sleep_epoch != epoch;
     if (ual_lane_is_sleeper(lane, &lane->background)) {
-        duty = DUTY_SERVE; /* entrusted with it */
+        duty = DUTY_SERVE; /* it was delegated */
     } else if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed)) {
         if (lane->sleep_epoch == epoch) {
             lane->deep = true;

@@ -72,9 +72,9 @@ struct ual_lane {
     pthread_t thread;
     struct ual_waiter background;
     atomic_uint background_word;
-    bool deep;       /* under sleep_lock */
-    bool may_linger; /* the background thread's, as is the habit */
-    struct spin_habit linger_habit;
+    bool deep;                /* under sleep_lock */
+    bool may_spin_after_work; /* the background thread's, as is the habit */
+    struct adaptive_spin after_work_spin;
     atomic_bool stop;
 
     struct ual_lane *prev, *next; /* of all lanes of the process (lane.c) */
@@ -183,9 +183,9 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
                               struct ri_cq *first, const struct fetched *fetched);
 void ual_lane_let_go(struct ual_lane *lane);
-/* One of `waiting` takes the place. Under sleep_lock, so that the heir cannot leave its stack frame
+/* One of `waiting` takes the place. Under sleep_lock, so that that waiter cannot leave its stack frame
  * meanwhile. */
-void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *heir);
+void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
 
 /* --- lane_background.c --- */
 

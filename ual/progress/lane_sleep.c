@@ -172,11 +172,11 @@ uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *wa
     return pieces;
 }
 
-void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *heir)
+void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next)
 {
-    DL_DELETE(lane->waiting, heir);
+    DL_DELETE(lane->waiting, next);
     lane->sleep_epoch++;
-    atomic_store_explicit(&lane->sleeper, heir, memory_order_relaxed);
-    atomic_fetch_or(&heir->word, WAITER_SLEEPER | WAITER_LOOK);
-    futex_wake(&heir->word, 1);
+    atomic_store_explicit(&lane->sleeper, next, memory_order_relaxed);
+    atomic_fetch_or(&next->word, WAITER_SLEEPER | WAITER_LOOK);
+    futex_wake(&next->word, 1);
 }

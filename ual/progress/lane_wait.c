@@ -238,7 +238,7 @@ void ual_lane_wake_waiter(struct ual_waiter *waiter)
         futex_wake(&waiter->word, 1);
 }
 
-void ual_lane_entrust(struct ual_lane *lane)
+void ual_lane_delegate(struct ual_lane *lane)
 {
     bool wake = false;
 

@@ -17,7 +17,7 @@
  * WHO WAITS can sleep in the epoll set of one lane only (one epoll, never a nest). Before it sleeps
  * it sees to it that somebody sleeps in the others that feed its EVD: a consumer that is there, one
  * that waits there on its word, else the background thread of that lane, at once and not after an
- * interval (feed_entrust_others). That one arms the lane before it sleeps, like any sleeper; what
+ * interval (feed_delegate_others). That one arms the lane before it sleeps, like any sleeper; what
  * it completes finds the CQ armed and wakes the waiter, in whatever lane it sleeps. Should it leave
  * its place again (others poll), or an endpoint come to a further lane meanwhile, the deadline of
  * that background thread covers, as always.
@@ -208,7 +208,7 @@ struct ual_lane *feed_place_to_sleep(const struct feed *feed)
     return feed_first(feed);
 }
 
-void feed_entrust_others(const struct feed *feed, const struct ual_lane *own)
+void feed_delegate_others(const struct feed *feed, const struct ual_lane *own)
 {
     if (feed_only(feed) == own)
         return;
@@ -216,7 +216,7 @@ void feed_entrust_others(const struct feed *feed, const struct ual_lane *own)
         struct ual_lane *lane = feed->all->lane[__builtin_ctzll(lanes)];
 
         if (lane != own)
-            ual_lane_entrust(lane);
+            ual_lane_delegate(lane);
     }
 }
 

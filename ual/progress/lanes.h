@@ -74,7 +74,7 @@ void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool lo
  * lane. */
 struct ual_lane *feed_place_to_sleep(const struct feed *feed);
 /* ... and it sleeps there: in the others somebody else has to. */
-void feed_entrust_others(const struct feed *feed, const struct ual_lane *own);
+void feed_delegate_others(const struct feed *feed, const struct ual_lane *own);
 
 /* A lane for a QP whose completions go to these, by index; it counts there until it leaves. */
 uint32_t ual_lanes_place(struct ual_lanes *lanes, const struct feed *receives,
