@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The clock of the house, read nowhere else: CLOCK_MONOTONIC in nanoseconds. About 20 ns a read (vdso). */
+ * The clock of the house, read nowhere else: CLOCK_MONOTONIC in nanoseconds. About 20 ns a read
+ * (vdso). */
 #ifndef ITAL_BASE_CLOCK_H
 #define ITAL_BASE_CLOCK_H
 

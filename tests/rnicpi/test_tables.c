@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Provider tables: what is absent becomes a default, what does not fit is refused; versions of both directions. */
+/* Provider tables: what is absent becomes a default, what does not fit is
+ * refused; versions of both directions. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -146,13 +147,13 @@ START_TEST(null_slots_stay_defaults)
 }
 END_TEST
 
-/* An older minor: the table ends early. Its last octet is the last of the allocation, so a reader past it shows
- * under the sanitizer and valgrind. */
+/* An older minor: the table ends early. Its last octet is the last of the allocation, so a reader
+ * past it shows under the sanitizer and valgrind. */
 START_TEST(older_minor_short_table)
 {
     const uint32_t size = offsetof(struct ri_user_ops, arm); /* poll is its last operation */
-    const uint32_t head_size = offsetof(struct ri_privileged_ops,
-                                        enumerate); /* not one operation */
+    /* not one operation */
+    const uint32_t head_size = offsetof(struct ri_privileged_ops, enumerate);
     void *older = malloc(size), *head = malloc(head_size);
     struct ri_privileged_ops privileged;
     struct ri_user_ops user;

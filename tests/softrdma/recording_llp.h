@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A lower layer that records what is written, and takes as much of it as it is told to. What arrives
- * is what the test has put there; the peer of a stream that closes hangs up.
+ * A lower layer that records what is written, and takes as much of it as it is told to. What
+ * arrives is what the test has put there; the peer of a stream that closes hangs up.
  */
 #ifndef ITAL_TESTS_RECORDING_LLP_H
 #define ITAL_TESTS_RECORDING_LLP_H

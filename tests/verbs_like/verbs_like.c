@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A verbs-like front end in small, on ual_mechanism.h alone: RC ping-pong between two devices, with
- * connections by address, as rdma_cm makes them, and by numbers that the two exchange by themselves,
- * as ibv_modify_qp asks for. Completions by polling, or by a channel whose descriptor is polled. The
- * QP is used for a second connection after a renewal. Prints TAP.
+ * connections by address, as rdma_cm makes them, and by numbers that the two exchange by
+ * themselves, as ibv_modify_qp asks for. Completions by polling, or by a channel whose descriptor
+ * is polled. The QP is used for a second connection after a renewal. Prints TAP.
  */
 #include "ual_mechanism.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Asynchronous events: to the device's upcall and to its channel, about what is alive only, and without memory. */
+ * Asynchronous events: to the device's upcall and to its channel, about what is alive only, and
+ * without memory. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Connections: what passes through to kal and comes back, what a listener makes of requests, addresses, resolution, and who
- * is told when that changes. */
+ * Connections: what passes through to kal and comes back, what a listener makes of requests,
+ * addresses, resolution, and who is told when that changes. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Queue pairs: who keeps whom, handles and completions, attributes, events; rewind and renewal, after which nothing of the
- * earlier life is told. */
+ * Queue pairs: who keeps whom, handles and completions, attributes, events; rewind and renewal,
+ * after which nothing of the earlier life is told. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
