@@ -107,6 +107,15 @@ void fk_gone(unsigned int *count)
     pthread_mutex_unlock(&fk_lock);
 }
 
+void *fk_new(size_t size, unsigned int *count)
+{
+    void *made = calloc(1, size);
+
+    if (!made)
+        fk_gone(count);
+    return made;
+}
+
 /* --- news --- */
 
 static void wake_lanes(void)

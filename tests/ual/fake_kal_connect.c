@@ -16,10 +16,14 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *c
                                       struct kal_connection **connection)
 {
     enum kal_status status = fk_make(&fk.connections, FK_CONNECTION_CREATE);
+    struct kal_connection *made;
 
     if (status)
         return status;
-    *connection = calloc(1, sizeof(**connection));
+    made = fk_new(sizeof(*made), &fk.connections);
+    if (!made)
+        return KAL_ERR_NO_RESOURCES;
+    *connection = made;
     (*connection)->rnic = rnic;
     (*connection)->lane = lane;
     (*connection)->context = context;
@@ -187,13 +191,17 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_li
                            struct kal_listener **listener)
 {
     enum kal_status status = fk.listen_kind[param->datagram];
+    struct kal_listener *made;
 
     (void)lane;
     if (!status)
         status = fk_make(&fk.listeners, FK_LISTEN);
     if (status)
         return status;
-    *listener = calloc(1, sizeof(**listener));
+    made = fk_new(sizeof(*made), &fk.listeners);
+    if (!made)
+        return KAL_ERR_NO_RESOURCES;
+    *listener = made;
     (*listener)->rnic = rnic;
     (*listener)->context = context;
     (*listener)->param = *param;

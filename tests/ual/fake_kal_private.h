@@ -42,6 +42,8 @@ void fk_violation(const char *what);
 /* Counts, unless a failure was ordered. */
 enum kal_status fk_make(unsigned int *count, enum fk_call call);
 void fk_gone(unsigned int *count);
+/* Memory for what was counted so; NULL: it is counted no more. */
+void *fk_new(size_t size, unsigned int *count);
 /* Under the lock: what is queued about an object goes, an upcall
  * in another thread is waited for. */
 void fk_forget(const void *object, const bool *upcall);
