@@ -178,6 +178,12 @@ void fk_rnic_event(enum ri_event_type type, uint32_t port)
     post_news(&(struct news){ .kind = RNIC_EVENT, .rnic = fk_rnic, .event = event });
 }
 
+void fk_rnic_event_here(enum ri_event_type type)
+{
+    fk_upper->rnic_event(fk_rnic->context,
+                         &(struct ri_event){ .size = sizeof(struct ri_event), .type = type });
+}
+
 void fk_request(struct kal_listener *listener, const struct ri_connect_request *request)
 {
     post_news(&(struct news){

@@ -132,6 +132,8 @@ void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_c
 void fk_srq_event(struct fk_srq *srq, enum ri_event_type type);
 /* Of the RNIC that was opened last. */
 void fk_rnic_event(enum ri_event_type type, uint32_t port);
+/* The same in this thread, beside the lane. */
+void fk_rnic_event_here(enum ri_event_type type);
 /* A completion on the QP's receive CQ, as the provider would push it; on any CQ. */
 void fk_complete(struct fk_qp *qp, const struct ri_wc *wc);
 void fk_cq_complete(struct ri_cq *cq, const struct ri_wc *wc);

@@ -77,7 +77,8 @@ static enum ual_status join(struct waiting *which)
     return which->status;
 }
 
-/* Who is not woken comes by himself sooner or later: a lane's sleeper looks every 5 s. Not ten times before this. */
+/* Who is not woken comes by himself sooner or later: a lane's sleeper looks every 5 s. Not ten
+ * times before this. */
 #define ROUNDS 10
 
 START_TEST(woken_by_a_post)
@@ -170,13 +171,28 @@ END_TEST
 
 START_TEST(woken_by_the_failure_of_the_device)
 {
-    struct waiting two = { 0 };
+    struct ual_channel *kept = channel;
+    uint64_t end = tc_deadline(20000);
 
-    start_and_sleep(&one, UINT64_MAX);
-    start_and_sleep(&two, UINT64_MAX);
-    fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fails(join(&one), UAL_ERR_DEAD);
-    fails(join(&two), UAL_ERR_DEAD);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct waiting two = { 0 };
+        struct ual_device *second;
+
+        ok(ual_device_open("fake0", NULL, NULL, &second));
+        channel = make_channel(second);
+        start_and_sleep(&one, UINT64_MAX);
+        start_and_sleep(&two, UINT64_MAX);
+        if (i % 2)
+            fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
+        else
+            fk_rnic_event_here(RI_EVENT_RNIC_FATAL);
+        fails(join(&one), UAL_ERR_DEAD);
+        fails(join(&two), UAL_ERR_DEAD);
+        ok(ual_channel_free(channel));
+        close_one(second);
+        ck_assert(!tc_expired(end));
+    }
+    channel = kept;
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that make something, with one allocation after the other that fails: each says so and leaves nothing behind. */
+ * Calls that make something, with one allocation after the other that fails: each says so and
+ * leaves nothing behind. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
