@@ -171,7 +171,7 @@ uint32_t ri_mem_cq_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     struct ri_mem_cq *cq = cq_of(base);
     uint32_t taken;
 
-    if (ri_ring_is_empty(&cq->ring))
+    if (!count || ri_ring_is_empty(&cq->ring))
         return 0;
     pthread_mutex_lock(&cq->lock);
     taken = take(cq, count, wc);

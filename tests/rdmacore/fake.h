@@ -2,7 +2,7 @@
 /*
  * A rdma-core of the tests' own: a table for `rdmacore` whose devices do what the test says. What
  * is posted waits until the test completes it; events are there when the test puts them there.
- * Beside it a host (tests/softrdma/fake_host.h) whose upcalls about connections are recorded.
+ * Beside it a host (tests/common/fake_host.h) whose upcalls about connections are recorded.
  */
 #ifndef ITAL_TESTS_RDMACORE_FAKE_H
 #define ITAL_TESTS_RDMACORE_FAKE_H
@@ -10,7 +10,7 @@
 #include "providers/rdmacore/connection.h"
 #include "providers/rdmacore/verbs.h"
 
-#include "tests/softrdma/fake_host.h"
+#include "fake_host.h"
 
 #define FAKE_POSTS 256
 

@@ -15,7 +15,7 @@
 
 #include "rnicpi_host.h"
 
-extern const struct ri_provider rnicpi_provider_v1; /* the provider under test, linked in */
+extern const struct ri_provider rnicpi_provider_v1; /* where a test links one */
 
 #define FAKE_EVENTS 64
 
@@ -30,6 +30,7 @@ struct fake_record {
 
 struct fake_host {
     struct ri_host host;
+    const struct ri_provider *provider;
     struct ri_privileged_ops privileged;
     struct ri_user_ops user;
     struct ri_rnic *rnic;
@@ -50,9 +51,15 @@ struct fake_host {
     atomic_uint runs, sleeps;
 };
 
-/* Open the provider with options of the test's own (name, value, ..., NULL; may be NULL), as in
+/* Open a provider with options of the test's own (name, value, ..., NULL; may be NULL), as in
  * an interface section. RI_OK or why not. */
-enum ri_status fake_host_open(struct fake_host *fake, const char *const *options);
+enum ri_status fake_host_open_provider(struct fake_host *fake, const struct ri_provider *provider,
+                                       const char *const *options);
+/* The one that is linked in. */
+static inline enum ri_status fake_host_open(struct fake_host *fake, const char *const *options)
+{
+    return fake_host_open_provider(fake, &rnicpi_provider_v1, options);
+}
 /* Close the RNIC, by force or running the lane until it is done; ends the test if that fails. */
 void fake_host_close(struct fake_host *fake, bool force);
 void fake_host_free(struct fake_host *fake);

@@ -82,7 +82,7 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
     const char *lanes = getenv("ITAL_TEST_LANES");
     bool good = true;
 
-    fake->options = host_options_create(&rnicpi_provider_v1);
+    fake->options = host_options_create(fake->provider);
     for (size_t i = 0; i < ARRAY_SIZE(without); i++)
         if (host_options_type(fake->options, without[i]))
             good &= configure(fake, without[i], "0");
@@ -313,7 +313,8 @@ static enum ri_status open_lanes(struct fake_host *fake)
     return status;
 }
 
-enum ri_status fake_host_open(struct fake_host *fake, const char *const *options)
+enum ri_status fake_host_open_provider(struct fake_host *fake, const struct ri_provider *provider,
+                                       const char *const *options)
 {
     struct ri_open open = { .size = sizeof(open), .host = &fake->host, .context = fake };
     const char *reason = NULL;
@@ -321,6 +322,7 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
     enum ri_status status;
 
     memset(fake, 0, sizeof(*fake));
+    fake->provider = provider;
     fake->host = (struct ri_host){
         .size = sizeof(fake->host),
         .abi_major = RI_ABI_MAJOR,
@@ -349,11 +351,11 @@ enum ri_status fake_host_open(struct fake_host *fake, const char *const *options
     ck_assert_int_ge(fake->epoll, 0);
     ck_assert_int_ge(fake->event, 0);
     fake_host_listen(fake, fake->event);
-    ck_assert_int_eq(ri_provider_check(&rnicpi_provider_v1, &reason), RI_OK);
+    ck_assert_int_eq(ri_provider_check(provider, &reason), RI_OK);
     if (set_options(fake, options) != RI_OK)
         return RI_ERR_INVALID_ARGUMENT;
-    ri_complete_privileged_ops(&fake->privileged, rnicpi_provider_v1.privileged);
-    ri_complete_user_ops(&fake->user, rnicpi_provider_v1.user);
+    ri_complete_privileged_ops(&fake->privileged, provider->privileged);
+    ri_complete_user_ops(&fake->user, provider->user);
     open.privileged = &fake->privileged;
     open.user = &fake->user;
     status = fake->privileged.open(&open, &fake->rnic);

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* librnicpi: the completion queue in memory, what fires it, what waits for room; descriptors that
+ * leave later. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rnicpi_cq.h"
+#include "rnicpi_util.h"
+#include "rnicpi_watch.h"
+
+/* ---- a host that counts, and sources of completions that are numbered ---- */
+
+static atomic_uint fired, overflows;
+
+static void count_fired(const struct ri_host *host, void *context)
+{
+    ck_assert_ptr_eq(host->context, context);
+    atomic_fetch_add(&fired, 1);
+}
+
+static void count_overflow(const struct ri_host *host, void *context, const struct ri_event *event)
+{
+    ck_assert_ptr_eq(host->context, context);
+    ck_assert_int_eq(event->type, RI_EVENT_CQ_OVERFLOW);
+    atomic_fetch_add(&overflows, 1);
+}
+
+static int the_context;
+static const struct ri_host host = { .size = sizeof(host),
+                                     .context = &the_context,
+                                     .cq_event = count_fired,
+                                     .cq_error = count_overflow };
+static const struct ri_user_ops ops = { .size = sizeof(ops) };
+
+/* Its completions have cookies base, base + 1, ...; what `ready` allows is there. */
+struct numbered {
+    struct ri_cq_source source;
+    uint64_t base;
+    atomic_uint ready;
+    uint32_t told, polled;
+    uint16_t status;
+    uint8_t flags;
+};
+
+static bool next_number(struct ri_cq_source *source, struct ri_wc *wc)
+{
+    struct numbered *numbered = (struct numbered *)source;
+
+    if (numbered->told == atomic_load(&numbered->ready))
+        return false;
+    if (wc)
+        *wc = (struct ri_wc){ .cookie = numbered->base + numbered->told++,
+                              .status = numbered->status,
+                              .flags = numbered->flags };
+    return true;
+}
+
+static void number_polled(struct ri_cq_source *source, const struct ri_wc *wc)
+{
+    struct numbered *numbered = (struct numbered *)source;
+
+    ck_assert_uint_eq(wc->cookie, numbered->base + numbered->polled++);
+}
+
+static struct ri_mem_cq cq;
+
+static void open_cq(uint32_t depth)
+{
+    const struct ri_cq_attr attr = { .size = sizeof(attr),
+                                     .depth = depth,
+                                     .context = &the_context };
+
+    ck_assert_int_eq(ri_mem_cq_open(&cq, &host, &ops, &attr), RI_OK);
+    ck_assert_ptr_eq(cq.base.ops, &ops);
+    ck_assert_ptr_eq(cq.base.context, &the_context);
+}
+
+static void add(struct numbered *numbered, uint64_t base)
+{
+    *numbered = (struct numbered){ .base = base };
+    numbered->source.next = next_number;
+    numbered->source.polled = number_polled;
+    ri_cq_source_add(&numbered->source, &cq);
+}
+
+/* Makes more ready. Do all fit? */
+static bool bring(struct numbered *numbered, uint32_t more)
+{
+    bool all;
+
+    atomic_fetch_add(&numbered->ready, more);
+    all = ri_cq_collect(&numbered->source);
+    ri_cq_settle(&cq);
+    return all;
+}
+
+static void expect(uint64_t cookie)
+{
+    struct ri_wc wc;
+
+    ck_assert_uint_eq(ri_mem_cq_poll(&cq.base, 1, &wc), 1);
+    ck_assert_uint_eq(wc.cookie, cookie);
+}
+
+static void expect_empty(void)
+{
+    struct ri_wc wc;
+
+    ck_assert_uint_eq(ri_mem_cq_poll(&cq.base, 1, &wc), 0);
+}
+
+static void expect_count(uint32_t total, uint32_t marked)
+{
+    uint32_t there, of_them;
+
+    ck_assert_int_eq(ri_mem_cq_peek(&cq.base, &there, &of_them), RI_OK);
+    ck_assert_uint_eq(there, total);
+    ck_assert_uint_eq(of_them, marked);
+}
+
+/* ---- arming ---- */
+
+static const struct {
+    enum ri_arm kind;
+    uint8_t flags;
+    uint16_t status;
+    bool fires;
+} arm_cases[] = {
+    { RI_ARM_NEXT, 0, RI_WC_SUCCESS, true },
+    { RI_ARM_SOLICITED, 0, RI_WC_SUCCESS, false },
+    { RI_ARM_SOLICITED, RI_WC_NOTIFY, RI_WC_SUCCESS, false },
+    { RI_ARM_SOLICITED, RI_WC_SOLICITED, RI_WC_SUCCESS, true },
+    { RI_ARM_SOLICITED, 0, RI_WC_FLUSHED, true },
+    { RI_ARM_NOTIFY_MARKED, 0, RI_WC_SUCCESS, false },
+    { RI_ARM_NOTIFY_MARKED, RI_WC_NOTIFY, RI_WC_SUCCESS, true },
+    { RI_ARM_NOTIFY_MARKED, RI_WC_SOLICITED, RI_WC_SUCCESS, true },
+    { RI_ARM_NOTIFY_MARKED, 0, RI_WC_FLUSHED, true },
+};
+
+START_TEST(arm_kinds)
+{
+    struct numbered numbered;
+    const bool marked = arm_cases[_i].flags || arm_cases[_i].status;
+
+    open_cq(8);
+    add(&numbered, 1);
+    numbered.flags = arm_cases[_i].flags;
+    numbered.status = arm_cases[_i].status;
+    ck_assert(bring(&numbered, 1)); /* not armed: nothing */
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, arm_cases[_i].kind, 0), RI_OK);
+    ck_assert_uint_eq(atomic_load(&fired), 0); /* what is there already does not fire */
+    ck_assert(bring(&numbered, 1));
+    ck_assert_uint_eq(atomic_load(&fired), arm_cases[_i].fires);
+    ck_assert(bring(&numbered, 1)); /* once */
+    ck_assert_uint_eq(atomic_load(&fired), arm_cases[_i].fires);
+    expect_count(3, marked ? 3 : 0);
+    expect(1);
+    expect_count(2, marked ? 2 : 0);
+    ri_cq_source_remove(&numbered.source);
+    expect_count(0, 0);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* Also at once, when so many are there. */
+START_TEST(arm_nth)
+{
+    struct numbered numbered;
+
+    open_cq(4);
+    add(&numbered, 1);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 5), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, (enum ri_arm)4, 1), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 3), RI_OK);
+    bring(&numbered, 2);
+    ck_assert_uint_eq(atomic_load(&fired), 0);
+    bring(&numbered, 1);
+    ck_assert_uint_eq(atomic_load(&fired), 1);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 3), RI_OK);
+    ck_assert_uint_eq(atomic_load(&fired), 2);
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* ---- room ---- */
+
+/* More than fit wait with their source, in order, and one overflow is told; what comes later does
+ * not overtake. */
+START_TEST(what_does_not_fit_waits)
+{
+    struct numbered a, b;
+    struct ri_wc wc[8];
+
+    open_cq(3);
+    add(&a, 100);
+    add(&b, 200);
+    ck_assert(!bring(&a, 5));
+    ck_assert_uint_eq(atomic_load(&overflows), 1);
+    ck_assert(!bring(&b, 2));
+    ck_assert_uint_eq(atomic_load(&overflows), 1);
+    expect_count(3, 0);
+    expect(100);
+    expect(101);
+    expect(102);
+    ck_assert(!bring(&a, 1));
+    ck_assert_uint_eq(ri_mem_cq_poll(&cq.base, 8, wc), 5);
+    ck_assert_uint_eq(wc[0].cookie, 103);
+    for (uint32_t i = 1; i < 5; i++) /* each source in its own order: polled() has seen to that */
+        ck_assert(wc[i].cookie >= 100);
+    ck_assert_uint_eq(a.polled + b.polled, 8);
+    expect_empty();
+    ck_assert(!bring(&b, 4)); /* after it ran empty: a new one */
+    ck_assert_uint_eq(atomic_load(&overflows), 2);
+    ri_cq_source_remove(&a.source);
+    ri_cq_source_remove(&b.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* An armed CQ fires for a completion that had to wait, when it gets in. */
+START_TEST(what_waited_fires)
+{
+    struct numbered numbered;
+
+    open_cq(1);
+    add(&numbered, 1);
+    bring(&numbered, 2);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NEXT, 0), RI_OK);
+    ck_assert_uint_eq(atomic_load(&fired), 0);
+    expect(1); /* 2 comes in */
+    ck_assert_uint_eq(atomic_load(&fired), 1);
+    expect(2);
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* What is its own goes, also what waits; the others keep their order and get the room. */
+START_TEST(removed_source_is_silent)
+{
+    struct numbered a, b;
+
+    open_cq(4);
+    add(&a, 100);
+    add(&b, 200);
+    bring(&a, 1);
+    bring(&b, 1);
+    bring(&a, 1);
+    bring(&b, 4);
+    bring(&a, 3);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_ERR_BUSY);
+    ri_cq_source_remove(&a.source);
+    ck_assert(!bring(&a, 1));
+    for (uint64_t cookie = 200; cookie < 205; cookie++)
+        expect(cookie);
+    expect_empty();
+    ri_cq_source_remove(&b.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+START_TEST(resize)
+{
+    struct numbered numbered;
+
+    open_cq(3);
+    add(&numbered, 1);
+    bring(&numbered, 3);
+    expect(1); /* so that the ring does not begin at 0 */
+    bring(&numbered, 3);
+    ck_assert_int_eq(ri_mem_cq_resize(&cq, 2), RI_ERR_BUSY);
+    ck_assert_int_eq(ri_mem_cq_resize(&cq, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(ri_mem_cq_resize(&cq, 9), RI_OK);
+    expect_count(5, 0); /* what waited has come in */
+    ck_assert_int_eq(ri_mem_cq_resize(&cq, 5), RI_OK);
+    for (uint64_t cookie = 2; cookie < 7; cookie++)
+        expect(cookie);
+    expect_empty();
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* Positions pass 2^32. */
+START_TEST(positions_wrap)
+{
+    struct numbered numbered;
+
+    open_cq(5);
+    add(&numbered, 0);
+    atomic_store(&cq.ring.head, UINT32_MAX - 6);
+    atomic_store(&cq.ring.tail, UINT32_MAX - 6);
+    for (uint64_t cookie = 0; cookie < 20; cookie++) {
+        bring(&numbered, 3);
+        expect(3 * cookie);
+        expect(3 * cookie + 1);
+        expect(3 * cookie + 2);
+    }
+    expect_empty();
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* ---- several threads ---- */
+
+#define MAKERS 3
+#define EACH   20000u
+
+static struct numbered makers[MAKERS];
+
+static void *make(void *arg)
+{
+    struct numbered *numbered = arg;
+    uint32_t total = (uint32_t)tc_count(EACH);
+
+    for (uint32_t i = 0; i < total; i++)
+        bring(numbered, 1);
+    return NULL;
+}
+
+/* A small CQ, makers that never wait, one consumer: nothing is lost, doubled or overtaken. */
+START_TEST(nothing_is_lost)
+{
+    const uint32_t total = MAKERS * (uint32_t)tc_count(EACH);
+    pthread_t threads[MAKERS];
+    uint32_t taken = 0;
+
+    open_cq(7);
+    for (int i = 0; i < MAKERS; i++) {
+        add(&makers[i], (uint64_t)i << 32);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, make, &makers[i]), 0);
+    }
+    while (taken < total) {
+        struct ri_wc wc[5];
+        uint32_t got = ri_mem_cq_poll(&cq.base, 5, wc);
+
+        taken += got;
+        if (!got)
+            sched_yield();
+    }
+    for (int i = 0; i < MAKERS; i++)
+        pthread_join(threads[i], NULL);
+    expect_empty();
+    for (int i = 0; i < MAKERS; i++) {
+        ck_assert_uint_eq(makers[i].polled, total / MAKERS);
+        ri_cq_source_remove(&makers[i].source);
+    }
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* ---- descriptors that leave ---- */
+
+struct ri_watch {
+    ri_ready_fn ready;
+    void *arg;
+    bool off;
+};
+
+static struct ri_watch the_watch;
+static unsigned int wakes, gone;
+static pthread_mutex_t provider_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ri_unwatch_list leaving;
+static struct ri_watched watched;
+
+static enum ri_status watch_it(const struct ri_host *own, void *lane, int fd, uint32_t events,
+                               ri_ready_fn ready, void *arg, struct ri_watch **out)
+{
+    (void)own, (void)lane, (void)fd, (void)events;
+    the_watch = (struct ri_watch){ .ready = ready, .arg = arg };
+    *out = &the_watch;
+    return RI_OK;
+}
+
+/* As a host does that waits for `ready`: whoever calls this with the provider's lock held hangs. */
+static void unwatch_it(const struct ri_host *own, struct ri_watch *watch)
+{
+    (void)own;
+    ck_assert_int_eq(pthread_mutex_trylock(&provider_lock), 0);
+    pthread_mutex_unlock(&provider_lock);
+    watch->off = true;
+}
+
+static void wake_it(const struct ri_host *own, void *lane)
+{
+    (void)own;
+    ck_assert_ptr_eq(lane, &the_context);
+    wakes++;
+}
+
+static void ended(void *arg, uint32_t events)
+{
+    (void)arg, (void)events;
+    pthread_mutex_lock(&provider_lock);
+    ri_unwatch_later(&leaving, &watched);
+    ri_unwatch_later(&leaving, &watched);
+    pthread_mutex_unlock(&provider_lock);
+}
+
+static void count_gone(struct ri_watched *which)
+{
+    ck_assert_ptr_eq(which, &watched);
+    ck_assert(the_watch.off);
+    gone++;
+}
+
+START_TEST(descriptors_leave_without_locks)
+{
+    const struct ri_host watching = {
+        .size = sizeof(watching), .watch = watch_it, .unwatch = unwatch_it, .wake = wake_it
+    };
+
+    leaving = (struct ri_unwatch_list){ .host = &watching, .lane_context = &the_context };
+    watched = (struct ri_watched){ .fd = 3, .gone = count_gone };
+    ck_assert_int_eq(ri_watched_add(&leaving, &watched, 1, ended, NULL), RI_OK);
+    ck_assert(!ri_unwatch_pending(&leaving));
+    the_watch.ready(the_watch.arg, 1);
+    ck_assert(!the_watch.off);
+    ck_assert(ri_unwatch_pending(&leaving));
+    ck_assert(atomic_load(&watched.leaving));
+    ck_assert_uint_eq(wakes, 1);
+    ck_assert_uint_eq(ri_unwatch_now(&leaving), 1);
+    ck_assert(the_watch.off);
+    ck_assert_uint_eq(gone, 1);
+    ck_assert_uint_eq(ri_unwatch_now(&leaving), 0);
+    ck_assert_uint_eq(gone, 1);
+}
+END_TEST
+
+/* ---- sized copies ---- */
+
+START_TEST(copies_stay_inside)
+{
+    struct {
+        struct ri_qp_info info;
+        uint64_t fence;
+    } longer = { .info.size = sizeof(longer), .fence = 7 };
+    const struct ri_qp_info from = { .state = RI_QPS_RTS, .qpn = 9 };
+    uint32_t shorter[4] = { 8, 0, 0xabababab, 0xabababab };
+
+    ck_assert(ri_sized_copy(&longer.info, &from, sizeof(from)));
+    ck_assert_uint_eq(longer.info.size, sizeof(longer));
+    ck_assert_uint_eq(longer.info.qpn, 9);
+    ck_assert(longer.fence == 7);
+    ck_assert(ri_sized_copy(shorter, &from, sizeof(from)));
+    ck_assert_uint_eq(shorter[1], RI_QPS_RTS);
+    ck_assert_uint_eq(shorter[2], 0xabababab);
+    shorter[0] = 3;
+    ck_assert(!ri_sized_copy(shorter, &from, sizeof(from)));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("librnicpi");
+    TCase *tc = tc_case(suite, "arm", NULL, NULL);
+
+    tcase_add_loop_test(tc, arm_kinds, 0, (int)(sizeof(arm_cases) / sizeof(arm_cases[0])));
+    tcase_add_test(tc, arm_nth);
+    tc = tc_case(suite, "room", NULL, NULL);
+    tcase_add_test(tc, what_does_not_fit_waits);
+    tcase_add_test(tc, what_waited_fires);
+    tcase_add_test(tc, removed_source_is_silent);
+    tcase_add_test(tc, resize);
+    tcase_add_test(tc, positions_wrap);
+    tcase_add_test(tc, nothing_is_lost);
+    tc = tc_case(suite, "watch", NULL, NULL);
+    tcase_add_test(tc, descriptors_leave_without_locks);
+    tc = tc_case(suite, "util", NULL, NULL);
+    tcase_add_test(tc, copies_stay_inside);
+    return tc_main(suite);
+}
