@@ -5,7 +5,7 @@
 #include <config.h>
 #endif
 
-#include "device_world.h"
+#include "device_fixture.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the tests of the mechanism stand on: an open device over the fake kal with a PD. */
-#ifndef ITAL_TESTS_DEVICE_WORLD_H
-#define ITAL_TESTS_DEVICE_WORLD_H
+#ifndef ITAL_TESTS_DEVICE_FIXTURE_H
+#define ITAL_TESTS_DEVICE_FIXTURE_H
 
 #include "tests/ual/fake_kal.h"
 #include "tc.h"
