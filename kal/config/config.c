@@ -345,7 +345,7 @@ static bool quota_value(struct parser *parser, const char *name, const char *val
             refuse(parser, name, value, allowed);
             return false;
         }
-        parser->config->quota[kind] = strtoull(normal, NULL, 10);
+        parser->config->quota[kind] = kal_option_typed(&option, normal).number;
         return note(parser, &parser->seen, name, value);
     }
     warn_unknown(parser, "option of [quota]", name, near.word);
