@@ -154,7 +154,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
         return IT_ERR_FAULT;
     link.access = itapi_access_of(ep->qp.object.device, (unsigned int)privs, mode);
     link.pages = pages;
-    posted = UAL_ERR_INVALID_STATE;
+    posted = ual_mr_linked(mr) ? UAL_ERR_BUSY : UAL_ERR_INVALID_STATE;
     if (ual_ep_takes_sends(ep))
         posted = ual_mr_link(mr, &ep->qp, &link, cookie,
                              itapi_request_flags((unsigned int)dto_flags));

@@ -202,6 +202,14 @@ it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle
                     (unsigned int)privs, ep_handle, cookie, (unsigned int)dto_flags, rmr_context);
 }
 
+static bool linked_elsewhere(struct ual_mw *mw, const struct ual_ep *ep)
+{
+    struct ual_mw_state state;
+
+    ual_mw_query(mw, &state);
+    return state.narrow && state.linked && state.qp != ep->qp.object.handle;
+}
+
 it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
                           it_dto_cookie_t cookie, it_dto_flags_t dto_flags)
 {
@@ -220,7 +228,7 @@ it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
         return IT_ERR_OP_NOT_SUPPORTED;
     if (dto_flags & ~(unsigned int)FLAGS_UNLINK)
         return IT_ERR_INVALID_DTO_FLAGS;
-    posted = UAL_ERR_INVALID_STATE;
+    posted = linked_elsewhere(mw, ep) ? UAL_ERR_ACCESS : UAL_ERR_INVALID_STATE;
     if (ual_ep_takes_sends(ep))
         posted = ual_mw_unlink(mw, &ep->qp, cookie, itapi_request_flags((unsigned int)dto_flags));
     return posted == UAL_ERR_ACCESS ? IT_ERR_INVALID_EP : itapi_status(posted);

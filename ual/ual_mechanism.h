@@ -13,8 +13,9 @@
  *
  * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may
  * be made from any thread; an object must not be freed while another thread is inside a call on it.
- * UPCALLS come in a run of a lane, or inside a post: they may post and queue, they do not block,
- * and they do not free what they are about; freeing waits for those that run in other threads.
+ * UPCALLS come in a run of a lane, or inside a post: they may post work requests and queue items,
+ * but not link, unlink or look up memory, nor accept; they do not block, and they do not free what
+ * they are about; freeing waits for those that run in other threads.
  * Calls marked [data] never block, allocate or take a lock that is not the object's own.
  */
 #ifndef ITAL_UAL_MECHANISM_H
@@ -284,7 +285,8 @@ struct ual_channel_event {
 UAL_PUBLIC enum ual_status ual_channel_create(struct ual_device *device, uint32_t flags,
                                               struct ual_channel **channel);
 /* UAL_ERR_BUSY: CQs, or a device's asynchronous events, use it. Who waits comes back with
- * UAL_ERR_ABORTED. What is queued is dropped. */
+ * UAL_ERR_ABORTED. What is queued is dropped: purge what is to be freed before. A channel without a
+ * device does not survive that something in the process closes its descriptor. */
 UAL_PUBLIC enum ual_status ual_channel_free(struct ual_channel *channel);
 /* -1 without UAL_CHANNEL_FD. It is not to be read or written; its O_NONBLOCK is the user's. */
 UAL_PUBLIC int ual_channel_fd(const struct ual_channel *channel);
@@ -470,11 +472,11 @@ UAL_PUBLIC enum ual_status ual_conn_create(struct ual_device *device,
  * requests stay). Afterwards no upcall about it comes. Not from an upcall about it. */
 UAL_PUBLIC void ual_conn_free(struct ual_conn *conn);
 /* Other upcalls and context. Those to the earlier ones are over when it returns. Not from an event
- * about it; from the upcall that brings the request, and there it cannot fail to be in time. */
+ * about it or its `resolved`; from the upcall that brings the request, and there it cannot fail to be in time. */
 UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_upcalls *upcalls,
                                  void *context);
 /* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Until then peers
- * that ask there are refused. UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE
+ * that ask there are refused. A listen or connect that fails gives it up. UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE
  * (bound). */
 UAL_PUBLIC enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                                          struct sockaddr_storage *bound);
@@ -495,10 +497,11 @@ UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,
 UAL_PUBLIC enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                             const struct ri_connect_param *param);
 /* Passive side, of a request. ESTABLISHED or FAILED follows. UAL_ERR_INVALID_HANDLE: the peer has
- * withdrawn. qp NULL: as for connect. */
+ * withdrawn. qp NULL: as for connect. Not from an upcall. */
 UAL_PUBLIC enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
                                            const struct ri_connect_param *param);
-/* The QP of a connect or accept that was given none. Any time after that call.
+/* The QP of a connect or accept that was given none (UAL_ERR_NOT_SUPPORTED there where the provider
+ * manages connections). Any time after that call, within its deadline or option request_timeout.
  * UAL_ERR_INVALID_STATE: it has one, or is over. */
 UAL_PUBLIC enum ual_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp);
 /* Third leg of a three-way connection, active side. */
@@ -539,8 +542,9 @@ UAL_PUBLIC enum ual_status ual_conn_answer(struct ual_conn *request,
  */
 struct ual_lanes *ual_device_lanes(const struct ual_device *device);
 const struct feed *ual_cq_feed(const struct ual_cq *cq);
-/* Locks of what stands on the mechanism that all devices share: held still over a fork. Outermost
- * first; once in the life of a process for each. */
+/* Locks of what stands on the mechanism that all devices share: held still over a fork. One such
+ * table in the life of a process, told before the first device is opened. UAL_ERR_EXISTS: there is
+ * another one. */
 struct ual_fork_hooks {
     void (*lock)(void);
     void (*unlock)(bool child);

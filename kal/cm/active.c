@@ -392,7 +392,7 @@ void cm_active_expired(struct kal_connection *connection)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "no answer to the TCP connect in time; check that the host is up and no "
                 "firewall drops the port, or raise connect_timeout");
-    else if (connection->state == CM_REQUESTED && connection->parked)
+    else if (connection->state == CM_REQUESTED && connection->awaits_qp && connection->parked)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "the peer has accepted, but no queue pair was attached in time");
     else if (connection->state == CM_REQUESTED)

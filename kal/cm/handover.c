@@ -7,6 +7,8 @@
 
 #include "cm.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI_RTR_WRITE &&
@@ -23,6 +25,8 @@ bool cm_has_qp(struct kal_connection *connection)
     struct kal_connection *c = connection;
 
     if (c->awaits_qp) {
+        if (!c->parked && !c->initiator) /* who connects has a deadline */
+            cm_deadline(c, clock_after(clock_now(), c->rnic->cm->options.request_timeout));
         c->parked = true;
         cm_unwatch(c);
         return false;

@@ -94,6 +94,9 @@ static void log_late(struct kal_connection *c)
 
 void cm_passive_expired(struct kal_connection *connection)
 {
+    if (connection->state == CM_ACCEPTING && connection->awaits_qp)
+        cm_fail(connection, RI_REASON_TIMEOUT,
+                "it was accepted, but no queue pair was attached in time (option request_timeout)");
     if (connection->state != CM_STARTING && connection->state != CM_QUEUED)
         return;
     if (connection->state == CM_QUEUED && connection->listener && cm_stay_queued(connection))

@@ -249,6 +249,23 @@ START_TEST(abandoned_before_a_queue_pair_came)
 }
 END_TEST
 
+START_TEST(no_queue_pair_in_time)
+{
+    struct ri_connect_param param = {
+        .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
+    };
+    struct fake_request *r;
+
+    with((const char *[]){ "request_timeout", "100", NULL });
+    r = usual();
+    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), KAL_OK);
+    fake_until(r->context->events, 10000);
+    ck_assert_int_eq(r->context->last.type, RI_CONNECTION_FAILED);
+    ck_assert_int_eq(r->context->last.reason, RI_REASON_TIMEOUT);
+    ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
+}
+END_TEST
+
 static atomic_uint passes;
 static atomic_bool looked_enough;
 
@@ -577,6 +594,7 @@ static Suite *suite(void)
     tcase_add_test(t, placed_while_its_lane_looks_on);
     tcase_add_loop_test(t, queue_pair_attached_after_the_accept, 0, 2);
     tcase_add_test(t, abandoned_before_a_queue_pair_came);
+    tcase_add_test(t, no_queue_pair_in_time);
     tcase_add_test(t, request_abandoned);
     tcase_add_test(t, abandoned_right_after_accept);
     tcase_add_test(t, destroy_inside_the_upcall);

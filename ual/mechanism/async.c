@@ -109,7 +109,7 @@ void ual_async_tell(struct ual_device *public, const struct ri_event *event,
     struct device_inside *device = device_inside(public);
 
     pthread_mutex_lock(&device->lock);
-    if (device->async_channel)
+    if (device->async_channel && !device->async_ending)
         tell_channel(device, event, object, cq);
     pthread_mutex_unlock(&device->lock);
     if (device->upcalls && device->upcalls->async)
@@ -152,15 +152,25 @@ void ual_async_forget(struct ual_device *public, const void *about, ual_handle h
 
 /* --- where to --- */
 
-static struct ual_channel *exchange(struct device_inside *device, struct ual_channel *channel)
+/* Nothing more is queued in it; another thread that ends it, or begins anew, finds it taken. */
+static struct ual_channel *begin_end(struct device_inside *device)
 {
-    struct ual_channel *before;
+    struct ual_channel *channel;
 
     pthread_mutex_lock(&device->lock);
-    before = device->async_channel;
-    device->async_channel = channel;
+    channel = device->async_ending ? NULL : device->async_channel;
+    device->async_ending |= channel != NULL;
     pthread_mutex_unlock(&device->lock);
-    return before;
+    return channel;
+}
+
+static void finish_end(struct device_inside *device)
+{
+    pthread_mutex_lock(&device->lock);
+    free_spares(device);
+    device->async_channel = NULL;
+    device->async_ending = false;
+    pthread_mutex_unlock(&device->lock);
 }
 
 /* A get in another thread that has taken a spare gives it back at once. */
@@ -182,14 +192,14 @@ static void await_spares(struct device_inside *device)
 void ual_async_end(struct ual_device *public)
 {
     struct device_inside *device = device_inside(public);
-    struct ual_channel *before = exchange(device, NULL);
+    struct ual_channel *channel = begin_end(device);
 
-    if (!before)
+    if (!channel)
         return;
-    ual_channel_purge_async(before, device);
-    ual_channel_use(before, -1);
+    ual_channel_purge_async(channel, device);
     await_spares(device);
-    free_spares(device);
+    finish_end(device);
+    ual_channel_use(channel, -1);
 }
 
 enum ual_status ual_async_to(struct ual_device *public, struct ual_channel *channel)

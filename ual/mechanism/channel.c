@@ -51,12 +51,18 @@ struct ual_channel {
 
 /* --- the queue --- */
 
+/* Whatever closes a lane's descriptors closes the channel's, too: its number may be another's then. */
+static bool has_own_fd(const struct ual_channel *channel)
+{
+    return channel->fd >= 0 && !(channel->device && ual_lane_is_broken(feed_first(&channel->feed)));
+}
+
 /* Under the lock. */
 static void raise_fd(struct ual_channel *channel)
 {
     uint64_t one = 1;
 
-    if (channel->fd >= 0)
+    if (has_own_fd(channel))
         syscall(SYS_write, channel->fd, &one, sizeof(one));
 }
 
@@ -65,7 +71,7 @@ static void lower_fd(struct ual_channel *channel)
     uint64_t count;
     struct iovec vector = { &count, sizeof(count) };
 
-    if (channel->fd >= 0)
+    if (has_own_fd(channel))
         syscall(SYS_preadv2, channel->fd, &vector, 1ul, -1l, -1l, RWF_NOWAIT);
 }
 
@@ -83,12 +89,12 @@ void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item
         DL_APPEND(channel->queue, item);
     }
     atomic_fetch_add(&channel->queued, 1);
-    pthread_mutex_unlock(&channel->lock);
     atomic_fetch_add(&channel->word, 1);
     if (channel->device)
         waiters_wake_one(&channel->waiters);
     else
         futex_wake(&channel->word, 1);
+    pthread_mutex_unlock(&channel->lock); /* from here on the channel may be freed */
 }
 
 void ual_channel_post(struct ual_channel *channel, struct ual_channel_item *item)
@@ -196,7 +202,8 @@ static uint32_t purge(struct ual_channel *channel, struct purged which,
             continue;
         count += item->times;
         remove_item(channel, item);
-        DL_APPEND(purged, item);
+        if (item->kind != UAL_NEWS_CQ) /* that may be queued again at once, and nobody is told */
+            DL_APPEND(purged, item);
     }
     atomic_fetch_sub(&channel->queued, count);
     pthread_mutex_unlock(&channel->lock);
@@ -427,10 +434,10 @@ enum ual_status ual_channel_free(struct ual_channel *channel)
     pthread_mutex_lock(&channel->lock); /* the last push is over */
     pthread_mutex_unlock(&channel->lock);
     drop_all(channel->queue, NULL);
-    if (channel->fd >= 0) {
+    if (channel->fd >= 0)
         ual_fd_forget(channel->fd);
+    if (has_own_fd(channel))
         close(channel->fd);
-    }
     delist(channel);
     if (channel->device)
         feed_close(&channel->feed);

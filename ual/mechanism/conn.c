@@ -181,6 +181,13 @@ static void stop_resolving(struct ual_conn *conn)
     free(resolution);
 }
 
+/* Where what takes its place fails the object is as new. */
+static void forget_address(struct ual_conn *conn)
+{
+    free(conn->bound);
+    conn->bound = NULL;
+}
+
 static void let_go_of_address(struct ual_conn *conn)
 {
     if (conn->listener)
@@ -256,7 +263,9 @@ enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_pa
     status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
                                           ual_lanes_first(ual_device_lanes(conn->device)), &asked,
                                           conn, &got, &conn->listener));
-    if (status == UAL_OK && bound)
+    if (status != UAL_OK)
+        forget_address(conn);
+    else if (bound)
         *bound = got;
     return status;
 }
@@ -358,6 +367,7 @@ static void take_back(struct ual_conn *conn)
 {
     kal_connection_destroy(conn->connection);
     conn->connection = NULL;
+    forget_address(conn);
 }
 
 enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,

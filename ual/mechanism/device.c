@@ -185,8 +185,10 @@ enum ual_status ual_device_close(struct ual_device *public)
     struct device_inside *device = device_inside(public);
     enum ual_status status;
 
+    if (atomic_load(&device->users))
+        return UAL_ERR_BUSY;
     ual_async_end(public);
-    if (atomic_load(&device->users) || !free_objects(device))
+    if (!free_objects(device))
         return UAL_ERR_BUSY;
     ual_lanes_stop(&device->lanes);
     status = ual_status_of_kal(close_rnic(device));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table behind handles: slots with generations. Lookups are inline in ual.h and take no
+ * The table behind handles: slots with generations. Lookups are inline in ual_handle.h and take no
  * lock. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -68,7 +68,10 @@ static void install(void)
  * anything. */
 enum ual_status ual_fork_hold(const struct ual_fork_hooks *hooks)
 {
-    atomic_store(&held, hooks);
+    const struct ual_fork_hooks *none = NULL;
+
+    if (!atomic_compare_exchange_strong(&held, &none, hooks) && none != hooks)
+        return UAL_ERR_EXISTS;
     pthread_once(&once, install);
     return install_status;
 }

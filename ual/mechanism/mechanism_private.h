@@ -33,6 +33,7 @@ struct device_inside {
     pthread_mutex_t lock;         /* what follows; first in the lock order of the mechanism */
     struct ual_channel *channels; /* of this device alone */
     struct ual_channel *async_channel;
+    bool async_ending;         /* that is about to go */
     struct async_item *spares; /* for when there is no memory to tell of an error */
     uint32_t spares_out;       /* of them, those that tell of one */
     struct ual_pd *pds;        /* utlist doubly linked lists, for the end */

@@ -21,7 +21,7 @@ enum ual_status ual_pd_create(struct ual_device *device, struct ual_pd **out)
         return UAL_ERR_NO_RESOURCES;
     status = ual_status_of_kal(kal_pd_create(rnic_of(device), pd, &pd->pd));
     if (status != UAL_OK)
-        goto free_pz;
+        goto free_pd;
     status = ual_handle_take(&pd->object, UAL_PD, device);
     if (status != UAL_OK)
         goto destroy_pd;
@@ -32,7 +32,7 @@ enum ual_status ual_pd_create(struct ual_device *device, struct ual_pd **out)
     return UAL_OK;
 destroy_pd:
     kal_pd_destroy(rnic_of(device), pd->pd);
-free_pz:
+free_pd:
     free(pd);
     return status;
 }

@@ -145,7 +145,8 @@ static enum ual_status create(enum ual_type type, struct ual_pd *pd, struct ual_
     *out = ep;
     return UAL_OK;
 close_qp:
-    ual_qp_close(&ep->qp);
+    if (ual_qp_close(&ep->qp) != UAL_OK) /* its handle and its QP stay, so the memory does */
+        return status;
 free_ep:
     free_memory(inside);
     return status;

@@ -254,6 +254,8 @@ static enum ual_status reject_arrival(struct ual_request *request, const void *p
     pthread_mutex_lock(&inside->control);
     if (ual_ep_takes(ep, EP_REJECT))
         status = ual_conn_reject(inside->connection, private_data, length);
+    if (status == UAL_ERR_INVALID_HANDLE && ual_ep_takes(ep, EP_REJECT))
+        status = UAL_ERR_INVALID_STATE; /* it has ended, and its end is not taken yet */
     if (status == UAL_OK) {
         ual_qp_set_state(&ep->qp, RI_QPS_ERROR);
         spinlock_lock(&inside->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The inside of the EVD: what evd.c (looking, arrival, life) and evd_wait.c (waiting) share. */
+ * The inside of the EVD: what evd.c (taking), evd_arrival.c, evd_life.c and evd_wait.c share. */
 #ifndef ITAL_UAL_EVD_PRIVATE_H
 #define ITAL_UAL_EVD_PRIVATE_H
 

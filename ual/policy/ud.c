@@ -4,7 +4,7 @@
  *
  * The asking side has an object of its own, whose connection lives for one question: asking again
  * abandons the one before. On the other side a question is a request as those for connections are
- * (listen.c), which is decided by its reply.
+ * (request.c), which is decided by its reply.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

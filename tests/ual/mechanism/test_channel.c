@@ -296,6 +296,35 @@ START_TEST(purge_gives_items_back_and_counts)
 }
 END_TEST
 
+static struct ual_cq *firing;
+
+/* The CQ fires, and something of another context is posted, while items are given back. */
+static void drop_while_it_fires(struct ual_channel_item *item)
+{
+    drop(item);
+    if (dropped != 1)
+        return;
+    fire(firing);
+    ual_channel_post(channel, &items[3]);
+}
+
+START_TEST(a_cq_may_fire_while_its_context_is_purged)
+{
+    firing = make_cq(channel, &contexts[0]);
+    items[1].context = &contexts[0];
+    ual_channel_post(channel, &items[0]);
+    fire(firing);
+    ual_channel_post(channel, &items[1]);
+    ck_assert_uint_eq(ual_channel_purge(channel, &contexts[0], drop_while_it_fires), 3);
+    ck_assert_uint_eq(dropped, 2);
+    ck_assert_ptr_eq(last_dropped, &items[1]);
+    expect_cq(channel, firing);
+    expect_posted(channel, &items[3]);
+    expect_nothing(channel);
+    ok(ual_cq_free(firing));
+}
+END_TEST
+
 /* Everything here has the device's context. */
 START_TEST(async_to_nowhere_purges_asynchronous_events_only)
 {
@@ -512,14 +541,14 @@ END_TEST
 
 static void add_both(TCase *tc)
 {
-    tc_add_tests(tc, readable_exactly_while_something_is_queued, oldest_first_whatever_the_source,
-                 a_cq_that_fired_n_times_gives_n_events,
-                 a_cq_that_fired_twice_goes_behind_the_others, the_users_nonblock_changes_nothing,
-                 a_descriptor_that_was_read_holds_nobody, purge_gives_items_back_and_counts,
-                 async_to_nowhere_purges_asynchronous_events_only,
-                 what_is_queued_is_dropped_at_free, busy_while_a_cq_uses_it,
-                 busy_while_asynchronous_events_go_there, refused, without_a_descriptor,
-                 a_forked_child_has_no_descriptor);
+    tc_add_tests(
+        tc, readable_exactly_while_something_is_queued, oldest_first_whatever_the_source,
+        a_cq_that_fired_n_times_gives_n_events, a_cq_that_fired_twice_goes_behind_the_others,
+        the_users_nonblock_changes_nothing, a_descriptor_that_was_read_holds_nobody,
+        purge_gives_items_back_and_counts, a_cq_may_fire_while_its_context_is_purged,
+        async_to_nowhere_purges_asynchronous_events_only, what_is_queued_is_dropped_at_free,
+        busy_while_a_cq_uses_it, busy_while_asynchronous_events_go_there, refused,
+        without_a_descriptor, a_forked_child_has_no_descriptor);
     tcase_add_loop_test(tc, follows_its_model, 0, 4);
 }
 
