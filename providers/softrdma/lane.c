@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered, for as long as it is
- * open; what became readable is put on the ready list by stream_ready. Besides, the few streams that were
- * active last are `hot` and are read directly, without asking epoll; who is silent while others are heard cools down again, for each
- * read that finds nothing delays them. Where there are more streams than a few the host asks
- * epoll in every pass anyway: then only the latest one is, for the case that it is the only one that is busy. The lists belong to the lane's lock; a pass works on
- * its own copy of hot[] and copies again when `version` changed. Passes of one lane never overlap (the host sees to it).
+ * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered,
+ * for as long as it is open; what became readable is put on the ready list by stream_ready.
+ * Besides, the few streams that were active last are `hot` and are read directly, without asking
+ * epoll; who is silent while others are heard cools down again, for each read that finds nothing
+ * delays them. Where there are more streams than a few the host asks epoll in every pass anyway:
+ * then only the latest one is, for the case that it is the only one that is busy. The lists belong
+ * to the lane's lock; a pass works on its own copy of hot[] and copies again when `version`
+ * changed. Passes of one lane never overlap (the host sees to it).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -115,7 +117,8 @@ static void make_hot(struct lane *lane, struct stream *stream)
     stream->hot = true;
 }
 
-/* Those that were not heard for long; but a stream that waits for room in the socket is driven by its turn. */
+/* Those that were not heard for long; but a stream that waits for room in the socket is driven by
+ * its turn. */
 static __attribute__((noinline)) void cool_down(struct lane *lane)
 {
     uint32_t kept = 0;
@@ -183,7 +186,8 @@ static bool has_event(struct cq *cq)
     return cq && ri_ring_count(&cq->ring);
 }
 
-/* Streams that were reported ready: as many as there are now, so that one that stays ready cannot hold the pass. */
+/* Streams that were reported ready: as many as there are now, so that one that stays ready cannot
+ * hold the pass. */
 static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 {
     uint32_t pieces = 0;
@@ -198,8 +202,8 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
     return pieces;
 }
 
-/* The reader's own streams first; the others only when it has got nothing. Who uses up the budget is the last one in the next
- * pass. */
+/* The reader's own streams first; the others only when it has got nothing. Who uses up the budget
+ * is the last one in the next pass. */
 static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
                                                     uint32_t budget)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Polling and arming a completion queue. A consumer that looks and finds nothing more has what it posted sent (tx/tx_coalesce.c), and
- * room in the ring lets queues go on that wait for it (objects/cq.c).
+ * Polling and arming a completion queue. A consumer that looks and finds nothing more has what it
+ * posted sent (tx/tx_coalesce.c), and room in the ring lets queues go on that wait for it
+ * (objects/cq.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,7 +18,8 @@ static struct cq *cq_of(struct ri_cq *base)
 
 void cq_retry_blocked(struct cq *cq)
 {
-    /* A queue that blocks again goes to the end: each gets one turn, sends and receives alternately. */
+    /* A queue that blocks again goes to the end: each gets one turn, sends and receives
+     * alternately. */
     uint32_t turns = atomic_load_explicit(&cq->blocked, memory_order_relaxed);
 
     for (uint32_t turn = 0; turn < turns; turn++) {
@@ -32,7 +34,8 @@ void cq_retry_blocked(struct cq *cq)
     }
 }
 
-/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are free too. */
+/* A completion was polled. It covers all requests up to its own: unsignalled ones before it are
+ * free too. */
 static inline void free_slots(const struct cq_entry *entry)
 {
     struct wq *wq = entry->wq;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts to a queue pair: a single short request goes the fast path (tx/tx_single.c), any list the general one (tx/post_list.c).
+ * Posts to a queue pair: a single short request goes the fast path (tx/tx_single.c), any list the
+ * general one (tx/post_list.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: create and destroy. Its states: objects/qp_state.c; transitions: qp_modify.c; posts: post.c.
+ * Queue pair: create and destroy. Its states: objects/qp_state.c; transitions: qp_modify.c; posts:
+ * post.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -184,8 +185,9 @@ static void await_upcalls(struct qp *qp)
 }
 
 /*
- * In this order: nothing new is told; no pass, timer or walk finds the QP (each was waited for, or counts in upcalls); no CQ
- * names it; nobody is inside tx. Nobody comes in any more: tx is never left.
+ * In this order: nothing new is told; no pass, timer or walk finds the QP (each was waited for, or
+ * counts in upcalls); no CQ names it; nobody is inside tx. Nobody comes in any more: tx is never
+ * left.
  */
 enum ri_status softrdma_qp_destroy(struct ri_qp *base)
 {

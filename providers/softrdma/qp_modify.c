@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: modify, its transitions and attributes. The transition to RTS: qp_start.c. The states: objects/qp_state.c.
+ * Queue pair: modify, its transitions and attributes. The transition to RTS: qp_start.c. The
+ * states: objects/qp_state.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -89,7 +90,8 @@ static enum ri_status to_idle(struct qp *qp)
     return status;
 }
 
-/* A FIN while own Reads are unanswered would break the peer off in the middle of the answer: it is a bad close then (S-076). */
+/* A FIN while own Reads are unanswered would break the peer off in the middle of the answer: it is
+ * a bad close then (S-076). */
 static enum ri_status to_closing(struct qp *qp)
 {
     static const struct qp_end in_order = { .state = RI_QPS_CLOSING };
@@ -170,7 +172,8 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
         qp_set_rq_limits(qp, modify->rq_limit, modify->rq_hard_limit);
 }
 
-/* In RTS too (RDMAC 9.2.5): both sides have to agree on IRD and ORD by themselves. What is outstanding stays. */
+/* In RTS too (RDMAC 9.2.5): both sides have to agree on IRD and ORD by themselves. What is
+ * outstanding stays. */
 static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify *modify)
 {
     const struct ri_rnic_attr *limits = &qp->rnic->attr;

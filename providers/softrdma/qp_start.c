@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: the hand-over of a stream, from IDLE to RTS; or the refusal of its peer. The states: objects/qp_state.c.
+ * Queue pair: the hand-over of a stream, from IDLE to RTS; or the refusal of its peer. The states:
+ * objects/qp_state.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files on top share: queue pairs' lives. The folders, from the bottom up; none calls or includes one behind it:
+ * What the files on top share: queue pairs' lives. The folders, from the bottom up; none calls or
+ * includes one behind it:
  *
  *   codec     headers and Terminate, pure functions
  *   objects   RNIC, STags, regions, windows; rings of requests and completions; QPs' states; lanes
@@ -8,17 +9,18 @@
  *   tx        work -> FPDUs -> socket
  *   rx        socket -> FPDUs -> memory, completions
  *
- * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try), state, posting
- * (one per work queue), lane, CQ; STag table, entries (a window's before its region's), under any of
- * these and with none of them inside. A CQ's guards the retirement of its work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c); control verbs
- * enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock. Two exceptions: a pass of the
- * lane may wait for tx with one rx held (rx_invalidate.c), and enters it by try to answer a Read (tx_single.c) or to find the
- * Write that a Terminate is about (rx.c).
- * Upcalls are made with none of them held: what has to be reported is recorded (CQ fired, QP event), and qp_deliver() reports it
- * at the end of whatever the thread was doing.
+ * Locks, in the order in which they may be held together: rx (spinlock; the lane takes it by try),
+ * state, posting (one per work queue), lane, CQ; STag table, entries (a window's before its
+ * region's), under any of these and with none of them inside. A CQ's guards the retirement of its
+ * work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c);
+ * control verbs enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock.
+ * Two exceptions: a pass of the lane may wait for tx with one rx held (rx_invalidate.c), and enters
+ * it by try to answer a Read (tx_single.c) or to find the Write that a Terminate is about (rx.c).
+ * Upcalls are made with none of them held: what has to be reported is recorded (CQ fired, QP
+ * event), and qp_deliver() reports it at the end of whatever the thread was doing.
  *
- * Memory: a stream or QP that a pass of the lane may still hold is freed at the start of a later pass, or by close
- * (lane->freed_streams, freed_qps).
+ * Memory: a stream or QP that a pass of the lane may still hold is freed at the start of a later
+ * pass, or by close (lane->freed_streams, freed_qps).
  */
 #ifndef ITAL_SOFTRDMA_H
 #define ITAL_SOFTRDMA_H
@@ -49,15 +51,17 @@ enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
                                    const struct ri_srq_attr *attr);
 /* Nobody names the QP any more, nor is it on a list. */
 void qp_free(struct qp *qp);
-/* Rings for so many requests of the peer and of this side that wait for answers; what they hold stays. Held (qp_hold), or
- * nobody else is at them. */
+/* Rings for so many requests of the peer and of this side that wait for answers; what they hold
+ * stays. Held (qp_hold), or nobody else is at them. */
 enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
 /* The stream goes on without the QP. Inside tx. */
 void qp_release_stream(struct qp *qp);
-/* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks others. */
+/* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks
+ * others. */
 enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);
-/* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass that holds rx may want tx. */
+/* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass
+ * that holds rx may want tx. */
 void qp_hold(struct qp *qp);
 void qp_unhold(struct qp *qp);
 /* timers.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shared receive queues: modify. Resizing makes the QPs' queues deeper first, then the SRQ (objects/srq.c).
+ * Shared receive queues: modify. Resizing makes the QPs' queues deeper first, then the SRQ
+ * (objects/srq.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -79,7 +80,8 @@ static enum ri_status deepen_srq(struct srq *srq, uint32_t depth)
     return status;
 }
 
-/* One QP after the other, then the SRQ. Whoever came to tx of that QP meanwhile has left it to us: that is done without the lock. */
+/* One QP after the other, then the SRQ. Whoever came to tx of that QP meanwhile has left it to us:
+ * that is done without the lock. */
 static enum ri_status resize(struct srq *srq, uint32_t depth)
 {
     enum ri_status status = RI_OK;

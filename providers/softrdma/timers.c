@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The timers of a connection: what it means for the QP that one has expired. llp/connection.c has them, and does not know QPs.
+ * The timers of a connection: what it means for the QP that one has expired. llp/connection.c has
+ * them, and does not know QPs.
  *
- * A timer is never cancelled while rx is held (the host waits for us then): it may come late, and find nothing to do.
+ * A timer is never cancelled while rx is held (the host waits for us then): it may come late, and
+ * find nothing to do.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -24,7 +26,8 @@ static void first_message_overdue(struct qp *qp)
         qp_end(qp, &end);
 }
 
-/* Who was silent for the first time may be slow: he is given four times as long before each further repetition. True: repeat. */
+/* Who was silent for the first time may be slow: he is given four times as long before each further
+ * repetition. True: repeat. */
 static bool still_silent(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;

@@ -70,7 +70,8 @@ static inline uint32_t ddp_segments(uint32_t len, uint32_t payload_max)
     return len ? (len - 1u) / payload_max + 1u : 1u;
 }
 
-/* Distance of a MSN from the expected one, modulo 2^32: < 0 old, 0 equal, > 0 gap (C-070, C-071). */
+/* Distance of a MSN from the expected one, modulo 2^32: < 0 old, 0 equal, > 0 gap (C-070,
+ * C-071). */
 static inline int32_t ddp_msn_diff(uint32_t msn, uint32_t expected)
 {
     return (int32_t)(msn - expected);

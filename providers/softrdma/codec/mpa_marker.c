@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPA markers of whole FPDUs. Everything from the start of Full Operation on comes in units of four octets, markers too: a
- * marker never splits ULPDU_Length or the CRC field.
+ * MPA markers of whole FPDUs. Everything from the start of Full Operation on comes in units of four
+ * octets, markers too: a marker never splits ULPDU_Length or the CRC field.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -103,7 +103,8 @@ static void add_marker(struct mpa_weave *weave, uint32_t start, uint32_t *crc)
     add(weave, marker, MPA_MARKER_LEN);
 }
 
-/* Octets of the FPDU that begins at `start`, and the markers that are due before and between them. */
+/* Octets of the FPDU that begins at `start`, and the markers that are due before and between
+ * them. */
 static void weave_octets(struct mpa_weave *weave, uint32_t start, uint32_t *crc,
                          const uint8_t *octets, size_t length)
 {

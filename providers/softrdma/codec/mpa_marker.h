@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPA markers (RFC 5044 4.2 to 4.4) of whole FPDUs: taken out of what is received, woven into what is sent. Pure functions
- * over bytes; the arithmetic of positions is in mpa.h. A stream position counts the octets of one direction since Full
- * Operation, markers included, modulo 2^32; an FPDU always begins at a multiple of 4.
+ * MPA markers (RFC 5044 4.2 to 4.4) of whole FPDUs: taken out of what is received, woven into what
+ * is sent. Pure functions over bytes; the arithmetic of positions is in mpa.h. A stream position
+ * counts the octets of one direction since Full Operation, markers included, modulo 2^32; an FPDU
+ * always begins at a multiple of 4.
  */
 #ifndef ITAL_SOFTRDMA_MPA_MARKER_H
 #define ITAL_SOFTRDMA_MPA_MARKER_H
@@ -16,18 +17,19 @@
 #define MPA_FPDU_MAX_MARKERS (MPA_FPDU_MAX + MPA_MARKERS_MAX * MPA_MARKER_LEN)
 
 /*
- * Looks at `length` octets that begin at stream position `pos`, where an FPDU (or the marker in front of it) begins.
- *   MPA_OK         *fpdu describes the first FPDU, whose octets have been moved together in place: the markers are gone
- *                  (CRC and PAD stay behind the ULPDU); fpdu->size is what it took in the stream, markers included.
- *                  *verdict is what stage 4 says of it, in this order: CRC if in use (over the markers too), markers
- *                  (C-054), length.
+ * Looks at `length` octets that begin at stream position `pos`, where an FPDU (or the marker in front
+ * of it) begins.
+ *   MPA_OK         *fpdu describes the first FPDU, whose octets have been moved together in place: the
+ *                  markers are gone (CRC and PAD stay behind the ULPDU); fpdu->size is what it took
+ *                  in the stream, markers included. *verdict is what stage 4 says of it, in this
+ *                  order: CRC if in use (over the markers too), markers (C-054), length.
  *   MPA_NEED_MORE  nothing was touched; *need further octets are needed at least.
  */
 enum mpa_result mpa_marker_take(uint8_t *octets, size_t length, uint32_t pos, bool crc_on,
                                 struct mpa_fpdu *fpdu, size_t *need, enum mpa_result *verdict);
 
-/* An FPDU as a list of pieces becomes one with markers. `out` and `markers` have room for two entries and four octets
- * more per marker than the FPDU has without. */
+/* An FPDU as a list of pieces becomes one with markers. `out` and `markers` have room for two
+ * entries and four octets more per marker than the FPDU has without. */
 struct mpa_weave {
     struct iovec *
         out; /* grows from `count`; an entry that goes on where the last one ends is joined to it */
@@ -37,8 +39,8 @@ struct mpa_weave {
     bool crc_on;
 };
 
-/* `in`: one whole FPDU without markers; its CRC field, the last four octets, lies in one piece and is written anew (0
- * with CRC off). */
+/* `in`: one whole FPDU without markers; its CRC field, the last four octets, lies in one piece and
+ * is written anew (0 with CRC off). */
 void mpa_marker_weave(struct mpa_weave *weave, const struct iovec *in, uint32_t count);
 
 #endif

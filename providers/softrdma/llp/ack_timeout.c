@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A peer that acknowledges nothing any more is lost: option ack_timeout. Neither TCP_USER_TIMEOUT nor keep-alive can say so.
- * The former also ends a connection whose live peer keeps its window closed because it does not read; the latter asks
- * nothing while octets are out. So the stream looks at what TCP knows (llp_ops.waits), a sixth of ack_timeout apart, for as long as
- * octets wait for an acknowledgement or for the window, and ends when one wait has lasted for ack_timeout. A probe of a closed
- * window that the peer answers ends a wait as any acknowledgement does: a live peer may read nothing for ever. So that probes and
- * repetitions come often enough to tell in that time, llp_tcp_prepare bounds the time between them where the kernel allows it
- * (TCP_RTO_MAX_MS, Linux 6.15); else it grows to two minutes while a window stays closed, and the wait with it.
+ * A peer that acknowledges nothing any more is lost: option ack_timeout. Neither TCP_USER_TIMEOUT
+ * nor keep-alive can say so. The former also ends a connection whose live peer keeps its window
+ * closed because it does not read; the latter asks nothing while octets are out. So the stream
+ * looks at what TCP knows (llp_ops.waits), a sixth of ack_timeout apart, for as long as octets wait
+ * for an acknowledgement or for the window, and ends when one wait has lasted for ack_timeout. A
+ * probe of a closed window that the peer answers ends a wait as any acknowledgement does: a live
+ * peer may read nothing for ever. So that probes and repetitions come often enough to tell in that
+ * time, llp_tcp_prepare bounds the time between them where the kernel allows it (TCP_RTO_MAX_MS,
+ * Linux 6.15); else it grows to two minutes while a window stays closed, and the wait with it.
  *
- * The data path has nothing to ask for that. A stream for which TCP has nothing to do is idle: it has no timer, and tx sends by
- * llp_idle, whose send puts the real lower layer back and sets the timer. A look sees that there is nothing to do, and makes the
- * stream idle, inside tx: so what was sent before shows in what TCP knows, and a thread that comes later finds llp_idle.
+ * The data path has nothing to ask for that. A stream for which TCP has nothing to do is idle: it
+ * has no timer, and tx sends by llp_idle, whose send puts the real lower layer back and sets the
+ * timer. A look sees that there is nothing to do, and makes the stream idle, inside tx: so what was
+ * sent before shows in what TCP knows, and a thread that comes later finds llp_idle.
  *
- * A wait begins where a look finds it, so what waits is found lost after seven sixths of ack_timeout at most. Keep-alive's
- * probes, which ask an idle peer, are a wait, too: of who first sends while some are unanswered it began with them.
+ * A wait begins where a look finds it, so what waits is found lost after seven sixths of
+ * ack_timeout at most. Keep-alive's probes, which ask an idle peer, are a wait, too: of who first
+ * sends while some are unanswered it began with them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,8 +27,8 @@
 #include "providers/softrdma/objects/qp.h"
 
 #define LOOKS LLP_ACK_LOOKS
-#define PROBES \
-    3u /* unanswered: fewer may have been lost on their way, or come in faster than a peer answers */
+/* unanswered: fewer may have been lost on their way, or come in faster than a peer answers */
+#define PROBES      3u
 #define REPEATS     2u                     /* of octets, likewise */
 #define TCP_TICK_NS (20 * CLOCK_NS_PER_MS) /* ages that TCP tells are whole ticks of its clock */
 
@@ -76,8 +80,9 @@ void llp_acks_insert(struct stream *stream)
     stream->sender = on ? &llp_idle : stream->llp;
 }
 
-/* True: TCP has nothing to do. False: what there is to wait for, or somebody sends now. Nobody is waited for with rx held, and the
- * work of those who came meanwhile is left to qp_deliver: it may end the connection, which takes rx. */
+/* True: TCP has nothing to do. False: what there is to wait for, or somebody sends now. Nobody is
+ * waited for with rx held, and the work of those who came meanwhile is left to qp_deliver: it may
+ * end the connection, which takes rx. */
 static bool becomes_idle(struct stream *stream, struct qp *qp, struct llp_wait *wait)
 {
     bool alone = tx_try_enter(qp);
@@ -91,7 +96,8 @@ static bool becomes_idle(struct stream *stream, struct qp *qp, struct llp_wait *
     return !wait->octets;
 }
 
-/* One wait without an answer has lasted for ack_timeout, and enough was sent in it that a peer would have answered. */
+/* One wait without an answer has lasted for ack_timeout, and enough was sent in it that a peer
+ * would have answered. */
 static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t now)
 {
     bool heard = before(now, wait->heard_ago_ns) + TCP_TICK_NS > stream->acks.looked_at;

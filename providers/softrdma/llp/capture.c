@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lower layer over the lower layer: what moves is told to the host's capture. It stands there only when capture is on, so
- * that the data path has nothing to ask otherwise.
+ * A lower layer over the lower layer: what moves is told to the host's capture. It stands there
+ * only when capture is on, so that the data path has nothing to ask otherwise.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -49,7 +49,8 @@ static ssize_t capture_send(struct stream *stream, const struct iovec *iov, int 
     return sent;
 }
 
-/* What is read at once is one segment of the capture: where it becomes two, some who read captures miss FPDUs. */
+/* What is read at once is one segment of the capture: where it becomes two, some who read captures
+ * miss FPDUs. */
 static ssize_t capture_receive(struct stream *stream, void *buffer, size_t length)
 {
     size_t most = length < TCPIP_PAYLOAD_MAX ? length : TCPIP_PAYLOAD_MAX;

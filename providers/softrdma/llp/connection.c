@@ -5,9 +5,10 @@
  *   OPEN ----- qp stops (tx_stop) or goes away ----> CLOSING ---- both FINs, or bound ----> CLOSED
  *     \____________ reset, lost, forced ______________________________________________/
  *
- * CLOSING needs no QP: the tail (output built before, a Terminate) goes out, then FIN; input is read and dropped to the
- * peer's FIN, so that nothing that the peer has not read is destroyed by a RST; the timer bounds it. The descriptor is
- * shut down before it is closed, because a forked child may hold a copy.
+ * CLOSING needs no QP: the tail (output built before, a Terminate) goes out, then FIN; input is
+ * read and dropped to the peer's FIN, so that nothing that the peer has not read is destroyed by a
+ * RST; the timer bounds it. The descriptor is shut down before it is closed, because a forked child
+ * may hold a copy.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -33,7 +33,8 @@ enum attention {
     ATTEND_STALLED = 16u,
 };
 
-/* The reassembly buffer: octets of an FPDU that has not arrived whole (rx/reassembly.c). Under rx. */
+/* The reassembly buffer: octets of an FPDU that has not arrived whole (rx/reassembly.c). Under
+ * rx. */
 struct stream_partial {
     uint8_t *octets;
     uint32_t length, room;
@@ -166,13 +167,16 @@ void lane_call(struct stream *stream);
 
 /* --- quiescence.c --- */
 
-/* After it returned no pass that began before is still going on (unless the caller is inside it). */
+/* After it returned no pass that began before is still going on (unless the caller is inside
+ * it). */
 void lane_wait_pass(struct lane *lane);
-/* Call `visit` for each connected QP of the PD on this lane; it stays alive meanwhile. No lock held. */
+/* Call `visit` for each connected QP of the PD on this lane; it stays alive meanwhile. No lock
+ * held. */
 void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
                     void *arg);
-/* After what was revoked: wait until no pass of any lane places into it any more, then call `visit` for each connected QP of the PD
- * (NULL: for none). The caller is in no pass, or in one and places nothing; with one rx at most, of a QP of that pass. */
+/* After what was revoked: wait until no pass of any lane places into it any more, then call `visit`
+ * for each connected QP of the PD (NULL: for none). The caller is in no pass, or in one and places
+ * nothing; with one rx at most, of a QP of that pass. */
 void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
                         void (*visit)(struct qp *qp, void *arg), void *arg);
 

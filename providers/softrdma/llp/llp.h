@@ -22,7 +22,8 @@ struct llp_wait {
     uint64_t heard_ago_ns; /* age of the last acknowledgement, in ticks of TCP's clock */
 };
 
-/* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not now). */
+/* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not
+ * now). */
 struct llp_ops {
     ssize_t (*send)(struct stream *stream, const struct iovec *iov, int count);
     ssize_t (*receive)(struct stream *stream, void *buffer, size_t length);
@@ -36,7 +37,8 @@ extern const struct llp_ops llp_tcp;
 /* Put capture between the stream and its lower layer, if it is on. */
 void llp_capture_insert(struct stream *stream, uint64_t token);
 #define LLP_ACK_LOOKS 6u /* in ack_timeout */
-/* End the stream when its peer acknowledges nothing for ack_timeout. On top of what is there; before anything is sent. */
+/* End the stream when its peer acknowledges nothing for ack_timeout. On top of what is there;
+ * before anything is sent. */
 void llp_acks_insert(struct stream *stream);
 /* stream.acks has expired. True: the peer has acknowledged nothing for too long. Under rx. */
 bool llp_acks_look(struct stream *stream, struct qp *qp);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The lower layer: a TCP socket. System calls that libc makes cancellation points are made directly, so that a
- * consumer's thread is never cancelled in the middle of a pass. The open file may be shared with the consumer
- * (socket conversion): its flags stay as they are, MSG_DONTWAIT is given with each call.
+ * The lower layer: a TCP socket. System calls that libc makes cancellation points are made
+ * directly, so that a consumer's thread is never cancelled in the middle of a pass. The open file
+ * may be shared with the consumer (socket conversion): its flags stay as they are, MSG_DONTWAIT is
+ * given with each call.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,8 +27,9 @@
 #define EMSS_UNKNOWN   536u /* RFC 9293 3.7.1: the default MSS of IPv4 */
 
 /*
- * What one end did before it sent, happened before what the other end does after it received. ThreadSanitizer cannot see
- * that through the kernel, so where both ends are in one process (tests) it is told: one place per pair of ports.
+ * What one end did before it sent, happened before what the other end does after it received.
+ * ThreadSanitizer cannot see that through the kernel, so where both ends are in one process (tests)
+ * it is told: one place per pair of ports.
  */
 #if defined(__SANITIZE_THREAD__)
 #define TELL_ORDER 1
@@ -59,7 +61,8 @@ static void *wire(int fd)
 #define order_received(fd) ((void)(fd))
 #endif
 
-/* The system has no memory for it now: that passes, as a full socket does, and what was to be sent is still there. */
+/* The system has no memory for it now: that passes, as a full socket does, and what was to be sent
+ * is still there. */
 static ssize_t not_sent(int error)
 {
     return error == ENOBUFS || error == ENOMEM ? -EAGAIN : -error;
@@ -124,7 +127,8 @@ static void tcp_close(struct stream *stream, bool reset)
     stream->fd = -1;
 }
 
-/* Where an acknowledgement came in the same tick as the last octets left, it counts as theirs: if not, they leave again. */
+/* Where an acknowledgement came in the same tick as the last octets left, it counts as theirs: if
+ * not, they leave again. */
 static void tcp_waits(struct stream *stream, struct llp_wait *wait)
 {
     struct tcp_info info = { .tcpi_unacked = 0 };
@@ -157,7 +161,8 @@ static void set_option(int fd, int level, int name, uint32_t value)
     setsockopt(fd, level, name, &number, sizeof(number));
 }
 
-/* Where the host has set the same options during the start-up, this one tells, which it sets last. */
+/* Where the host has set the same options during the start-up, this one tells, which it sets
+ * last. */
 static bool is_prepared(int fd, const struct softrdma_options *options)
 {
     unsigned int count = 0;
@@ -169,7 +174,8 @@ static bool is_prepared(int fd, const struct softrdma_options *options)
            count == options->keepalive_count;
 }
 
-/* An outage, or a closed window, makes TCP ask ever more rarely: often enough for ack_timeout. Its own bounds are 1 s and 120 s. */
+/* An outage, or a closed window, makes TCP ask ever more rarely: often enough for ack_timeout. Its
+ * own bounds are 1 s and 120 s. */
 static void bound_backoff(int fd, const struct softrdma_options *options)
 {
     uint64_t most = options->ack_timeout_ns / CLOCK_NS_PER_MS / LLP_ACK_LOOKS;

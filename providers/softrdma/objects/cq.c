@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completion queues: a ring under a spinlock. Requests whose outcome is known become completions here, in order, each written
- * once, straight into its place in the ring; all that a queue has ready go in under one hold of the lock.
+ * Completion queues: a ring under a spinlock. Requests whose outcome is known become completions
+ * here, in order, each written once, straight into its place in the ring; all that a queue has
+ * ready go in under one hold of the lock.
  *
- * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its work queue, and the
- * QP is put on the CQ's list of blocked queues. While a queue is on the list nothing of it enters the ring, so that
- * what comes later does not overtake. Who makes room (poll, purge: poll.c) takes
- * queues off the list, oldest first, and has them retired again with the lock dropped; qp->upcalls is counted
- * from before the lock is dropped, so that qp_destroy waits.
+ * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its
+ * work queue, and the QP is put on the CQ's list of blocked queues. While a queue is on the list
+ * nothing of it enters the ring, so that what comes later does not overtake. Who makes room (poll,
+ * purge: poll.c) takes queues off the list, oldest first, and has them retired again with the lock
+ * dropped; qp->upcalls is counted from before the lock is dropped, so that qp_destroy waits.
  *
  * Firing is noted under the lock (news) and told by cq_deliver() with no lock held.
  */
@@ -223,8 +224,8 @@ void qp_retire_receives(struct qp *qp)
         overflow(qp);
 }
 
-/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads. They went the fast path, so
- * receives come from no SRQ. */
+/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads.
+ * They went the fast path, so receives come from no SRQ. */
 static inline __attribute__((always_inline)) bool retire_fast(struct cq *cq, struct qp *qp,
                                                               struct wq *wq, bool receive)
 {
@@ -301,8 +302,9 @@ static uint32_t waiting_most(const struct wq *wq)
            atomic_load_explicit(&wq->freed, memory_order_relaxed);
 }
 
-/* Behind the newest completion of the QP. The oldest come first, and no more than there are: where many QPs share a CQ and end
- * together each would look through the completions of all. Under the lock. */
+/* Behind the newest completion of the QP. The oldest come first, and no more than there are: where
+ * many QPs share a CQ and end together each would look through the completions of all. Under the
+ * lock. */
 static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t head)
 {
     uint32_t tail = ri_ring_tail(&cq->ring), end = head;
@@ -320,8 +322,8 @@ static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t he
     return end;
 }
 
-/* The others keep their order; the ring is closed up from the oldest on. What a retry in another thread still
- * pushes for the QP is refused: its queues stay marked as blocked. */
+/* The others keep their order; the ring is closed up from the oldest on. What a retry in another
+ * thread still pushes for the QP is refused: its queues stay marked as blocked. */
 void cq_purge(struct cq *cq, struct qp *qp)
 {
     uint32_t head, to;

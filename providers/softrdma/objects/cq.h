@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The ring of a CQ, for those who write completions into it (cq.c, tx_single.c) and take them out (poll.c). All under the CQ's lock.
+ * The ring of a CQ, for those who write completions into it (cq.c, tx_single.c) and take them out
+ * (poll.c). All under the CQ's lock.
  */
 #ifndef ITAL_SOFTRDMA_CQ_H
 #define ITAL_SOFTRDMA_CQ_H

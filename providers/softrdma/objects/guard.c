@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Guard: see guard.h. process_vm_readv and process_vm_writev of the process itself: what would be a signal is an error there. The
- * process is asked for its number each time: a child of fork that knew its parent's would write into that one's memory.
+ * Guard: see guard.h. process_vm_readv and process_vm_writev of the process itself: what would be a
+ * signal is an error there. The process is asked for its number each time: a child of fork that
+ * knew its parent's would write into that one's memory.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

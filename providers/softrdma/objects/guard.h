@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Option guard: the consumer's memory is read and written by the kernel. Where a range was unmapped or protected, or its file
- * truncated, after it was registered, the connection ends and not the process.
+ * Option guard: the consumer's memory is read and written by the kernel. Where a range was unmapped
+ * or protected, or its file truncated, after it was registered, the connection ends and not the
+ * process.
  */
 #ifndef ITAL_SOFTRDMA_GUARD_H
 #define ITAL_SOFTRDMA_GUARD_H
@@ -10,7 +11,8 @@
 
 /* Does the kernel do it for this process? */
 bool guard_works(void);
-/* All of the octets, one direction each; false: not all could be moved, the log names `stag` and where. */
+/* All of the octets, one direction each; false: not all could be moved, the log names `stag` and
+ * where. */
 bool guard_write(const struct qp *qp, uint32_t stag, uint8_t *to, const void *from,
                  uint32_t octets);
 bool guard_read(const struct qp *qp, uint32_t stag, void *to, const uint8_t *from, uint32_t octets);

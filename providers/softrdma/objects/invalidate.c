@@ -26,8 +26,9 @@ static bool has_remote_rights(const struct stag_entry *entry)
 }
 
 /*
- * What several streams may use, no peer of one of them invalidates (X-012). Windows: narrow ones are their QP's. Regions: there
- * is no fast registration, so all are made by a verb and are the PD's; its QPs are counted under the lock that revokes.
+ * What several streams may use, no peer of one of them invalidates (X-012). Windows: narrow ones
+ * are their QP's. Regions: there is no fast registration, so all are made by a verb and are the
+ * PD's; its QPs are counted under the lock that revokes.
  */
 static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane of the RNIC. lane.c decides who is served when, llp/ready.c keeps the list of streams to be served, tx/ the QPs whose posts
- * wait for others and the spare memory of batches.
+ * A lane of the RNIC. lane.c decides who is served when, llp/ready.c keeps the list of streams to
+ * be served, tx/ the QPs whose posts wait for others and the spare memory of batches.
  */
 #ifndef ITAL_SOFTRDMA_LANE_H
 #define ITAL_SOFTRDMA_LANE_H
@@ -13,7 +13,8 @@ struct qp;
 struct stream;
 struct tx_memory;
 
-/* Posts that wait for others (tx/tx_coalesce.c). Atomic members: written under the lane's lock, but for looks. */
+/* Posts that wait for others (tx/tx_coalesce.c). Atomic members: written under the lane's lock, but
+ * for looks. */
 struct lane_coalesce {
     /* The QPs that have some. Under the lock. */
     struct qp *qps;
@@ -53,14 +54,16 @@ struct lane {
     struct qp *keepers[TX_KEEPERS];
     uint32_t keeper_clock;
 
-    /* Written under the lock: changed means that hot, ready or what is to be freed have changed; somebody may sleep. */
+    /* Written under the lock: changed means that hot, ready or what is to be freed have changed;
+     * somebody may sleep. */
     atomic_uint version;
     atomic_bool armed;
     struct lane_coalesce coalesce;
 
     struct lane_pass pass;
-    /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside; odd inside a pass; empty RDMA Writes received on its
-     * connections; odd while the pass places nothing, because it waits for other lanes (llp/quiescence.c). */
+    /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside; odd inside a
+     * pass; empty RDMA Writes received on its connections; odd while the pass places nothing,
+     * because it waits for other lanes (llp/quiescence.c). */
     atomic_ulong runner;
     atomic_uint passes;
     atomic_ullong empty_writes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory regions. Nothing is pinned: the CPU copies. A region is one entry of the STag table; its STag is lkey and,
- * with remote rights, rkey. Without remote rights the access check refuses every peer. A region that was invalidated stays
- * one entry, INVALID, until it is registered anew (another STag) or deregistered. One with windows on it stays as it is.
+ * Memory regions. Nothing is pinned: the CPU copies. A region is one entry of the STag table; its
+ * STag is lkey and, with remote rights, rkey. Without remote rights the access check refuses every
+ * peer. A region that was invalidated stays one entry, INVALID, until it is registered anew
+ * (another STag) or deregistered. One with windows on it stays as it is.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -41,7 +42,8 @@ static enum ri_status check_access(uint32_t access)
     return RI_OK;
 }
 
-/* Of every page: what the CPU cannot do would end the process later, at a time that the peer chooses. */
+/* Of every page: what the CPU cannot do would end the process later, at a time that the peer
+ * chooses. */
 static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
 {
     return pages_check(addr, length, access & RI_ACCESS_LOCAL_READ, access & RI_ACCESS_LOCAL_WRITE);
@@ -96,7 +98,8 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, const struct r
     return entry;
 }
 
-/* No pass that places, no answer to the peer, no output that names it. What a window exposes stays the region's. */
+/* No pass that places, no answer to the peer, no output that names it (X-006). What a window
+ * exposes stays the region's. */
 void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
 {
     struct memory_range range = { NULL, 0 };
@@ -161,7 +164,8 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     return RI_OK;
 }
 
-/* The new entry is made first, so that a failure leaves the region as it is. The caller learns the new keys on success only. */
+/* The new entry is made first, so that a failure leaves the region as it is. The caller learns the
+ * new keys on success only. */
 enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {

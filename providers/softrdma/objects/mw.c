@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory windows (RDMAC 7.10). A window is one entry of the STag table, INVALID until a request binds it to a part of a region;
- * its name is the index that it was allocated with and the key of the last bind, so that consumers know it when they post.
- * A narrow window is usable over the QP that bound it, a wide one over every QP of its PD. A wide window may be bound again
- * without being invalidated between: the old binding ends first.
+ * Memory windows (RDMAC 7.10). A window is one entry of the STag table, INVALID until a request
+ * binds it to a part of a region; its name is the index that it was allocated with and the key of
+ * the last bind, so that consumers know it when they post. A narrow window is usable over the QP
+ * that bound it, a wide one over every QP of its PD. A wide window may be bound again without being
+ * invalidated between: the old binding ends first.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -98,7 +99,8 @@ void mw_unbind_qp(struct qp *qp)
 
 /* --- bind --- */
 
-/* An entry outlives its window and its region: what was freed between post and turn is found out then. */
+/* An entry outlives its window and its region: what was freed between post and turn is found out
+ * then. */
 enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe)
 {
     struct stag_entry *entry;
@@ -151,7 +153,8 @@ static void expose(struct qp *qp, struct stag_entry *window, struct stag_entry *
     stag_publish(window, (uint32_t)wqe->operand);
 }
 
-/* Under the window's lock. A wide window that is in use stays as it is when the request is refused. */
+/* Under the window's lock. A wide window that is in use stays as it is when the request is
+ * refused. */
 static enum bind_result bind_window(struct qp *qp, struct stag_entry *window, const struct wqe *wqe)
 {
     struct stag_entry *region;

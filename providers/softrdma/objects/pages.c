@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pages: see pages.h. The kernel is asked for one mapping after the other (PROCMAP_QUERY, Linux 6.11); an older one is asked for the
- * text of all, and where there is no /proc each page is tried, which populates it. The file is opened each time: it names the memory of
- * the process that opened it, and a child of fork would look at its parent's.
+ * Pages: see pages.h. The kernel is asked for one mapping after the other (PROCMAP_QUERY, Linux
+ * 6.11); an older one is asked for the text of all, and where there is no /proc each page is tried,
+ * which populates it. The file is opened each time: it names the memory of the process that opened
+ * it, and a child of fork would look at its parent's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -117,8 +118,8 @@ static bool page_is_readable(uint64_t page)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
-/* The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent change is lost nor a fault ends the
- * process. */
+/* The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent change
+ * is lost nor a fault ends the process. */
 bool pages_try_word(void *word)
 {
     int nobody = 0;
@@ -137,7 +138,8 @@ static enum ri_status try_pages(const struct pages *pages)
     uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t first = pages->at & ~(size - 1), last = pages->last & ~(size - 1);
 
-    /* Asks for nothing that would happen by itself; fails where a page of the range is not mapped. */
+    /* Asks for nothing that would happen by itself; fails where a page of the range is not
+     * mapped. */
     if (msync((void *)(uintptr_t)first, (size_t)(last - first + size), MS_ASYNC))
         return RI_ERR_ADDRESS;
     for (uint64_t page = first; page <= last; page += size)

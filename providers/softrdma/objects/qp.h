@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: their parts, each with the lock that guards it; states, ends, what is told. Locks and their order: ../softrdma.h.
+ * Queue pairs: their parts, each with the lock that guards it; states, ends, what is told. Locks
+ * and their order: ../softrdma.h.
  */
 #ifndef ITAL_SOFTRDMA_QP_H
 #define ITAL_SOFTRDMA_QP_H
@@ -12,7 +13,8 @@
 struct lane;
 struct stream;
 
-/* What modify may change. Written inside tx, under rx and life.lock: each of the three is enough to read. */
+/* What modify may change. Written inside tx, under rx and life.lock: each of the three is enough to
+ * read. */
 struct qp_attributes {
     uint32_t ird, ord;
     /* enum ri_qp_flags */
@@ -122,13 +124,16 @@ static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
 {
     return wq->receive ? qp->recv_cq : qp->send_cq;
 }
-/* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx held. */
+/* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx
+ * held. */
 void qp_retire_sends(struct qp *qp);
 void qp_retire_receives(struct qp *qp);
-/* The same after plain Sends, and after a Read Response. False: something is left to qp_retire(), or to deliver. */
+/* The same after plain Sends, and after a Read Response. False: something is left to qp_retire(),
+ * or to deliver. */
 bool qp_retire_received(struct qp *qp);
 bool qp_retire_answered(struct qp *qp);
-/* Not more may be looked at without the lock: of two that finish requests at once, one has to see both. */
+/* Not more may be looked at without the lock: of two that finish requests at once, one has to see
+ * both. */
 static inline bool wq_may_retire(const struct wq *wq)
 {
     return atomic_load_explicit(&wq->done, memory_order_relaxed) !=
@@ -140,8 +145,8 @@ static inline void qp_retire(struct qp *qp, struct wq *wq)
         wq->receive ? qp_retire_receives(qp) : qp_retire_sends(qp);
 }
 /*
- * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush. The first end wins:
- * false when there was one already. No lock of the QP but rx held.
+ * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush.
+ * The first end wins: false when there was one already. No lock of the QP but rx held.
  */
 struct qp_end {
     enum ri_event_type event; /* 0: told later (orderly close) */
@@ -157,8 +162,8 @@ struct qp_end {
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
-/* The end by a Terminate of ours, of end->terminate_value; state, payload and length are filled in. cause: NULL where no segment
- * of the peer is behind it. */
+/* The end by a Terminate of ours, of end->terminate_value; state, payload and length are filled in.
+ * cause: NULL where no segment of the peer is behind it. */
 struct terminate_cause;
 bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause);
 void qp_record_established(struct qp *qp);
@@ -180,7 +185,8 @@ void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives
 
 /* --- who is inside tx: see tx/tx.c --- */
 
-/* Inside tx alone, without waiting: false, somebody is there. What comes meanwhile is left to qp_deliver(), as rx may be held. */
+/* Inside tx alone, without waiting: false, somebody is there. What comes meanwhile is left to
+ * qp_deliver(), as rx may be held. */
 static inline bool tx_try_enter(struct qp *qp)
 {
     unsigned int nobody = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the transmit and the receive engine keep in a QP (qp.h), one structure for each lock. The engines are tx/ and rx/.
+ * What the transmit and the receive engine keep in a QP (qp.h), one structure for each lock. The
+ * engines are tx/ and rx/.
  */
 #ifndef ITAL_SOFTRDMA_QP_ENGINES_H
 #define ITAL_SOFTRDMA_QP_ENGINES_H
@@ -123,7 +124,8 @@ struct qp_tx {
     atomic_bool holding;
     /* errno: the socket refused. The end is told after what can still be read. */
     atomic_int error;
-    /* The entry that the local request at sq.next waits for: the lane makes it quiet (tx_local.c). */
+    /* The entry that the local request at sq.next waits for: the lane makes it quiet
+     * (tx_local.c). */
     _Atomic(struct stag_entry *) unquiet;
     /* Somebody found work for tx. Any thread. */
     atomic_bool wanted;
@@ -149,7 +151,8 @@ struct outstanding_read {
     uint32_t msn;
 };
 
-/* A request of the peer that waits for its answer. Atomics: size 0, executed when the answer is built. */
+/* A request of the peer that waits for its answer. Atomics: size 0, executed when the answer is
+ * built. */
 struct inbound_read {
     /* Atomics: the Request Identifier. */
     uint32_t sink_stag;
@@ -165,7 +168,8 @@ struct inbound_read {
     uint64_t data, mask, compare, compare_mask;
 };
 
-/* Two rings between tx and rx, without a lock: of ORD tx writes `in` and rx `out`, of IRD the other way round. */
+/* Two rings between tx and rx, without a lock: of ORD tx writes `in` and rx `out`, of IRD the other
+ * way round. */
 struct qp_reads {
     struct outstanding_read *ord_ring;
     atomic_uint ord_in, ord_out;
@@ -188,7 +192,8 @@ struct qp_rx {
     /* Markers: of the first octet not parsed, counted from Full Operation. */
     uint32_t position;
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
-    /* A Send is being received into the request at rq.next: of its first segment, and octets so far. */
+    /* A Send is being received into the request at rq.next: of its first segment, and octets so
+     * far. */
     bool message_open;
     uint8_t message_opcode;
     uint32_t message_stag;

@@ -7,9 +7,10 @@
  *                            |--- peer's FIN, RST, Terminate, modify ERROR ------------------> ERROR
  *   ERROR --- modify IDLE ---> IDLE
  *
- * RDMAC lets CLOSING end in IDLE; here it ends in ERROR, so that requests posted meanwhile complete flushed instead of
- * waiting for the next connection. Leaving RTS is one function (qp_end); what follows, stopping output, flushing both
- * queues, is done by whoever holds tx next (tx_stop). Exactly one event of the "ended" group is told per connection.
+ * RDMAC lets CLOSING end in IDLE; here it ends in ERROR, so that requests posted meanwhile complete
+ * flushed instead of waiting for the next connection. Leaving RTS is one function (qp_end); what
+ * follows, stopping output, flushing both queues, is done by whoever holds tx next (tx_stop).
+ * Exactly one event of the "ended" group is told per connection.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,7 +23,8 @@
 
 /* --- flush --- */
 
-/* Under posting: who posts a receive after this look sees the state that the QP has got before it. */
+/* Under posting: who posts a receive after this look sees the state that the QP has got before
+ * it. */
 static uint32_t posted_before(struct wq *wq)
 {
     uint32_t posted;
@@ -33,7 +35,8 @@ static uint32_t posted_before(struct wq *wq)
     return posted;
 }
 
-/* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew meanwhile. */
+/* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew
+ * meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = posted_before(wq);
@@ -142,7 +145,8 @@ static bool take_pending(struct qp *qp, struct ri_event *event)
     return true;
 }
 
-/* By one thread at a time, so that nothing is told out of order; who finds another at it leaves: that one looks again. */
+/* By one thread at a time, so that nothing is told out of order; who finds another at it leaves:
+ * that one looks again. */
 void qp_report(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
@@ -183,7 +187,8 @@ static void record_terminate(struct qp *qp, const struct qp_end *end)
     }
 }
 
-/* The peer named memory that it may not use. Who guesses STags does it again and again, with a connection each. */
+/* The peer named memory that it may not use. Who guesses STags does it again and again, with a
+ * connection each (X-040). */
 static void count_access_error(struct qp *qp, const struct qp_end *end)
 {
     unsigned int kind = end->terminate_value >> 8;

@@ -27,7 +27,8 @@ struct wqe {
         } bind;              /* until it is executed */
         uint64_t end;        /* stream position behind its last octet, from then on; sends */
     };
-    /* atomics: to add or to swap in; immediate data: 8 octets as a number; else the STag that is invalidated or bound */
+    /* atomics: to add or to swap in; immediate data: 8 octets as a number; else the STag that is
+     * invalidated or bound */
     uint64_t operand;
     uint32_t rkey;
     uint32_t byte_len; /* for the completion */
@@ -49,7 +50,8 @@ static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_
     atomic_store_explicit(&wqe->done, true, memory_order_release);
 }
 
-/* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD until then. */
+/* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD
+ * until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
 #define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
@@ -85,15 +87,16 @@ static inline struct wqe *wq_slot(const struct wq *wq, uint32_t index)
 {
     return (struct wqe *)(wq->slots + (size_t)(index & wq->mask) * wq->stride);
 }
-/* Take over the slots of `larger`, just opened, with what is in these; `larger` gets the old ones. Nobody looks at slots. */
+/* Take over the slots of `larger`, just opened, with what is in these; `larger` gets the old ones.
+ * Nobody looks at slots. */
 void wq_exchange(struct wq *wq, struct wq *larger);
 static inline bool wq_pending(const struct wq *wq)
 {
     return atomic_load_explicit(&wq->next, memory_order_relaxed) !=
            atomic_load_explicit(&wq->posted, memory_order_acquire);
 }
-/* The next free slot and the total length of the elements copied there; the caller fills the rest and publishes.
- * Under posting. */
+/* The next free slot and the total length of the elements copied there; the caller fills the rest
+ * and publishes. Under posting. */
 enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
                        struct wqe **wqe);
 static inline void wq_publish_at(struct wq *wq, uint32_t index)
@@ -108,9 +111,10 @@ static inline void wq_publish(struct wq *wq)
 /* --- shared receive queues: srq.c --- */
 
 /*
- * Requests are taken in the order in which they were posted: at the first segment of a message one moves into the QP's own rq,
- * whose slots have no elements (they go to qp->srq_sges: one message at a time is under way), and completes there like any
- * other. It counts as outstanding until its completion was polled.
+ * Requests are taken in the order in which they were posted: at the first segment of a message one
+ * moves into the QP's own rq, whose slots have no elements (they go to qp->srq_sges: one message at
+ * a time is under way), and completes there like any other. It counts as outstanding until its
+ * completion was polled.
  */
 struct srq {
     struct ri_srq base;
@@ -125,7 +129,8 @@ struct srq {
     struct qp *qps;
 };
 
-/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. It may lead to news of the SRQ. */
+/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. It may
+ * lead to news of the SRQ. */
 bool srq_take(struct srq *srq, struct qp *qp);
 /* Is there anything to deliver? */
 static inline bool srq_has_news(struct srq *srq)
@@ -200,8 +205,8 @@ static inline bool cq_has_news(const struct cq *cq)
 }
 /* Its completions leave the ring; blocked queues of others may go on then (cq_retry_blocked). */
 void cq_purge(struct cq *cq, struct qp *qp);
-/* The oldest queue that waits for room, if there is room: sends or receives as *which says, if there are some, else the others. It is
- * counted in qp->upcalls. NULL: none. No lock held. */
+/* The oldest queue that waits for room, if there is room: sends or receives as *which says, if
+ * there are some, else the others. It is counted in qp->upcalls. NULL: none. No lock held. */
 struct qp *cq_take_blocked(struct cq *cq, int *which);
 enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
 enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,

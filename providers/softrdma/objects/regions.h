@@ -7,8 +7,8 @@
 
 #include "qp.h"
 
-/* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP. As stag_check_hinted (rx) and
- * stag_enter, inside tx. */
+/* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP.
+ * As stag_check_hinted (rx) and stag_enter, inside tx. */
 static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
                                                uint32_t access, uint64_t to, uint64_t length,
                                                uint8_t **memory)
@@ -30,7 +30,8 @@ enum invalidate_result {
     INVALIDATE_STAG,    /* refused: no such STag (C-119) */
     INVALIDATE_SCOPE,   /* of another PD, or bound to another QP (C-120) */
     INVALIDATE_ACCESS,  /* remote: no remote right, or the QP does not allow it (C-121) */
-    INVALIDATE_KIND /* windows are bound to it; remote: STag 0, or several streams may use it (C-122) */
+    /* windows are bound to it; remote: STag 0, or several streams may use it (C-122) */
+    INVALIDATE_KIND
 };
 enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remote);
 
@@ -38,7 +39,8 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
 struct mw;
 enum bind_result { BIND_DONE, BIND_REVOKED, BIND_REFUSED };
 enum bind_result mw_bind(struct qp *qp, const struct wqe *wqe, struct stag_entry **entry);
-/* The QP goes away: windows bound to it are INVALID from now on. No pass of the lane that knew the QP goes on. */
+/* The QP goes away: windows bound to it are INVALID from now on. No pass of the lane that knew the
+ * QP goes on. */
 void mw_unbind_qp(struct qp *qp);
 /* The request as posted; the objects are looked at now only. */
 enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe);
@@ -52,7 +54,8 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
 enum ri_status softrdma_mr_deregister(struct ri_mr *base);
 uint32_t mr_stag(const struct ri_mr *base);
-/* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock held. */
+/* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock
+ * held. */
 void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);
 
 #endif

@@ -23,44 +23,45 @@
 #define LANES_MOST      64u
 #define RX_RING_OCTETS  (256u * 1024u)
 #define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
-#define TX_BATCH_TAIL \
-    (128u * 1024u) /* more, so that the end of a message does not take a call of its own */
+/* more, so that the end of a message does not take a call of its own */
+#define TX_BATCH_TAIL    (128u * 1024u)
 #define TX_IOV           1024u          /* UIO_MAXIOV */
 #define TX_ARENA_OCTETS  (64u * 1024u)  /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
-#define TX_COALESCE_SMALL \
-    (48u * 1024u) /* posts that wait leave: octets of small ones, headers too */
-#define SEGMENT_MOST \
-    (32u * 1024u) /* payload: what is summed is in the first cache when it is copied */
-#define FPDU_OCTETS \
-    (16u * 1024u)           /* FPDUs where writes follow TCP segments: about that long each ... */
-#define FPDUS_LEAST      2u /* ... which they do where a segment has room for so many ... */
-#define FPDU_LEAST       2048u          /* ... and end when there is less room than that */
-#define FPDU_ALIGN       64u            /* payload of those that are cut: sources stay aligned */
+/* posts that wait leave: octets of small ones, headers too */
+#define TX_COALESCE_SMALL (48u * 1024u)
+/* payload: what is summed is in the first cache when it is copied */
+#define SEGMENT_MOST (32u * 1024u)
+/* FPDUs where writes follow TCP segments: about that long each ... */
+#define FPDU_OCTETS      (16u * 1024u)
+#define FPDUS_LEAST      2u    /* ... which they do where a segment has room for so many ... */
+#define FPDU_LEAST       2048u /* ... and end when there is less room than that */
+#define FPDU_ALIGN       64u   /* payload of those that are cut: sources stay aligned */
 #define LONG_RESPONSE    (128u * 1024u) /* of a Read: leaves in writes as long as may be */
 #define TX_HITS          16u     /* polls: who finds something so often without arming polls */
 #define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
 #define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
-#define TX_ROUNDS \
-    4u /* long batches, or their time, that one visitor writes; what remains is left to the lane */
+/* long batches, or their time, that one visitor writes; what remains is left to the lane */
+#define TX_ROUNDS     4u
 #define TX_WRITE_COST (64u * 1024u)   /* octets that take as long as a call, at least */
 #define MULPDU_OCTETS (1024u * 1024u) /* output between two looks at the EMSS ... */
-#define EARLY_OCTETS \
-    (64u * 1024u) /* ... while it grows with the peer's window, in the first MULPDU_OCTETS */
+/* ... while it grows with the peer's window, in the first MULPDU_OCTETS */
+#define EARLY_OCTETS  (64u * 1024u)
 #define ATOMIC_OCTETS 8u
 #define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-/* Of one read: more is not in the cache any more when it is summed and placed. Two FPDUs of SEGMENT_MOST, or one of any size. */
+/* Of one read: more is not in the cache any more when it is summed and placed. Two FPDUs of
+ * SEGMENT_MOST, or one of any size. */
 #define READ_MOST  (2u * SEGMENT_MOST + 64u)
 #define READ_LEAST (READ_MOST / 4) /* a flood of tiny FPDUs is read in parts of that */
-#define READ_FPDU_LEAST \
-    (8u * 1024u)           /* octets of an FPDU from which on reads end where such FPDUs do */
-#define RX_FPDUS     512u  /* FPDUs of one stream in one pass, about */
-#define TX_SPARES    4u    /* memory of batches that the lane keeps */
-#define TX_KEEPERS   8u    /* QPs that keep theirs between batches */
-#define COOL_AFTER   256u  /* times that others brought something: who did not is no longer hot */
-#define RTR_REPEATS  4u    /* of the ready-to-receive message, to a peer that stays silent */
-#define PARTIAL_KEPT 4096u /* a larger reassembly buffer is given back when it is empty */
+/* octets of an FPDU from which on reads end where such FPDUs do */
+#define READ_FPDU_LEAST (8u * 1024u)
+#define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */
+#define TX_SPARES       4u   /* memory of batches that the lane keeps */
+#define TX_KEEPERS      8u   /* QPs that keep theirs between batches */
+#define COOL_AFTER      256u /* times that others brought something: who did not is no longer hot */
+#define RTR_REPEATS     4u   /* of the ready-to-receive message, to a peer that stays silent */
+#define PARTIAL_KEPT    4096u /* a larger reassembly buffer is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
@@ -95,8 +96,9 @@ struct rnic;
 
 /* What objects need of the folders above them; provider.c hands it down. */
 struct rnic_ops {
-    /* For an STag that was revoked: returns when no pass places by it any more, and no output of the PD's QPs names the memory.
-     * An empty range: no output can. No lock held, not from inside tx. */
+    /* For an STag that was revoked: returns when no pass places by it any more, and no output of
+     * the PD's QPs names the memory. An empty range: no output can. No lock held, not from inside
+     * tx. */
     void (*leave_memory)(struct rnic *rnic, const struct pd *pd, struct memory_range range);
 };
 
@@ -128,7 +130,8 @@ static inline void copy_short(uint8_t *to, const uint8_t *from, uint32_t octets)
     memcpy(to + octets - 32, from + octets - 32, 32);
 }
 
-/* Counters have one writer each, tx or rx: a plain addition that others may read. By hand: compilers take three instructions. */
+/* Counters have one writer each, tx or rx: a plain addition that others may read. By hand:
+ * compilers take three instructions. */
 static inline void count_up(atomic_ullong *counter, uint64_t by)
 {
 #if defined(ITAL_WITHOUT_COUNTERS) /* bench/instructions: what they cost */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An STag is a 24-bit index and an 8-bit key (RDMAC 7.2.1). A peer can guess neither what exists nor what will exist (RFC 5042
- * 6.1.1), for all of it is drawn from the kernel's generator:
- *   - the index is the place in the table sent through a secret permutation: a Feistel network over 24 bits whose six round
- *     functions are tables of random numbers. What is known of some indices says nothing of others;
- *   - the place is chosen at random among STAG_RESERVE: those freed longest ago, once more than STAG_AGE wait, else fresh ones;
+ * An STag is a 24-bit index and an 8-bit key (RDMAC 7.2.1). A peer can guess neither what exists
+ * nor what will exist (RFC 5042 6.1.1), for all of it is drawn from the kernel's generator:
+ *   - the index is the place in the table sent through a secret permutation: a Feistel network over
+ *     24 bits whose six round functions are tables of random numbers. What is known of some indices
+ *     says nothing of others;
+ *   - the place is chosen at random among STAG_RESERVE: those freed longest ago, once more than
+ *     STAG_AGE wait, else fresh ones;
  *   - the key is random for each use of a place, and another one than before.
  */
 #ifdef HAVE_CONFIG_H
@@ -93,7 +95,8 @@ static uint32_t new_place(struct stag_table *table)
     return place;
 }
 
-/* The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be STag 0. */
+/* The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be STag
+ * 0. */
 static uint32_t fresh_place(struct stag_table *table)
 {
     uint32_t place = new_place(table);

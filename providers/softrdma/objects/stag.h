@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The STag table: memory regions and windows, and the one check that every access by STag passes. Readers never lock: an
- * entry is made valid by a release store of its STag and revoked by storing 0 there. Who revokes waits for those that may
- * still be using the memory: passes of the lane (placement) and the entry's `users` (answers to the peer).
+ * The STag table: memory regions and windows, and the one check that every access by STag passes.
+ * Readers never lock: an entry is made valid by a release store of its STag and revoked by storing
+ * 0 there. Who revokes waits for those that may still be using the memory: passes of the lane
+ * (placement) and the entry's `users` (answers to the peer).
  *
  *   INVALID --- register, bind, fast register ---> VALID --- deregister, invalidate, unbind ---> REVOKED
  *      ^------------------------- nobody uses it any more (invalidate_quiet) -----------------------'
  *
- * An entry keeps its name, the STag that it goes by, in every state. What a REVOKED entry says may still be read: only an
- * INVALID one is filled anew. States change under the entry's lock, a window's before its region's.
+ * An entry keeps its name, the STag that it goes by, in every state. What a REVOKED entry says may
+ * still be read: only an INVALID one is filled anew. States change under the entry's lock, a
+ * window's before its region's.
  */
 #ifndef ITAL_SOFTRDMA_STAG_H
 #define ITAL_SOFTRDMA_STAG_H
@@ -50,7 +52,8 @@ struct stag_entry {
 #define STAG_CHUNK_ENTRIES 4096u
 #define STAG_CHUNKS        4096u
 
-/* An index that was freed is not handed out again before so many others have been freed, while the table has room. */
+/* An index that was freed is not handed out again before so many others have been freed, while the
+ * table has room. */
 #define STAG_AGE     8192u
 #define STAG_RESERVE 256u /* an index is chosen among so many: by one random octet */
 #define STAG_ROUNDS  6u
@@ -97,14 +100,16 @@ void stag_release(struct stag_table *table, struct stag_entry *entry);
 struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name);
 
 /*
- * May `scope`, a PD, or a QP for the windows bound to it, access [to, to + length) of `stag` with all of `access`? length >
- * 0. The order of the tests is that of C-082..C-092 (Writes) and C-110..C-114 (Reads). On STAG_OK *memory is the first
- * octet. What a peer names is judged by qp_check_remote() and qp_enter_remote(), which know both scopes.
+ * May `scope`, a PD, or a QP for the windows bound to it, access [to, to + length) of `stag` with
+ * all of `access`? length > 0. The order of the tests is that of C-082..C-092 (Writes) and
+ * C-110..C-114 (Reads). On STAG_OK *memory is the first octet. What a peer names is judged by
+ * qp_check_remote() and qp_enter_remote(), which know both scopes.
  */
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory);
 
-/* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is none yet), and the judgement. */
+/* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is
+ * none yet), and the judgement. */
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
 static inline enum stag_result stag_check_entry(struct stag_entry *entry, uint32_t stag,
                                                 const void *scope, uint32_t access, uint64_t to,
@@ -140,13 +145,14 @@ static inline enum stag_result stag_check_hinted(struct stag_table *table, struc
     return stag_check_entry(hint->entry, stag, scope, access, to, length, memory);
 }
 
-/* The same, and hold the entry: stag_wait_users waits until it is left. For users outside a pass of the lane. */
+/* The same, and hold the entry: stag_wait_users waits until it is left. For users outside a pass of
+ * the lane. */
 enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **entry);
 void stag_leave(struct stag_entry *entry);
-/* Counted before the test: who revokes stores 0 and then looks at users, so either it waits or the test fails; nothing
- * of an entry is read that somebody may be filling anew. */
+/* Counted before the test: who revokes stores 0 and then looks at users, so either it waits or the
+ * test fails; nothing of an entry is read that somebody may be filling anew. */
 static inline enum stag_result stag_enter_hinted(struct stag_table *table, struct stag_hint *hint,
                                                  uint32_t stag, const void *scope, uint32_t access,
                                                  uint64_t to, uint64_t length, uint8_t **memory,

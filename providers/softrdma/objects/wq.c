@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A work queue: slots of one size in one allocation, a power of two of them, of which `depth` may be taken.
+ * A work queue: slots of one size in one allocation, a power of two of them, of which `depth` may
+ * be taken.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

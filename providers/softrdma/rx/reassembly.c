@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly: the octets of an FPDU that has not arrived whole, kept by the stream between two reads. What peers can make us keep is
- * bounded. A buffer grows with what has come, never beyond its FPDU, and the buffers of an RNIC together never go far beyond option
- * rest_limit. Over the limit, reset the connection whose FPDU has been incomplete longest, not the one that exceeded it. The next pass
- * does it, in that connection's own run: rx locks are not nested. The buffer of a peer that keeps sending is young.
+ * Reassembly: the octets of an FPDU that has not arrived whole, kept by the stream between two
+ * reads. What peers can make us keep is bounded. A buffer grows with what has come, never beyond
+ * its FPDU, and the buffers of an RNIC together never go far beyond option rest_limit. Over the
+ * limit, reset the connection whose FPDU has been incomplete longest, not the one that exceeded it.
+ * The next pass does it, in that connection's own run: rx locks are not nested. The buffer of a
+ * peer that keeps sending is young.
  *
- * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155, X-015). A slow peer is not stalled: each
- * octet counts. The timer is set once and moves on when it expires, so that a stream which flows does not pay for it. Expiry alone ends
- * nothing: octets may lie in the socket of a process that was stopped itself. The next pass reads, and resets the connection only if it
- * finds nothing.
+ * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155,
+ * X-015). A slow peer is not stalled: each octet counts. The timer is set once and moves on when it
+ * expires, so that a stream which flows does not pay for it. Expiry alone ends nothing: octets may
+ * lie in the socket of a process that was stopped itself. The next pass reads, and resets the
+ * connection only if it finds nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,7 +26,8 @@
 
 #define PARTIAL_FIRST 1024u /* octets of a small buffer */
 
-/* The stream, other than those that are to go already, whose FPDU has been incomplete for longest. */
+/* The stream, other than those that are to go already, whose FPDU has been incomplete for
+ * longest. */
 static struct stream *oldest(struct lane *lane)
 {
     struct stream *stream, *found = NULL;
@@ -82,7 +86,8 @@ static void evict(struct rnic *rnic)
         rnic->host->wake(rnic->host, lane->base.context);
 }
 
-/* Twice as much as there is, so that octets are not moved for each that comes; no more than the FPDU. */
+/* Twice as much as there is, so that octets are not moved for each that comes; no more than the
+ * FPDU. */
 static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 {
     uint32_t room = stream->partial.room ? stream->partial.room : PARTIAL_FIRST;

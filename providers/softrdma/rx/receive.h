@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the receive side offers to the files on top: rx.c, and reassembly.c, the FPDUs that have not arrived whole.
+ * What the receive side offers to the files on top: rx.c, and reassembly.c, the FPDUs that have not
+ * arrived whole.
  */
 #ifndef ITAL_SOFTRDMA_RECEIVE_H
 #define ITAL_SOFTRDMA_RECEIVE_H
@@ -17,7 +18,8 @@ uint32_t rx_run(struct stream *stream);
 /* rx_fast.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
 void rx_choose_path(struct qp *qp);
 
-/* reassembly.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`: than at the last call. */
+/* reassembly.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`:
+ * than at the last call. */
 bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
                   bool another);
 /* Read on into the buffer, up to the end of its FPDU, as llp_ops.receive. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive: one large read into the lane's ring -> FPDUs -> CRC -> checks in the order of the specification -> place ->
- * deliver. Nothing of an FPDU touches the consumer's memory before its CRC was found right. What is left over at the
- * end of a run, less than one FPDU, moves to the stream's own buffer, and the ring is free again.
+ * Receive: one large read into the lane's ring -> FPDUs -> CRC -> checks in the order of the
+ * specification -> place -> deliver. Nothing of an FPDU touches the consumer's memory before its
+ * CRC was found right. What is left over at the end of a run, less than one FPDU, moves to the
+ * stream's own buffer, and the ring is free again.
  *
- * A check that fails makes a `fault`: the Terminate value, the event, and what the current receive or Read completes with.
- * The first fault ends the connection (5040 7.1); everything read behind it is dropped.
+ * A check that fails makes a `fault`: the Terminate value, the event, and what the current receive
+ * or Read completes with. The first fault ends the connection (5040 7.1); everything read behind it
+ * is dropped.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,8 +25,9 @@
 /* --- Terminate received, stage 13 --- */
 
 /*
- * The Read or atomic whose request the peer refuses, known by the MSN in the DDP header that it sends back. With errors of
- * RDMAP Read Requests come back whole: where the header tells nothing, the oldest is meant. Atomics have no such header.
+ * The Read or atomic whose request the peer refuses, known by the MSN in the DDP header that it
+ * sends back. With errors of RDMAP Read Requests come back whole: where the header tells nothing,
+ * the oldest is meant. Atomics have no such header.
  */
 static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
                                   const struct ddp_hdr *hdr)
@@ -44,8 +47,8 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
     return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 }
 
-/* The Write of which the peer sends a segment's header back, if the socket has not taken all of it: else it has completed, or will
- * do so at once. Inside tx. */
+/* The Write of which the peer sends a segment's header back, if the socket has not taken all of it:
+ * else it has completed, or will do so at once. Inside tx. */
 static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
 {
     uint32_t index = atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
@@ -62,7 +65,8 @@ static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
     return NULL;
 }
 
-/* Access is refused by errors of protection, and by "invalid queue number" to a Read where none is enabled (C-108). */
+/* Access is refused by errors of protection, and by "invalid queue number" to a Read where none is
+ * enabled (C-108). */
 static enum ri_wc_status status_of_refusal(uint16_t value)
 {
     bool access = value >> 8 == 0x01 || value == TERMINATE_U_QN ||
@@ -71,8 +75,9 @@ static enum ri_wc_status status_of_refusal(uint16_t value)
     return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
 }
 
-/* The end that the Terminate is, with the request that it is about: by errors of RDMAP and DDP. *entered: tx was, for a Write
- * whose outcome nobody else may say then. Where somebody is inside, it is the event that tells of the refusal. */
+/* The end that the Terminate is, with the request that it is about: by errors of RDMAP and DDP.
+ * *entered: tx was, for a Write whose outcome nobody else may say then. Where somebody is inside,
+ * it is the event that tells of the refusal. */
 static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
                         bool *entered)
 {
@@ -240,7 +245,8 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
     return result;
 }
 
-/* One FPDU from the front, the general path. False: there is none, or the stream has ended, and then *size is `length`. */
+/* One FPDU from the front, the general path. False: there is none, or the stream has ended, and
+ * then *size is `length`. */
 static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
                                                size_t *size)
 {
@@ -342,7 +348,8 @@ static void on_failure(struct qp *qp, struct stream *stream, int error)
     qp_end(qp, &end);
 }
 
-/* The FIN may answer what somebody inside tx has written and not marked as done yet: checked when nobody is inside. */
+/* The FIN may answer what somebody inside tx has written and not marked as done yet: checked when
+ * nobody is inside. */
 static bool just_written(struct qp *qp, struct stream *stream)
 {
     if (!atomic_load(&qp->tx.requests))
@@ -351,8 +358,8 @@ static bool just_written(struct qp *qp, struct stream *stream)
     return true;
 }
 
-/* Nothing was read: not now, the end, or an error; or the send side found one, and what came before it has been read.
- * True: the stream has ended. */
+/* Nothing was read: not now, the end, or an error; or the send side found one, and what came before
+ * it has been read. True: the stream has ended. */
 static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
 {
     int error = atomic_load(&qp->tx.error);
@@ -383,8 +390,9 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
 }
 
 /*
- * What is left over at the end of a read is copied twice. A stream of large FPDUs has them of one size but for the ends of
- * messages: reads that end where such FPDUs do leave nothing over. `begun`: octets that the FPDU under way still has.
+ * What is left over at the end of a read is copied twice. A stream of large FPDUs has them of one
+ * size but for the ends of messages: reads that end where such FPDUs do leave nothing over.
+ * `begun`: octets that the FPDU under way still has.
  */
 static uint32_t whole_fpdus(const struct stream *stream, uint32_t begun, uint32_t most)
 {
@@ -404,7 +412,8 @@ static void note_fpdu_size(struct stream *stream, uint32_t whole)
     stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
-/* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the others have their turn. */
+/* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the
+ * others have their turn. */
 static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_t pieces)
 {
     if (pieces > RX_FPDUS && stream->read.most > READ_LEAST)
@@ -414,7 +423,8 @@ static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_
     stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
-/* What lies in the ring from octet `at` on, `before` octets of it from the reassembly buffer. Returns the FPDUs. */
+/* What lies in the ring from octet `at` on, `before` octets of it from the reassembly buffer.
+ * Returns the FPDUs. */
 static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
                                                   size_t before, size_t at, size_t length)
 {
@@ -445,8 +455,8 @@ static ssize_t read_on(struct stream *stream)
                                 whole_fpdus(stream, begun, most));
 }
 
-/* Something is not as in every pass. True: go on with what is in the reassembly buffer, and *got octets behind it in the ring; else *got
- * is for on_nothing(). */
+/* Something is not as in every pass. True: go on with what is in the reassembly buffer, and *got
+ * octets behind it in the ring; else *got is for on_nothing(). */
 static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
 {
     unsigned int attention = atomic_load(&stream->attention);
@@ -499,7 +509,8 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
-/* One read, and what is in it. Returns the FPDUs, with what rx_fast() adds; RX_TAKEN_READS where it did not take all. */
+/* One read, and what is in it. Returns the FPDUs, with what rx_fast() adds; RX_TAKEN_READS where it
+ * did not take all. */
 static inline uint64_t receive(struct qp *qp, struct stream *stream)
 {
     const uint8_t *ring = stream->lane->pass.ring;
@@ -544,7 +555,8 @@ static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
     qp_deliver(qp);
 }
 
-/* What was received completes, where that is plain: of the receives, or of the Reads. False: it takes follow_up(). */
+/* What was received completes, where that is plain: of the receives, or of the Reads. False: it
+ * takes follow_up(). */
 static inline bool complete(struct qp *qp, uint64_t pieces)
 {
     if (likely(pieces < RX_TAKEN_READS))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of receive share: how a check that fails is told, and one function per kind of message. All of them
- * run under stream->rx; false: `fault` is filled and ends the connection.
+ * What the files of receive share: how a check that fails is told, and one function per kind of
+ * message. All of them run under stream->rx; false: `fault` is filled and ends the connection.
  *
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
@@ -36,8 +36,9 @@ static inline bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status 
 #define FAULT(value, event, detail) fail(fault, NULL, RI_WC_SUCCESS, value, event, detail)
 
 /*
- * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the octets from the last
- * 8-octet boundary to the end are stored last, each with release order (a fence would do; race detectors know none).
+ * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the
+ * octets from the last 8-octet boundary to the end are stored last, each with release order (a
+ * fence would do; race detectors know none).
  */
 static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
 {
@@ -55,7 +56,8 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
         __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
-/* The same for memory of this STag, as option guard has it. False: it cannot be written any more. */
+/* The same for memory of this STag, as option guard has it. False: it cannot be written any
+ * more. */
 bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
                       uint32_t octets);
 static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
@@ -67,14 +69,15 @@ static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const
     return true;
 }
 
-/* rx_fast.c: whole FPDUs from the front for as long as they are of the common kinds and in order. Where rx.fast only. */
+/* rx_fast.c: whole FPDUs from the front for as long as they are of the common kinds and in order.
+ * Where rx.fast only. */
 struct rx_taken {
     const uint8_t *end; /* of what was taken */
     uint64_t pieces;    /* FPDUs; besides, when some had to do with Reads, what: */
 };
 #define RX_TAKEN_READS (UINT64_C(1) << 32) /* whatever: all that may follow from it is to be done */
-#define RX_TAKEN_ANSWERED \
-    (UINT64_C(1) << 33) /* one request and nothing else, and its answer is sent */
+/* one request and nothing else, and its answer is sent */
+#define RX_TAKEN_ANSWERED (UINT64_C(1) << 33)
 #define RX_TAKEN_RESPONSE (UINT64_C(1) << 34) /* one response and nothing else */
 struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end);
 
@@ -86,8 +89,8 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 
-/* rx_request.c: has a request of the peer the right form and MSN, and are fewer than `depth` unanswered? And: it, in
- * `ulpdu`, is to be answered in its turn; its MSN is filled in. */
+/* rx_request.c: has a request of the peer the right form and MSN, and are fewer than `depth`
+ * unanswered? And: it, in `ulpdu`, is to be answered in its turn; its MSN is filled in. */
 bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
                         struct fault *fault);
 void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request);
@@ -96,8 +99,8 @@ static inline uint32_t rx_requests_waiting(const struct qp *qp)
     return atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
-/* rx_invalidate.c. Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane, rx of the QP held, and of no
- * other. */
+/* rx_invalidate.c. Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane,
+ * rx of the QP held, and of no other. */
 void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
 /* Revoked and quiet at once, there; false: refused. */
 bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);

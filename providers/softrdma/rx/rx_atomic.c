@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, atomics (RFC 7306): a request of the peer takes a place of IRD among its Reads and is executed where the answer
- * is built (tx_atomic.c); a response ends the oldest of our requests.
+ * Receive, atomics (RFC 7306): a request of the peer takes a place of IRD among its Reads and is
+ * executed where the answer is built (tx_atomic.c); a response ends the oldest of our requests.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -2,16 +2,20 @@
  *
  * Receive, the fast path: the kinds of FPDU of which a busy stream consists.
  *
- *   Send, Send with Solicited Event   the whole message in one segment, into the first element of an own receive
+ *   Send, Send with Solicited Event   the whole message in one segment, into the first element of
+ *                                     an own receive
  *   RDMA Write                        any segment
  *   RDMA Read Request                 of some octets
- *   RDMA Read Response                any segment, into a region; not the last one where the sink is invalidated
+ *   RDMA Read Response                any segment, into a region; not the last one where the sink
+ *                                     is invalidated
  *
- * What is not plainly in order is left, untouched, to the general path (rx.c), which finds out what it is or what is wrong with it:
- * nothing is refused here, and nothing changes before the last check. So both paths do the same; a check that is added there
- * needs one here that lets nothing pass which fails it.
+ * What is not plainly in order is left, untouched, to the general path (rx.c), which finds out what
+ * it is or what is wrong with it: nothing is refused here, and nothing changes before the last
+ * check. So both paths do the same; a check that is added there needs one here that lets nothing
+ * pass which fails it.
  *
- * Reserved bits that are set lead to the general path, too: so tests send what they like through either.
+ * Reserved bits that are set lead to the general path, too: so tests send what they like through
+ * either.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,7 +37,8 @@
 #define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
 #define READ_REQUEST     (READ_REQUEST_LEN << 16 | CONTROL(DDP_CTRL_L, RDMAP_READ_REQ))
 
-/* Streams with markers do not go this path, nor what comes before both sides may speak, nor what option guard places. */
+/* Streams with markers do not go this path, nor what comes before both sides may speak, nor what
+ * option guard places. */
 void rx_choose_path(struct qp *qp)
 {
     qp->rx.fast = !qp->srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
@@ -41,8 +46,8 @@ void rx_choose_path(struct qp *qp)
 }
 
 /*
- * One function for each kind: check a segment at `octets`, of `size` octets as an FPDU, and when it is in order place and
- * count it.
+ * One function for each kind: check a segment at `octets`, of `size` octets as an FPDU, and when it
+ * is in order place and count it.
  */
 
 static inline __attribute__((always_inline)) bool crc_right(const struct qp *qp,
@@ -157,7 +162,8 @@ static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint3
     return alone ? RX_TAKEN_RESPONSE : RX_TAKEN_READS;
 }
 
-/* What has to do with Reads: out of the way of the others. Returns what it was (RX_TAKEN_...); 0: it is left. */
+/* What has to do with Reads: out of the way of the others. Returns what it was (RX_TAKEN_...); 0:
+ * it is left. */
 static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t *octets,
                                                     uint32_t size, uint32_t front, bool alone)
 {

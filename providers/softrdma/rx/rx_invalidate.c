@@ -3,13 +3,15 @@
  * Receive, invalidation inside a pass: how the last access to what was revoked ends.
  *
  * An STag is revoked first: no new access finds it. Those under way end like this (X-006):
- *   - placement happens inside passes, and the passes of one lane do not overlap: whoever is the pass, and is not placing, knows
- *     that his lane places nothing, and waits for the other lanes (llp/quiescence.c). So invalidate_quiet() belongs into a pass;
- *     requests of the consumer wait for one (tx_local.c);
+ *   - placement happens inside passes, and the passes of one lane do not overlap: whoever is the
+ *     pass, and is not placing, knows that his lane places nothing, and waits for the other lanes
+ *     (llp/quiescence.c). So invalidate_quiet() belongs into a pass; requests of the consumer wait
+ *     for one (tx_local.c);
  *   - answers to the peer copy under `users`, which is waited for;
- *   - output of the PD's QPs that names a region's memory is copied (tx_detach_in_pass). That waits for whoever is inside
- *     tx of such a QP, with rx of one QP held. Who is inside tx wants rx of its QP only when the connection ends, and has let
- *     go of the memory then (tx.stopped): it is not waited for. So two passes, each with an rx, do not wait for each other.
+ *   - output of the PD's QPs that names a region's memory is copied (tx_detach_in_pass). That waits
+ *     for whoever is inside tx of such a QP, with rx of one QP held. Who is inside tx wants rx of
+ *     its QP only when the connection ends, and has let go of the memory then (tx.stopped): it is
+ *     not waited for. So two passes, each with an rx, do not wait for each other.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

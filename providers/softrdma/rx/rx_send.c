@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, the Send family: a message is matched with the receive that its MSN names and placed there segment by segment.
- * Immediate Data is matched the same way; its octets go into the completion.
+ * Receive, the Send family: a message is matched with the receive that its MSN names and placed
+ * there segment by segment. Immediate Data is matched the same way; its octets go into the
+ * completion.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -13,7 +14,8 @@
 
 /* --- placement --- */
 
-/* Place into the elements of a receive, from octet `offset` of the message on. False: an element is not usable. */
+/* Place into the elements of a receive, from octet `offset` of the message on. False: an element is
+ * not usable. */
 static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const uint8_t *from,
                     uint32_t octets)
 {
@@ -144,7 +146,8 @@ static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fau
     return true;
 }
 
-/* A zero-length Send that opens a peer-to-peer connection uses up its MSN and no receive: the consumer posted none (C-043). */
+/* A zero-length Send that opens a peer-to-peer connection uses up its MSN and no receive: the
+ * consumer posted none (C-043). */
 static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *segment)
 {
     return qp->rx.rtr_await && segment->opcode == RDMAP_SEND && segment->hdr.last &&
@@ -191,7 +194,8 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
 
 /* --- Immediate Data, stage 11 --- */
 
-/* One segment of 8 octets, judged when it is known whose receive it takes. Between the segments of a Send it has no place. */
+/* One segment of 8 octets, judged when it is known whose receive it takes. Between the segments of
+ * a Send it has no place. */
 bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     const bool inside = qp->rx.message_open;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, tagged messages: RDMA Write and Read Response. Each segment is checked by itself and placed at once.
+ * Receive, tagged messages: RDMA Write and Read Response. Each segment is checked by itself and
+ * placed at once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

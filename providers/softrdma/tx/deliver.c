@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What was noted with locks held is done and told: tx runs if somebody found work for it, then events go up.
+ * What was noted with locks held is done and told: tx runs if somebody found work for it, then
+ * events go up.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -155,8 +155,9 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
 }
 
 /*
- * The kernel's copy of memory that is in no cache waits for one page and line after the other. Reading an octet of each line, which
- * the processor does many at a time, costs less than it saves: 64 KiB Sends 1.1 times as fast. A sum reads all of it in any case.
+ * The kernel's copy of memory that is in no cache waits for one page and line after the other.
+ * Reading an octet of each line, which the processor does many at a time, costs less than it saves:
+ * 64 KiB Sends 1.1 times as fast. A sum reads all of it in any case.
  */
 #define CACHE_LINE 64u
 
@@ -189,8 +190,9 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
 }
 
 /*
- * Option guard: the kernel reads the payload into the bounce buffer, before anything of the FPDU is in the batch, so that no batch
- * names memory of the consumer. Parts that were read before a fault are dropped with the batch's end.
+ * Option guard: the kernel reads the payload into the bounce buffer, before anything of the FPDU is
+ * in the batch, so that no batch names memory of the consumer. Parts that were read before a fault
+ * are dropped with the batch's end.
  */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
 {

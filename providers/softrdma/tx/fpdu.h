@@ -2,11 +2,12 @@
  *
  * What the files of transmit share: the batch, and one FPDU of it. Inside tx only.
  *
- * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers and small
- * payload), the consumer's memory (large payload of Sends and Writes) and the bounce buffer (Read Response payload, copied
- * and summed in one pass because its source may legally change meanwhile). A new batch is built when the last one is
- * in the socket. A request is complete when the socket took its last octet. Memory of the consumer is named by a batch only
- * while it is registered: deregistering copies what is still to go (tx_detach).
+ * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers
+ * and small payload), the consumer's memory (large payload of Sends and Writes) and the bounce
+ * buffer (Read Response payload, copied and summed in one pass because its source may legally
+ * change meanwhile). A new batch is built when the last one is in the socket. A request is complete
+ * when the socket took its last octet. Memory of the consumer is named by a batch only while it is
+ * registered: deregistering copies what is still to go (tx_detach).
  */
 #ifndef ITAL_SOFTRDMA_FPDU_H
 #define ITAL_SOFTRDMA_FPDU_H
@@ -25,7 +26,8 @@
 
 /* --- batch --- */
 
-/* How full it may be and still take a segment of any shape; markers take two entries and four octets each. */
+/* How full it may be and still take a segment of any shape; markers take two entries and four
+ * octets each. */
 static inline void batch_bound(struct tx_batch *batch, bool markers)
 {
     batch->count_most = TX_IOV - MAX_SGE - 3 - (markers ? 2 * MPA_MARKERS_MAX : 0);
@@ -120,7 +122,8 @@ static inline uint32_t fpdu_position(const struct qp *qp)
 
 #define FPDU_OVERHEAD (MPA_HDR_LEN + DDP_HDR_MAX + MPA_CRC_LEN)
 
-/* Payload of a segment at most. Large ones are cut smaller than they might be: each is summed, then copied. */
+/* Payload of a segment at most. Large ones are cut smaller than they might be: each is summed, then
+ * copied. */
 static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
 {
     uint32_t most = ddp_payload_max(qp->tx.mulpdu, tagged), left;
@@ -155,7 +158,8 @@ static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
     qp->tx.batch.arena_used += octets;
 }
 
-/* PAD and CRC of an FPDU whose first `octets`, from ULPDU_Length on, are at `fpdu`; returns the octets with them. */
+/* PAD and CRC of an FPDU whose first `octets`, from ULPDU_Length on, are at `fpdu`; returns the
+ * octets with them. */
 static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct qp *qp, uint8_t *fpdu,
                                                                 uint32_t octets)
 {
@@ -183,20 +187,23 @@ static inline void fpdu_append(struct qp *qp, uint32_t octets)
 
 /* Behind the payload: PAD and CRC, and markers into all of it when the peer asked for them. */
 void fpdu_end(struct qp *qp, struct fpdu *fpdu);
-/* The same where all of it, `octets` from ULPDU_Length on, is in the arena and nothing yet in the batch. */
+/* The same where all of it, `octets` from ULPDU_Length on, is in the arena and nothing yet in the
+ * batch. */
 void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
 /* An FPDU whose ULPDU is all in `ulpdu`. */
 void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
-/* What follows in an FPDU whose DDP header, `header` octets, is written: the next `octets` of the message under way. */
+/* What follows in an FPDU whose DDP header, `header` octets, is written: the next `octets` of the
+ * message under way. */
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
                        uint32_t octets);
-/* With option guard, before that: the octets come from memory that can be read. False: they do not. */
+/* With option guard, before that: the octets come from memory that can be read. False: they do
+ * not. */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets);
 /* The path may change: looked at from time to time. */
 void fpdu_learn_mulpdu(struct qp *qp);
 
-/* A request to be answered goes into the ORD ring, before an octet of it can leave: its place, to be filled, and that it is.
- * Its MSN. */
+/* A request to be answered goes into the ORD ring, before an octet of it can leave: its place, to
+ * be filled, and that it is. Its MSN. */
 static inline struct outstanding_read *tx_outstanding_place(const struct qp *qp)
 {
     uint32_t in = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed);
@@ -218,7 +225,8 @@ bool tx_immediate(struct qp *qp, const struct wqe *wqe);
 /* Executes the peer's request and answers. False: the stream has ended. */
 bool tx_atomic_response(struct qp *qp, const struct inbound_read *request);
 
-/* tx_refuse.c. What a request may not do any more that it might when it came (C-116) ends the stream. */
+/* tx_refuse.c. What a request may not do any more that it might when it came (C-116) ends the
+ * stream. */
 void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_t value,
                       enum ri_event_type event);
 

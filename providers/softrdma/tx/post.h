@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain requests, which need neither checks nor operands: how they get into their slots (post_list.c, tx_single.c).
+ * Plain requests, which need neither checks nor operands: how they get into their slots
+ * (post_list.c, tx_single.c).
  */
 #ifndef ITAL_SOFTRDMA_POST_H
 #define ITAL_SOFTRDMA_POST_H
@@ -37,8 +38,8 @@ static inline bool post_is_single_read(const struct ri_send_wr *wr)
            !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_NOTIFY)) && wr->sg_list->length;
 }
 
-/* The slot at `index`, the next one, filled and published; NULL: the queue is full. `octets` is the length of the element, `mark`
- * one of WQE_ANSWERED and WQE_SHORT, or 0. Under posting. */
+/* The slot at `index`, the next one, filled and published; NULL: the queue is full. `octets` is the
+ * length of the element, `mark` one of WQE_ANSWERED and WQE_SHORT, or 0. Under posting. */
 static inline __attribute__((always_inline)) struct wqe *post_plain(struct qp *qp,
                                                                     const struct ri_send_wr *wr,
                                                                     uint32_t octets, uint32_t index,

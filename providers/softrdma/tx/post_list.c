@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, any list of posted requests: what can be checked without looking at memory is checked here, and the request is copied into
- * its slot.
+ * Transmit, any list of posted requests: what can be checked without looking at memory is checked
+ * here, and the request is copied into its slot.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

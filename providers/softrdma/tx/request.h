@@ -31,8 +31,9 @@ static inline bool wqe_is_local(const struct wqe *wqe)
 /* True: done, the queue goes on. */
 bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
 
-/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for their responses. Those may be
- * here already: none is retired, and no slot filled anew, before sq_sent has passed it. */
+/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for
+ * their responses. Those may be here already: none is retired, and no slot filled anew, before
+ * sq_sent has passed it. */
 static inline void tx_finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);

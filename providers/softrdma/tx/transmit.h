@@ -10,7 +10,8 @@
 
 #include <sys/types.h>
 
-/* tx_memory.c. Inside tx. Memory for a batch, and for the payload of Read Responses in it; false: none, the connection ends. */
+/* tx_memory.c. Inside tx. Memory for a batch, and for the payload of Read Responses in it; false:
+ * none, the connection ends. */
 bool tx_borrow(struct qp *qp);
 bool tx_borrow_bounce(struct qp *qp);
 void tx_give_back(struct qp *qp);      /* the batch is empty */
@@ -31,7 +32,8 @@ void tx_run(struct qp *qp);
 void tx_go_on(struct qp *qp);
 /* What the lower layer said to the batch. True: all of it is in the socket. Inside. */
 bool tx_take_up(struct qp *qp, ssize_t sent);
-/* Be inside alone, waiting for whoever is there (TX_ROUNDS long batches at most); not from inside. */
+/* Be inside alone, waiting for whoever is there (TX_ROUNDS long batches at most); not from
+ * inside. */
 void tx_enter(struct qp *qp);
 void tx_leave(struct qp *qp);
 /* deliver.c. Tell what has been noted; run tx if it is wanted. No lock held. */
@@ -44,8 +46,8 @@ static inline void qp_deliver(struct qp *qp)
                          0))
         qp_deliver_now(qp);
 }
-/* tx_coalesce.c. May what was just posted wait? By the last request of the post, its list's length and the octets that it adds; under
- * sq.posting. */
+/* tx_coalesce.c. May what was just posted wait? By the last request of the post, its list's length
+ * and the octets that it adds; under sq.posting. */
 enum coalesce { COALESCE_NOT, COALESCED, COALESCE_WAKE /* leave posting, then host->wake */ };
 struct coalesce_post {
     uint32_t requests, small, entries;
@@ -62,7 +64,8 @@ static inline bool tx_may_coalesce(const struct qp *qp, uint32_t looks)
 {
     return tx_may_coalesce_anyway(qp) || qp->coalesce.sent_at == looks;
 }
-/* Does what is posted now, a small request that carries no RI_WR_COALESCE, wait behind others? Both under sq.posting. */
+/* Does what is posted now, a small request that carries no RI_WR_COALESCE, wait behind others? Both
+ * under sq.posting. */
 static inline bool tx_coalesces_singly(const struct qp *qp)
 {
     return qp->coalesce.active && !qp->coalesce.asked;
@@ -87,8 +90,8 @@ static inline enum coalesce tx_coalesce(struct qp *qp, const struct coalesce_pos
     qp->coalesce.sent_at = looks; /* alone: at once */
     return COALESCE_NOT;
 }
-/* Posts that wait leave. No lock held. first: the CQ that is looked at; QPs of other consumers that look are left to them then. NULL:
- * everything. */
+/* Posts that wait leave. No lock held. first: the CQ that is looked at; QPs of other consumers that
+ * look are left to them then. NULL: everything. */
 void tx_send_all_coalesced(struct lane *lane, const struct cq *first);
 /* What waits of this QP leaves; the consumer does not post meanwhile. No lock held. */
 void tx_send_coalesced(struct qp *qp);
@@ -129,7 +132,8 @@ static inline void tx_note_taken(struct cq *cq)
     if (consumer != CONSUMER_ARMED && ++cq->hits == TX_HITS)
         atomic_store_explicit(&cq->consumer, CONSUMER_POLLS, memory_order_relaxed);
 }
-/* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a consumer that polls. */
+/* A pass for this CQ: two in a row, without its being armed or a completion taken, are those of a
+ * consumer that polls. */
 static inline void tx_note_pass(struct cq *cq, const struct lane *lane)
 {
     unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
@@ -145,9 +149,10 @@ static inline void tx_note_pass(struct cq *cq, const struct lane *lane)
         atomic_store_explicit(&cq->dry, 1, memory_order_relaxed);
 }
 /*
- * Where several threads poll CQs of one lane each does the work of its own connections: they share fewer lines, and what one has
- * gathered is not sent in parts by the other's looks. A QP is left to its consumer while that one has looked within the last passes
- * and waits for nothing. Inside a pass for `first`, or a look at it.
+ * Where several threads poll CQs of one lane each does the work of its own connections: they share
+ * fewer lines, and what one has gathered is not sent in parts by the other's looks. A QP is left to
+ * its consumer while that one has looked within the last passes and waits for nothing. Inside a
+ * pass for `first`, or a look at it.
  */
 #define LOOKED_LATELY 8u /* lane->passes: four passes */
 static inline bool qp_is_left_to_consumer(const struct qp *qp, const struct cq *first)
@@ -162,33 +167,39 @@ static inline bool qp_is_left_to_consumer(const struct qp *qp, const struct cq *
            atomic_load_explicit(&recv->consumer, memory_order_relaxed) <= CONSUMER_POLLS &&
            (since_send < LOOKED_LATELY || since_recv < LOOKED_LATELY);
 }
-/* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short(). False: it failed locally. */
+/* tx_short.c: the whole message in one step. Inside tx; the entry condition is tx_is_short().
+ * False: it failed locally. */
 static inline bool tx_is_short(const struct qp *qp, const struct wqe *wqe)
 {
     return (wqe->flags & WQE_SHORT) && wqe->length < qp->tx.short_below;
 }
 bool tx_short(struct qp *qp, struct wqe *wqe);
-/* post_send of what post_is_short() and post_is_single_read() say, tx_single.c; of any list, post_list.c. */
+/* post_send of what post_is_short() and post_is_single_read() say, tx_single.c; of any list,
+ * post_list.c. */
 enum ri_status tx_post_single(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 enum ri_status tx_post_single_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
-/* tx_single.c. The answer to a Read Request that came alone, in order, and may read `octets` (not 0) at `memory`; `request` is what
- * follows its DDP header. False: nothing has changed, it takes its turn. Under rx, inside a pass. */
+/* tx_single.c. The answer to a Read Request that came alone, in order, and may read `octets` (not
+ * 0) at `memory`; `request` is what follows its DDP header. False: nothing has changed, it takes
+ * its turn. Under rx, inside a pass. */
 bool tx_answer_single(struct qp *qp, const uint8_t *request, const uint8_t *memory,
                       uint32_t octets);
-/* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection. Inside. */
+/* The QP has left RTS: the stream goes on alone, both queues are flushed. Once per connection.
+ * Inside. */
 void tx_stop(struct qp *qp);
 /* The memory is about to go: nothing of it is read after the return. Not from inside. */
 void tx_detach(struct qp *qp, void *range);
-/* Copy of the output that was built but not taken by the socket, with a Terminate behind it when one is wanted. Under tx.
- * NULL with *length 0: nothing (or no memory). */
+/* Copy of the output that was built but not taken by the socket, with a Terminate behind it when
+ * one is wanted. Under tx. NULL with *length 0: nothing (or no memory). */
 uint8_t *tx_take_tail(struct qp *qp, size_t *length);
 /* The FPDU of a Terminate of this QP in memory of its own. */
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
-/* tx_refuse.c. The Terminate value (0x01CC) for a request of the peer that the STag does not allow. */
+/* tx_refuse.c. The Terminate value (0x01CC) for a request of the peer that the STag does not
+ * allow. */
 uint16_t tx_protection_value(enum stag_result result);
-/* tx_detach inside a pass, which has to do what is left over. Nobody is waited for who is inside and wants rx, which this pass or
- * that of another lane may hold: that is who ends the connection, and has copied all output (tx.stopped). */
+/* tx_detach inside a pass, which has to do what is left over. Nobody is waited for who is inside
+ * and wants rx, which this pass or that of another lane may hold: that is who ends the connection,
+ * and has copied all output (tx.stopped). */
 void tx_detach_in_pass(struct qp *qp, const struct memory_range *range);
 
 /* Our zero-length Write once more, where the peer has not been heard. Not from inside. */

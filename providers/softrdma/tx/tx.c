@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit: who transmits, and one gathered write for as many FPDUs as fit. What is built into it: tx_build.c.
+ * Transmit: who transmits, and one gathered write for as many FPDUs as fit. What is built into it:
+ * tx_build.c.
  *
- * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. Who raises it from 0 is inside and works;
- * who finds it raised leaves: the one inside subtracts, when it has done its work, what it had seen, and works again if
- * more came meanwhile. So a request that was appended (release) before the raise is seen by the one inside: either it
- * reads the raised counter and looks at the queue again, or it had subtracted to 0 before and the newcomer is inside.
- * Nobody stays inside for ever: after TX_ROUNDS long batches, or what takes as long, the rest is left to the lane. Control
- * verbs come in alone (tx_enter), so that what they change does not change under somebody's feet.
+ * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. Who raises it from
+ * 0 is inside and works; who finds it raised leaves: the one inside subtracts, when it has done its
+ * work, what it had seen, and works again if more came meanwhile. So a request that was appended
+ * (release) before the raise is seen by the one inside: either it reads the raised counter and
+ * looks at the queue again, or it had subtracted to 0 before and the newcomer is inside. Nobody
+ * stays inside for ever: after TX_ROUNDS long batches, or what takes as long, the rest is left to
+ * the lane. Control verbs come in alone (tx_enter), so that what they change does not change under
+ * somebody's feet.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -83,14 +86,16 @@ static bool anything_to_build(const struct qp *qp)
                atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 }
 
-/* The socket was full a moment ago: a little room makes little writes. Passes and readiness come again. */
+/* The socket was full a moment ago: a little room makes little writes. Passes and readiness come
+ * again. */
 static bool waits_for_room(struct qp *qp)
 {
     return atomic_load_explicit(&qp->stream->want_output, memory_order_relaxed) &&
            clock_now() < atomic_load_explicit(&qp->tx.retry_at, memory_order_relaxed);
 }
 
-/* Octets, that is time, of a visit. Many short requests take as long as a batch of long ones, and a call has its price. */
+/* Octets, that is time, of a visit. Many short requests take as long as a batch of long ones, and a
+ * call has its price. */
 static uint32_t cost(const struct tx_batch *batch)
 {
     uint32_t octets = batch->octets < TX_WRITE_COST ? TX_WRITE_COST : (uint32_t)batch->octets;
@@ -178,8 +183,9 @@ void tx_leave(struct qp *qp)
 
 /* --- once more --- */
 
-/* Some receivers leave what comes right behind the start-up lying until more comes. A zero-length Write does nothing, so it
- * may come twice; between messages only, and not while other output wakes them anyway. */
+/* Some receivers leave what comes right behind the start-up lying until more comes. A zero-length
+ * Write does nothing, so it may come twice; between messages only, and not while other output wakes
+ * them anyway. */
 void tx_repeat_rtr(struct qp *qp)
 {
     tx_enter(qp);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, what RFC 7306 adds: Atomic Requests and Immediate Data of ours, and the execution of the peer's atomics.
+ * Transmit, what RFC 7306 adds: Atomic Requests and Immediate Data of ours, and the execution of
+ * the peer's atomics.
  *
- * A peer's atomic is executed when its answer is built, in its place among the answers to Reads: a Read that came before
- * it has fetched its data by then, one that came behind it fetches later. Two lanes or QPs may execute atomics on the same
- * word at once: the processor's compare-and-exchange makes each of them whole.
+ * A peer's atomic is executed when its answer is built, in its place among the answers to Reads: a
+ * Read that came before it has fetched its data by then, one that came behind it fetches later. Two
+ * lanes or QPs may execute atomics on the same word at once: the processor's compare-and-exchange
+ * makes each of them whole.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -67,8 +69,9 @@ bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 
 /* --- the peer's --- */
 
-/* Each set bit of the mask is the upper end of a field, out of which no carry goes (7306 5.1.1): the sum without these bits
- * cannot carry beyond them, and they themselves are added without carry. */
+/* Each set bit of the mask is the upper end of a field, out of which no carry goes (7306 5.1.1):
+ * the sum without these bits cannot carry beyond them, and they themselves are added without
+ * carry. */
 static uint64_t add_fields(uint64_t old, uint64_t add, uint64_t mask)
 {
     return ((old & ~mask) + (add & ~mask)) ^ ((old ^ add) & mask);
@@ -94,7 +97,8 @@ static uint64_t execute(uint64_t *word, const struct inbound_read *request)
     return old;
 }
 
-/* The target is looked up again: it may have been revoked, or bound anew elsewhere, since the request was accepted. */
+/* The target is looked up again: it may have been revoked, or bound anew elsewhere, since the
+ * request was accepted. */
 bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
 {
     struct rdmap_atomic_resp response = { .id = request->sink_stag };

@@ -2,9 +2,10 @@
  *
  * Transmit, the next batch: work requests -> messages -> segments -> FPDUs. Inside tx only.
  *
- * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read Responses and requests, which
- * take turns at being first. A message that was begun is finished before anything else is sent: some receivers take
- * no segments of another message in between. A responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
+ * ORDER in a batch: what the hand-over left (MPA Reply), the ready-to-receive message, then Read
+ * Responses and requests, which take turns at being first. A message that was begun is finished
+ * before anything else is sent: some receivers take no segments of another message in between. A
+ * responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -108,8 +109,8 @@ static bool is_window_sink(struct qp *qp, const struct ri_sge *sge)
     return true;
 }
 
-/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers. Elements of no length
- * go. */
+/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers.
+ * Elements of no length go. */
 static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 {
     bool answered = wqe_is_answered(wqe);
@@ -137,13 +138,15 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 /* --- how much leaves in one write --- */
 
 /*
- * ONE SEGMENT A WRITE. Both ends spend their time per octet: sum and copy into the kernel; copy out of it, sum and place. Where
- * TCP segments are large (loopback: 64 KiB) a write is one of them, cut into FPDUs that fill it: the peer works on one while
- * the next one is summed, no FPDU lies in two, and what leaves is even. Congestion control that paces (BBR) rewards
- * that: behind the pause for the sum of a long write it holds the burst back with timers. The last two segments' worth of a
- * single message leave in halves, the first a little longer: nothing behind them keeps both ends busy.
- * With CRC off there is no such pause, but what leaves is even, too; nothing is summed, so two FPDUs a segment are enough. Where
- * segments are small the kernel cuts a long write better than we would.
+ * ONE SEGMENT A WRITE. Both ends spend their time per octet: sum and copy into the kernel; copy out
+ * of it, sum and place. Where TCP segments are large (loopback: 64 KiB) a write is one of them, cut
+ * into FPDUs that fill it: the peer works on one while the next one is summed, no FPDU lies in two,
+ * and what leaves is even. Congestion control that paces (BBR) rewards that: behind the pause for
+ * the sum of a long write it holds the burst back with timers. The last two segments' worth of a
+ * single message leave in halves, the first a little longer: nothing behind them keeps both ends
+ * busy. With CRC off there is no such pause, but what leaves is even, too; nothing is summed, so
+ * two FPDUs a segment are enough. Where segments are small the kernel cuts a long write better than
+ * we would.
  */
 static void size_segment(struct qp *qp)
 {
@@ -227,7 +230,8 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
 
 enum step { STEP_STOP, STEP_AGAIN, STEP_BUILT };
 
-/* Option guard: the payload of the next segment is read first. False: there is no room now, or the stream has ended. */
+/* Option guard: the payload of the next segment is read first. False: there is no room now, or the
+ * stream has ended. */
 static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *wqe)
 {
     bool tagged = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
@@ -317,7 +321,8 @@ static void build_rtr(struct qp *qp)
     qp->tx.rtr_to_send = RI_RTR_NONE;
 }
 
-/* Responses and requests by turns: of batches, and of messages that take several. What was begun goes on first. */
+/* Responses and requests by turns: of batches, and of messages that take several. What was begun
+ * goes on first. */
 static void build_messages(struct qp *qp)
 {
     bool requests = qp->tx.requests_first, full;

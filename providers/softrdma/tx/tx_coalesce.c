@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, coalescing: which posts leave at once, and which wait for others to leave with them in one write.
+ * Transmit, coalescing: which posts leave at once, and which wait for others to leave with them in
+ * one write.
  *
- * RULE. A single post leaves at once: nothing of its QP has left since the consumer last looked, and nothing waits. Posts behind it,
- * before the consumer looks again, wait in the send queue if the consumer polls, or if RI_WR_COALESCE asks for it. They leave in one
- * write, as far as a batch takes them (tx_build.c: a TCP segment where segments are large):
- *   - when there is much: TX_COALESCE_SMALL octets of short requests, TX_BATCH_OCTETS of large ones, or a batch's entries;
- *   - when the consumer finds its CQ empty, takes the last completion, or arms it; and with any pass of the lane, except passes for
- *     other CQs while this one's consumer polls as often (qp_is_left_to_consumer);
+ * RULE. A single post leaves at once: nothing of its QP has left since the consumer last looked,
+ * and nothing waits. Posts behind it, before the consumer looks again, wait in the send queue if
+ * the consumer polls, or if RI_WR_COALESCE asks for it. They leave in one write, as far as a batch
+ * takes them (tx_build.c: a TCP segment where segments are large):
+ *   - when there is much: TX_COALESCE_SMALL octets of short requests, TX_BATCH_OCTETS of large
+ *     ones, or a batch's entries;
+ *   - when the consumer finds its CQ empty, takes the last completion, or arms it; and with any
+ *     pass of the lane, except passes for other CQs while this one's consumer polls as often
+ *     (qp_is_left_to_consumer);
  *   - at the end of a list: several requests in one post, or RI_WR_COALESCE on all but the last;
  *   - when the consumer closes or destroys the QP: as much as the socket takes, and one batch.
  * If much had accumulated at the consumer's last look, its posts wait from the first one on.
  *
- * WHO POLLS is found without a clock. A CQ that was armed has a consumer in blocking wait (asleep, or on its descriptor). The consumer
- * counts as polling after two passes of the lane in a row for that CQ without a completion taken and without arming, or after TX_HITS
- * polls that took something. A waiter that finds a completion in the first pass of its wait has not become a poller. If either CQ of the
- * QP is in blocking-wait mode, nothing is coalesced unless requested.
+ * WHO POLLS is found without a clock. A CQ that was armed has a consumer in blocking wait (asleep,
+ * or on its descriptor). The consumer counts as polling after two passes of the lane in a row for
+ * that CQ without a completion taken and without arming, or after TX_HITS polls that took
+ * something. A waiter that finds a completion in the first pass of its wait has not become a
+ * poller. If either CQ of the QP is in blocking-wait mode, nothing is coalesced unless requested.
  *
- * NOTHING IS LOST. Posts of a QP wait only while the QP is on the lane's list (coalesced.c). lane_arm refuses while the list is not
- * empty, so nobody sleeps without a deadline: the host runs the lane after 50 us to 1 ms without a consumer's run, and a pass empties the
- * list. While the lane is armed, putting a QP on the list wakes the sleeper once. A consumer's pass disarms the lane; the host arms it
- * again behind that pass if somebody sleeps.
- * qp->coalesce belongs to sq.posting. The thread that empties the list takes sq.posting between taking the QP off and tx_run(): it
- * transmits a post that came before, and a post that comes behind does not find coalesce.active. The lane keeps the QP alive by upcalls.
+ * NOTHING IS LOST. Posts of a QP wait only while the QP is on the lane's list (coalesced.c).
+ * lane_arm refuses while the list is not empty, so nobody sleeps without a deadline: the host runs
+ * the lane after 50 us to 1 ms without a consumer's run, and a pass empties the list. While the
+ * lane is armed, putting a QP on the list wakes the sleeper once. A consumer's pass disarms the
+ * lane; the host arms it again behind that pass if somebody sleeps.
+ *
+ * COUNTS: qp->coalesce belongs to
+ * sq.posting. The thread that empties the list takes sq.posting between taking the QP off and
+ * tx_run(): it transmits a post that came before, and a post that comes behind does not find
+ * coalesce.active. The lane keeps the QP alive by upcalls.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -134,7 +143,8 @@ void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
     }
 }
 
-/* Whether posts wait or not: the thread that took the QP off the list may not have run tx yet, or the QP came back there before. */
+/* Whether posts wait or not: the thread that took the QP off the list may not have run tx yet, or
+ * the QP came back there before. */
 void tx_send_coalesced(struct qp *qp)
 {
     spinlock_lock(&qp->sq.posting);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, memory that goes away: output that names it is copied, a message under way that would read it cannot go on.
+ * Transmit, memory that goes away: output that names it is copied, a message under way that would
+ * read it cannot go on.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -89,7 +90,8 @@ void tx_detach(struct qp *qp, void *range)
     qp_deliver(qp);
 }
 
-/* Left without doing the work of those that came meanwhile: it may end the connection, which takes rx. */
+/* Left without doing the work of those that came meanwhile: it may end the connection, which takes
+ * rx. */
 void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
 {
     unsigned int nobody = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket; the TX_KEEPERS that took
- * theirs last keep it between batches. So all but a few idle QPs have none, and the few that work do not pass it around. Who
- * needs memory takes a spare one of the lane, becomes a keeper, and has the one in whose place it comes hand back its own.
+ * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket; the
+ * TX_KEEPERS that took theirs last keep it between batches. So all but a few idle QPs have none,
+ * and the few that work do not pass it around. Who needs memory takes a spare one of the lane,
+ * becomes a keeper, and has the one in whose place it comes hand back its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -55,9 +56,9 @@ static struct qp *become_keeper(struct lane *lane, struct qp *qp)
 }
 
 /*
- * Another QP's, from inside tx of one: whoever is inside there looks again because of the raised counter, and gives it
- * back; else we are inside. The work of those who come meanwhile is left to the lane: it may take rx, for which nobody
- * waits inside tx of another QP.
+ * Another QP's, from inside tx of one: whoever is inside there looks again because of the raised
+ * counter, and gives it back; else we are inside. The work of those who come meanwhile is left to
+ * the lane: it may take rx, for which nobody waits inside tx of another QP.
  */
 static void reclaim(struct qp *qp)
 {

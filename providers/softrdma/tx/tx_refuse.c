@@ -23,7 +23,8 @@ uint16_t tx_protection_value(enum stag_result result)
     return values[result];
 }
 
-/* Of a Read (C-116) the header tells how far the response came; of an atomic there is no such header (7306 8.1). */
+/* Of a Read (C-116) the header tells how far the response came; of an atomic there is no such
+ * header (7306 8.1). */
 void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t value,
                       enum ri_event_type event)
 {

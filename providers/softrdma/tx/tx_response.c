@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, answers to the peer's requests. Inside tx only; a source is looked up again for each segment.
+ * Transmit, answers to the peer's requests. Inside tx only; a source is looked up again for each
+ * segment.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -41,7 +42,8 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
     fpdu_end(qp, fpdu);
 }
 
-/* Option guard: the kernel reads the source into the bounce buffer, and that is the source. False: it cannot be read. */
+/* Option guard: the kernel reads the source into the bounce buffer, and that is the source. False:
+ * it cannot be read. */
 static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
                          uint32_t octets)
 {

@@ -18,7 +18,8 @@ static inline uint32_t short_first_word(uint32_t ulpdu, uint32_t ddp, enum rdmap
     return ulpdu << 16 | ddp << 8 | rdmap_ctrl(opcode);
 }
 
-/* Headers are stored as they are read to be summed, eight octets at once: what was stored in parts would have to be waited for. */
+/* Headers are stored as they are read to be summed, eight octets at once: what was stored in parts
+ * would have to be waited for. */
 static inline void put_words(uint8_t *at, uint32_t first, uint32_t second)
 {
     be_put64(at, (uint64_t)first << 32 | second);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, the single post: one short Send or Write, or a Read, on a connection that has nothing else to send. One function takes it
- * from the work request to the socket and, unless an answer completes it, into the CQ. It does what post_list.c, tx_coalesce.c, tx.c,
- * tx_short.c and cq.c do for any request, without what they find out for others. It refuses nothing. What is not plainly in order goes to
- * the general path before anything has changed; if that turns out later (the socket is full, the CQ is armed), from there on.
- * The answer to a short Read that came alone leaves the same way, from inside the receive that checked its request.
+ * Transmit, the single post: one short Send or Write, or a Read, on a connection that has nothing
+ * else to send. One function takes it from the work request to the socket and, unless an answer
+ * completes it, into the CQ. It does what post_list.c, tx_coalesce.c, tx.c, tx_short.c and cq.c do
+ * for any request, without what they find out for others. It refuses nothing. What is not plainly
+ * in order goes to the general path before anything has changed; if that turns out later (the
+ * socket is full, the CQ is armed), from there on. The answer to a short Read that came alone
+ * leaves the same way, from inside the receive that checked its request.
  * tests/softrdma/test_single.c and test_answer.c compare both paths.
  */
 #ifdef HAVE_CONFIG_H
@@ -35,7 +37,8 @@ static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu
     tx_take_up(qp, sent);
 }
 
-/* The completion, if it is the next one of its queue and nobody is to be told; else the request is marked as done. */
+/* The completion, if it is the next one of its queue and nobody is to be told; else the request is
+ * marked as done. */
 static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint32_t octets)
 {
     struct cq *cq = qp->send_cq;
@@ -119,7 +122,8 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
     return wqe;
 }
 
-/* Posts of the QP wait, or may: this one joins them. False: it is for post_list(). Under posting. */
+/* Posts of the QP wait, or may: this one joins them. False: it is for post_list(). Under
+ * posting. */
 static inline __attribute__((always_inline)) bool enqueue_behind(struct qp *qp,
                                                                  const struct ri_send_wr *wr,
                                                                  uint32_t index, uint16_t mark,
@@ -247,7 +251,8 @@ enum ri_status tx_post_single_read(struct qp *qp, struct ri_send_wr *wr, struct 
             unlikely(atomic_fetch_sub(&qp->tx.requests, 1) != 1))
             tx_go_on(qp);
         else if (likely(!atomic_load(&wqe->done)))
-            return RI_OK; /* a thread that finishes it later finds sq_sent: there is a fence on both sides */
+            /* a thread that finishes it later finds sq_sent: there is a fence on both sides */
+            return RI_OK;
         qp_retire(qp, &qp->sq);
     }
     qp_deliver(qp);
@@ -263,8 +268,8 @@ behind:
 
 /* --- the answer to a Read --- */
 
-/* The sink's STag and TO are in the request as the response has them. Its octets are summed as they were copied: others may
- * write to the source meanwhile. */
+/* The sink's STag and TO are in the request as the response has them. Its octets are summed as they
+ * were copied: others may write to the source meanwhile. */
 static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const uint8_t *request,
                                     const uint8_t *memory, uint32_t octets)
 {
@@ -280,9 +285,9 @@ static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const ui
 }
 
 /*
- * The memory is that of the check just made: a pass that is under way is waited for before it goes, as where it is written to.
- * Nobody is waited for here with rx held, and the work of those who came meanwhile is left to the end of the pass: it may end the
- * connection, which takes rx.
+ * The memory is that of the check just made: a pass that is under way is waited for before it goes,
+ * as where it is written to. Nobody is waited for here with rx held, and the work of those who came
+ * meanwhile is left to the end of the pass: it may end the connection, which takes rx.
  */
 bool tx_answer_single(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, what happens once: start with a stream, stop when the connection ends. Memory that is deregistered: tx_detach.c.
+ * Transmit, what happens once: start with a stream, stop when the connection ends. Memory that is
+ * deregistered: tx_detach.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
