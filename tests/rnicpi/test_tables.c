@@ -124,6 +124,42 @@ START_TEST(defaults_answer_not_supported)
 }
 END_TEST
 
+/* ---- layout ---- */
+
+/* What crosses without a size may never change within a major; LP64. */
+START_TEST(frozen_layout)
+{
+    static const struct {
+        const char *name;
+        size_t is, expected;
+    } places[] = {
+        { "ri_sge", sizeof(struct ri_sge), 16 },
+        { "ri_sge.length", offsetof(struct ri_sge, length), 8 },
+        { "ri_sge.lkey", offsetof(struct ri_sge, lkey), 12 },
+        { "ri_send_wr", sizeof(struct ri_send_wr), 128 },
+        { "ri_send_wr.opcode", offsetof(struct ri_send_wr, opcode), 28 },
+        { "ri_send_wr.invalidate_stag", offsetof(struct ri_send_wr, invalidate_stag), 36 },
+        { "ri_send_wr.rdma", offsetof(struct ri_send_wr, rdma), 40 },
+        { "ri_send_wr.reserved", offsetof(struct ri_send_wr, reserved), 112 },
+        { "ri_recv_wr", sizeof(struct ri_recv_wr), 40 },
+        { "ri_recv_wr.flags", offsetof(struct ri_recv_wr, flags), 28 },
+        { "ri_wc", sizeof(struct ri_wc), 64 },
+        { "ri_wc.status", offsetof(struct ri_wc, status), 20 },
+        { "ri_wc.immediate", offsetof(struct ri_wc, immediate), 24 },
+        { "ri_wc.source_gid", offsetof(struct ri_wc, source_gid), 48 },
+        { "ri_mr_attr", sizeof(struct ri_mr_attr), 80 },
+        { "ri_mr_attr.io_addr", offsetof(struct ri_mr_attr, io_addr), 48 },
+        { "ri_rnic_attr.features", offsetof(struct ri_rnic_attr, features), 8 },
+    };
+
+    if (sizeof(void *) != 8)
+        tc_skip("pointers are not of 8 octets");
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        ck_assert_msg(places[i].is == places[i].expected, "%s: %zu, not %zu", places[i].name,
+                      places[i].is, places[i].expected);
+}
+END_TEST
+
 /* ---- completion of tables ---- */
 
 START_TEST(null_slots_stay_defaults)
@@ -317,6 +353,7 @@ int main(void)
     TCase *tc = tcase_create("defaults");
 
     tcase_add_test(tc, defaults_fill_every_slot);
+    tcase_add_test(tc, frozen_layout);
     tcase_add_test(tc, defaults_answer_not_supported);
     tcase_add_test(tc, status_names);
     suite_add_tcase(suite, tc);
