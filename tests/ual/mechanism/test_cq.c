@@ -302,12 +302,12 @@ START_TEST(busy_while_qps_use_it)
 }
 END_TEST
 
-START_TEST(its_events_leave_the_channel_with_it)
+START_TEST(its_events_leave_the_channels_with_it)
 {
-    struct ual_channel *channel = make_channel(device);
+    struct ual_channel *channel = make_channel(device), *errors = make_channel(device);
     struct ual_cq *cq = make_cq(channel, NULL), *other = make_cq(channel, NULL);
 
-    ok(ual_async_to(device, channel));
+    ok(ual_async_to(device, errors));
     fire(cq);
     fire(cq);
     fk_cq_event(cq->cq, RI_EVENT_CQ_OVERFLOW);
@@ -316,9 +316,11 @@ START_TEST(its_events_leave_the_channel_with_it)
     ok(ual_cq_free(cq));
     expect_cq(channel, other);
     expect_nothing(channel);
+    expect_nothing(errors);
     ok(ual_async_to(device, NULL));
     ok(ual_cq_free(other));
     ok(ual_channel_free(channel));
+    ok(ual_channel_free(errors));
 }
 END_TEST
 
@@ -352,6 +354,6 @@ int main(void)
                  errors_without_a_function_are_asynchronous_events,
                  run_serves_the_lanes_that_feed_it);
     tc_add_tests(tc_case(suite, "end", setup, teardown), busy_while_qps_use_it,
-                 its_events_leave_the_channel_with_it, a_cq_that_cannot_be_destroyed_works_on);
+                 its_events_leave_the_channels_with_it, a_cq_that_cannot_be_destroyed_works_on);
     return tc_main(suite);
 }
