@@ -15,9 +15,9 @@
  *   run of the listener     -          STARTING    kal's own: the Request comes in
  *   run: Request complete   STARTING   SHOWING     kal's own; upcall connection_request follows
  *   run: the upcall         SHOWING    PENDING     ual's from here on
- *   run: others wait        SHOWING    HELD        kal's own; so is what kal_defer gives back
- *   run: room, and its turn HELD       PENDING     the upcall once more
- *   run: peer ended, spoke  HELD       ENDED       so does the deadline
+ *   run: others wait        SHOWING    QUEUED      kal's own; so is what kal_defer gives back
+ *   run: room, and its turn QUEUED     PENDING     the upcall once more
+ *   run: peer ended, spoke  QUEUED     ENDED       so does the deadline
  *   run: peer ended, spoke  PENDING    ENDED       withdrawn: no event; accept: INVALID_STATE
  *   kal_accept              PENDING    ACCEPTING   a run is scheduled
  *   run                     ACCEPTING  ESTABLISHED hand-over; handover.last_message is the Reply

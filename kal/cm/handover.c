@@ -112,7 +112,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     connection->handed = !status;
     if (status && connection->guard.dead) {
         connection->stream.fd = fd;
-        cm_stream_close(&connection->stream, false);
+        cm_stream_close(&connection->stream, connection->conversion);
     } else if (status) {
         connection->stream.fd = fd;
     } else {

@@ -75,8 +75,9 @@ uint64_t kal_account_missing(const struct kal_account *account, enum kal_account
 
 bool kal_account_is_low(const struct kal_account *account, enum kal_account_kind kind)
 {
-    uint64_t granted = atomic_load(&account->granted[kind]);
-    uint64_t leased = granted - atomic_load(&account->returned[kind]);
+    /* Before granted, which only grows: the difference never wraps */
+    uint64_t returned = atomic_load(&account->returned[kind]);
+    uint64_t leased = atomic_load(&account->granted[kind]) - returned;
 
-    return free_of(account, kind) < leased / 4;
+    return free_of(account, kind) < leased / 4 + (leased % 4 != 0);
 }

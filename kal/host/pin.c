@@ -129,17 +129,18 @@ static enum ri_status refused(uintptr_t start, uintptr_t end, int error)
     return RI_ERR_NO_RESOURCES;
 }
 
-/* As mlock(2). Where the limit of locked memory refuses, the host may raise it. */
+/* mlock(2), but 0 or an error number. Where the limit of locked memory refuses the host may raise
+ * it, which leaves an errno of its own. */
 static int lock(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     struct kal_host *host = pins->host;
     uint64_t pinned = kal_host_holds(host, KAL_ACCOUNT_PINNED);
-    int result = mlock((void *)start, end - start);
+    int error = mlock((void *)start, end - start) ? errno : 0;
 
-    if (result && (errno == ENOMEM || errno == EAGAIN || errno == EPERM) && is_mapped(start, end) &&
+    if ((error == ENOMEM || error == EAGAIN || error == EPERM) && is_mapped(start, end) &&
         host->ops->raise_memlock(host->state, pinned))
-        result = mlock((void *)start, end - start);
-    return result;
+        error = mlock((void *)start, end - start) ? errno : 0;
+    return error;
 }
 
 static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr_t end)
@@ -155,8 +156,8 @@ static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr
                 (unsigned long long)host->ops->quota(host->state, KAL_ACCOUNT_PINNED));
         return RI_ERR_NO_RESOURCES;
     }
-    if (lock(pins, start, end)) {
-        error = errno;
+    error = lock(pins, start, end);
+    if (error) {
         /* What of it is mapped may be locked already */
         munlock((void *)start, end - start);
         kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);

@@ -28,7 +28,7 @@ END = "IT_CM_MSG_CONN_DISCONNECT_EVENT at the active side, IT_CM_MSG_CONN_%s_EVE
 ACTIVE_UNTOLD, BOTH_UNTOLD, EITHER = END % "BROKEN", END % "DISCONNECT", END % "(BROKEN|DISCONNECT)"
 # The active side may find the reset before the end; the event then does not say what was refused.
 UNEXPLAINED = "|IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R"
-NAMELESS = r"|event_number == 1638\d"
+NAMELESS = r"|event_number == 16386\b"  # IT_ASYNC_AFF_EP_FAILURE
 PASSIVE_UNTOLD = "|IT_CM_MSG_CONN_BROKEN_EVENT at the active side, IT_CM_MSG_CONN_DISCONNECT_EVENT at the passive one"
 
 # Both: what rdma_cm and verbs leave no choice in.

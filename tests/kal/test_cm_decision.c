@@ -254,12 +254,13 @@ START_TEST(no_queue_pair_in_time)
     struct ri_connect_param param = {
         .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
     };
-    struct fake_request *r;
+    struct fake_request *r = usual();
 
-    with((const char *[]){ "request_timeout", "100", NULL });
-    r = usual();
     ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), KAL_OK);
+    fake_until(r->context->connection->parked, 10000);
+    r->context->connection->startup->deadline.deadline = 1; /* long ago */
     fake_until(r->context->events, 10000);
+    ck_assert_uint_eq(fake_log_count("no queue pair was attached in time"), 1);
     ck_assert_int_eq(r->context->last.type, RI_CONNECTION_FAILED);
     ck_assert_int_eq(r->context->last.reason, RI_REASON_TIMEOUT);
     ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);

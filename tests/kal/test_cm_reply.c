@@ -349,9 +349,10 @@ END_TEST
 
 START_TEST(no_queue_pair_in_time)
 {
-    with((const char *[]){ "connect_timeout", "50", NULL });
     ask_without_qp();
     reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    fake_until(c->connection->parked, 10000);
+    c->connection->startup->deadline.deadline = 1; /* long ago: the fake lane reads it each time */
     expect_failure(RI_REASON_TIMEOUT);
     ck_assert_uint_eq(fake_log_count("no queue pair was attached"), 1);
     ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), KAL_ERR_INVALID_STATE);

@@ -133,6 +133,7 @@ static const struct {
     { "[policy]\nrule1 = permit any\n",
       ":2: rule1 = \"permit any\": a rule begins with allow or deny" },
     { "[policy]\nrule1 = deny any\nrule1 = allow any\n", ":2 already; give it another number" },
+    { "[policy]\nrule1 = deny any\nrule1 = allow any\n", ":3: \"rule1\" was given in " },
     { "[policy]\nruel1 = deny any\n", ":2: \"ruel1\": section [policy] holds rule1, rule2" },
     { "[policy]\nrule = deny any\n", ":2: \"rule\": section [policy] holds" },
     { "[interface]\nprovider = test\n", ":1: [interface] needs a name" },

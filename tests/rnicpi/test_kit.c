@@ -214,8 +214,6 @@ START_TEST(what_does_not_fit_waits)
     ck_assert(!bring(&a, 1));
     ck_assert_uint_eq(ri_mem_cq_poll(&cq.base, 8, wc), 5);
     ck_assert_uint_eq(wc[0].cookie, 103);
-    for (uint32_t i = 1; i < 5; i++) /* each source in its own order: polled() has seen to that */
-        ck_assert(wc[i].cookie >= 100);
     ck_assert_uint_eq(a.polled + b.polled, 8);
     expect_empty();
     ck_assert(!bring(&b, 4)); /* after it ran empty: a new one */
