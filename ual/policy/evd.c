@@ -80,6 +80,13 @@ size_t ual_evd_count_left(struct ual_evd *evd)
     return ual_cq_peek(evd->cq);
 }
 
+bool ual_evd_notify_again(struct ual_evd *evd)
+{
+    ual_evd_arm(evd);
+    atomic_thread_fence(memory_order_seq_cst);
+    return ual_evd_count_left(evd) != 0;
+}
+
 /* What the own run brought did not raise the descriptor: it has to where something is left, or what
  * comes next must. Also where the CQ did not fire: who uses a descriptor does not poll, and what he
  * posts is not held back for his next look. */

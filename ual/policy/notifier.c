@@ -153,12 +153,46 @@ void notifier_raise_fd(struct notifier *notifier)
         atomic_fetch_add_explicit(&notifier->handed, 1, memory_order_relaxed);
 }
 
+enum ual_status notifier_observe(struct notifier *notifier, struct notifier_observer *observer)
+{
+    enum ual_status status = UAL_ERR_EXISTS;
+
+    spinlock_lock(&notifier->observer_lock);
+    if (!notifier_is_observed(notifier)) {
+        atomic_store(&notifier->observer, observer);
+        status = UAL_OK;
+    }
+    spinlock_unlock(&notifier->observer_lock);
+    return status;
+}
+
+void notifier_unobserve(struct notifier *notifier)
+{
+    spinlock_lock(&notifier->observer_lock);
+    atomic_store(&notifier->observer, NULL);
+    spinlock_unlock(&notifier->observer_lock);
+}
+
+static void call_observer(struct notifier *notifier)
+{
+    struct notifier_observer *observer;
+
+    if (!atomic_load(&notifier->observer))
+        return;
+    spinlock_lock(&notifier->observer_lock);
+    observer = atomic_load(&notifier->observer);
+    if (observer)
+        observer->raised(observer);
+    spinlock_unlock(&notifier->observer_lock);
+}
+
 void notifier_raise(struct notifier *notifier)
 {
     if (notifier->fd >= 0 && atomic_load_explicit(&notifier->taker, memory_order_relaxed) !=
                                  (unsigned long)pthread_self())
         notifier_raise_fd(notifier);
     waiters_wake_one(&notifier->waiters);
+    call_observer(notifier);
 }
 
 /* Read first: what is raised between the two is not written, but the caller looks after the second.
@@ -179,4 +213,5 @@ void notifier_raise_for_all(struct notifier *notifier)
     if (notifier->fd >= 0)
         notifier_raise_fd(notifier);
     waiters_wake_all(&notifier->waiters);
+    call_observer(notifier);
 }

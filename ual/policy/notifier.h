@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Notifier: how the arrival of an event on an EVD becomes known: a waiting thread, a descriptor.
- * Leaf lock.
+ * Notifier: how the arrival of events on an EVD becomes known: a waiting thread, a descriptor, an
+ * observer.
  *
  * THE DESCRIPTOR is an epoll set that holds an eventfd. A dequeue that finds nothing lowers it and
  * arms the CQ. From then on it is readable when an event is queued. It stays readable until the
@@ -15,6 +15,13 @@
  * after twice as many events as before came through the background thread. Only a few sets of a
  * lane listen at a time (lane.c). Listening only adds speed: the background thread keeps its
  * deadline (lane.c) in any case.
+ *
+ * THE OBSERVER is an aggregate EVD or a callback; most EVDs have none. It is called at each raise,
+ * so possibly several times for events that it has not taken yet. An EVD that is a CQ raises once:
+ * whoever has taken all that he wants calls ual_evd_notify_again (evd.h), which says whether the
+ * criterion has been reached meanwhile. The order for an observer: take until nothing is left,
+ * call it, and take again where it says so. An EVD raised before the observer came does not raise
+ * for it: attach, call it, and where it says so act as if raised.
  */
 #ifndef ITAL_UAL_NOTIFIER_H
 #define ITAL_UAL_NOTIFIER_H
@@ -23,6 +30,15 @@
 #include "ual/progress/waiters.h"
 
 #include "base/spinlock.h"
+
+/* Embed it. */
+struct notifier_observer {
+    /* Under notifier.observer_lock, in any thread, often inside an upcall: it must not block, call
+     * this notifier or free anything. It may take leaf locks, wake threads, write an eventfd and
+     * raise another EVD's notifier (an aggregate's, which has a notifier and observer of its own).
+     */
+    void (*raised)(struct notifier_observer *observer);
+};
 
 struct notifier {
     const struct feed *feed;
@@ -38,11 +54,22 @@ struct notifier {
     atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
     unsigned int needed; /* of those, to listen */
     unsigned int useful; /* wake-ups since it listens */
+    struct spinlock observer_lock;
+    _Atomic(struct notifier_observer *) observer; /* written under observer_lock; NULL mostly */
 };
 
 enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd);
 void notifier_close(struct notifier *notifier);
-/* An event came: raise the descriptor, wake one waiter that was not woken yet. Any thread. */
+/* UAL_ERR_EXISTS: there is one already. */
+enum ual_status notifier_observe(struct notifier *notifier, struct notifier_observer *observer);
+/* The observer is not called any more, nor in a call, when this returns. Not from raised(). */
+void notifier_unobserve(struct notifier *notifier);
+static inline bool notifier_is_observed(struct notifier *notifier)
+{
+    return atomic_load_explicit(&notifier->observer, memory_order_relaxed) != NULL;
+}
+/* The criterion is reached: raise the descriptor, wake one waiter that was not woken yet, call the
+ * observer. Any thread. */
 void notifier_raise(struct notifier *notifier);
 /* Nothing will come any more: raise the descriptor, make all waiters look. Any thread. */
 void notifier_raise_for_all(struct notifier *notifier);
