@@ -37,7 +37,7 @@ class Tap:
         print("%s %d - %s" % ("ok" if good else "not ok", self.count, name))
         if not good:
             for line in str(detail).splitlines()[-40:]:
-                print("# " + line)
+                print("#   " + line)
         sys.stdout.flush()
         return good
 
