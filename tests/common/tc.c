@@ -612,27 +612,54 @@ const char *tc_fds_differ(const struct tc_fds *before)
     return *text ? keep("%s", text) : NULL;
 }
 
-/* What pthread_join has waited for is said before the thread leaves /proc. The kernel
- * marks one that ends long before. */
-#define PF_EXITING 0x4u
-
-static bool thread_lives(int tasks, const char *id)
-{
-    char path[300], text[1024];
-    const char *after_name;
+struct thread_stat {
+    char state;
     unsigned int flags;
-    int fd, length;
+};
 
-    snprintf(path, sizeof(path), "%s/stat", id);
-    fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+/* False: there is no such thread. */
+static bool read_thread_stat(int folder, const char *path, struct thread_stat *out)
+{
+    int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
+    const char *after_name;
+    char text[1024];
+    int length;
+
     if (fd < 0)
         return false;
     length = (int)read(fd, text, sizeof(text) - 1);
     close(fd);
     text[length > 0 ? length : 0] = 0;
     after_name = strrchr(text, ')');
-    return after_name && sscanf(after_name, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-           !(flags & PF_EXITING);
+    return after_name &&
+           sscanf(after_name, ") %c %*d %*d %*d %*d %*d %u", &out->state, &out->flags) == 2;
+}
+
+char tc_thread_state(pid_t process, pid_t thread)
+{
+    struct thread_stat stat;
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", process, thread);
+    return read_thread_stat(AT_FDCWD, path, &stat) ? stat.state : 0;
+}
+
+bool tc_asleep(pid_t thread)
+{
+    return thread && tc_thread_state(getpid(), thread) == 'S';
+}
+
+/* pthread_join returns before the thread leaves /proc. The kernel marks an ending thread long
+ * before that. */
+#define PF_EXITING 0x4u
+
+static bool thread_lives(int tasks, const char *id)
+{
+    struct thread_stat stat;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/stat", id);
+    return read_thread_stat(tasks, path, &stat) && !(stat.flags & PF_EXITING);
 }
 
 int tc_thread_count(void)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 /*
@@ -107,6 +108,12 @@ const char *tc_builddir(void);         /* top of the build tree */
 /* What this process holds, for tests that look for leaks: open descriptors, threads, memory. */
 int tc_fd_count(void);
 int tc_thread_count(void); /* a joined thread is not counted, though /proc may still list it */
+/*
+ * The state of a thread of that process as proc(5) has it: 'R' runs, 'S' sleeps, 'T' is stopped;
+ * 0: there is no such thread. tc_asleep: one of this process sleeps in the kernel; false for 0.
+ */
+char tc_thread_state(pid_t process, pid_t thread);
+bool tc_asleep(pid_t thread);
 /*
  * Descriptors by what stands behind them ("socket", "anon_inode:[eventpoll]", a path): what came,
  * "+...", and what went, "-...", since `before`. NULL: the same as then.

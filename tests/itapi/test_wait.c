@@ -289,29 +289,13 @@ START_TEST(interrupted_beside_others)
 }
 END_TEST
 
-/* 'S': asleep, 'T': stopped; 0: there is no such thread. tid 0: the process. */
-static char state_of(pid_t process, pid_t tid)
-{
-    char path[64], text[512] = "";
-    const char *name_end;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", process, tid ? tid : process);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    if (read(fd, text, sizeof(text) - 1) < 0)
-        text[0] = 0;
-    close(fd);
-    name_end = strrchr(text, ')');
-    return name_end ? name_end[2] : '\0';
-}
-
 static bool sleeps(const struct waiter *waiter)
 {
     char state = 0;
 
-    return tc_until((state = state_of(getpid(), atomic_load(&waiter->tid))) == 'S' || !state,
+    if (!tc_until(atomic_load(&waiter->tid), PATIENCE))
+        return false;
+    return tc_until((state = tc_thread_state(getpid(), atomic_load(&waiter->tid))) == 'S' || !state,
                     PATIENCE) &&
            state;
 }
@@ -327,7 +311,7 @@ static void stop_and_continue(void)
         uint64_t deadline = tc_deadline(PATIENCE);
 
         kill(here, SIGSTOP);
-        while (state_of(here, 0) != 'T' && !tc_expired(deadline))
+        while (tc_thread_state(here, here) != 'T' && !tc_expired(deadline))
             ;
         kill(here, SIGCONT);
         _exit(tc_expired(deadline));

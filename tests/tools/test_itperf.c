@@ -173,21 +173,6 @@ static void *move_busily(void *writes)
     return NULL;
 }
 
-static char state_of(int thread)
-{
-    char path[64], state = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-    file = fopen(path, "r");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    fclose(file);
-    return state;
-}
-
 /* Who is eager with a peer that moves nothing is so for a second, not
  * for as long as the peer likes. */
 START_TEST(nobody_spins_for_a_silent_peer)
@@ -197,7 +182,7 @@ START_TEST(nobody_spins_for_a_silent_peer)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     atomic_store(&mover, 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, move_busily, _i ? &ends : NULL), 0);
-    ck_assert(tc_until(atomic_load(&mover) && state_of(atomic_load(&mover)) == 'S', 20000));
+    ck_assert(tc_until(tc_asleep(atomic_load(&mover)), 20000));
     close(ends[1]);
     pthread_join(thread, NULL);
     close(ends[0]);

@@ -527,16 +527,6 @@ pid_t lf_background(void)
     return found;
 }
 
-bool lf_asleep(pid_t thread)
-{
-    char text[512], *end;
-
-    if (!thread_file(thread, "stat", text, sizeof(text)))
-        return false;
-    end = strrchr(text, ')');
-    return end && end[2] == 'S';
-}
-
 unsigned long lf_sleeps(pid_t thread)
 {
     char text[4096], *line;
@@ -571,7 +561,7 @@ void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeo
 {
     *waiter = (struct lf_waiter){ .evd = evd, .timeout_us = timeout_us };
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_thread, waiter), 0);
-    ck_assert(tc_until(atomic_load(&waiter->tid) && lf_asleep(atomic_load(&waiter->tid)), 10000));
+    ck_assert(tc_until(tc_asleep(atomic_load(&waiter->tid)), 10000));
 }
 
 void lf_wait_join(struct lf_waiter *waiter, enum ual_status status)

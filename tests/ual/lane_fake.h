@@ -74,10 +74,8 @@ void lf_complete_in(struct ual_evd *evd, uint64_t cookie, unsigned int runs);
 uint64_t lf_take(struct ual_evd *evd);
 bool lf_records_reach(unsigned int count);
 
-/* The background thread of the lane; threads of this process that sleep;
- * how often a thread slept so far. */
+/* The background thread of the lane; how often a thread slept so far. */
 pid_t lf_background(void);
-bool lf_asleep(pid_t thread);
 unsigned long lf_sleeps(pid_t thread);
 /* Let time pass: nothing happens here that could be awaited. */
 void lf_pass(unsigned int us);

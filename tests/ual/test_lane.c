@@ -510,7 +510,7 @@ START_TEST(nobody_runs_a_paused_lane)
     ck_assert(ual_lane_inside(lf_lane));
     before = atomic_load(&lf_runs);
     lf_send(feed, 4);
-    ck_assert(tc_until(lf_asleep(lf_background()) == false, 10000)); /* it wants to */
+    ck_assert(tc_until(tc_asleep(lf_background()) == false, 10000)); /* it wants to */
     fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
     lf_pass(20000);
     ck_assert_uint_eq(atomic_load(&lf_runs), before);

@@ -42,7 +42,7 @@ static void expect_dead_and_at_rest(void)
     ck_assert(tc_until(atomic_load(&lf_fatals) == 1, 20000));
     fails(ual_evd_dequeue(evd, &event), UAL_ERR_DEAD);
     fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_DEAD);
-    ck_assert(tc_until(lf_asleep(lf_background()), 10000));
+    ck_assert(tc_until(tc_asleep(lf_background()), 10000));
     before = cpu_of_background();
     lf_pass(300000);
     ck_assert_uint_lt(cpu_of_background() - before, 50 * MS);
@@ -51,7 +51,7 @@ static void expect_dead_and_at_rest(void)
 
 START_TEST(under_a_sleeping_background_thread)
 {
-    ck_assert(tc_until(lf_asleep(lf_background()), 10000));
+    ck_assert(tc_until(tc_asleep(lf_background()), 10000));
     close_descriptors();
     expect_dead_and_at_rest();
 }
@@ -111,7 +111,7 @@ START_TEST(its_numbers_are_let_alone_afterwards)
     sleeps = lf_sleeps(lf_background());
     atomic_fetch_add(&lf_lane->background_word, 1);
     futex_wake(&lf_lane->background_word, 1);
-    ck_assert(tc_until(lf_sleeps(lf_background()) != sleeps && lf_asleep(lf_background()), 10000));
+    ck_assert(tc_until(lf_sleeps(lf_background()) != sleeps && tc_asleep(lf_background()), 10000));
     ck_assert_int_eq(octets_left(mine[0]), OCTETS);
     ck_assert_uint_eq(atomic_load(&lf_fatals), 1);
     close(mine[0]);

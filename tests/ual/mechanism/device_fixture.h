@@ -197,24 +197,4 @@ static inline void expect_nothing(struct ual_channel *channel)
     fails(ual_channel_get(channel, 0, &event), UAL_ERR_EMPTY);
 }
 
-/* --- threads --- */
-
-/* Does the thread sleep in the kernel, as far as it tells? */
-static inline bool asleep(pid_t thread)
-{
-    char path[64], line[256], state = 0;
-    FILE *file;
-
-    if (!thread)
-        return false;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-    file = fopen(path, "re");
-    if (!file)
-        return false;
-    if (fgets(line, sizeof(line), file))
-        state = strrchr(line, ')')[2];
-    fclose(file);
-    return state == 'S';
-}
-
 #endif

@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 
 static struct ual_channel *channel;
 static struct ual_channel_item item;
@@ -33,6 +35,33 @@ static void teardown_channel(void)
 {
     ok(ual_channel_free(channel));
     teardown();
+}
+
+/*
+ * A lane's sleeper wakes every 5 s and looks, which would hide a lost wake-up. Here it sleeps until
+ * something wakes it.
+ */
+#define PERIODIC_S 4 /* the tests that time out do so earlier */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    const struct timespec *left = NULL;
+    va_list list;
+    long arg[6];
+
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        arg[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_ppoll)
+        left = (const struct timespec *)arg[2];
+    if (number == SYS_epoll_pwait2)
+        left = (const struct timespec *)arg[3];
+    if (left && left->tv_sec >= PERIODIC_S)
+        arg[number == SYS_ppoll ? 2 : 3] = 0;
+    return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 /* --- one waiting thread --- */
@@ -68,7 +97,7 @@ static void start(struct waiting *which, uint64_t timeout_us)
 static void start_and_sleep(struct waiting *which, uint64_t timeout_us)
 {
     start(which, timeout_us);
-    ck_assert(tc_until(asleep(atomic_load(&which->tid)), 10000));
+    ck_assert(tc_until(tc_asleep(atomic_load(&which->tid)), 10000));
 }
 
 static enum ual_status join(struct waiting *which)
@@ -79,21 +108,16 @@ static enum ual_status join(struct waiting *which)
     return which->status;
 }
 
-/* Who is not woken comes by himself sooner or later: a lane's sleeper looks every 5 s. Not ten
- * times before this. */
 #define ROUNDS 10
 
 START_TEST(woken_by_a_post)
 {
-    uint64_t end = tc_deadline(20000);
-
     for (int i = 0; i < ROUNDS; i++) {
         start_and_sleep(&one, UINT64_MAX);
         ual_channel_post(channel, &item);
         ok(join(&one));
         ck_assert_ptr_eq(one.event.item, &item);
         ck_assert(!readable(channel));
-        ck_assert(!tc_expired(end));
     }
 }
 END_TEST
@@ -101,14 +125,12 @@ END_TEST
 START_TEST(woken_by_a_cq)
 {
     struct ual_cq *cq = make_cq(channel, &item);
-    uint64_t end = tc_deadline(20000);
 
     for (int i = 0; i < ROUNDS; i++) {
         start_and_sleep(&one, UINT64_MAX);
         fire(cq);
         ok(join(&one));
         ck_assert_ptr_eq(one.event.cq, cq);
-        ck_assert(!tc_expired(end));
     }
     ok(ual_cq_free(cq));
 }
@@ -174,7 +196,6 @@ END_TEST
 START_TEST(woken_by_the_failure_of_the_device)
 {
     struct ual_channel *kept = channel;
-    uint64_t end = tc_deadline(8000);
 
     for (int i = 0; i < ROUNDS; i++) {
         struct waiting two = { 0 };
@@ -192,7 +213,6 @@ START_TEST(woken_by_the_failure_of_the_device)
         fails(join(&two), UAL_ERR_DEAD);
         ok(ual_channel_free(channel));
         close_one(second);
-        ck_assert(!tc_expired(end));
     }
     channel = kept;
 }

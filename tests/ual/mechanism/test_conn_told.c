@@ -6,6 +6,8 @@
 
 #include "conn_fixture.h"
 
+#include "yields.h"
+
 static struct hearer two;
 
 /* --- addresses --- */
@@ -163,13 +165,28 @@ START_TEST(freed_before_it_is_resolved)
 }
 END_TEST
 
-/* At any moment of it. */
+/* Lasts long enough for the free to come into it. */
+static void hear_resolved_late(void *context, enum ual_status status,
+                               const struct sockaddr_storage *source)
+{
+    for (int i = 0; i < 5; i++)
+        sched_yield();
+    hear_resolved(context, status, source);
+}
+
+static const struct ual_conn_upcalls late = { .resolved = hear_resolved_late };
+
+/* At any moment of it. The lane is past the freed one when it has come to a later one. */
 START_TEST(freed_while_it_is_resolved)
 {
+    unsigned long count = tc_count(3000);
     struct tc_rng rng = tc_rng(1);
     struct sockaddr_in there = address(1);
+    struct ual_conn *later;
 
-    for (unsigned long i = tc_count(3000); i; i--) {
+    ok(ual_conn_create(device, &upcalls, &two, &later));
+    ual_conn_migrate(conn, &late, &one);
+    for (unsigned long i = 1; i <= count; i++) {
         unsigned int before;
 
         ok(ual_conn_resolve(conn, (struct sockaddr *)&there));
@@ -179,9 +196,12 @@ START_TEST(freed_while_it_is_resolved)
             sched_yield();
         ual_conn_free(conn);
         before = atomic_load(&one.resolutions);
-        ok(ual_conn_create(device, &upcalls, &one, &conn));
+        ok(ual_conn_create(device, &late, &one, &conn));
+        ok(ual_conn_resolve(later, (struct sockaddr *)&there));
+        ck_assert(tc_until(atomic_load(&two.resolutions) == i, 10000));
         ck_assert_uint_eq(atomic_load(&one.resolutions), before);
     }
+    ual_conn_free(later);
 }
 END_TEST
 
@@ -265,6 +285,7 @@ END_TEST
 
 static void *free_it(void *arg)
 {
+    yields_count();
     ual_conn_free(arg);
     atomic_store(&done, true);
     return NULL;
@@ -275,7 +296,7 @@ START_TEST(free_waits_for_the_upcall_that_runs)
     pthread_t thread;
 
     ck_assert_int_eq(pthread_create(&thread, NULL, free_it, occupy_lane()), 0);
-    ck_assert(!tc_until(atomic_load(&done), 50)); /* it has nothing else to wait for */
+    ck_assert(yields_wait(&done));
     atomic_store(&leave, true);
     pthread_join(thread, NULL);
     ck_assert(!atomic_load(&inside));
