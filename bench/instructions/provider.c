@@ -25,14 +25,13 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#include "kal/config/kal_config.h"
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/softrdma.h"
 
 #include "base/crc32c.h"
-#include "rnicpi_host.h"
+#include "fake_host.h"
 
 /* Sites on the way of a Send and of a receive. */
 #if defined(ITAL_WITHOUT_TRACE)
@@ -58,8 +57,6 @@
 #define ULPDU     (DDP_UNTAGGED_LEN + OCTETS)
 #define FPDU_ROOM 96u
 
-extern const struct ri_provider rnicpi_provider_v1;
-
 #define MUST(what)                                                     \
     do {                                                               \
         enum ri_status must_ = (what);                                 \
@@ -69,45 +66,9 @@ extern const struct ri_provider rnicpi_provider_v1;
         }                                                              \
     } while (0)
 
-/* ---- a host that has nothing to do ---- */
+/* ---- the host ---- */
 
-static struct kal_values *defaults;
-
-static enum ri_status host_option(const struct ri_host *host, const char *name,
-                                  enum ri_option_kind kind, union ri_option_value *value)
-{
-    const char *wrong;
-
-    (void)host;
-    return kal_values_read(defaults, name, kind, value, &wrong);
-}
-
-static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
-                     va_list args)
-{
-    (void)host;
-    (void)level;
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
-static enum ri_status host_watch(const struct ri_host *host, void *lane, int fd, uint32_t events,
-                                 ri_ready_fn ready, void *arg, struct ri_watch **watch)
-{
-    (void)host, (void)lane, (void)fd, (void)events, (void)ready, (void)arg;
-    *watch = NULL;
-    return RI_OK;
-}
-
-static void host_timer(const struct ri_host *host, void *lane, struct ri_timer *timer)
-{
-    (void)host, (void)lane, (void)timer;
-}
-
-static void host_wake(const struct ri_host *host, void *lane)
-{
-    (void)host, (void)lane;
-}
+static struct fake_host fake;
 
 static void host_event(const struct ri_host *host, void *context, const struct ri_event *event)
 {
@@ -115,20 +76,6 @@ static void host_event(const struct ri_host *host, void *context, const struct r
     fprintf(stderr, "unexpected event %d: %s\n", event->type, event->detail ? event->detail : "");
     exit(1);
 }
-
-static const struct ri_host host = {
-    .size = sizeof(host),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .option = host_option,
-    .log = host_log,
-    .watch = host_watch,
-    .timer_set = host_timer,
-    .timer_cancel = host_timer,
-    .wake = host_wake,
-    .qp_event = host_event,
-    .cq_error = host_event,
-};
 
 /* ---- a lower layer that does nothing ---- */
 
@@ -214,7 +161,7 @@ static uint8_t memory[4096];
 static void open_all(void)
 {
     struct ri_open open = {
-        .size = sizeof(open), .host = &host, .privileged = &ops, .user = &user
+        .size = sizeof(open), .host = &fake.host, .privileged = &ops, .user = &user
     };
     struct ri_cq_attr cq = { .size = sizeof(cq), .depth = 2 * RECEIVES };
     struct ri_mr_attr region = { .size = sizeof(region),
@@ -238,10 +185,10 @@ static void open_all(void)
 
     ri_complete_privileged_ops(&ops, rnicpi_provider_v1.privileged);
     ri_complete_user_ops(&user, rnicpi_provider_v1.user);
-    defaults = kal_values_of_interface(rnicpi_provider_v1.options, rnicpi_provider_v1.option_count);
-    MUST(defaults ? RI_OK : RI_ERR_NO_RESOURCES);
+    fake_host_init(&fake, &rnicpi_provider_v1, false);
+    fake.host.qp_event = fake.host.cq_error = host_event;
     MUST(ops.open(&open, &rnic));
-    MUST(ops.lane_open(rnic, 0, NULL, &lane));
+    MUST(ops.lane_open(rnic, 0, &fake.events, &lane));
     MUST(ops.pd_create(rnic, NULL, &pd));
     MUST(ops.cq_create(rnic, &cq, &send_cq));
     MUST(ops.cq_create(rnic, &cq, &recv_cq));
@@ -260,6 +207,7 @@ static void close_all(void)
     MUST(ops.cq_destroy(recv_cq));
     MUST(ops.pd_destroy(pd));
     MUST(ops.close(rnic, true));
+    fake_host_free(&fake);
 }
 
 static void check(const struct ri_wc *wc, uint32_t count)

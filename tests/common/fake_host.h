@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host for the provider alone: one epoll set, timers, a record of upcalls; no kal, no ual. One
- * thread at a time runs it. Its waits follow the rules of real ones: they sleep in epoll_wait
- * without a bound of their own as soon as lane_arm allows, so that a wake-up that the provider
- * loses ends in the test's deadline.
+ * A host for the provider alone, the one that tests, fuzz targets and benchmarks have: a lane
+ * (fake_lane.h), options from the tables, a record of upcalls; no kal, no ual. One thread at a time
+ * runs it. Its waits follow the rules of real ones: they sleep in epoll_wait without a bound of
+ * their own as soon as lane_arm allows, so that a wake-up that the provider loses ends in the
+ * test's deadline. A test that wants an upcall itself stores its own function in `host`.
  */
 #ifndef ITAL_TESTS_FAKE_HOST_H
 #define ITAL_TESTS_FAKE_HOST_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rnicpi_host.h"
+#include "fake_lane.h"
 
 extern const struct ri_provider rnicpi_provider_v1; /* where a test links one */
 
@@ -39,18 +39,17 @@ struct fake_host {
     struct ri_lane *lanes[FAKE_LANES]; /* option lanes, or ITAL_TEST_LANES */
     uint32_t lane_count;
     bool apart;              /* the others are run by threads of their own */
-    int epoll, event;        /* event: written by wake */
-    pthread_mutex_t lock;    /* watches, timers */
-    pthread_mutex_t running; /* held while a callback runs; recursive: it may take off itself */
-    struct ri_watch *watches, *dead;
-    struct ri_timer *timers[256];
-    unsigned int timer_count;
+    struct fake_lane events; /* descriptors and timers of all lanes; the lanes' context */
     struct host_options
         *options;           /* defaults of kal's and the provider's table, and the test's own */
+    bool quiet;             /* lines are made and counted, but not printed */
     unsigned int logged[4]; /* lines by enum ri_log_level */
     atomic_uint runs, sleeps;
 };
 
+/* The host by itself, for a test that opens no RNIC by it. provider: whose options it has; NULL:
+ * none. epoll: as in fake_lane_open. */
+void fake_host_init(struct fake_host *fake, const struct ri_provider *provider, bool epoll);
 /* Open a provider with options of the test's own (name, value, ..., NULL; may be NULL), as in
  * an interface section. RI_OK or why not. */
 enum ri_status fake_host_open_provider(struct fake_host *fake, const struct ri_provider *provider,
@@ -60,7 +59,7 @@ static inline enum ri_status fake_host_open(struct fake_host *fake, const char *
 {
     return fake_host_open_provider(fake, &rnicpi_provider_v1, options);
 }
-/* Close the RNIC, by force or running the lane until it is done; ends the test if that fails. */
+/* Close the RNIC, by force or running the lane until it is done; ends the program if that fails. */
 void fake_host_close(struct fake_host *fake, bool force);
 void fake_host_free(struct fake_host *fake);
 
@@ -77,7 +76,7 @@ void fake_host_wake(struct fake_host *fake);
 /* Shift all timers into the past. */
 void fake_host_expire_timers(struct fake_host *fake);
 
-/* Run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is
+/* For tests, with tc.h: run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is
  * looked at between the pass and the sleep, as a waiter looks at its ring. */
 #define fake_host_until(fake, cond, ms)                                              \
     ({                                                                               \

@@ -6,8 +6,9 @@
 
 #include "host_options.h"
 
+#include "fake_lane.h"
+
 #include "kal/config/kal_config.h"
-#include "tc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +28,10 @@ struct host_options *host_options_create(const struct ri_provider *provider)
 {
     struct host_options *options = calloc(1, sizeof(*options));
 
-    ck_assert_ptr_nonnull(options);
+    FAKE_CHECK(options != NULL);
     options->provider = provider;
     options->values = kal_values_of_interface(provider->options, provider->option_count);
-    ck_assert_ptr_nonnull(options->values);
+    FAKE_CHECK(options->values != NULL);
     return options;
 }
 
@@ -55,12 +56,14 @@ bool host_options_set(struct host_options *options, const char *name, const char
     char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
     struct ri_option option;
 
-    ck_assert_msg(find(options, name, &option), "there is no option %s", name);
+    if (!find(options, name, &option))
+        fprintf(stderr, "there is no option %s\n", name);
+    FAKE_CHECK(find(options, name, &option));
     if (!kal_option_normal(&option, value, normal, allowed)) {
         snprintf(why, room, "%s = \"%s\": allowed is %s", name, value, allowed);
         return false;
     }
-    ck_assert(kal_values_set(options->values, name, normal));
+    FAKE_CHECK(kal_values_set(options->values, name, normal));
     return true;
 }
 

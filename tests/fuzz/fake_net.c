@@ -20,22 +20,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define WATCHES    32u
-#define TIMERS     64u
 #define ROUNDS_MAX 1000u
 #define FDS        64
 
 struct fake_net net;
 
-struct ri_watch {
-    int fd; /* -1: free */
-    uint32_t events;
-    ri_ready_fn ready;
-    void *arg;
-};
-static struct ri_watch watches[WATCHES];
-static struct ri_timer *timers[TIMERS];
-static uint32_t timer_count;
 static uint64_t fds_before;
 
 /* Connections are many and short: what they free is not kept for long. */
@@ -229,69 +218,16 @@ ssize_t send(int fd, const void *octets, size_t length, int flags)
 
 /* ---- the lane ---- */
 
-static enum ri_status up_watch(void *context, int fd, uint32_t events, ri_ready_fn ready, void *arg,
-                               struct ri_watch **watch)
+static bool may_watch(struct fake_lane *lane, int fd)
 {
-    FUZZ_CHECK(context == &net.rnic && fd >= 0);
-    if (net.watch_fails)
-        return RI_ERR_NO_RESOURCES;
-    for (uint32_t i = 0; i < WATCHES; i++) {
-        FUZZ_CHECK(watches[i].fd != fd);
-        if (watches[i].fd >= 0)
-            continue;
-        watches[i] = (struct ri_watch){ fd, events, ready, arg };
-        *watch = &watches[i];
-        for (uint32_t k = i + 1; k < WATCHES; k++)
-            FUZZ_CHECK(watches[k].fd != fd);
-        return RI_OK;
-    }
-    FUZZ_CHECK(!"too many watches");
-    return RI_ERR_NO_RESOURCES;
+    FUZZ_CHECK(lane == &net.lane && fd >= 0);
+    return !net.watch_fails;
 }
 
-static enum ri_status up_rewatch(struct ri_watch *watch, uint32_t events)
+static void before_unwatch(struct ri_watch *watch)
 {
-    FUZZ_CHECK(watch->fd >= 0);
-    watch->events = events;
-    return RI_OK;
+    FUZZ_CHECK(fcntl(watch->fd, F_GETFD) >= 0); /* it is not closed yet */
 }
-
-static void up_unwatch(struct ri_watch *watch)
-{
-    FUZZ_CHECK(watch->fd >= 0 && fcntl(watch->fd, F_GETFD) >= 0); /* before it is closed */
-    watch->fd = -1;
-}
-
-static void up_timer_cancel(void *context, struct ri_timer *timer)
-{
-    FUZZ_CHECK(context == &net.rnic);
-    for (uint32_t i = 0; i < timer_count; i++)
-        if (timers[i] == timer)
-            timers[i--] = timers[--timer_count];
-}
-
-static void up_timer_set(void *context, struct ri_timer *timer)
-{
-    up_timer_cancel(context, timer);
-    FUZZ_CHECK(timer_count < TIMERS);
-    timers[timer_count++] = timer;
-}
-
-static void up_wake(void *context)
-{
-    (void)context;
-}
-
-static const struct kal_upper upper = {
-    .watch = up_watch,
-    .rewatch = up_rewatch,
-    .unwatch = up_unwatch,
-    .timer_set = up_timer_set,
-    .timer_cancel = up_timer_cancel,
-    .wake = up_wake,
-    .connection_request = net_request,
-    .connection_event = net_event,
-};
 
 static bool knocking(void)
 {
@@ -317,37 +253,6 @@ static uint32_t events_of(int fd)
     return net.credit ? events : events & ~(uint32_t)EPOLLOUT;
 }
 
-static bool run_watches(void)
-{
-    bool any = false;
-
-    for (uint32_t i = 0; i < WATCHES; i++) {
-        struct ri_watch *watch = &watches[i];
-        uint32_t events = watch->fd < 0 ? 0 : events_of(watch->fd);
-
-        events &= watch->events | EPOLLERR | EPOLLHUP;
-        if (!events)
-            continue;
-        any = true;
-        watch->ready(watch->arg, events);
-    }
-    return any;
-}
-
-static bool run_timer(void)
-{
-    for (uint32_t i = 0; i < timer_count; i++) {
-        struct ri_timer *timer = timers[i];
-
-        if (timer->deadline > net.now)
-            continue;
-        timers[i] = timers[--timer_count];
-        timer->expired(timer);
-        return true;
-    }
-    return false;
-}
-
 void net_run(void)
 {
     uint32_t rounds = 0;
@@ -355,8 +260,8 @@ void net_run(void)
 
     while (any) {
         FUZZ_CHECK(rounds++ < ROUNDS_MAX); /* a busy loop */
-        any = run_timer();
-        any |= run_watches();
+        any = fake_lane_run_timer(&net.lane);
+        any |= fake_lane_ready_all(&net.lane, events_of);
     }
     for (uint32_t i = 0; i < net.end_count; i++)
         net_listen_to(&net.ends[i]);
@@ -437,8 +342,7 @@ void net_listen_to(struct net_end *end)
 static void judge_handover(const struct ri_llp_handover *h)
 {
     FUZZ_CHECK(h->size == sizeof(*h) && h->fd >= 0 && fcntl(h->fd, F_GETFD) >= 0);
-    for (uint32_t i = 0; i < WATCHES; i++)
-        FUZZ_CHECK(watches[i].fd != h->fd);
+    FUZZ_CHECK(!fake_lane_watch_of(&net.lane, h->fd));
     FUZZ_CHECK(h->mpa_revision == 1 || h->mpa_revision == 2);
     FUZZ_CHECK(h->ird <= 128 && h->ord <= 128);
     FUZZ_CHECK(h->rtr_send == RI_RTR_NONE || (h->initiator && !(h->rtr_send & (h->rtr_send - 1))));
@@ -491,7 +395,12 @@ static void open_kal(void)
     FUZZ_CHECK(kal_log_configure("debug:/dev/null", &why));
     net.kal.config = &config;
     kal_host_open(&kal_host_local, &config, &net.kal.host);
-    net.kal.upper = &upper;
+    net.kal.upper = &fake_upper;
+    fake_upper_seen.request = net_request;
+    fake_upper_seen.event = net_event;
+    fake_lane_open(&net.lane, false);
+    net.lane.may_watch = may_watch;
+    net.lane.before_unwatch = before_unwatch;
     FUZZ_CHECK(net.kal.host != NULL);
 }
 
@@ -507,7 +416,7 @@ void net_open(void)
     rnic->kal = &net.kal;
     rnic->kal_host = net.kal.host;
     rnic->provider_name = "fuzz";
-    rnic->upper = &upper;
+    rnic->upper = &fake_upper;
     rnic->provider = &provider;
     rnic->interface = (char *)"fuzz";
     rnic->options = kal_values_of_interface(NULL, 0);
@@ -517,9 +426,6 @@ void net_open(void)
     rnic->attr.features = RI_FEATURE_CONNECTION_SET_B;
     rnic->attr.max_ird = rnic->attr.max_ord = 128;
     FUZZ_CHECK(kal_cm_open(rnic) == KAL_OK);
-    for (uint32_t i = 0; i < WATCHES; i++)
-        watches[i].fd = -1;
-    timer_count = 0;
     net.end_count = 0;
     net.connect = NET_AT_ONCE;
     net.connecting_fd = -1;
@@ -546,9 +452,7 @@ void net_close(void)
         FUZZ_CHECK(!kal_host_holds(net.kal.host, (enum kal_account_kind)kind));
     kal_cm_free(rnic);
     kal_values_destroy(rnic->options);
-    for (uint32_t i = 0; i < WATCHES; i++)
-        FUZZ_CHECK(watches[i].fd < 0);
-    FUZZ_CHECK(!timer_count);
+    FUZZ_CHECK(!fake_lane_watches(&net.lane) && !fake_lane_timers(&net.lane));
     for (uint32_t i = 0; i < net.end_count; i++) {
         net_hang_up(&net.ends[i], true);
         if (net.ends[i].waiting)

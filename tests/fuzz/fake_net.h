@@ -10,6 +10,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
+#include "fake_upper.h"
 #include "kal/cm/cm.h"
 #include "kal/registry/registry.h"
 
@@ -40,6 +41,7 @@ enum net_connect { NET_AT_ONCE, NET_LATER, NET_REFUSED, NET_LATER_REFUSED, NET_U
 struct fake_net {
     struct kal kal;
     struct kal_rnic rnic;
+    struct fake_lane lane;
     struct net_end ends[NET_ENDS];
     uint32_t end_count;
     struct net_qp qps[NET_QPS];

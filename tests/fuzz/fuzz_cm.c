@@ -152,7 +152,7 @@ static void listen_on(uint32_t which)
                                            .backlog = 2 };
     struct sockaddr_storage bound;
 
-    if (!listeners[which] && kal_listen(&net.rnic, &net.rnic, &param, &listener_contexts[which],
+    if (!listeners[which] && kal_listen(&net.rnic, &net.lane, &param, &listener_contexts[which],
                                         &bound, &listeners[which]) != KAL_OK)
         listeners[which] = NULL;
 }
@@ -164,7 +164,7 @@ static struct held *new_connection(void)
     if (!h)
         return NULL;
     *h = (struct held){ 0 };
-    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.rnic, h, &h->c) == KAL_OK);
+    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.lane, h, &h->c) == KAL_OK);
     return h;
 }
 

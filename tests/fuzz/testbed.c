@@ -75,13 +75,14 @@ const struct ri_user_ops *testbed_user(void)
 static void open_rnic(void)
 {
     struct ri_open open = {
-        .size = sizeof(open), .host = &testbed_host, .privileged = &privileged, .user = &user
+        .size = sizeof(open), .host = &the_host.host, .privileged = &privileged, .user = &user
     };
 
+    host_open();
     ri_complete_privileged_ops(&privileged, rnicpi_provider_v1.privileged);
     ri_complete_user_ops(&user, rnicpi_provider_v1.user);
     MUST(privileged.open(&open, &rnic));
-    MUST(privileged.lane_open(rnic, 0, NULL, &lane));
+    MUST(privileged.lane_open(rnic, 0, &the_host.events, &lane));
 }
 
 /* The same places and keys for each input: what was handed out before is forgotten. */
@@ -250,7 +251,7 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
     wire->used = true;
     wire->closed = wire->finished = false;
     wire->input_length = wire->input_taken = 0;
-    wire->fin = wire->reset = wire->is_watched = wire->raw = false;
+    wire->fin = wire->reset = wire->raw = false;
     wire->credit = UINT64_MAX;
     wire->send_error = 0;
     wire->emss = w->shape.emss;
@@ -299,7 +300,7 @@ static enum ri_status start_on(struct testbed *w, uint32_t which, const struct t
     w->wire_count++;
     status = qp_start(container_of(live->qp, struct qp, base), &handover, &testbed_llp);
     if (status != RI_OK) {
-        FUZZ_CHECK(!wire->is_watched && !wire->closed && !wire->judge.octets);
+        FUZZ_CHECK(!wire_is_watched(wire) && !wire->closed && !wire->judge.octets);
         wire->used = false;
         w->wire_count--;
         live->wire = before;
@@ -404,9 +405,9 @@ static void end_wires(struct testbed *w)
     for (int i = 0; i < 2; i++)
         testbed_expire(w);
     (void)user.progress(lane, NULL, 256, &deadline); /* empties the graveyard */
-    FUZZ_CHECK(!host_timers());
+    FUZZ_CHECK(!fake_lane_timers(&the_host.events));
     for (uint32_t i = 0; i < w->wire_count; i++)
-        FUZZ_CHECK(w->wires[i].closed && !w->wires[i].is_watched);
+        FUZZ_CHECK(w->wires[i].closed && !wire_is_watched(&w->wires[i]));
 }
 
 static void nothing_left(void)

@@ -78,10 +78,6 @@ struct wire {
     uint64_t credit; /* octets that the socket takes */
     int send_error;  /* errno of the next send; 0 none */
     uint32_t emss;
-    ri_ready_fn ready;
-    void *arg;
-    uint32_t watched; /* events */
-    bool is_watched;
     bool crc, markers; /* of what the peer sends */
     uint64_t position; /* of the peer's stream, for its markers */
     struct judge judge;

@@ -5,7 +5,6 @@
 #include <config.h>
 #endif
 
-#include "kal/config/kal_config.h"
 #include "tests/fuzz/testbed_private.h"
 
 #include <errno.h>
@@ -13,13 +12,10 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
-#define TIMERS 32u
-
 struct testbed the_bed;
 struct wire the_wires[TESTBED_WIRES];
 
-static struct ri_timer *timers[TIMERS];
-static uint32_t timer_count;
+struct fake_host the_host;
 
 /* ---- chance: the same for each input ---- */
 
@@ -51,85 +47,11 @@ const char *__asan_default_options(void)
 
 /* ---- host ---- */
 
-static enum ri_status host_option(const struct ri_host *host, const char *name,
-                                  enum ri_option_kind kind, union ri_option_value *value)
+static bool may_watch(struct fake_lane *own, int fd)
 {
-    static struct kal_values *defaults;
-    const char *wrong;
-
-    (void)host;
-    if (!defaults)
-        defaults = kal_values_of_interface(rnicpi_provider_v1.options,
-                                           rnicpi_provider_v1.option_count);
-    FUZZ_CHECK(defaults && kal_values_read(defaults, name, kind, value, &wrong) == RI_OK);
-    return RI_OK;
-}
-
-/* Nobody reads it, but a format that does not fit its arguments shows. */
-static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
-                     va_list args)
-{
-    char line[512];
-
-    (void)host, (void)level;
-    vsnprintf(line, sizeof(line), format, args);
-}
-
-struct ri_watch {
-    struct wire *wire;
-};
-static struct ri_watch watches[TESTBED_WIRES];
-
-static enum ri_status host_watch(const struct ri_host *host, void *context, int fd, uint32_t events,
-                                 ri_ready_fn ready, void *arg, struct ri_watch **watch)
-{
-    struct wire *wire = &the_wires[fd];
-
-    (void)host, (void)context;
-    FUZZ_CHECK(fd >= 0 && fd < (int)TESTBED_WIRES && !wire->is_watched && !wire->closed);
-    wire->ready = ready;
-    wire->arg = arg;
-    wire->watched = events;
-    wire->is_watched = true;
-    watches[fd].wire = wire;
-    *watch = &watches[fd];
-    return RI_OK;
-}
-
-static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch,
-                                   uint32_t events)
-{
-    (void)host;
-    FUZZ_CHECK(watch->wire->is_watched && !watch->wire->closed);
-    watch->wire->watched = events;
-    return RI_OK;
-}
-
-static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
-{
-    (void)host;
-    FUZZ_CHECK(watch->wire->is_watched && !watch->wire->closed);
-    watch->wire->is_watched = false;
-}
-
-static void host_timer_cancel(const struct ri_host *host, void *context, struct ri_timer *timer)
-{
-    (void)host, (void)context;
-    for (uint32_t i = 0; i < timer_count; i++)
-        if (timers[i] == timer)
-            timers[i--] = timers[--timer_count];
-}
-
-static void host_timer_set(const struct ri_host *host, void *context, struct ri_timer *timer)
-{
-    host_timer_cancel(host, context, timer);
-    FUZZ_CHECK(timer_count < TIMERS);
-    timers[timer_count++] = timer;
-}
-
-static void host_wake(const struct ri_host *host, void *context)
-{
-    (void)host, (void)context;
+    (void)own;
+    FUZZ_CHECK(fd >= 0 && fd < (int)TESTBED_WIRES && !the_wires[fd].closed);
+    return true;
 }
 
 static void host_cq_event(const struct ri_host *host, void *context)
@@ -172,49 +94,36 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
                      0x100000001B3u;
 }
 
-const struct ri_host testbed_host = {
-    .size = sizeof(testbed_host),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .option = host_option,
-    .log = host_log,
-    .watch = host_watch,
-    .rewatch = host_rewatch,
-    .unwatch = host_unwatch,
-    .timer_set = host_timer_set,
-    .timer_cancel = host_timer_cancel,
-    .wake = host_wake,
-    .cq_event = host_cq_event,
-    .qp_event = host_qp_event,
-    .cq_error = host_cq_error,
-    .srq_event = host_srq_event,
-};
-
-uint32_t host_timers(void)
+/* Nobody reads what is logged, but a format that does not fit its arguments shows. */
+void host_open(void)
 {
-    return timer_count;
+    fake_host_init(&the_host, &rnicpi_provider_v1, false);
+    the_host.quiet = true;
+    the_host.events.may_watch = may_watch;
+    the_host.host.cq_event = host_cq_event;
+    the_host.host.cq_error = host_cq_error;
+    the_host.host.qp_event = host_qp_event;
+    the_host.host.srq_event = host_srq_event;
 }
 
 void host_expire(void)
 {
-    struct ri_timer *now[TIMERS];
-    uint32_t count = timer_count;
-
-    memcpy(now, timers, sizeof(now));
-    for (uint32_t i = 0; i < count; i++) {
-        bool set = false;
-
-        for (uint32_t k = 0; k < timer_count; k++)
-            set |= timers[k] == now[i];
-        if (!set)
-            continue;
-        host_timer_cancel(&testbed_host, NULL, now[i]);
-        now[i]->deadline = 0;
-        now[i]->expired(now[i]);
-    }
+    fake_lane_expire_timers(&the_host.events);
+    for (uint32_t i = fake_lane_timers(&the_host.events); i; i--)
+        fake_lane_run_timer(&the_host.events);
 }
 
 /* ---- the lower layer ---- */
+
+static int wire_number(const struct wire *wire)
+{
+    return (int)(wire - the_wires);
+}
+
+bool wire_is_watched(const struct wire *wire)
+{
+    return fake_lane_watch_of(&the_host.events, wire_number(wire)) != NULL;
+}
 
 static struct wire *wire_of(const struct stream *stream)
 {
@@ -282,7 +191,7 @@ static void wire_close(struct stream *stream, bool reset)
     struct wire *wire = wire_of(stream);
 
     (void)reset;
-    FUZZ_CHECK(!wire->is_watched);
+    FUZZ_CHECK(!wire_is_watched(wire));
     wire->closed = true;
 }
 
@@ -301,16 +210,13 @@ bool wire_report(struct wire *wire)
 {
     uint32_t events = 0;
 
-    if (!wire->used || !wire->is_watched)
+    if (!wire->used)
         return false;
     if (unread(wire))
         events |= EPOLLIN | (wire->fin || wire->reset ? EPOLLRDHUP : 0u);
     if (wire->credit || wire->send_error || wire->reset)
         events |= EPOLLOUT;
-    events &= wire->watched;
     if (wire->reset)
         events |= EPOLLERR | EPOLLHUP;
-    if (events)
-        wire->ready(wire->arg, events);
-    return events;
+    return fake_lane_ready(&the_host.events, wire_number(wire), events);
 }

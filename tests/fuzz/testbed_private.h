@@ -6,8 +6,9 @@
 
 #include "tests/fuzz/testbed.h"
 
-extern const struct ri_provider rnicpi_provider_v1;
-extern const struct ri_host testbed_host;
+#include "fake_host.h"
+
+extern struct fake_host the_host;
 extern const struct llp_ops testbed_llp; /* a stream's fd is the number of its wire */
 extern struct testbed the_bed;
 extern struct wire the_wires[TESTBED_WIRES];
@@ -16,9 +17,10 @@ const struct ri_user_ops *testbed_user(void);
 
 /* Chance begins anew. */
 void host_begin(void);
-uint32_t host_timers(void); /* that are set */
+void host_open(void);
 /* Each timer that is set now expires, once; its deadline is made to have passed. */
 void host_expire(void);
+bool wire_is_watched(const struct wire *wire);
 /* As epoll would, level-triggered: false when there is nothing to tell. */
 bool wire_report(struct wire *wire);
 

@@ -94,8 +94,12 @@ void fake_setup(void)
     ck_assert_int_eq(kal_host_open(&kal_host_local, &fake.config, &fake.kal.host), KAL_OK);
     fake.kal.upper = &fake_upper;
     fake.provider.name = (char *)"fake";
-    fake.lane = fake_lane_new();
-    fake.lane2 = fake_lane_new();
+    fake_upper_seen.request = fake_on_request;
+    fake_upper_seen.event = fake_on_event;
+    fake.lane = &fake.lanes[0];
+    fake.lane2 = &fake.lanes[1];
+    fake_lane_open(fake.lane, true);
+    fake_lane_open(fake.lane2, true);
     qp_count = connection_count = 0;
     open_rnic(NULL, RI_FEATURE_CONNECTION_SET_B);
 }
@@ -118,8 +122,8 @@ void fake_teardown(void)
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 0);
     ck_assert_uint_eq(fake_lane_timers(fake.lane), 0);
     ck_assert_uint_eq(fake_lane_timers(fake.lane2), 0);
-    fake_lane_free(fake.lane);
-    fake_lane_free(fake.lane2);
+    fake_lane_close(fake.lane);
+    fake_lane_close(fake.lane2);
     kal_host_close(fake.kal.host);
     pthread_mutex_destroy(&fake.lock);
     kal_log_reset();

@@ -7,13 +7,12 @@
 #ifndef ITAL_TESTS_KAL_CM_FAKE_H
 #define ITAL_TESTS_KAL_CM_FAKE_H
 
+#include "fake_upper.h"
 #include "kal/cm/cm.h"
 #include "kal/registry/registry.h"
 #include "tc.h"
 
 #include <netinet/in.h>
-
-struct fake_lane;
 
 struct fake_qp {
     struct ri_qp base;
@@ -51,12 +50,11 @@ struct fake {
     struct kal_config config;
     struct kal_provider provider;
     struct kal_rnic rnic;
-    struct fake_lane *lane, *lane2;
+    struct fake_lane lanes[2], *lane, *lane2;
     pthread_mutex_t lock; /* what upcalls write */
     struct fake_request requests[FAKE_REQUESTS];
     unsigned request_count;
     void (*on_request)(struct fake_request *request); /* inside the upcall */
-    void (*on_unwatch)(void);                         /* before anything of an unwatch was done */
     struct fake_connection pool[FAKE_REQUESTS];
     /* set A */
     struct ri_connection *a_last;
@@ -81,11 +79,10 @@ void fake_policy(const char *rule);
 /* The process may hold so many from now on; it holds no more yet. Once in a test. */
 void fake_quota(enum kal_account_kind kind, uint64_t limit);
 
-struct fake_lane *fake_lane_new(void);
-void fake_lane_free(struct fake_lane *lane);
-void fake_lane_thread(struct fake_lane *lane); /* a thread runs it until fake_lane_free */
-unsigned fake_lane_watches(struct fake_lane *lane);
-void fake_lane_run(struct fake_lane *lane); /* one pass, does not wait */
+static inline void fake_lane_run(struct fake_lane *lane) /* one pass, does not wait */
+{
+    fake_lane_pass(lane, 0);
+}
 /* Run both lanes until fd (or -1) has the events, something ran, or the deadline. */
 void fake_pump(int fd, short events, uint64_t deadline);
 

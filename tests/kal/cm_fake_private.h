@@ -15,8 +15,10 @@ extern unsigned qp_count;
 extern struct fake_connection *connections[FAKE_CONNECTIONS];
 extern unsigned connection_count;
 
-unsigned fake_lane_timers(struct fake_lane *lane);
-extern const struct kal_upper fake_upper;              /* cm_fake_lane.c */
+/* cm_fake_lane.c */
+void fake_on_request(void *listener_context, struct kal_connection *connection,
+                     const struct ri_connect_request *request, void **connection_context);
+void fake_on_event(void *connection_context, const struct ri_connection_event *event);
 void fake_provider_ops(struct ri_privileged_ops *ops); /* cm_fake_provider.c */
 
 #endif

@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct fixture_seen fixture_seen;
+struct fake_lane fixture_lane;
 
 static char folder[4096], log_path[4200], conf_path[4200];
 
@@ -66,7 +67,8 @@ void fixture_setup(void)
     setenv("ITAL_CONF", conf_path, 1);
     setenv("ITAL_LOG", log, 1);
     unsetenv("ITAL_TEST_VP");
-    memset(&fixture_seen, 0, sizeof fixture_seen);
+    memset(&fake_upper_seen, 0, sizeof fake_upper_seen);
+    fake_lane_open(&fixture_lane, false);
 }
 
 const char *fixture_folder(void)
@@ -147,117 +149,24 @@ unsigned fixture_log_count(const char *text)
     return count;
 }
 
-/* ---- the upper ---- */
+/* ---- upper and lane ---- */
 
-static enum ri_status upper_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
-                                  void *arg, struct ri_watch **watch)
+int fixture_watched_fd(void)
 {
-    (void)lane_context;
-    fixture_seen.watched_fd = fd;
-    fixture_seen.watched_events = events;
-    fixture_seen.ready = ready;
-    fixture_seen.ready_arg = arg;
-    fixture_seen.watches++;
-    *watch = (struct ri_watch *)&fixture_seen;
-    return RI_OK;
+    const struct ri_watch *watch = fixture_lane.watches;
+
+    return watch && !watch->next ? watch->fd : -1;
 }
 
-static enum ri_status upper_rewatch(struct ri_watch *watch, uint32_t events)
+void fixture_ready(void)
 {
-    (void)watch;
-    fixture_seen.watched_events = events;
-    return RI_OK;
+    ck_assert(fake_lane_ready(&fixture_lane, fixture_watched_fd(), EPOLLIN));
 }
-
-static void upper_unwatch(struct ri_watch *watch)
-{
-    ck_assert_ptr_eq(watch, &fixture_seen);
-    fixture_seen.unwatches++;
-}
-
-static void upper_timer(void *lane_context, struct ri_timer *timer)
-{
-    (void)lane_context;
-    (void)timer;
-}
-
-static void upper_wake(void *lane_context)
-{
-    (void)lane_context;
-}
-
-static void upper_cq_event(void *context)
-{
-    fixture_seen.cq = context;
-    fixture_seen.cq_count++;
-}
-
-static void upper_cq_error(void *context, const struct ri_event *event)
-{
-    (void)event;
-    fixture_seen.cq_error = context;
-    fixture_seen.cq_error_count++;
-}
-
-static void upper_qp_event(void *context, const struct ri_event *event)
-{
-    (void)event;
-    fixture_seen.qp = context;
-    fixture_seen.qp_count++;
-}
-
-static void upper_srq_event(void *context, const struct ri_event *event)
-{
-    (void)event;
-    fixture_seen.srq = context;
-    fixture_seen.srq_count++;
-}
-
-static void upper_rnic_event(void *context, const struct ri_event *event)
-{
-    fixture_seen.rnic = context;
-    fixture_seen.rnic_count++;
-    fixture_seen.rnic_type = event->type;
-    fixture_seen.rnic_port = event->port;
-}
-
-static void upper_request(void *listener_context, struct kal_connection *connection,
-                          const struct ri_connect_request *request, void **connection_context)
-{
-    (void)listener_context;
-    (void)connection;
-    (void)request;
-    (void)connection_context;
-    ck_abort_msg("no connection is expected here");
-}
-
-static void upper_connection_event(void *context, const struct ri_connection_event *event)
-{
-    (void)context;
-    (void)event;
-    ck_abort_msg("no connection is expected here");
-}
-
-const struct kal_upper fixture_upper = {
-    .watch = upper_watch,
-    .rewatch = upper_rewatch,
-    .unwatch = upper_unwatch,
-    .timer_set = upper_timer,
-    .timer_cancel = upper_timer,
-    .wake = upper_wake,
-    .cq_event = upper_cq_event,
-    .cq_error = upper_cq_error,
-    .qp_event = upper_qp_event,
-    .srq_event = upper_srq_event,
-    .rnic_event = upper_rnic_event,
-    .connection_request = upper_request,
-    .connection_event = upper_connection_event,
-};
 
 struct kal *fixture_get(void)
 {
     struct kal *kal = NULL;
 
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_OK);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_OK);
     return kal;
 }

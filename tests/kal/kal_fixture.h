@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of kal share: a folder of providers, a configuration, the log as text, a recording
- * upper. */
+/* What the tests of kal share: a folder of providers, a configuration, the log as text, a lane. */
 #ifndef ITAL_TESTS_KAL_FIXTURE_H
 #define ITAL_TESTS_KAL_FIXTURE_H
 
+#include "fake_upper.h"
 #include "kal/registry/registry.h"
 #include "tc.h"
 
@@ -23,22 +23,13 @@ const char *fixture_conf_path(void);
 const char *fixture_log(void);                /* all lines so far; valid until the next call */
 unsigned fixture_log_count(const char *text); /* lines that contain it */
 
-/* kal_get with the recording upper; must succeed. */
+/* kal_get with fake_upper; must succeed. */
 struct kal *fixture_get(void);
-extern const struct kal_upper fixture_upper;
-
-/* What the upper saw last, and how often each upcall came. */
-struct fixture_seen {
-    void *cq, *cq_error, *qp, *srq, *rnic;
-    unsigned cq_count, cq_error_count, qp_count, srq_count, rnic_count;
-    enum ri_event_type rnic_type;
-    uint32_t rnic_port;
-    int watched_fd;
-    uint32_t watched_events;
-    ri_ready_fn ready;
-    void *ready_arg;
-    unsigned watches, unwatches;
-};
-extern struct fixture_seen fixture_seen;
+/* A lane without epoll, for whatever needs one; new in each fixture. */
+extern struct fake_lane fixture_lane;
+/* The only descriptor in it; -1: none or several. */
+int fixture_watched_fd(void);
+/* What a run of the lane does when the descriptor is ready. */
+void fixture_ready(void);
 
 #endif

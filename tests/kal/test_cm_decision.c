@@ -282,11 +282,11 @@ static void *look_on(void *arg)
 
 /* The watch is about to go when its descriptor becomes ready: the old lane has a look or two. It is
  * told nothing here that would order what was written before for it. */
-static void leave_and_be_seen(void)
+static void leave_and_be_seen(struct ri_watch *watch)
 {
     unsigned before;
 
-    fake.on_unwatch = NULL;
+    watch->lane->before_unwatch = NULL;
     hang_up();
     before = atomic_load_explicit(&passes, memory_order_relaxed);
     ck_assert(
@@ -303,12 +303,12 @@ START_TEST(placed_while_its_lane_looks_on)
         pthread_t thread;
 
         atomic_store(&looked_enough, false);
-        fake.on_unwatch = leave_and_be_seen;
+        fake.lane->before_unwatch = leave_and_be_seen;
         ck_assert_int_eq(pthread_create(&thread, NULL, look_on, NULL), 0);
         kal_place(r->context->connection, fake.lane2);
         atomic_store_explicit(&looked_enough, true, memory_order_relaxed);
         pthread_join(thread, NULL);
-        ck_assert_ptr_null(fake.on_unwatch);
+        ck_assert_ptr_null(fake.lane->before_unwatch);
         ck_assert_uint_eq(listener->undecided, 1); /* the old lane did nothing about it */
         for (; listener->undecided; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));

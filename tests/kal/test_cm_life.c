@@ -119,8 +119,8 @@ START_TEST(destroy_while_lanes_run)
     qp->answer = RI_ERR_NO_RESOURCES;
     fake.on_request = serve;
     listener = fake_listen("127.0.0.1", 0, 0, served, &at);
-    fake_lane_thread(fake.lane);
-    fake_lane_thread(fake.lane2);
+    fake_lane_run_thread(fake.lane);
+    fake_lane_run_thread(fake.lane2);
     for (unsigned long i = 0; i < tc_count(400); i++) {
         struct ri_connect_param param = connect_param(&at);
         struct kal_connection *c;
@@ -190,7 +190,7 @@ START_TEST(destroy_waits_for_the_upcall)
     pthread_barrier_init(&inside, NULL, 2);
     pthread_barrier_init(&outside, NULL, 2);
     fake.on_request = stay;
-    fake_lane_thread(fake.lane);
+    fake_lane_run_thread(fake.lane);
     peer_send(peer, octets, frame_request(octets, F_C, 1, 0, 0, NULL, 0));
     pthread_barrier_wait(&inside);
     guard = _i ? &listener->guard : &fake.pool[0].connection->guard;
@@ -235,8 +235,8 @@ START_TEST(migrate_between_running_lanes)
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, NULL, NULL, &targets[1]), KAL_OK);
     hops = 0;
     fake.on_request = hop;
-    fake_lane_thread(fake.lane);
-    fake_lane_thread(fake.lane2);
+    fake_lane_run_thread(fake.lane);
+    fake_lane_run_thread(fake.lane2);
     peer = peer_connect(&at);
     peer_send(peer, octets, frame_request(octets, F_C, 1, 0, 0, "x", 1));
     ck_assert(tc_until(hops == 200, 20000));

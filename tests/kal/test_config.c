@@ -150,7 +150,7 @@ START_TEST(test_broken_file)
     struct kal *kal = NULL;
 
     fixture_conf(broken[_i].text);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_ptr_null(kal);
     /* The log is closed again, its lines stay. */
     ck_assert_msg(strstr(fixture_log(), broken[_i].message) != NULL, "wanted %s, log is:\n%s",
@@ -166,7 +166,7 @@ START_TEST(test_no_text_file)
     struct kal *kal;
 
     fixture_file("conf", "[ital]\nspin\0= 5\n", 16);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count(":2: a NUL octet"), 1);
 }
 END_TEST
@@ -178,10 +178,10 @@ START_TEST(test_file_that_was_asked_for_must_be_there)
 
     snprintf(path, sizeof path, "%s/none", fixture_folder());
     setenv("ITAL_CONF", path, 1);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("cannot be opened"), 1);
     setenv("ITAL_CONF", fixture_folder(), 1);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("is not a file"), 1);
 }
 END_TEST

@@ -115,7 +115,7 @@ START_TEST(what_is_wrong_names_file_and_line)
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", broken[_i].first);
     file("conf.d/2.conf", broken[_i].second);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(message, sizeof message, broken[_i].message, folder, folder);
@@ -133,16 +133,16 @@ START_TEST(what_cannot_be_read_is_told)
 
     snprintf(path, sizeof path, "%s.d", fixture_conf_path());
     ck_assert_int_eq(symlink(path, path), 0);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d: cannot be read: "), 1);
     ck_assert_int_eq(unlink(path), 0);
     fixture_folder_made("conf.d");
     fixture_folder_made("conf.d/1.conf");
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d/1.conf: is not a file"), 1);
     snprintf(path, sizeof path, "%s/conf.d/0.conf", fixture_folder());
     ck_assert_int_eq(symlink("nowhere", path), 0);
-    ck_assert_int_eq(kal_get(&fixture_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d/0.conf: cannot be opened"), 1);
     ck_assert_ptr_null(kal);
 }

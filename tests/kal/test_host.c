@@ -66,7 +66,7 @@ static enum kal_status listen_in_lane(struct kal_listener **listener)
 
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     far_in_lane = true;
-    status = kal_listen(rnic, NULL, &param, NULL, NULL, listener);
+    status = kal_listen(rnic, &fixture_lane, &param, NULL, NULL, listener);
     far_in_lane = false;
     return status;
 }
@@ -168,8 +168,6 @@ START_TEST(connections_need_no_answer)
     struct kal_listener *listener;
     struct ri_qp_attr attr = { .size = sizeof attr };
     struct ri_qp *qp;
-    ri_ready_fn ready;
-    void *arg;
     int peer;
 
     open_all("");
@@ -179,15 +177,13 @@ START_TEST(connections_need_no_answer)
     far_silence(true);
     far_in_lane = true;
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ck_assert_int_eq(kal_listen(rnic, NULL, &at, NULL, &bound, &listener), KAL_OK);
-    ready = fixture_seen.ready;
-    arg = fixture_seen.ready_arg;
+    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &at, NULL, &bound, &listener), KAL_OK);
     peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(connect(peer, (struct sockaddr *)&bound, sizeof here), 0);
-    ck_assert_int_eq(tc_wait_fd(fixture_seen.watched_fd, POLLIN, tc_deadline(5000)), 1);
-    ready(arg, EPOLLIN);
+    ck_assert_int_eq(tc_wait_fd(fixture_watched_fd(), POLLIN, tc_deadline(5000)), 1);
+    fixture_ready();
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_CONNECTION), 1);
-    ck_assert_int_eq(kal_connection_create(rnic, NULL, NULL, &connection), KAL_OK);
+    ck_assert_int_eq(kal_connection_create(rnic, &fixture_lane, NULL, &connection), KAL_OK);
     here.sin_port = ((struct sockaddr_in *)&bound)->sin_port;
     ck_assert_int_eq(kal_connect(connection, qp, &param), KAL_OK);
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_CONNECTION), 2);
@@ -290,23 +286,22 @@ END_TEST
 
 START_TEST(ports_go_down_and_up_by_messages)
 {
-    static int lane_context;
     struct ri_lane *lane;
 
     open_all("netdev");
-    ck_assert_int_eq(kal_lane_open(rnic, 0, &lane_context, &lane), KAL_OK);
-    ck_assert_uint_eq(fixture_seen.watches, 1);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), KAL_OK);
+    ck_assert_uint_eq(fixture_lane.watch_calls, 1);
     far_in_lane = true;
     far_set_link("other", false);
-    fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN);
-    ck_assert_uint_eq(fixture_seen.rnic_count, 0);
+    fixture_ready();
+    ck_assert_uint_eq(fake_upper_seen.rnic_count, 0);
     far_set_link("lo", false);
-    fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN);
-    ck_assert_uint_eq(fixture_seen.rnic_count, 1);
-    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_DOWN);
+    fixture_ready();
+    ck_assert_uint_eq(fake_upper_seen.rnic_count, 1);
+    ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_DOWN);
     far_set_link("lo", true);
-    fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN);
-    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_UP);
+    fixture_ready();
+    ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_UP);
     far_in_lane = false;
     close_all();
 }

@@ -159,7 +159,7 @@ static enum kal_status live(void)
     struct kal_rnic *rnic;
     struct kal *kal;
     struct ri_pd *pd;
-    enum kal_status status = kal_get(&fixture_upper, &kal), routed;
+    enum kal_status status = kal_get(&fake_upper, &kal), routed;
 
     if (status != KAL_OK)
         return status;

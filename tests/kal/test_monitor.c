@@ -19,7 +19,7 @@
 
 static struct kal *kal;
 static struct kal_rnic *rnic;
-static int context, lane_context;
+static int context;
 
 static void set_loopback(bool up)
 {
@@ -41,13 +41,13 @@ static void open_all(const char *words)
     setenv("ITAL_TEST_VP", words, 1);
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_lane_open(rnic, 0, &lane_context, &lane), KAL_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), KAL_OK);
 }
 
 static void close_all(void)
 {
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
-    ck_assert_uint_eq(fixture_seen.watches, fixture_seen.unwatches);
+    ck_assert_uint_eq(fixture_lane.watch_calls, fixture_lane.unwatch_calls);
     kal_put(kal);
 }
 
@@ -62,9 +62,9 @@ static void run_until(unsigned events)
 {
     uint64_t deadline = tc_deadline(5000);
 
-    while (fixture_seen.rnic_count < events) {
-        ck_assert_msg(tc_wait_fd(fixture_seen.watched_fd, POLLIN, deadline) > 0, "no message came");
-        fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN);
+    while (fake_upper_seen.rnic_count < events) {
+        ck_assert_msg(tc_wait_fd(fixture_watched_fd(), POLLIN, deadline) > 0, "no message came");
+        fixture_ready();
     }
 }
 
@@ -76,24 +76,24 @@ START_TEST(test_down_and_up)
     set_loopback(true);
     open_all(_i ? "netdevs" : "netdev");
 #ifndef HAVE_LIBMNL
-    ck_assert_uint_eq(fixture_seen.watches, 0);
+    ck_assert_uint_eq(fixture_lane.watch_calls, 0);
     ck_assert(!says_so());
     close_all();
     tc_skip("built without libmnl");
 #endif
-    ck_assert_uint_eq(fixture_seen.watches, 1);
+    ck_assert_uint_eq(fixture_lane.watch_calls, 1);
     ck_assert(says_so());
-    ck_assert_uint_eq(fixture_seen.watched_events, EPOLLIN);
+    ck_assert_uint_eq(fixture_lane.watches->events, EPOLLIN);
     set_loopback(false);
     run_until(1);
-    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_DOWN);
-    ck_assert_ptr_eq(fixture_seen.rnic, &context);
-    ck_assert_uint_eq(fixture_seen.rnic_port, 0);
+    ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_DOWN);
+    ck_assert_ptr_eq(fake_upper_seen.rnic, &context);
+    ck_assert_uint_eq(fake_upper_seen.rnic_port, 0);
     set_loopback(true);
     run_until(2);
-    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_UP);
-    fixture_seen.ready(fixture_seen.ready_arg, EPOLLIN); /* nothing there: does not block */
-    ck_assert_uint_eq(fixture_seen.rnic_count, 2);
+    ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_UP);
+    fixture_ready(); /* nothing there: does not block */
+    ck_assert_uint_eq(fake_upper_seen.rnic_count, 2);
     close_all();
 }
 END_TEST
@@ -117,10 +117,10 @@ START_TEST(test_no_change_is_lost_without_descriptors)
     ck_assert_int_eq(dup(1), -1);
     set_loopback(false);
     run_until(1);
-    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_DOWN);
+    ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_DOWN);
     set_loopback(true);
     run_until(2);
-    ck_assert_int_eq(fixture_seen.rnic_type, RI_EVENT_PORT_UP);
+    ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_UP);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     close_all();
 }
@@ -129,7 +129,7 @@ END_TEST
 START_TEST(test_port_without_netdev_is_not_watched)
 {
     open_all("");
-    ck_assert_uint_eq(fixture_seen.watches, 0);
+    ck_assert_uint_eq(fixture_lane.watch_calls, 0);
     ck_assert(!says_so());
     close_all();
 }

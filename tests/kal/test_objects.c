@@ -280,7 +280,7 @@ END_TEST
 
 START_TEST(test_instance_is_counted)
 {
-    struct kal_upper other = fixture_upper;
+    struct kal_upper other = fake_upper;
     struct kal *first = fixture_get(), *second = fixture_get(), *third = NULL;
 
     ck_assert_ptr_eq(first, second);
@@ -315,16 +315,16 @@ START_TEST(test_upcalls)
     ck_assert_int_eq(kal_srq_create(rnic, pd, &srq_attr, &srq), KAL_OK);
     ck_assert_ptr_eq(qp->context, (void *)2);
     ck_assert_int_eq(kal_cq_resize(rnic, cq, &(uint32_t){ 5 }), KAL_OK);
-    ck_assert_uint_eq(fixture_seen.cq_count + fixture_seen.cq_error_count, 2);
-    ck_assert_ptr_eq(fixture_seen.cq, (void *)1);
-    ck_assert_ptr_eq(fixture_seen.cq_error, (void *)1);
+    ck_assert_uint_eq(fake_upper_seen.cq_count + fake_upper_seen.cq_error_count, 2);
+    ck_assert_ptr_eq(fake_upper_seen.cq, (void *)1);
+    ck_assert_ptr_eq(fake_upper_seen.cq_error, (void *)1);
     ck_assert_int_eq(kal_qp_modify(rnic, qp, &modify), KAL_OK);
-    ck_assert_uint_eq(fixture_seen.qp_count, 1);
-    ck_assert_ptr_eq(fixture_seen.qp, (void *)2);
-    ck_assert_uint_eq(fixture_seen.rnic_count, 1);
-    ck_assert_ptr_eq(fixture_seen.rnic, &context);
+    ck_assert_uint_eq(fake_upper_seen.qp_count, 1);
+    ck_assert_ptr_eq(fake_upper_seen.qp, (void *)2);
+    ck_assert_uint_eq(fake_upper_seen.rnic_count, 1);
+    ck_assert_ptr_eq(fake_upper_seen.rnic, &context);
     ck_assert_int_eq(kal_srq_modify(rnic, srq, 1, &srq_attr), KAL_OK);
-    ck_assert_ptr_eq(fixture_seen.srq, (void *)3);
+    ck_assert_ptr_eq(fake_upper_seen.srq, (void *)3);
     ck_assert_int_eq(kal_srq_destroy(rnic, srq), KAL_OK);
     ck_assert_int_eq(kal_qp_destroy(rnic, qp), KAL_OK);
     ck_assert_int_eq(kal_cq_destroy(rnic, cq), KAL_OK);
@@ -408,7 +408,7 @@ START_TEST(test_child_forgets)
 
         kal_fork_child();
         log_closed = tc_fd_count() == before - 1;
-        if (!log_closed || kal_get(&fixture_upper, &own) != KAL_OK || own == kal)
+        if (!log_closed || kal_get(&fake_upper, &own) != KAL_OK || own == kal)
             _exit(1);
         if (kal_rnic_open(own, "test", NULL, &rnic) != KAL_OK)
             _exit(2);

@@ -82,7 +82,7 @@ static enum kal_status use(unsigned *usable)
     struct kal *kal;
 
     *usable = 0;
-    status = kal_get(&fixture_upper, &kal);
+    status = kal_get(&fake_upper, &kal);
     if (status != KAL_OK)
         return status;
     status = kal_interface_list(kal, count_usable, usable);
@@ -111,7 +111,7 @@ static int try_memory(long allocations, bool good)
     enum kal_status status;
     unsigned usable;
 
-    if (kal_get(&fixture_upper, &held) != KAL_OK)
+    if (kal_get(&fake_upper, &held) != KAL_OK)
         return NOT_AFTERWARDS;
     atomic_store(&for_good, good);
     atomic_store(&left, allocations);
@@ -131,7 +131,7 @@ static int try_descriptors(long number)
     struct kal *held = NULL;
     unsigned usable;
 
-    if (kal_get(&fixture_upper, &held) != KAL_OK)
+    if (kal_get(&fake_upper, &held) != KAL_OK)
         return NOT_AFTERWARDS;
     getrlimit(RLIMIT_NOFILE, &before);
     few = (struct rlimit){ (rlim_t)number, before.rlim_max };

@@ -446,7 +446,7 @@ START_TEST(destroyed_connection_wakes_nobody)
     ck_assert_int_eq(ops()->connection_destroy(connection), RI_OK);
     connection = NULL;
     set.host.host.timer_cancel = timer_cancel;
-    ck_assert_uint_eq(set.host.timer_count, 0);
+    ck_assert_uint_eq(set.host.events.timer_count, 0);
 }
 END_TEST
 

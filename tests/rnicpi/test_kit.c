@@ -5,6 +5,7 @@
 #include <config.h>
 #endif
 
+#include "fake_host.h"
 #include "tc.h"
 
 #include <pthread.h>
@@ -15,28 +16,10 @@
 #include "rnicpi_util.h"
 #include "rnicpi_watch.h"
 
-/* ---- a host that counts, and sources of completions that are numbered ---- */
+/* ---- the host, and sources of completions that are numbered ---- */
 
-static atomic_uint fired, overflows;
-
-static void count_fired(const struct ri_host *host, void *context)
-{
-    ck_assert_ptr_eq(host->context, context);
-    atomic_fetch_add(&fired, 1);
-}
-
-static void count_overflow(const struct ri_host *host, void *context, const struct ri_event *event)
-{
-    ck_assert_ptr_eq(host->context, context);
-    ck_assert_int_eq(event->type, RI_EVENT_CQ_OVERFLOW);
-    atomic_fetch_add(&overflows, 1);
-}
-
-static int the_context;
-static const struct ri_host host = { .size = sizeof(host),
-                                     .context = &the_context,
-                                     .cq_event = count_fired,
-                                     .cq_error = count_overflow };
+static struct fake_host fake;
+static struct fake_record record; /* of the CQ */
 static const struct ri_user_ops ops = { .size = sizeof(ops) };
 
 /* Its completions have cookies base, base + 1, ...; what `ready` allows is there. */
@@ -73,13 +56,13 @@ static struct ri_mem_cq cq;
 
 static void open_cq(uint32_t depth)
 {
-    const struct ri_cq_attr attr = { .size = sizeof(attr),
-                                     .depth = depth,
-                                     .context = &the_context };
+    const struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = &record };
 
-    ck_assert_int_eq(ri_mem_cq_open(&cq, &host, &ops, &attr), RI_OK);
+    fake_host_init(&fake, NULL, false);
+    memset(&record, 0, sizeof(record));
+    ck_assert_int_eq(ri_mem_cq_open(&cq, &fake.host, &ops, &attr), RI_OK);
     ck_assert_ptr_eq(cq.base.ops, &ops);
-    ck_assert_ptr_eq(cq.base.context, &the_context);
+    ck_assert_ptr_eq(cq.base.context, &record);
 }
 
 static void add(struct numbered *numbered, uint64_t base)
@@ -155,11 +138,11 @@ START_TEST(arm_kinds)
     numbered.status = arm_cases[_i].status;
     ck_assert(bring(&numbered, 1)); /* not armed: nothing */
     ck_assert_int_eq(ri_mem_cq_arm(&cq.base, arm_cases[_i].kind, 0), RI_OK);
-    ck_assert_uint_eq(atomic_load(&fired), 0); /* what is there already does not fire */
+    ck_assert_uint_eq(atomic_load(&record.count), 0); /* what is there already does not fire */
     ck_assert(bring(&numbered, 1));
-    ck_assert_uint_eq(atomic_load(&fired), arm_cases[_i].fires);
+    ck_assert_uint_eq(atomic_load(&record.count), arm_cases[_i].fires);
     ck_assert(bring(&numbered, 1)); /* once */
-    ck_assert_uint_eq(atomic_load(&fired), arm_cases[_i].fires);
+    ck_assert_uint_eq(atomic_load(&record.count), arm_cases[_i].fires);
     expect_count(3, marked ? 3 : 0);
     expect(1);
     expect_count(2, marked ? 2 : 0);
@@ -181,11 +164,11 @@ START_TEST(arm_nth)
     ck_assert_int_eq(ri_mem_cq_arm(&cq.base, (enum ri_arm)4, 1), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 3), RI_OK);
     bring(&numbered, 2);
-    ck_assert_uint_eq(atomic_load(&fired), 0);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
     bring(&numbered, 1);
-    ck_assert_uint_eq(atomic_load(&fired), 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
     ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 3), RI_OK);
-    ck_assert_uint_eq(atomic_load(&fired), 2);
+    ck_assert_uint_eq(atomic_load(&record.count), 2);
     ri_cq_source_remove(&numbered.source);
     ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
 }
@@ -204,9 +187,9 @@ START_TEST(what_does_not_fit_waits)
     add(&a, 100);
     add(&b, 200);
     ck_assert(!bring(&a, 5));
-    ck_assert_uint_eq(atomic_load(&overflows), 1);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
     ck_assert(!bring(&b, 2));
-    ck_assert_uint_eq(atomic_load(&overflows), 1);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
     expect_count(3, 0);
     expect(100);
     expect(101);
@@ -217,7 +200,7 @@ START_TEST(what_does_not_fit_waits)
     ck_assert_uint_eq(a.polled + b.polled, 8);
     expect_empty();
     ck_assert(!bring(&b, 4)); /* after it ran empty: a new one */
-    ck_assert_uint_eq(atomic_load(&overflows), 2);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
     ri_cq_source_remove(&a.source);
     ri_cq_source_remove(&b.source);
     ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
@@ -233,9 +216,9 @@ START_TEST(what_waited_fires)
     add(&numbered, 1);
     bring(&numbered, 2);
     ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NEXT, 0), RI_OK);
-    ck_assert_uint_eq(atomic_load(&fired), 0);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
     expect(1); /* 2 comes in */
-    ck_assert_uint_eq(atomic_load(&fired), 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
     expect(2);
     ri_cq_source_remove(&numbered.source);
     ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
@@ -359,41 +342,17 @@ END_TEST
 
 /* ---- descriptors that leave ---- */
 
-struct ri_watch {
-    ri_ready_fn ready;
-    void *arg;
-    bool off;
-};
-
-static struct ri_watch the_watch;
-static unsigned int wakes, gone;
+static unsigned int gone;
 static pthread_mutex_t provider_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ri_unwatch_list leaving;
 static struct ri_watched watched;
 
-static enum ri_status watch_it(const struct ri_host *own, void *lane, int fd, uint32_t events,
-                               ri_ready_fn ready, void *arg, struct ri_watch **out)
+/* A host waits for `ready`: whoever takes a descriptor off with the provider's lock held hangs. */
+static void lock_is_free(struct ri_watch *watch)
 {
-    (void)own, (void)lane, (void)fd, (void)events;
-    the_watch = (struct ri_watch){ .ready = ready, .arg = arg };
-    *out = &the_watch;
-    return RI_OK;
-}
-
-/* As a host does that waits for `ready`: whoever calls this with the provider's lock held hangs. */
-static void unwatch_it(const struct ri_host *own, struct ri_watch *watch)
-{
-    (void)own;
+    (void)watch;
     ck_assert_int_eq(pthread_mutex_trylock(&provider_lock), 0);
     pthread_mutex_unlock(&provider_lock);
-    watch->off = true;
-}
-
-static void wake_it(const struct ri_host *own, void *lane)
-{
-    (void)own;
-    ck_assert_ptr_eq(lane, &the_context);
-    wakes++;
 }
 
 static void ended(void *arg, uint32_t events)
@@ -408,27 +367,25 @@ static void ended(void *arg, uint32_t events)
 static void count_gone(struct ri_watched *which)
 {
     ck_assert_ptr_eq(which, &watched);
-    ck_assert(the_watch.off);
+    ck_assert_uint_eq(fake_lane_watches(&fake.events), 0);
     gone++;
 }
 
 START_TEST(descriptors_leave_without_locks)
 {
-    const struct ri_host watching = {
-        .size = sizeof(watching), .watch = watch_it, .unwatch = unwatch_it, .wake = wake_it
-    };
-
-    leaving = (struct ri_unwatch_list){ .host = &watching, .lane_context = &the_context };
+    fake_host_init(&fake, NULL, false);
+    fake.events.before_unwatch = lock_is_free;
+    leaving = (struct ri_unwatch_list){ .host = &fake.host, .lane_context = &fake.events };
     watched = (struct ri_watched){ .fd = 3, .gone = count_gone };
     ck_assert_int_eq(ri_watched_add(&leaving, &watched, 1, ended, NULL), RI_OK);
     ck_assert(!ri_unwatch_pending(&leaving));
-    the_watch.ready(the_watch.arg, 1);
-    ck_assert(!the_watch.off);
+    ck_assert(fake_lane_ready(&fake.events, 3, 1));
+    ck_assert_uint_eq(fake_lane_watches(&fake.events), 1);
     ck_assert(ri_unwatch_pending(&leaving));
     ck_assert(atomic_load(&watched.leaving));
-    ck_assert_uint_eq(wakes, 1);
+    ck_assert_uint_eq(atomic_load(&fake.events.wakes), 1);
     ck_assert_uint_eq(ri_unwatch_now(&leaving), 1);
-    ck_assert(the_watch.off);
+    ck_assert_uint_eq(fake_lane_watches(&fake.events), 0);
     ck_assert_uint_eq(gone, 1);
     ck_assert_uint_eq(ri_unwatch_now(&leaving), 0);
     ck_assert_uint_eq(gone, 1);

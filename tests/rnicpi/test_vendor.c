@@ -167,7 +167,8 @@ START_TEST(end_of_the_stream)
 {
     receive(1, 0);
     shutdown(fds[1], SHUT_WR);
-    ck_assert(fake_host_until(&fake, atomic_load(&qp_record.count) && !fake.watches, 20000));
+    ck_assert(fake_host_until(
+        &fake, atomic_load(&qp_record.count) && !fake_lane_watches(&fake.events), 20000));
     ck_assert_int_eq(qp_record.type[0], RI_EVENT_LLP_CLOSED);
     expect(1, RI_WC_RECV, RI_WC_FLUSHED);
     ck_assert_int_eq(send(fds[1], "x", 1, MSG_NOSIGNAL), -1); /* it was closed, too */

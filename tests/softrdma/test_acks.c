@@ -68,7 +68,7 @@ static void setup(void)
 {
     invented = repeating = false;
     open_with(options);
-    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 0, TESTBED_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.events.timer_count == 0, TESTBED_TIMEOUT));
     atomic_store(&looks, 0);
 }
 
@@ -190,8 +190,8 @@ START_TEST(an_idle_connection_has_no_timer)
 {
     for (int i = 0; i < 3; i++) {
         one_message();
-        ck_assert_uint_eq(bed.fake.timer_count, 1);
-        ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 0, TESTBED_TIMEOUT));
+        ck_assert_uint_eq(bed.fake.events.timer_count, 1);
+        ck_assert(fake_host_until(&bed.fake, bed.fake.events.timer_count == 0, TESTBED_TIMEOUT));
     }
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     invented = repeating = true;
@@ -209,7 +209,7 @@ START_TEST(off_looks_at_nothing)
     open_with(off);
     atomic_store(&looks, 0);
     one_message();
-    ck_assert_uint_eq(bed.fake.timer_count, 0);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 0);
     ck_assert_uint_eq(atomic_load(&looks), 0);
 }
 END_TEST
@@ -249,7 +249,7 @@ START_TEST(rest_and_send_in_two_threads)
     ck_assert_int_eq(pthread_create(&writer.thread, NULL, write_now_and_then, &writer), 0);
     ck_assert(fake_host_until(&bed.fake, atomic_load(&writer.done), 60000));
     pthread_join(writer.thread, NULL);
-    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 0, TESTBED_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.events.timer_count == 0, TESTBED_TIMEOUT));
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
 }
 END_TEST

@@ -5,6 +5,7 @@
 #include <config.h>
 #endif
 
+#include "fake_host.h"
 #include "tc.h"
 
 #include <pthread.h>
@@ -12,47 +13,27 @@
 
 #include "providers/softrdma/softrdma.h"
 
-/* ---- a host that counts ---- */
+/* ---- a host without its own lane ---- */
 
-static atomic_uint cq_events, cq_errors, qp_events;
-static void *last_context;
+static struct fake_host fake;
+static struct fake_record record; /* of all CQs */
 
-static void on_cq_event(const struct ri_host *host, void *context)
+/* A QP's context is the QP itself, no record. */
+static void drop_event(const struct ri_host *host, void *context, const struct ri_event *event)
 {
-    (void)host;
-    last_context = context;
-    atomic_fetch_add(&cq_events, 1);
+    (void)host, (void)context, (void)event;
 }
 
-static void on_cq_error(const struct ri_host *host, void *context, const struct ri_event *event)
-{
-    (void)host;
-    (void)context;
-    ck_assert_int_eq(event->type, RI_EVENT_CQ_OVERFLOW);
-    atomic_fetch_add(&cq_errors, 1);
-}
-
-static void on_qp_event(const struct ri_host *host, void *context, const struct ri_event *event)
-{
-    (void)host;
-    (void)context;
-    (void)event;
-    atomic_fetch_add(&qp_events, 1);
-}
-
-static const struct ri_host host = {
-    .size = sizeof(host),
-    .cq_event = on_cq_event,
-    .cq_error = on_cq_error,
-    .qp_event = on_qp_event,
-};
 static struct rnic rnic;
 static struct lane lane;
 
 static void setup(void)
 {
     memset(&rnic, 0, sizeof(rnic));
-    rnic.host = &host;
+    fake_host_init(&fake, NULL, false);
+    memset(&record, 0, sizeof(record));
+    fake.host.qp_event = drop_event;
+    rnic.host = &fake.host;
     rnic.lanes[0] = &lane;
     rnic.options.lanes = 1;
     rnic.attr.max_cq = 100;
@@ -61,7 +42,7 @@ static void setup(void)
 
 static struct cq *new_cq(uint32_t depth)
 {
-    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = &rnic };
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = &record };
     struct ri_cq *cq;
 
     ck_assert_int_eq(softrdma_cq_create(&rnic.base, &attr, &cq), RI_OK);
@@ -311,12 +292,11 @@ START_TEST(C118_arm_kinds)
     new_qp(&qp, cq, cq, 8);
     ck_assert_int_eq(softrdma_arm(&cq->base, arm_cases[_i].kind, 0), RI_OK);
     complete(&qp, &qp.rq, 1, arm_cases[_i].flags, arm_cases[_i].wc_flags, arm_cases[_i].status);
-    ck_assert_uint_eq(atomic_load(&cq_events), arm_cases[_i].fires);
+    ck_assert_uint_eq(atomic_load(&record.count), arm_cases[_i].fires);
     expect_count(cq, 1, notable);
     /* would fire any kind */
     complete(&qp, &qp.rq, 2, RI_WR_NOTIFY, RI_WC_SOLICITED, RI_WC_SUCCESS);
-    ck_assert_uint_eq(atomic_load(&cq_events), 1); /* once only */
-    ck_assert_ptr_eq(last_context, &rnic);
+    ck_assert_uint_eq(atomic_load(&record.count), 1); /* once only */
     expect(cq, 1);
     expect(cq, 2);
     expect_count(cq, 0, 0);
@@ -334,15 +314,15 @@ START_TEST(what_is_there_does_not_fire)
     complete(&qp, &qp.rq, 1, RI_WR_NOTIFY, RI_WC_SOLICITED, RI_WC_SUCCESS);
     for (int kind = RI_ARM_NEXT; kind <= RI_ARM_NOTIFY_MARKED; kind++) {
         ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)kind, 0), RI_OK);
-        ck_assert_uint_eq(atomic_load(&cq_events), 0);
+        ck_assert_uint_eq(atomic_load(&record.count), 0);
     }
     ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)(RI_ARM_NTH + 1), 1),
                      RI_ERR_INVALID_ARGUMENT);
     complete_send(&qp, 2); /* armed for marked ones */
-    ck_assert_uint_eq(atomic_load(&cq_events), 0);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK); /* replaces */
     complete_send(&qp, 3);
-    ck_assert_uint_eq(atomic_load(&cq_events), 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
     end_qp(&qp);
     ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
 }
@@ -361,13 +341,13 @@ START_TEST(arm_nth)
     complete_send(&qp, 2);
     expect(cq, 1); /* one less again */
     complete_send(&qp, 3);
-    ck_assert_uint_eq(atomic_load(&cq_events), 0);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
     complete_send(&qp, 4);
-    ck_assert_uint_eq(atomic_load(&cq_events), 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 4), RI_OK);
-    ck_assert_uint_eq(atomic_load(&cq_events), 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK); /* they are there: at once */
-    ck_assert_uint_eq(atomic_load(&cq_events), 2);
+    ck_assert_uint_eq(atomic_load(&record.count), 2);
     end_qp(&qp);
     ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
 }
@@ -392,7 +372,7 @@ START_TEST(X021_overflow_holds_order)
         complete_send(&two, 300 + i);
     }
     expect_count(cq, 2, 0);
-    ck_assert_uint_eq(atomic_load(&cq_errors), 1);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
     while (total < 30) {
         uint32_t count = softrdma_poll(&cq->base, 1 + (uint32_t)(total % 3), wc);
 
@@ -411,7 +391,7 @@ START_TEST(X021_overflow_holds_order)
     ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
     for (uint64_t i = 0; i < 3; i++)
         complete_send(&one, i); /* it had run empty: a second overflow is told again */
-    ck_assert_uint_ge(atomic_load(&cq_errors), 2);
+    ck_assert_uint_ge(atomic_load(&record.cq_errors), 2);
     for (uint64_t i = 0; i < 3; i++)
         expect(cq, i);
     end_qp(&one);
@@ -456,9 +436,9 @@ START_TEST(overflow_and_arm)
     complete_send(&qp, 1);
     complete_send(&qp, 2);
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
-    ck_assert_uint_eq(atomic_load(&cq_events), 0);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
     expect(cq, 1);
-    ck_assert_uint_eq(atomic_load(&cq_events), 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
     expect(cq, 2);
     end_qp(&qp);
     ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);

@@ -47,7 +47,7 @@ START_TEST(end_with_output_left)
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     testbed_passes(&bed, 3);
     ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
-    ck_assert_int_eq(epoll_wait(bed.fake.epoll, &event, 1, 0), 0);
+    ck_assert_int_eq(epoll_wait(bed.fake.events.epoll, &event, 1, 0), 0);
     expect_terminate(TERMINATE_STREAM);
     region_free(a, &region);
 }

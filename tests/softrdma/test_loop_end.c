@@ -80,7 +80,7 @@ START_TEST(close_is_bounded)
     side_modify(a, RI_QPS_CLOSING);
     ck_assert(side_idle(a, a->send_cq));
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-    ck_assert_uint_eq(bed.fake.timer_count, 1);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 1);
     fake_host_expire_timers(&bed.fake);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     raw_wait_end(&raw);

@@ -218,7 +218,7 @@ START_TEST(lanes)
     ck_assert_uint_eq(attr.lanes, 3);
     ck_assert_uint_eq(several.lane_count, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        ck_assert_ptr_eq(several.lanes[i]->context, &several);
+        ck_assert_ptr_eq(several.lanes[i]->context, &several.events);
         ck_assert_ptr_ne(several.lanes[i], several.lanes[(i + 1) % 3]);
     }
     ck_assert_int_eq(several.privileged.lane_open(several.rnic, 3, &several, &lane),

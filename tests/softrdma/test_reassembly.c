@@ -159,19 +159,19 @@ START_TEST(C155_stall_inside_an_fpdu)
     size = write_fpdu(fpdu, &region, 100);
     raw_octets(&raw, fpdu, size);
     raw_octets(&raw, fpdu, size - 1);
-    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 1, TESTBED_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.events.timer_count == 1, TESTBED_TIMEOUT));
     if (_i == 0) { /* in time: the timer finds nothing to do */
         raw_octets(&raw, fpdu + size - 1, 1);
         testbed_passes(&bed, 5);
         fake_host_expire_timers(&bed.fake);
         testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-        ck_assert_uint_eq(bed.fake.timer_count, 0);
+        ck_assert_uint_eq(bed.fake.events.timer_count, 0);
     } else { /* not in time: the timer is set again until the FPDU itself is that old */
         fake_host_expire_timers(&bed.fake);
         testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-        ck_assert_uint_eq(bed.fake.timer_count, 1);
+        ck_assert_uint_eq(bed.fake.events.timer_count, 1);
         rnic()->options.stall_timeout_ns = 1;
         fake_host_expire_timers(&bed.fake);
         side_expect_event(a, RI_EVENT_LLP_LOST, 0);
@@ -203,7 +203,7 @@ START_TEST(X015_slow_peer_is_not_cut)
     stream = qp_of(a)->stream;
     size = write_fpdu(fpdu, &region, 100);
     raw_octets(&raw, fpdu, 1);
-    ck_assert(fake_host_until(&bed.fake, bed.fake.timer_count == 1, TESTBED_TIMEOUT));
+    ck_assert(fake_host_until(&bed.fake, bed.fake.events.timer_count == 1, TESTBED_TIMEOUT));
     for (uint32_t at = 1; at < size - 1; at++) {
         raw_octets(&raw, fpdu + at, 1);
         ck_assert(tc_until(!ioctl(stream->fd, FIONREAD, &unread) && unread == 1, TESTBED_TIMEOUT));
@@ -220,7 +220,7 @@ START_TEST(X015_slow_peer_is_not_cut)
     fake_host_expire_timers(&bed.fake);
     testbed_passes(&bed, 5);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-    ck_assert_uint_eq(bed.fake.timer_count, 1);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 1);
     raw_octets(&raw, fpdu + size - 1, 1);
     ck_assert(fake_host_until(&bed.fake, region.octets[99] == 0x5A, TESTBED_TIMEOUT));
     raw_close(&raw);
@@ -426,14 +426,14 @@ START_TEST(S014_write_repeated_in_silence)
     raw_open(&raw, &bed, a, true, &handover);
     expect_write(&raw);
     for (uint64_t silence = CLOCK_NS_PER_MS, i = 0; i < RTR_REPEATS; i++, silence *= 4) {
-        uint64_t deadline = bed.fake.timers[0]->deadline;
+        uint64_t deadline = bed.fake.events.timers[0]->deadline;
 
-        ck_assert_uint_eq(bed.fake.timer_count, 1);
+        ck_assert_uint_eq(bed.fake.events.timer_count, 1);
         ck_assert(!i || deadline >= before + silence);
         before = deadline;
         expect_write(&raw);
     }
-    ck_assert_uint_eq(bed.fake.timer_count, 0);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 0);
     ck_assert(raw_silent(&raw));
     raw_close(&raw);
 }
@@ -476,7 +476,7 @@ START_TEST(S014_a_write_follows_a_read_in_silence)
     ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
     for (unsigned int i = 0; i < RTR_REPEATS; i++)
         expect_write(&raw);
-    ck_assert_uint_eq(bed.fake.timer_count, 0);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 0);
     ck_assert(raw_silent(&raw));
     raw_close(&raw);
 }

@@ -272,7 +272,7 @@ static bool woken(void)
 {
     eventfd_t count = 0;
 
-    eventfd_read(bed.fake.event, &count);
+    eventfd_read(bed.fake.events.event, &count);
     ck_assert_uint_le(count, 1);
     return count;
 }

@@ -195,7 +195,7 @@ START_TEST(C147_S079_S077_flush_and_close)
     for (uint64_t i = 1; i <= RECEIVES + 1; i++)
         side_expect(wire.side, wire.side->recv_cq, i, RI_WC_FLUSHED, 0);
     wire_fin();
-    ck_assert_uint_eq(wire.bed.fake.timer_count, 1); /* the bound */
+    ck_assert_uint_eq(wire.bed.fake.events.timer_count, 1); /* the bound */
     if (_i)
         fake_host_expire_timers(&wire.bed.fake);
     else
@@ -338,7 +338,7 @@ START_TEST(C153_S077_bounded)
     peer_ulpdu(ulpdu, fault());
     side_expect_event(wire.side, RI_EVENT_WRITE_ACCESS, 0x1100);
     wire_pass(20);
-    ck_assert_uint_eq(wire.bed.fake.timer_count, 1);
+    ck_assert_uint_eq(wire.bed.fake.events.timer_count, 1);
     fake_host_expire_timers(&wire.bed.fake);
     ck_assert(fake_host_until(&wire.bed.fake, closed(), TESTBED_TIMEOUT));
     ck_assert_uint_eq(atomic_load(&wire.side->events.count), 1);
@@ -536,7 +536,7 @@ START_TEST(S077_peer_does_not_close)
     wire_fin();
     wire_pass(20);
     ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
-    ck_assert_uint_eq(wire.bed.fake.timer_count, 1);
+    ck_assert_uint_eq(wire.bed.fake.events.timer_count, 1);
     fake_host_expire_timers(&wire.bed.fake);
     side_expect_event(wire.side, RI_EVENT_LLP_CLOSED, 0);
     ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kal's upper side for tests and fuzz targets: lanes are fake_lane.h's (the lane context is a
+ * struct fake_lane), upcalls are recorded. A test that wants an upcall itself stores its own
+ * function in a copy of fake_upper, or in fake_upper_seen.
+ */
+#ifndef ITAL_TESTS_FAKE_UPPER_H
+#define ITAL_TESTS_FAKE_UPPER_H
+
+#include "fake_lane.h"
+
+#include "kal/kal.h"
+
+extern const struct kal_upper fake_upper;
+
+/* What it saw last, and how often each upcall came. Written without a lock. */
+struct fake_upper_seen {
+    void *cq, *cq_error, *qp, *srq, *rnic;
+    unsigned int cq_count, cq_error_count, qp_count, srq_count, rnic_count;
+    enum ri_event_type rnic_type;
+    uint32_t rnic_port;
+    /* Connections; NULL: none is expected, and one ends the program. */
+    void (*request)(void *listener_context, struct kal_connection *connection,
+                    const struct ri_connect_request *request, void **connection_context);
+    void (*event)(void *connection_context, const struct ri_connection_event *event);
+};
+extern struct fake_upper_seen fake_upper_seen;
+
+#endif
