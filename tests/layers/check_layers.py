@@ -42,7 +42,7 @@ ALLOWED = {
     'itapi': {'ual', 'base'},
     'tools': {'itapi'},
     'examples': {'itapi'},
-    'bench': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers'},
+    'bench': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests'},
     'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools'},
 }
 # Tests may include private headers of what they test.
@@ -52,6 +52,9 @@ PRIVATE_FOR_TESTS = {
     'common': {'kal'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools'},
     'faults': {'tools'}, 'interop': {'tools'},
 }
+
+# What tests and benchmarks have from tests/common: fake_host.h, fake_upper.h.
+HOST_TABLE = re.compile(r'\bstruct (ri_host|kal_upper)\s+\w+\s*=\s*\{|\(\s*(?:const\s+)?struct (ri_host|kal_upper)\s*\)\s*\{')
 
 # Floors whose folders keep the order of calls.py in their includes, too.
 ORDERED_BY_INCLUDES = ['providers/softrdma', 'ual', 'kal']
@@ -195,10 +198,17 @@ class Tree:
                     continue
                 other = self.floor(found)
                 contract = CONTRACTS.get(other)
-                if found.startswith('tests/common/') and floor == 'tests':
+                if found.startswith('tests/common/') and floor in ('tests', 'bench'):
                     continue
                 if not (contract and contract.match(found)) and other not in open_to:
                     yield f'{path}:{line}: {found} is private to {os.path.dirname(found)}/'
+
+    def rule_one_host(self):
+        for path, text in self.files.items():
+            if self.floor(path) in ('tests', 'bench') and not path.startswith('tests/common/'):
+                for match in HOST_TABLE.finditer(text):
+                    line = text.count('\n', 0, match.start()) + 1
+                    yield f'{path}:{line}: a table of struct {match.group(1) or match.group(2)} stands in tests/common alone'
 
     def rule_doors(self):
         for path, includes in self.includes.items():
@@ -311,6 +321,7 @@ RULES = [
     ('private', 'no private header of another floor is included'),
     ('doors', 'a folder with a contract is entered by it'),
     ('suffices', 'what one header is enough for includes no other'),
+    ('one_host', 'tests and benchmarks have one host and one upper side of kal'),
     ('installed', 'installed headers include installed headers only'),
     ('circles', 'no include circles'),
     ('upper_names', 'no floor names one above it'),
@@ -349,6 +360,8 @@ HOUSE = {
     'examples/hello/c.c': '#include <it_api.h>\n',
     'bench/b.c': '#include "providers/softrdma/qp.h"\n',
     'tests/common/tc.h': '\n',
+    'tests/common/fake_upper.c': 'const struct kal_upper fake_upper = {\n};\n',
+    'tests/kal/test_copy.c': 'void f(void) { struct kal_upper other = fake_upper; }\n',
     'tests/kal/test_cm.c': '#include "tc.h"\n#include "kal/cm.h"\n',
 }
 VIOLATIONS = [
@@ -376,6 +389,9 @@ VIOLATIONS = [
     ('private', 'providers/other/new.c', '#include "../softrdma/qp.h"\n'),
     ('private', 'tests/ual/new.c', '#include "kal/cm.h"\n'),
     ('folders', 'kal/host/new.c', '#include "kal/registry/registry.h"\n', {'kal/registry/registry.h': ''}),
+    ('private', 'bench/new.c', '#include "tests/kal/cm_fake.h"\n', {'tests/kal/cm_fake.h': ''}),
+    ('one_host', 'tests/kal/new.c', 'static const struct kal_upper upper = { .wake = wake };\n'),
+    ('one_host', 'bench/new.c', 'void f(void) { host = (struct ri_host){ .size = 8 }; }\n'),
     ('doors', 'kal/new.c', '#include "kal/host/pin.h"\n'),
     ('doors', 'kal/cm/new.c', '#include "../host/pin.h"\n'),
     ('suffices', 'tests/verbs_like/new.c', '#include "ual_policy.h"\n'),
