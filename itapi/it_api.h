@@ -21,11 +21,12 @@
  *             failed. Trouble found later arrives as an event. errno is neither used nor kept.
  *   Outputs   are written on IT_SUCCESS only, unless the call says otherwise.
  *   Errors    each call lists its own. Besides those, every call that takes a handle may return
- *             IT_ERR_IA_CATASTROPHE (the handle is of before a fork() and this process the child,
- *             which opens adapters of its own; or the adapter is dead: then only it_ia_free and the
- *             context calls work. Of a dead adapter objects can be freed one by one, too, and what is queued on an EVD can be dequeued;
- *             whoever waits returns), and every call that takes a pointer to data IT_ERR_FAULT (NULL
- *             where something is needed).
+ *             IT_ERR_IA_CATASTROPHE: the handle was made before a fork() and this process is the
+ *             child, which opens adapters of its own; or the adapter is dead. Of a dead adapter
+ *             objects can be freed, events that are queued can be dequeued, and the context calls
+ *             work; every wait ends.
+ *             Every call that takes a pointer to data may give IT_ERR_FAULT: it is NULL where
+ *             something is needed.
  *             IT_ERR_OP_NOT_SUPPORTED comes from calls that the IA or its transport does not have.
  *   Handles   opaque, of this process only. NULL, a freed handle or one of the wrong kind gives the
  *             call's IT_ERR_INVALID_<kind>. Freeing is refused with IT_ERR_<kind>_BUSY where
@@ -349,8 +350,8 @@ typedef struct {
 /*
  * The way from a Spigot to a peer, one structure per transport. The InfiniBand one holds the values
  * of a path record; flow_label, traffic_class and hop_limit count only when subnet_local is 0. Over
- * InfiniBand and RoCE a Path may also have the iWARP form, with IP addresses, as it_get_pathinfo gives
- * it for an IP address: ip_vers IT_IP_VERS_IPV4 or IT_IP_VERS_IPV6 tells it.
+ * InfiniBand and RoCE a Path may also have the iWARP form, with IP addresses, as it_get_pathinfo
+ * gives it for an IP address: then ip_vers is IT_IP_VERS_IPV4 or IT_IP_VERS_IPV6.
  */
 typedef struct {
     uint16_t partition_key;
@@ -1289,9 +1290,10 @@ ITAPI_PUBLIC it_status_t it_ia_create(const char *name, uint32_t major_version,
  * Closes the IA and everything made on it; all those handles become invalid, waiting threads return
  * IT_ERR_ABORT. Other threads may be inside calls on them: calls that have begun end as if they had
  * come before, but what they were about to make they do not get (IT_ERR_ABORT); calls that begin
- * later find invalid handles. It waits for the former, which may be calls on other IAs, too. Connections still open are ended in order first, so that completed Sends arrive;
- * this may block, for a bounded time (configuration). Possible in any condition of the IA. Not from
- * a callback.
+ * later find invalid handles. It waits for the former, which may be calls on other IAs, too.
+ * Connections still open are ended in order first, so that completed Sends arrive; this may block,
+ * for a bounded time (option close_timeout). Possible in any condition of the IA. Not from a
+ * callback.
  */
 ITAPI_PUBLIC it_status_t it_ia_free(it_ia_handle_t ia_handle);
 
@@ -1565,8 +1567,8 @@ ITAPI_PUBLIC it_status_t it_ep_rc_create(
     const it_ep_attributes_t *ep_attr, it_ep_handle_t *ep_handle);
 
 /*
- * An unreliable datagram EP on a Spigot. Starts operational. Of srv.ud.ep_info the key is looked at:
- * what datagrams for the EP must carry; 0: the IA's choice, which it_ep_query tells. May block.
+ * An unreliable datagram EP on a Spigot. Starts operational. srv.ud.ep_info.key is what datagrams
+ * for the EP must carry; 0: the IA chooses one, which it_ep_query returns. May block.
  * Errors: as it_ep_rc_create where they apply; INVALID_SPIGOT, INVALID_EP_KEY, OP_NOT_SUPPORTED
  * (no IT_UD_SERVICE).
  */
@@ -1590,9 +1592,9 @@ ITAPI_PUBLIC it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_
 /*
  * Changes attributes of an UNCONNECTED EP. While connected: queue sizes if
  * ep_work_queues_resizable, *_enable if ep_rdma_enables_modifiable, ORD downwards (upwards if
- * rdma_read_ord_increasable, up to what was agreed with the peer: RESOURCE_ORD), IRD if rdma_read_ird_modifiable, watermarks. Of a UD EP: the key in
- * every state; payload, fewer segments and, if ep_work_queues_resizable, queue sizes while it is
- * operational. May block.
+ * rdma_read_ord_increasable, up to what was agreed with the peer: RESOURCE_ORD), IRD if
+ * rdma_read_ird_modifiable, watermarks. Of a UD EP: the key in every state; payload, fewer segments
+ * and, if ep_work_queues_resizable, queue sizes while it is operational. May block.
  * Errors: INVALID_MASK (also handles, state and other fixed members), INVALID_EP_STATE,
  * INVALID_EP_TYPE, EP_BUSY (work outstanding beyond the new value); else as it_ep_rc_create.
  */
@@ -1608,9 +1610,9 @@ ITAPI_PUBLIC it_status_t it_ep_reset(it_ep_handle_t ep_handle);
 
 /*
  * Begins to connect an UNCONNECTED RC EP along `path` to the service `connect_qual`; returns before
- * the outcome is known. conn_attr NULL: defaults; InfiniBand's connection manager takes of them what
- * it has a say in. The private data (NULL with length 0: none)
- * reaches the peer's Consumer with its connection request. Outcome on the connect SEVD:
+ * the outcome is known. conn_attr NULL: defaults; only InfiniBand's connection manager uses them.
+ * The private data (NULL with length 0: none) reaches the peer's Consumer with its connection
+ * request. Outcome on the connect SEVD:
  * ESTABLISHED; ACCEPT_ARRIVAL in a three-way set-up; PEER_REJECT or NONPEER_REJECT, which leave the
  * EP NONOPERATIONAL. An error from the call leaves it UNCONNECTED. Post the Receives for the first
  * messages before.
@@ -1672,8 +1674,8 @@ ITAPI_PUBLIC it_status_t it_ep_disconnect(it_ep_handle_t ep_handle,
  * chooses a free value and returns it there. Requests beyond the SEVD's size wait, in order, until
  * it is dequeued. Where those and the undecided are as many as option backlog says, or the SEVD's
  * size where that is more, no further connection is accepted: the peers wait in the system's queue
- * (net.core.somaxconn) and in their own time-outs. A request that waits is dropped when the program has taken
- * none for request_timeout; its peer gets NONPEER_REJECT.
+ * (net.core.somaxconn) and in their own time-outs. A request that waits is dropped when the program
+ * has taken none for request_timeout; its peer gets NONPEER_REJECT.
  * Errors: INVALID_SPIGOT, INVALID_CONN_EVD, INVALID_EVD_TYPE, INVALID_FLAGS, INVALID_CONN_QUAL,
  * CONN_QUAL_BUSY, NO_PERMISSION (privileged port, policy), RESOURCES.
  */
@@ -1738,8 +1740,8 @@ ITAPI_PUBLIC it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_m
  *
  * Errors of all: INVALID_EP_STATE, INVALID_EP_TYPE, INVALID_NUM_SEGMENTS, INVALID_LENGTH,
  * INVALID_LMR, RANGE, ACCESS, INVALID_DTO_FLAGS, TOO_MANY_POSTS (try again after dequeuing),
- * INVALID_RMR (an rmr_context above UINT32_MAX, which no Context is). What is not found here ends as
- * the completion's status.
+ * INVALID_RMR (an rmr_context above UINT32_MAX, which no Context is). Errors found later are the
+ * completion's status.
  */
 
 /* A message to the peer, one Receive there. Too long for it, or without one: iWARP breaks. */
@@ -1798,8 +1800,8 @@ ITAPI_PUBLIC it_status_t it_post_rdma_read(it_ep_handle_t ep_handle,
                                            it_rmr_context_t rmr_context);
 
 /*
- * The same into RMRs that are linked for remote write. Errors: also INVALID_RMR, ACCESS (not linked,
- * or not so, or narrow and on another EP).
+ * The same into RMRs that are linked for remote write. Errors: also INVALID_RMR, ACCESS (not
+ * linked, linked without remote write, or narrow and linked on another EP).
  */
 ITAPI_PUBLIC it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
                                                   const it_rmr_triplet_t *local_segments,
@@ -1824,8 +1826,8 @@ ITAPI_PUBLIC it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t
 
 /*
  * Translates an address into another type; the same type is a copy. An IPv4 address becomes the
- * IPv6-mapped one (::ffff:a.b.c.d), and back. GIDs are taken for those of RoCE, which are IP addresses.
- * May block, asking the network.
+ * IPv6-mapped one (::ffff:a.b.c.d), and back. GIDs are taken for those of RoCE, which are IP
+ * addresses. May block, asking the network.
  * Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation), INTERRUPT, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_convert_net_addr(const it_net_addr_t *source_addr,
@@ -1888,7 +1890,8 @@ ITAPI_PUBLIC it_status_t it_ud_service_request_handle_free(it_ud_svc_req_handle_
 /*
  * Answers IT_CM_REQ_UD_SERVICE_REQUEST_EVENT and uses up its id. ep_info counts with
  * IT_UD_SVC_EP_INFO_VALID only. Errors: INVALID_UD_SVC_REQ_ID, INVALID_UD_STATUS, INVALID_EP
- * (ep_info is of no EP here), INVALID_EP_KEY (cannot be told), INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES.
+ * (ep_info is of no EP here), INVALID_EP_KEY (the transport cannot carry it),
+ * INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
                                              it_ud_svc_req_status_t status,

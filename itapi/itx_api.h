@@ -60,8 +60,9 @@ typedef void (*itx_line_fn)(const char *line, void *arg);
 ITAPI_PUBLIC it_status_t itx_config_write(itx_line_fn fn, void *arg);
 
 /*
- * Which files the configuration was read from, each separated by ", "; NULL: none, defaults are in
- * force. Reads it now if that has not happened yet, so it may block. The string stays valid until the process ends.
+ * The files the configuration was read from, separated by ", "; NULL: none, defaults are in force.
+ * Reads it now if that has not happened yet, so it may block. The string stays valid until the
+ * process ends.
  */
 ITAPI_PUBLIC it_status_t itx_config_source(const char **path);
 

@@ -86,10 +86,10 @@ struct kal_upper {
 struct kal;
 
 /*
- * The process's kal: reads the configuration (ITAL_CONF, else sysconfdir/ital/ital.conf, and the
- * folder that belongs to it; without them built-in defaults) at the first call, counted afterwards; `upper` must be the same every time. A
- * malformed file gives KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers
- * stay resident.
+ * The process's kal. The first call reads the configuration: ITAL_CONF, else
+ * sysconfdir/ital/ital.conf, and the folder that belongs to it; without them built-in defaults.
+ * Later calls count; `upper` must be the same every time. A malformed file gives
+ * KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers stay loaded.
  */
 enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal);
 void kal_put(struct kal *kal);

@@ -471,13 +471,14 @@ UAL_PUBLIC enum ual_status ual_conn_create(struct ual_device *device,
 /* Any state; an attempt or an undecided request is abandoned, a listener closed (its undecided
  * requests stay). Afterwards no upcall about it comes. Not from an upcall about it. */
 UAL_PUBLIC void ual_conn_free(struct ual_conn *conn);
-/* Other upcalls and context. Those to the earlier ones are over when it returns. Not from an event
- * about it or its `resolved`; from the upcall that brings the request, and there it cannot fail to be in time. */
+/* Exchanges upcalls and context. Upcalls to the earlier ones are over when it returns. Not from its
+ * upcalls `event` and `resolved`. Allowed in the upcall that brings the request: then no event has
+ * been reported to the earlier context. */
 UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_upcalls *upcalls,
                                  void *context);
 /* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Until then peers
- * that ask there are refused. A listen or connect that fails gives it up. UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE
- * (bound). */
+ * that ask there are refused. A listen or connect that fails releases it. UAL_ERR_ADDRESS_IN_USE,
+ * PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
 UAL_PUBLIC enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                                          struct sockaddr_storage *bound);
 /* param->address NULL: the bound one. bound may be NULL. */

@@ -91,9 +91,8 @@ static void watch_undecided(struct kal_connection *c)
 }
 
 /*
- * The object itself moves: stream, watch and timers to the listener's lane, where the next run shows it.
- * What is left behind is the upcall that may be running about it in this thread (kal_migrate called
- * from inside).
+ * Moves stream, watch and timers to the listener's lane, whose next run makes the upcall. An upcall
+ * about the object may be running in this thread: it called kal_migrate.
  */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
 {

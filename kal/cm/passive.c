@@ -2,9 +2,9 @@
 /*
  * Connection manager, passive side: a request from accept(2) to its decision.
  *
- * A start-up belongs to its listener (listener->starting) until the upcall has shown it; from then on
- * it is ual's: accept, reject or migrate it, and in any case destroy the object in the end (a
- * migrated one: the one that the new upcall brings), or give it back (requests.c). An undecided
+ * A start-up belongs to its listener (listener->starting) until the upcall has passed it to ual.
+ * From then on it is ual's. ual accepts, rejects or migrates it and destroys the object in the end
+ * (after a migration: the one that the new upcall brings), or defers it (requests.c). An undecided
  * request stays watched: a peer that leaves, or speaks before the Reply (C-010), withdraws it.
  */
 #ifdef HAVE_CONFIG_H

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: what a listener lists: start-ups, and the queue of complete requests for which
- * ual has no room.
+ * Connection manager: the start-ups of a listener, and the queue of complete requests for which ual
+ * has no room.
  *
- * ual gives a request back (kal_defer) inside the upcall that shows it. From then on requests come
- * up in the order in which they were complete: a new one joins the queue without being shown.
+ * ual defers a request (kal_defer) inside the upcall that reports it. From then on requests are
+ * reported in the order in which they were completed: a new one joins the queue unreported.
  * kal_listen_room sets a timer in the listener's lane. Its run schedules the first of the queue,
- * whose run shows it, and so on until ual gives one back again, or the queue is empty. Whatever
- * takes one of them away schedules the next: so no wake-up that was meant for all is lost with the
- * one that had it.
+ * whose run reports it, and so on until ual defers one again or the queue is empty. Whatever
+ * removes one from the queue schedules the next, so the wake-up of the queue is not lost with the
+ * request that had it.
  *
- * Requests beyond the backlog are queued in the same way: those whose start-up was under way when
- * the backlog was full. A decision lets the first of them come up, by the listener's timer `resume`.
+ * Requests beyond the backlog are queued in the same way: their start-up was under way when the
+ * backlog was full. Each decision reports the first of them, by the listener's timer `resume`.
  *
- * Their time (request_timeout) runs while the program takes none: each one that it takes lets the
- * time of the whole queue begin anew.
+ * Their time (request_timeout) runs while the program takes none: each one that it takes restarts
+ * the time of the whole queue.
  *
- * No wake-up is lost between the refusal and the queue either: room that is made meanwhile sets the
- * timer, and a lane runs its timers after the upcall, not beside it.
+ * No wake-up is lost between the deferral and the queue either: room that is made meanwhile sets
+ * the timer, and a lane runs its timers after the upcall, not beside it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -51,7 +51,8 @@ struct ual_channel {
 
 /* --- the queue --- */
 
-/* Whatever closes a lane's descriptors closes the channel's, too: its number may be another's then. */
+/* False after the program has closed a lane's descriptors: it has closed the channel's, too, and
+ * the number may be another file's. */
 static bool has_own_fd(const struct ual_channel *channel)
 {
     return channel->fd >= 0 && !(channel->device && ual_lane_is_broken(feed_first(&channel->feed)));

@@ -39,9 +39,9 @@ void ual_evd_drop_node(struct node *node);
 enum ual_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
                                      struct node **kept, struct node *own);
 bool ual_evd_own_is_queued(struct ual_evd *evd, const struct node *own);
-/* For observers (notifier.h): the EVD raises at the next Notification Event, or at the next one that
- * fills its threshold. True: the criterion is reached already, and the raise for it may be over. Any
- * thread; no lock held that an observer's raised() takes. */
+/* For observers (notifier.h): the EVD raises at the next Notification Event, or at the next one
+ * that fills its threshold. True: the criterion is reached already, and the raise for it may be
+ * over. Any thread; no lock held that an observer's raised() takes. */
 bool ual_evd_notify_again(struct ual_evd *evd);
 /* room(evd) runs, with no lock, in the thread that takes the first event after a push that found
  * none. Not of the DTO stream. */

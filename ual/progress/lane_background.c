@@ -3,9 +3,9 @@
  * The background thread of a lane: serves those that never call in.
  *
  * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin`
- * (spin_after_work), as a consumer does in a wait: a peer that writes or reads often is not to pay for a
- * wake-up each time. Not with one processor only, by affinity mask or quota, and seldom where it
- * was in vain (adaptive_spin).
+ * (spin_after_work), as a consumer does in a wait: a peer that writes or reads often does not pay
+ * for a wake-up each time. Not with one processor only, by affinity mask or quota, and seldom where
+ * it was in vain (adaptive_spin).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -183,7 +183,7 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
                               struct ri_cq *first, const struct fetched *fetched);
 void ual_lane_let_go(struct ual_lane *lane);
-/* One of `waiting` takes the place. Under sleep_lock, so that that waiter cannot leave its stack frame
+/* One of `waiting` becomes the sleeper. Under sleep_lock, so that it cannot leave its stack frame
  * meanwhile. */
 void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
 

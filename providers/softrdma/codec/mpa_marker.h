@@ -17,12 +17,12 @@
 #define MPA_FPDU_MAX_MARKERS (MPA_FPDU_MAX + MPA_MARKERS_MAX * MPA_MARKER_LEN)
 
 /*
- * Looks at `length` octets that begin at stream position `pos`, where an FPDU (or the marker in front
- * of it) begins.
- *   MPA_OK         *fpdu describes the first FPDU, whose octets have been moved together in place: the
- *                  markers are gone (CRC and PAD stay behind the ULPDU); fpdu->size is what it took
- *                  in the stream, markers included. *verdict is what stage 4 says of it, in this
- *                  order: CRC if in use (over the markers too), markers (C-054), length.
+ * Checks `length` octets from stream position `pos`, where an FPDU (or the marker in front of it)
+ * begins.
+ *   MPA_OK         *fpdu describes the first FPDU, whose octets have been moved together in place:
+ *                  the markers are gone (CRC and PAD stay behind the ULPDU); fpdu->size is its
+ *                  length in the stream, markers included. *verdict is the result of stage 4, in
+ *                  this order: CRC if in use (over the markers too), markers (C-054), length.
  *   MPA_NEED_MORE  nothing was touched; *need further octets are needed at least.
  */
 enum mpa_result mpa_marker_take(uint8_t *octets, size_t length, uint32_t pos, bool crc_on,

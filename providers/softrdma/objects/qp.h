@@ -25,8 +25,8 @@ struct qp_attributes {
     uint32_t rq_limit, rq_hard_limit;
 };
 
-/* States and ends. Under `lock`, but for the atomic members. `state` leaves RTS under it; out of other
- * states it is written inside tx, as `lost` is. */
+/* States and ends. Under `lock`, but for the atomic members. `state` leaves RTS under it; other
+ * states end inside tx, where `lost` is written, too. */
 struct qp_life {
     struct spinlock lock;
     /* enum ri_qp_state */

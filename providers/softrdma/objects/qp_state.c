@@ -3,8 +3,8 @@
  * Queue pair: RDMAC states, the end of a connection, what is told of it.
  *
  *   IDLE --- hand-over ---> RTS --- modify CLOSING ---> CLOSING --- both FINs or bound ---> ERROR
- *                            |--- local or remote error ---> TERMINATE (Terminate is sent) ---> ERROR
- *                            |--- peer's FIN, RST, Terminate, modify ERROR ------------------> ERROR
+ *                           |--- local or remote error ---> TERMINATE (Terminate is sent) --> ERROR
+ *                           |--- peer's FIN, RST, Terminate, modify ERROR -----------------> ERROR
  *   ERROR --- modify IDLE ---> IDLE
  *
  * RDMAC lets CLOSING end in IDLE; here it ends in ERROR, so that requests posted meanwhile complete

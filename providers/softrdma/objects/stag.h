@@ -5,8 +5,8 @@
  * 0 there. Who revokes waits for those that may still be using the memory: passes of the lane
  * (placement) and the entry's `users` (answers to the peer).
  *
- *   INVALID --- register, bind, fast register ---> VALID --- deregister, invalidate, unbind ---> REVOKED
- *      ^------------------------- nobody uses it any more (invalidate_quiet) -----------------------'
+ *   INVALID -- register, bind, fast register --> VALID -- deregister, invalidate, unbind -> REVOKED
+ *      ^---------------------- nobody uses it any more (invalidate_quiet) ---------------------'
  *
  * An entry keeps its name, the STag that it goes by, in every state. What a REVOKED entry says may
  * still be read: only an INVALID one is filled anew. States change under the entry's lock, a

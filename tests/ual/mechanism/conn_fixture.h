@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the tests of connections stand on: a connection and a QP over the fake kal, and who is told. */
+ * The fixture of the tests of connections: a connection and a QP over the fake kal, and objects
+ * that record upcalls. */
 #ifndef ITAL_TESTS_CONN_FIXTURE_H
 #define ITAL_TESTS_CONN_FIXTURE_H
 
