@@ -76,8 +76,8 @@ void fake_host_wake(struct fake_host *fake);
 /* Shift all timers into the past. */
 void fake_host_expire_timers(struct fake_host *fake);
 
-/* For tests, with tc.h: run the lane until cond holds or ms (stretched) have passed; the last value of cond. Cond is
- * looked at between the pass and the sleep, as a waiter looks at its ring. */
+/* For tests, with tc.h: run the lane until cond holds or ms (stretched) have passed; gives the last
+ * value of cond. Cond is evaluated between the pass and the sleep, as a waiter checks its ring. */
 #define fake_host_until(fake, cond, ms)                                              \
     ({                                                                               \
         uint64_t until_end_ = tc_deadline(ms);                                       \
