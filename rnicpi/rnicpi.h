@@ -933,8 +933,10 @@ struct ri_host {
     enum ri_status (*policy)(const struct ri_host *host, const struct ri_policy_question *question);
 
     /* Put a descriptor into the lane's epoll set, level-triggered. lane_context: ri_lane.context.
-     * After unwatch returned, `ready` is not running (unless unwatch was called from it) and never
-     * will. unwatch before closing the descriptor. */
+     * `ready` may run in another thread before watch has returned. After unwatch returned, `ready`
+     * is not running (unless unwatch was called from it) and never will: unwatch waits for it, so
+     * that no lock that `ready` takes may be held. unwatch before closing the descriptor. watch and
+     * rewatch: [leaf] */
     enum ri_status (*watch)(const struct ri_host *host, void *lane_context, int fd, uint32_t events,
                             ri_ready_fn ready, void *arg, struct ri_watch **watch);
     enum ri_status (*rewatch)(const struct ri_host *host, struct ri_watch *watch, uint32_t events);

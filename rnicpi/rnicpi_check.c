@@ -4,13 +4,8 @@
 #include <config.h>
 #endif
 
+#include "rnicpi_tables.h"
 #include "rnicpi_util.h"
-
-#define SLOT sizeof(void (*)(void))
-
-/* Where the operations begin; what lies before has the same place in every minor. */
-#define PRIVILEGED_HEAD offsetof(struct ri_privileged_ops, enumerate)
-#define USER_HEAD       offsetof(struct ri_user_ops, post_send)
 
 /* A descriptor of minor 0 has at least this much. */
 #define DESCRIPTOR_MIN offsetof(struct ri_provider, reserved)

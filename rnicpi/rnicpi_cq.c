@@ -87,9 +87,16 @@ static uint32_t take(struct ri_mem_cq *cq, uint32_t count, struct ri_wc *wc)
             entry->source->polled(entry->source, &entry->wc);
     }
     ri_ring_take_to(&cq->ring, head);
-    if (head == ri_ring_tail(&cq->ring))
-        cq->overflowed = false; /* an overflow after that is a new one */
     return taken;
+}
+
+/* What is there was taken or dropped. Where all is gone, and nobody waits for room, the overflow is
+ * over: one after that is a new one. */
+static void made_room(struct ri_mem_cq *cq)
+{
+    let_in(cq);
+    if (!cq->held.first && ri_ring_is_empty(&cq->ring))
+        cq->overflowed = false;
 }
 
 /* The others keep their order; the ring is closed up from the oldest on. */
@@ -106,6 +113,28 @@ static void drop_entries(struct ri_mem_cq *cq, const struct ri_cq_source *source
             cq->entries[--to & cq->ring.mask] = *entry;
     }
     ri_ring_take_to(&cq->ring, to);
+}
+
+/* ---- with no lock held ---- */
+
+static void tell_host(struct ri_mem_cq *cq)
+{
+    static const struct ri_event overflow = {
+        .size = sizeof(overflow),
+        .type = RI_EVENT_CQ_OVERFLOW,
+        .detail = "the completion queue is full; completions wait in their queue pairs",
+    };
+    unsigned int news;
+
+    if (!atomic_load_explicit(&cq->news, memory_order_relaxed))
+        return;
+    atomic_fetch_add(&cq->upcalls, 1);
+    news = atomic_exchange(&cq->news, 0);
+    if (news & NEWS_OVERFLOW)
+        cq->host->cq_error(cq->host, cq->base.context, &overflow);
+    if (news & NEWS_FIRED)
+        cq->host->cq_event(cq->host, cq->base.context);
+    atomic_fetch_sub(&cq->upcalls, 1);
 }
 
 /* ---- sources ---- */
@@ -128,9 +157,9 @@ void ri_cq_source_remove(struct ri_cq_source *source)
     source->held.on = true; /* what is collected still, in another thread, stays out */
     drop_entries(cq, source);
     cq->sources--;
-    let_in(cq);
+    made_room(cq);
     pthread_mutex_unlock(&cq->lock);
-    ri_cq_settle(cq);
+    tell_host(cq);
 }
 
 bool ri_cq_collect(struct ri_cq_source *source)
@@ -139,29 +168,20 @@ bool ri_cq_collect(struct ri_cq_source *source)
     bool all;
 
     pthread_mutex_lock(&cq->lock);
+    atomic_fetch_add(&cq->collects, 1);
     all = !source->held.on && collect(cq, source);
     pthread_mutex_unlock(&cq->lock);
     return all;
 }
 
+/* Threads settle side by side: the count never goes back. */
 void ri_cq_settle(struct ri_mem_cq *cq)
 {
-    static const struct ri_event overflow = {
-        .size = sizeof(overflow),
-        .type = RI_EVENT_CQ_OVERFLOW,
-        .detail = "the completion queue is full; completions wait in their queue pairs",
-    };
-    unsigned int news;
+    unsigned int up_to = atomic_load(&cq->collects), before = atomic_load(&cq->settled);
 
-    if (!atomic_load_explicit(&cq->news, memory_order_relaxed))
-        return;
-    atomic_fetch_add(&cq->upcalls, 1);
-    news = atomic_exchange(&cq->news, 0);
-    if (news & NEWS_OVERFLOW)
-        cq->host->cq_error(cq->host, cq->base.context, &overflow);
-    if (news & NEWS_FIRED)
-        cq->host->cq_event(cq->host, cq->base.context);
-    atomic_fetch_sub(&cq->upcalls, 1);
+    tell_host(cq);
+    while ((int)(up_to - before) > 0 && !atomic_compare_exchange_weak(&cq->settled, &before, up_to))
+        ;
 }
 
 /* ---- operations ---- */
@@ -177,9 +197,9 @@ uint32_t ri_mem_cq_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     taken = take(cq, count, wc);
     let_in(cq);
     taken += take(cq, count - taken, wc + taken);
-    let_in(cq);
+    made_room(cq);
     pthread_mutex_unlock(&cq->lock);
-    ri_cq_settle(cq);
+    tell_host(cq);
     return taken;
 }
 
@@ -196,7 +216,7 @@ enum ri_status ri_mem_cq_arm(struct ri_cq *base, enum ri_arm kind, uint32_t coun
             fire(cq);
     }
     pthread_mutex_unlock(&cq->lock);
-    ri_cq_settle(cq);
+    tell_host(cq);
     return status;
 }
 
@@ -237,7 +257,7 @@ enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq)
     bool busy;
 
     pthread_mutex_lock(&cq->lock);
-    busy = cq->sources != 0;
+    busy = cq->sources || atomic_load(&cq->settled) != atomic_load(&cq->collects);
     pthread_mutex_unlock(&cq->lock);
     if (busy)
         return RI_ERR_BUSY;
@@ -246,6 +266,17 @@ enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq)
     pthread_mutex_destroy(&cq->lock);
     free(cq->entries);
     return RI_OK;
+}
+
+/* A count above the depth never comes: full is enough. Under the lock. */
+static void rearm(struct ri_mem_cq *cq)
+{
+    if (cq->arming.kind != RI_ARM_NTH)
+        return;
+    if (cq->arming.count > cq->ring.depth)
+        cq->arming.count = cq->ring.depth;
+    if (ri_ring_count(&cq->ring) >= cq->arming.count)
+        fire(cq);
 }
 
 enum ri_status ri_mem_cq_resize(struct ri_mem_cq *cq, uint32_t depth)
@@ -269,11 +300,12 @@ enum ri_status ri_mem_cq_resize(struct ri_mem_cq *cq, uint32_t depth)
         cq->ring.mask = ring.mask;
         cq->ring.depth = depth;
         let_in(cq);
+        rearm(cq);
         fresh = old;
         status = RI_OK;
     }
     pthread_mutex_unlock(&cq->lock);
     free(fresh);
-    ri_cq_settle(cq);
+    tell_host(cq);
     return status;
 }

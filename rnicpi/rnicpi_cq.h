@@ -124,8 +124,9 @@ struct ri_mem_cq {
     uint32_t marked; /* entries that are: ri_wc_is_marked */
     uint32_t sources;
     struct ri_held_list held;
-    bool overflowed;
+    bool overflowed; /* told, and there was no moment since with room for all */
     atomic_uint news, upcalls;
+    atomic_uint collects, settled; /* how often; settled: up to which of them */
 };
 
 /*
@@ -148,13 +149,15 @@ struct ri_cq_source {
  * ri_open.user. */
 enum ri_status ri_mem_cq_open(struct ri_mem_cq *cq, const struct ri_host *host,
                               const struct ri_user_ops *ops, const struct ri_cq_attr *attr);
-/* For cq_destroy. RI_ERR_BUSY: sources are left. Waits for upcalls of other threads. */
+/* For cq_destroy. RI_ERR_BUSY: sources are left, or a ri_cq_collect was not followed by its
+ * ri_cq_settle yet. Waits for upcalls of other threads. */
 enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq);
-/* For cq_resize. RI_ERR_INVALID_ARGUMENT, RI_ERR_BUSY: below the content, RI_ERR_NO_RESOURCES. */
+/* For cq_resize. RI_ERR_INVALID_ARGUMENT, RI_ERR_BUSY: below the content, RI_ERR_NO_RESOURCES. One
+ * that is armed by RI_ARM_NTH for more than `depth` fires when it is full from then on. Settles. */
 enum ri_status ri_mem_cq_resize(struct ri_mem_cq *cq, uint32_t depth);
 
 /* For qp_create and qp_destroy. After remove no completion of the source is polled, and none of its
- * functions runs. */
+ * functions runs. Whoever collects from the source has settled before it is removed. */
 void ri_cq_source_add(struct ri_cq_source *source, struct ri_mem_cq *cq);
 void ri_cq_source_remove(struct ri_cq_source *source);
 
@@ -164,7 +167,11 @@ void ri_cq_source_remove(struct ri_cq_source *source);
  * ends them. Any lock of the provider's may be held.
  */
 bool ri_cq_collect(struct ri_cq_source *source);
-/* Tell the host what collect, poll or remove have brought about: cq_event, cq_error. No lock held.
+/*
+ * Tell the host what collect, poll or remove have brought about: cq_event, cq_error. No lock held.
+ * Each ri_cq_collect is followed by one, in the same thread. In between the source stays: it alone
+ * keeps the CQ from being closed under the call. ri_mem_cq_close answers RI_ERR_BUSY where it finds
+ * that one is still owed.
  */
 void ri_cq_settle(struct ri_mem_cq *cq);
 

@@ -5,14 +5,9 @@
 #endif
 
 #include "rnicpi_host.h"
+#include "rnicpi_tables.h"
 
 #include <string.h>
-
-#define SLOT sizeof(void (*)(void))
-
-/* Where the operations begin; what lies before has the same place in every minor. */
-#define PRIVILEGED_HEAD offsetof(struct ri_privileged_ops, enumerate)
-#define USER_HEAD       offsetof(struct ri_user_ops, post_send)
 
 /* One line per operation: its name and its parameters, which are not looked at. */
 #define ABSENT(operation, ...)                        \

@@ -41,7 +41,8 @@ struct ri_watched {
 };
 
 /* Watch the descriptor: as ri_host.watch, whose status it answers. `gone` and `fd` are set by the
- * caller. */
+ * caller. Outside of a run of the lane the caller holds the lock that `ready` takes: `ready` may
+ * run in another thread at once, and finds `watch` set only behind that lock. */
 enum ri_status ri_watched_add(const struct ri_unwatch_list *list, struct ri_watched *watched,
                               uint32_t events, ri_ready_fn ready, void *arg);
 /* It shall go. Any thread, any lock held; never blocks. A second call for the same does nothing. */

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "rnicpi_cq.h"
 #include "rnicpi_util.h"
@@ -174,6 +176,25 @@ START_TEST(arm_nth)
 }
 END_TEST
 
+/* A CQ that becomes smaller than the count fires when it is full, at once where it is. */
+START_TEST(arm_nth_outlives_resize)
+{
+    const uint32_t there = _i ? 3 : 2;
+    struct numbered numbered;
+
+    open_cq(8);
+    add(&numbered, 1);
+    bring(&numbered, there);
+    ck_assert_int_eq(ri_mem_cq_arm(&cq.base, RI_ARM_NTH, 7), RI_OK);
+    ck_assert_int_eq(ri_mem_cq_resize(&cq, 3), RI_OK);
+    ck_assert_uint_eq(atomic_load(&record.count), there == 3);
+    bring(&numbered, 3 - there);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
 /* ---- room ---- */
 
 /* More than fit wait with their source, in order, and one overflow is told; what comes later does
@@ -203,6 +224,47 @@ START_TEST(what_does_not_fit_waits)
     ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
     ri_cq_source_remove(&a.source);
     ri_cq_source_remove(&b.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* However often it runs empty while others wait: it is told again only after there was room for
+ * all. */
+START_TEST(one_overflow_is_told_once)
+{
+    struct numbered numbered;
+
+    open_cq(1);
+    add(&numbered, 1);
+    ck_assert(!bring(&numbered, 5));
+    for (uint64_t cookie = 1; cookie <= 5; cookie++) {
+        ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
+        expect(cookie);
+    }
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
+    ck_assert(!bring(&numbered, 2));
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
+    ri_cq_source_remove(&numbered.source); /* that makes room as well */
+    add(&numbered, 1);
+    ck_assert(!bring(&numbered, 2));
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 3);
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
+}
+END_TEST
+
+/* Whoever collected still has the CQ in hand: it is not closed under the call that settles. */
+START_TEST(close_waits_for_what_is_to_settle)
+{
+    struct numbered numbered;
+
+    open_cq(4);
+    add(&numbered, 1);
+    atomic_fetch_add(&numbered.ready, 1);
+    ck_assert(ri_cq_collect(&numbered.source));
+    ri_cq_source_remove(&numbered.source);
+    ck_assert_int_eq(ri_mem_cq_close(&cq), RI_ERR_BUSY);
+    ri_cq_settle(&cq);
     ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
 }
 END_TEST
@@ -392,6 +454,71 @@ START_TEST(descriptors_leave_without_locks)
 }
 END_TEST
 
+static atomic_uint ended_early;
+
+/* Its end comes at once. */
+static void ended_at_once(void *arg, uint32_t events)
+{
+    (void)arg, (void)events;
+    pthread_mutex_lock(&provider_lock);
+    if (!watched.watch)
+        atomic_fetch_add(&ended_early, 1);
+    ri_unwatch_later(&leaving, &watched);
+    pthread_mutex_unlock(&provider_lock);
+}
+
+static atomic_uint all_gone;
+static atomic_bool stop_lane;
+
+static void one_gone(struct ri_watched *which)
+{
+    (void)which;
+    atomic_fetch_add(&all_gone, 1);
+}
+
+static void *run_lane(void *arg)
+{
+    while (!atomic_load(&stop_lane)) {
+        fake_lane_pass(&fake.events, -1);
+        ri_unwatch_now(&leaving);
+    }
+    return arg;
+}
+
+/* Outside of a run, while the lane runs in another thread: with the lock that `ready` takes held,
+ * `ready` finds the watch. */
+START_TEST(watched_outside_of_a_run)
+{
+    unsigned int rounds = (unsigned int)tc_count(2000);
+    int fd = eventfd(1, EFD_NONBLOCK); /* always readable */
+    pthread_t thread;
+
+    ck_assert_int_ge(fd, 0);
+    fake_host_init(&fake, NULL, true);
+    leaving = (struct ri_unwatch_list){ .host = &fake.host, .lane_context = &fake.events };
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_lane, NULL), 0);
+    for (unsigned int i = 0; i < rounds; i++) {
+        uint64_t deadline = tc_deadline(10000);
+
+        watched = (struct ri_watched){ .fd = fd, .gone = one_gone };
+        pthread_mutex_lock(&provider_lock);
+        ck_assert_int_eq(ri_watched_add(&leaving, &watched, 1, ended_at_once, NULL), RI_OK);
+        pthread_mutex_unlock(&provider_lock);
+        while (atomic_load(&all_gone) != i + 1) {
+            ck_assert(!tc_expired(deadline));
+            sched_yield();
+        }
+        ck_assert_uint_eq(fake_lane_watches(&fake.events), 0);
+    }
+    ck_assert_uint_eq(atomic_load(&ended_early), 0);
+    atomic_store(&stop_lane, true);
+    fake_host_wake(&fake);
+    pthread_join(thread, NULL);
+    fake_host_free(&fake);
+    close(fd);
+}
+END_TEST
+
 /* ---- sized copies ---- */
 
 START_TEST(copies_stay_inside)
@@ -422,8 +549,11 @@ int main(void)
 
     tcase_add_loop_test(tc, arm_kinds, 0, (int)(sizeof(arm_cases) / sizeof(arm_cases[0])));
     tcase_add_test(tc, arm_nth);
+    tcase_add_loop_test(tc, arm_nth_outlives_resize, 0, 2);
     tc = tc_case(suite, "room", NULL, NULL);
     tcase_add_test(tc, what_does_not_fit_waits);
+    tcase_add_test(tc, one_overflow_is_told_once);
+    tcase_add_test(tc, close_waits_for_what_is_to_settle);
     tcase_add_test(tc, what_waited_fires);
     tcase_add_test(tc, removed_source_is_silent);
     tcase_add_test(tc, resize);
@@ -431,6 +561,7 @@ int main(void)
     tcase_add_test(tc, nothing_is_lost);
     tc = tc_case(suite, "watch", NULL, NULL);
     tcase_add_test(tc, descriptors_leave_without_locks);
+    tcase_add_test(tc, watched_outside_of_a_run);
     tc = tc_case(suite, "util", NULL, NULL);
     tcase_add_test(tc, copies_stay_inside);
     return tc_main(suite);
