@@ -199,7 +199,8 @@ ITAPI_PUBLIC it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spig
 
 /*
  * Names this process in traces: a context of less than 128 characters and a rank. Tracing itself is
- * switched on from outside, so this may do nothing. Does not block. Errors: INVALID_LENGTH (128 or more).
+ * switched on from outside, so this may do nothing. Does not block.
+ * Errors: INVALID_LENGTH (128 characters or more).
  */
 ITAPI_PUBLIC it_status_t itx_init_tracing(const char *aContextName, int aTraceRank);
 
