@@ -206,6 +206,45 @@ START_TEST(C067_C068_every_opcode_and_queue)
 }
 END_TEST
 
+/* The fast path of receive compares the first word and the queue, and asks nothing else about
+ * them. Headers that a sender writes begin with the same words. */
+START_TEST(fast_path_takes_what_every_check_passes)
+{
+    static const struct {
+        uint32_t word;
+        enum rdmap_opcode opcode;
+        bool last;
+        uint32_t qn;
+    } kinds[] = {
+        { RDMAP_SEND_WORD, RDMAP_SEND, true, DDP_QN_SEND },
+        { RDMAP_SEND_SE_WORD, RDMAP_SEND_SE, true, DDP_QN_SEND },
+        { RDMAP_WRITE_WORD, RDMAP_WRITE, false, 0 },
+        { RDMAP_WRITE_LAST_WORD, RDMAP_WRITE, true, 0 },
+        { RDMAP_READ_REQ_WORD, RDMAP_READ_REQ, true, DDP_QN_READ },
+        { RDMAP_READ_RESP_WORD, RDMAP_READ_RESP, false, 0 },
+        { RDMAP_READ_RESP_LAST_WORD, RDMAP_READ_RESP, true, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN] = { 0 };
+        uint8_t control = rdmap_ctrl(kinds[i].opcode);
+        struct rdmap_segment seg;
+
+        if (rdmap_ops[kinds[i].opcode].tagged)
+            ddp_put_tagged_fpdu(fpdu, 3, kinds[i].last, control, 0, 0);
+        else
+            ddp_put_untagged_fpdu(fpdu, 3, kinds[i].last, control, 0, kinds[i].qn, 1, 0);
+        ck_assert_uint_eq(mpa_get_len(fpdu), 3 + ddp_hdr_len(rdmap_ops[kinds[i].opcode].tagged));
+        ck_assert_uint_eq(be_get16(fpdu + MPA_HDR_LEN), kinds[i].word);
+        ck_assert_int_eq(rdmap_check(fpdu + MPA_HDR_LEN, DDP_UNTAGGED_LEN, 0, &seg), RDMAP_OK);
+        ck_assert_int_eq(seg.opcode, kinds[i].opcode);
+        ck_assert(seg.hdr.last == kinds[i].last);
+        ck_assert(!seg.op->invalidates);
+        ck_assert_int_eq(rdmap_check_queue(&seg, 0), RDMAP_OK);
+    }
+}
+END_TEST
+
 START_TEST(C104_C105_C124_C127_C140_lengths_and_offsets)
 {
     static const struct {
@@ -380,6 +419,7 @@ int main(void)
     tcase_add_test(c, opcode_table);
     tcase_add_test(c, C055_to_C066_every_control_octet);
     tcase_add_test(c, C067_C068_every_opcode_and_queue);
+    tcase_add_test(c, fast_path_takes_what_every_check_passes);
     tcase_add_test(c, C104_C105_C124_C127_C140_lengths_and_offsets);
     tcase_add_test(c, results_have_texts_and_values);
     suite_add_tcase(s, c);

@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/be.h"
+#include "mpa.h"
 
 #define DDP_TAGGED_LEN   14u
 #define DDP_UNTAGGED_LEN 18u
@@ -77,25 +79,59 @@ static inline int32_t ddp_msn_diff(uint32_t msn, uint32_t expected)
     return (int32_t)(msn - expected);
 }
 
+/*
+ * ULPDU_Length, the DDP control octet and the RDMAP control octet, as one number: the first word of
+ * an FPDU. Constants on both sides: the sender writes it, the receiver's fast path compares.
+ */
+#define DDP_FIRST_WORD(ulpdu_octets, ddp_ctrl, ulp_ctrl) \
+    ((uint32_t)(ulpdu_octets) << 16 | ((uint32_t)(ddp_ctrl) | DDP_VERSION) << 8 | (ulp_ctrl))
+
+/*
+ * Both write the front of an FPDU whose segment has `payload` octets and return the octets before
+ * the payload. Headers are stored as a sum reads them, eight octets at once: the processor would
+ * wait for what was stored in parts. `out` has room for MPA_HDR_LEN + DDP_HDR_MAX.
+ */
+static inline uint32_t ddp_put_tagged_fpdu(uint8_t *out, uint32_t payload, bool last,
+                                           uint32_t ulp_ctrl, uint32_t stag, uint64_t to)
+{
+    uint32_t first = DDP_FIRST_WORD(DDP_TAGGED_LEN + payload, DDP_CTRL_T | (last ? DDP_CTRL_L : 0u),
+                                    ulp_ctrl);
+
+    be_put64(out, (uint64_t)first << 32 | stag);
+    be_put64(out + 8, to);
+    return MPA_HDR_LEN + DDP_TAGGED_LEN;
+}
+
+static inline uint32_t ddp_put_untagged_fpdu(uint8_t *out, uint32_t payload, bool last,
+                                             uint32_t ulp_ctrl, uint32_t ulp_word, uint32_t qn,
+                                             uint32_t msn, uint32_t mo)
+{
+    uint32_t first = DDP_FIRST_WORD(DDP_UNTAGGED_LEN + payload, last ? DDP_CTRL_L : 0u, ulp_ctrl);
+
+    be_put32(out, first);
+    be_put64(out + 4, (uint64_t)ulp_word << 32 | qn);
+    be_put64(out + 12, (uint64_t)msn << 32 | mo);
+    return MPA_HDR_LEN + DDP_UNTAGGED_LEN;
+}
+
+/* The header alone. */
 static inline void ddp_put_tagged(uint8_t out[static DDP_TAGGED_LEN], bool last, uint8_t ulp_ctrl,
                                   uint32_t stag, uint64_t to)
 {
-    out[0] = (uint8_t)(DDP_CTRL_T | (last ? DDP_CTRL_L : 0u) | DDP_VERSION);
-    out[1] = ulp_ctrl;
-    be_put32(out + 2, stag);
-    be_put64(out + 6, to);
+    uint8_t fpdu[MPA_HDR_LEN + DDP_TAGGED_LEN];
+
+    ddp_put_tagged_fpdu(fpdu, 0, last, ulp_ctrl, stag, to);
+    memcpy(out, fpdu + MPA_HDR_LEN, DDP_TAGGED_LEN);
 }
 
 static inline void ddp_put_untagged(uint8_t out[static DDP_UNTAGGED_LEN], bool last,
                                     uint8_t ulp_ctrl, uint32_t ulp_word, uint32_t qn, uint32_t msn,
                                     uint32_t mo)
 {
-    out[0] = (uint8_t)((last ? DDP_CTRL_L : 0u) | DDP_VERSION);
-    out[1] = ulp_ctrl;
-    be_put32(out + 2, ulp_word);
-    be_put32(out + 6, qn);
-    be_put32(out + 10, msn);
-    be_put32(out + 14, mo);
+    uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN];
+
+    ddp_put_untagged_fpdu(fpdu, 0, last, ulp_ctrl, ulp_word, qn, msn, mo);
+    memcpy(out, fpdu + MPA_HDR_LEN, DDP_UNTAGGED_LEN);
 }
 
 /* The header is all there, and its T bit is known. */

@@ -143,9 +143,11 @@ enum rdmap_result rdmap_check_payload(const struct rdmap_segment *seg)
 
     switch ((enum rdmap_payload)seg->op->payload) {
     case RDMAP_PAYLOAD_READ_REQ:
-        if (n != RDMAP_READ_REQ_LEN)
-            return n < RDMAP_READ_REQ_LEN ? RDMAP_ERR_READ_SHORT : RDMAP_ERR_READ_LONG;
-        return seg->hdr.mo ? RDMAP_ERR_READ_MO : RDMAP_OK;
+        if (rdmap_read_request_ok(&seg->hdr, n))
+            return RDMAP_OK;
+        if (n == RDMAP_READ_REQ_LEN)
+            return RDMAP_ERR_READ_MO;
+        return n < RDMAP_READ_REQ_LEN ? RDMAP_ERR_READ_SHORT : RDMAP_ERR_READ_LONG;
     case RDMAP_PAYLOAD_IMM: return n != RDMAP_IMM_LEN || seg->hdr.mo ? RDMAP_ERR_IMM : RDMAP_OK;
     case RDMAP_PAYLOAD_ATOMIC_REQ:
         if (n < RDMAP_ATOMIC_REQ_LEN)

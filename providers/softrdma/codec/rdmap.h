@@ -73,6 +73,20 @@ static inline uint8_t rdmap_ctrl(enum rdmap_opcode opcode)
     return (uint8_t)(RDMAP_VERSION << 6 | (unsigned)opcode);
 }
 
+/*
+ * The first word of an FPDU without its length, as the sender writes it: the control octets of the
+ * kinds that the receiver's fast path takes.
+ */
+#define RDMAP_WORD(ddp_ctrl, opcode) \
+    DDP_FIRST_WORD(0, ddp_ctrl, (uint32_t)RDMAP_VERSION << 6 | (uint32_t)(opcode))
+#define RDMAP_SEND_WORD           RDMAP_WORD(DDP_CTRL_L, RDMAP_SEND)
+#define RDMAP_SEND_SE_WORD        RDMAP_WORD(DDP_CTRL_L, RDMAP_SEND_SE)
+#define RDMAP_WRITE_WORD          RDMAP_WORD(DDP_CTRL_T, RDMAP_WRITE)
+#define RDMAP_WRITE_LAST_WORD     RDMAP_WORD(DDP_CTRL_T | DDP_CTRL_L, RDMAP_WRITE)
+#define RDMAP_READ_REQ_WORD       RDMAP_WORD(DDP_CTRL_L, RDMAP_READ_REQ)
+#define RDMAP_READ_RESP_WORD      RDMAP_WORD(DDP_CTRL_T, RDMAP_READ_RESP)
+#define RDMAP_READ_RESP_LAST_WORD RDMAP_WORD(DDP_CTRL_T | DDP_CTRL_L, RDMAP_READ_RESP)
+
 /* Why a segment is refused. rdmap_terminate_value() gives the value to send for each. */
 enum rdmap_result {
     RDMAP_OK,
@@ -122,6 +136,12 @@ enum rdmap_result rdmap_check(const void *ulpdu, size_t len, unsigned features,
 
 /* First two rows of stage 6: queue number exists and fits the opcode. Tagged segments pass. */
 enum rdmap_result rdmap_check_queue(const struct rdmap_segment *seg, unsigned features);
+
+/* Of a Read Request (C-104, C-105). */
+static inline bool rdmap_read_request_ok(const struct ddp_hdr *hdr, uint32_t payload_len)
+{
+    return payload_len == RDMAP_READ_REQ_LEN && !hdr->mo;
+}
 
 /*
  * Length and offset of fixed-size messages (C-104, C-105, C-124, C-127, C-140); for other

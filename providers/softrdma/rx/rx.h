@@ -6,6 +6,7 @@
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
  *   rx_atomic.c  Atomic Request and Response   rx_fast.c  the fast path
+ *   checks.h  what both paths check
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -105,10 +106,21 @@ void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
 /* Revoked and quiet at once, there; false: refused. */
 bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
 
-/* rx_tagged.c: may the answer to a request of ours be placed there? */
-enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
-                               uint8_t **memory);
-/* The oldest of our requests that wait for an answer has it, whole. */
+/* May the answer to a request of ours be placed there? In a region, or (rx_tagged.c) in a window
+ * that the peer may write to. */
+enum stag_result rx_check_window_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
+                                      uint8_t **memory);
+static inline __attribute__((always_inline)) enum stag_result rx_check_sink(
+    struct qp *qp, uint32_t stag, uint64_t to, uint64_t length, uint8_t **memory)
+{
+    enum stag_result result = stag_check_hinted(&qp->rnic->stags, &qp->rx.remote_hint, stag, qp->pd,
+                                                RI_ACCESS_LOCAL_WRITE, to, length, memory);
+
+    if (unlikely(result == STAG_PD || result == STAG_ACCESS))
+        result = rx_check_window_sink(qp, stag, to, length, memory);
+    return result;
+}
+/* rx_tagged.c. The oldest of our requests that wait for an answer has it, whole. */
 void rx_finish_answered(struct qp *qp, const struct outstanding_read *read);
 
 #endif

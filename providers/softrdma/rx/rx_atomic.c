@@ -7,7 +7,7 @@
 #include <config.h>
 #endif
 
-#include "rx.h"
+#include "checks.h"
 #include "providers/softrdma/codec/terminate.h"
 
 #include <string.h>
@@ -67,13 +67,12 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
 
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
-    const struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
     enum rdmap_result result = rdmap_check_payload(segment);
     struct rdmap_atomic_resp response;
+    struct outstanding_read *read;
     uint8_t *memory;
 
-    if (out == atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire) || !read->atomic)
+    if (!rx_oldest_request(qp, &read) || !read->atomic)
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
                      "Atomic Response that nobody asked for");
     if (segment->hdr.msn != qp->rx.expect_atomic_msn || segment->hdr.mo)

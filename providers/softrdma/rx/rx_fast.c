@@ -9,10 +9,11 @@
  *   RDMA Read Response                any segment, into a region; not the last one where the sink
  *                                     is invalidated
  *
- * What is not plainly in order is left, untouched, to the general path (rx.c), which finds out what
- * it is or what is wrong with it: nothing is refused here, and nothing changes before the last
- * check. So both paths do the same; a check that is added there needs one here that lets nothing
- * pass which fails it.
+ * The control octets and the length are compared with those of the kind, all bits of them, so no
+ * check of them can fail (test_rdmap asks rdmap_check about each kind). The checks of the rest
+ * are those of the general path (checks.h, mpa.h). A segment that fails one is left untouched to
+ * the general path (rx.c), which finds out what is wrong with it: nothing is refused here, and
+ * nothing changes before the last check.
  *
  * Reserved bits that are set lead to the general path, too: so tests send what they like through
  * either.
@@ -21,21 +22,12 @@
 #include <config.h>
 #endif
 
+#include "checks.h"
 #include "providers/softrdma/codec/mpa.h"
-#include "rx.h"
-
-/* The control octets of DDP and RDMAP. */
-#define CONTROL(ddp, opcode) (((ddp) | DDP_VERSION) << 8 | RDMAP_VERSION << 6 | (opcode))
-#define SEND                 CONTROL(DDP_CTRL_L, RDMAP_SEND)
-#define SEND_SE              CONTROL(DDP_CTRL_L, RDMAP_SEND_SE)
-#define WRITE                CONTROL(DDP_CTRL_T, RDMAP_WRITE)
-#define WRITE_LAST           CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_WRITE)
-#define RESPONSE             CONTROL(DDP_CTRL_T, RDMAP_READ_RESP)
-#define RESPONSE_LAST        CONTROL(DDP_CTRL_T | DDP_CTRL_L, RDMAP_READ_RESP)
 
 /* Its length before it, for it has only one. */
 #define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
-#define READ_REQUEST     (READ_REQUEST_LEN << 16 | CONTROL(DDP_CTRL_L, RDMAP_READ_REQ))
+#define READ_REQUEST     (READ_REQUEST_LEN << 16 | RDMAP_READ_REQ_WORD)
 
 /* Streams with markers do not go this path, nor what comes before both sides may speak, nor what
  * option guard places. */
@@ -50,43 +42,37 @@ void rx_choose_path(struct qp *qp)
  * is in order place and count it.
  */
 
-static inline __attribute__((always_inline)) bool crc_right(const struct qp *qp,
-                                                            const uint8_t *octets, uint32_t size)
+static ALWAYS_INLINE bool crc_right(const struct qp *qp, const uint8_t *octets, uint32_t size)
 {
     return !qp->framing.crc || mpa_crc_right(octets, size);
 }
 
-static inline __attribute__((always_inline)) bool take_send(struct qp *qp, const uint8_t *octets,
-                                                            uint32_t size, uint32_t length,
-                                                            bool solicited)
+static ALWAYS_INLINE bool take_send(struct qp *qp, const uint8_t *octets, uint32_t size,
+                                    uint32_t length, bool solicited)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
     const struct ri_sge *sge;
+    struct ddp_hdr hdr;
     uint8_t *memory;
     struct wqe *wqe;
     uint32_t next;
 
-    if (be_get32(ddp + 6) != DDP_QN_SEND || be_get32(ddp + 10) != qp->rx.expect_send_msn ||
-        be_get32(ddp + 14) || qp->rx.message_open || !crc_right(qp, octets, size))
+    ddp_get_whole(ddp, false, &hdr);
+    if (hdr.qn != DDP_QN_SEND || qp->rx.message_open || !crc_right(qp, octets, size))
         return false;
     next = atomic_load_explicit(&qp->rq.next, memory_order_relaxed);
-    if (next == atomic_load_explicit(&qp->rq.posted, memory_order_acquire))
+    if (!rx_send_in_turn(qp, &hdr, false,
+                         next != atomic_load_explicit(&qp->rq.posted, memory_order_acquire)))
         return false;
     wqe = wq_slot(&qp->rq, next);
     sge = wqe->sges;
-    if (!wqe->num_sge || length > sge->length ||
-        stag_check_hinted(&qp->rnic->stags, &qp->rx.local_hint, sge->lkey, qp->recv_pd,
-                          RI_ACCESS_LOCAL_WRITE, sge->addr, length, &memory) != STAG_OK)
+    if (!wqe->num_sge || !rx_send_fits(&hdr, length, 0, sge->length) ||
+        !rx_find_receive(qp, sge, 0, length, &memory))
         return false;
     copy_short(memory, ddp + DDP_UNTAGGED_LEN, length);
     if (solicited)
         wqe->wc_flags = RI_WC_SOLICITED;
-    wqe->byte_len = length;
-    qp->rx.expect_send_msn++;
-    count_up(&qp->counters.received_messages, 1);
-    count_up(&qp->counters.received_octets, length);
-    atomic_store_explicit(&qp->rq.next, next + 1, memory_order_relaxed);
-    atomic_store_explicit(&wqe->done, true, memory_order_release);
+    rx_finish_receive(qp, wqe, next, length);
     return true;
 }
 
@@ -94,17 +80,15 @@ static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *o
                                                  uint32_t size, uint32_t length, bool last)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
+    enum stag_result result;
+    struct ddp_hdr hdr;
     uint8_t *memory;
 
-    if (!(qp->attr.flags & RI_QP_WRITE_ENABLE) ||
-        qp_check_remote(qp, &qp->rx.remote_hint, be_get32(ddp + 2), RI_ACCESS_REMOTE_WRITE,
-                        be_get64(ddp + 6), length, &memory) != STAG_OK ||
-        !crc_right(qp, octets, size))
+    ddp_get_whole(ddp, true, &hdr);
+    if (!rx_write_allowed(qp, &hdr, length, &result, &memory) || !crc_right(qp, octets, size))
         return false;
     rx_place(memory, ddp + DDP_TAGGED_LEN, length);
-    TRACE3(place, qp->qpn, memory, length);
-    if (last)
-        count_up(&qp->counters.received_messages, 1);
+    rx_finish_write(qp, memory, length, last);
     return true;
 }
 
@@ -114,15 +98,14 @@ static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool a
     const uint32_t size = MPA_HDR_LEN + READ_REQUEST_LEN + MPA_CRC_LEN;
     const uint8_t *ddp = octets + MPA_HDR_LEN;
     struct rdmap_read_req request;
+    struct ddp_hdr hdr;
     uint8_t *memory;
 
+    ddp_get_whole(ddp, false, &hdr);
     rdmap_get_read_req(ddp + DDP_UNTAGGED_LEN, &request);
-    if (be_get32(ddp + 6) != DDP_QN_READ || be_get32(ddp + 10) != qp->rx.expect_read_msn ||
-        be_get32(ddp + 14) || rx_requests_waiting(qp) >= qp->attr.ird ||
-        !(qp->attr.flags & RI_QP_READ_ENABLE) || !request.size ||
-        qp_check_remote(qp, &qp->rx.remote_hint, request.src_stag, RI_ACCESS_REMOTE_READ,
-                        request.src_to, request.size, &memory) != STAG_OK ||
-        !crc_right(qp, octets, size))
+    if (hdr.qn != DDP_QN_READ || !rdmap_read_request_ok(&hdr, RDMAP_READ_REQ_LEN) ||
+        !rx_request_counts(qp, &hdr, qp->attr.ird) || !rx_read_allowed(qp) || !request.size ||
+        rx_check_source(qp, &request, &memory) != STAG_OK || !crc_right(qp, octets, size))
         return 0;
     if (alone && tx_answer_single(qp, ddp + DDP_UNTAGGED_LEN, memory, request.size)) {
         qp->rx.expect_read_msn++;
@@ -137,26 +120,29 @@ static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool a
     return RX_TAKEN_READS;
 }
 
+/* The L bit is with the last octet, and nothing is to be invalidated behind it. */
+static ALWAYS_INLINE bool ends_plainly(const struct outstanding_read *read, uint32_t octets,
+                                       bool last)
+{
+    return last == (octets == read->size - read->received) && !(last && read->invalidates);
+}
+
 static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint32_t size,
                                      uint32_t length, bool last, bool alone)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
-    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
-    struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
-    uint64_t to = be_get64(ddp + 6);
+    struct outstanding_read *read;
+    struct ddp_hdr hdr;
     uint8_t *memory;
 
-    if (out == atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire) || read->atomic ||
-        read->full || be_get32(ddp + 2) != read->sink_stag ||
-        to != read->sink_to + read->received || length > read->size - read->received ||
-        last != (length == read->size - read->received) || (last && read->invalidates) ||
-        stag_check_hinted(&qp->rnic->stags, &qp->rx.remote_hint, read->sink_stag, qp->pd,
-                          RI_ACCESS_LOCAL_WRITE, to, length, &memory) != STAG_OK ||
+    ddp_get_whole(ddp, true, &hdr);
+    if (!rx_oldest_request(qp, &read) || read->atomic || !rx_response_goes_on(read, &hdr) ||
+        !ends_plainly(read, length, last) || !rx_response_fits(read, length, last) ||
+        rx_check_sink(qp, read->sink_stag, hdr.to, length, &memory) != STAG_OK ||
         !crc_right(qp, octets, size))
         return 0;
     rx_place(memory, ddp + DDP_TAGGED_LEN, length);
-    TRACE3(place, qp->qpn, memory, length);
-    read->received += length;
+    rx_finish_response(qp, read, memory, length);
     if (last)
         rx_finish_answered(qp, read);
     return alone ? RX_TAKEN_RESPONSE : RX_TAKEN_READS;
@@ -171,15 +157,15 @@ static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t
 
     if (front == READ_REQUEST)
         return take_request(qp, octets, alone);
-    if (control == RESPONSE || control == RESPONSE_LAST)
-        return take_response(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN, control == RESPONSE_LAST,
-                             alone);
+    if (control == RDMAP_READ_RESP_WORD || control == RDMAP_READ_RESP_LAST_WORD)
+        return take_response(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN,
+                             control == RDMAP_READ_RESP_LAST_WORD, alone);
     return 0;
 }
 
 /* The FPDU at the front: its octets when it is done, 0 when it has to go the general path. */
-static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, const uint8_t *octets,
-                                                               size_t length, uint64_t *pieces)
+static ALWAYS_INLINE uint32_t take_one(struct qp *qp, const uint8_t *octets, size_t length,
+                                       uint64_t *pieces)
 {
     uint32_t front, control, ulpdu_len, size;
     uint64_t taken;
@@ -192,10 +178,12 @@ static inline __attribute__((always_inline)) uint32_t take_one(struct qp *qp, co
     control = front & 0xFFFF;
     if (size > length || ulpdu_len <= DDP_UNTAGGED_LEN)
         return 0;
-    if (control == SEND || control == SEND_SE)
-        taken = take_send(qp, octets, size, ulpdu_len - DDP_UNTAGGED_LEN, control == SEND_SE);
-    else if (control == WRITE || control == WRITE_LAST)
-        taken = take_write(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN, control == WRITE_LAST);
+    if (control == RDMAP_SEND_WORD || control == RDMAP_SEND_SE_WORD)
+        taken = take_send(qp, octets, size, ulpdu_len - DDP_UNTAGGED_LEN,
+                          control == RDMAP_SEND_SE_WORD);
+    else if (control == RDMAP_WRITE_WORD || control == RDMAP_WRITE_LAST_WORD)
+        taken = take_write(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN,
+                           control == RDMAP_WRITE_LAST_WORD);
     else
         *pieces |= taken = take_read(qp, octets, size, front, !*pieces && size == length);
     return taken ? size : 0;

@@ -7,7 +7,7 @@
 #include <config.h>
 #endif
 
-#include "rx.h"
+#include "checks.h"
 #include "providers/softrdma/codec/terminate.h"
 
 #include <string.h>
@@ -17,19 +17,17 @@
 bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
                         struct fault *fault)
 {
-    uint32_t waiting = rx_requests_waiting(qp);
     enum rdmap_result result = rdmap_check_payload(segment);
 
     if (result != RDMAP_OK)
         return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
                      rdmap_result_text(result));
-    if (segment->hdr.msn != qp->rx.expect_read_msn)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-                     "MSN of a Read or Atomic Request out of order");
-    if (waiting >= depth)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
-                     "more RDMA Reads and atomics than IRD");
-    return true;
+    if (rx_request_counts(qp, &segment->hdr, depth))
+        return true;
+    return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION,
+                 segment->hdr.msn != qp->rx.expect_read_msn
+                     ? "MSN of a Read or Atomic Request out of order"
+                     : "more RDMA Reads and atomics than IRD");
 }
 
 void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request)
@@ -53,8 +51,7 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
 
     if (!request->size)
         return true; /* C-109 */
-    result = qp_check_remote(qp, &qp->rx.remote_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
-                             request->src_to, request->size, &memory);
+    result = rx_check_source(qp, request, &memory);
     if (result != STAG_OK)
         return FAULT(tx_protection_value(result), RI_EVENT_READ_ACCESS,
                      "RDMA Read beyond what the STag allows");
@@ -72,7 +69,7 @@ bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, stru
         return false;
     rdmap_get_read_req(segment->payload, &request);
     rtr = !request.size && atomic_load_explicit(&qp->tx.holding, memory_order_relaxed);
-    if (!rtr && (!(qp->attr.flags & RI_QP_READ_ENABLE) || !qp->attr.ird))
+    if (!rtr && (!rx_read_allowed(qp) || !qp->attr.ird))
         return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;

@@ -8,8 +8,8 @@
 #include <config.h>
 #endif
 
+#include "checks.h"
 #include "providers/softrdma/objects/guard.h"
-#include "rx.h"
 #include "providers/softrdma/codec/terminate.h"
 
 /* --- placement --- */
@@ -26,9 +26,7 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
 
         part = part < octets ? part : octets;
         if (part) {
-            if (stag_check_hinted(&qp->rnic->stags, &qp->rx.local_hint, sge->lkey, qp->recv_pd,
-                                  RI_ACCESS_LOCAL_WRITE, sge->addr + offset, part,
-                                  &memory) != STAG_OK)
+            if (!rx_find_receive(qp, sge, offset, part, &memory))
                 return false;
             if (unlikely(qp->rnic->options.guard)) {
                 if (!guard_write(qp, sge->lkey, memory, from, part))
@@ -54,11 +52,8 @@ static struct wqe *current_receive(struct qp *qp)
 /* The receive under way completes; the queue moves on. */
 static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
 {
-    wqe_finish(wqe, RI_WC_SUCCESS, octets);
-    atomic_store_explicit(&qp->rq.next,
-                          atomic_load_explicit(&qp->rq.next, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
     qp->rx.message_open = false;
+    rx_finish_receive(qp, wqe, atomic_load_explicit(&qp->rq.next, memory_order_relaxed), octets);
 }
 
 /* One from the SRQ, if the QP may use another one. */
@@ -82,9 +77,8 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
     return true;
 }
 
-static inline __attribute__((always_inline)) bool open_message(struct qp *qp,
-                                                               const struct rdmap_segment *segment,
-                                                               struct fault *fault)
+static ALWAYS_INLINE bool open_message(struct qp *qp, const struct rdmap_segment *segment,
+                                       struct fault *fault)
 {
     if (qp->srq && !take_shared(qp, fault))
         return false;
@@ -101,10 +95,8 @@ static inline bool receive_posted(struct qp *qp)
     return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
 }
 
-/* MSN and buffer (C-070..C-072), or the message under way. */
-static inline __attribute__((always_inline)) bool match_message(struct qp *qp,
-                                                                const struct rdmap_segment *segment,
-                                                                struct fault *fault)
+/* A Send that is not in its turn: no message is under way and no receive posted, or the MSN. */
+static bool refuse_turn(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->rx.expect_send_msn);
 
@@ -113,9 +105,18 @@ static inline __attribute__((always_inline)) bool match_message(struct qp *qp,
     if (!qp->rx.message_open && !receive_posted(qp))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted");
-    if (distance > 0)
-        return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
-    return qp->rx.message_open || open_message(qp, segment, fault);
+    return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
+}
+
+/* The receive that the MSN names, or the message under way. */
+static ALWAYS_INLINE bool match_message(struct qp *qp, const struct rdmap_segment *segment,
+                                        struct fault *fault)
+{
+    bool open = qp->rx.message_open;
+
+    if (!rx_send_in_turn(qp, &segment->hdr, open, open || receive_posted(qp)))
+        return refuse_turn(qp, segment, fault);
+    return open || open_message(qp, segment, fault);
 }
 
 #define RECEIVE_FAULT(status, value, event, detail) fail(fault, wqe, status, value, event, detail)
@@ -154,9 +155,19 @@ static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *se
            !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->rx.expect_send_msn;
 }
 
+/* A segment that does not fit: out of order, or longer than the receive. */
+static bool refuse_length(struct wqe *wqe, bool out_of_order, struct fault *fault)
+{
+    if (out_of_order)
+        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
+                             "message offset out of order");
+    return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
+                         "message longer than the receive");
+}
+
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t offset = segment->hdr.mo, octets = segment->payload_len;
+    uint32_t received, octets = segment->payload_len;
     struct wqe *wqe;
 
     if (ready_to_receive(qp, segment)) {
@@ -166,29 +177,23 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
     if (!match_message(qp, segment, fault))
         return false;
     wqe = current_receive(qp);
-    if (offset > wqe->length || offset != qp->rx.message_received)
-        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_MO, RI_EVENT_RECV_LENGTH,
-                             "message offset out of order");
-    if (octets > wqe->length - offset)
-        return RECEIVE_FAULT(RI_WC_LOCAL_LENGTH, TERMINATE_U_LONG, RI_EVENT_RECV_LENGTH,
-                             "message longer than the receive");
+    received = qp->rx.message_received;
+    if (!rx_send_fits(&segment->hdr, octets, received, wqe->length))
+        return refuse_length(wqe, segment->hdr.mo != received, fault);
     if (qp->rx.message_opcode != segment->opcode ||
         (segment->op->invalidates && qp->rx.message_stag != segment->hdr.ulp_word))
         return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
                              "opcode or Invalidate STag changes inside a message");
-    if (!scatter(qp, wqe, offset, segment->payload, octets))
+    if (!scatter(qp, wqe, received, segment->payload, octets))
         return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
                              "receive buffer is not usable");
-    qp->rx.message_received += octets;
+    qp->rx.message_received = received + octets;
     if (!segment->hdr.last)
         return true;
     wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
     if (segment->op->invalidates && !invalidate(qp, wqe, segment->hdr.ulp_word, fault))
         return false;
-    finish_receive(qp, wqe, qp->rx.message_received);
-    qp->rx.expect_send_msn++;
-    count_up(&qp->counters.received_messages, 1);
-    count_up(&qp->counters.received_octets, qp->rx.message_received);
+    finish_receive(qp, wqe, received + octets);
     return true;
 }
 
@@ -215,7 +220,5 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
     wqe->wc_flags = (uint8_t)(RI_WC_WITH_IMMEDIATE |
                               (segment->op->solicited ? RI_WC_SOLICITED : 0));
     finish_receive(qp, wqe, 0);
-    qp->rx.expect_send_msn++;
-    count_up(&qp->counters.received_messages, 1);
     return true;
 }

@@ -7,8 +7,8 @@
 #include <config.h>
 #endif
 
+#include "checks.h"
 #include "providers/softrdma/objects/guard.h"
-#include "rx.h"
 #include "providers/softrdma/codec/terminate.h"
 
 /* --- placement --- */
@@ -28,34 +28,39 @@ bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uin
 
 /* --- RDMA Write, stage 7 --- */
 
-bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+/* C-082..C-088: what the STag says first, then the QP's leave, then bounds. */
+static bool refuse_write(enum stag_result result, struct fault *fault)
 {
     static const uint16_t values[] = {
         [STAG_INVALID] = TERMINATE_T_STAG,  [STAG_PD] = TERMINATE_T_STREAM,
         [STAG_ACCESS] = TERMINATE_T_STREAM, [STAG_WRAP] = TERMINATE_T_WRAP,
         [STAG_BOUNDS] = TERMINATE_T_BOUNDS,
     };
+
+    return FAULT(values[result], RI_EVENT_WRITE_ACCESS, "RDMA Write beyond what the STag allows");
+}
+
+bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    uint32_t octets = segment->payload_len;
     enum stag_result result;
     uint8_t *memory;
 
-    if (!segment->payload_len) { /* C-081; they do no harm but take time: X-023 */
+    if (!octets) { /* C-081; they do no harm but take time: X-023 */
         count_up(&qp->counters.empty_writes, 1);
         count_up(&qp->lane->empty_writes, 1);
         return true;
     }
-    result = qp_check_remote(qp, &qp->rx.remote_hint, segment->hdr.stag, RI_ACCESS_REMOTE_WRITE,
-                             segment->hdr.to, segment->payload_len, &memory);
-    if (!(qp->attr.flags & RI_QP_WRITE_ENABLE) &&
-        (result == STAG_OK || result == STAG_WRAP || result == STAG_BOUNDS))
-        return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
-    if (result != STAG_OK)
-        return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
-                     "RDMA Write beyond what the STag allows");
-    if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, segment->payload_len))
+    if (!rx_write_allowed(qp, &segment->hdr, octets, &result, &memory)) {
+        if (result == STAG_OK || (!(qp->attr.flags & RI_QP_WRITE_ENABLE) &&
+                                  (result == STAG_WRAP || result == STAG_BOUNDS)))
+            return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS,
+                         "RDMA Write is not enabled here");
+        return refuse_write(result, fault);
+    }
+    if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, octets))
         return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_LOCAL_ERROR, "memory of an RDMA Write is gone");
-    TRACE3(place, qp->qpn, memory, segment->payload_len);
-    if (segment->hdr.last)
-        count_up(&qp->counters.received_messages, 1);
+    rx_finish_write(qp, memory, octets, segment->hdr.last);
     return true;
 }
 
@@ -84,17 +89,11 @@ void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
         atomic_store(&qp->tx.wanted, true); /* something may have waited for it */
 }
 
-/* A region, or a window that the peer may write to. */
-enum stag_result rx_check_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
-                               uint8_t **memory)
+enum stag_result rx_check_window_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
+                                      uint8_t **memory)
 {
-    enum stag_result result = stag_check_hinted(&qp->rnic->stags, &qp->rx.remote_hint, stag, qp->pd,
-                                                RI_ACCESS_LOCAL_WRITE, to, length, memory);
-
-    if (result == STAG_PD || result == STAG_ACCESS)
-        result = qp_check_remote(qp, &qp->rx.remote_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
-                                 memory);
-    return result;
+    return qp_check_remote(qp, &qp->rx.remote_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
+                           memory);
 }
 
 /* C-103: before the completion can be seen. */
@@ -112,30 +111,39 @@ static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, 
     return true;
 }
 
-bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+/* C-096..C-100: why a segment is not the next part of the answer. */
+static bool refuse_response(struct qp *qp, const struct outstanding_read *read,
+                            const struct rdmap_segment *segment, struct fault *fault)
 {
-    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
-    struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
-    uint32_t octets = segment->payload_len;
-    uint8_t *memory;
+    uint32_t octets = segment->payload_len, left = read->size - read->received;
 
-    if (out == atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire) || read->atomic)
-        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
     if (octets && segment->hdr.stag != read->sink_stag)
         return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_STAG,
                               "Read Response for another sink STag");
     if (octets && segment->hdr.to != read->sink_to + read->received)
         return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_T_BOUNDS,
                               "Read Response out of order");
-    if (octets > read->size - read->received)
+    if (octets > left)
         return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_T_BOUNDS,
                               "Read Response longer than the Read");
-    if (segment->hdr.last && read->received + octets != read->size)
+    if (segment->hdr.last)
         return response_fault(qp, read, RI_WC_LOCAL_LENGTH, fault, TERMINATE_STREAM,
                               "Read Response shorter than the Read");
-    if (read->full && !segment->hdr.last) /* one more, with L, is tolerated */
-        return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_STREAM,
-                              "Read Response goes on without its last segment");
+    return response_fault(qp, read, RI_WC_BAD_RESPONSE, fault, TERMINATE_STREAM,
+                          "Read Response goes on without its last segment");
+}
+
+bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+{
+    uint32_t octets = segment->payload_len;
+    struct outstanding_read *read;
+    uint8_t *memory;
+
+    if (!rx_oldest_request(qp, &read) || read->atomic)
+        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
+    if ((octets && !rx_response_goes_on(read, &segment->hdr)) ||
+        !rx_response_fits(read, octets, segment->hdr.last))
+        return refuse_response(qp, read, segment, fault);
     if (octets) {
         if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
@@ -143,8 +151,7 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
         if (!rx_put(qp, read->sink_stag, memory, segment->payload, octets))
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_DDP_LOCAL,
                                   "sink of an RDMA Read is gone");
-        TRACE3(place, qp->qpn, memory, octets);
-        read->received += octets;
+        rx_finish_response(qp, read, memory, octets);
     }
     if (segment->hdr.last && !invalidate_sink(qp, read, fault))
         return false;

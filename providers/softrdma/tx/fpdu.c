@@ -53,11 +53,11 @@ static uint32_t take_back(struct tx_batch *batch, uint32_t octets, struct iovec 
     return count;
 }
 
-/* The FPDU just built gets its markers, and the CRC over them. */
-static void mark(struct qp *qp, const struct fpdu *fpdu)
+/* The FPDU just built, of so many octets, gets its markers, and the CRC over them. */
+static void mark(struct qp *qp, uint32_t octets)
 {
     struct tx_batch *batch = &qp->tx.batch;
-    uint32_t octets = mpa_fpdu_len(fpdu->ulpdu), start = fpdu_position(qp);
+    uint32_t start = fpdu_position(qp);
     struct iovec pieces[MAX_SGE + 3];
     struct mpa_weave weave = { .out = batch->iov,
                                .markers = batch->arena + batch->arena_used,
@@ -73,20 +73,20 @@ static void mark(struct qp *qp, const struct fpdu *fpdu)
     qp->tx.position += weave.pos - start;
 }
 
-void fpdu_end(struct qp *qp, struct fpdu *fpdu)
+void fpdu_end(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
     uint8_t *trailer = qp->tx.batch.arena + qp->tx.batch.arena_used;
-    uint32_t octets = mpa_put_trailer(trailer, fpdu->ulpdu, fpdu->crc, qp->framing.crc);
+    uint32_t length = mpa_put_trailer(trailer, octets - MPA_HDR_LEN, fpdu->crc, qp->framing.crc);
 
-    batch_add(&qp->tx.batch, trailer, octets);
-    qp->tx.batch.arena_used += octets;
+    batch_add(&qp->tx.batch, trailer, length);
+    qp->tx.batch.arena_used += length;
     if (__builtin_expect(qp->framing.markers_transmit, 0))
-        mark(qp, fpdu);
+        mark(qp, octets + length);
     else
-        qp->tx.position += mpa_fpdu_len(fpdu->ulpdu);
+        qp->tx.position += octets + length;
 }
 
-void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets)
 {
     uint32_t size = fpdu_seal(qp, fpdu->start, octets);
 
@@ -96,15 +96,7 @@ void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
     }
     batch_add(&qp->tx.batch, fpdu->start, size);
     qp->tx.batch.arena_used += size;
-    mark(qp, fpdu);
-}
-
-void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets)
-{
-    struct fpdu fpdu;
-
-    memcpy(fpdu_begin(qp, &fpdu, octets), ulpdu, octets);
-    fpdu_end_short(qp, &fpdu, MPA_HDR_LEN + octets);
+    mark(qp, size);
 }
 
 /* Markers would make an FPDU longer than it was cut. */
@@ -227,11 +219,9 @@ static void payload_fetched(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
     batch->bounce_used += octets;
 }
 
-void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
+void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets)
 {
-    uint32_t head = MPA_HDR_LEN + header;
-
     if (octets <= TX_COPY_OCTETS) {
         if (__builtin_expect(qp->rnic->options.guard, 0))
             memcpy(fpdu->start + head, qp->tx.batch.fetched, octets);
@@ -245,5 +235,5 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
         payload_fetched(qp, fpdu, octets);
     else
         payload_reference(qp, wqe, fpdu, octets);
-    fpdu_end(qp, fpdu);
+    fpdu_end(qp, fpdu, head + octets);
 }

@@ -137,17 +137,14 @@ static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
 
 struct fpdu {
     uint8_t *start; /* in the arena, at ULPDU_Length */
-    uint32_t ulpdu; /* octets */
     uint32_t crc;
 };
 
-/* Where the DDP header goes. */
-static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu, uint32_t ulpdu_octets)
+/* Where ULPDU_Length and the DDP header go. */
+static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu)
 {
     fpdu->start = qp->tx.batch.arena + qp->tx.batch.arena_used;
-    fpdu->ulpdu = ulpdu_octets;
-    mpa_put_len(fpdu->start, ulpdu_octets);
-    return fpdu->start + MPA_HDR_LEN;
+    return fpdu->start;
 }
 
 /* The arena holds the FPDU's first `octets`: sum them and put them into the batch. */
@@ -185,16 +182,14 @@ static inline void fpdu_append(struct qp *qp, uint32_t octets)
         batch->iov[batch->count++] = (struct iovec){ fpdu, octets };
 }
 
-/* Behind the payload: PAD and CRC, and markers into all of it when the peer asked for them. */
-void fpdu_end(struct qp *qp, struct fpdu *fpdu);
-/* The same where all of it, `octets` from ULPDU_Length on, is in the arena and nothing yet in the
- * batch. */
-void fpdu_end_short(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
-/* An FPDU whose ULPDU is all in `ulpdu`. */
-void fpdu_send_short(struct qp *qp, const void *ulpdu, uint32_t octets);
-/* What follows in an FPDU whose DDP header, `header` octets, is written: the next `octets` of the
- * message under way. */
-void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t header,
+/* Behind the payload, `octets` from ULPDU_Length on: PAD and CRC, and markers into all of it when
+ * the peer asked for them. */
+void fpdu_end(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
+/* The same where all of it is in the arena and nothing yet in the batch. */
+void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets);
+/* What follows in an FPDU whose headers are written, `head` octets from ULPDU_Length on: the next
+ * `octets` of the message under way. */
+void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets);
 /* With option guard, before that: the octets come from memory that can be read. False: they do
  * not. */

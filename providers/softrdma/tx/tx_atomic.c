@@ -23,12 +23,14 @@
 bool tx_immediate(struct qp *qp, const struct wqe *wqe)
 {
     bool solicited = wqe->flags & RI_WR_SOLICITED;
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_IMM_LEN];
+    struct fpdu fpdu;
+    uint8_t *at = fpdu_begin(qp, &fpdu);
+    uint32_t head = ddp_put_untagged_fpdu(at, RDMAP_IMM_LEN, true,
+                                          rdmap_ctrl(solicited ? RDMAP_IMM_SE : RDMAP_IMM), 0,
+                                          DDP_QN_SEND, qp->tx.send_msn++, 0);
 
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(solicited ? RDMAP_IMM_SE : RDMAP_IMM), 0, DDP_QN_SEND,
-                     qp->tx.send_msn++, 0);
-    rdmap_put_imm(ulpdu + DDP_UNTAGGED_LEN, wqe->operand);
-    fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
+    rdmap_put_imm(at + head, wqe->operand);
+    fpdu_end_short(qp, &fpdu, head + RDMAP_IMM_LEN);
     qp->tx.immediate_due = false;
     return true;
 }
@@ -51,8 +53,10 @@ static void describe(struct rdmap_atomic_req *request, const struct wqe *wqe)
 
 bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN];
     struct rdmap_atomic_req request;
+    struct fpdu fpdu;
+    uint8_t *at = fpdu_begin(qp, &fpdu);
+    uint32_t head;
 
     describe(&request, wqe);
     *tx_outstanding_place(qp) = (struct outstanding_read){ .index = index,
@@ -61,9 +65,10 @@ bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
                                                            .sink_to = wqe->sges[0].addr,
                                                            .size = ATOMIC_OCTETS };
     request.id = tx_note_outstanding(qp); /* its MSN names it well enough */
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_ATOMIC_REQ), 0, DDP_QN_READ, request.id, 0);
-    rdmap_put_atomic_req(ulpdu + DDP_UNTAGGED_LEN, &request);
-    fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
+    head = ddp_put_untagged_fpdu(at, RDMAP_ATOMIC_REQ_LEN, true, rdmap_ctrl(RDMAP_ATOMIC_REQ), 0,
+                                 DDP_QN_READ, request.id, 0);
+    rdmap_put_atomic_req(at + head, &request);
+    fpdu_end_short(qp, &fpdu, head + RDMAP_ATOMIC_REQ_LEN);
     return true;
 }
 
@@ -102,9 +107,11 @@ static uint64_t execute(uint64_t *word, const struct inbound_read *request)
 bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
 {
     struct rdmap_atomic_resp response = { .id = request->sink_stag };
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_ATOMIC_RESP_LEN];
+    struct fpdu fpdu;
+    uint8_t *at = fpdu_begin(qp, &fpdu);
     struct stag_entry *entry;
     uint8_t *memory;
+    uint32_t head;
     enum stag_result result = qp_enter_remote(qp, request->source_stag, RI_ACCESS_REMOTE_ATOMIC,
                                               request->source_to, ATOMIC_OCTETS, &memory, &entry);
 
@@ -124,9 +131,9 @@ bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
     }
     response.value = execute((uint64_t *)(void *)memory, request);
     stag_leave(entry);
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_ATOMIC_RESP), 0, DDP_QN_ATOMIC,
-                     qp->tx.atomic_msn++, 0);
-    rdmap_put_atomic_resp(ulpdu + DDP_UNTAGGED_LEN, &response);
-    fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
+    head = ddp_put_untagged_fpdu(at, RDMAP_ATOMIC_RESP_LEN, true, rdmap_ctrl(RDMAP_ATOMIC_RESP), 0,
+                                 DDP_QN_ATOMIC, qp->tx.atomic_msn++, 0);
+    rdmap_put_atomic_resp(at + head, &response);
+    fpdu_end_short(qp, &fpdu, head + RDMAP_ATOMIC_RESP_LEN);
     return true;
 }

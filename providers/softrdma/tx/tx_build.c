@@ -11,20 +11,10 @@
 #include <config.h>
 #endif
 
-#include "fpdu.h"
+#include "headers.h"
 #include "request.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/objects/regions.h"
 
 /* --- requests --- */
-
-/* Of the four of the Send family. */
-static enum rdmap_opcode send_opcode(const struct wqe *wqe)
-{
-    if (wqe->opcode == RI_WR_SEND_INVALIDATE)
-        return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
-    return wqe->flags & RI_WR_SOLICITED ? RDMAP_SEND_SE : RDMAP_SEND;
-}
 
 /* Payload of the next segment. */
 static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool tagged)
@@ -36,15 +26,13 @@ static bool send_segment(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t octets = segment_octets(qp, wqe, false);
     bool last = qp->tx.message_offset + octets == wqe->length;
-    uint32_t invalidated = wqe->opcode == RI_WR_SEND_INVALIDATE ? (uint32_t)wqe->operand : 0;
     struct fpdu fpdu;
-    uint8_t *header = fpdu_begin(qp, &fpdu, DDP_UNTAGGED_LEN + octets);
+    uint32_t head = tx_put_send(qp, fpdu_begin(qp, &fpdu), wqe,
+                                wqe->opcode == RI_WR_SEND_INVALIDATE,
+                                (uint32_t)qp->tx.message_offset, octets, last);
 
-    ddp_put_untagged(header, last, rdmap_ctrl(send_opcode(wqe)), invalidated, DDP_QN_SEND,
-                     qp->tx.send_msn, (uint32_t)qp->tx.message_offset);
-    fpdu_send_payload(qp, wqe, &fpdu, DDP_UNTAGGED_LEN, octets);
+    fpdu_send_payload(qp, wqe, &fpdu, head, octets);
     qp->tx.message_offset += octets;
-    qp->tx.send_msn += last;
     return last;
 }
 
@@ -53,11 +41,9 @@ static bool write_segment(struct qp *qp, const struct wqe *wqe)
     uint32_t octets = segment_octets(qp, wqe, true);
     bool last = qp->tx.message_offset + octets == wqe->length;
     struct fpdu fpdu;
-    uint8_t *header = fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets);
+    uint32_t head = tx_put_write(fpdu_begin(qp, &fpdu), wqe, qp->tx.message_offset, octets, last);
 
-    ddp_put_tagged(header, last, rdmap_ctrl(RDMAP_WRITE), wqe->rkey,
-                   wqe->remote_addr + qp->tx.message_offset);
-    fpdu_send_payload(qp, wqe, &fpdu, DDP_TAGGED_LEN, octets);
+    fpdu_send_payload(qp, wqe, &fpdu, head, octets);
     qp->tx.message_offset += octets;
     return last;
 }
@@ -65,25 +51,18 @@ static bool write_segment(struct qp *qp, const struct wqe *wqe)
 static void send_read_request(struct qp *qp, const struct outstanding_read *record,
                               const struct rdmap_read_req *request)
 {
-    uint8_t ulpdu[DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN];
+    struct fpdu fpdu;
+    uint8_t *at = fpdu_begin(qp, &fpdu);
 
     *tx_outstanding_place(qp) = *record;
-    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ,
-                     tx_note_outstanding(qp), 0);
-    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, request);
-    fpdu_send_short(qp, ulpdu, sizeof(ulpdu));
+    fpdu_end_short(qp, &fpdu, tx_put_read_request(at, request, tx_note_outstanding(qp)));
 }
 
+/* A Read of nothing names no sink. */
 static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    const struct ri_sge *sink = wqe->num_sge ? &wqe->sges[0] : NULL;
-    const struct rdmap_read_req request = {
-        .sink_stag = wqe->length ? sink->lkey : 0,
-        .sink_to = wqe->length ? sink->addr : 0,
-        .size = (uint32_t)wqe->length,
-        .src_stag = wqe->rkey,
-        .src_to = wqe->remote_addr,
-    };
+    const struct rdmap_read_req nothing = { .src_stag = wqe->rkey, .src_to = wqe->remote_addr };
+    const struct rdmap_read_req request = wqe->length ? tx_describe_read(wqe) : nothing;
     const struct outstanding_read record = {
         .index = index,
         .sink_stag = request.sink_stag,
@@ -122,9 +101,8 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 
         if (!sge.length)
             continue;
-        if (stag_check_hinted(&qp->rnic->stags, &qp->tx.local_hint, sge.lkey, qp->pd,
-                              answered ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ, sge.addr,
-                              sge.length, &memory) != STAG_OK &&
+        if (!tx_find_local(qp, &sge, answered ? RI_ACCESS_LOCAL_WRITE : RI_ACCESS_LOCAL_READ,
+                           sge.length, &memory) &&
             !(answered && is_window_sink(qp, &sge)))
             return RI_WC_LOCAL_PROTECTION;
         if (!answered)
@@ -304,18 +282,16 @@ static void build_rtr(struct qp *qp)
 {
     const struct outstanding_read record = { .index = UINT32_MAX, .rtr = true };
     const struct rdmap_read_req nothing = { .size = 0 };
-    uint8_t ulpdu[DDP_UNTAGGED_LEN];
+    const struct wqe empty = { 0 };
+    struct fpdu fpdu;
+    uint8_t *at = fpdu_begin(qp, &fpdu);
 
     switch (qp->tx.rtr_to_send) {
     case RI_RTR_READ: send_read_request(qp, &record, &nothing); break;
     case RI_RTR_SEND:
-        ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, qp->tx.send_msn++, 0);
-        fpdu_send_short(qp, ulpdu, DDP_UNTAGGED_LEN);
+        fpdu_end_short(qp, &fpdu, tx_put_send(qp, at, &empty, false, 0, 0, true));
         break;
-    case RI_RTR_WRITE:
-        ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), 0, 0);
-        fpdu_send_short(qp, ulpdu, DDP_TAGGED_LEN);
-        break;
+    case RI_RTR_WRITE: fpdu_end_short(qp, &fpdu, tx_put_write(at, &empty, 0, 0, true)); break;
     default: break;
     }
     qp->tx.rtr_to_send = RI_RTR_NONE;

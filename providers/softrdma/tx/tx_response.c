@@ -7,20 +7,18 @@
 #include <config.h>
 #endif
 
-#include "fpdu.h"
+#include "headers.h"
 #include "providers/softrdma/objects/guard.h"
-#include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
-#include "providers/softrdma/objects/regions.h"
 
 #include "base/crc32c.h"
 
 #include <string.h>
 
 /* Copy `octets` of the source behind the header, or into the bounce buffer. */
-static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source, uint32_t octets)
+static void copy_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, const uint8_t *source,
+                        uint32_t octets)
 {
-    uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
     uint8_t *to;
 
     if (octets <= TX_COPY_OCTETS) {
@@ -39,7 +37,7 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, const uint8_t *source,
         memcpy(to, source, octets);
     batch_add(&qp->tx.batch, to, octets);
     qp->tx.batch.bounce_used += octets;
-    fpdu_end(qp, fpdu);
+    fpdu_end(qp, fpdu, head + octets);
 }
 
 /* Option guard: the kernel reads the source into the bounce buffer, and that is the source. False:
@@ -58,7 +56,7 @@ static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t
 /* One segment; the source is looked up again for each. False: the stream has ended. */
 static bool response_segment(struct qp *qp, struct inbound_read *read)
 {
-    uint32_t octets = read->size - read->sent;
+    uint32_t octets = read->size - read->sent, head;
     struct stag_entry *entry = NULL;
     enum stag_result result = STAG_OK;
     uint8_t *source = NULL;
@@ -79,10 +77,9 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
         tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR);
         return false;
     }
-    ddp_put_tagged(fpdu_begin(qp, &fpdu, DDP_TAGGED_LEN + octets),
-                   read->sent + octets == read->size, rdmap_ctrl(RDMAP_READ_RESP), read->sink_stag,
-                   read->sink_to + read->sent);
-    copy_source(qp, &fpdu, source, octets);
+    head = tx_put_response(fpdu_begin(qp, &fpdu), read->sink_stag, read->sink_to + read->sent,
+                           octets, read->sent + octets == read->size);
+    copy_source(qp, &fpdu, head, source, octets);
     if (entry)
         stag_leave(entry);
     read->sent += octets;

@@ -9,16 +9,16 @@
 #include <config.h>
 #endif
 
-#include "tx_short.h"
+#include "headers.h"
 
 bool tx_short(struct qp *qp, struct wqe *wqe)
 {
     uint32_t octets = (uint32_t)wqe->length;
     uint8_t *memory = NULL;
 
-    if (octets && !short_find(qp, wqe, octets, &memory))
+    if (octets && !tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_READ, octets, &memory))
         return false;
     fpdu_append(
-        qp, short_put_fpdu(qp, qp->tx.batch.arena + qp->tx.batch.arena_used, wqe, memory, octets));
+        qp, tx_put_short(qp, qp->tx.batch.arena + qp->tx.batch.arena_used, wqe, memory, octets));
     return true;
 }

@@ -14,8 +14,8 @@
 #endif
 
 #include "providers/softrdma/objects/cq.h"
+#include "headers.h"
 #include "post.h"
-#include "tx_short.h"
 
 /* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */
 static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets)
@@ -101,9 +101,9 @@ static inline bool send_single(struct qp *qp, struct wqe *wqe, uint32_t index, u
     uint32_t fpdu;
 
     if (!is_quiet(qp, index, (uint32_t)octets) ||
-        unlikely(!short_find(qp, wqe, (uint32_t)octets, &memory)))
+        unlikely(!tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_READ, octets, &memory)))
         return false;
-    fpdu = short_put_fpdu(qp, qp->tx.batch.arena, wqe, memory, (uint32_t)octets);
+    fpdu = tx_put_short(qp, qp->tx.batch.arena, wqe, memory, (uint32_t)octets);
     return send_fpdu(qp, wqe, index, fpdu, octets) && complete(qp, wqe, index, (uint32_t)octets);
 }
 
@@ -187,18 +187,9 @@ behind:
 
 static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe, uint32_t msn)
 {
-    const uint32_t ulpdu = DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
+    const struct rdmap_read_req request = tx_describe_read(wqe);
 
-    put_words(fpdu, short_first_word(ulpdu, DDP_CTRL_L | DDP_VERSION, RDMAP_READ_REQ), 0);
-    put_words(fpdu + 8, DDP_QN_READ, msn);
-    be_put32(fpdu + 16, 0);
-    rdmap_put_read_req(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN,
-                       &(struct rdmap_read_req){ .sink_stag = wqe->sges[0].lkey,
-                                                 .sink_to = wqe->sges[0].addr,
-                                                 .size = (uint32_t)wqe->length,
-                                                 .src_stag = wqe->rkey,
-                                                 .src_to = wqe->remote_addr });
-    return fpdu_seal(qp, fpdu, MPA_HDR_LEN + ulpdu);
+    return fpdu_seal(qp, fpdu, tx_put_read_request(fpdu, &request, msn));
 }
 
 /* A place of ORD is free, and the sink is a region that may be written to. */
@@ -209,9 +200,7 @@ static inline bool may_read(struct qp *qp, const struct wqe *wqe)
     uint8_t *memory;
 
     return likely(reads < qp->attr.ord) &&
-           likely(stag_check_hinted(&qp->rnic->stags, &qp->tx.local_hint, wqe->sges[0].lkey, qp->pd,
-                                    RI_ACCESS_LOCAL_WRITE, wqe->sges[0].addr, wqe->length,
-                                    &memory) == STAG_OK);
+           likely(tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_WRITE, wqe->length, &memory));
 }
 
 /* As send_single(), but the answer completes it. */
@@ -273,13 +262,8 @@ behind:
 static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const uint8_t *request,
                                     const uint8_t *memory, uint32_t octets)
 {
-    const uint32_t head = MPA_HDR_LEN + DDP_TAGGED_LEN;
+    uint32_t head = tx_put_response(fpdu, be_get32(request), be_get64(request + 4), octets, true);
 
-    put_words(fpdu,
-              short_first_word(DDP_TAGGED_LEN + octets, DDP_CTRL_T | DDP_CTRL_L | DDP_VERSION,
-                               RDMAP_READ_RESP),
-              be_get32(request));
-    be_put64(fpdu + 8, be_get64(request + 4));
     copy_short(fpdu + head, memory, octets);
     return fpdu_seal(qp, fpdu, head + octets);
 }

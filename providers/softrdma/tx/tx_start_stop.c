@@ -85,21 +85,20 @@ static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t leng
 
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
 {
-    uint32_t ulpdu = DDP_UNTAGGED_LEN + qp->life.terminate_length;
     uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->life.terminate) + MPA_TRAILER_MAX];
     uint8_t *own = malloc(sizeof(fpdu) + 2 * MPA_MARKER_LEN);
-    uint32_t head = MPA_HDR_LEN + ulpdu;
+    uint32_t octets = qp->life.terminate_length, head;
 
     static_assert(sizeof(fpdu) < MPA_MARKER_PERIOD - MPA_MARKER_LEN, "two markers at most");
     *length = 0;
     if (!own)
         return NULL;
-    mpa_put_len(fpdu, ulpdu);
-    ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1,
-                     0);
-    memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, qp->life.terminate, qp->life.terminate_length);
-    head += mpa_put_trailer(fpdu + head, ulpdu, qp->framing.crc ? crc32c(0, fpdu, head) : 0,
-                            qp->framing.crc);
+    head = ddp_put_untagged_fpdu(fpdu, octets, true, rdmap_ctrl(RDMAP_TERMINATE), 0,
+                                 DDP_QN_TERMINATE, 1, 0);
+    memcpy(fpdu + head, qp->life.terminate, octets);
+    head += octets;
+    head += mpa_put_trailer(fpdu + head, head - MPA_HDR_LEN,
+                            qp->framing.crc ? crc32c(0, fpdu, head) : 0, qp->framing.crc);
     if (qp->framing.markers_transmit)
         *length = copy_marked(qp, own, fpdu, head);
     else
