@@ -13,10 +13,11 @@
 enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
 {
     struct qp *qp = container_of(base, struct qp, base);
+    struct ri_qp_info now;
 
     spinlock_lock(&qp->life.lock);
-    *info = (struct ri_qp_info){
-        .size = sizeof(*info),
+    now = (struct ri_qp_info){
+        .size = sizeof(now),
         .state = qp_state(qp),
         .qpn = qp->qpn,
         .max_send_wr = qp->sq.depth,
@@ -34,9 +35,9 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .terminate_length = qp->life.terminate_length,
     };
     if (qp->life.terminate_length)
-        memcpy(info->terminate, qp->life.terminate, qp->life.terminate_length);
+        memcpy(now.terminate, qp->life.terminate, qp->life.terminate_length);
     spinlock_unlock(&qp->life.lock);
-    return RI_OK;
+    return ri_sized_copy(info, &now, sizeof(now)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,

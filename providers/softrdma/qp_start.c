@@ -96,10 +96,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     struct stream *stream;
     enum ri_status status;
 
-    qp->attr.ird = handover->ird;
-    qp->attr.ord = handover->ord;
-    qp->attr.reads_agreed = qp->attr.ord > 0;
-    status = qp_open_reads(qp, qp->attr.ird, qp->attr.ord);
+    status = qp_open_reads(qp, handover->ird, handover->ord);
     if (status == RI_OK)
         status = stream_open(qp->lane, qp, handover, llp, &qp_stream_timers, &stream);
     if (status != RI_OK)
@@ -128,6 +125,9 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
         host->timer_set(host, lane->base.context, &stream->timer);
     }
     spinlock_lock(&qp->life.lock);
+    qp->attr.ird = handover->ird;
+    qp->attr.ord = handover->ord;
+    qp->attr.reads_agreed = handover->ord > 0;
     qp->life.reported = qp->life.lost = qp->life.terminate_wanted = false;
     qp->life.terminate_sent = qp->life.terminate_received = 0;
     qp->life.terminate_length = 0;

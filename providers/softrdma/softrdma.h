@@ -13,7 +13,9 @@
  * state, posting (one per work queue), lane, CQ; STag table, entries (a window's before its
  * region's), under any of these and with none of them inside. A CQ's guards the retirement of its
  * work queues, too. tx, before all of them, is no lock that the data path waits for (see tx.c);
- * control verbs enter it alone, and before it take the mutexes srq.qps_lock and pd.windows_lock.
+ * control verbs enter it alone. The mutex srq.qps_lock comes before tx. The mutex pd.windows_lock
+ * comes behind it: the end of a QP takes it inside tx, where nothing can bind a window any more;
+ * under it are locks of entries only.
  * Two exceptions: a pass of the lane may wait for tx with one rx held (rx_invalidate.c), and enters
  * it by try to answer a Read (tx_single.c) or to find the Write that a Terminate is about (rx.c).
  * Upcalls are made with none of them held: what has to be reported is recorded (CQ fired, QP

@@ -6,7 +6,12 @@
 
 #include "two_qps.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 static void setup(void)
 {
@@ -80,6 +85,82 @@ END_TEST
 
 /* Names that the contract has for what is built later: nobody may take
  * them for something that works. */
+/* --- query --- */
+
+struct watcher {
+    atomic_bool stop;
+    atomic_uint looks;
+    uint32_t mixed;
+};
+
+/* Of the other QP: depths are those of before while it is IDLE, and those of the hand-over then. */
+static void *watch_depths(void *argument)
+{
+    struct watcher *watcher = argument;
+
+    while (!atomic_load(&watcher->stop)) {
+        struct ri_qp_info info = side_query(&other);
+        uint32_t depth = info.state == RI_QPS_IDLE ? 2 : 8;
+
+        watcher->mixed += info.ird != depth || info.ord != depth;
+        atomic_fetch_add(&watcher->looks, 1);
+    }
+    return NULL;
+}
+
+START_TEST(a_query_sees_a_hand_over_whole)
+{
+    const struct shape shape = { .ird = 2, .ord = 2 };
+
+    for (int round = 0; round < 50; round++) {
+        struct watcher watcher = { .mixed = 0 };
+        pthread_t thread;
+        int fds[2];
+
+        side_open(&bed, &other, &shape);
+        testbed_tcp(fds, 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, watch_depths, &watcher), 0);
+        while (atomic_load(&watcher.looks) < 10)
+            sched_yield();
+        side_start(&other, fds[0], true, &(struct ri_llp_handover){ .ird = 8, .ord = 8 });
+        atomic_store(&watcher.stop, true);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_uint_eq(watcher.mixed, 0);
+        side_modify(&other, RI_QPS_ERROR);
+        side_close(&other);
+        close(fds[1]);
+    }
+}
+END_TEST
+
+/* A host of an earlier version has less room, one of a later version more. */
+START_TEST(a_query_fills_what_the_caller_has)
+{
+    const uint32_t older = offsetof(struct ri_qp_info, ird);
+    union {
+        struct ri_qp_info info;
+        uint8_t octets[sizeof(struct ri_qp_info) + 16];
+    } room;
+
+    memset(&room, 0xab, sizeof(room));
+    room.info.size = older;
+    OK(bed.fake.privileged.qp_query(a->qp, &room.info));
+    ck_assert_uint_eq(room.info.size, older);
+    ck_assert_int_eq(room.info.state, RI_QPS_RTS);
+    for (uint32_t i = older; i < sizeof(room); i++)
+        ck_assert_uint_eq(room.octets[i], 0xab);
+    room.info.size = sizeof(room);
+    OK(bed.fake.privileged.qp_query(a->qp, &room.info));
+    ck_assert_uint_eq(room.info.size, sizeof(room));
+    ck_assert_uint_eq(room.info.ird, 8);
+    for (uint32_t i = sizeof(struct ri_qp_info); i < sizeof(room); i++)
+        ck_assert_uint_eq(room.octets[i], 0xab);
+    room.info.size = 2;
+    ck_assert_int_eq(bed.fake.privileged.qp_query(a->qp, &room.info), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(room.info.ird, 8);
+}
+END_TEST
+
 START_TEST(what_has_room_only_is_refused)
 {
     const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };
@@ -107,6 +188,8 @@ int main(void)
     tcase_add_test(tc, ord_rises);
     tcase_add_test(tc, ird_rises);
     tcase_add_test(tc, access_changes);
+    tcase_add_test(tc, a_query_sees_a_hand_over_whole);
+    tcase_add_test(tc, a_query_fills_what_the_caller_has);
     tcase_add_test(tc, what_has_room_only_is_refused);
     return tc_main(suite);
 }

@@ -13,8 +13,8 @@
 struct lane;
 struct stream;
 
-/* What modify may change. Written inside tx, under rx and life.lock: each of the three is enough to
- * read. */
+/* What modify may change. Written inside tx, under rx (where there is a stream) and life.lock: each
+ * of the three is enough to read. */
 struct qp_attributes {
     uint32_t ird, ord;
     /* enum ri_qp_flags */
@@ -98,11 +98,6 @@ struct qp {
 
     /* From hand-over to reset or destroy, also when it is CLOSED. Written inside tx. */
     struct stream *stream;
-    /* VALID narrow windows. Any thread. */
-    atomic_uint windows;
-    /* Who uses the QP outside a pass: destroy waits for them. Any thread. */
-    atomic_uint upcalls;
-
     struct qp_attributes attr;
     struct qp_life life;
     /* Of those that wait for room in a CQ: [CQ_SENDS], [CQ_RECEIVES]. Under the lock of that CQ. */
@@ -115,6 +110,11 @@ struct qp {
     struct qp_reads reads;
     struct qp_rx rx;
     struct qp_counters counters;
+    /* VALID narrow windows. Any thread. */
+    atomic_uint windows;
+    /* Who uses the QP outside a pass: destroy waits for them. Any thread; so no line of those above
+     * that every post and every pass reads. */
+    atomic_uint upcalls;
 };
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
