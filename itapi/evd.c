@@ -38,7 +38,8 @@ static enum ual_stream stream_of(it_event_type_t event_number)
 
 /* --- creation --- */
 
-static it_status_t check_sevd(size_t size, size_t threshold, it_evd_handle_t aevd)
+static it_status_t check_sevd(const struct ual_device *ia, size_t size, size_t threshold,
+                              it_evd_handle_t aevd)
 {
     struct ual_evd *aggregate = LOOKUP(struct ual_evd, EVD, aevd);
 
@@ -48,13 +49,15 @@ static it_status_t check_sevd(size_t size, size_t threshold, it_evd_handle_t aev
         return IT_ERR_RESOURCE_QUEUE_SIZE;
     if (threshold > size)
         return IT_ERR_INVALID_THRESHOLD;
-    if (aevd && (!aggregate || ual_evd_stream(aggregate) != UAL_STREAM_NOTIFICATION))
+    if (aevd && (!aggregate || ual_evd_stream(aggregate) != UAL_STREAM_NOTIFICATION ||
+                 ((struct ual_object *)aggregate)->device != ia))
         return IT_ERR_INVALID_AEVD;
     return IT_SUCCESS;
 }
 
-static it_status_t check_create(enum ual_stream stream, unsigned int flags, size_t size,
-                                size_t threshold, it_evd_handle_t aevd)
+static it_status_t check_create(const struct ual_device *ia, enum ual_stream stream,
+                                unsigned int flags, size_t size, size_t threshold,
+                                it_evd_handle_t aevd)
 {
     bool aggregate = stream == UAL_STREAM_NOTIFICATION;
 
@@ -65,7 +68,7 @@ static it_status_t check_create(enum ual_stream stream, unsigned int flags, size
         return IT_ERR_INVALID_FLAGS;
     if (aggregate)
         return aevd ? IT_ERR_AEVD_NOT_ALLOWED : IT_SUCCESS;
-    return check_sevd(size, threshold, aevd);
+    return check_sevd(ia, size, threshold, aevd);
 }
 
 static it_status_t create_status(enum ual_status status, enum ual_stream stream)
@@ -93,16 +96,18 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
 
     if (!ia)
         return itapi_bad_handle(IT_ERR_INVALID_IA);
-    status = check_create(stream, evd_flag, sevd_queue_size, sevd_threshold, aevd_handle);
+    status = check_create(ia, stream, evd_flag, sevd_queue_size, sevd_threshold, aevd_handle);
     if (status != IT_SUCCESS)
         return status;
     if ((evd_flag & IT_EVD_CREATE_FD) && !fd)
         return IT_ERR_MISMATCH_FD;
     if (!evd_handle)
         return IT_ERR_FAULT;
-    if (stream == UAL_STREAM_NOTIFICATION || sevd_threshold > 1)
+    if (stream != UAL_STREAM_NOTIFICATION && sevd_threshold > 1)
         return IT_ERR_OP_NOT_SUPPORTED; /* docs/status.md */
-    attr.flags = evd_flag & IT_EVD_CREATE_FD ? UAL_EVD_FD : 0;
+    attr.flags = (evd_flag & IT_EVD_CREATE_FD ? UAL_EVD_FD : 0) |
+                 (evd_flag & IT_EVD_DEQUEUE_NOTIFICATIONS ? UAL_EVD_NOTIFICATIONS : 0);
+    attr.aggregate = LOOKUP(struct ual_evd, EVD, aevd_handle);
     attr.threshold = (uint32_t)sevd_threshold;
     created = ual_evd_create(ia, &attr, &evd);
     if (created != UAL_OK)
@@ -114,17 +119,27 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
     return IT_SUCCESS;
 }
 
-it_status_t it_evd_free(it_evd_handle_t evd_handle)
+static it_status_t free_evd(it_evd_handle_t evd_handle)
 {
     CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     enum ual_status status;
-    CANCEL_OFF();
 
     if (!evd)
         return itapi_bad_handle(IT_ERR_INVALID_EVD);
     status = ual_evd_free(evd);
     return status == UAL_ERR_BUSY ? IT_ERR_EVD_BUSY : itapi_status(status);
+}
+
+/* A callback that runs may be freeing the IA, which waits for calls: it is waited for outside of
+ * one. */
+it_status_t it_evd_free(it_evd_handle_t evd_handle)
+{
+    it_status_t status;
+    CANCEL_OFF();
+
+    status = itapi_end_callback(evd_handle, IT_SUCCESS);
+    return status == IT_SUCCESS ? free_evd(evd_handle) : status;
 }
 
 /* --- attributes --- */
@@ -147,6 +162,13 @@ static it_event_type_t number_of(enum ual_stream stream)
 static it_boolean_t boolean(bool value)
 {
     return value ? IT_TRUE : IT_FALSE;
+}
+
+static it_evd_handle_t aggregate_of(struct ual_evd *evd)
+{
+    struct ual_evd *aggregate = ual_evd_aggregate(evd);
+
+    return aggregate ? (it_evd_handle_t)ual_handle_of(aggregate) : NULL;
 }
 
 it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
@@ -173,7 +195,7 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     if (mask_has(mask, IT_EVD_PARAM_THRESHOLD))
         params->sevd_threshold = object->note & NOTE_THRESHOLD ? 1 : IT_THRESHOLD_DISABLE;
     if (mask_has(mask, IT_EVD_PARAM_AEVD_HANDLE))
-        params->aevd = NULL;
+        params->aevd = aggregate_of(evd);
     if (mask_has(mask, IT_EVD_PARAM_FD))
         params->fd = ual_evd_fd(evd);
     if (mask_has(mask, IT_EVD_PARAM_BOUND))
@@ -183,7 +205,7 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     if (mask_has(mask, IT_EVD_PARAM_OVERFLOWED))
         params->evd_overflowed = boolean(ual_evd_overflowed(evd));
     if (mask_has(mask, IT_EVD_PARAM_CALLBACK))
-        params->evd_callback = IT_FALSE;
+        params->evd_callback = boolean(ual_evd_has_callback(evd));
     return IT_SUCCESS;
 }
 
@@ -258,6 +280,8 @@ it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t
     status = ual_evd_wait_on((ual_handle)evd_handle, timeout, &taken, nmore);
     if (status == UAL_ERR_INVALID_HANDLE)
         return IT_ERR_INVALID_EVD;
+    if (status == UAL_ERR_INVALID_STATE)
+        return IT_ERR_INVALID_EVD_STATE;
     return status == UAL_OK ? translate_waited(&taken, event) : itapi_status(status);
 }
 

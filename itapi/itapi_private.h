@@ -128,6 +128,11 @@ uint64_t itapi_timeout_of(const it_path_t *path);
 /* post.c: what a post's status is called. [data] */
 it_status_t itapi_post_status(enum ual_status status);
 
+/* callback.c: the EVD's callback, if there is one, is detached, and none runs any more but one that
+ * this thread is in. none: what to return where there is none; EVD_BUSY, and nothing done, where
+ * that is IT_SUCCESS and the EVD cannot be freed. Not in a CALL. */
+it_status_t itapi_end_callback(it_evd_handle_t evd_handle, it_status_t none);
+
 /* event.c */
 void itapi_translate(const struct ual_event *from, it_event_t *to);
 

@@ -59,24 +59,6 @@ it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     REFUSE(EVD(evd_handle));
 }
 
-it_status_t it_evd_callback_attach(it_evd_handle_t evd_handle, it_evd_callback_rtn_t callback,
-                                   void *arg)
-{
-    REFUSE(EVD(evd_handle));
-}
-
-it_status_t it_evd_callback_detach(it_evd_handle_t evd_handle)
-{
-    REFUSE(EVD(evd_handle));
-}
-
-/* No AEVD can be made: an EVD that is none has its own code. */
-it_status_t itx_aevd_wait(it_evd_handle_t evd_handle, uint64_t timeout, size_t max_event_count,
-                          it_event_t *events, size_t *events_count)
-{
-    REFUSE(ARGUMENT(evd_handle, UAL_EVD, IT_ERR_INVALID_AEVD));
-}
-
 /* --- endpoints and connections --- */
 
 it_status_t it_handoff(const it_conn_qual_t *conn_qual, size_t spigot_id,

@@ -133,16 +133,22 @@ struct ual_event {
 struct ual_evd;
 struct ual_evd_attr {
     enum ual_stream stream;
-    uint32_t flags;     /* enum ual_evd_flags */
-    uint32_t size;      /* events, >= 1; the real one may be larger */
-    uint32_t threshold; /* 0: none */
-    struct ual_evd *aggregate;
+    uint32_t flags;            /* enum ual_evd_flags */
+    uint32_t size;             /* events, >= 1; the real one may be larger */
+    uint32_t threshold;        /* 0: none */
+    struct ual_evd *aggregate; /* that it is to be in; NULL: none */
 };
-/* UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
- * UAL_ERR_NOT_SUPPORTED: threshold, aggregate or stream that is not built yet (docs/status.md). */
+/* Of an aggregate EVD size and threshold mean nothing.
+ * UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
+ * UAL_ERR_INVALID_ARGUMENT: aggregate, as ual_evd_set_aggregate. UAL_ERR_NOT_SUPPORTED: threshold
+ * that is not built yet (docs/status.md). */
 UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device,
                                           const struct ual_evd_attr *attr, struct ual_evd **evd);
-UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd); /* UAL_ERR_BUSY: bound, waited on */
+/* UAL_ERR_BUSY: bound, waited on, an aggregate with members. It leaves its aggregate. A callback of
+ * it is detached; one that runs in another thread is waited for. */
+UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd);
+/* What makes ual_evd_free answer busy, a snapshot. */
+UAL_PUBLIC bool ual_evd_is_busy(struct ual_evd *evd);
 /* -1 none; never read or written by the user */
 UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);
 UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
@@ -163,14 +169,58 @@ UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event
 /*
  * Wait for an event, at most timeout_us (UINT64_MAX: for ever; 0: one look) and return it. *more
  * (may be NULL): events left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT,
- * INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD.
+ * INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD, INVALID_STATE (in an aggregate), EXISTS (has a
+ * callback).
  */
 UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
                                         struct ual_event *event, size_t *more);
-/* The same by handle, for front ends: another thread may free the EVD or its IA while this call
+/* Why nobody may wait on it: UAL_ERR_INVALID_STATE (in an aggregate), EXISTS (has a callback);
+ * UAL_OK: one may. */
+UAL_PUBLIC enum ual_status ual_evd_wait_refusal(struct ual_evd *evd);
+/* ual_evd_wait by handle, for front ends: another thread may free the EVD or its IA while this call
  * begins; then it returns UAL_ERR_INVALID_HANDLE or UAL_ERR_ABORTED. */
 UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
                                            struct ual_event *event, size_t *more);
+
+/*
+ * Aggregate EVDs. Its members notify it: they raise its descriptor, wake its waiters, call its
+ * callback. Nobody waits on a member, whose events can still be dequeued. It yields its members'
+ * events, or with UAL_EVD_NOTIFICATIONS which member is ready, once for each time that the member
+ * notifies; for one that is empty by then there is no notification. *more of a wait: members with
+ * events. Its members' order is that of their notifications.
+ *
+ * set_aggregate: NULL: in none. UAL_ERR_INVALID_ARGUMENT: not an aggregate, of another IA, or evd is
+ * one itself; BUSY: a thread waits on the EVD; INVALID_STATE: it has a callback; NO_RESOURCES.
+ */
+UAL_PUBLIC enum ual_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate);
+UAL_PUBLIC struct ual_evd *ual_evd_aggregate(struct ual_evd *evd); /* NULL: in none */
+/* An event of a member, also where the aggregate yields notifications; UAL_ERR_EMPTY. Runs
+ * nothing. [data] */
+UAL_PUBLIC enum ual_status ual_aevd_take(struct ual_evd *aggregate, struct ual_event *event);
+/* A notification that was taken is there again. */
+UAL_PUBLIC void ual_aevd_give_back(struct ual_evd *aggregate, const struct ual_event *event);
+
+/*
+ * Callbacks: run(evd, routine, arg) is called in a thread of the IA's own after each notification,
+ * not at once for each of several, and not where the EVD is empty again by then. It is called soon
+ * after attaching where events are there. The thread is made by the first attach; it runs one
+ * callback at a time, with all signals blocked, and runs no lane. A callback may detach itself or
+ * others and free EVDs and the IA; one that blocks delays the others.
+ *
+ * attach: UAL_ERR_EXISTS: the EVD has one; INVALID_STATE: it is in an aggregate; BUSY: a thread
+ * waits on it; NO_RESOURCES. While it is attached waits end with UAL_ERR_EXISTS.
+ * detach: UAL_ERR_INVALID_STATE: none. No call begins any more. *running: one that another thread
+ * is in, to be waited for and released by ual_callback_settle, with no lock and not inside
+ * ual_call_begin: it may be freeing the IA; NULL: none.
+ */
+struct ual_callback;
+typedef void (*ual_callback_fn)(ual_handle evd, void (*routine)(void), void *arg);
+UAL_PUBLIC enum ual_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run,
+                                                   void (*routine)(void), void *arg);
+UAL_PUBLIC enum ual_status ual_evd_callback_detach(struct ual_evd *evd,
+                                                   struct ual_callback **running);
+UAL_PUBLIC void ual_callback_settle(struct ual_callback *running); /* NULL: nothing */
+UAL_PUBLIC bool ual_evd_has_callback(struct ual_evd *evd);
 
 /* The region or window that a completion is about, as ual_memory_of. [data] */
 UAL_PUBLIC ual_handle ual_event_memory(const struct ual_event *event);

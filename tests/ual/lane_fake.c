@@ -40,6 +40,7 @@ atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
 atomic_bool lf_lane_fails;
 uint32_t lf_first_lane;
+uint64_t lf_features = RI_FEATURE_CQ_PEEK;
 
 static struct fake_lane {
     struct ri_lane ri;
@@ -300,6 +301,7 @@ const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
 
     (void)rnic;
     attr.lanes = lane_count;
+    attr.features = lf_features;
     return &attr;
 }
 
@@ -400,10 +402,7 @@ void lf_open_lanes(uint32_t count, uint64_t spin_ns)
 
 void lf_close(void)
 {
-    while (lf_ia->evds) {
-        ual_evd_abort(lf_ia->evds);
-        ok(ual_evd_free(lf_ia->evds));
-    }
+    ok(ual_evd_free_all(lf_ia));
     ual_lanes_stop(lf_lanes);
     ual_lanes_close(lf_lanes);
     lf_free_ia(lf_ia);

@@ -41,6 +41,7 @@ extern atomic_uint lf_lazy;             /* records per run, the rest is left beh
 extern atomic_uint lf_untold; /* most polls of a CQ that took something without its being armed */
 extern atomic_bool lf_lane_fails; /* kal_lane_open */
 extern uint32_t lf_first_lane;    /* the provider's, of an IA that a test opens besides */
+extern uint64_t lf_features;      /* of the RNIC; CQs can be looked into, if it says so or not */
 extern atomic_uint lf_fatals;     /* RNIC_FATAL, told by a lane */
 
 /* An IA over a device of lane_fake without lanes. */

@@ -4,7 +4,8 @@
 #include <config.h>
 #endif
 
-#include "evd_private.h"
+#include "aevd.h"
+#include "callback.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -158,12 +159,37 @@ static void delist(struct ual_evd *evd)
     pthread_mutex_unlock(&ia->lock);
 }
 
+/* What it takes events from. */
+static enum ual_status open_source(struct ual_evd *evd, const struct ual_evd_attr *attr)
+{
+    evd->take = ual_evd_take_listed;
+    if (attr->stream == UAL_STREAM_DTO)
+        return open_cq(evd);
+    if (attr->stream == UAL_STREAM_NOTIFICATION)
+        return aevd_open(evd, attr->flags & UAL_EVD_NOTIFICATIONS);
+    return evd_spares_open(evd);
+}
+
+static enum ual_status close_source(struct ual_evd *evd)
+{
+    enum ual_status status = evd->cq ? ual_cq_free(evd->cq) : UAL_OK;
+
+    if (status != UAL_OK)
+        return status;
+    aevd_close(evd);
+    evd_spares_close(evd);
+    return UAL_OK;
+}
+
 static enum ual_status check_attr(struct ual_device *device, const struct ual_evd_attr *attr)
 {
-    if (attr->stream == UAL_STREAM_NOTIFICATION || attr->aggregate || attr->threshold > 1 ||
-        (attr->flags & ~UAL_EVD_FD))
+    bool aggregate = attr->stream == UAL_STREAM_NOTIFICATION;
+
+    if (aggregate)
+        return attr->aggregate ? UAL_ERR_INVALID_ARGUMENT : UAL_OK;
+    if (attr->threshold > 1)
         return UAL_ERR_NOT_SUPPORTED;
-    if (attr->size == 0)
+    if (attr->size == 0 || (attr->flags & UAL_EVD_NOTIFICATIONS))
         return UAL_ERR_INVALID_ARGUMENT;
     if (attr->stream == UAL_STREAM_DTO ? attr->size > ual_device_attr(device)->max_cqe
                                        : attr->size > LIST_SIZE_MAX)
@@ -186,36 +212,36 @@ enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_a
     evd->size = attr->size;
     evd->object.device = device;
     evd_index_init(&evd->index);
-    status = feed_open(&evd->feed, ual_device_lanes(device), attr->stream != UAL_STREAM_DTO);
+    status = feed_open(&evd->feed, ual_device_lanes(device),
+                       attr->stream != UAL_STREAM_DTO && attr->stream != UAL_STREAM_NOTIFICATION);
     if (status != UAL_OK)
         goto free_evd;
     status = notifier_open(&evd->notifier, &evd->feed, attr->flags & UAL_EVD_FD);
     if (status != UAL_OK)
         goto close_feed;
-    if (attr->stream == UAL_STREAM_DTO)
-        status = open_cq(evd);
+    status = open_source(evd, attr);
     if (status != UAL_OK)
         goto close_notifier;
-    status = evd_spares_open(evd);
-    if (status != UAL_OK)
-        goto free_cq;
     status = ual_handle_take(&evd->object, UAL_EVD, device);
     if (status != UAL_OK)
-        goto close_spares;
+        goto close_source;
     status = enlist(evd);
     if (status != UAL_OK)
         goto drop_handle;
+    if (attr->aggregate)
+        status = ual_evd_set_aggregate(evd, attr->aggregate);
+    if (status != UAL_OK)
+        goto delist;
     if (evd->notifier.fd >= 0)
         ual_evd_arm(evd);
     *out = evd;
     return UAL_OK;
+delist:
+    delist(evd);
 drop_handle:
     ual_handle_drop(&evd->object);
-close_spares:
-    evd_spares_close(evd);
-free_cq:
-    if (evd->cq)
-        ual_cq_free(evd->cq);
+close_source:
+    close_source(evd);
 close_notifier:
     notifier_close(&evd->notifier);
 close_feed:
@@ -225,19 +251,35 @@ free_evd:
     return status;
 }
 
-/* Who found the EVD before its handle was hidden leaves with UAL_ERR_ABORTED. */
+bool ual_evd_is_busy(struct ual_evd *evd)
+{
+    return atomic_load(&evd->bound) || waiters_any(&evd->notifier.waiters);
+}
+
+/* Nobody takes from it but the caller: neither its aggregate nor a callback. */
+static void leave_observers(struct ual_evd *evd)
+{
+    struct ual_callback *running = NULL;
+
+    ual_evd_callback_detach(evd, &running);
+    ual_callback_settle(running);
+    aevd_detach(evd);
+}
+
+/* Who found the EVD before its handle was hidden leaves with UAL_ERR_ABORTED. A provider that does
+ * not destroy the CQ leaves the EVD without aggregate and callback. */
 enum ual_status ual_evd_free(struct ual_evd *evd)
 {
-    enum ual_status status = UAL_OK;
+    enum ual_status status;
     struct node *node, *next;
 
-    if (atomic_load(&evd->bound) || waiters_any(&evd->notifier.waiters))
+    if (ual_evd_is_busy(evd))
         return UAL_ERR_BUSY;
     ual_handle_hide(&evd->object);
     ual_evd_settle_waits();
     waiters_abort(&evd->notifier.waiters);
-    if (evd->cq)
-        status = ual_cq_free(evd->cq);
+    leave_observers(evd);
+    status = close_source(evd);
     if (status != UAL_OK) {
         waiters_reopen(&evd->notifier.waiters);
         ual_handle_show(&evd->object);
@@ -250,9 +292,23 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     DL_FOREACH_SAFE (evd->queue, node, next)
         free(node);
     evd_index_end(&evd->index);
-    evd_spares_close(evd);
     free(evd);
     return UAL_OK;
+}
+
+enum ual_status ual_evd_free_all(struct ual_ia *ia)
+{
+    enum ual_status status = UAL_OK;
+    struct ual_evd *evd;
+
+    DL_FOREACH (ia->evds, evd)
+        ual_evd_abort(evd);
+    callbacks_end(ia);
+    DL_FOREACH (ia->evds, evd)
+        aevd_detach(evd);
+    while (ia->evds && status == UAL_OK)
+        status = ual_evd_free(ia->evds);
+    return status;
 }
 
 /* The EVD may be gone: then nobody knows the device any more. */

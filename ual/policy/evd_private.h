@@ -23,6 +23,9 @@ struct evd_index {
     uint64_t looked;       /* events that purges looked at */
 };
 
+struct aggregate; /* aevd.c */
+struct member;    /* aevd.c */
+
 struct ual_evd {
     struct ual_object object;
     enum ual_stream stream;
@@ -34,7 +37,9 @@ struct ual_evd {
     struct adaptive_spin adaptive_spin;
     struct feed feed;
     struct notifier notifier;
-    struct ual_cq *cq;          /* DTO */
+    struct ual_cq *cq; /* DTO */
+    /* Others: the oldest event, without running anything */
+    bool (*take)(struct ual_evd *evd, struct ual_event *event);
     struct spinlock queue_lock; /* others */
     struct node *queue;
     struct evd_index index; /* of what is queued; queue_lock */
@@ -43,7 +48,10 @@ struct ual_evd {
     uint32_t spares, spares_due; /* how many there are, and are to be: the rest is queued */
     atomic_uchar takes; /* completions that were there, not told to the lane yet; not exact */
     uint32_t datagrams; /* of those, service requests; queue_lock */
-    struct ual_evd *prev, *next; /* of the IA */
+    struct aggregate *aggregate;   /* of an aggregate EVD; else NULL */
+    struct member *member;         /* of one that is in an aggregate; ia->lock */
+    struct ual_callback *callback; /* that is attached; ia->lock */
+    struct ual_evd *prev, *next;   /* of the IA */
 };
 
 /* evd_memory.c */
@@ -83,13 +91,13 @@ void evd_index_grow(struct ual_evd *evd);
 
 /* evd.c. Under queue_lock. */
 void evd_unqueue(struct ual_evd *evd, struct node *node);
-/* Of an EVD that is no CQ. */
+/* Of an EVD that is a list. */
 bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event);
 /* Take the oldest event without running anything. */
 static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
 {
     if (__builtin_expect(!evd->cq, 0))
-        return ual_evd_take_listed(evd, event);
+        return evd->take(evd, event);
     if (!ual_cq_poll(evd->cq, 1, &event->wc))
         return false;
     event->stream = UAL_STREAM_DTO;

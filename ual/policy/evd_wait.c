@@ -112,12 +112,14 @@ static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struc
 static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
                                   size_t *more, bool *inside)
 {
-    enum ual_status status = UAL_ERR_EMPTY;
+    enum ual_status status = waiters_refusal(&evd->notifier.waiters);
 
     *inside = false;
-    if (ual_evd_take(evd, event))
-        status = UAL_OK;
-    else if (timeout_us == 0)
+    if (status != UAL_OK)
+        return status;
+    if (!ual_evd_take(evd, event))
+        status = UAL_ERR_EMPTY;
+    if (status != UAL_OK && timeout_us == 0)
         status = ual_evd_dequeue(evd, event);
     if (status == UAL_OK) {
         if (more)
@@ -154,6 +156,11 @@ enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ua
     enum ual_status status = begin_wait(evd, timeout_us, event, more, &inside);
 
     return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
+}
+
+enum ual_status ual_evd_wait_refusal(struct ual_evd *evd)
+{
+    return waiters_refusal(&evd->notifier.waiters);
 }
 
 /*

@@ -4,6 +4,7 @@
 #include <config.h>
 #endif
 
+#include "callback.h"
 #include "connect.h"
 
 #include <stdlib.h>
@@ -17,6 +18,8 @@ static void fork_lock(void)
 static void fork_unlock(bool child)
 {
     ual_evd_fork_unlock(child);
+    if (child)
+        callback_forked();
     ual_request_fork_unlock();
 }
 
@@ -76,12 +79,7 @@ static bool free_objects(struct ual_ia *ia)
     while (ia->ud_requests)
         if (!gone(ia, ual_ud_request_free(ual_ud_first(ia)), "a UD request"))
             return false;
-    while (ia->evds) {
-        ual_evd_abort(ia->evds);
-        if (!gone(ia, ual_evd_free(ia->evds), "an EVD"))
-            return false;
-    }
-    return true;
+    return gone(ia, ual_evd_free_all(ia), "an EVD");
 }
 
 static enum ual_status close_shut(struct ual_ia *ia)

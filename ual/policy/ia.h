@@ -14,7 +14,8 @@ struct ual_ia {
     struct ual_device *device;
     pthread_mutex_t lock; /* lists and asynchronous EVDs; first in the lock order */
     struct ual_evd *affiliated, *unaffiliated;
-    struct ual_evd *evds; /* utlist doubly linked lists, for tear-down */
+    struct callback_service *callbacks; /* callback.c; NULL: none was attached yet */
+    struct ual_evd *evds;               /* utlist doubly linked lists, for tear-down */
     struct ual_ep_private *eps;
     struct ual_listen *listens;
     struct ual_ud_record *ud_requests;

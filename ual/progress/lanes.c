@@ -145,24 +145,57 @@ void feed_close(struct feed *feed)
     free(feed->users);
 }
 
-void feed_add(struct feed *feed, uint32_t lane)
+/* The lock of the feed above is taken under that of its part. */
+static void change(struct feed *feed, uint32_t lane, uint32_t by)
 {
     if (!feed->users)
         return;
     spinlock_lock(&feed->lock);
-    feed->users[lane]++;
+    feed->users[lane] += by;
     set_lanes(feed);
+    if (feed->above)
+        change(feed->above, lane, by);
     spinlock_unlock(&feed->lock);
+}
+
+void feed_add(struct feed *feed, uint32_t lane)
+{
+    change(feed, lane, 1);
 }
 
 void feed_remove(struct feed *feed, uint32_t lane)
 {
-    if (!feed->users)
+    change(feed, lane, UINT32_MAX);
+}
+
+/* Under the part's lock. */
+static void change_above(struct feed *part, bool joins)
+{
+    for (uint32_t lane = 0; lane < part->all->count; lane++) {
+        uint32_t users = part->users[lane];
+
+        change(part->above, lane, joins ? users : 0 - users);
+    }
+}
+
+void feed_join(struct feed *part, struct feed *above)
+{
+    if (!part->users)
         return;
-    spinlock_lock(&feed->lock);
-    feed->users[lane]--;
-    set_lanes(feed);
-    spinlock_unlock(&feed->lock);
+    spinlock_lock(&part->lock);
+    part->above = above;
+    change_above(part, true);
+    spinlock_unlock(&part->lock);
+}
+
+void feed_part(struct feed *part)
+{
+    if (!part->users)
+        return;
+    spinlock_lock(&part->lock);
+    change_above(part, false);
+    part->above = NULL;
+    spinlock_unlock(&part->lock);
 }
 
 uint32_t feed_poll(struct feed *feed, struct ri_cq *first)
@@ -210,7 +243,7 @@ struct ual_lane *feed_place_to_sleep(const struct feed *feed)
 
 void feed_delegate_others(const struct feed *feed, const struct ual_lane *own)
 {
-    if (feed_only(feed) == own)
+    if (own && feed_only(feed) == own)
         return;
     for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
         struct ual_lane *lane = feed->all->lane[__builtin_ctzll(lanes)];

@@ -51,6 +51,7 @@ struct feed {
     atomic_uint turn;                /* whose turn it is to be polled first; not exact */
     struct spinlock lock;
     atomic_uint *users; /* by lane, written under lock; NULL where the IA has one lane */
+    struct feed *above; /* that this one is part of; under lock */
 };
 
 /* with_first: listen points, on the first lane, feed it in any case. */
@@ -59,6 +60,9 @@ void feed_close(struct feed *feed);
 /* A user is on that lane; it is no more. */
 void feed_add(struct feed *feed, uint32_t lane);
 void feed_remove(struct feed *feed, uint32_t lane);
+/* What feeds `part` feeds `above`, too, until feed_part; one at a time. Any thread. */
+void feed_join(struct feed *part, struct feed *above);
+void feed_part(struct feed *part);
 static inline struct ual_lane *feed_only(const struct feed *feed)
 {
     return atomic_load_explicit(&feed->only, memory_order_relaxed);
@@ -73,7 +77,8 @@ void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool lo
 /* A consumer is about to sleep: where? One in which no other consumer does, if there is such a
  * lane. */
 struct ual_lane *feed_place_to_sleep(const struct feed *feed);
-/* ... and it sleeps there: in the others somebody else has to. */
+/* ... and it sleeps there: in the others somebody else has to. NULL: in no lane, in all of them
+ * somebody else has to. */
 void feed_delegate_others(const struct feed *feed, const struct ual_lane *own);
 
 /* A lane for a QP whose completions go to these, by index; it counts there until it leaves. */

@@ -48,14 +48,13 @@ void waiters_wake_all(struct waiters *waiters)
 
 enum ual_status waiters_enter(struct waiters *waiters)
 {
-    enum ual_status status = UAL_OK;
+    enum ual_status status;
 
     spinlock_lock(&waiters->lock);
-    if (atomic_load(&waiters->aborting))
-        status = UAL_ERR_ABORTED;
-    else if (atomic_load(&waiters->inside) >= UAL_WAITERS_MOST)
+    status = atomic_load(&waiters->aborting) ? UAL_ERR_ABORTED : waiters_refusal(waiters);
+    if (status == UAL_OK && atomic_load(&waiters->inside) >= UAL_WAITERS_MOST)
         status = UAL_ERR_WAITER_LIMIT;
-    else
+    if (status == UAL_OK)
         atomic_fetch_add(&waiters->inside, 1);
     spinlock_unlock(&waiters->lock);
     return status;
@@ -102,6 +101,24 @@ void waiters_abort(struct waiters *waiters)
 void waiters_reopen(struct waiters *waiters)
 {
     atomic_store(&waiters->aborting, false);
+}
+
+enum ual_status waiters_refuse(struct waiters *waiters, enum ual_status why)
+{
+    enum ual_status status = UAL_ERR_BUSY;
+
+    spinlock_lock(&waiters->lock);
+    if (!atomic_load(&waiters->inside)) {
+        atomic_store_explicit(&waiters->refusal, why, memory_order_relaxed);
+        status = UAL_OK;
+    }
+    spinlock_unlock(&waiters->lock);
+    return status;
+}
+
+void waiters_admit(struct waiters *waiters)
+{
+    atomic_store_explicit(&waiters->refusal, UAL_OK, memory_order_relaxed);
 }
 
 void waiters_settle(struct waiters *waiters)

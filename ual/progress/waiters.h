@@ -16,11 +16,12 @@ struct waiters {
     struct ual_waiter *sleepers; /* those that may sleep */
     atomic_uint inside;          /* threads between enter and leave; futex for abort */
     atomic_bool aborting;
+    atomic_int refusal; /* enum ual_status: why nobody may wait; UAL_OK: all may */
 };
 
 /*
  * A waiting thread: enter, (add, remove), leave. Between enter and leave what is waited for and its
- * lane stay: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED. From add to remove news
+ * lane stay: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED, the refusal. From add to remove news
  * wake it. remove: when it was woken, or takes an event away (took), another one has to look: a CQ
  * fires once for all.
  */
@@ -35,6 +36,14 @@ void waiters_wake_all(struct waiters *waiters);
 void waiters_abort(struct waiters *waiters);
 /* Waiting is possible again. */
 void waiters_reopen(struct waiters *waiters);
+/* Nobody may wait from now on: enter returns this status. UAL_ERR_BUSY: somebody waits. */
+enum ual_status waiters_refuse(struct waiters *waiters, enum ual_status why);
+/* Waiting is allowed again. */
+void waiters_admit(struct waiters *waiters);
+static inline enum ual_status waiters_refusal(struct waiters *waiters)
+{
+    return (enum ual_status)atomic_load_explicit(&waiters->refusal, memory_order_relaxed);
+}
 /* Whoever left is out of the lock. */
 void waiters_settle(struct waiters *waiters);
 

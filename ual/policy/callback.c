@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Callbacks of EVDs. They run in the IA's callback thread and nowhere else: never inside a
+ * consumer's call, never in a thread that runs a lane. The first attach makes the thread.
+ *
+ * NO EVENT WITHOUT ITS CALLBACK. The EVD's observer puts its callback into the list `due`, once.
+ * The thread takes it out first, then arms the EVD, then looks, then calls. An event that comes
+ * before the call is there for it to take; one that comes later finds the EVD armed and puts the
+ * callback into the list again. Where the look finds nothing somebody else took the events, and no
+ * call is made; of a device that failed one is, so that the consumer hears of it.
+ *
+ * PROGRESS. The thread runs no lane, so the lanes' background threads bring the events. A callback
+ * that dequeues polls, which puts the background threads off; after each call they are asked to
+ * sleep in epoll at once.
+ *
+ * ENDS. A callback is freed by the thread that detaches it once the routine has returned, or, where
+ * the routine itself detached it (`orphan`), by the callback thread. After its routine the thread
+ * uses an EVD only if the callback is no orphan. So a routine may detach itself, free its EVD, and
+ * free the IA: the thread then finds `stop` and ends, and the last reference frees the service. A
+ * routine that ends the thread (pthread_exit) gets a new one made.
+ *
+ * LOCKS: ia->lock guards which EVD has a callback; service->lock (spin, a leaf under
+ * notifier.observer_lock) the list and what runs.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "callback.h"
+
+#include "base/futex.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct callback_service {
+    struct spinlock lock;
+    struct ual_callback *due, *running;
+    bool stop, has_thread;
+    pthread_t thread;   /* valid with has_thread */
+    atomic_uint word;   /* rises to wake the thread */
+    atomic_uint ended;  /* rises when a routine returned */
+    atomic_uint owners; /* the IA, the thread, each callback */
+    unsigned int process;
+};
+
+struct ual_callback {
+    struct notifier_observer observer; /* first */
+    struct callback_service *service;
+    struct ual_evd *evd;
+    ual_handle handle;
+    ual_callback_fn run;
+    void (*routine)(void);
+    void *arg;
+    bool due, orphan; /* under service->lock */
+    struct ual_callback *prev, *next;
+};
+
+/* Rises in each child of a fork: what is older has no thread there. */
+static atomic_uint process;
+
+static void release_service(struct callback_service *service)
+{
+    if (atomic_fetch_sub(&service->owners, 1) == 1)
+        free(service);
+}
+
+static void free_callback(struct ual_callback *callback)
+{
+    struct callback_service *service = callback->service;
+
+    free(callback);
+    release_service(service);
+}
+
+static void wake(struct callback_service *service)
+{
+    atomic_fetch_add(&service->word, 1);
+    futex_wake(&service->word, 1);
+}
+
+static void raised(struct notifier_observer *observer)
+{
+    struct ual_callback *callback = (struct ual_callback *)observer; /* its first member */
+    struct callback_service *service = callback->service;
+    bool added;
+
+    spinlock_lock(&service->lock);
+    added = !callback->due && !service->stop;
+    if (added) {
+        callback->due = true;
+        DL_APPEND(service->due, callback);
+    }
+    spinlock_unlock(&service->lock);
+    if (added)
+        wake(service);
+}
+
+/* --- the thread --- */
+
+static bool worth_a_call(struct ual_evd *evd)
+{
+    const struct ual_device *device = evd->object.device;
+
+    return ual_evd_notify_again(evd) || ual_device_alive(device) != UAL_OK ||
+           (evd->cq && !(ual_device_attr(device)->features & RI_FEATURE_CQ_PEEK));
+}
+
+/* NULL: none is due. What stop says is looked at under the lock, too. */
+static struct ual_callback *next_due(struct callback_service *service, bool *stop)
+{
+    struct ual_callback *callback;
+
+    spinlock_lock(&service->lock);
+    *stop = service->stop;
+    callback = service->stop ? NULL : service->due;
+    if (callback) {
+        DL_DELETE(service->due, callback);
+        callback->due = false;
+    }
+    service->running = callback;
+    spinlock_unlock(&service->lock);
+    return callback;
+}
+
+/* The routine has returned. */
+static void end_call(struct callback_service *service)
+{
+    struct ual_callback *callback = service->running;
+    bool orphan;
+
+    spinlock_lock(&service->lock);
+    orphan = callback->orphan;
+    service->running = NULL;
+    spinlock_unlock(&service->lock);
+    if (orphan) {
+        free_callback(callback);
+        return;
+    }
+    atomic_fetch_add(&service->ended, 1);
+    futex_wake(&service->ended, INT_MAX);
+}
+
+static enum ual_status start_thread(struct callback_service *service);
+
+/* The routine ended the thread. */
+static void thread_lost(void *arg)
+{
+    struct callback_service *service = arg;
+    bool stop;
+
+    if (service->process != atomic_load(&process))
+        return;
+    spinlock_lock(&service->lock);
+    stop = service->stop;
+    service->has_thread &= stop;
+    spinlock_unlock(&service->lock);
+    end_call(service);
+    if (!stop) {
+        pthread_detach(pthread_self());
+        start_thread(service);
+    }
+    release_service(service);
+}
+
+static void call(struct callback_service *service, struct ual_callback *callback)
+{
+    pthread_cleanup_push(thread_lost, service);
+    callback->run(callback->handle, callback->routine, callback->arg);
+    pthread_cleanup_pop(0);
+    if (service->process != atomic_load(&process))
+        return;
+    if (!callback->orphan)
+        feed_delegate_others(&callback->evd->feed, NULL);
+}
+
+/* By the thread that makes it and by the new one: both may need it first. */
+static void note_thread(struct callback_service *service, pthread_t thread)
+{
+    spinlock_lock(&service->lock);
+    service->thread = thread;
+    service->has_thread = true;
+    spinlock_unlock(&service->lock);
+}
+
+static void *serve(void *arg)
+{
+    struct callback_service *service = arg;
+    struct ual_callback *callback;
+    bool stop = false;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    note_thread(service, pthread_self());
+    while (!stop) {
+        unsigned int word = atomic_load(&service->word);
+
+        callback = next_due(service, &stop);
+        if (callback) {
+            if (worth_a_call(callback->evd))
+                call(service, callback);
+            if (service->process != atomic_load(&process))
+                return NULL; /* the routine forked, and this is the child */
+            end_call(service);
+        } else if (!stop) {
+            futex_wait(&service->word, word, CLOCK_NEVER);
+        }
+    }
+    release_service(service);
+    return NULL;
+}
+
+/* Under ia->lock, or in the thread that ends. */
+static enum ual_status start_thread(struct callback_service *service)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    int error;
+
+    atomic_fetch_add(&service->owners, 1);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    error = pthread_create(&thread, NULL, serve, service);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        atomic_fetch_sub(&service->owners, 1);
+        kal_log(RI_LOG_ERROR, "cannot start the callback thread: %s", strerrordesc_np(error));
+        return UAL_ERR_NO_RESOURCES;
+    }
+    pthread_setname_np(thread, "ital-callback");
+    return UAL_OK;
+}
+
+/* Under the lock. */
+static bool is_inside(struct callback_service *service)
+{
+    return service->has_thread && pthread_equal(service->thread, pthread_self());
+}
+
+/* --- attach, detach --- */
+
+/* Under ia->lock. */
+static enum ual_status open_service(struct ual_ia *ia)
+{
+    struct callback_service *service = ia->callbacks;
+    bool has_thread;
+
+    if (!service)
+        service = calloc(1, sizeof(*service));
+    if (!service)
+        return UAL_ERR_NO_RESOURCES;
+    if (!ia->callbacks) {
+        spinlock_init(&service->lock);
+        atomic_init(&service->owners, 1);
+        service->process = atomic_load(&process);
+        ia->callbacks = service;
+    }
+    spinlock_lock(&service->lock);
+    has_thread = service->has_thread;
+    spinlock_unlock(&service->lock);
+    return has_thread ? UAL_OK : start_thread(service);
+}
+
+/* Under ia->lock. */
+static enum ual_status link_callback(struct ual_ia *ia, struct ual_callback *callback)
+{
+    struct ual_evd *evd = callback->evd;
+    enum ual_status status = ual_device_alive(ia->device);
+
+    if (status == UAL_OK && evd->callback)
+        status = UAL_ERR_EXISTS;
+    if (status == UAL_OK && evd->member)
+        status = UAL_ERR_INVALID_STATE;
+    if (status == UAL_OK)
+        status = open_service(ia);
+    if (status == UAL_OK)
+        status = waiters_refuse(&evd->notifier.waiters, UAL_ERR_EXISTS);
+    if (status != UAL_OK)
+        return status;
+    callback->service = ia->callbacks;
+    atomic_fetch_add(&ia->callbacks->owners, 1);
+    notifier_observe(&evd->notifier, &callback->observer);
+    evd->callback = callback;
+    if (worth_a_call(evd))
+        raised(&callback->observer);
+    return UAL_OK;
+}
+
+enum ual_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run,
+                                        void (*routine)(void), void *arg)
+{
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    struct ual_callback *callback = calloc(1, sizeof(*callback));
+    enum ual_status status;
+
+    if (!callback)
+        return UAL_ERR_NO_RESOURCES;
+    callback->observer.raised = raised;
+    callback->evd = evd;
+    callback->handle = evd->object.handle;
+    callback->run = run;
+    callback->routine = routine;
+    callback->arg = arg;
+    pthread_mutex_lock(&ia->lock);
+    status = link_callback(ia, callback);
+    pthread_mutex_unlock(&ia->lock);
+    if (status != UAL_OK)
+        free(callback);
+    return status;
+}
+
+static struct ual_callback *unlink_callback(struct ual_evd *evd)
+{
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    struct ual_callback *callback;
+
+    pthread_mutex_lock(&ia->lock);
+    callback = evd->callback;
+    if (callback) {
+        evd->callback = NULL;
+        notifier_unobserve(&evd->notifier);
+        waiters_admit(&evd->notifier.waiters);
+    }
+    pthread_mutex_unlock(&ia->lock);
+    return callback;
+}
+
+enum ual_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback **running)
+{
+    struct ual_callback *callback = unlink_callback(evd);
+    struct callback_service *service;
+    bool runs;
+
+    if (!callback)
+        return UAL_ERR_INVALID_STATE;
+    service = callback->service;
+    spinlock_lock(&service->lock);
+    if (callback->due)
+        DL_DELETE(service->due, callback);
+    callback->due = false;
+    runs = service->running == callback;
+    callback->orphan = runs && is_inside(service);
+    *running = runs && !callback->orphan ? callback : NULL;
+    spinlock_unlock(&service->lock);
+    if (!runs)
+        free_callback(callback);
+    return UAL_OK;
+}
+
+void ual_callback_settle(struct ual_callback *callback)
+{
+    struct callback_service *service;
+    bool runs = true;
+
+    if (!callback)
+        return;
+    service = callback->service;
+    while (runs) {
+        unsigned int ended = atomic_load(&service->ended);
+
+        spinlock_lock(&service->lock);
+        runs = service->running == callback;
+        spinlock_unlock(&service->lock);
+        if (runs)
+            futex_wait(&service->ended, ended, CLOCK_NEVER);
+    }
+    free_callback(callback);
+}
+
+bool ual_evd_has_callback(struct ual_evd *evd)
+{
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    bool has;
+
+    pthread_mutex_lock(&ia->lock);
+    has = evd->callback != NULL;
+    pthread_mutex_unlock(&ia->lock);
+    return has;
+}
+
+/* --- the end --- */
+
+void callbacks_end(struct ual_ia *ia)
+{
+    struct callback_service *service = ia->callbacks;
+    struct ual_callback *callback, *next;
+    bool inside, has_thread;
+    pthread_t thread;
+
+    if (!service)
+        return;
+    ia->callbacks = NULL;
+    spinlock_lock(&service->lock);
+    service->stop = true;
+    inside = is_inside(service);
+    has_thread = service->has_thread;
+    thread = service->thread;
+    DL_FOREACH_SAFE (service->due, callback, next) {
+        DL_DELETE(service->due, callback);
+        callback->due = false;
+    }
+    spinlock_unlock(&service->lock);
+    wake(service);
+    if (inside)
+        pthread_detach(thread);
+    else if (has_thread)
+        pthread_join(thread, NULL);
+    release_service(service);
+}
+
+void callback_forked(void)
+{
+    atomic_fetch_add(&process, 1);
+}
