@@ -96,10 +96,9 @@ START_TEST(bad_attributes)
         { { .stream = UAL_STREAM_DTO, .size = 0 }, UAL_ERR_INVALID_ARGUMENT },
         { { .stream = UAL_STREAM_DTO, .size = 4097 }, UAL_ERR_LIMIT },
         { { .stream = UAL_STREAM_SOFTWARE, .size = (1u << 20) + 1 }, UAL_ERR_LIMIT },
-        { { .stream = UAL_STREAM_NOTIFICATION, .size = 1 }, UAL_ERR_NOT_SUPPORTED },
         { { .stream = UAL_STREAM_DTO, .size = 1, .threshold = 2 }, UAL_ERR_NOT_SUPPORTED },
         { { .stream = UAL_STREAM_DTO, .size = 1, .flags = UAL_EVD_NOTIFICATIONS },
-          UAL_ERR_NOT_SUPPORTED },
+          UAL_ERR_INVALID_ARGUMENT },
     };
     struct ual_evd_attr async = { .stream = UAL_STREAM_AFFILIATED, .size = 1 };
     struct ual_evd *evd = NULL, *first;
