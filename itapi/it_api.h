@@ -1522,10 +1522,9 @@ ITAPI_PUBLIC it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *
 
 /*
  * Takes the oldest event, waiting for a notification at most `timeout` microseconds if none is
- * queued; 0 only looks. *nmore: events left, of an AEVD SEVDs with events, a snapshot; may be NULL.
- * Several threads may wait, an
- * event wakes one. Not on an SEVD that has an AEVD, nor on an EVD with a callback, nor in a
- * callback.
+ * queued; 0 only looks. *nmore: events left, of an AEVD SEVDs with events, a snapshot; may be
+ * NULL. Several threads may wait, an event wakes one. Not on an SEVD that has an AEVD, nor on an EVD
+ * with a callback, nor in a callback.
  * Errors: TIMEOUT_EXPIRED, INTERRUPT (a signal handler ran), INVALID_EVD_STATE, CALLBACK_EXISTS,
  * WAITER_LIMIT, ABORT (the IA went away).
  */
@@ -1543,7 +1542,8 @@ ITAPI_PUBLIC it_status_t it_evd_post_se(it_evd_handle_t evd_handle, const void *
  * of the IA, one at a time; not where the EVD is empty again by then. It must not block or wait,
  * because the IA's other callbacks wait meanwhile. It may dequeue, post work and software events,
  * use contexts, detach itself, free its EVD, and as its last call free the IA. After detach, it
- * runs no more (except that detach from inside it returns first). it_evd_free and it_ia_free detach.
+ * runs no more (except that detach from inside it returns first). it_evd_free and it_ia_free
+ * detach.
  * Errors: attach CALLBACK_EXISTS, EVD_WAIT, INVALID_EVD_STATE (SEVD with an AEVD), RESOURCES;
  * detach INVALID_EVD_STATE (none attached).
  */

@@ -139,8 +139,8 @@ ITAPI_PUBLIC it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_
 
 /*
  * Waits for events of any SEVD of an AEVD and takes up to max_event_count of them, the SEVDs' own
- * events and never notifications; *events_count receives how many. The SEVDs take turns. timeout in microseconds; 0 only
- * looks; expiry is success with 0. Rules for waiting as it_evd_wait.
+ * events and never notifications; *events_count receives how many. The SEVDs take turns. timeout in
+ * microseconds; 0 only looks; expiry is success with 0. Rules for waiting as it_evd_wait.
  * Errors: INVALID_AEVD, INVALID_EVD_STATE, CALLBACK_EXISTS, INTERRUPT, WAITER_LIMIT, ABORT.
  */
 ITAPI_PUBLIC it_status_t itx_aevd_wait(it_evd_handle_t evd_handle, uint64_t timeout,

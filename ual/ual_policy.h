@@ -187,10 +187,10 @@ UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
  * callback. Nobody waits on a member, whose events can still be dequeued. It yields its members'
  * events, or with UAL_EVD_NOTIFICATIONS which member is ready, once for each time that the member
  * notifies; for one that is empty by then there is no notification. *more of a wait: members with
- * events. Its members' order is that of their notifications.
+ * events. Its members take turns, in the order of their notifications.
  *
- * set_aggregate: NULL: in none. UAL_ERR_INVALID_ARGUMENT: not an aggregate, of another IA, or evd is
- * one itself; BUSY: a thread waits on the EVD; INVALID_STATE: it has a callback; NO_RESOURCES.
+ * set_aggregate: NULL: in none. UAL_ERR_INVALID_ARGUMENT: not an aggregate, of another IA, or evd
+ * is one itself; BUSY: a thread waits on the EVD; INVALID_STATE: it has a callback; NO_RESOURCES.
  */
 UAL_PUBLIC enum ual_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate);
 UAL_PUBLIC struct ual_evd *ual_evd_aggregate(struct ual_evd *evd); /* NULL: in none */

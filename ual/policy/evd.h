@@ -50,8 +50,8 @@ void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd)
 void ual_evd_purge(struct ual_evd *evd, ual_handle source);
 /* Make every waiter return UAL_ERR_ABORTED, and wait until none is left. */
 void ual_evd_abort(struct ual_evd *evd);
-/* Of an IA that is being freed: waits end, no callback runs any more (but for one that the caller is
- * in), then all EVDs are freed. Those of ual_evd_free. */
+/* Of an IA that is being freed: waits end, no callback runs any more (but for one that the caller
+ * is in), then all EVDs are freed. Errors of ual_evd_free. */
 enum ual_status ual_evd_free_all(struct ual_ia *ia);
 /* The IA has just died: whoever waits or sleeps in a descriptor looks once more, and hears of
  * it. */

@@ -21,9 +21,9 @@ struct waiters {
 
 /*
  * A waiting thread: enter, (add, remove), leave. Between enter and leave what is waited for and its
- * lane stay: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED, the refusal. From add to remove news
- * wake it. remove: when it was woken, or takes an event away (took), another one has to look: a CQ
- * fires once for all.
+ * lane stay: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED, the refusal. From add to
+ * remove news wake it. remove: when it was woken, or takes an event away (took), another one has to
+ * look: a CQ fires once for all.
  */
 enum ual_status waiters_enter(struct waiters *waiters);
 void waiters_add(struct waiters *waiters, struct ual_waiter *waiter);
