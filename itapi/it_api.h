@@ -1523,8 +1523,8 @@ ITAPI_PUBLIC it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *
 /*
  * Takes the oldest event, waiting for a notification at most `timeout` microseconds if none is
  * queued; 0 only looks. *nmore: events left, of an AEVD SEVDs with events, a snapshot; may be
- * NULL. Several threads may wait, an event wakes one. Not on an SEVD that has an AEVD, nor on an EVD
- * with a callback, nor in a callback.
+ * NULL. Several threads may wait, an event wakes one. Not on an SEVD that has an AEVD, nor on an
+ * EVD with a callback, nor in a callback.
  * Errors: TIMEOUT_EXPIRED, INTERRUPT (a signal handler ran), INVALID_EVD_STATE, CALLBACK_EXISTS,
  * WAITER_LIMIT, ABORT (the IA went away).
  */
