@@ -251,19 +251,26 @@ static void rejected(struct kal_connection *c, const struct mpa_startup_frame *r
     cm_emit(c, &event);
 }
 
-/* The provider sends the Terminate; whether it can or not, the connection has failed. */
-static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
+static void fail_refused(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
 {
-    struct ri_llp_handover handover = { .refuse_code = outcome->terminate };
     bool depth = outcome->reason == MPA_STARTUP_ERR_IRD;
 
-    cm_hand_over(c, &handover);
-    if (c->guard.dead)
-        return;
     cm_fail(c, depth ? RI_REASON_READ_DEPTH : RI_REASON_PARAMETERS, "%s; %s",
             mpa_startup_text(outcome->reason),
             depth ? "raise the IRD here or lower the ORD there"
                   : "choose another ready-to-receive message (option rtr), or rtr=none");
+}
+
+/* The provider sends the Terminate; whether it can or not, the connection has failed. */
+static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
+{
+    struct ri_llp_handover handover = { .refuse_code = outcome->terminate };
+
+    if (!cm_has_qp(c))
+        return;
+    cm_hand_over(c, &handover);
+    if (!c->guard.dead)
+        fail_refused(c, outcome);
 }
 
 static void accepted(struct kal_connection *c, const struct mpa_startup_frame *reply, size_t used)
@@ -288,14 +295,21 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
         cm_established(c, reply->pd, reply->pd_len);
 }
 
-static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *reply, size_t used)
+static void evaluate(const struct kal_connection *c, const struct mpa_startup_frame *reply,
+                     struct mpa_startup_outcome *outcome)
 {
-    struct mpa_startup_outcome outcome;
     struct mpa_startup_frame sent;
     size_t n;
 
     mpa_startup_parse(c->startup->out, c->startup->out_length, MPA_STARTUP_REQUEST, &sent, &n);
-    mpa_startup_evaluate(&c->local, &sent, reply, &outcome);
+    mpa_startup_evaluate(&c->local, &sent, reply, outcome);
+}
+
+static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *reply, size_t used)
+{
+    struct mpa_startup_outcome outcome;
+
+    evaluate(c, reply, &outcome);
     c->agreed = outcome.agreed;
     switch (outcome.action) {
     case MPA_STARTUP_ACCEPTED: accepted(c, reply, used); break;
@@ -386,6 +400,23 @@ void cm_active_run(struct kal_connection *connection)
         read_reply(connection);
 }
 
+/* The Reply is there, and what it means: no queue pair came that would send the Terminate, or take
+ * the connection. */
+static void no_qp_in_time(struct kal_connection *c)
+{
+    struct mpa_startup_outcome outcome;
+    struct mpa_startup_frame reply;
+    size_t n;
+
+    mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REPLY, &reply, &n);
+    evaluate(c, &reply, &outcome);
+    if (outcome.action == MPA_STARTUP_TERMINATE)
+        fail_refused(c, &outcome);
+    else
+        cm_fail(c, RI_REASON_TIMEOUT,
+                "the peer has accepted, but no queue pair was attached in time");
+}
+
 void cm_active_expired(struct kal_connection *connection)
 {
     if (connection->state == CM_CONNECTING)
@@ -393,8 +424,7 @@ void cm_active_expired(struct kal_connection *connection)
                 "no answer to the TCP connect in time; check that the host is up and no "
                 "firewall drops the port, or raise connect_timeout");
     else if (connection->state == CM_REQUESTED && connection->awaits_qp && connection->parked)
-        cm_fail(connection, RI_REASON_TIMEOUT,
-                "the peer has accepted, but no queue pair was attached in time");
+        no_qp_in_time(connection);
     else if (connection->state == CM_REQUESTED)
         cm_fail(
             connection, RI_REASON_TIMEOUT,

@@ -50,7 +50,6 @@ struct parser {
     enum kal_status status; /* not KAL_OK: stop, already logged */
     enum section section;
     struct kal_interface_section *interface;
-    struct kal_setting *seen; /* names of [ital] and [quota], for doubles */
 };
 
 /* ---- lists ---- */
@@ -321,7 +320,7 @@ static bool ital_value(struct parser *parser, const char *name, const char *valu
             refuse(parser, name, value, log_allowed);
             return false;
         }
-        if (!note(parser, &parser->seen, name, value))
+        if (!note(parser, &parser->config->seen, name, value))
             return false;
         return kal_values_set(parser->config->ital, name, normal) || no_memory(parser);
     }
@@ -346,7 +345,7 @@ static bool quota_value(struct parser *parser, const char *name, const char *val
             return false;
         }
         parser->config->quota[kind] = kal_option_typed(&option, normal).number;
-        return note(parser, &parser->seen, name, value);
+        return note(parser, &parser->config->seen, name, value);
     }
     warn_unknown(parser, "option of [quota]", name, near.word);
     return true;
@@ -401,7 +400,6 @@ static enum kal_status parse(struct kal_config *config, const char *path, FILE *
     if (ini_parse_stream(read_line, &parser, on_value, &parser) && parser.status == KAL_OK)
         no_memory(&parser);
     free(parser.text);
-    settings_free(parser.seen);
     return parser.status;
 }
 
@@ -526,6 +524,7 @@ void kal_config_free(struct kal_config *config)
         free(section);
     }
     settings_free(config->rules);
+    settings_free(config->seen);
     kal_values_destroy(config->ital);
     free((char *)config->env_provider_path);
     free((char *)config->env_interface);

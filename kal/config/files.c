@@ -25,6 +25,24 @@ void kal_config_files_free(struct kal_config_file *files)
     }
 }
 
+/* What keeps a file from being read. Descriptors and memory are nobody's mistake in the
+ * configuration. */
+static enum kal_status unreadable(const char *path, const char *what, const char *advice)
+{
+    int error = errno;
+
+    switch (error) {
+    case EMFILE:
+    case ENFILE: advice = "raise the limit on open files (ulimit -n), or close some"; break;
+    case ENOMEM: advice = "free memory"; break;
+    default:
+        kal_log(RI_LOG_ERROR, "%s: cannot be %s: %s; %s", path, what, strerror(error), advice);
+        return KAL_ERR_CONFIGURATION;
+    }
+    kal_log(RI_LOG_ERROR, "%s: cannot be %s now: %s; %s", path, what, strerror(error), advice);
+    return KAL_ERR_NO_RESOURCES;
+}
+
 FILE *kal_config_open(const char *path, bool needed, const char *advice, enum kal_status *status)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -34,11 +52,11 @@ FILE *kal_config_open(const char *path, bool needed, const char *advice, enum ka
     *status = KAL_OK;
     if (fd < 0 && !needed && (errno == ENOENT || errno == ENOTDIR))
         return NULL;
-    *status = KAL_ERR_CONFIGURATION;
     if (fd < 0) {
-        kal_log(RI_LOG_ERROR, "%s: cannot be opened: %s; %s", path, strerror(errno), advice);
+        *status = unreadable(path, "opened", advice);
         return NULL;
     }
+    *status = KAL_ERR_CONFIGURATION;
     if (fstat(fd, &about) || !(S_ISREG(about.st_mode) || S_ISCHR(about.st_mode))) {
         kal_log(RI_LOG_ERROR, "%s: is not a file; name a configuration file", path);
         close(fd);
@@ -107,13 +125,9 @@ enum kal_status kal_config_more(const char *path, bool asked, struct kal_config_
         return status;
     count = scandir(folder, &entries, is_one, by_octets);
     if (count < 0) {
-        if (errno == ENOENT || errno == ENOTDIR) {
-            status = KAL_OK;
-        } else if (errno != ENOMEM) {
-            status = KAL_ERR_CONFIGURATION;
-            kal_log(RI_LOG_ERROR, "%s: cannot be read: %s; make it readable or remove it", folder,
-                    strerror(errno));
-        }
+        status = errno == ENOENT || errno == ENOTDIR
+                     ? KAL_OK
+                     : unreadable(folder, "read", "make it readable or remove it");
         free(folder);
         return status;
     }

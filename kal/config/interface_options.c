@@ -106,6 +106,37 @@ static const char *text_of(const char *text)
     return text ? text : "";
 }
 
+/* kal's own tables are in the same form, and may say what providers' may not. */
+static bool is_own_table(const struct ri_option *table)
+{
+    return table == kal_interface_options || table == kal_ital_options;
+}
+
+/* A section has these beside the provider's options, and takes them first. */
+static bool is_of_the_section(const char *name)
+{
+    return find(kal_section_options, kal_section_option_count, name) != NULL;
+}
+
+/* Can the entry be told from all that a section may say? False: why says what stands against it. */
+static bool is_one_option(const struct ri_option *own, size_t index, char *why, size_t room)
+{
+    const char *name = own[index].name;
+
+    if (find(own, index, name)) {
+        snprintf(why, room, "option %s stands in its option table twice", name);
+        return false;
+    }
+    if (!is_own_table(own) && is_of_the_section(name)) {
+        snprintf(why, room,
+                 "it declares option %s, by which a section chooses provider and device; it needs "
+                 "another name",
+                 name);
+        return false;
+    }
+    return true;
+}
+
 /* The entry with its own type, or with that of kal's option that it gives another default.
  * False: it is neither, and why says so. */
 static bool whole_option(const struct ri_option *entry, size_t index, struct ri_option *option,
@@ -145,7 +176,7 @@ bool kal_provider_options_check(const struct ri_option *own, size_t count, char 
     struct ri_option option;
 
     for (size_t i = 0; i < count; i++) {
-        if (!whole_option(&own[i], i, &option, why, room))
+        if (!whole_option(&own[i], i, &option, why, room) || !is_one_option(own, i, why, room))
             return false;
         if (kal_option_normal(&option, text_of(option.value), normal, allowed))
             continue;

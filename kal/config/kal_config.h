@@ -115,6 +115,7 @@ struct kal_config {
     struct kal_values *ital;       /* normal forms of section [ital], environment applied */
     uint64_t quota[KAL_ACCOUNT_KINDS];
     struct kal_setting *rules; /* section [policy], in the order of the files */
+    struct kal_setting *seen;  /* what [ital] and [quota] say, for what is said again */
     struct kal_interface_section *interfaces;
     const char *env_provider_path; /* ITAL_PROVIDER_PATH or NULL; own copy */
     const char *env_interface;     /* ITAL_INTERFACE or NULL; own copy */

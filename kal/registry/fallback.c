@@ -19,7 +19,7 @@
 
 /* ---- under the name of another ---- */
 
-bool kal_fallback_take(struct kal_interface *interface, const struct kal_interface *other)
+static bool take(struct kal_interface *interface, const struct kal_interface *other)
 {
     struct kal_values *options = kal_values_copy(other->options);
     char *provider_name = strdup(other->provider_name);
@@ -49,7 +49,7 @@ no_memory:
     return false;
 }
 
-bool kal_fallback_next(const char **names, char name[KAL_VALUE_MAX])
+static bool next_name(const char **names, char name[KAL_VALUE_MAX])
 {
     size_t length;
     const char *one = names_next(names, &length);
@@ -61,27 +61,66 @@ bool kal_fallback_next(const char **names, char name[KAL_VALUE_MAX])
     return true;
 }
 
-bool kal_fallback_wanted(const struct kal_interface *interface)
+static bool is_wanted(const struct kal_interface *interface)
 {
     return !interface->usable && !interface->configured_wrong && interface->fallback;
 }
 
-bool kal_fallback_apply(struct kal_interface *list)
+/* Why another does not stand in. */
+static void say_passed_over(const struct kal_interface *interface, const char *name,
+                            const struct kal_interface *other)
 {
-    struct kal_interface *interface, *other;
+    if (!other)
+        kal_log(RI_LOG_WARNING, "there is no interface \"%s\", which is in the fallback of %s",
+                name, interface->name);
+    else
+        kal_log(RI_LOG_WARNING, "interface %s, in the fallback of %s, is not usable: %s%s%s", name,
+                interface->name, other->reason, *other->advice ? "; " : "", other->advice);
+}
+
+enum kal_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
+                                      void *arg, bool log)
+{
+    const char *names = interface->fallback;
+    struct kal_interface *other;
     char name[KAL_VALUE_MAX];
+    enum kal_status status;
 
-    LL_FOREACH (list, interface) {
-        const char *names = interface->fallback;
-
-        while (kal_fallback_wanted(interface) && kal_fallback_next(&names, name)) {
-            other = kal_interface_find(list, name);
-            if (other && other->usable && !other->has_stand_in &&
-                !kal_fallback_take(interface, other))
-                return false;
+    while (is_wanted(interface) && next_name(&names, name)) {
+        if (!strcmp(name, interface->name))
+            continue;
+        status = find(arg, name, &other);
+        if (status != KAL_OK)
+            return status;
+        if (!other || !other->usable || other->has_stand_in) {
+            if (log)
+                say_passed_over(interface, name, other);
+            continue;
         }
+        if (log)
+            kal_log(RI_LOG_WARNING, "interface %s is not usable: %s%s%s; %s stands in for it",
+                    interface->name, interface->reason, *interface->advice ? "; " : "",
+                    interface->advice, name);
+        if (!take(interface, other))
+            return KAL_ERR_NO_RESOURCES;
     }
-    return true;
+    return KAL_OK;
+}
+
+static enum kal_status find_in_list(void *arg, const char *name, struct kal_interface **other)
+{
+    *other = kal_interface_find(arg, name);
+    return KAL_OK;
+}
+
+enum kal_status kal_fallback_apply(struct kal_interface *list)
+{
+    enum kal_status status = KAL_OK;
+    struct kal_interface *interface;
+
+    for (interface = list; interface && status == KAL_OK; interface = interface->next)
+        status = kal_fallback_stand_in(interface, find_in_list, list, false);
+    return status;
 }
 
 /* ---- the default one, and those behind it ---- */
@@ -130,7 +169,7 @@ void kal_fallback_order(struct kal_config *config, struct kal_interface **list)
         return;
     found = put(list, &chosen, name, "default", origin, log);
     config->default_warned |= !found; /* the list is built often */
-    while (kal_fallback_next(&names, next))
+    while (next_name(&names, next))
         found |= put(list, &chosen, next, "fallback", "fallback in section [ital]", log && !found);
     LL_CONCAT(chosen, *list);
     *list = chosen;

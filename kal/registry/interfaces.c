@@ -21,10 +21,18 @@
 #define ITAL_PROVIDER_ORDER ""
 #endif
 
-/* One build of the list. */
+/* What every provider says, asked by helpers once at most for all that one call looks for. */
+struct round {
+    struct kal *kal;
+    struct kal_answer *all;
+    bool asked;
+};
+
+/* One build of a list. */
 struct build {
     struct kal *kal;
-    struct kal_answer *answers; /* what providers say; those that are not in it are not asked */
+    struct kal_answer *here;      /* of those that are asked here; the build's own */
+    const struct kal_answer *all; /* of the round, behind them; those in neither are not asked */
     struct kal_interface *list;
     bool no_memory;
 };
@@ -239,24 +247,28 @@ static void unusable(struct build *build, struct kal_interface *interface,
 
 /* ---- sections ---- */
 
-static const struct kal_answer *find_answer(const struct build *build, const char *name)
+static bool is_it(const struct kal_answer *answer, const char *name)
 {
-    const struct kal_answer *answer;
-
-    LL_FOREACH (build->answers, answer)
-        if (answer->usable && !strcmp(answer->name, name))
-            return answer;
-    return NULL;
+    return answer->usable && !strcmp(answer->name, name);
 }
 
 /* A refused file that is, or by its own name would have been, this provider. */
-static const struct kal_answer *find_refused(const struct build *build, const char *name)
+static bool is_refused(const struct kal_answer *answer, const char *name)
+{
+    return !answer->usable &&
+           (!strcmp(answer->provider->stem, name) || (answer->name && !strcmp(answer->name, name)));
+}
+
+static const struct kal_answer *find_answer(const struct build *build, const char *name,
+                                            bool (*fits)(const struct kal_answer *, const char *))
 {
     const struct kal_answer *answer;
 
-    LL_FOREACH (build->answers, answer)
-        if (!answer->usable && (!strcmp(answer->provider->stem, name) ||
-                                (answer->name && !strcmp(answer->name, name))))
+    LL_FOREACH (build->here, answer)
+        if (fits(answer, name))
+            return answer;
+    LL_FOREACH (build->all, answer)
+        if (fits(answer, name))
             return answer;
     return NULL;
 }
@@ -264,7 +276,7 @@ static const struct kal_answer *find_refused(const struct build *build, const ch
 static void no_provider(struct build *build, struct kal_interface *interface,
                         const struct kal_interface_section *section)
 {
-    const struct kal_answer *refused = find_refused(build, interface->provider_name);
+    const struct kal_answer *refused = find_answer(build, interface->provider_name, is_refused);
     const struct kal_provider *provider;
     struct nearest near = { .word = NULL };
 
@@ -307,7 +319,7 @@ static void add_section(struct build *build, const struct kal_interface_section 
         assign(build, &interface->advice, "add a line: provider = NAME");
         return;
     }
-    answer = find_answer(build, interface->provider_name);
+    answer = find_answer(build, interface->provider_name, is_it);
     if (!answer) {
         no_provider(build, interface, section);
         return;
@@ -355,7 +367,7 @@ static int by_rank(struct kal_answer *a, struct kal_answer *b)
     return one != other ? one - other : strcmp(a->name, b->name);
 }
 
-static void add_defaults(struct build *build)
+static void add_defaults(struct build *build, const struct kal_answer *answers)
 {
     const struct kal_interface_section *sections = build->kal->config->interfaces;
     const struct kal_answer *answer;
@@ -363,7 +375,7 @@ static void add_defaults(struct build *build)
 
     if (sections && !kal_values_bool(build->kal->config->ital, "default_interfaces"))
         return;
-    LL_FOREACH (build->answers, answer) {
+    LL_FOREACH (answers, answer) {
         if (!answer->usable)
             continue;
         if (answer->status != RI_OK)
@@ -373,68 +385,87 @@ static void add_defaults(struct build *build)
     }
 }
 
-static enum kal_status finish(struct build *build, struct kal_interface **list)
+static enum kal_status finish(struct build *build, enum kal_status status,
+                              struct kal_interface **list)
 {
-    kal_answers_free(build->answers);
-    if (build->no_memory) {
+    kal_answers_free(build->here);
+    if (status == KAL_OK && build->no_memory)
+        status = KAL_ERR_NO_RESOURCES;
+    if (status == KAL_OK)
+        *list = build->list;
+    else
         kal_interfaces_free(build->list);
-        return KAL_ERR_NO_RESOURCES;
-    }
-    *list = build->list;
-    return KAL_OK;
+    return status;
 }
 
-enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list)
+static enum kal_status ask_everybody(struct round *round)
 {
+    enum kal_status status = round->asked ? KAL_OK : kal_ask_all(round->kal, &round->all);
+
+    if (status == KAL_OK && !round->asked) {
+        round->asked = true;
+        LL_SORT(round->all, by_rank);
+    }
+    return status;
+}
+
+/* Every interface there is, the default one first. */
+static enum kal_status build_all(struct round *round, struct kal_interface **list)
+{
+    struct kal *kal = round->kal;
     struct build build = { .kal = kal };
-    enum kal_status status = kal_ask_all(kal, &build.answers);
+    enum kal_status status = ask_everybody(round);
     const struct kal_interface_section *section;
 
     if (status != KAL_OK)
         return status;
+    build.all = round->all;
     kal_registry_lock(&kal->registry); /* what was warned about already */
     LL_FOREACH (kal->config->interfaces, section)
         add_section(&build, section);
-    LL_SORT(build.answers, by_rank);
-    add_defaults(&build);
-    if (!build.no_memory && !kal_fallback_apply(build.list))
-        build.no_memory = true;
+    add_defaults(&build, build.all);
     if (!build.no_memory)
+        status = kal_fallback_apply(build.list);
+    if (!build.no_memory && status == KAL_OK)
         kal_fallback_order(kal->config, &build.list);
     kal_registry_unlock(&kal->registry);
-    return finish(&build, list);
+    return finish(&build, status, list);
+}
+
+enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list)
+{
+    struct round round = { .kal = kal };
+    enum kal_status status = build_all(&round, list);
+
+    kal_answers_free(round.all);
+    return status;
 }
 
 /* ---- one of them ---- */
 
 /* The provider of that name, loaded. Where no file is called so, the helpers find out which one
  * is. */
-static enum kal_status ask_for(struct build *build, const char *name)
+static enum kal_status ask_for(struct round *round, struct build *build, const char *name)
 {
-    enum kal_status status = kal_ask_named(build->kal, name, &build->answers);
+    enum kal_status status = kal_ask_named(build->kal, name, &build->here);
     const struct kal_answer *known;
-    struct kal_answer *here = NULL;
 
-    if (status != KAL_OK || build->answers)
+    if (status != KAL_OK || build->here)
         return status;
-    status = kal_ask_all(build->kal, &build->answers);
-    known = status == KAL_OK ? find_answer(build, name) : NULL;
-    if (!known)
-        return status;
-    status = kal_ask_here(build->kal, known->provider, &here);
-    if (status == KAL_OK)
-        LL_PREPEND(build->answers, here);
-    return status;
+    status = ask_everybody(round);
+    build->all = round->all;
+    known = status == KAL_OK ? find_answer(build, name, is_it) : NULL;
+    return known ? kal_ask_here(build->kal, known->provider, &build->here) : status;
 }
 
-static enum kal_status choose_section(struct build *build,
+static enum kal_status choose_section(struct round *round, struct build *build,
                                       const struct kal_interface_section *section)
 {
     const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
     enum kal_status status = KAL_OK;
 
     if (provider && *provider->value)
-        status = ask_for(build, provider->value);
+        status = ask_for(round, build, provider->value);
     if (status == KAL_OK) {
         kal_registry_lock(&build->kal->registry);
         add_section(build, section);
@@ -451,12 +482,12 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
     enum kal_status status;
     char *provider = strndup(name, length);
 
-    status = provider ? kal_ask_named(build->kal, provider, &build->answers) : KAL_ERR_NO_RESOURCES;
+    status = provider ? kal_ask_named(build->kal, provider, &build->here) : KAL_ERR_NO_RESOURCES;
     free(provider);
     if (status != KAL_OK)
         return status;
     kal_registry_lock(&build->kal->registry);
-    add_defaults(build);
+    add_defaults(build, build->here);
     kal_registry_unlock(&build->kal->registry);
     if (!kal_interface_find(build->list, name) &&
         name[length] == '/') { /* told by its short name, as no other is there */
@@ -469,18 +500,18 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
 }
 
 /* Only its device says whose it is: look at all, then load that one. */
-static enum kal_status choose_from_all(struct kal *kal, const char *name,
+static enum kal_status choose_from_all(struct round *round, const char *name,
                                        struct kal_interface **list)
 {
-    enum kal_status status = kal_interfaces_build(kal, list);
+    enum kal_status status = build_all(round, list);
     struct kal_interface *interface = status == KAL_OK ? kal_interface_find(*list, name) : NULL;
     struct kal_answer *answer = NULL;
 
     if (!interface || !interface->usable)
         return status;
-    status = kal_ask_here(kal, interface->provider, &answer);
+    status = kal_ask_here(round->kal, interface->provider, &answer);
     if (status == KAL_OK && !answer->usable) {
-        struct build build = { .kal = kal };
+        struct build build = { .kal = round->kal };
 
         interface->usable = false;
         assign(&build, &interface->reason, "%s", answer->reason);
@@ -494,85 +525,54 @@ static enum kal_status choose_from_all(struct kal *kal, const char *name,
     return status;
 }
 
-static enum kal_status choose(struct kal *kal, const char *name, struct kal_interface **list)
+static enum kal_status choose(struct round *round, const char *name, struct kal_interface **list)
 {
-    struct build build = { .kal = kal };
+    struct build build = { .kal = round->kal };
     const struct kal_interface_section *section;
     enum kal_status status;
 
-    LL_FOREACH (kal->config->interfaces, section)
+    LL_FOREACH (round->kal->config->interfaces, section)
         if (!strcmp(section->name, name))
             break;
-    status = section ? choose_section(&build, section) : choose_by_prefix(&build, name);
-    if (status != KAL_OK) {
-        kal_answers_free(build.answers);
-        kal_interfaces_free(build.list);
-        return status;
-    }
-    if (section || kal_interface_find(build.list, name) || build.no_memory)
-        return finish(&build, list);
-    kal_answers_free(build.answers);
+    status = section ? choose_section(round, &build, section) : choose_by_prefix(&build, name);
+    if (status != KAL_OK || section || kal_interface_find(build.list, name) || build.no_memory)
+        return finish(&build, status, list);
+    kal_answers_free(build.here);
     kal_interfaces_free(build.list);
-    return choose_from_all(kal, name, list);
+    return choose_from_all(round, name, list);
 }
 
-/* Another of that name, which may stand in for the one called `for_whom`: *usable. What keeps it
- * from that is logged. */
-static enum kal_status choose_other(struct kal *kal, const char *name, const char *for_whom,
-                                    struct kal_interface **list, struct kal_interface **usable)
+/* A kal_fallback_find_fn. */
+struct search {
+    struct round *round;
+    struct kal_interface *found; /* the list of the last one */
+};
+
+static enum kal_status find_another(void *arg, const char *name, struct kal_interface **other)
 {
-    enum kal_status status = choose(kal, name, list);
-    struct kal_interface *other;
+    struct search *search = arg;
+    enum kal_status status;
 
-    *usable = NULL;
-    if (status != KAL_OK)
-        return status;
-    other = kal_interface_find(*list, name);
-    if (!other)
-        kal_log(RI_LOG_WARNING, "there is no interface \"%s\", which is in the fallback of %s",
-                name, for_whom);
-    else if (!other->usable || other->has_stand_in)
-        kal_log(RI_LOG_WARNING, "interface %s, in the fallback of %s, is not usable: %s%s%s", name,
-                for_whom, other->reason, *other->advice ? "; " : "", other->advice);
-    else
-        *usable = other;
-    return KAL_OK;
-}
-
-static enum kal_status choose_stand_in(struct kal *kal, struct kal_interface *interface)
-{
-    const char *names = interface->fallback;
-    struct kal_interface *others, *other;
-    enum kal_status status = KAL_OK;
-    char name[KAL_VALUE_MAX];
-
-    while (status == KAL_OK && kal_fallback_wanted(interface) && kal_fallback_next(&names, name)) {
-        if (!strcmp(name, interface->name))
-            continue;
-        status = choose_other(kal, name, interface->name, &others, &other);
-        if (status != KAL_OK)
-            break;
-        if (other) {
-            kal_log(RI_LOG_WARNING, "interface %s is not usable: %s%s%s; %s stands in for it",
-                    interface->name, interface->reason, *interface->advice ? "; " : "",
-                    interface->advice, name);
-            if (!kal_fallback_take(interface, other))
-                status = KAL_ERR_NO_RESOURCES;
-        }
-        kal_interfaces_free(others);
-    }
+    kal_interfaces_free(search->found);
+    search->found = NULL;
+    status = choose(search->round, name, &search->found);
+    *other = status == KAL_OK ? kal_interface_find(search->found, name) : NULL;
     return status;
 }
 
 enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
 {
-    enum kal_status status = choose(kal, name, list);
+    struct round round = { .kal = kal };
+    struct search search = { .round = &round };
+    enum kal_status status = choose(&round, name, list);
     struct kal_interface *interface = status == KAL_OK ? kal_interface_find(*list, name) : NULL;
 
-    if (interface && kal_fallback_wanted(interface))
-        status = choose_stand_in(kal, interface);
+    if (interface)
+        status = kal_fallback_stand_in(interface, find_another, &search, true);
     if (interface && status != KAL_OK)
         kal_interfaces_free(*list);
+    kal_interfaces_free(search.found);
+    kal_answers_free(round.all);
     return status;
 }
 

@@ -105,15 +105,15 @@ void kal_interface_free(struct kal_interface *interface);
 void kal_interfaces_free(struct kal_interface *list);
 
 /* ---- fallback.c: interfaces that stand in for others ---- */
-/* Is it not usable, and may another stand in for it? */
-bool kal_fallback_wanted(const struct kal_interface *interface);
-/* The next name of a fallback. False: there is none. */
-bool kal_fallback_next(const char **names, char name[KAL_VALUE_MAX]);
-/* Let the other, which is usable, stand in for it. False: memory, and it is as before. */
-bool kal_fallback_take(struct kal_interface *interface, const struct kal_interface *other);
-/* Of a list of all: give each that is not usable the first of its fallback that is. False:
- * memory. */
-bool kal_fallback_apply(struct kal_interface *list);
+/* Find the interface of a name: *other, valid until the next call; NULL: there is none. */
+typedef enum kal_status (*kal_fallback_find_fn)(void *arg, const char *name,
+                                                struct kal_interface **other);
+/* Where it is not usable, the first of its fallback that is stands in for it. log: what is taken,
+ * and what keeps others from that. KAL_ERR_NO_RESOURCES, or what find answers: it is as before. */
+enum kal_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
+                                      void *arg, bool log);
+/* The same for each of a list of all, without a word. */
+enum kal_status kal_fallback_apply(struct kal_interface *list);
 /* Who stands first: the default, then option fallback of [ital]; what cannot be taken is logged
  * once. The registry's lock is held. */
 void kal_fallback_order(struct kal_config *config, struct kal_interface **list);

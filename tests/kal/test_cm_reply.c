@@ -347,6 +347,46 @@ START_TEST(queue_pair_attached_after_the_connect)
 }
 END_TEST
 
+/* The Terminate needs the queue pair: it is sent when one is attached, by a run of its lane. */
+START_TEST(refused_when_the_queue_pair_comes)
+{
+    void *lane = _i == 2 ? fake.lane2 : fake.lane;
+    uint64_t end = tc_deadline(10000);
+
+    ask_without_qp();
+    if (_i == 0)
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+    reply(F_C | F_S, 2, 0x8008, 0x4005, ""); /* ORD 5 over our IRD 4 */
+    if (_i) {
+        fake_until(c->connection->parked, 10000);
+        ck_assert_uint_eq(c->events, 0);
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+    }
+    for (; !c->events; fake_lane_run(lane)) {
+        fake_lane_run(fake.lane);
+        ck_assert(!tc_expired(end));
+    }
+    ck_assert_ptr_eq(c->connection->lane, lane);
+    expect_failure(RI_REASON_READ_DEPTH);
+    ck_assert_uint_eq(qp->hand_overs, 1);
+    ck_assert_uint_eq(qp->last.refuse_code, 0x2006);
+}
+END_TEST
+
+/* And where none comes, that is not what the connection failed of. */
+START_TEST(refused_without_a_queue_pair)
+{
+    ask_without_qp();
+    reply(F_C | F_S, 2, 0x8008, 0x4005, "");
+    fake_until(c->connection->parked, 10000);
+    c->connection->startup->deadline.deadline = 1;
+    expect_failure(RI_REASON_READ_DEPTH);
+    ck_assert_uint_eq(fake_log_count("raise the IRD here or lower the ORD there"), 1);
+    ck_assert_uint_eq(fake_log_count("no queue pair was attached"), 0);
+    ck_assert_uint_eq(qp->hand_overs, 0);
+}
+END_TEST
+
 START_TEST(no_queue_pair_in_time)
 {
     ask_without_qp();
@@ -367,6 +407,8 @@ static Suite *suite(void)
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, s001_to_s007_request_in_one_write);
     tcase_add_loop_test(t, queue_pair_attached_after_the_connect, 0, 3);
+    tcase_add_loop_test(t, refused_when_the_queue_pair_comes, 0, 3);
+    tcase_add_test(t, refused_without_a_queue_pair);
     tcase_add_test(t, no_queue_pair_in_time);
     tcase_add_test(t, s004_revision_1_is_unenhanced);
     tcase_add_test(t, s007_x033_crc_off_only_by_option);

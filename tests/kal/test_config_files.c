@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void file(const char *name, const char *text)
@@ -18,8 +19,9 @@ START_TEST(files_are_read_in_the_order_of_their_names)
     char sources[20000];
     struct kal *kal;
 
-    fixture_conf("[ital]\nspin = 1\nask_timeout = 100\n[policy]\nrule9 = deny listen\n"
-                 "[interface a]\nprovider = test\nbacklog = 1\nhalf_open = 1\n");
+    fixture_conf(
+        "[ital]\nspin = 1\nask_timeout = 100\n[policy]\nrule9 = deny listen\n"
+        "[quota]\nmax_cq = 1\n[interface a]\nprovider = test\nbacklog = 1\nhalf_open = 1\n");
     fixture_folder_made("conf.d");
     file("conf.d/9.conf", "[ital]\nspin = 4\n[policy]\nrule2 = allow any\n");
     file("conf.d/10.conf", "[ital]\nspin = 2\n[interface a]\nbacklog = 2\n[quota]\nmax_qp = 2\n"
@@ -50,6 +52,10 @@ START_TEST(files_are_read_in_the_order_of_their_names)
              fixture_conf_path());
     ck_assert_str_eq(kal_config_source(kal), sources);
     ck_assert_uint_eq(fixture_log_count("\"backlog\" replaces what "), 2);
+    ck_assert_uint_eq(fixture_log_count("\"spin\" replaces what "), 4);
+    ck_assert_uint_eq(fixture_log_count("/9.conf:2: \"spin\" replaces what "), 1);
+    ck_assert_uint_eq(fixture_log_count("\"max_cq\" replaces what "), 1);
+    ck_assert_uint_eq(fixture_log_count("given in line"), 0);
     kal_put(kal);
 }
 END_TEST
@@ -148,6 +154,35 @@ START_TEST(what_cannot_be_read_is_told)
 }
 END_TEST
 
+/* No descriptor left: that is told as what it is, of the file and of the folder. */
+START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
+{
+    struct rlimit limit, none;
+    enum kal_status file_status = KAL_OK, folder_status;
+    struct kal_config_file *more = NULL;
+    FILE *opened;
+    struct kal *kal;
+
+    fixture_folder_made("conf.d");
+    file("conf.d/1.conf", "");
+    kal = fixture_get(); /* the log is open */
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){ .rlim_cur = 1, .rlim_max = limit.rlim_max };
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    opened = kal_config_open(fixture_conf_path(), true, "correct it", &file_status);
+    folder_status = kal_config_more(fixture_conf_path(), true, &more);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_ptr_null(opened);
+    ck_assert_ptr_null(more);
+    ck_assert_int_eq(file_status, KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(folder_status, KAL_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(fixture_log_count("/conf: cannot be opened now: "), 1);
+    ck_assert_uint_eq(fixture_log_count("/conf.d: cannot be read now: "), 1);
+    ck_assert_uint_eq(fixture_log_count("raise the limit on open files (ulimit -n)"), 2);
+    kal_put(kal);
+}
+END_TEST
+
 static void on_interface(const struct kal_interface_info *info, void *arg)
 {
     bool *seen = arg;
@@ -191,6 +226,7 @@ int main(void)
     tcase_add_test(tc, no_folder);
     tcase_add_loop_test(tc, what_is_wrong_names_file_and_line, 0, sizeof broken / sizeof *broken);
     tcase_add_test(tc, what_cannot_be_read_is_told);
+    tcase_add_test(tc, want_of_descriptors_is_no_mistake_in_the_configuration);
     tcase_add_test(tc, options_of_interfaces_name_their_file);
     return tc_main(suite);
 }

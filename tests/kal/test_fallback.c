@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Interfaces that are taken where another cannot be used. */
 #include "kal_fixture.h"
+#include "kal/registry/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* What each section ends with: where a device of vp_test is not there, and one that is. */
 #define ABSENT  "provider = test\ndevice = absent\n"
@@ -99,6 +101,54 @@ START_TEST(interface_with_a_fallback)
 }
 END_TEST
 
+/* A helper that leaves an octet in the file "asked" each time it is started. */
+static void count_helpers(void)
+{
+    static char counting[4300];
+    char text[9000];
+
+    snprintf(counting, sizeof counting, "%s/ask", fixture_folder());
+    snprintf(text, sizeof text, "#!/bin/sh\nprintf . >>%s/asked\nexec %s \"$@\"\n",
+             fixture_folder(), kal_asker_is);
+    fixture_file("ask", text, strlen(text));
+    ck_assert_int_eq(chmod(counting, 0700), 0);
+    fixture_file("asked", "", 0);
+    kal_asker_is = counting;
+}
+
+static long helpers_started(void)
+{
+    struct stat about;
+    char path[4300];
+
+    snprintf(path, sizeof path, "%s/asked", fixture_folder());
+    ck_assert_int_eq(stat(path, &about), 0);
+    return (long)about.st_size;
+}
+
+/* A provider that no file is called after, and devices of whose name only all providers can tell
+ * whose they are: all files are asked once. */
+START_TEST(fallback_costs_one_round_of_helpers)
+{
+    static const char *const starts[] = { "provider = quantum\n", ABSENT };
+    struct kal_rnic *rnic = NULL;
+    char text[200];
+    struct kal *kal;
+
+    count_helpers();
+    fixture_module("vp_test", NULL);
+    fixture_module("vp_plain", NULL);
+    snprintf(text, sizeof text, "[interface a]\n%sfallback = x y z, plain0, b\n[interface b]\n%s",
+             starts[_i], "provider = quantum\n");
+    fixture_conf(text);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_uint_eq(fixture_log_count("which is in the fallback of a"), 4);
+    ck_assert_int_eq(helpers_started(), 2); /* one for each file */
+    kal_put(kal);
+}
+END_TEST
+
 /* ---- behind the default interface ---- */
 
 static const struct {
@@ -170,6 +220,7 @@ int main(void)
 
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, interface_with_a_fallback, 0, sizeof rows / sizeof *rows);
+    tcase_add_loop_test(tc, fallback_costs_one_round_of_helpers, 0, 2);
     tcase_add_loop_test(tc, fallback_of_the_default, 0, sizeof orders / sizeof *orders);
     return tc_main(suite);
 }

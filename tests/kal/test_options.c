@@ -239,7 +239,37 @@ static const struct {
     { { "backlog", "int: 1..65535", "128", "", "" },
       "it declares option backlog, which every interface has; it may only give it another default "
       "(RI_OPTION_DEFAULT)" },
+    { { "device", "string", "", "", "" },
+      "it declares option device, by which a section chooses provider and device; it needs another "
+      "name" },
+    { { "provider", "bool", "yes", "", "" },
+      "it declares option provider, by which a section "
+      "chooses provider and device; it needs another name" },
+    { { "fallback", "list: 1..5", "", "", "" },
+      "it declares option fallback, by which a section chooses provider and device; it needs "
+      "another name" },
 };
+
+/* Of an option's own, and of another default. */
+START_TEST(option_that_stands_twice)
+{
+    static const struct ri_option twice[][3] = {
+        { { "depth", "int", "1", "", "" },
+          { "other", "int", "1", "", "" },
+          { "depth", "bool", "no", "", "" } },
+        { RI_OPTION_DEFAULT("backlog", "5"),
+          { "other", "int", "1", "", "" },
+          RI_OPTION_DEFAULT("backlog", "6") },
+    };
+    char why[512] = "", wanted[100];
+
+    ck_assert(kal_provider_options_check(twice[_i], 2, why, sizeof why));
+    ck_assert(!kal_provider_options_check(twice[_i], 3, why, sizeof why));
+    snprintf(wanted, sizeof wanted, "option %s stands in its option table twice",
+             twice[_i][0].name);
+    ck_assert_str_eq(why, wanted);
+}
+END_TEST
 
 START_TEST(unsound_tables)
 {
@@ -356,6 +386,7 @@ int main(void)
     tcase_add_test(tc, values_are_typed);
     tcase_add_loop_test(tc, provider_reads_values_by_type, 0, ARRAY_SIZE(typed));
     tcase_add_test(tc, kals_own_tables_are_sound);
+    tcase_add_loop_test(tc, option_that_stands_twice, 0, 2);
     tcase_add_loop_test(tc, unsound_tables, 0, sizeof unsound / sizeof *unsound);
     suite_add_tcase(suite, tc);
 
