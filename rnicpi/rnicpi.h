@@ -1305,7 +1305,8 @@ struct ri_user_ops {
  * The host has options of its own, which every interface has (ital.conf(5): crc, connect_timeout,
  * backlog, netdev and others). A provider reads them as it reads its own, and does not declare
  * them. It may give one another default: RI_OPTION_DEFAULT("connect_timeout", "10s"). A table that
- * declares one is refused.
+ * declares one is refused, and so is one that names an option twice, or provider, device or
+ * fallback, by which a section chooses what it is an interface of.
  */
 struct ri_option {
     const char *name;
