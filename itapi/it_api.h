@@ -1791,9 +1791,9 @@ ITAPI_PUBLIC it_status_t it_post_rdma_write(it_ep_handle_t ep_handle,
                                             it_rmr_context_t rmr_context);
 
 /*
- * Reads from the peer's memory. The sink needs local write; on iWARP remote write and an EP with
- * rdma_write_enable as well (rdma_read_requires_remote_write). Errors: also RESOURCE_ORD (ORD is
- * 0, or the peer agreed to none: its IRD is 0; the connection stays).
+ * Reads from the peer's memory. The sink needs local write; with rdma_read_requires_remote_write
+ * remote write and an EP with rdma_write_enable as well. Errors: also RESOURCE_ORD (ORD is 0, or
+ * the peer agreed to none: its IRD is 0; the connection stays).
  */
 ITAPI_PUBLIC it_status_t it_post_rdma_read(it_ep_handle_t ep_handle,
                                            const it_lmr_triplet_t *local_segments,
