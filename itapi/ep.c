@@ -5,6 +5,7 @@
 #endif
 
 #include "itapi_private.h"
+#include "wide.h"
 
 #include <string.h>
 
@@ -213,11 +214,17 @@ it_status_t it_ep_free(it_ep_handle_t ep_handle)
 {
     CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
+    enum ual_status status;
+    uint32_t note;
     CANCEL_OFF();
 
     if (!ep)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
-    return itapi_status(ual_ep_free(ep));
+    note = atomic_load(&ep->qp.object.note);
+    status = ual_ep_free(ep);
+    if (status == UAL_OK)
+        wide_forget(note);
+    return itapi_status(status);
 }
 
 it_status_t it_ep_reset(it_ep_handle_t ep_handle)
@@ -230,5 +237,7 @@ it_status_t it_ep_reset(it_ep_handle_t ep_handle)
     if (!ep)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     status = ual_ep_reset(ep);
+    if (status == UAL_OK)
+        wide_reset(atomic_load(&ep->qp.object.note));
     return status == UAL_ERR_INVALID_STATE ? IT_ERR_CANNOT_RESET : itapi_status(status);
 }

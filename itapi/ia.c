@@ -5,6 +5,7 @@
 #endif
 
 #include "itapi_private.h"
+#include "wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,8 @@ it_status_t it_ia_free(it_ia_handle_t ia_handle)
     CANCEL_OFF();
 
     status = ual_ia_close_on((ual_handle)ia_handle);
+    if (status == UAL_OK)
+        wide_sweep();
     return status == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_IA : itapi_status(status);
 }
 

@@ -53,6 +53,9 @@
 #define _IT_API_H
 
 #include "it_api_os_specific.h"
+#ifdef ITAPI_WIDE_COOKIE
+#include "itx_wide_cookie.h"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -601,8 +604,16 @@ typedef struct {
     it_length_t length;
 } it_rmr_triplet_t;
 
-/* The Consumer's mark on a work request; comes back unchanged in its completion. */
+/*
+ * The Consumer's mark on a work request; comes back unchanged in its completion. With
+ * ITAPI_WIDE_COOKIE defined before the header is included: a structure of 24 bytes instead, for
+ * programs that were written for one (itx_wide_cookie.h).
+ */
+#ifdef ITAPI_WIDE_COOKIE
+typedef it_Bit192_t it_dto_cookie_t;
+#else
 typedef uint64_t it_dto_cookie_t;
+#endif
 
 /*
  * Flags of a work request; 0 is allowed. Where a flag does not fit the call:
@@ -1904,6 +1915,8 @@ ITAPI_PUBLIC it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_r
 #ifdef __cplusplus
 } /* extern "C" */
 
+extern "C++" { /* also where the program includes this header inside its own extern "C" */
+
 /* ------------------------------------------------------------------------------------------------
  * 9. C++: operators for mask types
  *
@@ -1964,6 +1977,8 @@ ITAPI_MASK_OPERATORS(it_ud_svc_req_param_mask_t, 0xffu)
 
 #undef ITAPI_MASK_OPERATORS
 #undef ITAPI_CONSTEXPR
+
+} /* extern "C++" */
 #endif /* __cplusplus */
 
 #endif /* _IT_API_H */

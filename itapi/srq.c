@@ -5,6 +5,7 @@
 #endif
 
 #include "itapi_private.h"
+#include "wide.h"
 
 it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, size_t max_recv_dtos,
                           it_srq_handle_t *srq_handle)
@@ -43,11 +44,15 @@ it_status_t it_srq_free(it_srq_handle_t srq_handle)
     CALL();
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     enum ual_status status;
+    uint32_t note;
     CANCEL_OFF();
 
     if (!srq)
         return itapi_bad_handle(IT_ERR_INVALID_SRQ);
+    note = atomic_load(&srq->object.note);
     status = ual_srq_free(srq);
+    if (status == UAL_OK)
+        wide_forget(note);
     return status == UAL_ERR_BUSY ? IT_ERR_SRQ_BUSY : itapi_status(status);
 }
 

@@ -11,6 +11,20 @@ extern "C" it_status_t it_ia_free(it_ia_handle_t ia_handle); /* must agree with 
 extern "C" const char *itx_version(void);
 #endif
 
+#ifdef ITAPI_WIDE_COOKIE
+static it_dto_cookie_t wide(uint64_t value)
+{
+    it_dto_cookie_t cookie, from = { 0, 0, 0 };
+
+    from.mFirst = value;
+    CookieAssign(&cookie, &from);
+    return cookie;
+}
+#define COOKIE(value) wide(value)
+#else
+#define COOKIE(value) ((it_dto_cookie_t)(value))
+#endif
+
 int consumer(it_pz_handle_t pz, it_ep_handle_t ep, it_evd_handle_t evd, it_rmr_handle_t rmr);
 
 static void line(const char *text, void *arg)
@@ -35,7 +49,7 @@ static it_status_t register_memory(it_pz_handle_t pz, it_ep_handle_t ep, it_rmr_
 {
     static char buffer[64];
     it_mem_priv_t privs = IT_PRIV_LOCAL;
-    it_dto_cookie_t cookie = 42;
+    it_dto_cookie_t cookie = COOKIE(42);
     it_rmr_context_t context = 0;
     it_rmr_param_t param;
     it_status_t status;
@@ -124,7 +138,7 @@ int consumer(it_pz_handle_t pz, it_ep_handle_t ep, it_evd_handle_t evd, it_rmr_h
     flags |= IT_SOLICITED_WAIT_FLAG;
     return (int)register_memory(pz, ep, &rmr, &segment.lmr) + old_names(&info, &segment) +
            extensions(ep, evd, &segment) +
-           (int)it_post_send(ep, &segment, 1, (it_dto_cookie_t)it_ntoh64(1), flags) +
+           (int)it_post_send(ep, &segment, 1, COOKIE(it_ntoh64(1)), flags) +
            (int)it_ep_connect(ep, &path, NULL, &qual, IT_CONNECT_FLAG_TWO_WAY, NULL, 0) +
            (evd == IT_NULL_HANDLE);
 }

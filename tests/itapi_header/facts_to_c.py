@@ -18,12 +18,12 @@ import sys
 PRIV = 'arrays of IT_MAX_PRIV_DATA'
 OWN_TAGS = 'the standard names the tags; renaming them by macro tied the header to one implementation'
 MOVED = 'not in the standard: declared in <itx_api.h>'
-COOKIE = 'helper of the wide cookie, which is not offered'
+COOKIE = 'in itx_wide_cookie.h, which is included with ITAPI_WIDE_COOKIE only'
 ABSENT = None
 
 # (kind, name, what facts.json has, what we have, why). ABSENT: not there at all.
 DIFFERENCES = [
-    ('typedef', 'it_dto_cookie_t', 'it_Bit192_t', 'uint64_t', "the standard's cookie is an integer"),
+    ('typedef', 'it_dto_cookie_t', 'it_Bit192_t', 'uint64_t', "the standard's cookie is an integer; the other one with ITAPI_WIDE_COOKIE"),
     ('record', 'it_Bit128_t', 'struct', ABSENT, COOKIE),
     ('record', 'it_Bit192_t', 'struct', ABSENT, COOKIE),
     ('function', 'CookieAssign', 'it_api.h', ABSENT, COOKIE),

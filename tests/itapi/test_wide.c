@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cookies of 24 bytes, by ITAPI_WIDE_COOKIE: each call that takes one, each that delivers it, and
+ * that places are found again, whatever becomes of a request. Of the fixture's functions those that
+ * return events see narrow ones, so this file takes its own.
+ */
+#define ITAPI_WIDE_COOKIE
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define READ    IT_DTO_RDMA_READ_CMPL_EVENT
+#define WRITE   IT_DTO_RDMA_WRITE_CMPL_EVENT
+#define SEND    IT_DTO_SEND_CMPL_EVENT
+#define RECV    IT_DTO_RC_RECV_CMPL_EVENT
+#define QUIETLY ((it_dto_flags_t)0)
+
+/* The call that narrow programs get under this name. */
+it_status_t narrow_post_recv(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count,
+                             uint64_t cookie, it_dto_flags_t flags) __asm__("it_post_recv");
+
+static it_dto_cookie_t wide(uint64_t number)
+{
+    it_dto_cookie_t cookie = { number, ~number, number * UINT64_C(0x9e3779b97f4a7c15) + 1 };
+
+    return cookie;
+}
+
+static void same_cookie(const it_dto_cookie_t *cookie, uint64_t number)
+{
+    it_dto_cookie_t wanted = wide(number);
+
+    ck_assert_msg(memcmp(cookie, &wanted, sizeof(wanted)) == 0,
+                  "cookie %llx %llx %llx instead of that of %llu",
+                  (unsigned long long)cookie->mFirst, (unsigned long long)cookie->mSecond,
+                  (unsigned long long)cookie->mExtend, (unsigned long long)number);
+}
+
+static it_dto_cmpl_event_t wait_done(it_evd_handle_t evd)
+{
+    it_event_t event;
+
+    ok(it_evd_wait(evd, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
+    ck_assert_ptr_eq(event.any.evd, evd);
+    return event.dto_cmpl;
+}
+
+static it_dto_cmpl_event_t done(it_evd_handle_t evd, it_event_type_t type, uint64_t number,
+                                it_dto_status_t status)
+{
+    it_dto_cmpl_event_t got = wait_done(evd);
+
+    ck_assert_int_eq(got.event_number, type);
+    ck_assert_int_eq(got.dto_status, status);
+    same_cookie(&got.cookie, number);
+    return got;
+}
+
+struct wide_pair {
+    struct pair pair;
+    struct buffer from, to;
+    it_lmr_triplet_t source, sink;
+};
+
+static void open_pair(struct wide_pair *w, const char *name)
+{
+    pair_connected(&w->pair, name);
+    w->from = buffer_make(&w->pair.a, 4096, EVERYTHING);
+    w->to = buffer_make(&w->pair.b, 4096, EVERYTHING);
+    w->source = segment(&w->from, 0, 8);
+    w->sink = segment(&w->to, 0, 8);
+}
+
+static it_status_t write_at(struct wide_pair *w, uint64_t number, it_dto_flags_t flags)
+{
+    return it_post_rdma_write(w->pair.a.ep, &w->source, 1, wide(number), flags,
+                              address_in(&w->to, 0), w->to.context);
+}
+
+START_TEST(every_operation_returns_it)
+{
+    struct wide_pair w;
+    it_dto_cmpl_event_t got;
+
+    open_pair(&w, IFACE);
+    ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(1), BOTH));
+    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(2), BOTH));
+    got = done(w.pair.a.requests, SEND, 2, IT_DTO_SUCCESS);
+    ck_assert_ptr_eq(got.ep, w.pair.a.ep);
+    got = done(w.pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
+    ck_assert_ptr_eq(got.ep, w.pair.b.ep);
+    ck_assert_uint_eq(got.transferred_length, 8);
+    ck_assert_ptr_null(got.unlinked_mr_handle);
+    ok(write_at(&w, 3, BOTH));
+    done(w.pair.a.requests, WRITE, 3, IT_DTO_SUCCESS);
+    ok(it_post_rdma_read(w.pair.a.ep, &w.source, 1, wide(4), BOTH, address_in(&w.to, 0),
+                         w.to.context));
+    done(w.pair.a.requests, READ, 4, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
+static void with_atomics(const struct node *node, it_ep_attributes_t *attributes)
+{
+    (void)node;
+    attributes->srv.rc.atomics_enable = IT_TRUE;
+}
+
+START_TEST(atomics_return_it)
+{
+    struct wide_pair w;
+
+    pair_connected_as(&w.pair, IFACE, with_atomics);
+    w.from = buffer_make(&w.pair.a, 4096, EVERYTHING);
+    w.to = buffer_make(&w.pair.b, 4096, IT_PRIV_ALL);
+    w.source = segment(&w.from, 0, 8);
+    ok(it_post_atomic(w.pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &w.source, wide(1), BOTH,
+                      address_in(&w.to, 0), w.to.context));
+    done(w.pair.a.requests, IT_DTO_FETCH_ADD_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    ok(it_post_atomic(w.pair.a.ep, IT_COMPARE_AND_SWAP, 1, 0, &w.source, wide(2), BOTH,
+                      address_in(&w.to, 0), w.to.context));
+    done(w.pair.a.requests, IT_DTO_CMP_SWAP_CMPL_EVENT, 2, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
+START_TEST(refused_requests_keep_no_place)
+{
+    struct node node;
+    struct buffer buffer;
+    it_lmr_triplet_t one;
+
+    node_open(&node, IFACE);
+    node_endpoint(&node);
+    buffer = buffer_make(&node, 64, EVERYTHING);
+    one = segment(&buffer, 0, 8);
+    for (int i = 0; i < 1000; i++)
+        is(IT_ERR_INVALID_EP_STATE,
+           it_post_send(node.ep, &one, 1, wide(1), i % 2 ? BOTH : QUIETLY));
+    node_close(&node);
+}
+END_TEST
+
+START_TEST(windows_return_it)
+{
+    it_rmr_context_t context;
+    struct wide_pair w;
+    it_rmr_handle_t rmr;
+
+    open_pair(&w, IFACE);
+    ok(it_rmr_create(w.pair.b.pz, IT_RMR_TYPE_DEFAULT, &rmr));
+    ok(it_rmr_link(rmr, w.to.lmr, w.to.data, 4096, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE_WRITE,
+                   w.pair.b.ep, wide(1), BOTH, &context));
+    done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    if (w.pair.b.info->narrow_rmr_unlink_support || w.pair.b.info->wide_rmr_unlink_support) {
+        ok(it_rmr_unlink(rmr, w.pair.b.ep, wide(2), BOTH));
+        done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 2, IT_DTO_SUCCESS);
+    }
+    ok(it_rmr_bind10(rmr, w.to.lmr, w.to.data, 4096, IT_PRIV_REMOTE_WRITE, w.pair.b.ep, wide(3),
+                     BOTH, &context));
+    done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 3, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Requests whose success nobody hears of: their places are found again. */
+START_TEST(quiet_requests_give_their_places_back)
+{
+    struct wide_pair w;
+
+    open_pair(&w, IFACE);
+    for (uint64_t i = 1; i <= 20000; i++) {
+        bool told = i % 16 == 0;
+
+        ok(write_at(&w, i, told ? BOTH : QUIETLY));
+        if (told)
+            done(w.pair.a.requests, WRITE, i, IT_DTO_SUCCESS);
+    }
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Quiet ones that did not end before the connection did are flushed with their own cookies. */
+START_TEST(flushed_ones_have_their_own)
+{
+    struct wide_pair w;
+    it_event_t event;
+    uint64_t last = 0;
+    bool quiet_failed = false;
+
+    open_pair(&w, IFACE);
+    for (uint64_t i = 1; i <= 10; i++)
+        ok(it_post_recv(w.pair.a.ep, &w.source, 1, wide(100 + i), BOTH));
+    ok(it_ep_disconnect(w.pair.a.ep, NULL, 0));
+    for (uint64_t i = 1; i <= 10; i++)
+        ok(write_at(&w, i, i % 2 ? QUIETLY : BOTH));
+    for (uint64_t i = 1; i <= 10; i++)
+        done(w.pair.a.receives, RECV, 100 + i, IT_DTO_ERR_FLUSHED);
+    while (last < 10) {
+        it_dto_cmpl_event_t got = wait_done(w.pair.a.requests);
+
+        ck_assert_int_eq(got.event_number, WRITE);
+        ck_assert_uint_gt(got.cookie.mFirst, last);
+        last = got.cookie.mFirst;
+        same_cookie(&got.cookie, last);
+        quiet_failed |= last % 2;
+    }
+    ck_assert(quiet_failed);
+    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(w.pair.a.requests, &event));
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Receives that a reset ends have their completions, and the next ones room; a queue that is full
+ * says so. */
+START_TEST(reset_receives_give_their_places_back)
+{
+    struct node node;
+    struct buffer buffer;
+    it_lmr_triplet_t one;
+    size_t depth;
+
+    node_open(&node, IFACE);
+    node_endpoint(&node);
+    depth = node_query(node.ep).attr.max_recv_dtos;
+    buffer = buffer_make(&node, 64, EVERYTHING);
+    one = segment(&buffer, 0, 8);
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < depth; i++)
+            ok(it_post_recv(node.ep, &one, 1, wide(i), BOTH));
+        is(IT_ERR_TOO_MANY_POSTS, it_post_recv(node.ep, &one, 1, wide(depth), BOTH));
+        ok(it_ep_reset(node.ep));
+        for (size_t i = 0; i < depth; i++)
+            done(node.receives, RECV, i, IT_DTO_ERR_FLUSHED);
+    }
+    node_close(&node);
+}
+END_TEST
+
+/* Connection after connection, of whose requests none that is told succeeds: what was quiet in the
+ * earlier ones gives way. */
+START_TEST(places_outlast_connections)
+{
+    struct wide_pair w;
+    it_event_t event;
+
+    open_pair(&w, IFACE);
+    for (int round = 0; round < 8; round++) {
+        ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(2), BOTH));
+        for (uint64_t i = 1; i <= 60; i++)
+            ok(write_at(&w, i, QUIETLY));
+        ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(3), QUIETLY));
+        done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
+        ok(it_ep_disconnect(w.pair.a.ep, NULL, 0));
+        for (int i = 0; i < 2; i++) {
+            struct node *node = i ? &w.pair.b : &w.pair.a;
+
+            ok(it_evd_wait(node->connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event,
+                           NULL));
+            ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+        }
+        ok(write_at(&w, 4, BOTH));
+        done(w.pair.a.requests, WRITE, 4, IT_DTO_ERR_FLUSHED);
+        ok(it_ep_reset(w.pair.a.ep));
+        ok(it_ep_reset(w.pair.b.ep));
+        pair_connect(&w.pair, pair_family(&w.pair));
+    }
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Of an endpoint that was freed nothing comes out: its cookies may name what the program freed. */
+START_TEST(freed_endpoints_say_nothing)
+{
+    struct wide_pair w;
+    it_event_t event;
+    int count = -1;
+
+    open_pair(&w, IFACE);
+    for (uint64_t i = 1; i <= 5; i++)
+        ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(i), BOTH));
+    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(9), BOTH));
+    done(w.pair.a.requests, SEND, 9, IT_DTO_SUCCESS);
+    done(w.pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
+    ok(it_ep_disconnect(w.pair.b.ep, NULL, 0));
+    done(w.pair.b.receives, RECV, 2, IT_DTO_ERR_FLUSHED);
+    ok(it_ep_free(w.pair.b.ep));
+    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(w.pair.b.receives, &event));
+    ok(it_evd_dequeue_n(w.pair.b.receives, 1, &event, &count));
+    ck_assert_int_eq(count, 0);
+    is(IT_ERR_TIMEOUT_EXPIRED, it_evd_wait(w.pair.b.receives, 1000, &event, NULL));
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Objects compiled with and without meet in one program: a narrow cookie is the first word. */
+START_TEST(narrow_ones_come_out_wide)
+{
+    it_dto_cmpl_event_t got;
+    struct wide_pair w;
+
+    open_pair(&w, IFACE);
+    ok(narrow_post_recv(w.pair.b.ep, &w.sink, 1, UINT64_C(0xfedcba9876543210), BOTH));
+    ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(2), BOTH));
+    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(3), BOTH));
+    ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(4), BOTH));
+    got = wait_done(w.pair.b.receives);
+    ck_assert_uint_eq(got.cookie.mFirst, UINT64_C(0xfedcba9876543210));
+    ck_assert_uint_eq(got.cookie.mSecond, 0);
+    ck_assert_uint_eq(got.cookie.mExtend, 0);
+    done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
+START_TEST(shared_queues_return_it)
+{
+    it_ep_attributes_t attributes;
+    it_srq_handle_t srq;
+    struct node node;
+    struct wide_pair w;
+    it_event_t event;
+
+    node_open(&w.pair.a, IFACE);
+    node_open(&w.pair.b, IFACE);
+    node = w.pair.b;
+    ok(it_srq_create(node.pz, 1, 64, &srq));
+    attributes = node_attributes(&node);
+    attributes.srv.rc.srq = srq;
+    attributes.srv.rc.hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
+    ok(it_ep_rc_create(node.pz, node.requests, node.receives, node.connections, IT_EP_SRQ,
+                       &attributes, &w.pair.b.ep));
+    node_endpoint(&w.pair.a);
+    node_listen(&w.pair.b);
+    pair_connect(&w.pair, pair_family(&w.pair));
+    w.from = buffer_make(&w.pair.a, 64, EVERYTHING);
+    w.to = buffer_make(&w.pair.b, 64, EVERYTHING);
+    w.source = segment(&w.from, 0, 8);
+    w.sink = segment(&w.to, 0, 8);
+    for (uint64_t i = 0; i < 500; i++) {
+        ok(it_post_recv(srq, &w.sink, 1, wide(i), BOTH));
+        ok(it_post_send(w.pair.a.ep, &w.source, 1, wide(i), BOTH));
+        done(w.pair.a.requests, SEND, i, IT_DTO_SUCCESS);
+        done(w.pair.b.receives, RECV, i, IT_DTO_SUCCESS);
+    }
+    ok(it_ep_disconnect(w.pair.b.ep, NULL, 0));
+    ok(it_evd_wait(w.pair.b.connections, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, &event, NULL));
+    ok(it_ep_free(w.pair.b.ep));
+    ok(it_srq_free(srq));
+    is(IT_ERR_INVALID_HANDLE, it_post_recv(srq, &w.sink, 1, wide(1), BOTH));
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* --- threads --- */
+
+#define POSTERS 2
+#define EACH    3000
+
+struct crowd {
+    struct wide_pair w;
+    atomic_uint posted, seen;
+    _Atomic unsigned char told[POSTERS * EACH];
+};
+
+struct poster {
+    struct crowd *crowd;
+    uint64_t first;
+};
+
+static void *post_many(void *arg)
+{
+    struct poster *poster = arg;
+
+    for (uint64_t i = poster->first; i < poster->first + EACH;) {
+        it_status_t status = write_at(&poster->crowd->w, i, i % 4 ? QUIETLY : BOTH);
+
+        if (status == IT_SUCCESS)
+            i++;
+        else if (status == IT_ERR_TOO_MANY_POSTS)
+            sched_yield();
+        else
+            ck_abort_msg("%s", itx_status_name(status));
+    }
+    return NULL;
+}
+
+static void *take_many(void *arg)
+{
+    struct crowd *crowd = arg;
+    it_event_t event;
+
+    while (atomic_load(&crowd->seen) < POSTERS * EACH / 4) {
+        it_status_t status = it_evd_dequeue(crowd->w.pair.a.requests, &event);
+
+        if (status == IT_ERR_QUEUE_EMPTY) {
+            sched_yield();
+            continue;
+        }
+        ck_assert_int_eq(status, IT_SUCCESS);
+        ck_assert_int_eq(event.dto_cmpl.dto_status, IT_DTO_SUCCESS);
+        ck_assert_uint_lt(event.dto_cmpl.cookie.mFirst, POSTERS * EACH);
+        same_cookie(&event.dto_cmpl.cookie, event.dto_cmpl.cookie.mFirst);
+        atomic_fetch_add(&crowd->told[event.dto_cmpl.cookie.mFirst], 1);
+        atomic_fetch_add(&crowd->seen, 1);
+    }
+    return NULL;
+}
+
+START_TEST(from_several_threads_each_once)
+{
+    static struct crowd crowd;
+    struct poster posters[POSTERS];
+    pthread_t threads[POSTERS], takers[2];
+
+    open_pair(&crowd.w, IFACE);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&takers[i], NULL, take_many, &crowd), 0);
+    for (int i = 0; i < POSTERS; i++) {
+        posters[i] = (struct poster){ &crowd, (uint64_t)i * EACH };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, post_many, &posters[i]), 0);
+    }
+    for (int i = 0; i < POSTERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(takers[i], NULL);
+    for (int i = 0; i < POSTERS * EACH; i++)
+        ck_assert_uint_eq(crowd.told[i], i % 4 == 0);
+    pair_close(&crowd.w.pair);
+}
+END_TEST
+
+START_TEST(wrong_arguments)
+{
+    struct node node;
+    it_event_t event;
+    int count;
+
+    node_open(&node, IFACE);
+    node_endpoint(&node);
+    is(IT_ERR_INVALID_EP, it_post_send(NULL, NULL, 0, wide(1), BOTH));
+    is(IT_ERR_INVALID_HANDLE, it_post_recv(NULL, NULL, 0, wide(1), BOTH));
+    is(IT_ERR_INVALID_EP_STATE, it_post_send(node.ep, NULL, 0, wide(1), BOTH));
+    is(IT_ERR_INVALID_EVD, it_evd_dequeue(NULL, &event));
+    is(IT_ERR_FAULT, it_evd_dequeue(node.requests, NULL));
+    is(IT_ERR_INVALID_EVD, it_evd_wait(NULL, 0, &event, NULL));
+    is(IT_ERR_FAULT, it_evd_wait(node.requests, 0, NULL, NULL));
+    is(IT_ERR_RANGE, it_evd_dequeue_n(node.requests, -1, &event, &count));
+    is(IT_ERR_FAULT, it_evd_dequeue_n(node.requests, 1, NULL, &count));
+    is(IT_ERR_INVALID_EVD, it_evd_dequeue_n(NULL, 1, &event, &count));
+    node_close(&node);
+}
+END_TEST
+
+START_TEST(the_helper_assigns)
+{
+    it_dto_cookie_t from = wide(7), to = wide(8);
+
+    CookieAssign(&to, &from);
+    same_cookie(&to, 7);
+    ck_assert_uint_eq(sizeof(it_Bit128_t), 16);
+    ck_assert_uint_eq(sizeof(it_dto_cookie_t), 24);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wide cookies");
+    TCase *tc = tcase_create("cookies");
+
+    tcase_set_timeout(tc, 60);
+    add_each(tc, every_operation_returns_it);
+    add_where(tc, FX_ATOMICS, atomics_return_it);
+    add_each(tc, refused_requests_keep_no_place);
+    add_where(tc, FX_RMR, windows_return_it);
+    add_each(tc, quiet_requests_give_their_places_back);
+    add_each(tc, flushed_ones_have_their_own);
+    add_each(tc, reset_receives_give_their_places_back);
+    add_each(tc, places_outlast_connections);
+    add_each(tc, freed_endpoints_say_nothing);
+    add_each(tc, narrow_ones_come_out_wide);
+    add_where(tc, FX_SRQ, shared_queues_return_it);
+    add_each(tc, from_several_threads_each_once);
+    add_each(tc, wrong_arguments);
+    tcase_add_test(tc, the_helper_assigns);
+    suite_add_tcase(suite, tc);
+    return tc_main(suite);
+}
