@@ -67,28 +67,30 @@ it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attrib
     return IT_SUCCESS;
 }
 
+/* Programs that gather are known to ask for few segments and to post up to SEGMENTS_MAX in a Write:
+ * who asks for so many has them all where the adapter has. */
+#define WRITE_SEGMENTS_MANY 8u
+
+/* Read segments and read depths beyond the adapter's are lowered to its, as programs ask for the
+ * depths of one adapter and run over another; it_ep_query tells. */
 static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
                                    const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
 {
-    it_status_t status = itapi_amount(rc->max_rdma_read_segments,
-                                      smaller(rnic->max_read_sge, SEGMENTS_MAX),
-                                      IT_ERR_RESOURCE_RRSEG, &attr->max_read_sge);
+    uint32_t read_limit = smaller(rnic->max_read_sge, SEGMENTS_MAX);
+    uint32_t write_limit = smaller(rnic->max_write_sge, SEGMENTS_MAX);
+    it_status_t status = itapi_amount(rc->max_rdma_write_segments, write_limit,
+                                      IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge);
 
     if (status != IT_SUCCESS)
         return status;
-    return itapi_amount(rc->max_rdma_write_segments, smaller(rnic->max_write_sge, SEGMENTS_MAX),
-                        IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge);
-}
-
-static it_status_t take_depths(const struct ri_rnic_attr *rnic, const it_rc_only_attributes_t *rc,
-                               struct ual_ep_attr *attr)
-{
-    if (rc->rdma_read_ird > rnic->max_ird)
-        return IT_ERR_RESOURCE_IRD;
-    if (rc->rdma_read_ord > rnic->max_ord)
-        return IT_ERR_RESOURCE_ORD;
-    attr->ird = rc->rdma_read_ird;
-    attr->ord = rc->rdma_read_ord;
+    if (attr->max_write_sge >= WRITE_SEGMENTS_MANY)
+        attr->max_write_sge = write_limit;
+    attr->max_read_sge = rc->max_rdma_read_segments < read_limit
+                             ? (uint32_t)rc->max_rdma_read_segments
+                             : read_limit;
+    attr->max_read_sge += !attr->max_read_sge && read_limit;
+    attr->ird = smaller(rc->rdma_read_ird, rnic->max_ird);
+    attr->ord = smaller(rc->rdma_read_ord, rnic->max_ord);
     return IT_SUCCESS;
 }
 
@@ -107,8 +109,6 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
     status = itapi_take_sizes(rnic, asked, attr);
     if (status == IT_SUCCESS)
         status = take_rdma_sizes(rnic, rc, attr);
-    if (status == IT_SUCCESS)
-        status = take_depths(rnic, rc, attr);
     if (status != IT_SUCCESS)
         return status;
     attr->srq = NULL;

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 /* Segments of one work request; endpoints are given at most that many. */
-#define SEGMENTS_MAX 32u
+#define SEGMENTS_MAX 64u
 
 /* The object behind a handle of the given kind, or NULL. */
 #define LOOKUP(type, kind, handle) ((type *)ual_lookup((ual_handle)(handle), UAL_##kind))

@@ -21,6 +21,8 @@
 #define ITAL_PROVIDER_ORDER ""
 #endif
 
+#define ALIAS_PREFIX "vp_"
+
 /* What every provider says, asked by helpers once at most for all that one call looks for. */
 struct round {
     struct kal *kal;
@@ -245,6 +247,19 @@ static void unusable(struct build *build, struct kal_interface *interface,
                              : "see what the provider needs");
 }
 
+/* The one that it names, else the provider's default. */
+static void take_its_device(struct build *build, struct kal_interface *interface,
+                            const struct kal_answer *answer)
+{
+    const struct kal_device *its = answer->status == RI_OK ? device_of(answer, interface->device)
+                                                           : NULL;
+
+    if (its)
+        take_device(build, interface, its);
+    else
+        unusable(build, interface, answer);
+}
+
 /* ---- sections ---- */
 
 static bool is_it(const struct kal_answer *answer, const char *name)
@@ -304,7 +319,6 @@ static void add_section(struct build *build, const struct kal_interface_section 
 {
     struct kal_interface *interface = add(build, section->name);
     const struct kal_answer *answer;
-    const struct kal_device *its;
     struct kal_setting *setting;
 
     if (!interface)
@@ -332,11 +346,7 @@ static void add_section(struct build *build, const struct kal_interface_section 
     }
     LL_FOREACH (section->settings, setting)
         set_option(build, interface, answer, setting);
-    its = answer->status == RI_OK ? device_of(answer, interface->device) : NULL;
-    if (its)
-        take_device(build, interface, its);
-    else
-        unusable(build, interface, answer);
+    take_its_device(build, interface, answer);
 }
 
 /* ---- the list ---- */
@@ -499,6 +509,32 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
     return KAL_OK;
 }
 
+/* "vp_NAME", as a provider's file is called: its default device, for programs that name the file.
+ * Not listed: it is another name of an interface that is. */
+static enum kal_status choose_alias(struct round *round, struct build *build, const char *name)
+{
+    const char *provider = name + strlen(ALIAS_PREFIX);
+    const struct kal_config *config = build->kal->config;
+    const struct kal_answer *answer;
+    struct kal_interface *interface;
+    enum kal_status status;
+
+    if (config->interfaces && !kal_values_bool(config->ital, "default_interfaces"))
+        return KAL_OK;
+    status = ask_for(round, build, provider);
+    answer = status == KAL_OK ? find_answer(build, provider, is_it) : NULL;
+    interface = answer ? add(build, name) : NULL;
+    if (!interface)
+        return status;
+    interface->provider = answer->provider;
+    assign(build, &interface->provider_name, "%s", answer->name);
+    interface->options = kal_values_of_interface(answer->options, answer->option_count);
+    if (!interface->options)
+        build->no_memory = true;
+    take_its_device(build, interface, answer);
+    return KAL_OK;
+}
+
 /* Only its device says whose it is: look at all, then load that one. */
 static enum kal_status choose_from_all(struct round *round, const char *name,
                                        struct kal_interface **list)
@@ -534,7 +570,12 @@ static enum kal_status choose(struct round *round, const char *name, struct kal_
     LL_FOREACH (round->kal->config->interfaces, section)
         if (!strcmp(section->name, name))
             break;
-    status = section ? choose_section(round, &build, section) : choose_by_prefix(&build, name);
+    if (section)
+        status = choose_section(round, &build, section);
+    else if (!strncmp(name, ALIAS_PREFIX, strlen(ALIAS_PREFIX)))
+        status = choose_alias(round, &build, name);
+    else
+        status = choose_by_prefix(&build, name);
     if (status != KAL_OK || section || kal_interface_find(build.list, name) || build.no_memory)
         return finish(&build, status, list);
     kal_answers_free(build.here);

@@ -252,6 +252,43 @@ START_TEST(most_segments)
 }
 END_TEST
 
+static void many_segments(const struct node *node, it_ep_attributes_t *attributes)
+{
+    (void)node;
+    attributes->max_send_segments = attributes->max_recv_segments = 64;
+    attributes->srv.rc.max_rdma_write_segments = 8;
+}
+
+/* Programs are known to ask for 8 segments in a Write and to post 64. */
+START_TEST(sixty_four_segments)
+{
+    struct pair pair;
+    struct buffer from, to;
+    it_lmr_triplet_t many[64], scattered[64];
+
+    pair_connected_as(&pair, IFACE, many_segments);
+    from = buffer_make(&pair.a, 4096, EVERYTHING);
+    to = buffer_make(&pair.b, 4096, EVERYTHING);
+    scramble(&from);
+    for (size_t i = 0; i < 64; i++) {
+        many[i] = segment(&from, 64 * i, 64);
+        scattered[i] = segment(&to, 64 * i, 64);
+    }
+    ok(it_post_rdma_write(pair.a.ep, many, 64, 1, BOTH, address_in(&to, 0), to.context));
+    expect_done(pair.a.requests, WRITE, 1, IT_DTO_SUCCESS);
+    ok(it_post_rdma_read(pair.a.ep, many, 1, 2, BOTH, address_in(&to, 0), to.context));
+    expect_done(pair.a.requests, READ, 2, IT_DTO_SUCCESS); /* the Write is in place */
+    ck_assert_int_eq(memcmp(from.data, to.data, 4096), 0);
+    memset(to.data, 0, 4096);
+    ok(it_post_recv(pair.b.ep, scattered, 64, 3, BOTH));
+    ok(it_post_send(pair.a.ep, many, 64, 4, BOTH));
+    ck_assert_uint_eq(expect_done(pair.b.receives, RECV, 3, IT_DTO_SUCCESS).transferred_length,
+                      4096);
+    ck_assert_int_eq(memcmp(from.data, to.data, 4096), 0);
+    pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_dto: sizes");
@@ -264,6 +301,7 @@ int main(void)
     add_each(size, gather_and_scatter);
     add_each(size, no_segments);
     add_each(size, most_segments);
+    add_where(size, FX_SOFTRDMA, sixty_four_segments);
     suite_add_tcase(suite, size);
     return tc_main(suite);
 }

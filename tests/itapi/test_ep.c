@@ -88,7 +88,6 @@ START_TEST(attributes_beyond_the_adapter)
     BEYOND(max_recv_dtos, IT_ERR_RESOURCE_RECV_DTO);
     BEYOND(max_send_segments, IT_ERR_RESOURCE_SSEG);
     BEYOND(max_recv_segments, IT_ERR_RESOURCE_RSEG);
-    BEYOND(srv.rc.max_rdma_read_segments, IT_ERR_RESOURCE_RRSEG);
     BEYOND(srv.rc.max_rdma_write_segments, IT_ERR_RESOURCE_RWSEG);
     BEYOND(max_dto_payload_size, IT_ERR_PAYLOAD_SIZE);
     ck_assert_ptr_null(ep);
@@ -96,55 +95,48 @@ START_TEST(attributes_beyond_the_adapter)
 }
 END_TEST
 
-static it_status_t with_depths(const struct node *node, uint32_t ird, uint32_t ord,
-                               it_ep_handle_t *ep)
+static it_rc_only_attributes_t given(const struct node *node, uint32_t ird, uint32_t ord,
+                                     size_t read_segments)
 {
     it_ep_attributes_t attributes = node_attributes(node);
+    it_rc_only_attributes_t rc;
+    it_ep_handle_t ep;
 
     attributes.srv.rc.rdma_read_ird = ird;
     attributes.srv.rc.rdma_read_ord = ord;
-    return it_ep_rc_create(node->pz, node->requests, node->receives, node->connections,
-                           IT_EP_NO_FLAG, &attributes, ep);
+    attributes.srv.rc.max_rdma_read_segments = read_segments;
+    ep = node_make_ep(node, &attributes);
+    rc = node_query(ep).attr.srv.rc;
+    ok(it_ep_free(ep));
+    return rc;
 }
 
-/* The largest of [1, 2^20) that is granted, by halving. */
-static uint32_t most(const struct node *node, bool ird, it_status_t beyond)
+/* Programs ask for the depths of another adapter: they get this one's, and hear it. */
+START_TEST(reads_beyond_the_adapter_are_lowered)
 {
-    uint32_t granted = 0, refused = 1u << 20;
-
-    while (refused - granted > 1) {
-        uint32_t wish = granted + (refused - granted) / 2;
-        it_ep_handle_t ep = NULL;
-        it_status_t status = with_depths(node, ird ? wish : 1, ird ? 1 : wish, &ep);
-
-        if (status != IT_SUCCESS) {
-            is(beyond, status);
-            ck_assert_ptr_null(ep);
-            refused = wish;
-            continue;
-        }
-        granted = wish;
-        ok(it_ep_free(ep));
-    }
-    return granted;
-}
-
-/* What is granted is granted in full, what is not is refused by the code of the attribute. */
-START_TEST(read_depths_beyond_the_adapter_are_refused)
-{
+    it_rc_only_attributes_t most, within;
     struct node node;
-    uint32_t ird, ord;
-    it_ep_handle_t ep = NULL;
 
     node_open(&node, IFACE);
-    is(IT_ERR_RESOURCE_IRD, with_depths(&node, UINT32_MAX, 1, &ep));
-    is(IT_ERR_RESOURCE_ORD, with_depths(&node, 1, UINT32_MAX, &ep));
-    ck_assert_ptr_null(ep);
-    ird = most(&node, true, IT_ERR_RESOURCE_IRD);
-    ord = most(&node, false, IT_ERR_RESOURCE_ORD);
-    ok(with_depths(&node, ird, ord, &ep));
-    ck_assert_uint_eq(node_query(ep).attr.srv.rc.rdma_read_ird, ird);
-    ck_assert_uint_eq(node_query(ep).attr.srv.rc.rdma_read_ord, ord);
+    most = given(&node, UINT32_MAX, UINT32_MAX, SIZE_MAX);
+    ck_assert_uint_ge(most.rdma_read_ird, 1);
+    ck_assert_uint_lt(most.rdma_read_ird, UINT32_MAX);
+    ck_assert_uint_ge(most.rdma_read_ord, 1);
+    ck_assert_uint_lt(most.rdma_read_ord, UINT32_MAX);
+    ck_assert_uint_ge(most.max_rdma_read_segments, 1);
+    ck_assert_uint_lt(most.max_rdma_read_segments, 1025);
+    within = given(&node, most.rdma_read_ird, most.rdma_read_ord, most.max_rdma_read_segments);
+    ck_assert_uint_eq(within.rdma_read_ird, most.rdma_read_ird);
+    ck_assert_uint_eq(within.rdma_read_ord, most.rdma_read_ord);
+    ck_assert_uint_eq(within.max_rdma_read_segments, most.max_rdma_read_segments);
+    within = given(&node, most.rdma_read_ird + 1, most.rdma_read_ord + 1,
+                   most.max_rdma_read_segments + 1);
+    ck_assert_uint_eq(within.rdma_read_ird, most.rdma_read_ird);
+    ck_assert_uint_eq(within.rdma_read_ord, most.rdma_read_ord);
+    ck_assert_uint_eq(within.max_rdma_read_segments, most.max_rdma_read_segments);
+    within = given(&node, 256, 256, 4); /* what SKV asks for */
+    ck_assert_uint_ge(within.rdma_read_ird, 1);
+    ck_assert_uint_le(within.rdma_read_ird, 256);
     node_close(&node);
 }
 END_TEST
@@ -372,7 +364,7 @@ int main(void)
     add_each(tc, attributes_are_given_or_more);
     add_each(tc, query_masks);
     add_each(tc, attributes_beyond_the_adapter);
-    add_each(tc, read_depths_beyond_the_adapter_are_refused);
+    add_each(tc, reads_beyond_the_adapter_are_lowered);
     add_each(tc, smallest_attributes);
     add_each(tc, creation_errors);
     add_each(tc, one_evd_for_both_queues);

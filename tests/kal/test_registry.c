@@ -466,6 +466,40 @@ START_TEST(test_default_interfaces)
 }
 END_TEST
 
+/* A program may name a provider's file: its default device, by no other name than that. */
+START_TEST(test_a_file_names_its_default_device)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    setenv("ITAL_TEST_VP", "two", 1);
+    fixture_module("vp_test", NULL);
+    kal = fixture_get();
+    ck_assert_ptr_null(of_name(interfaces(kal), "vp_test"));
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_OK);
+    ck_assert_str_eq(kal_rnic_provider(rnic), "test");
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_nobody", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_vp_test", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    setenv("ITAL_TEST_VP", "unusable", 1);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_uint_eq(fixture_log_count("interface vp_test is not usable: its cable is out"), 1);
+    kal_put(kal);
+    setenv("ITAL_TEST_VP", "", 1);
+    fixture_conf("[ital]\ndefault_interfaces = no\n[interface a]\nprovider = test\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    kal_put(kal);
+    fixture_conf("[interface vp_test]\nprovider = test\nmode = safe\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_OK);
+    ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "safe"); /* a section of that name has it */
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
 START_TEST(test_unknown_interface)
 {
     struct kal_rnic *rnic = NULL;
@@ -535,6 +569,7 @@ int main(void)
     tcase_add_loop_test(tc, test_section, 0, sizeof sections / sizeof *sections);
     tcase_add_test(tc, test_options_of_an_interface);
     tcase_add_test(tc, test_default_interfaces);
+    tcase_add_test(tc, test_a_file_names_its_default_device);
     tcase_add_test(tc, test_unknown_interface);
     tcase_add_test(tc, test_first_search_from_many_threads);
     suite_add_tcase(suite, tc);

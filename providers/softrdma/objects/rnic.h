@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define MAX_SGE         32u
+#define MAX_SGE         64u
 #define MAX_WR          65536u
 #define MAX_CQE         (1u << 22)
 #define HOT_MAX         16u
