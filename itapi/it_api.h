@@ -1038,7 +1038,8 @@ typedef union {
     it_ud_only_attributes_t ud;
 } it_service_attributes_t;
 
-/* What an EP shall have at least; the IA may give more. it_ep_query tells. */
+/* What an EP shall have at least; the IA may give more. Of RDMA Reads it gives what the adapter has
+ * where that is less: depths, segments. it_ep_query tells. */
 typedef struct {
     size_t max_dto_payload_size; /* bytes in one Send or Receive; RDMA is not bounded by it */
     size_t max_request_dtos;     /* all work requests but Receives */
@@ -1840,8 +1841,8 @@ ITAPI_PUBLIC it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t
 /*
  * Translates an address into another type; the same type is a copy. An IPv4 address becomes the
  * IPv6-mapped one (::ffff:a.b.c.d), and back. GIDs are taken for those of RoCE, which are IP
- * addresses. May block, asking the network.
- * Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation), INTERRUPT, RESOURCES.
+ * addresses. No network is asked: what only a network knows is no translation. Does not block.
+ * Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation).
  */
 ITAPI_PUBLIC it_status_t it_convert_net_addr(const it_net_addr_t *source_addr,
                                              it_net_addr_type_t addr_type,

@@ -341,6 +341,27 @@ START_TEST(paths_wrong_arguments)
 }
 END_TEST
 
+/* Rows: IPv4, IPv6 that maps none, GID of an IPv4 address, VIA. What a VIA address means only its
+ * network knows. */
+static void every_pair(const it_net_addr_t *four, const it_net_addr_t *six)
+{
+    static const char possible[4][5] = { "yyyn", "nyyn", "yyyn", "nnny" };
+    it_net_addr_t from[4] = { *four, *six }, out;
+
+    ok(it_convert_net_addr(four, IT_IB_GID, &from[2]));
+    from[3].addr_type = IT_VIA_HOSTADDR;
+    from[3].addr.via.len = 4;
+    for (int i = 0; i < 4; i++) {
+        for (int to = IT_IPV4; to <= IT_VIA_HOSTADDR; to++) {
+            it_status_t status = it_convert_net_addr(&from[i], (it_net_addr_type_t)to, &out);
+            bool yes = possible[i][to - IT_IPV4] == 'y';
+
+            ck_assert_int_eq(status, yes ? IT_SUCCESS : IT_ERR_INVALID_CONVERSION);
+            ck_assert(!yes || (int)out.addr_type == to);
+        }
+    }
+}
+
 START_TEST(conversions)
 {
     it_net_addr_t four = address4("192.0.2.7"), six = address6("2001:db8::7");
@@ -359,6 +380,8 @@ START_TEST(conversions)
     ck_assert_int_eq(mapped.addr_type, IT_IPV6);
     ck_assert_mem_eq(&mapped.addr.ipv6, &back.addr.ipv6, 16);
     is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&six, IT_IPV4, &out));
+    is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&four, (it_net_addr_type_t)5, &out));
+    every_pair(&four, &six);
     is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&four, IT_VIA_HOSTADDR, &out));
     bad.addr.via.len = IT_MAX_VIA_ADDR_LEN + 1;
     is(IT_ERR_INVALID_NETADDR, it_convert_net_addr(&bad, IT_VIA_HOSTADDR, &out));
