@@ -4,8 +4,8 @@
  *
  * Included by <it_api.h> where ITAPI_WIDE_COOKIE is defined; programs do not include it themselves.
  * it_dto_cookie_t is then it_Bit192_t, completions carry it, and the calls below are others of the
- * library, which keep the cookie until the completion is dequeued. The choice is that of each source
- * file, with this condition: what is posted with a wide cookie is dequeued with wide events.
+ * library, which keep the cookie until the completion is dequeued. The choice is that of each
+ * source file, with this condition: what is posted with a wide cookie is dequeued with wide events.
  *
  *   - A narrow cookie that is dequeued wide is mFirst, the other two members are 0.
  *   - A wide cookie that is dequeued narrow is a number of the library's, and its place is lost.

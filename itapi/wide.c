@@ -12,7 +12,6 @@
 #include "wide.h"
 
 #include <stddef.h>
-#include <time.h>
 
 static_assert(offsetof(it_all_dto_cmpl_event_t, cookie) == 3 * sizeof(void *),
               "wide_event.c knows the layout of completions");
@@ -208,34 +207,15 @@ WIDE_CALL(it_evd_dequeue_n, it_evd_handle_t evd_handle, int deque_count, void *e
     return IT_SUCCESS;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-/* What is left of a time-out that began at `start`. */
-static uint64_t left_of(uint64_t timeout, uint64_t start)
-{
-    uint64_t gone = now_us() - start;
-
-    return timeout == IT_TIMEOUT_INFINITE ? timeout : gone < timeout ? timeout - gone : 0;
-}
-
+/* Where all that came is of freed EPs, the time begins anew. */
 WIDE_CALL(it_evd_wait, it_evd_handle_t evd_handle, uint64_t timeout, void *event, size_t *nmore)
 {
     it_event_t narrow;
-    it_status_t status = it_evd_wait(evd_handle, timeout, event ? &narrow : NULL, nmore);
+    it_status_t status;
 
-    if (status == IT_SUCCESS && !widen(&narrow, event)) {
-        uint64_t start = now_us();
-
-        do {
-            status = it_evd_wait(evd_handle, left_of(timeout, start), &narrow, nmore);
-        } while (status == IT_SUCCESS && !widen(&narrow, event));
-    }
+    do {
+        status = it_evd_wait(evd_handle, timeout, event ? &narrow : NULL, nmore);
+    } while (status == IT_SUCCESS && !widen(&narrow, event));
     return status;
 }
 
@@ -257,16 +237,14 @@ static it_status_t wait_members(it_evd_handle_t aevd, uint64_t timeout, size_t m
 WIDE_CALL(itx_aevd_wait, it_evd_handle_t evd_handle, uint64_t timeout, size_t max_event_count,
           void *events, size_t *events_count)
 {
-    uint64_t start;
     size_t count = 0, narrow = 0;
     it_status_t status;
 
     if (!max_event_count || !events || !events_count) /* for its errors */
         return itx_aevd_wait(evd_handle, timeout, max_event_count, events, events_count);
-    start = now_us();
     do { /* waits for the first, takes what is there behind it */
-        status = wait_members(evd_handle, count ? 0 : left_of(timeout, start),
-                              max_event_count - count, events, &count, &narrow);
+        status = wait_members(evd_handle, count ? 0 : timeout, max_event_count - count, events,
+                              &count, &narrow);
     } while (status == IT_SUCCESS && narrow && count < max_event_count);
     if (status != IT_SUCCESS && !count)
         return status;

@@ -28,7 +28,8 @@ struct wide_post {
 /*
  * wide_begin takes a box and holds the object's posts back until wide_end, so that boxes have the
  * order of requests. quiet: success is not reported. False: no box, *busy because of too many
- * requests, else for want of memory. A handle that is none gets no box, and true: the post says what it is.
+ * requests, else for want of memory. A handle that is none gets no box, and true: the post says
+ * what it is.
  */
 bool wide_begin(const void *handle, enum wide_queue queue, const struct wide_cookie *cookie,
                 bool quiet, struct wide_post *post, bool *busy);

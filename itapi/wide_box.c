@@ -8,8 +8,9 @@
  * was taken. A request whose success is not reported has none then: its box is free when a later
  * one of the same queue has succeeded, which says that it has.
  *
- * Numbers of boxes carry a serial, so that one that is stale, or no number of a box at all, is found out.
- * Entries are never unmapped. Their locks are held across a post and take what a post takes.
+ * Numbers of boxes carry a serial, so that one that is stale, or no number of a box at all, is
+ * found out. Entries are never unmapped. Their locks are held across a post and take what a post
+ * takes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -121,7 +122,8 @@ static void release(struct box_queue *queue, uint32_t index)
     queue->free = index;
 }
 
-/* Quiet boxes at the head that are through: failed ones whose report was taken, all before `good`. */
+/* Quiet boxes at the head that are through: failed ones whose report was taken, and all before
+ * `good`. */
 static void release_quiet(struct box_queue *queue, uint64_t good)
 {
     while (queue->quiet_first != NONE) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A key-value store as it was written for another implementation: it opens a provider's file by name,
- * casts cookies of 24 bytes, asks for the read depths of another adapter, leaves half of its Path
- * unset, posts 64 segments and hundreds of Writes of which it wants to hear little, looks at plain
- * memory for what arrives, and says a few bytes when it leaves.
+ * A key-value store as it was written for another implementation: it opens a provider's file by
+ * name, casts cookies of 24 bytes, asks for the read depths of another adapter, leaves half of its
+ * Path unset, posts 64 segments and hundreds of Writes of which it wants to hear little, looks at
+ * plain memory for what arrives, and says a few bytes when it leaves.
  */
 #define ITAPI_WIDE_COOKIE
 #include "fixture.h"
