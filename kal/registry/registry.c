@@ -211,6 +211,26 @@ static enum kal_status look_into(struct kal_provider *provider, bool *fits)
     return check_exports(provider, &summary, fits);
 }
 
+/* The same file under the path by which it was found first: a link, or a folder that is mounted
+ * twice. */
+static bool is_known(const struct kal_registry *registry, struct kal_provider *provider)
+{
+    const struct kal_provider *other;
+    struct stat about;
+
+    if (stat(provider->path, &about))
+        return false; /* look_into says why */
+    provider->device = about.st_dev;
+    provider->inode = about.st_ino;
+    LL_FOREACH (registry->providers, other) {
+        if (other->inode != about.st_ino || other->device != about.st_dev)
+            continue;
+        kal_log(RI_LOG_DEBUG, "%s is the same file as %s", provider->path, other->path);
+        return true;
+    }
+    return false;
+}
+
 static enum kal_status add_file(struct kal *kal, const char *folder, const char *file)
 {
     char *path = text_of("%s/%s", folder, file);
@@ -221,6 +241,10 @@ static enum kal_status add_file(struct kal *kal, const char *folder, const char 
     free(path);
     if (!provider)
         return KAL_ERR_NO_RESOURCES;
+    if (is_known(&kal->registry, provider)) {
+        provider_free(provider);
+        return KAL_OK;
+    }
     status = look_into(provider, &fits);
     provider->usable = status == KAL_OK && fits;
     LL_APPEND(kal->registry.providers, provider);

@@ -15,8 +15,10 @@ struct kal_interface_section;
 
 /* One provider file that was looked at. Fixed once searched, but for what is marked. */
 struct kal_provider {
-    char *path; /* or "(preopened)" */
-    char *stem; /* NAME of vp_NAME.so: what its provider should be called; else "" */
+    char *path;   /* or "(preopened)" */
+    char *stem;   /* NAME of vp_NAME.so: what its provider should be called; else "" */
+    dev_t device; /* of the file, whatever its path; inode 0: none */
+    ino_t inode;
     uint16_t abi_major, abi_minor; /* of a refused file; 0: not read */
     bool usable;                   /* by what its octets say */
     char *reason, *advice;         /* when not usable; advice also when usable with a doubt */
@@ -77,7 +79,8 @@ struct kal {
 void kal_registry_init(struct kal_registry *registry);
 void kal_registry_destroy(struct kal_registry *registry);
 
-/* Search at the first call; afterwards the list stands. No file is loaded. KAL_ERR_NO_RESOURCES:
+/* Search at the first call; afterwards the list stands. A file that is found under several paths is
+ * in it once. No file is loaded. KAL_ERR_NO_RESOURCES:
  * nothing is kept, the next call searches again. */
 enum kal_status kal_registry_search(struct kal *kal);
 

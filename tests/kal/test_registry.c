@@ -196,6 +196,40 @@ START_TEST(test_unreadable_file)
 }
 END_TEST
 
+/* _i: 0 a link to the file from another folder, 1 the file under a second name, 2 a link to one that
+ * is refused: one file, once. 3: a copy is another file of the same provider. */
+START_TEST(test_the_same_file_twice)
+{
+    static const char *const again[] = { "more/vp_test.so", "vp_zzz.so", "more/vp_test.so",
+                                         "more/vp_test.so" };
+    char path[4300], target[4300], folders[8600];
+    const struct rows *rows;
+    struct kal *kal;
+
+    fixture_folder_made("more");
+    snprintf(path, sizeof path, "%s/%s", fixture_folder(), again[_i]);
+    snprintf(target, sizeof target, "%s/vp_test.so", fixture_folder());
+    snprintf(folders, sizeof folders, "%s:%s/more", fixture_folder(), fixture_folder());
+    setenv("ITAL_PROVIDER_PATH", folders, 1);
+    if (_i == 2)
+        fixture_file("vp_test.so", "#!/bin/sh\n", 10);
+    else
+        fixture_module("vp_test", NULL);
+    if (_i == 3)
+        fixture_module("vp_test", "more/vp_test");
+    else
+        ck_assert_int_eq(_i == 1 ? link(target, path) : symlink(target, path), 0);
+    kal = fixture_get();
+    rows = providers(kal);
+    ck_assert_uint_eq(rows->count, _i == 3 ? 2 : 1);
+    if (_i == 3)
+        ck_assert_ptr_nonnull(strstr(rows->row[1].advice, "remove one of the two files"));
+    ck_assert_uint_eq(fixture_log_count(" is the same file as "), _i != 3);
+    ck_assert_uint_eq(fixture_log_count("is not an ELF file"), _i == 2);
+    kal_put(kal);
+}
+END_TEST
+
 START_TEST(test_other_files_are_not_looked_at)
 {
     struct kal *kal;
@@ -555,6 +589,7 @@ int main(void)
     tcase_add_loop_test(tc, test_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tc, test_other_machine);
     tcase_add_test(tc, test_unreadable_file);
+    tcase_add_loop_test(tc, test_the_same_file_twice, 0, 4);
     tcase_add_test(tc, test_other_files_are_not_looked_at);
     tcase_add_test(tc, test_other_minors);
     tcase_add_test(tc, test_absent_operations_answer);
