@@ -196,8 +196,8 @@ START_TEST(test_unreadable_file)
 }
 END_TEST
 
-/* _i: 0 a link to the file from another folder, 1 the file under a second name, 2 a link to one that
- * is refused: one file, once. 3: a copy is another file of the same provider. */
+/* _i: 0 a link to the file from another folder, 1 the file under a second name, 2 a link to one
+ * that is refused: one file, once. 3: a copy is another file of the same provider. */
 START_TEST(test_the_same_file_twice)
 {
     static const char *const again[] = { "more/vp_test.so", "vp_zzz.so", "more/vp_test.so",
