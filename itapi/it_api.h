@@ -1304,8 +1304,8 @@ ITAPI_PUBLIC it_status_t it_ia_create(const char *name, uint32_t major_version,
  * come before, but what they were about to make they do not get (IT_ERR_ABORT); calls that begin
  * later find invalid handles. It waits for the former, which may be calls on other IAs, too.
  * Connections still open are ended in order first, so that completed Sends arrive; this may block,
- * for a bounded time (option close_timeout). Possible in any condition of the IA. Not from a
- * callback.
+ * for a bounded time (option close_timeout). Possible in any condition of the IA. From a callback
+ * as its last call only.
  */
 ITAPI_PUBLIC it_status_t it_ia_free(it_ia_handle_t ia_handle);
 
