@@ -53,17 +53,34 @@ static it_conn_qual_t make_qualifier(it_conn_qual_type_t type, uint16_t local, u
     return qualifier;
 }
 
+bool itapi_port_of_service(uint64_t service_id, uint16_t *port)
+{
+    *port = htons((uint16_t)service_id);
+    return *port && (service_id & ~UINT64_C(0xFFFF)) == SERVICE_ID_TCP;
+}
+
+/* The port of a request that was handed to it differs from the one that the peer connected to. */
+static uint16_t port_listened_on(struct ual_listen *listen, const struct sockaddr_storage *local)
+{
+    struct sockaddr_storage bound;
+
+    ual_listen_query(listen, &bound, NULL, NULL);
+    return itapi_port_of(&bound) ? itapi_port_of(&bound) : itapi_port_of(local);
+}
+
 /* A listen point notes its kind (ual_object.note). 0: freed meanwhile, or its creation has not
  * returned. */
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer)
 {
     struct ual_object *object = LOOKUP(struct ual_object, LISTEN, listen);
-    it_conn_qual_type_t type = object && object->note ? (it_conn_qual_type_t)object->note
-                                                      : IT_IANA_PORT;
 
-    return make_qualifier(type, itapi_port_of(local), itapi_port_of(peer),
-                          object ? ual_listen_service_id((struct ual_listen *)object) : 0);
+    if (!object || !object->note)
+        return make_qualifier(IT_IANA_PORT, itapi_port_of(local), itapi_port_of(peer),
+                              object ? ual_listen_service_id((struct ual_listen *)object) : 0);
+    return make_qualifier((it_conn_qual_type_t)object->note,
+                          port_listened_on((struct ual_listen *)object, local), itapi_port_of(peer),
+                          ual_listen_service_id((struct ual_listen *)object));
 }
 
 /* --- active side --- */

@@ -145,7 +145,9 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
     info->ird_ord_suppressible = attr->transport == RI_TRANSPORT_IWARP ? IT_TRUE : IT_FALSE;
     info->spigot_online_support = feature(attr, RI_FEATURE_PORT_EVENTS);
     info->spigot_offline_support = info->spigot_online_support;
-    /* Socket conversion, direct LMR handle, I/O buffer lists of it_lmr_create: IT_FALSE (calloc)
+    /* Where start-up is the library's own, not the device's. */
+    info->socket_conversion_support = feature(attr, RI_FEATURE_CONNECTION_SET_B);
+    /* Direct LMR handle, I/O buffer lists of it_lmr_create: IT_FALSE (calloc)
      * until they are built. */
     info->rdma_read_ord_increasable = feature(attr, RI_FEATURE_ORD_RAISE);
     info->rdma_read_ird_modifiable = feature(attr, RI_FEATURE_IRD_MODIFY);

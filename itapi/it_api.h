@@ -1665,8 +1665,10 @@ ITAPI_PUBLIC it_status_t it_reject(it_cn_est_identifier_t cn_est_id,
 
 /*
  * Passes a connection request on to the Listen point with that qualifier on that Spigot of the same
- * IA, whose SEVD gets it as a new request. Uses up the id.
- * Errors: INVALID_CN_EST_ID, INVALID_CONN_QUAL (nobody listens there), INVALID_SPIGOT.
+ * IA (of several to the first that was made), whose SEVD gets it as a new request, with a new id.
+ * Uses up the id. A request whose peer has given up comes nowhere. Does not wait for the peer.
+ * Errors: INVALID_CN_EST_ID, INVALID_CONN_QUAL (nobody listens there), INVALID_SPIGOT, RESOURCES
+ * (as many requests wait there as option backlog allows; the id is still good).
  */
 ITAPI_PUBLIC it_status_t it_handoff(const it_conn_qual_t *conn_qual, size_t spigot_id,
                                     it_cn_est_identifier_t cn_est_id);
@@ -1707,15 +1709,17 @@ ITAPI_PUBLIC it_status_t it_listen_query(it_listen_handle_t listen_handle,
 
 /*
  * Turns a connected TCP socket into the connection of an UNCONNECTED RC EP (iWARP). The library
- * works on a duplicate; the Consumer closes sd and does not use it meanwhile. The side that gives a
- * message (len > 0) responds: the message is its last in streaming mode and is sent here, then it
- * waits for the peer's request. The side that has read that message calls with NULL and 0, and
- * initiates. All streaming data must have been read by its receiver before. Outcome on the connect
- * SEVD: ESTABLISHED, or NONPEER_REJECT or BROKEN with the TCP connection closed. With
- * IT_SC_NO_REQ_REP no frames are exchanged. May block while the message is sent.
- * Errors: INVALID_EP_TYPE, INVALID_EP_STATE, INVALID_FLAGS, INVALID_LENGTH, INVALID_CONVERSION (sd
- * is not a connected TCP socket), INVALID_SOURCE_PATH (its address is not the IA's), EP_TIMEWAIT,
- * ABORT (the socket failed), RESOURCES.
+ * works on a duplicate; the Consumer closes sd, at once if it likes, and does not use it meanwhile.
+ * The side that gives a message (len > 0, at most 1 MiB) responds: the message is its last in
+ * streaming mode and is sent from here on, then it waits for the peer's request. The side that has
+ * read that message calls with NULL and 0, and initiates. All streaming data must have been read by
+ * its receiver before. With IT_SC_NO_REQ_REP no frames are exchanged. Does not block; outcome on
+ * the connect SEVD: ESTABLISHED, or NONPEER_REJECT (PEER_REJECT where the peer's reply refuses) and
+ * the TCP connection closed.
+ * Errors: OP_NOT_SUPPORTED (socket_conversion_support is false), INVALID_EP_TYPE, INVALID_EP_STATE,
+ * INVALID_FLAGS, INVALID_LENGTH, INVALID_CONVERSION (sd is no TCP connection with both directions
+ * open, or carries TLS by the kernel; the log says which), INVALID_SOURCE_PATH (its address is not
+ * the IA's, by option netdev), NO_PERMISSION (policy), RESOURCES. Nothing was sent then.
  */
 ITAPI_PUBLIC it_status_t it_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t flags,
                                            const unsigned char *msg, size_t len);

@@ -124,6 +124,8 @@ bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qua
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer);
 uint64_t itapi_timeout_of(const it_path_t *path);
+/* Is it the service ID of a port (network order, not 0)? */
+bool itapi_port_of_service(uint64_t service_id, uint16_t *port);
 
 /* post.c: what a post's status is called. [data] */
 it_status_t itapi_post_status(enum ual_status status);

@@ -198,6 +198,27 @@ ITAPI_PUBLIC it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spig
                                            it_listen_handle_t *listen_handle);
 
 /*
+ * it_socket_convert with what its arguments have no place for; members that are 0 ask for nothing.
+ * Addition. Errors: those of it_socket_convert, FAULT (conversion NULL), INVALID_LENGTH (a message
+ * or octets that this role has not).
+ */
+struct itx_conversion {
+    int initiator;            /* 1: sends the Request, or the first FPDU; 0: responds, with or
+                                 without a message */
+    const unsigned char *msg; /* responder: the last message in streaming mode, sent here */
+    size_t len;
+    /* What the Consumer has read from sd behind the last message in streaming mode, as a buffered
+     * reader does: of a responder the beginning of the peer's Request, at most as long as that;
+     * with IT_SC_NO_REQ_REP FPDUs, at most 65,536 octets */
+    const unsigned char *octets_read;
+    size_t octets_read_len;
+    uint64_t timeout; /* microseconds until the peer has answered; 0: options connect_timeout (the
+                         initiator) and request_timeout */
+};
+ITAPI_PUBLIC it_status_t itx_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t flags,
+                                            const struct itx_conversion *conversion);
+
+/*
  * Names this process in traces: a context of less than 128 characters and a rank. Tracing itself is
  * switched on from outside, so this may do nothing. Does not block.
  * Errors: INVALID_LENGTH (128 characters or more).

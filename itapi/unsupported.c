@@ -34,7 +34,6 @@ static it_status_t refuse(const struct argument *arguments, size_t count)
 #define ARGUMENT(handle, type, invalid) ((struct argument){ handle, type, invalid })
 #define IA(handle)                      ARGUMENT(handle, UAL_DEVICE, IT_ERR_INVALID_IA)
 #define EVD(handle)                     ARGUMENT(handle, UAL_EVD, IT_ERR_INVALID_EVD)
-#define EP(handle)                      ARGUMENT(handle, UAL_EP, IT_ERR_INVALID_EP)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
@@ -57,20 +56,4 @@ it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
                           const it_evd_param_t *params)
 {
     REFUSE(EVD(evd_handle));
-}
-
-/* --- endpoints and connections --- */
-
-it_status_t it_handoff(const it_conn_qual_t *conn_qual, size_t spigot_id,
-                       it_cn_est_identifier_t cn_est_id)
-{
-    if (!ual_request_ia((ual_handle)cn_est_id))
-        return itapi_bad_handle(IT_ERR_INVALID_CN_EST_ID);
-    return IT_ERR_OP_NOT_SUPPORTED;
-}
-
-it_status_t it_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t flags,
-                              const unsigned char *msg, size_t len)
-{
-    REFUSE(EP(ep_handle));
 }

@@ -326,7 +326,16 @@ void kal_listen_room(struct kal_listener *listener);
  * connection; the old one is gone on success. */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener);
 
-/* Turn a connected TCP socket into the QP's connection. The descriptor is duplicated. */
+/*
+ * Turn a connected TCP socket into the QP's connection. The descriptor is duplicated; its file
+ * status flags stay as they are, socket options that would delay octets do not. Does not block. The
+ * outcome is a connection event; a conversion that fails ends the TCP connection.
+ * KAL_ERR_NOT_SUPPORTED: the provider has a connection manager of its own. INVALID_ARGUMENT: no TCP
+ * connection with both directions open, or one that the kernel transforms (TLS). LIMIT: the last
+ * message is longer than 1 MiB, or more octets were read than an MPA frame has (without frames 64
+ * KiB). PERMISSION: the policy. UNREACHABLE: its address is not of option
+ * netdev. QUOTA, NO_RESOURCES. Nothing has been sent then.
+ */
 struct kal_convert_param {
     uint32_t size;
     int fd;
@@ -334,6 +343,10 @@ struct kal_convert_param {
     bool startup_frames;      /* exchange MPA Request and Reply; else both sides switch at once */
     const void *last_message; /* responder: sent in streaming mode right before the switch */
     size_t last_message_length;
+    /* Octets behind the last of streaming mode that the consumer has read already: not of an
+     * initiator with frames */
+    const void *octets_read;
+    size_t octets_read_length;
     uint16_t ird, ord;
     uint64_t deadline;
     uint64_t reserved[4];

@@ -519,11 +519,18 @@ struct ual_adopt_param {
     bool startup_frames;      /* exchange MPA Request and Reply; else both sides switch at once */
     const void *last_message; /* responder: sent in streaming mode right before the switch */
     size_t last_message_length;
+    const void *octets_read; /* behind streaming mode, that the consumer has read already */
+    size_t octets_read_length;
     uint16_t ird, ord;
     uint64_t deadline; /* CLOCK_MONOTONIC, ns; RI_NO_DEADLINE */
 };
 UAL_PUBLIC enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
                                           const struct ual_adopt_param *param);
+/* Give an undecided request to another listener of the device, which hears it as a new one. Any
+ * thread; not inside an upcall about it. UAL_OK: `request` is gone; no request comes of it where
+ * the peer has left. UAL_ERR_INVALID_HANDLE: its peer withdrew; NO_RESOURCES: the listener keeps as
+ * many as it may; it stays undecided. */
+UAL_PUBLIC enum ual_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener);
 /* Orderly close of what is established. The end follows as an event of the QP or the connection. */
 UAL_PUBLIC enum ual_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
                                                const void *private_data,

@@ -350,6 +350,40 @@ UAL_PUBLIC enum ual_status ual_reject(ual_handle request, const void *private_da
 UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data,
                                              uint16_t private_data_length);
 
+/*
+ * A connected TCP socket becomes the endpoint's connection. Does not block; the outcome is a
+ * message as of ual_ep_connect. The descriptor stays the caller's: the library works on a
+ * duplicate. UAL_ERR_NOT_SUPPORTED: the device has a connection manager of its own;
+ * INVALID_ARGUMENT: the descriptor is no TCP connection with both directions open, or one that the
+ * kernel transforms;
+ * LIMIT: the message is too long; PERMISSION; UNREACHABLE: the socket's address is not the
+ * device's; NO_RESOURCES. Nothing was sent then, and the endpoint is as it was.
+ */
+struct ual_convert {
+    int fd;
+    bool initiator;      /* of the MPA start-up, and of the first message */
+    bool startup_frames; /* false: both sides switch at once */
+    /* Responder: sent before anything else of the connection; copied. */
+    const void *message;
+    size_t message_length;
+    /* What was read from it already and comes behind the consumer's protocol; copied. Not of an
+     * initiator with frames. */
+    const void *octets_read;
+    size_t octets_read_length;
+    uint64_t timeout_us; /* until the peer has answered; UINT64_MAX: the configured one */
+};
+UAL_PUBLIC enum ual_status ual_ep_convert(struct ual_ep *ep, const struct ual_convert *convert);
+
+/*
+ * An undecided connection request goes to the listen point of the same device with that port
+ * (network order) on that Spigot, or with that service ID where it is not 0; of several to the one
+ * that was made first. It comes there as a new request; the handle is used up on UAL_OK only.
+ * UAL_ERR_INVALID_HANDLE: unknown, used or withdrawn, or the identifier of a peer's accept;
+ * UNREACHABLE: nobody listens there; NO_RESOURCES: that listen point keeps as many as it may.
+ */
+UAL_PUBLIC enum ual_status ual_handoff(ual_handle request, uint32_t spigot, uint16_t port,
+                                       uint64_t service_id);
+
 /* A listen point hears connection requests, and service requests where the IA has datagrams. */
 struct ual_listen;
 UAL_PUBLIC enum ual_status ual_listen_create(struct ual_device *device, uint32_t port,

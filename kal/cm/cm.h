@@ -80,6 +80,9 @@ struct cm_startup {
     /* Conversion: the last streaming message; malloc */
     uint8_t *last_words;
     size_t last_length, last_sent;
+    /* Conversion without frames: what the consumer has read of the peer's FPDUs; malloc */
+    uint8_t *surplus;
+    size_t surplus_length;
 
     /* Active only: for a second attempt. */
     union address source, destination;
@@ -323,6 +326,8 @@ void cm_active_expired(struct kal_connection *connection);
 extern const struct cm_role cm_passive_role;
 void cm_passive_run(struct kal_connection *connection);
 void cm_passive_expired(struct kal_connection *connection);
+/* STARTING: is the Request complete, or wrong, by what was read of it? */
+void cm_passive_look(struct kal_connection *connection);
 enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
                                   const struct ri_connect_param *param);
 enum kal_status cm_passive_reject(struct kal_connection *connection, const void *private_data,

@@ -162,8 +162,10 @@ void cm_connection_free(struct kal_connection *connection)
  * and nothing of the frames is looked at any more. */
 void cm_startup_end(struct kal_connection *connection)
 {
-    if (connection->startup)
+    if (connection->startup) {
         free(connection->startup->last_words);
+        free(connection->startup->surplus);
+    }
     free(connection->startup);
     connection->startup = NULL;
     connection->stream.octets = NULL;

@@ -8,6 +8,12 @@
  *   no      hand-over at once; CRC by option   hand-over at once; handover.last_message is the
  *           crc, no markers                    message
  *
+ * A consumer that reads through a buffer may have taken octets from the socket that come behind its
+ * own protocol. With frames they are the beginning of the Request, without frames FPDUs.
+ *
+ * The policy is asked as of a connection that is made (initiator) or comes in (responder): which
+ * side connected the socket cannot be seen.
+ *
  * The descriptor is duplicated. The open file's flags are shared with the consumer and stay as they
  * are, so no call may wait by itself. A conversion that fails shuts the TCP connection down: the
  * stream's state is lost.
@@ -23,7 +29,23 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define LAST_MESSAGE_MAX (1u << 20) /* octets; login responses are a few hundred */
+/* Octets; login responses are a few hundred, buffers of stdio a few thousand. */
+#define LAST_MESSAGE_MAX (1u << 20)
+#define OCTETS_READ_MAX  (1u << 16)
+
+static bool arguments_fit(const struct kal_convert_param *param)
+{
+    if (param->last_message_length && (!param->last_message || param->initiator))
+        return false;
+    /* The peer's Reply comes behind a Request that has not left. */
+    return !param->octets_read_length ||
+           (param->octets_read && !(param->initiator && param->startup_frames));
+}
+
+static size_t octets_read_max(const struct kal_convert_param *param)
+{
+    return param->startup_frames ? MPA_STARTUP_FRAME_MAX : OCTETS_READ_MAX;
+}
 
 static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
                              const struct kal_convert_param *param)
@@ -32,9 +54,10 @@ static enum kal_status check(const struct kal_connection *c, const struct ri_qp 
 
     if (c->ri || !(c->rnic->attr.features & RI_FEATURE_CONNECTION_SET_B))
         return KAL_ERR_NOT_SUPPORTED;
-    if (!qp || (param->last_message_length && (!param->last_message || param->initiator)))
+    if (!qp || !arguments_fit(param))
         return KAL_ERR_INVALID_ARGUMENT;
-    if (param->last_message_length > LAST_MESSAGE_MAX)
+    if (param->last_message_length > LAST_MESSAGE_MAX ||
+        param->octets_read_length > octets_read_max(param))
         return KAL_ERR_LIMIT;
     wrong = c->stream.ops->unfit(param->fd);
     if (!wrong)
@@ -42,6 +65,26 @@ static enum kal_status check(const struct kal_connection *c, const struct ri_qp 
     kal_rnic_log(c->rnic, RI_LOG_WARNING, "descriptor %d cannot be converted: %s", param->fd,
                  wrong);
     return KAL_ERR_INVALID_ARGUMENT;
+}
+
+static enum kal_status permit(const struct kal_connection *c, const struct kal_convert_param *param)
+{
+    union address local = { .any.sa_family = AF_UNSPEC }, peer = { .any.sa_family = AF_UNSPEC };
+    char text[120];
+
+    c->stream.ops->addresses(param->fd, &local, &peer);
+    if (kal_rnic_policy(c->rnic, param->initiator ? RI_POLICY_CONNECT : RI_POLICY_REQUEST,
+                        &local.any, &peer.any))
+        return KAL_ERR_PERMISSION;
+    if (kal_rnic_has_address(c->rnic, &local.any))
+        return KAL_OK;
+    kal_address_text(&local.any, text, sizeof text);
+    kal_rnic_log(
+        c->rnic, RI_LOG_WARNING,
+        "descriptor %d cannot be converted: its address %s is of no network interface that "
+        "option netdev names",
+        param->fd, text);
+    return KAL_ERR_UNREACHABLE;
 }
 
 static void want(struct kal_connection *c, const struct kal_convert_param *param)
@@ -66,18 +109,48 @@ static void want(struct kal_connection *c, const struct kal_convert_param *param
     };
 }
 
+static bool keep(const void *octets, size_t length, uint8_t **copy, size_t *copied)
+{
+    if (!length)
+        return true;
+    *copy = malloc(length);
+    if (!*copy)
+        return false;
+    memcpy(*copy, octets, length);
+    *copied = length;
+    return true;
+}
+
+static void forget(struct cm_startup *startup)
+{
+    free(startup->last_words);
+    free(startup->surplus);
+    startup->last_words = startup->surplus = NULL;
+    startup->last_length = startup->surplus_length = 0;
+}
+
+static bool keep_octets_read(struct kal_connection *c, const struct kal_convert_param *param)
+{
+    kal_capture_octets(c->stream.capture, RI_RECEIVE, param->octets_read,
+                       param->octets_read_length);
+    if (!param->startup_frames)
+        return keep(param->octets_read, param->octets_read_length, &c->startup->surplus,
+                    &c->startup->surplus_length);
+    memcpy(c->stream.octets, param->octets_read, param->octets_read_length);
+    c->stream.length = (uint32_t)param->octets_read_length;
+    return true;
+}
+
 /* By role; everything that can fail for want of memory comes before the watch. */
 static enum kal_status start(struct kal_connection *c, const struct kal_convert_param *param)
 {
     enum kal_status status;
 
-    if (param->last_message_length) {
-        c->startup->last_words = malloc(param->last_message_length);
-        if (!c->startup->last_words)
-            return KAL_ERR_NO_RESOURCES;
-        memcpy(c->startup->last_words, param->last_message, param->last_message_length);
-        c->startup->last_length = param->last_message_length;
-    }
+    if (!keep(param->last_message, param->last_message_length, &c->startup->last_words,
+              &c->startup->last_length))
+        return KAL_ERR_NO_RESOURCES;
+    if (param->octets_read_length && !keep_octets_read(c, param))
+        return KAL_ERR_NO_RESOURCES;
     if (!param->startup_frames) {
         c->state = CM_CONVERTING;
         cm_schedule(c);
@@ -100,6 +173,8 @@ static void switch_over(struct kal_connection *c)
     struct ri_llp_handover handover = {
         .last_message = c->startup->last_words,
         .last_message_length = c->startup->last_length,
+        .bytes_read = c->startup->surplus,
+        .bytes_read_length = c->startup->surplus_length,
     };
     enum kal_status status = cm_hand_over(c, &handover);
 
@@ -125,6 +200,8 @@ static void say_last_words(struct kal_connection *c)
         c->state = CM_STARTING;
         if (cm_watch(c, EPOLLIN | EPOLLRDHUP))
             cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory");
+        else if (c->stream.length)
+            cm_passive_look(c);
     }
 }
 
@@ -179,6 +256,8 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     enum kal_status status = check(c, qp, param);
     int error;
 
+    if (!status)
+        status = permit(c, param);
     if (status)
         return status;
     pthread_mutex_lock(&c->guard.lock);
@@ -214,9 +293,8 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     c->state = CM_IDLE;
     cm_detach(c);
     cm_stream_close(&c->stream, false);
-    free(c->startup->last_words);
-    c->startup->last_words = NULL;
-    c->startup->last_length = 0;
+    c->stream.length = 0;
+    forget(c->startup);
 uncount:
     cm_uncount(c);
 unlock:

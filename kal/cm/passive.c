@@ -242,12 +242,24 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
     c->role->requested(c);
 }
 
-static void read_request(struct kal_connection *c)
+void cm_passive_look(struct kal_connection *connection)
 {
+    struct kal_connection *c = connection;
     struct mpa_startup_frame request;
     enum mpa_startup_result result;
-    ssize_t got = cm_read(&c->stream);
     size_t n;
+
+    result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request,
+                               &n);
+    if (result == MPA_STARTUP_OK)
+        got_request(c, &request, n);
+    else if (result != MPA_STARTUP_NEED_MORE)
+        give_up(c, RI_REASON_PROTOCOL, mpa_startup_text(result));
+}
+
+static void read_request(struct kal_connection *c)
+{
+    ssize_t got = cm_read(&c->stream);
 
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return;
@@ -255,12 +267,7 @@ static void read_request(struct kal_connection *c)
         give_up(c, RI_REASON_OTHER, "it ended before its MPA Request was complete"); /* C-002 */
         return;
     }
-    result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request,
-                               &n);
-    if (result == MPA_STARTUP_OK)
-        got_request(c, &request, n);
-    else if (result != MPA_STARTUP_NEED_MORE)
-        give_up(c, RI_REASON_PROTOCOL, mpa_startup_text(result));
+    cm_passive_look(c);
 }
 
 /* Is the peer still there, and silent? NULL: yes. Otherwise why not. */

@@ -151,9 +151,23 @@ static int tcp_accept(int listener, int *fd, union address *peer)
 
 /* ---- conversion ---- */
 
+#ifndef TCP_ULP
+#define TCP_ULP 31
+#endif
+
+/* Does the kernel transform its octets (TLS)? The protocol's name is no more than 16 octets. */
+static bool carries_protocol(int fd)
+{
+    char name[16] = "";
+    socklen_t length = sizeof name;
+
+    return !getsockopt(fd, IPPROTO_TCP, TCP_ULP, name, &length) && length && name[0];
+}
+
 /* A TCP connection with both directions open? NULL: yes. Otherwise what is wrong with it. */
 static const char *tcp_unfit(int fd)
 {
+    struct pollfd p = { .fd = fd, .events = POLLRDHUP };
     int type = 0, protocol = 0;
     socklen_t length = sizeof type;
     struct sockaddr_storage address;
@@ -173,7 +187,24 @@ static const char *tcp_unfit(int fd)
     if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) &&
         info.tcpi_state != TCP_ESTABLISHED)
         return "one of its directions is closed";
+    if (poll(&p, 1, 0) == 1 && p.revents & (POLLRDHUP | POLLHUP))
+        return "one of its directions is closed";
+    if (p.revents & POLLERR) /* it would stay readable for ever */
+        return "an error or a notification waits on it (SO_ERROR, MSG_ERRQUEUE); take it first";
+    if (carries_protocol(fd))
+        return "a protocol of the kernel carries its octets (TCP_ULP, such as TLS)";
     return NULL;
+}
+
+/* What the consumer may have set for its own protocol, and what would hold octets back here or
+ * abort at the end. */
+static void undo_options(int fd, const struct kal_rnic *rnic)
+{
+    const struct linger none = { .l_onoff = 0 };
+
+    set_int(rnic, fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
+    set_int(rnic, fd, SOL_SOCKET, SO_RCVLOWAT, 1, "SO_RCVLOWAT");
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
 /* The open file's flags are shared with the consumer and stay as they are: every call says
@@ -184,6 +215,7 @@ static int tcp_adopt(int fd, const struct cm_stream_options *options, int *own)
 
     if (made < 0)
         return errno;
+    undo_options(made, options->rnic);
     set_options(made, options);
     *own = made;
     return 0;

@@ -92,6 +92,9 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
                : RI_OK;
 }
 
+/* May a connection of the RNIC have that local address? Not if option netdev leaves it out. */
+bool kal_rnic_has_address(const struct kal_rnic *rnic, const struct sockaddr *local);
+
 /* ---- sharing ---- */
 
 /* May a region of that length share the translations of identifier id? False: a region of another

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which local address a connection to a destination would have: the kernel's own answer. */
+/* Which local address a connection to a destination would have: the kernel's own answer; and may it
+ * have that one? */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "kal/rnic/rnic.h"
+#include "host.h"
 #include "netlink.h"
 
 #include <stdlib.h>
@@ -52,4 +53,11 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
     if (status == KAL_OK)
         *source = found;
     return status;
+}
+
+bool kal_rnic_has_address(const struct kal_rnic *rnic, const struct sockaddr *local)
+{
+    const char *netdevs = kal_rnic_option(rnic, "netdev");
+
+    return !*netdevs || kal_netdevs_have(netdevs, local);
 }

@@ -65,9 +65,10 @@ enum fx_feature {
     FX_PORT_PAIRS = 1 << 16,
     FX_SERVICE_IDS = 1 << 17,
     FX_IWARP = 1 << 18,
-    FX_SOFTRDMA = 1 << 19, /* by its vendor: what the standard leaves to the provider */
+    FX_SOFTRDMA = 1 << 19,   /* by its vendor: what the standard leaves to the provider */
+    FX_CONVERSION = 1 << 20, /* of sockets */
 };
-#define FX_ALL ((1u << 20) - 1)
+#define FX_ALL ((1u << 21) - 1)
 unsigned fx_features(int index); /* FX_ALL if the interface does not open */
 bool fx_opens(int index);
 void fx_add(TCase *tc, unsigned features, bool has, const TTest *test);

@@ -163,6 +163,8 @@ CALL(listen_query, it_listen_query(bad, IT_LISTEN_PARAM_ALL, &out.listen_param))
 CALL(reject, it_reject((it_cn_est_identifier_t)(uintptr_t)bad, NULL, 0))
 CALL(handoff, it_handoff(&qualifier, 0, (it_cn_est_identifier_t)(uintptr_t)bad))
 CALL(socket_convert, it_socket_convert(0, bad, IT_SC_DEFAULT, NULL, 0))
+CALL(socket_convert_more,
+     itx_socket_convert(0, bad, IT_SC_DEFAULT, &(struct itx_conversion){ .initiator = 1 }))
 CALL(srq_create, it_srq_create(bad, 1, 1, &out.srq))
 CALL(srq_free, it_srq_free(bad))
 CALL(srq_modify, it_srq_modify(bad, IT_SRQ_PARAM_LOW_WATERMARK, &out.srq_param))
@@ -278,6 +280,7 @@ static const struct {
     ROW(reject, REQUEST, CN_EST_ID),
     ROW(handoff, REQUEST, CN_EST_ID),
     ROW(socket_convert, EP, EP),
+    ROW(socket_convert_more, EP, EP),
     ROW(srq_create, PZ, PZ),
     ROW(srq_free, SRQ, SRQ),
     ROW(srq_modify, SRQ, SRQ),

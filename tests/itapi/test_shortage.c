@@ -18,6 +18,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static atomic_bool armed;
 static atomic_uint made;    /* allocations since it was armed */
@@ -249,6 +251,113 @@ START_TEST(no_end_is_lost_when_every_kth_allocation_fails)
 }
 END_TEST
 
+/* --- socket conversion --- */
+
+/* The end of a side that has begun and is not established is at once the end of the other. */
+static void end_converted(const int fds[2])
+{
+    struct progress *a = &progress[A], *b = &progress[B];
+
+    if (ending || !((a->established || over(A)) && (b->established || over(B))))
+        return;
+    ending = true;
+    if (!over(A))
+        it_ep_disconnect(pair.a.ep, NULL, 0);
+    if (!over(B))
+        it_ep_disconnect(pair.b.ep, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        shutdown(fds[i], SHUT_RDWR); /* of a side that never began */
+}
+
+/* Who could not begin leaves its socket to the consumer, who ends it. */
+static void start_conversion(it_sc_flags_t flags, const int fds[2])
+{
+    progress[B].began = it_socket_convert(fds[1], pair.b.ep, flags, (const unsigned char *)"go",
+                                          2) == IT_SUCCESS;
+    if (!progress[B].began)
+        shutdown(fds[1], SHUT_RDWR);
+}
+
+static bool heard_go(int fd)
+{
+    char go[2];
+    ssize_t n = recv(fd, go, sizeof(go), MSG_DONTWAIT);
+
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    return n != 2 || !memcmp(go, "go", 2);
+}
+
+static unsigned int one_conversion(unsigned int which, bool again, it_sc_flags_t flags)
+{
+    uint64_t deadline = tc_deadline(PATIENCE);
+    bool asked = false;
+    pthread_t thread;
+    it_event_t event;
+    int fds[2];
+
+    ck_assert_int_eq(tc_tcp_pair(AF_INET, fds), 0);
+    node_endpoint(&pair.a);
+    node_endpoint(&pair.b);
+    memset(progress, 0, sizeof(progress));
+    ending = false;
+    atomic_store(&gone, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, hear, NULL), 0);
+    arm(which, again);
+    start_conversion(flags, fds);
+    while ((!asked || !(over(A) && over(B))) && !tc_expired(deadline)) {
+        if (!asked && heard_go(fds[0])) {
+            asked = true;
+            progress[A].began = it_socket_convert(fds[0], pair.a.ep, flags, NULL, 0) == IT_SUCCESS;
+            if (!progress[A].began)
+                shutdown(fds[0], SHUT_RDWR);
+        }
+        look();
+        if (asked)
+            end_converted(fds);
+        sched_yield();
+    }
+    disarm();
+    ck_assert_msg(asked && over(A) && over(B),
+                  "allocation %u%s fails: no end at the %s; established: %d and %d", which,
+                  again ? " and its multiples" : "", over(A) ? "responder" : "initiator",
+                  progress[A].established, progress[B].established);
+    atomic_store(&gone, true);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(close(fds[i]), 0);
+    ok(it_ep_free(pair.a.ep));
+    ok(it_ep_free(pair.b.ep));
+    while (it_evd_dequeue(pair.a.requests, &event) == IT_SUCCESS)
+        ;
+    return atomic_load(&made);
+}
+
+START_TEST(no_conversion_is_lost)
+{
+    static const it_sc_flags_t flags[] = { IT_SC_DEFAULT, IT_SC_NO_REQ_REP };
+    struct tc_fds before;
+    const char *differ;
+
+    if (!OWN_ALLOCATOR)
+        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    before = tc_fds();
+    open_pair(IFACE);
+    for (int i = 0; i < 2; i++) {
+        unsigned int most = one_conversion(NEVER, false, flags[i]);
+
+        ck_assert_uint_gt(most, 0);
+        for (unsigned int which = 1; which <= most + most / 4; which++) {
+            one_conversion(which, false, flags[i]);
+            one_conversion(which, true, flags[i]);
+        }
+    }
+    pair_close(&pair);
+    differ = tc_fds_differ(&before);
+    ck_assert_msg(!differ, "descriptors: %s", differ);
+}
+END_TEST
+
 static void is_disconnect(const it_event_t *event, const struct node *node)
 {
     ck_assert_int_eq(event->event_number, IT_CM_MSG_CONN_DISCONNECT_EVENT);
@@ -340,6 +449,7 @@ static Suite *make_suite(void)
     add_each(tc, no_end_is_lost_when_every_kth_allocation_fails);
     add_each(tc, an_end_that_was_told_without_memory_is_taken_before_the_next_connection);
     add_each(tc, an_end_that_was_told_without_memory_goes_with_its_endpoint);
+    add_where(tc, FX_CONVERSION, no_conversion_is_lost);
     return suite;
 }
 

@@ -143,8 +143,11 @@ static int pair_adopt(int fd, const struct cm_stream_options *options, int *own)
     return 0;
 }
 
+/* A consumer's descriptor, asked of before it is adopted, has none. */
 static void pair_addresses(int fd, union address *local, union address *peer)
 {
+    if (fd < ENDS && !ends[fd].used)
+        return;
     *local = end_of(fd)->local;
     *peer = end_of(fd)->peer;
 }

@@ -5,10 +5,30 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
+#include <linux/net_tstamp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifndef TCP_ULP
+#define TCP_ULP 31
+#endif
+
+static const char *made_up_ulp; /* NULL: the kernel says */
+
+/* getsockopt(2) of the connection manager, by the linker's --wrap. */
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+    if (level != IPPROTO_TCP || name != TCP_ULP || !made_up_ulp)
+        return __real_getsockopt(fd, level, name, value, length);
+    *length = (socklen_t)strlen(made_up_ulp) + 1;
+    memcpy(value, made_up_ulp, *length);
+    return 0;
+}
 
 static struct fake_connection *c;
 static struct fake_qp *qp;
@@ -90,6 +110,28 @@ START_TEST(initiator_with_frames)
     peer_send(pair[1], want, frame_reply(want, F_C, 1, 0, 0, NULL, 0));
     expect_established(true);
     ck_assert_int_eq(c->last.peer.ss_family, AF_INET);
+}
+END_TEST
+
+START_TEST(ipv6)
+{
+    uint8_t octets[600];
+    size_t n = frame_request(octets, F_C, 1, 0, 0, NULL, 0);
+
+    drop(0);
+    drop(1);
+    if (tc_tcp_pair(AF_INET6, pair))
+        tc_skip("no IPv6 here");
+    ck_assert_int_eq(convert(_i, true, _i ? NULL : "ok"), KAL_OK);
+    if (_i) {
+        peer_read(pair[1], octets, n);
+        peer_send(pair[1], octets, frame_reply(octets, F_C, 1, 0, 0, NULL, 0));
+    } else {
+        peer_send(pair[1], octets, n);
+    }
+    expect_established(_i);
+    ck_assert_int_eq(c->last.peer.ss_family, AF_INET6);
+    ck_assert_int_eq(c->last.local.ss_family, AF_INET6);
 }
 END_TEST
 
@@ -287,6 +329,260 @@ START_TEST(what_cannot_be_converted)
 }
 END_TEST
 
+static void expect_refused(const char *why)
+{
+    ck_assert_int_eq(convert(true, true, NULL), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_msg(fake_log_count(why) == 1, "\"%s\" is not in:\n%s", why, fake_log_text());
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(c->events, 0);
+}
+
+/* The consumer's buffered reader took the beginning of the Request, all of it, or more. */
+START_TEST(octets_read_of_the_request)
+{
+    uint8_t frame[600], want[600];
+    size_t n = frame_request(frame, F_C, 1, 0, 0, "pd", 2);
+
+    for (size_t read = 1; read <= n + 1; read++) {
+        struct kal_convert_param param = { .size = sizeof param,
+                                           .fd = pair[0],
+                                           .startup_frames = true,
+                                           .last_message = "go",
+                                           .last_message_length = 2,
+                                           .octets_read = frame,
+                                           .octets_read_length = read,
+                                           .ird = 5,
+                                           .ord = 6,
+                                           .deadline = RI_NO_DEADLINE };
+
+        ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+        peer_read(pair[1], want, 2);
+        if (read < n)
+            peer_send(pair[1], frame + read, n - read);
+        if (read > n) {
+            expect_failure(RI_REASON_PROTOCOL);
+        } else {
+            expect_established(false);
+            peer_read(pair[1], want, frame_reply(want, F_C, 1, 0, 0, NULL, 0));
+        }
+        fake_destroy(c);
+        drop(0);
+        drop(1);
+        c = fake_connection_new();
+        qp = fake_qp_new();
+        ck_assert_int_eq(tc_tcp_pair(AF_INET, pair), 0);
+    }
+}
+END_TEST
+
+START_TEST(octets_read_of_fpdus)
+{
+    static uint8_t fpdus[65537];
+    struct kal_convert_param param = { .size = sizeof param,
+                                       .fd = pair[0],
+                                       .octets_read = fpdus,
+                                       .octets_read_length = sizeof fpdus,
+                                       .ird = 5,
+                                       .ord = 6 };
+
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_LIMIT);
+    param.octets_read_length = MPA_STARTUP_FRAME_MAX;
+    memcpy(fpdus, "FPDUs", 5);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    expect_established(false);
+    ck_assert_uint_eq(qp->last.bytes_read_length, MPA_STARTUP_FRAME_MAX);
+    ck_assert_mem_eq(qp->bytes_read, "FPDUs", 5);
+}
+END_TEST
+
+START_TEST(octets_read_that_cannot_be)
+{
+    static const uint8_t octets[MPA_STARTUP_FRAME_MAX + 1];
+    struct kal_convert_param param = { .size = sizeof param,
+                                       .fd = pair[0],
+                                       .startup_frames = true,
+                                       .initiator = true,
+                                       .octets_read = octets,
+                                       .octets_read_length = 1 };
+
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    param.initiator = false;
+    param.octets_read_length = sizeof octets;
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_LIMIT);
+    param.octets_read = NULL;
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+/* shutdown(2) of either direction by the consumer, the end by the peer, a reset. */
+START_TEST(half_a_connection)
+{
+    const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+    switch (_i) {
+    case 0: shutdown(pair[0], SHUT_RD); break;
+    case 1: shutdown(pair[0], SHUT_WR); break;
+    case 2: shutdown(pair[1], SHUT_WR); break;
+    case 3:
+        setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        drop(1);
+        break;
+    }
+    if (_i >= 2)
+        ck_assert_int_gt(tc_wait_fd(pair[0], POLLIN, tc_deadline(5000)), 0);
+    expect_refused(_i == 3 ? "it is not connected" : "one of its directions is closed");
+}
+END_TEST
+
+/* The kernel's answer is made up where it has no TLS (modprobe tls). */
+START_TEST(what_the_kernel_transforms)
+{
+    made_up_ulp = setsockopt(pair[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") ? "tls" : NULL;
+    expect_refused("TCP_ULP, such as TLS");
+}
+END_TEST
+
+/* A time stamp stands in the error queue: the lane would find the socket ready for ever. */
+START_TEST(notifications_wait)
+{
+    int flags = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+    uint8_t octets[64], control[256];
+    struct msghdr message = { .msg_control = control, .msg_controllen = sizeof control };
+
+    if (setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags))
+        tc_skip("no SO_TIMESTAMPING here");
+    ck_assert_int_eq(send(pair[0], "x", 1, 0), 1);
+    if (tc_wait_fd(pair[0], POLLERR, tc_deadline(1000)) <= 0)
+        tc_skip("loopback gives no time stamps here");
+    expect_refused("an error or a notification waits");
+    peer_read(pair[1], octets, 1);
+    flags = 0;
+    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags), 0);
+    ck_assert_int_ge(recvmsg(pair[0], &message, MSG_ERRQUEUE), 0);
+    ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+    expect_established(true);
+}
+END_TEST
+
+/* What a consumer has set for its own protocol neither holds FPDUs back nor resets their end. */
+START_TEST(options_of_the_consumer)
+{
+    const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+    struct linger linger;
+    socklen_t length = sizeof linger;
+    int value = 1, got;
+
+    ck_assert_int_eq(setsockopt(pair[0], IPPROTO_TCP, TCP_CORK, &value, sizeof value), 0);
+    value = 4096;
+    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value), 0);
+    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+    ck_assert_int_eq(getsockopt(pair[0], SOL_SOCKET, SO_LINGER, &linger, &length), 0);
+    ck_assert_int_eq(linger.l_onoff, 0);
+    length = sizeof got;
+    ck_assert_int_eq(getsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &got, &length), 0);
+    ck_assert_int_eq(got, 1);
+    ck_assert_int_eq(getsockopt(pair[0], IPPROTO_TCP, TCP_CORK, &got, &length), 0);
+    ck_assert_int_eq(got, 0);
+    ck_assert_int_eq(getsockopt(pair[0], IPPROTO_TCP, TCP_NODELAY, &got, &length), 0);
+    ck_assert_int_ne(got, 0);
+    expect_established(true);
+}
+END_TEST
+
+/* The initiator is asked of as who connects, the responder as whom a request comes to. */
+START_TEST(policy)
+{
+    bool initiator = _i;
+    char got;
+
+    fake_policy(initiator ? "deny connect to 127.0.0.0/8" : "deny request from 127.0.0.0/8");
+    ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), KAL_ERR_PERMISSION);
+    ck_assert_uint_eq(fake_log_count("denied by rule1"), 1);
+    ck_assert(peer_quiet(pair[1])); /* nothing was sent, and the socket is the consumer's still */
+    peer_send(pair[0], "y", 1);
+    peer_read(pair[1], &got, 1);
+    ck_assert_int_eq(convert(!initiator, false, initiator ? "x" : NULL), KAL_OK);
+    expect_established(!initiator);
+}
+END_TEST
+
+START_TEST(address_of_another_interface)
+{
+    static const char *const none[] = { "netdev", "nosuch0", NULL };
+    static const char *const loopback[] = { "netdev", "lo", NULL };
+
+    fake_destroy(c);
+    fake_reopen(_i ? loopback : none, 0);
+    c = fake_connection_new();
+    ck_assert_int_eq(convert(true, false, NULL), _i ? KAL_OK : KAL_ERR_UNREACHABLE);
+    ck_assert_uint_eq(fake_log_count("option netdev"), !_i);
+    if (_i)
+        expect_established(true);
+}
+END_TEST
+
+START_TEST(quota)
+{
+    struct fake_connection *second = fake_connection_new();
+
+    fake_quota(KAL_ACCOUNT_CONNECTION, 1);
+    ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+    struct kal_convert_param param = { .size = sizeof param, .fd = pair[1], .initiator = true };
+    ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param), KAL_ERR_QUOTA);
+    fake_destroy(c); /* its descriptor and its part of the account come back */
+    ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param),
+                     KAL_ERR_INVALID_ARGUMENT); /* and its stream has ended */
+    c = second;
+}
+END_TEST
+
+/* The peer's frame ends after each of its octets, in order or by a reset; or is wrong there. */
+START_TEST(frame_that_goes_wrong)
+{
+    const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+    bool initiator = _i & 1;
+    unsigned how = (unsigned)_i >> 1;
+    uint8_t frame[600];
+    size_t n = initiator ? frame_reply(frame, F_C, 1, 0, 0, "abcd", 4)
+                         : frame_request(frame, F_C, 1, 0, 0, "abcd", 4);
+
+    for (size_t at = 0; at < n; at++) {
+        uint8_t said[sizeof frame];
+        struct linger sent = { 0 };
+
+        if (at) {
+            c = fake_connection_new();
+            qp = fake_qp_new();
+            ck_assert_int_eq(tc_tcp_pair(AF_INET, pair), 0);
+        }
+        ck_assert_int_eq(convert(initiator, true, NULL), KAL_OK);
+        fake_until(c->connection->state == (initiator ? CM_REQUESTED : CM_STARTING), 10000);
+        memcpy(said, frame, n);
+        if (how == 2)
+            said[at] ^= 0x5A; /* a changed length may ask for more: then the end comes */
+        if (how == 2 || at)
+            peer_send(pair[1], said, how == 2 ? n : at);
+        if (how == 1)
+            sent = at_once;
+        setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &sent, sizeof sent);
+        if (how)
+            drop(1);
+        else
+            shutdown(pair[1], SHUT_WR);
+        fake_until(c->events, 10000);
+        if (how < 2)
+            ck_assert_int_eq(c->last.type, RI_CONNECTION_FAILED);
+        ck_assert_uint_eq(c->events, 1);
+        ck_assert_int_ge(fcntl(pair[0], F_GETFD), 0);
+        fake_destroy(c);
+        drop(0);
+        if (pair[1] >= 0)
+            drop(1);
+    }
+}
+END_TEST
+
 START_TEST(arguments)
 {
     struct kal_convert_param param = { .size = sizeof param, .fd = pair[0] };
@@ -319,6 +615,7 @@ static Suite *suite(void)
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, initiator_with_frames);
+    tcase_add_loop_test(t, ipv6, 0, 2);
     tcase_add_test(t, initiator_without_frames);
     tcase_add_test(t, responder_without_frames);
     tcase_add_loop_test(t, responder_with_frames, 0, 2);
@@ -328,6 +625,17 @@ static Suite *suite(void)
     tcase_add_loop_test(t, in_time, 0, 2);
     tcase_add_test(t, deadline);
     tcase_add_loop_test(t, what_cannot_be_converted, 0, 7);
+    tcase_add_test(t, octets_read_of_the_request);
+    tcase_add_test(t, octets_read_of_fpdus);
+    tcase_add_test(t, octets_read_that_cannot_be);
+    tcase_add_loop_test(t, half_a_connection, 0, 4);
+    tcase_add_test(t, what_the_kernel_transforms);
+    tcase_add_test(t, notifications_wait);
+    tcase_add_test(t, options_of_the_consumer);
+    tcase_add_loop_test(t, policy, 0, 2);
+    tcase_add_loop_test(t, address_of_another_interface, 0, 2);
+    tcase_add_test(t, quota);
+    tcase_add_loop_test(t, frame_that_goes_wrong, 0, 6);
     tcase_add_test(t, arguments);
     tcase_add_loop_test(t, destroy_meanwhile, 0, 8);
     return s;

@@ -401,8 +401,8 @@ START_TEST(they_go_with_the_listener)
         make_room(1); /* the run that would show it comes too late */
     kal_listen_destroy(listener);
     listener = NULL;
-    ck_assert_int_eq(peer_end(peers[1]), 'F');
-    ck_assert_int_eq(peer_end(peers[2]), 'F');
+    ck_assert_int_eq(peer_end(peers[1]), 'R');
+    ck_assert_int_eq(peer_end(peers[2]), 'R');
     ck_assert(peer_quiet(peers[0]));
     ck_assert_str_eq(order, "a");
 }

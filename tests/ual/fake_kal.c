@@ -250,6 +250,7 @@ static void deliver_request(struct news *news)
     connection->thread = pthread_self();
     connection->info.local = news->request.local;
     connection->info.peer = news->request.peer;
+    connection->asked = news->request;
     pthread_mutex_lock(&fk_lock);
     fk.connections++;
     fk.connection = connection;

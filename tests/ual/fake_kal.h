@@ -43,6 +43,7 @@ enum fk_call {
     FK_SERVICE_REQUEST,
     FK_SERVICE_REPLY,
     FK_CONVERT,
+    FK_MIGRATE,
     FK_ROUTE,
     FK_CALLS
 };
@@ -76,6 +77,7 @@ struct kal_connection {
     struct ri_connect_param param; /* of the last connect, accept or confirm; pointers are stale */
     uint16_t private_data_length;
     struct ri_connection_event info;
+    struct ri_connect_request asked; /* passive; pointers are the test's */
 };
 
 struct kal_listener {
@@ -119,6 +121,8 @@ extern struct fk {
     uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */
     void (*during_accept)(void); /* run inside kal_accept, before it does anything */
     void (*during_reply)(void);  /* the same of kal_service_reply */
+    void (*during_migrate)(void);
+    unsigned int migrations;
 } fk;
 
 void fk_reset(void);

@@ -110,6 +110,32 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
+/* The request comes again, as one of the other listener. */
+enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
+{
+    enum kal_status status;
+
+    if (fk.during_migrate)
+        fk.during_migrate();
+    pthread_mutex_lock(&fk_lock);
+    if (connection->withdrawn || !connection->undecided)
+        status = KAL_ERR_INVALID_STATE;
+    else
+        status = fk_planned(FK_MIGRATE);
+    if (!status) {
+        fk_forget(connection, &connection->upcall);
+        fk.connections--;
+        fk.connection = NULL;
+        fk.migrations++;
+    }
+    pthread_mutex_unlock(&fk_lock);
+    if (status)
+        return status;
+    fk_request(listener, &connection->asked);
+    free(connection);
+    return KAL_OK;
+}
+
 enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
 {
     enum kal_status status = KAL_ERR_INVALID_STATE;

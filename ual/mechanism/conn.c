@@ -408,6 +408,8 @@ enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
         .startup_frames = param->startup_frames,
         .last_message = param->last_message,
         .last_message_length = param->last_message_length,
+        .octets_read = param->octets_read,
+        .octets_read_length = param->octets_read_length,
         .ird = param->ird,
         .ord = param->ord,
         .deadline = param->deadline,
@@ -466,6 +468,20 @@ enum ual_status ual_conn_answer(struct ual_conn *request, const struct ri_servic
     if (!request->connection)
         return UAL_ERR_INVALID_STATE;
     return decided(kal_service_reply(request->connection, reply));
+}
+
+enum ual_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener)
+{
+    enum ual_status status;
+
+    if (!request->connection || !listener->listener || listener->holds_address)
+        return UAL_ERR_INVALID_STATE;
+    status = decided(kal_migrate(request->connection, listener->listener));
+    if (status != UAL_OK)
+        return status;
+    request->connection = NULL; /* another object's, or will be */
+    ual_conn_free(request);
+    return UAL_OK;
 }
 
 /* --- what is established --- */

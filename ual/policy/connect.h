@@ -61,6 +61,20 @@ void ual_ep_set_connection(struct ual_ep *ep, struct ual_conn *connection);
  * upcall. */
 void ual_ep_drop_connection(struct ual_ep *ep);
 
+/* ep_connect.c: for calls that begin a connection, under control. */
+/* Memory for what an attempt that begins is told of first; where there is none the call that begins
+ * it fails. */
+enum ual_status ual_ep_provide_first(struct ual_ep *ep);
+/*
+ * The call failed at once. The state goes back, unless the connection ended meanwhile and its
+ * message is on the way: then the consumer hears from that, and the call has succeeded.
+ */
+enum ual_status ual_ep_not_started(struct ual_ep *ep, enum ual_status status);
+static inline uint16_t ual_ep_depth(uint32_t value)
+{
+    return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX;
+}
+
 /* ep_upcalls.c */
 extern const struct ual_conn_upcalls ual_ep_upcalls;
 void ual_ep_qp_event(struct ual_qp *qp, const struct ri_event *event);
@@ -127,6 +141,13 @@ void ual_request_consume_arrival(struct ual_request *request);
 struct ual_request *ual_request_arrival(struct ual_ep *ep);
 /* The attempt is over; NULL: nothing */
 void ual_request_forget_arrival(struct ual_request *request);
+/* listen.c: the first listen point for connections of that Spigot with that port (network order),
+ * or with that service ID where it is not 0. It stays until it is put back. NULL: none. */
+struct ual_listen *ual_listen_find(struct ual_ia *ia, uint32_t spigot, uint16_t port,
+                                   uint64_t service_id);
+void ual_listen_put(struct ual_listen *listen);
+struct ual_conn *ual_listen_listener(const struct ual_listen *listen);
+
 /* Tear-down: destroy all undecided requests of an IA. */
 void ual_request_destroy_all(struct ual_ia *ia);
 /* ri_timer.expired of ual_ia.reaper. */

@@ -8,12 +8,9 @@
 
 #include "base/clock.h"
 
-/*
- * Memory for what an attempt that begins is told of first; where there is none the call that begins
- * it fails. The end of what is established needs none: it has inside->end, unless an earlier end is
- * still queued there. Under control.
- */
-static enum ual_status provide_first(struct ual_ep *ep)
+/* The end of what is established needs no memory: it has inside->end, unless an earlier end is
+ * still queued there. */
+enum ual_status ual_ep_provide_first(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct node *node, *surplus;
@@ -33,11 +30,6 @@ static enum ual_status provide_first(struct ual_ep *ep)
     return UAL_OK;
 }
 
-static uint16_t depth(uint32_t value)
-{
-    return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX;
-}
-
 /* --- connect --- */
 
 static struct ri_connect_param connect_param(const struct ual_ep *ep,
@@ -51,8 +43,8 @@ static struct ri_connect_param connect_param(const struct ual_ep *ep,
         .deadline = RI_NO_DEADLINE,
         .private_data = connect->private_data,
         .private_data_length = connect->private_data_length,
-        .ird = depth(ep->attr.ird),
-        .ord = depth(ep->attr.ord),
+        .ird = ual_ep_depth(ep->attr.ird),
+        .ord = ual_ep_depth(ep->attr.ord),
         .negotiate_depths = connect->negotiate_depths,
         .three_way = connect->three_way,
         .retry_count = connect->retry_count,
@@ -82,11 +74,7 @@ static enum ual_status check_connect(const struct ual_ep *ep, const struct ual_c
     return ual_device_alive(ual_ep_device(ep));
 }
 
-/*
- * The call failed at once. The state goes back, unless the connection ended meanwhile and its
- * message is on the way: then the consumer hears from that, and the call has succeeded.
- */
-static enum ual_status not_started(struct ual_ep *ep, enum ual_status status)
+enum ual_status ual_ep_not_started(struct ual_ep *ep, enum ual_status status)
 {
     if (!ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL))
         return UAL_OK;
@@ -106,14 +94,14 @@ static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect
     address_set(&inside->local, connect->source);
     address_set(&inside->peer, connect->destination);
     spinlock_unlock(&inside->lock);
-    status = provide_first(ep);
+    status = ual_ep_provide_first(ep);
     if (status == UAL_OK)
         status = ual_conn_create(ual_ep_device(ep), &ual_ep_upcalls, ep, &connection);
     if (status != UAL_OK)
-        return not_started(ep, status);
+        return ual_ep_not_started(ep, status);
     ual_ep_set_connection(ep, connection);
     status = ual_conn_connect(connection, &ep->qp, &param);
-    return status == UAL_OK ? UAL_OK : not_started(ep, status);
+    return status == UAL_OK ? UAL_OK : ual_ep_not_started(ep, status);
 }
 
 enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect)
@@ -140,8 +128,8 @@ static struct ri_connect_param accept_param(const struct ual_ep *ep, bool negoti
         .deadline = RI_NO_DEADLINE,
         .private_data = private_data,
         .private_data_length = length,
-        .ird = depth(ep->attr.ird),
-        .ord = depth(ep->attr.ord),
+        .ird = ual_ep_depth(ep->attr.ird),
+        .ord = ual_ep_depth(ep->attr.ord),
         .negotiate_depths = negotiate,
     };
 }
@@ -162,7 +150,7 @@ static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
         ual_request_unclaim(request, false);
         return UAL_ERR_INVALID_STATE;
     }
-    status = provide_first(ep);
+    status = ual_ep_provide_first(ep);
     if (status == UAL_OK)
         status = ual_conn_confirm(inside->connection, param);
     if (status != UAL_OK) {
@@ -189,7 +177,7 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
     inside->peer = request->ends.peer;
     inside->connection = request->connection;
     spinlock_unlock(&inside->lock);
-    status = provide_first(ep);
+    status = ual_ep_provide_first(ep);
     if (status == UAL_OK && !ual_request_hand_over(request, &ual_ep_upcalls, ep))
         status = UAL_ERR_INVALID_HANDLE;
     if (status == UAL_OK)

@@ -33,7 +33,7 @@ enum ep_stimulus {
     EP_REJECT,  /* reject with the identifier of an arrived accept */
     EP_DISCONNECT,
     EP_RESET,
-    EP_CONVERT_INITIATE, /* socket conversion; no call yet */
+    EP_CONVERT_INITIATE, /* socket conversion */
     EP_CONVERT_RESPOND,
     /* what became of them */
     EP_NOT_STARTED, /* the call failed at once: no event will follow */

@@ -11,6 +11,7 @@
 
 #include "connect.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -23,6 +24,7 @@ struct ual_listen {
     uint64_t service_id; /* 0: by port */
     uint32_t port;
     bool negotiate;
+    unsigned int users;             /* requests on their way here; under the IA's lock */
     struct ual_listen *prev, *next; /* of the IA */
 };
 
@@ -154,17 +156,23 @@ static enum ual_status listen_for(struct ual_listen *listen, const struct sockad
     return status;
 }
 
+static uint16_t port_of(const struct sockaddr_storage *bound)
+{
+    const union address where = address_keep(bound);
+
+    return where.any.sa_family == AF_INET6 ? where.six.sin6_port : where.four.sin_port;
+}
+
 static union address on_port_of(const struct sockaddr *address,
                                 const struct sockaddr_storage *bound)
 {
-    const union address got = address_keep(bound);
     union address where;
 
     address_set(&where, address);
     if (where.any.sa_family == AF_INET6)
-        where.six.sin6_port = got.any.sa_family == AF_INET6 ? got.six.sin6_port : got.four.sin_port;
+        where.six.sin6_port = port_of(bound);
     else
-        where.four.sin_port = got.any.sa_family == AF_INET6 ? got.six.sin6_port : got.four.sin_port;
+        where.four.sin_port = port_of(bound);
     return where;
 }
 
@@ -269,6 +277,51 @@ uint64_t ual_listen_service_id(const struct ual_listen *listen)
     return listen->service_id;
 }
 
+static bool is_at(const struct ual_listen *listen, uint16_t port, uint64_t service_id)
+{
+    return service_id ? listen->service_id == service_id
+                      : !listen->service_id && port_of(&listen->bound) == port;
+}
+
+struct ual_listen *ual_listen_find(struct ual_ia *ia, uint32_t spigot, uint16_t port,
+                                   uint64_t service_id)
+{
+    struct ual_listen *listen;
+
+    pthread_mutex_lock(&ia->lock);
+    DL_FOREACH (ia->listens, listen)
+        if (listen->port == spigot && listen->listener && is_at(listen, port, service_id))
+            break;
+    if (listen)
+        listen->users++;
+    pthread_mutex_unlock(&ia->lock);
+    return listen;
+}
+
+void ual_listen_put(struct ual_listen *listen)
+{
+    struct ual_ia *ia = ual_ia_of(listen->object.device);
+
+    pthread_mutex_lock(&ia->lock);
+    listen->users--;
+    pthread_mutex_unlock(&ia->lock);
+}
+
+struct ual_conn *ual_listen_listener(const struct ual_listen *listen)
+{
+    return listen->listener;
+}
+
+/* Those that a thread passes on to it are here, or refused, when it goes. */
+static void wait_for_users(struct ual_ia *ia, const struct ual_listen *listen)
+{
+    while (listen->users) {
+        pthread_mutex_unlock(&ia->lock);
+        sched_yield();
+        pthread_mutex_lock(&ia->lock);
+    }
+}
+
 /* Undecided requests, and their events, outlive the listen point. */
 enum ual_status ual_listen_free(struct ual_listen *listen)
 {
@@ -276,6 +329,7 @@ enum ual_status ual_listen_free(struct ual_listen *listen)
 
     pthread_mutex_lock(&ia->lock);
     DL_DELETE(ia->listens, listen);
+    wait_for_users(ia, listen);
     pthread_mutex_unlock(&ia->lock);
     stop_listen(listen);
     ual_handle_drop(&listen->object);

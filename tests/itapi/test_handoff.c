@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* it_handoff: requests that go to another listen point of the adapter, and every way in which they
+ * do not get there. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ROOM 2
+
+/* pair.b listens twice: on its own qualifier, and there. */
+static struct pair pair;
+static it_evd_handle_t there;
+static it_conn_qual_t qualifier;
+static it_listen_handle_t listen_there;
+
+static void open_two(const char *name, it_listen_flags_t flags)
+{
+    pair_open(&pair, name);
+    ok(it_evd_create(pair.b.ia, IT_CM_REQ_EVENT_STREAM, IT_EVD_OVERFLOW_DEFAULT, ROOM,
+                     IT_THRESHOLD_DISABLE, NULL, &there, NULL));
+    qualifier = (it_conn_qual_t){ .type = IT_IANA_PORT };
+    ok(it_listen_create(pair.b.ia, 0, there, flags, &qualifier, &listen_there));
+}
+
+static it_cn_est_identifier_t ask_with(const char *data)
+{
+    return pair_ask(&pair, pair_family(&pair), data, data ? strlen(data) : 0).conn_req.cn_est_id;
+}
+
+START_TEST(another_listen_point_accepts)
+{
+    it_cn_est_identifier_t id;
+    it_event_t first, event;
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    first = pair_ask(&pair, pair_family(&pair), "please", 6);
+    id = first.conn_req.cn_est_id;
+    ok(it_handoff(&qualifier, 0, id));
+    event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ck_assert_uint_ne(event.conn_req.cn_est_id, id);
+    ck_assert(event.conn_req.private_data_present);
+    ck_assert_mem_eq(event.conn_req.private_data, "please", 6);
+    ck_assert_int_eq(event.conn_req.conn_qual.type, IT_IANA_PORT);
+    ck_assert_uint_eq(event.conn_req.conn_qual.conn_qual.port, qualifier.conn_qual.port);
+    ck_assert_uint_eq(event.conn_req.rdma_read_ird, first.conn_req.rdma_read_ird);
+    ck_assert_uint_eq(event.conn_req.rdma_read_ord, first.conn_req.rdma_read_ord);
+    ck_assert_uint_eq(event.conn_req.spigot_id, first.conn_req.spigot_id);
+    ck_assert_mem_eq(&event.conn_req.source_addr, &first.conn_req.source_addr,
+                     sizeof(it_net_addr_t));
+    is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair.b.ep, id, NULL, 0));
+    is(IT_ERR_INVALID_CN_EST_ID, it_reject(id, NULL, 0));
+    is(IT_ERR_INVALID_CN_EST_ID, it_handoff(&qualifier, 0, id));
+    ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect_nothing(pair.b.asked);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(there_and_back_and_rejected)
+{
+    it_cn_est_identifier_t id;
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    id = ask_with(NULL);
+    for (int i = 0; i < 20; i++) {
+        ok(it_handoff(&qualifier, 0, id));
+        id = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
+        ok(it_handoff(&pair.b.qualifier, 0, id));
+        id = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
+    }
+    ok(it_handoff(&pair.b.qualifier, 0, id)); /* to where it is */
+    id = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
+    ok(it_reject(id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(errors)
+{
+    it_conn_qual_t wrong = { .type = IT_VIA_DISCRIMINATOR };
+    it_cn_est_identifier_t id;
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    id = ask_with(NULL);
+    is(IT_ERR_INVALID_CN_EST_ID, it_handoff(&qualifier, 0, id + 1));
+    is(IT_ERR_INVALID_CN_EST_ID, it_handoff(&qualifier, 0, 0));
+    is(IT_ERR_FAULT, it_handoff(NULL, 0, id));
+    is(IT_ERR_INVALID_SPIGOT, it_handoff(&qualifier, 4711, id));
+    is(IT_ERR_INVALID_SPIGOT, it_handoff(&qualifier, SIZE_MAX, id));
+    is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&wrong, 0, id));
+    wrong = (it_conn_qual_t){ .type = IT_IANA_PORT };
+    is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&wrong, 0, id)); /* port 0 */
+    wrong.conn_qual.port = htons(1);                         /* nobody listens there */
+    is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&wrong, 0, id));
+    ok(it_listen_free(listen_there));
+    is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&qualifier, 0, id));
+    ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* all that used it up not */
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(by_a_pair_of_ports)
+{
+    it_conn_qual_t both = { .type = IT_IANA_LR_PORT };
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    both.conn_qual.lr_port.local = qualifier.conn_qual.port;
+    ok(it_handoff(&both, 0, ask_with(NULL)));
+    ok(it_ep_accept(pair.b.ep, expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id, NULL,
+                    0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    pair_close(&pair);
+}
+END_TEST
+
+/* By the service ID of the listen point, and by that of its port. */
+START_TEST(by_a_service_id)
+{
+    it_conn_qual_t service = { .type = IT_IB_SERVICEID }, of_port = service;
+    it_listen_handle_t by_service;
+    it_event_t event;
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    service.conn_qual.serviceid = htobe64(UINT64_C(0x1122334455667788));
+    ok(it_listen_create(pair.b.ia, 0, there, IT_LISTEN_CONN_QUAL_INPUT, &service, &by_service));
+    ok(it_handoff(&service, 0, ask_with(NULL)));
+    event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ck_assert_int_eq(event.conn_req.conn_qual.type, IT_IB_SERVICEID);
+    ck_assert_uint_eq(event.conn_req.conn_qual.conn_qual.serviceid, service.conn_qual.serviceid);
+    of_port.conn_qual.serviceid = htobe64(UINT64_C(0x01060000) | ntohs(qualifier.conn_qual.port));
+    ok(it_handoff(&of_port, 0, event.conn_req.cn_est_id));
+    event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ck_assert_uint_eq(event.conn_req.conn_qual.conn_qual.port, qualifier.conn_qual.port);
+    of_port.conn_qual.serviceid = htobe64(UINT64_C(0x01060001));
+    is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&of_port, 0, event.conn_req.cn_est_id));
+    ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
+    expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(flags_of_the_target_count)
+{
+    it_event_t event;
+
+    open_two(IFACE, IT_LISTEN_SUPPRESS_IRD_ORD);
+    ok(it_handoff(&qualifier, 0, ask_with("x")));
+    event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ck_assert_uint_eq(event.conn_req.rdma_read_ird, 0);
+    ok(it_reject(event.conn_req.cn_est_id, NULL, 0));
+    pair_close(&pair);
+}
+END_TEST
+
+/* More requests than the target's EVD holds wait there, and come up as it is emptied. */
+START_TEST(full_evd)
+{
+    enum { COUNT = 5 };
+    it_ep_handle_t eps[COUNT];
+    it_cn_est_identifier_t ids[COUNT];
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    for (int i = 0; i < COUNT; i++) {
+        ids[i] = ask_with(NULL);
+        eps[i] = pair.a.ep;
+        node_endpoint(&pair.a);
+    }
+    for (int i = 0; i < COUNT; i++)
+        ok(it_handoff(&qualifier, 0, ids[i]));
+    for (int i = 0; i < COUNT; i++) {
+        it_cn_est_identifier_t id = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
+
+        ok(it_ep_accept(pair.b.ep, id, NULL, 0));
+        ck_assert_ptr_eq(expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT).conn.ep,
+                         eps[i]);
+        node_endpoint(&pair.b);
+    }
+    expect_nothing(there);
+    pair_close(&pair);
+}
+END_TEST
+
+/* The target may keep no more: the caller keeps the request. */
+START_TEST(full_listen_point)
+{
+    char path[300], text[300];
+    enum { BACKLOG = ROOM };
+    it_cn_est_identifier_t ids[BACKLOG + 1];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/ital.conf", tc_tempdir());
+    snprintf(text, sizeof(text),
+             "[ital]\ndefault_interfaces = no\n[interface %s]\nprovider = softrdma\nbacklog = 1\n",
+             IFACE);
+    file = fopen(path, "we");
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+    setenv("ITAL_CONF", path, 1);
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    for (int i = 0; i <= BACKLOG; i++) {
+        ids[i] = ask_with(NULL);
+        node_endpoint(&pair.a);
+    }
+    for (int i = 0; i < BACKLOG; i++) {
+        ok(it_handoff(&qualifier, 0, ids[i]));
+        ids[i] = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
+    }
+    is(IT_ERR_RESOURCES, it_handoff(&qualifier, 0, ids[BACKLOG]));
+    ok(it_reject(ids[0], NULL, 0));
+    ok(it_handoff(&qualifier, 0, ids[BACKLOG])); /* it was still good */
+    ok(it_ep_accept(pair.b.ep, expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id, NULL,
+                    0));
+    pair_close(&pair);
+}
+END_TEST
+
+/* The peer gives up before, or while requests move: a dead identifier or no event, nothing else. */
+START_TEST(withdrawn)
+{
+    unsigned long rounds = tc_count(50);
+    struct tc_rng rng = tc_rng(1);
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    for (unsigned long i = 0; i < rounds; i++) {
+        it_cn_est_identifier_t id = ask_with(NULL);
+        uint64_t when = tc_below(&rng, 3);
+        it_status_t status;
+        it_event_t event;
+
+        if (when == 0) {
+            ok(it_ep_free(pair.a.ep));
+            node_endpoint(&pair.a);
+        }
+        status = it_handoff(&qualifier, 0, id);
+        ck_assert_msg(status == IT_SUCCESS || (when == 0 && status == IT_ERR_INVALID_CN_EST_ID),
+                      "%s", itx_status_name(status));
+        if (when == 1) {
+            ok(it_ep_free(pair.a.ep));
+            node_endpoint(&pair.a);
+        }
+        /* Who is there answers; who has gone is found gone. */
+        while (when == 2 ? (event = next(there), true)
+                         : it_evd_dequeue(there, &event) == IT_SUCCESS) {
+            status = it_reject(event.conn_req.cn_est_id, NULL, 0);
+            ck_assert(status == IT_SUCCESS || (when != 2 && status == IT_ERR_INVALID_CN_EST_ID));
+            if (when == 2) {
+                expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+                ok(it_ep_reset(pair.a.ep));
+                break;
+            }
+        }
+    }
+    pair_close(&pair);
+}
+END_TEST
+
+static it_cn_est_identifier_t contested;
+static pthread_barrier_t start;
+
+static void *hand_off(void *arg)
+{
+    pthread_barrier_wait(&start);
+    *(it_status_t *)arg = it_handoff(&qualifier, 0, contested);
+    return NULL;
+}
+
+/* Two threads, one request: one of them has it. */
+START_TEST(contested_request)
+{
+    unsigned long rounds = tc_count(100);
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    pthread_barrier_init(&start, NULL, 2);
+    for (unsigned long i = 0; i < rounds; i++) {
+        it_status_t status[2];
+        pthread_t thread;
+
+        contested = ask_with(NULL);
+        pthread_create(&thread, NULL, hand_off, &status[0]);
+        if (i % 2) {
+            hand_off(&status[1]);
+        } else {
+            pthread_barrier_wait(&start);
+            status[1] = it_reject(contested, NULL, 0);
+        }
+        pthread_join(thread, NULL);
+        ck_assert_msg((status[0] == IT_SUCCESS) != (status[1] == IT_SUCCESS), "%s and %s",
+                      itx_status_name(status[0]), itx_status_name(status[1]));
+        if (i % 2 || status[0] == IT_SUCCESS)
+            ok(it_reject(next(there).conn_req.cn_est_id, NULL, 0));
+        expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+        ok(it_ep_reset(pair.a.ep));
+    }
+    pthread_barrier_destroy(&start);
+    pair_close(&pair);
+}
+END_TEST
+
+static void *free_listen(void *arg)
+{
+    (void)arg;
+    pthread_barrier_wait(&start);
+    ok(it_listen_free(listen_there));
+    return NULL;
+}
+
+/* The target goes meanwhile: refused, or in its EVD and good, or dropped with it, by a reset: after
+ * an orderly end the peer would try revision 1, at the first listen point. */
+START_TEST(target_that_goes)
+{
+    unsigned long rounds = tc_count(50);
+
+    open_two(IFACE, IT_LISTEN_NO_FLAG);
+    pthread_barrier_init(&start, NULL, 2);
+    for (unsigned long i = 0; i < rounds; i++) {
+        it_event_type_t heard;
+        it_status_t status;
+        pthread_t thread;
+        it_event_t event;
+
+        contested = ask_with(NULL);
+        pthread_create(&thread, NULL, free_listen, NULL);
+        hand_off(&status);
+        pthread_join(thread, NULL);
+        if (status != IT_SUCCESS) {
+            is(IT_ERR_INVALID_CONN_QUAL, status);
+            ok(it_reject(contested, NULL, 0));
+        } else if (it_evd_dequeue(there, &event) == IT_SUCCESS) {
+            ok(it_reject(event.conn_req.cn_est_id, NULL, 0));
+        }
+        heard = next(pair.a.connections).event_number;
+        ck_assert(heard == IT_CM_MSG_CONN_PEER_REJECT_EVENT ||
+                  heard == IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+        ok(it_ep_reset(pair.a.ep));
+        qualifier = (it_conn_qual_t){ .type = IT_IANA_PORT };
+        ok(it_listen_create(pair.b.ia, 0, there, IT_LISTEN_NO_FLAG, &qualifier, &listen_there));
+    }
+    pthread_barrier_destroy(&start);
+    pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("it_handoff");
+    TCase *tc = tc_case(suite, "handoff", NULL, NULL);
+
+    tcase_set_timeout(tc, tc_timeout_ms(120000) / 1000.0);
+    add_each(tc, another_listen_point_accepts);
+    add_each(tc, there_and_back_and_rejected);
+    add_each(tc, errors);
+    add_where(tc, FX_PORT_PAIRS, by_a_pair_of_ports);
+    add_where(tc, FX_SERVICE_IDS, by_a_service_id);
+    add_where(tc, FX_DEPTHS_SUPPRESSED, flags_of_the_target_count);
+    add_each(tc, full_evd);
+    add_where(tc, FX_SOFTRDMA, full_listen_point);
+    add_each(tc, withdrawn);
+    add_each(tc, contested_request);
+    add_each(tc, target_that_goes);
+    return tc_main(suite);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Socket conversion: a connected TCP socket of the consumer becomes an endpoint's connection. What
+ * comes of it are the messages of any attempt; the call itself sends nothing and waits for nobody.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connect.h"
+
+#include "base/clock.h"
+
+/* The addresses are known when the connection's news brings them. Under control. */
+static enum ual_status start(struct ual_ep *ep, const struct ual_convert *convert)
+{
+    struct ual_adopt_param param = {
+        .fd = convert->fd,
+        .initiator = convert->initiator,
+        .startup_frames = convert->startup_frames,
+        .last_message = convert->message,
+        .last_message_length = convert->message_length,
+        .octets_read = convert->octets_read,
+        .octets_read_length = convert->octets_read_length,
+        .ird = ual_ep_depth(ep->attr.ird),
+        .ord = ual_ep_depth(ep->attr.ord),
+        .deadline = RI_NO_DEADLINE,
+    };
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    struct ual_conn *connection;
+    enum ual_status status;
+
+    if (convert->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        param.deadline = clock_after(clock_now(), convert->timeout_us * CLOCK_NS_PER_US);
+    spinlock_lock(&inside->lock);
+    inside->accepted_id = 0;
+    address_set(&inside->local, NULL);
+    address_set(&inside->peer, NULL);
+    spinlock_unlock(&inside->lock);
+    status = ual_ep_provide_first(ep);
+    if (status == UAL_OK)
+        status = ual_conn_create(ual_ep_device(ep), &ual_ep_upcalls, ep, &connection);
+    if (status != UAL_OK)
+        return ual_ep_not_started(ep, status);
+    ual_ep_set_connection(ep, connection);
+    status = ual_conn_adopt(connection, &ep->qp, &param);
+    return status == UAL_OK ? UAL_OK : ual_ep_not_started(ep, status);
+}
+
+enum ual_status ual_ep_convert(struct ual_ep *ep, const struct ual_convert *convert)
+{
+    enum ep_stimulus stimulus = convert->initiator ? EP_CONVERT_INITIATE : EP_CONVERT_RESPOND;
+    struct ual_device *device = ual_ep_device(ep);
+    struct ual_ep_private *inside = ual_ep_inside(ep);
+    enum ual_status status = ual_device_alive(device);
+
+    if (status != UAL_OK)
+        return status;
+    if (!(ual_device_attr(device)->features & RI_FEATURE_CONNECTION_SET_B))
+        return UAL_ERR_NOT_SUPPORTED;
+    pthread_mutex_lock(&inside->control);
+    status = ual_ep_feed(ep, stimulus, NULL, NULL) ? start(ep, convert) : UAL_ERR_INVALID_STATE;
+    pthread_mutex_unlock(&inside->control);
+    return status;
+}
