@@ -19,7 +19,8 @@
  * free the IA: the thread then finds `stop` and ends, and the last reference frees the service. A
  * routine that ends the thread (pthread_exit) gets a new one made.
  *
- * LOCKS: ia->lock guards which EVD has a callback; service->lock (spin, a leaf under
+ * LOCKS: ia->lock guards which EVD has a callback; service->starting (mutex, under ia->lock) the
+ * making of the thread; service->lock (spin, a leaf under
  * notifier.observer_lock) the list and what runs.
  */
 #ifdef HAVE_CONFIG_H
@@ -40,10 +41,11 @@ struct callback_service {
     struct spinlock lock;
     struct ual_callback *due, *running;
     bool stop, has_thread;
-    pthread_t thread;   /* valid with has_thread */
-    atomic_uint word;   /* rises to wake the thread */
-    atomic_uint ended;  /* rises when a routine returned */
-    atomic_uint owners; /* the IA, the thread, each callback */
+    pthread_t thread;         /* valid with has_thread; these three are written under both locks */
+    pthread_mutex_t starting; /* held while a thread is made */
+    atomic_uint word;         /* rises to wake the thread */
+    atomic_uint ended;        /* rises when a routine returned */
+    atomic_uint owners;       /* the IA, the thread, each callback */
     unsigned int process;
 };
 
@@ -55,7 +57,8 @@ struct ual_callback {
     ual_callback_fn run;
     void (*routine)(void);
     void *arg;
-    bool due, orphan; /* under service->lock */
+    bool due;    /* under service->lock */
+    bool orphan; /* the callback thread's */
     struct ual_callback *prev, *next;
 };
 
@@ -64,8 +67,10 @@ static atomic_uint process;
 
 static void release_service(struct callback_service *service)
 {
-    if (atomic_fetch_sub(&service->owners, 1) == 1)
-        free(service);
+    if (atomic_fetch_sub(&service->owners, 1) != 1)
+        return;
+    pthread_mutex_destroy(&service->starting);
+    free(service);
 }
 
 static void free_callback(struct ual_callback *callback)
@@ -146,23 +151,23 @@ static void end_call(struct callback_service *service)
 
 static enum ual_status start_thread(struct callback_service *service);
 
-/* The routine ended the thread. */
+/* The routine ended the thread: another one takes its place. */
 static void thread_lost(void *arg)
 {
     struct callback_service *service = arg;
-    bool stop;
 
     if (service->process != atomic_load(&process))
         return;
-    spinlock_lock(&service->lock);
-    stop = service->stop;
-    service->has_thread &= stop;
-    spinlock_unlock(&service->lock);
     end_call(service);
-    if (!stop) {
+    pthread_mutex_lock(&service->starting);
+    if (!service->stop) {
         pthread_detach(pthread_self());
+        spinlock_lock(&service->lock);
+        service->has_thread = false;
+        spinlock_unlock(&service->lock);
         start_thread(service);
     }
+    pthread_mutex_unlock(&service->starting);
     release_service(service);
 }
 
@@ -177,15 +182,6 @@ static void call(struct callback_service *service, struct ual_callback *callback
         feed_delegate_others(&callback->evd->feed, NULL);
 }
 
-/* By the thread that makes it and by the new one: both may need it first. */
-static void note_thread(struct callback_service *service, pthread_t thread)
-{
-    spinlock_lock(&service->lock);
-    service->thread = thread;
-    service->has_thread = true;
-    spinlock_unlock(&service->lock);
-}
-
 static void *serve(void *arg)
 {
     struct callback_service *service = arg;
@@ -193,7 +189,8 @@ static void *serve(void *arg)
     bool stop = false;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    note_thread(service, pthread_self());
+    pthread_mutex_lock(&service->starting); /* whoever made this thread has noted it */
+    pthread_mutex_unlock(&service->starting);
     while (!stop) {
         unsigned int word = atomic_load(&service->word);
 
@@ -212,7 +209,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Under ia->lock, or in the thread that ends. */
+/* Under `starting`. */
 static enum ual_status start_thread(struct callback_service *service)
 {
     sigset_t all, before;
@@ -230,6 +227,10 @@ static enum ual_status start_thread(struct callback_service *service)
         return UAL_ERR_NO_RESOURCES;
     }
     pthread_setname_np(thread, "ital-callback");
+    spinlock_lock(&service->lock);
+    service->thread = thread;
+    service->has_thread = true;
+    spinlock_unlock(&service->lock);
     return UAL_OK;
 }
 
@@ -241,26 +242,33 @@ static bool is_inside(struct callback_service *service)
 
 /* --- attach, detach --- */
 
+static struct callback_service *new_service(void)
+{
+    struct callback_service *service = calloc(1, sizeof(*service));
+
+    if (!service)
+        return NULL;
+    spinlock_init(&service->lock);
+    pthread_mutex_init(&service->starting, NULL);
+    atomic_init(&service->owners, 1);
+    service->process = atomic_load(&process);
+    return service;
+}
+
 /* Under ia->lock. */
 static enum ual_status open_service(struct ual_ia *ia)
 {
-    struct callback_service *service = ia->callbacks;
-    bool has_thread;
+    enum ual_status status = UAL_OK;
 
-    if (!service)
-        service = calloc(1, sizeof(*service));
-    if (!service)
+    if (!ia->callbacks)
+        ia->callbacks = new_service();
+    if (!ia->callbacks)
         return UAL_ERR_NO_RESOURCES;
-    if (!ia->callbacks) {
-        spinlock_init(&service->lock);
-        atomic_init(&service->owners, 1);
-        service->process = atomic_load(&process);
-        ia->callbacks = service;
-    }
-    spinlock_lock(&service->lock);
-    has_thread = service->has_thread;
-    spinlock_unlock(&service->lock);
-    return has_thread ? UAL_OK : start_thread(service);
+    pthread_mutex_lock(&ia->callbacks->starting);
+    if (!ia->callbacks->has_thread)
+        status = start_thread(ia->callbacks);
+    pthread_mutex_unlock(&ia->callbacks->starting);
+    return status;
 }
 
 /* Under ia->lock. */
@@ -331,7 +339,7 @@ enum ual_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback
 {
     struct ual_callback *callback = unlink_callback(evd);
     struct callback_service *service;
-    bool runs;
+    bool runs, inside;
 
     if (!callback)
         return UAL_ERR_INVALID_STATE;
@@ -341,9 +349,11 @@ enum ual_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback
         DL_DELETE(service->due, callback);
     callback->due = false;
     runs = service->running == callback;
-    callback->orphan = runs && is_inside(service);
-    *running = runs && !callback->orphan ? callback : NULL;
+    inside = is_inside(service);
+    if (runs && inside)
+        callback->orphan = true;
     spinlock_unlock(&service->lock);
+    *running = runs && !inside ? callback : NULL;
     if (!runs)
         free_callback(callback);
     return UAL_OK;
@@ -392,6 +402,7 @@ void callbacks_end(struct ual_ia *ia)
     if (!service)
         return;
     ia->callbacks = NULL;
+    pthread_mutex_lock(&service->starting);
     spinlock_lock(&service->lock);
     service->stop = true;
     inside = is_inside(service);
@@ -402,6 +413,7 @@ void callbacks_end(struct ual_ia *ia)
         callback->due = false;
     }
     spinlock_unlock(&service->lock);
+    pthread_mutex_unlock(&service->starting);
     wake(service);
     if (inside)
         pthread_detach(thread);
