@@ -122,6 +122,7 @@ EXPECTED = {
         Entry("test_unlink", "send_unlinks_rmr", "unlinked == 0", RXE_INVALIDATED),
         Entry("test_unlink", "send_unlinks_lmr", "cookie 5 ended with IT_DTO_ERR_LOCAL_MM_OPERATION", RXE_REGIONS),
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr|wide|lmr_in_use)", "IT_ERR_TIMEOUT_EXPIRED", RXE_NO_NAK),
+        Entry("test_ud_traffic", "receive_that_is_too_short", "IT_DTO_ERR_LOCAL_EP", RXE_TOO_LONG),
         Entry("test_ud_service", "no_answer_in_time", "IT_ERR_TIMEOUT_EXPIRED", SLOW, False),
         Entry("test_shortage", "an_end_that_was_told_without_memory_.*", "no end at the (active|passive) side", EVENT_MEMORY),
         Entry("test_guest", "no_descriptor_at_accept", "NONPEER_REJECT", NO_DESCRIPTOR),

@@ -127,6 +127,35 @@ START_TEST(answered_with_a_refusal)
 }
 END_TEST
 
+/* Every refusal arrives as what it is, or, where the connection manager has one word for all, as a
+ * rejection; none of them tells of an endpoint. */
+START_TEST(answered_with_each_refusal)
+{
+    it_remote_ep_info_t info;
+    it_conn_qual_t qualifier;
+
+    open_both(IFACE);
+    node_listen(&b);
+    info = own_info(b.ep);
+    qualifier = towards(&b.qualifier);
+    for (int status = IT_UD_SVC_ID_NOT_SUPPORTED; status <= IT_UD_REQ_REDIRECTED; status++) {
+        it_ud_svc_req_handle_t question = ask_on(&qualifier, NULL, 0);
+        it_ud_svc_reply_event_t reply;
+
+        ok(it_ud_service_reply(expect_question().ud_svc_req_id, (it_ud_svc_req_status_t)status,
+                               info, NULL, 0));
+        reply = expect(a.connections, IT_CM_MSG_UD_SERVICE_REPLY_EVENT).ud_svc_reply;
+        ck_assert_ptr_eq(reply.ud_svc, question);
+        if ((int)reply.status != status)
+            ck_assert_int_eq(reply.status, IT_UD_SVC_REQ_REJECTED);
+        ck_assert_uint_eq(reply.ep_info.ud_ep_id, 0);
+        ck_assert_uint_eq(reply.ep_info.ud_ep_key, 0);
+        ok(it_ud_service_request_handle_free(question));
+    }
+    close_both();
+}
+END_TEST
+
 START_TEST(nobody_listens)
 {
     it_ud_svc_req_handle_t question;
@@ -332,6 +361,7 @@ int main(void)
     add_where(tc, FX_DATAGRAMS, found_by_port);
     add_where(tc, FX_DATAGRAMS | FX_SERVICE_IDS, found_by_service_id);
     add_where(tc, FX_DATAGRAMS, answered_with_a_refusal);
+    add_where(tc, FX_DATAGRAMS, answered_with_each_refusal);
     add_where(tc, FX_DATAGRAMS, nobody_listens);
     add_where(tc, FX_DATAGRAMS, asked_again);
     add_where(tc, FX_DATAGRAMS, no_answer_in_time);
