@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Random calls against a model of the objects: adapters, zones, memory, EVDs, contexts. */
+#include "objects.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REGION 4096u
+
+/* --- the model --- */
+
+it_handle_t handle_of(const struct object *object)
+{
+    return object ? object->handle : NULL;
+}
+
+bool alive(const struct object *object)
+{
+    return object && object->alive;
+}
+
+void model_check(struct model *model, const char *call, it_status_t given, it_status_t expected)
+{
+    model->calls++;
+    model->refused += expected != IT_SUCCESS;
+    ck_assert_msg(given == expected, "seed %llu, call %lu: %s gives %s, not %s",
+                  (unsigned long long)model->seed, model->calls, call, itx_status_name(given),
+                  itx_status_name(expected));
+}
+
+/* One of those for which the choice is true, each as likely; NULL: there is none. */
+#define PICK(model, condition)                                                            \
+    ({                                                                                    \
+        struct object *picked_ = NULL;                                                    \
+        uint64_t seen_ = 0;                                                               \
+        for (struct object *it = (model)->objects; it < (model)->objects + OBJECTS; it++) \
+            if (it->handle && (condition) && tc_below(&(model)->rng, ++seen_) == 0)       \
+                picked_ = it;                                                             \
+        picked_;                                                                          \
+    })
+
+/* Mostly a living one. */
+struct object *model_pick(struct model *model, enum kind kind)
+{
+    bool living = tc_below(&model->rng, 8) > 0;
+
+    return PICK(model, it->kind == kind && it->alive == living);
+}
+
+struct object *model_pick_in(struct model *model, enum kind kind, const struct object *ia)
+{
+    bool living = tc_below(&model->rng, 16) > 0;
+
+    return PICK(model, it->kind == kind && it->alive == living && (it->ia == ia || !living));
+}
+
+struct object *model_pick_stream(struct model *model, const struct object *ia,
+                                 it_event_type_t stream)
+{
+    bool right = tc_below(&model->rng, 16) > 0;
+
+    return PICK(model, it->kind == EVD && it->alive && it->ia == ia &&
+                           (it->evd.stream == stream) == right);
+}
+
+struct object *model_add(struct model *model, enum kind kind, it_handle_t handle, struct object *ia,
+                         struct object *pz)
+{
+    struct object *object = PICK(model, !it->alive && it->users == 0);
+
+    for (struct object *it = model->objects; it < model->objects + OBJECTS; it++)
+        if (!it->handle)
+            object = it;
+    ck_assert_ptr_nonnull(object);
+    *object = (struct object){ .kind = kind, .handle = handle, .alive = true, .ia = ia, .pz = pz };
+    if (pz)
+        pz->users++;
+    return object;
+}
+
+void model_remove(struct model *model, struct object *object)
+{
+    (void)model;
+    object->alive = false;
+    if (object->pz)
+        object->pz->users--;
+    if (object->kind == LMR)
+        free(object->lmr.data);
+    object->users = 0;
+}
+
+static bool is_full(const struct model *model)
+{
+    size_t living = 0;
+
+    for (size_t i = 0; i < OBJECTS; i++)
+        living += model->objects[i].alive;
+    return living > OBJECTS - 8;
+}
+
+/* --- adapters --- */
+
+static void call_ia_create(struct model *model)
+{
+    size_t living = 0;
+    it_ia_handle_t ia;
+
+    for (size_t i = 0; i < OBJECTS; i++)
+        living += model->objects[i].alive && model->objects[i].kind == IA;
+    if (living == 3)
+        return;
+    model_check(model, "it_ia_create", it_ia_create(model->interface, 2, 1, &ia), IT_SUCCESS);
+    model_add(model, IA, ia, NULL, NULL);
+}
+
+static void free_ia(struct model *model, struct object *ia)
+{
+    it_status_t expected = alive(ia) ? IT_SUCCESS : IT_ERR_INVALID_IA;
+
+    model_check(model, "it_ia_free", it_ia_free(handle_of(ia)), expected);
+    if (expected != IT_SUCCESS)
+        return;
+    peers_lose(model, ia);
+    for (struct object *it = model->objects; it < model->objects + OBJECTS; it++)
+        if (it->alive && it->ia == ia)
+            model_remove(model, it);
+    model_remove(model, ia);
+}
+
+static void call_ia_free(struct model *model)
+{
+    if (tc_below(&model->rng, 10) == 0)
+        free_ia(model, model_pick(model, IA));
+}
+
+/* --- zones --- */
+
+static void call_pz_create(struct model *model)
+{
+    struct object *ia = model_pick(model, IA);
+    it_pz_handle_t pz;
+    it_status_t expected = alive(ia) ? IT_SUCCESS : IT_ERR_INVALID_IA;
+
+    model_check(model, "it_pz_create", it_pz_create(handle_of(ia), &pz), expected);
+    if (expected == IT_SUCCESS)
+        model_add(model, PZ, pz, ia, NULL);
+}
+
+static void call_pz_free(struct model *model)
+{
+    struct object *pz = model_pick(model, PZ);
+    it_status_t expected = !alive(pz) ? IT_ERR_INVALID_PZ : pz->users ? IT_ERR_PZ_BUSY : IT_SUCCESS;
+
+    model_check(model, "it_pz_free", it_pz_free(handle_of(pz)), expected);
+    if (expected == IT_SUCCESS)
+        model_remove(model, pz);
+}
+
+/* --- memory --- */
+
+static void call_lmr_create(struct model *model)
+{
+    struct object *pz = model_pick(model, PZ);
+    unsigned char *data = calloc(1, REGION);
+    it_length_t length = tc_below(&model->rng, 8) ? 1 + tc_below(&model->rng, REGION) : 0;
+    it_status_t expected = !alive(pz) ? IT_ERR_INVALID_PZ
+                           : length   ? IT_SUCCESS
+                                      : IT_ERR_INVALID_LENGTH;
+    it_lmr_handle_t lmr;
+
+    model_check(model, "it_lmr_create",
+                it_lmr_create(handle_of(pz), data, NULL, length, IT_ADDR_MODE_ABSOLUTE, EVERYTHING,
+                              IT_LMR_FLAG_NONE, 0, &lmr, NULL),
+                expected);
+    if (expected == IT_SUCCESS)
+        model_add(model, LMR, lmr, pz->ia, pz)->lmr.data = data;
+    else
+        free(data);
+}
+
+static void call_lmr_free(struct model *model)
+{
+    struct object *lmr = model_pick(model, LMR);
+    it_status_t expected = alive(lmr) ? IT_SUCCESS : IT_ERR_INVALID_LMR;
+
+    model_check(model, "it_lmr_free", it_lmr_free(handle_of(lmr)), expected);
+    if (expected == IT_SUCCESS)
+        model_remove(model, lmr);
+}
+
+static void call_lmr_modify(struct model *model)
+{
+    struct object *lmr = model_pick(model, LMR);
+    struct object *pz = alive(lmr) ? model_pick_in(model, PZ, lmr->ia) : NULL;
+    it_lmr_param_t params = { .pz = handle_of(pz) };
+    it_status_t expected = !alive(lmr) ? IT_ERR_INVALID_LMR
+                           : alive(pz) ? IT_SUCCESS
+                                       : IT_ERR_INVALID_PZ;
+
+    model_check(model, "it_lmr_modify", it_lmr_modify(handle_of(lmr), IT_LMR_PARAM_PZ, &params),
+                expected);
+    if (expected != IT_SUCCESS)
+        return;
+    lmr->pz->users--;
+    pz->users++;
+    lmr->pz = pz;
+}
+
+static void call_rmr_create(struct model *model)
+{
+    struct object *pz = model_pick(model, PZ);
+    it_status_t expected = alive(pz) ? IT_SUCCESS : IT_ERR_INVALID_PZ;
+    it_rmr_handle_t rmr;
+
+    model_check(model, "it_rmr_create", it_rmr_create20(handle_of(pz), IT_RMR_TYPE_DEFAULT, &rmr),
+                expected);
+    if (expected == IT_SUCCESS)
+        model_add(model, RMR, rmr, pz->ia, pz);
+}
+
+static void call_rmr_free(struct model *model)
+{
+    struct object *rmr = model_pick(model, RMR);
+    it_status_t expected = alive(rmr) ? IT_SUCCESS : IT_ERR_INVALID_RMR;
+
+    model_check(model, "it_rmr_free", it_rmr_free(handle_of(rmr)), expected);
+    if (expected == IT_SUCCESS)
+        model_remove(model, rmr);
+}
+
+static void call_srq_create(struct model *model)
+{
+    struct object *pz = model_pick(model, PZ);
+    size_t size = tc_below(&model->rng, 8);
+    it_status_t expected = !alive(pz) ? IT_ERR_INVALID_PZ
+                           : size     ? IT_SUCCESS
+                                      : IT_ERR_INVALID_SRQ_SIZE;
+    it_srq_handle_t srq;
+
+    model_check(model, "it_srq_create", it_srq_create(handle_of(pz), 1, size, &srq), expected);
+    if (expected == IT_SUCCESS)
+        model_add(model, SRQ, srq, pz->ia, pz);
+}
+
+static void call_srq_free(struct model *model)
+{
+    struct object *srq = model_pick(model, SRQ);
+    it_status_t expected = !alive(srq)  ? IT_ERR_INVALID_SRQ
+                           : srq->users ? IT_ERR_SRQ_BUSY
+                                        : IT_SUCCESS;
+
+    model_check(model, "it_srq_free", it_srq_free(handle_of(srq)), expected);
+    if (expected == IT_SUCCESS)
+        model_remove(model, srq);
+}
+
+/* --- EVDs --- */
+
+static bool has_stream(const struct model *model, const struct object *ia, it_event_type_t stream)
+{
+    for (size_t i = 0; i < OBJECTS; i++) {
+        const struct object *it = &model->objects[i];
+
+        if (it->alive && it->kind == EVD && it->ia == ia && it->evd.stream == stream)
+            return true;
+    }
+    return false;
+}
+
+static void call_evd_create(struct model *model)
+{
+    static const it_event_type_t streams[] = {
+        IT_DTO_EVENT_STREAM,    IT_DTO_EVENT_STREAM,      IT_CM_MSG_EVENT_STREAM,
+        IT_CM_REQ_EVENT_STREAM, IT_SOFTWARE_EVENT_STREAM, IT_ASYNC_AFF_EVENT_STREAM,
+    };
+    struct object *ia = model_pick(model, IA), *added;
+    it_event_type_t stream = streams[tc_below(&model->rng, sizeof(streams) / sizeof(streams[0]))];
+    size_t size = tc_below(&model->rng, 8) ? 64 : 0;
+    bool second = stream == IT_ASYNC_AFF_EVENT_STREAM && alive(ia) && has_stream(model, ia, stream);
+    it_status_t expected = !alive(ia) ? IT_ERR_INVALID_IA
+                           : !size    ? IT_ERR_INVALID_QUEUE_SIZE
+                           : second   ? IT_ERR_ASYNC_AFF_EVD_EXISTS
+                                      : IT_SUCCESS;
+    it_evd_param_t params;
+    it_evd_handle_t evd;
+
+    model_check(model, "it_evd_create",
+                it_evd_create(handle_of(ia), stream, (it_evd_flags_t)0, size, IT_THRESHOLD_DISABLE,
+                              NULL, &evd, NULL),
+                expected);
+    if (expected != IT_SUCCESS)
+        return;
+    added = model_add(model, EVD, evd, ia, NULL);
+    ok(it_evd_query(evd, IT_EVD_PARAM_ALL, &params));
+    added->evd.stream = stream;
+    added->evd.size = params.sevd_queue_size;
+    ck_assert_uint_ge(params.sevd_queue_size, size);
+}
+
+static void call_evd_free(struct model *model)
+{
+    struct object *evd = model_pick(model, EVD);
+    it_status_t expected = !alive(evd)  ? IT_ERR_INVALID_EVD
+                           : evd->users ? IT_ERR_EVD_BUSY
+                                        : IT_SUCCESS;
+
+    model_check(model, "it_evd_free", it_evd_free(handle_of(evd)), expected);
+    if (expected == IT_SUCCESS)
+        model_remove(model, evd);
+}
+
+static void call_post_se(struct model *model)
+{
+    struct object *evd = model_pick(model, EVD);
+    it_status_t expected = !alive(evd)                                   ? IT_ERR_INVALID_EVD
+                           : evd->evd.stream != IT_SOFTWARE_EVENT_STREAM ? IT_ERR_INVALID_SOFT_EVD
+                           : evd->evd.queued == evd->evd.size            ? IT_ERR_EVD_QUEUE_FULL
+                                                                         : IT_SUCCESS;
+    uintptr_t number = alive(evd) ? evd->evd.first + evd->evd.queued : 0;
+
+    model_check(model, "it_evd_post_se", it_evd_post_se(handle_of(evd), (void *)number), expected);
+    if (expected == IT_SUCCESS)
+        evd->evd.queued++;
+}
+
+/* Every other EVD is empty between two calls. */
+static void call_dequeue(struct model *model)
+{
+    struct object *evd = model_pick(model, EVD);
+    it_event_t event;
+    it_status_t expected = !alive(evd)       ? IT_ERR_INVALID_EVD
+                           : evd->evd.queued ? IT_SUCCESS
+                                             : IT_ERR_QUEUE_EMPTY;
+
+    model_check(model, "it_evd_dequeue", it_evd_dequeue(handle_of(evd), &event), expected);
+    if (expected != IT_SUCCESS)
+        return;
+    ck_assert_ptr_eq(event.sw.data, (void *)evd->evd.first);
+    evd->evd.first++;
+    evd->evd.queued--;
+}
+
+/* --- any handle --- */
+
+static void call_type(struct model *model)
+{
+    static const it_handle_type_enum_t types[KINDS] = {
+        IT_HANDLE_TYPE_IA,  IT_HANDLE_TYPE_PZ,  IT_HANDLE_TYPE_EVD, IT_HANDLE_TYPE_LMR,
+        IT_HANDLE_TYPE_RMR, IT_HANDLE_TYPE_SRQ, IT_HANDLE_TYPE_EP,  IT_HANDLE_TYPE_LISTEN,
+    };
+    struct object *object = model_pick(model, (enum kind)tc_below(&model->rng, KINDS));
+    it_handle_type_enum_t type;
+    it_status_t expected = alive(object) ? IT_SUCCESS : IT_ERR_INVALID_HANDLE;
+
+    model_check(model, "it_get_handle_type", it_get_handle_type(handle_of(object), &type),
+                expected);
+    if (expected == IT_SUCCESS)
+        ck_assert_int_eq(type, types[object->kind]);
+}
+
+static void call_set_context(struct model *model)
+{
+    struct object *object = model_pick(model, (enum kind)tc_below(&model->rng, KINDS));
+    uint64_t value = tc_rand(&model->rng);
+    it_context_t context = { .index = value };
+    it_status_t expected = alive(object) ? IT_SUCCESS : IT_ERR_INVALID_HANDLE;
+
+    model_check(model, "it_set_consumer_context",
+                it_set_consumer_context(handle_of(object), context), expected);
+    if (expected != IT_SUCCESS)
+        return;
+    object->has_context = true;
+    object->context = value;
+}
+
+static void call_get_context(struct model *model)
+{
+    struct object *object = model_pick(model, (enum kind)tc_below(&model->rng, KINDS));
+    it_context_t context;
+    it_status_t expected = !alive(object)        ? IT_ERR_INVALID_HANDLE
+                           : object->has_context ? IT_SUCCESS
+                                                 : IT_ERR_NO_CONTEXT;
+
+    model_check(model, "it_get_consumer_context",
+                it_get_consumer_context(handle_of(object), &context), expected);
+    if (expected == IT_SUCCESS)
+        ck_assert_uint_eq(context.index, object->context);
+}
+
+/* --- histories --- */
+
+typedef void call_fn(struct model *model);
+static call_fn *const makes[] = {
+    call_ia_create,  call_pz_create,  call_lmr_create,    call_rmr_create,
+    call_srq_create, call_evd_create, call_evd_create,    call_ep_create,
+    call_ep_create,  call_ep_create,  call_listen_create,
+};
+static call_fn *const others[] = {
+    call_ia_free,     call_pz_free,     call_lmr_free,   call_lmr_modify, call_rmr_free,
+    call_srq_free,    call_evd_free,    call_post_se,    call_dequeue,    call_type,
+    call_set_context, call_get_context, call_ep_free,    call_ep_reset,   call_connect,
+    call_connect,     call_connect,     call_disconnect, call_post_recv,  call_post_recv,
+    call_post_send,   call_listen_free,
+};
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+void objects_history(struct model *model, const char *interface, uint64_t seed, unsigned calls)
+{
+    memset(model, 0, sizeof(*model));
+    model->interface = interface;
+    model->seed = seed;
+    model->rng = tc_rng(seed);
+    call_ia_create(model);
+    while (calls--) {
+        if (!is_full(model) && tc_below(&model->rng, 3) == 0)
+            makes[tc_below(&model->rng, COUNT(makes))](model);
+        else
+            others[tc_below(&model->rng, COUNT(others))](model);
+    }
+    for (size_t i = 0; i < OBJECTS; i++)
+        if (model->objects[i].alive && model->objects[i].kind == IA)
+            free_ia(model, &model->objects[i]);
+}

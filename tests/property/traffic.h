@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random traffic over one connection, and the model that it is held against.
+ *
+ * Two sides, each with posters (threads that post requests) and consumers (threads that take
+ * completions). A poster owns its cookies and its part of the peer's window, so what it expects
+ * does not depend on the order in which threads run:
+ * - each request completes once and in order; only successes that were not asked for are silent;
+ *   after the first one that fails, but for a Read, none succeeds;
+ * - Sends arrive once, in order and whole, and after the Writes posted before them;
+ * - a Read brings what the poster's own Writes left there;
+ * - no octet outside the window changes, and none inside it to what nobody wrote.
+ */
+#ifndef ITAL_TESTS_PROPERTY_TRAFFIC_H
+#define ITAL_TESTS_PROPERTY_TRAFFIC_H
+
+#include "tests/itapi/fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define POSTERS   2u   /* of each side */
+#define SLOTS     8u   /* of a poster, in the peer's window */
+#define SLOT      600u /* octets */
+#define STAMP     16u  /* octets behind the slots of a poster: the number of its last Write there */
+#define AREA      (SLOTS * SLOT + STAMP)
+#define WINDOW    (POSTERS * AREA)
+#define GUARD     3000u /* octets around the window that nobody may write */
+#define RING      256u  /* requests of a poster that may be outstanding */
+#define MESSAGE   256u  /* octets: the longest Send */
+#define RECEIVES  64u
+#define TILES     256u /* sources of Writes: tile v holds SLOT times v */
+#define NO_COOKIE UINT64_MAX
+
+/* What a Send carries in front. */
+struct message {
+    uint32_t poster;
+    uint32_t length; /* with the header */
+    uint64_t number; /* of the poster's Sends */
+    uint64_t stamp;  /* that its last Write before put into its area */
+};
+
+enum request_kind { WRITE_SLOT, WRITE_STAMP, READ_SLOT, SEND_MESSAGE, LINK_WINDOW, KINDS };
+
+/* A request that was posted. The poster writes it before it posts; the consumer sets `ended`. */
+struct request {
+    enum request_kind kind;
+    bool told;              /* success, too */
+    _Atomic uint32_t ended; /* 1 + status; 0 outstanding, SILENT: success without a completion */
+    unsigned slot;
+    uint32_t offset, length;
+    uint64_t writes; /* to that slot before */
+    unsigned char shadow;
+};
+#define SILENT UINT32_MAX
+
+struct side;
+struct poster {
+    struct side *side;
+    unsigned index;
+    struct tc_rng rng;
+    pthread_t thread;
+    bool started;
+    struct request ring[RING];
+    _Atomic uint64_t posted, completed; /* requests; the ring holds those between */
+    bool failed;                        /* the consumer's: a request that is no Read */
+    uint64_t looked_at;                 /* its Reads were compared up to here */
+    /* The peer's area: what each octet of a slot may be, and must be when nothing is under way. */
+    unsigned char content[SLOTS][SLOT];
+    bool possible[SLOTS][256];
+    uint64_t writes[SLOTS];
+    uint64_t stamp, sends;
+    /* Local memory: sinks of Reads, sources of stamps and messages, by place in the ring. */
+    struct buffer local;
+    it_rmr_handle_t rmr;
+    bool linked;
+    /* Of this poster's messages, as the other side receives them. */
+    _Atomic uint64_t received;
+};
+
+struct consumer {
+    struct side *side;
+    it_evd_handle_t evd;
+    int fd; /* -1 none */
+    unsigned way;
+    pthread_t thread;
+    bool started;
+};
+
+struct side {
+    struct traffic *traffic;
+    struct side *peer;
+    struct node node;
+    struct buffer window; /* registered: WINDOW octets */
+    unsigned char *mapping;
+    size_t mapping_length;
+    struct buffer tiles, receives;
+    struct poster posters[POSTERS];
+    struct consumer consumers[2];
+    unsigned consumer_count;
+    unsigned char receive_base;
+    _Atomic uint64_t receives_posted, receives_done;
+    _Atomic int64_t credits; /* Receives here that the peer may use */
+    /* The consumer's: a request that is no Read failed, a Receive: none succeeds any more. */
+    bool failed_send, failed_receive;
+    _Atomic bool gone; /* the endpoint or its adapter is freed: nothing is counted any more */
+};
+
+/* How a connection ends. */
+enum ending {
+    END_IN_ORDER,   /* all done, then a disconnect */
+    END_DISCONNECT, /* in the middle */
+    END_FREE_EP,    /* in the middle, of one side */
+    END_FREE_IA,    /* the same */
+    END_BEYOND,     /* a Write beyond the window */
+    END_WRONG_STAG, /* a Read of a context that nobody has */
+    END_NO_RECEIVE, /* a Send for which there is no Receive */
+    END_LONG_SEND,  /* a Send longer than the Receive */
+    ENDINGS
+};
+
+struct traffic {
+    const char *interface;
+    uint64_t seed;
+    struct tc_rng rng;
+    struct side sides[2]; /* 0 connects */
+    enum ending ending;
+    unsigned culprit;   /* the side that ends it, and its poster 0 where a request does */
+    uint64_t requests;  /* of a poster, at most */
+    _Atomic bool stop;  /* posters: post no more */
+    _Atomic bool leave; /* consumers */
+    _Atomic uint64_t calls, events, misused;
+};
+
+/* One history: nodes, some connections with traffic, their ends. Fails the test on any difference. */
+void traffic_history(const char *interface, uint64_t seed, struct traffic *traffic);
+
+/* traffic_post.c */
+void *poster_run(void *poster);
+void poster_begin(struct poster *poster, struct side *side, unsigned index);
+void poster_end(struct poster *poster);
+bool poster_is_settled(struct poster *poster);
+void poster_compare_reads(struct poster *poster);
+void poster_compare_area(struct poster *poster, bool whole);
+
+/* traffic_consume.c */
+void *consumer_run(void *consumer);
+void side_post_receive(struct side *side);
+
+/* misuse.c: one illegal call; its answer is the standard's. Any thread. */
+void misuse(struct traffic *traffic, struct tc_rng *rng);
+
+#endif
