@@ -14,9 +14,10 @@
 #ifndef ITAL_TESTS_PROPERTY_TRAFFIC_H
 #define ITAL_TESTS_PROPERTY_TRAFFIC_H
 
+#include "workers.h"
+
 #include "tests/itapi/fixture.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define POSTERS   2u   /* of each side */
@@ -59,8 +60,7 @@ struct poster {
     struct side *side;
     unsigned index;
     struct tc_rng rng;
-    pthread_t thread;
-    bool started;
+    struct worker *worker; /* NULL: it does not run */
     struct request ring[RING];
     _Atomic uint64_t posted, completed; /* requests; the ring holds those between */
     bool failed;                        /* the consumer's: a request that is no Read */
@@ -81,10 +81,10 @@ struct poster {
 struct consumer {
     struct side *side;
     it_evd_handle_t evd;
-    int fd; /* -1 none */
+    it_ep_handle_t ep; /* the side's, which another thread may be freeing */
+    int fd;            /* -1 none */
     unsigned way;
-    pthread_t thread;
-    bool started;
+    struct worker *worker;
 };
 
 struct side {
@@ -103,6 +103,7 @@ struct side {
     _Atomic int64_t credits; /* Receives here that the peer may use */
     /* The consumer's: a request that is no Read failed, a Receive: none succeeds any more. */
     bool failed_send, failed_receive;
+    _Atomic bool stop; /* its posters: post no more */
     _Atomic bool gone; /* the endpoint or its adapter is freed: nothing is counted any more */
 };
 
@@ -132,7 +133,7 @@ struct traffic {
     _Atomic uint64_t calls, events, misused;
 };
 
-/* One history: nodes, some connections with traffic, their ends. Fails the test on any difference. */
+/* One history: nodes, connections with traffic, their ends. A difference fails the test. */
 void traffic_history(const char *interface, uint64_t seed, struct traffic *traffic);
 
 /* traffic_post.c */

@@ -49,6 +49,14 @@ static void check_message(struct side *side, const unsigned char *data, uint32_t
     ck_assert_msg(stamp >= message.stamp, "a message came before the Write that stands before it");
 }
 
+/* Nobody may use an endpoint while another thread frees it; of the adapter's he may. */
+static bool may_be_freed(const struct side *side)
+{
+    const struct traffic *traffic = side->traffic;
+
+    return traffic->ending == END_FREE_EP && side == &traffic->sides[traffic->culprit];
+}
+
 static void received(struct side *side, const it_dto_cmpl_event_t *done)
 {
     uint64_t number = done->cookie & ~RECEIVE_BIT;
@@ -63,7 +71,7 @@ static void received(struct side *side, const it_dto_cmpl_event_t *done)
         side->failed_receive = true;
     }
     atomic_fetch_add(&side->receives_done, 1);
-    if (good && !atomic_load(&side->traffic->stop))
+    if (good && !atomic_load(&side->traffic->stop) && !may_be_freed(side))
         side_post_receive(side);
 }
 
@@ -129,13 +137,14 @@ static void requested(struct side *side, const it_dto_cmpl_event_t *done)
     atomic_store_explicit(&poster->completed, number + 1, memory_order_release);
 }
 
-static void take(struct side *side, const it_event_t *event)
+static void take(struct consumer *consumer, const it_event_t *event)
 {
+    struct side *side = consumer->side;
     const it_dto_cmpl_event_t *done = &event->dto_cmpl;
 
     if (atomic_load(&side->gone)) /* queued before it was freed */
         return;
-    ck_assert_ptr_eq(done->ep, side->node.ep);
+    ck_assert_ptr_eq(done->ep, consumer->ep);
     atomic_fetch_add_explicit(&side->traffic->events, 1, memory_order_relaxed);
     if (done->event_number == IT_DTO_RC_RECV_CMPL_EVENT)
         received(side, done);
@@ -151,7 +160,7 @@ static it_status_t take_one(struct consumer *consumer)
     it_status_t status = it_evd_dequeue(consumer->evd, &event);
 
     if (status == IT_SUCCESS)
-        take(consumer->side, &event);
+        take(consumer, &event);
     return status;
 }
 
@@ -162,7 +171,7 @@ static it_status_t by_wait(struct consumer *consumer)
 
     if (status != IT_SUCCESS)
         return status;
-    take(consumer->side, &event);
+    take(consumer, &event);
     while ((status = take_one(consumer)) == IT_SUCCESS)
         ;
     return status;
@@ -175,7 +184,7 @@ static it_status_t by_number(struct consumer *consumer)
     it_status_t status = it_evd_dequeue_n(consumer->evd, AT_ONCE, events, &count);
 
     for (int i = 0; status == IT_SUCCESS && i < count; i++)
-        take(consumer->side, &events[i]);
+        take(consumer, &events[i]);
     if (count == 0)
         sched_yield();
     return status;

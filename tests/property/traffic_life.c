@@ -100,6 +100,7 @@ static void side_begin(struct side *side)
     atomic_store(&side->credits, 0);
     side->failed_send = side->failed_receive = false;
     atomic_store(&side->gone, false);
+    atomic_store(&side->stop, false);
     if (!side->node.ep) {
         it_ep_attributes_t attributes = node_attributes(&side->node);
 
@@ -140,21 +141,29 @@ static void start_threads(struct traffic *traffic)
         for (unsigned i = 0; i < side->consumer_count; i++) {
             struct consumer *consumer = &side->consumers[i];
 
-            ck_assert_int_eq(pthread_create(&consumer->thread, NULL, consumer_run, consumer), 0);
+            consumer->ep = side->node.ep;
+            consumer->worker = workers_run(consumer_run, consumer);
         }
         for (unsigned i = 0; i < POSTERS; i++) {
             struct poster *poster = &side->posters[i];
 
-            ck_assert_int_eq(pthread_create(&poster->thread, NULL, poster_run, poster), 0);
+            poster->worker = workers_run(poster_run, poster);
         }
     }
+}
+
+static void join_poster(struct poster *poster)
+{
+    if (poster->worker)
+        workers_join(poster->worker);
+    poster->worker = NULL;
 }
 
 static void join_posters(struct traffic *traffic)
 {
     for (int s = 0; s < 2; s++)
         for (unsigned i = 0; i < POSTERS; i++)
-            pthread_join(traffic->sides[s].posters[i].thread, NULL);
+            join_poster(&traffic->sides[s].posters[i]);
 }
 
 static void join_consumers(struct traffic *traffic)
@@ -162,7 +171,7 @@ static void join_consumers(struct traffic *traffic)
     atomic_store(&traffic->leave, true);
     for (int s = 0; s < 2; s++)
         for (unsigned i = 0; i < traffic->sides[s].consumer_count; i++)
-            pthread_join(traffic->sides[s].consumers[i].thread, NULL);
+            workers_join(traffic->sides[s].consumers[i].worker);
 }
 
 /* --- what must have come --- */
@@ -248,6 +257,11 @@ static void end_in_the_middle(struct traffic *traffic)
     uint64_t when = tc_below(&traffic->rng, traffic->requests);
 
     tc_until(atomic_load(&traffic->events) >= when, PATIENCE);
+    if (traffic->ending == END_FREE_EP) { /* nobody may be using it */
+        atomic_store(&culprit->stop, true);
+        for (unsigned i = 0; i < POSTERS; i++)
+            join_poster(&culprit->posters[i]);
+    }
     atomic_store(&culprit->gone, traffic->ending != END_DISCONNECT);
     if (traffic->ending == END_DISCONNECT) {
         ok(it_ep_disconnect(culprit->node.ep, NULL, 0));

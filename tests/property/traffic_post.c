@@ -237,6 +237,11 @@ static bool told(struct poster *poster)
            tc_below(&poster->rng, 3) > 0;
 }
 
+static bool stopped(struct poster *poster)
+{
+    return atomic_load(&poster->side->traffic->stop) || atomic_load(&poster->side->stop);
+}
+
 static bool has_room(struct poster *poster)
 {
     poster_compare_reads(poster);
@@ -305,8 +310,8 @@ void *poster_run(void *argument)
 
     if (ends_by_request(poster))
         most = 1 + tc_below(&poster->rng, most);
-    for (uint64_t i = 0; i < most && !atomic_load(&traffic->stop); i++) {
-        while (!has_room(poster) && !atomic_load(&traffic->stop))
+    for (uint64_t i = 0; i < most && !stopped(poster); i++) {
+        while (!has_room(poster) && !stopped(poster))
             sched_yield();
         if (tc_below(&poster->rng, 16) == 0)
             misuse(traffic, &poster->rng);
