@@ -26,6 +26,7 @@ class Cell:
     memory: str = "rmr"     # of itpeer
     options: dict = field(default_factory=dict)  # more of ital's
     note: str = ""
+    sockets: bool = False   # of rping: ital converts a TCP socket
     # What the judge must find.
     crc_on: bool = None
     messages: dict = field(default_factory=dict)  # side: kinds of message it must have sent, and no other
@@ -84,6 +85,16 @@ def rping():
                                          OTHER[initiator]: ["Send", "ReadRequest", "Write"]})
 
 
+def converted():
+    """A TCP socket of a program becomes ital's end; siw cannot know. As initiator a conversion speaks revision 1."""
+    for initiator, revision in ((ITAL, 1), (SIW, 1), (SIW, 2)):
+        for crc in (True, False):
+            for size in (64, 32 * KIB):
+                yield Cell("rping", initiator, "rping", size, crc, revision, variant(initiator, crc, revision, size),
+                           note="a converted socket", sockets=True,
+                           messages={initiator: ["Send", "ReadResponse"], OTHER[initiator]: ["Send", "ReadRequest", "Write"]})
+
+
 def invalidate():
     """Each side invalidates; then that side writes there once more, which must not pass."""
     for initiator in (ITAL, SIW):
@@ -139,6 +150,6 @@ def negotiation():
 
 def all_cells():
     """Those of one driver together, so that it is exchanged seldom; the largest last."""
-    cells = [*rping(), *itping(), *invalidate(), *close(), *negotiation()]
+    cells = [*rping(), *converted(), *itping(), *invalidate(), *close(), *negotiation()]
     order = ["siw", "siw-fix", "siw-mpa1", "siw-mpa1-fix", "siw-crc", "siw-p2p-fix"]
     return sorted(cells, key=lambda cell: (order.index(cell.siw), cell.size > MIB))

@@ -5,6 +5,8 @@
  *     itrping -s [-p PORT] [-S SIZE]                     serves one client
  *     itrping -c HOST [-p PORT] [-C COUNT] [-S SIZE]
  *
+ * With -T it connects, or listens, by TCP sockets of its own and converts what comes of it.
+ *
  * What rping does, per ping: the client tells where its text is (a Send of 16 bytes: address, rkey,
  * length), the server reads it by RDMA Read and says "go on" (a Send of 16 bytes without meaning);
  * the client tells where the text shall go, the server writes it there, up to and with its final
@@ -13,10 +15,14 @@
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
+#include <errno.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tools/common/conn.h"
 #include "tools/common/server.h"
@@ -31,6 +37,7 @@ struct ping {
     uint16_t port;
     uint32_t size;
     uint64_t count;
+    bool sockets; /* by converted sockets */
     struct adapter adapter;
 };
 
@@ -138,6 +145,62 @@ static void tear_down(struct side *side)
     conn_destroy(&side->conn);
 }
 
+/* ---- converted sockets ----------------------------------------------------------------------- */
+
+/* The socket is closed in any case. */
+static bool convert(struct conn *conn, int fd, bool initiator)
+{
+    const struct itx_conversion how = { .initiator = initiator };
+    it_status_t status = itx_socket_convert(fd, conn->ep, IT_SC_DEFAULT, &how);
+    it_event_t event;
+
+    close(fd);
+    if (status != IT_SUCCESS) {
+        adapter_error(status, "cannot convert the socket");
+        return false;
+    }
+    if (conn_event(conn->conn_evd, false, WAIT_US, &event) != CONN_OK) {
+        tool_error("no outcome of the conversion");
+        return false;
+    }
+    if (event.event_number != IT_CM_MSG_CONN_ESTABLISHED_EVENT)
+        tool_error("the conversion ended with %s", itx_event_name(event.event_number));
+    return event.event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT;
+}
+
+static bool connect_socket(struct side *side, const struct addrinfo *address)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || connect(fd, address->ai_addr, address->ai_addrlen)) {
+        tool_error("cannot connect: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    return post_receive(&side->conn, side) && convert(&side->conn, fd, true);
+}
+
+/* As server_run tells it. */
+static int accept_socket(uint16_t port)
+{
+    struct sockaddr_in where = { .sin_family = AF_INET, .sin_port = htons(port) };
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+    socklen_t length = sizeof(where);
+
+    if (bind(listener, (struct sockaddr *)&where, sizeof(where)) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&where, &length)) {
+        tool_error("cannot listen: %s", strerror(errno));
+        close(listener);
+        return -1;
+    }
+    printf("listening on port %u\n", ntohs(where.sin_port));
+    fflush(stdout);
+    fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    close(listener);
+    return fd;
+}
+
 /* ---- client ---------------------------------------------------------------------------------- */
 
 static bool ping_once(struct side *side, uint64_t number)
@@ -164,8 +227,12 @@ static int client(const struct ping *ping)
     bool rejected = false, good;
     uint64_t done = 0;
 
-    good = addresses && set_up(&side, &ping->adapter, false) &&
-           conn_connect(&side.conn, addresses, WAIT_US, NULL, 0, post_receive, &side, &rejected);
+    good = addresses && set_up(&side, &ping->adapter, false);
+    if (good && ping->sockets)
+        good = connect_socket(&side, addresses);
+    else if (good)
+        good = conn_connect(&side.conn, addresses, WAIT_US, NULL, 0, post_receive, &side,
+                            &rejected);
     if (rejected)
         tool_error("%s refused", ping->host);
     while (good && done < ping->count && (good = ping_once(&side, done)))
@@ -252,23 +319,38 @@ static bool answer_all(struct side *side, uint64_t *done)
     return good;
 }
 
+static int answer(struct side *side, bool good)
+{
+    const struct ping *ping = side->ping;
+    uint64_t done = 0;
+
+    good = good && answer_all(side, &done);
+    if (good)
+        printf("%llu pings of %u bytes answered, all whole\n", (unsigned long long)done,
+               ping->size);
+    tear_down(side);
+    return good && done == ping->count ? TOOL_OK : TOOL_FAILED;
+}
+
 static int serve(void *arg, const it_conn_request_event_t *request, const char *peer)
 {
     const struct ping *ping = arg;
     struct side side = { .ping = ping };
-    uint64_t done = 0;
     bool good;
 
     good = set_up(&side, &ping->adapter, true);
     snprintf(side.conn.peer, sizeof(side.conn.peer), "%s", peer);
-    good = good && post_receive(&side.conn, &side) &&
-           conn_accept(&side.conn, request->cn_est_id, NULL, 0, WAIT_US) &&
-           answer_all(&side, &done);
-    if (good)
-        printf("%llu pings of %u bytes answered, all whole\n", (unsigned long long)done,
-               ping->size);
-    tear_down(&side);
-    return good && done == ping->count ? TOOL_OK : TOOL_FAILED;
+    return answer(&side, good && post_receive(&side.conn, &side) &&
+                             conn_accept(&side.conn, request->cn_est_id, NULL, 0, WAIT_US));
+}
+
+static int serve_socket(const struct ping *ping)
+{
+    struct side side = { .ping = ping };
+    int fd = accept_socket(ping->port);
+
+    return answer(&side, fd >= 0 && set_up(&side, &ping->adapter, true) &&
+                             post_receive(&side.conn, &side) && convert(&side.conn, fd, false));
 }
 
 static size_t refuse(unsigned char *data, size_t size, bool share)
@@ -286,11 +368,13 @@ int main(int argc, char **argv)
     int letter, result = TOOL_FAILED;
 
     tool_init("itrping");
-    while ((letter = getopt(argc, argv, "sc:p:C:S:")) != -1) {
+    while ((letter = getopt(argc, argv, "sTc:p:C:S:")) != -1) {
         uint64_t most = letter == 'p' ? 65535 : letter == 'S' ? 64u << 20 : 1u << 30;
 
         if (letter == 's')
             listen = true;
+        else if (letter == 'T')
+            ping.sockets = true;
         else if (letter == 'c')
             snprintf(ping.host, sizeof(ping.host), "%s", optarg);
         else if (letter == '?' || !tool_parse_size(optarg, letter == 'S' ? 32 : 0, most, &number))
@@ -307,7 +391,9 @@ int main(int argc, char **argv)
     tool_catch_signals();
     if (!adapter_open(NULL, &ping.adapter))
         return TOOL_FAILED;
-    if (listen) {
+    if (listen && ping.sockets) {
+        result = serve_socket(&ping);
+    } else if (listen) {
         struct server server = { .adapter = &ping.adapter,
                                  .port = ping.port,
                                  .once = true,

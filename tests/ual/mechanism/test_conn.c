@@ -238,6 +238,34 @@ START_TEST(taken_and_rejected)
 }
 END_TEST
 
+/* Here to where it came from: the listener hears it as a new one, the first object is gone. */
+START_TEST(taken_and_passed_on)
+{
+    struct ual_conn *request, *holder;
+    struct sockaddr_in any = address(0);
+
+    ok(ual_conn_create(device, &upcalls, &one, &holder));
+    fails(ual_conn_pass_on(conn, conn), UAL_ERR_INVALID_STATE); /* no request */
+    listen_on(5);
+    request = asked(false);
+    fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* no listener */
+    ok(ual_conn_bind(holder, (struct sockaddr *)&any, NULL));
+    fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* it refuses everybody */
+    ual_conn_free(holder);
+    fk_fail(FK_MIGRATE, KAL_ERR_NO_RESOURCES);
+    fails(ual_conn_pass_on(request, conn), UAL_ERR_NO_RESOURCES);
+    ok(ual_conn_pass_on(request, conn)); /* it was undecided still */
+    fk_settle();
+    ck_assert_uint_eq(atomic_exchange(&one.requests, 0), 1);
+    ck_assert_uint_eq(fk.connections, 1);
+    request = one.request;
+    fk_withdraw(fk.connection, false);
+    fails(ual_conn_pass_on(request, conn), UAL_ERR_INVALID_HANDLE);
+    ual_conn_free(request);
+    ck_assert_uint_eq(fk.connections, 0);
+}
+END_TEST
+
 START_TEST(taken_and_answered)
 {
     struct ri_service_reply reply = { .size = sizeof(reply), .qkey = 3 };
@@ -339,7 +367,7 @@ int main(void)
                  disconnect_and_query, freed_while_it_is_established, asked_by_datagram,
                  adopt_passes_the_descriptor);
     tc_add_tests(tc_case(suite, "passive", setup_conn, teardown_conn), taken_and_accepted,
-                 taken_and_rejected, taken_and_answered, taken_and_withdrawn,
+                 taken_and_rejected, taken_and_passed_on, taken_and_answered, taken_and_withdrawn,
                  taken_and_the_listener_freed, deferred_until_there_is_room, dropped);
     return tc_main(suite);
 }
