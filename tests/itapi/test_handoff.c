@@ -125,25 +125,37 @@ START_TEST(by_a_pair_of_ports)
 }
 END_TEST
 
-/* By the service ID of the listen point, and by that of its port. */
+static it_conn_qual_t service_of(uint16_t port)
+{
+    it_conn_qual_t service = { .type = IT_IB_SERVICEID };
+
+    service.conn_qual.serviceid = htobe64(UINT64_C(0x01060000) | ntohs(port));
+    return service;
+}
+
+/* By the service ID on which it listens (of a port that was free a moment ago: RoCE has no others),
+ * and by that of the port on which it listens. */
 START_TEST(by_a_service_id)
 {
-    it_conn_qual_t service = { .type = IT_IB_SERVICEID }, of_port = service;
-    it_listen_handle_t by_service;
+    it_conn_qual_t service = { .type = IT_IANA_PORT }, of_port;
+    it_listen_handle_t listen;
     it_event_t event;
 
     open_two(IFACE, IT_LISTEN_NO_FLAG);
-    service.conn_qual.serviceid = htobe64(UINT64_C(0x1122334455667788));
-    ok(it_listen_create(pair.b.ia, 0, there, IT_LISTEN_CONN_QUAL_INPUT, &service, &by_service));
+    ok(it_listen_create(pair.b.ia, 0, there, IT_LISTEN_NO_FLAG, &service, &listen));
+    ok(it_listen_free(listen));
+    service = service_of(service.conn_qual.port);
+    ok(it_listen_create(pair.b.ia, 0, there, IT_LISTEN_CONN_QUAL_INPUT, &service, &listen));
     ok(it_handoff(&service, 0, ask_with(NULL)));
     event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
     ck_assert_int_eq(event.conn_req.conn_qual.type, IT_IB_SERVICEID);
     ck_assert_uint_eq(event.conn_req.conn_qual.conn_qual.serviceid, service.conn_qual.serviceid);
-    of_port.conn_qual.serviceid = htobe64(UINT64_C(0x01060000) | ntohs(qualifier.conn_qual.port));
+    of_port = service_of(qualifier.conn_qual.port);
     ok(it_handoff(&of_port, 0, event.conn_req.cn_est_id));
     event = expect(there, IT_CM_REQ_CONN_REQUEST_EVENT);
+    ck_assert_int_eq(event.conn_req.conn_qual.type, IT_IANA_PORT);
     ck_assert_uint_eq(event.conn_req.conn_qual.conn_qual.port, qualifier.conn_qual.port);
-    of_port.conn_qual.serviceid = htobe64(UINT64_C(0x01060001));
+    of_port = service_of(htons(1));
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&of_port, 0, event.conn_req.cn_est_id));
     ok(it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
