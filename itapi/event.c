@@ -271,6 +271,20 @@ static it_event_type_t reported_by_peer(uint16_t code)
     return code == 0x1205 ? IT_ASYNC_AFF_EP_R_RECV_LENGTH_ERROR : IT_ASYNC_AFF_EP_R_ERROR;
 }
 
+#define LOCAL_CATASTROPHIC(code) (((code)&0x0fff) == 0) /* of RDMAP, DDP, MPA; or none told */
+
+/* The peer asked for what it may, and the memory of the region could not be touched. */
+static it_event_type_t memory_gone(const struct ual_async_event *async, it_event_type_t otherwise)
+{
+    if (!LOCAL_CATASTROPHIC(async->terminate_code))
+        return otherwise;
+    if (async->type == RI_EVENT_READ_ACCESS)
+        return IT_ASYNC_AFF_EP_L_IRRQ_ACCESS_VIOLATION;
+    return async->type == RI_EVENT_WRITE_ACCESS && async->terminate_code
+               ? IT_ASYNC_AFF_EP_L_ACCESS_VIOLATION
+               : otherwise;
+}
+
 static void translate_affiliated(const struct ual_event *from, it_affiliated_event_t *to)
 {
     to->event_number = IT_ASYNC_AFF_EP_FAILURE;
@@ -280,6 +294,7 @@ static void translate_affiliated(const struct ual_event *from, it_affiliated_eve
     }
     if (from->async.type == RI_EVENT_TERMINATE_RECEIVED)
         to->event_number = reported_by_peer(from->async.terminate_code);
+    to->event_number = memory_gone(&from->async, to->event_number);
     to->evd = (it_evd_handle_t)from->evd;
     to->cause.ep = (it_ep_handle_t)from->async.cause; /* all members are a handle */
 }

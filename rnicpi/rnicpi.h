@@ -696,9 +696,11 @@ enum ri_event_type {
     RI_EVENT_INTEGRITY,        /* MPA: CRC, marker, FPDU size */
     RI_EVENT_REMOTE_OPERATION, /* DDP or RDMAP syntax, version, QN, MSN, MO */
     RI_EVENT_BAD_OPCODE,
-    RI_EVENT_NO_RECEIVE,        /* Send without a receive buffer */
-    RI_EVENT_WRITE_ACCESS,      /* protection error of an incoming RDMA Write */
-    RI_EVENT_READ_ACCESS,       /* protection error of an incoming RDMA Read Request or atomic */
+    RI_EVENT_NO_RECEIVE, /* Send without a receive buffer */
+    /* protection error of an incoming RDMA Write; of an incoming RDMA Read Request or atomic. With
+     * terminate_code 0x1000 or 0x0000, "local", the peer was right and the memory here is gone */
+    RI_EVENT_WRITE_ACCESS,
+    RI_EVENT_READ_ACCESS,
     RI_EVENT_RECV_ACCESS,       /* local protection error while placing into a receive */
     RI_EVENT_RECV_LENGTH,       /* message longer than the receive */
     RI_EVENT_INVALIDATE_ACCESS, /* Send with Invalidate refused */

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* --- what is found at post --- */
@@ -411,6 +413,58 @@ START_TEST(read_error_names_the_read)
 }
 END_TEST
 
+static void with_guard(char *path)
+{
+    static const char text[] = "[interface guarded]\nprovider = softrdma\nguard = yes\n";
+    int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    close(fd);
+    ck_assert_int_eq(setenv("ITAL_CONF", path, 1), 0);
+}
+
+/* The peer asks for what it may, and the program has unmapped it: both hear of the end, and this
+ * side why. */
+static void unmapped(bool reading)
+{
+    char path[] = "/tmp/ital-guard-XXXXXX";
+    struct pair pair;
+    struct buffer here, there;
+    it_lmr_triplet_t one;
+    it_event_t event;
+
+    with_guard(path);
+    connect_with_memory(&pair, "guarded", &here, &there, 8192);
+    ck_assert_int_eq(munmap(there.data, 8192), 0);
+    one = segment(&here, 0, 4096);
+    if (reading) {
+        ok(it_post_rdma_read(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+        event = expect(pair.a.requests, READ);
+        ck_assert_int_ne(event.dto_cmpl.dto_status, IT_DTO_SUCCESS);
+    } else {
+        ok(it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, address_in(&there, 0), there.context));
+    }
+    expect_broken(&pair);
+    event = expect(pair.b.affiliated, reading ? IT_ASYNC_AFF_EP_L_IRRQ_ACCESS_VIOLATION
+                                              : IT_ASYNC_AFF_EP_L_ACCESS_VIOLATION);
+    ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
+    expect_nothing(pair.b.affiliated);
+    unlink(path);
+}
+
+START_TEST(read_of_unmapped_memory)
+{
+    unmapped(true);
+}
+END_TEST
+
+START_TEST(write_to_unmapped_memory)
+{
+    unmapped(false);
+}
+END_TEST
+
 START_TEST(receive_too_short)
 {
     struct pair pair;
@@ -533,6 +587,8 @@ int main(void)
     add_each(peer, refused_read_is_logged);
     add_each(peer, read_error_names_the_read);
     add_each(peer, receive_too_short);
+    add_where(peer, FX_SOFTRDMA, read_of_unmapped_memory);
+    add_where(peer, FX_SOFTRDMA, write_to_unmapped_memory);
     add_each(peer, no_receive);
     add_each(peer, recovery);
     add_each(peer, modified_region);

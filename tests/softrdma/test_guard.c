@@ -155,13 +155,13 @@ static const struct {
     enum ri_event_type event;
     uint16_t value;
 } ops[] = {
-    [WRITE_TO] = { "Write, placed", 1, RI_EVENT_LOCAL_ERROR, TERMINATE_DDP_LOCAL },
+    [WRITE_TO] = { "Write, placed", 1, RI_EVENT_WRITE_ACCESS, TERMINATE_DDP_LOCAL },
     [SEND_TO] = { "Send, placed", 1, RI_EVENT_RECV_ACCESS, TERMINATE_LOCAL },
     [READ_TO] = { "Read Response, placed", 0, RI_EVENT_RESPONSE_ERROR, TERMINATE_DDP_LOCAL },
-    [READ_FROM] = { "Read, source", 1, RI_EVENT_LOCAL_ERROR, TERMINATE_LOCAL },
+    [READ_FROM] = { "Read, source", 1, RI_EVENT_READ_ACCESS, TERMINATE_LOCAL },
     [SEND_FROM] = { "Send, source", 0, RI_EVENT_LOCAL_ERROR, TERMINATE_LOCAL },
     [WRITE_FROM] = { "Write, source", 0, RI_EVENT_LOCAL_ERROR, TERMINATE_LOCAL },
-    [ATOMIC_ON] = { "atomic", 1, RI_EVENT_LOCAL_ERROR, TERMINATE_LOCAL },
+    [ATOMIC_ON] = { "atomic", 1, RI_EVENT_READ_ACCESS, TERMINATE_LOCAL },
 };
 
 /* x's request 1 from or to `mine`, to or from `theirs`, at the same offset; y's receive is 2. */

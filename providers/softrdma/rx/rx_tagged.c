@@ -59,7 +59,7 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
         return refuse_write(result, fault);
     }
     if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, octets))
-        return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_LOCAL_ERROR, "memory of an RDMA Write is gone");
+        return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_WRITE_ACCESS, "memory of an RDMA Write is gone");
     rx_finish_write(qp, memory, octets, segment->hdr.last);
     return true;
 }

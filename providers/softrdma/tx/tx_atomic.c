@@ -126,7 +126,7 @@ bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
     }
     if (qp->rnic->options.guard && !guard_word(qp, request->source_stag, memory)) {
         stag_leave(entry);
-        tx_refuse_answer(qp, request, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR);
+        tx_refuse_answer(qp, request, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
         return false;
     }
     response.value = execute((uint64_t *)(void *)memory, request);

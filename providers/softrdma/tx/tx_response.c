@@ -74,7 +74,7 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     if (__builtin_expect(qp->rnic->options.guard, 0) && octets &&
         !fetch_source(qp, read, &source, octets)) {
         stag_leave(entry);
-        tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_LOCAL_ERROR);
+        tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
         return false;
     }
     head = tx_put_response(fpdu_begin(qp, &fpdu), read->sink_stag, read->sink_to + read->sent,
