@@ -27,11 +27,11 @@ struct told {
 };
 
 struct connection {
-    it_ep_handle_t ep; /* NULL: free; written by the main thread */
+    pthread_mutex_t lock; /* what the worker uses: all but established */
+    it_ep_handle_t ep;    /* NULL: free */
     struct told answers;
-    bool established;
-    uint64_t served; /* the worker's */
-    atomic_bool open;
+    bool open, established;
+    uint64_t served;
 };
 
 static struct server {
@@ -65,6 +65,7 @@ static void on_request(const it_conn_request_event_t *event)
     it_rmr_context_t context;
 
     ck_assert_int_eq(event->private_data_present, IT_TRUE);
+    pthread_mutex_lock(&connection->lock);
     memcpy(&connection->answers, event->private_data + 4, sizeof(connection->answers));
     memset(slot.addr.abs, 0, SLOT);
     connection->established = false;
@@ -72,26 +73,28 @@ static void on_request(const it_conn_request_event_t *event)
     connection->ep = node_make_ep(&server.node, &attributes);
     ok(itx_bind_ep_to_device(connection->ep, event->cn_est_id));
     ok(itx_ep_accept_with_rmr(connection->ep, event->cn_est_id, &slot, &context));
+    pthread_mutex_unlock(&connection->lock);
 }
 
 static void on_message(const it_connection_event_t *event)
 {
     struct connection *connection = connection_of(event->ep);
 
+    pthread_mutex_lock(&connection->lock);
     if (event->event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT) {
         ck_assert(!connection->established);
-        connection->established = true;
+        connection->established = connection->open = true;
         server.established++;
-        atomic_store(&connection->open, true);
-        return;
+    } else {
+        ck_assert(event->event_number == IT_CM_MSG_CONN_DISCONNECT_EVENT ||
+                  event->event_number == IT_CM_MSG_CONN_BROKEN_EVENT);
+        ck_assert_msg(connection->established, "an end before ESTABLISHED");
+        server.disconnected++;
+        connection->open = false;
+        ok(it_ep_free(connection->ep));
+        connection->ep = NULL;
     }
-    ck_assert(event->event_number == IT_CM_MSG_CONN_DISCONNECT_EVENT ||
-              event->event_number == IT_CM_MSG_CONN_BROKEN_EVENT);
-    ck_assert_msg(connection->established, "an end before ESTABLISHED");
-    server.disconnected++;
-    atomic_store(&connection->open, false);
-    ok(it_ep_free(connection->ep));
-    connection->ep = NULL;
+    pthread_mutex_unlock(&connection->lock);
 }
 
 static void on_event(const it_event_t *event)
@@ -111,6 +114,7 @@ static void on_event(const it_event_t *event)
 
 /* --- the server's worker --- */
 
+/* Under the lock. */
 static void serve(struct connection *connection)
 {
     size_t number = (size_t)(connection - server.connections);
@@ -120,7 +124,7 @@ static void serve(struct connection *connection)
     it_lmr_triplet_t from = segment(&server.answers, number * SLOT, SLOT);
     it_status_t status;
 
-    if (!atomic_load(&connection->open) || sequence != connection->served + 1)
+    if (!connection->open || sequence != connection->served + 1)
         return;
     memcpy(answer->body, command->body, sizeof(answer->body));
     atomic_store_explicit(&answer->sequence, sequence, memory_order_release);
@@ -137,8 +141,11 @@ static void *worker(void *arg)
 {
     (void)arg;
     while (!atomic_load(&server.done)) {
-        for (int i = 0; i < CLIENTS; i++)
+        for (int i = 0; i < CLIENTS; i++) {
+            pthread_mutex_lock(&server.connections[i].lock);
             serve(&server.connections[i]);
+            pthread_mutex_unlock(&server.connections[i].lock);
+        }
         sched_yield();
     }
     return NULL;
@@ -218,6 +225,8 @@ static void open_server(const char *name)
     struct node *node = &server.node;
 
     memset(&server, 0, sizeof(server));
+    for (int i = 0; i < CLIENTS; i++)
+        pthread_mutex_init(&server.connections[i].lock, NULL);
     ok(it_ia_create(name, 2, 0, &node->ia));
     ok(it_ia_query(node->ia, &node->info));
     ok(it_pz_create(node->ia, &node->pz));

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Callbacks: called for what arrives, detached and freed from everywhere, forks, cancellation. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
 #include "fixture.h"
 
 #include <pthread.h>

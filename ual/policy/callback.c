@@ -15,9 +15,10 @@
  *
  * ENDS. A callback is freed by the thread that detaches it once the routine has returned, or, where
  * the routine itself detached it (`orphan`), by the callback thread. After its routine the thread
- * uses an EVD only if the callback is no orphan. So a routine may detach itself, free its EVD, and
- * free the IA: the thread then finds `stop` and ends, and the last reference frees the service. A
- * routine that ends the thread (pthread_exit) gets a new one made.
+ * uses the EVD only if nobody has detached the callback: the routine may have freed the EVD, also
+ * where another thread detached the callback and waits. So a routine may detach itself, free its
+ * EVD, and free the IA: the thread then finds `stop` and ends, and the last reference frees the
+ * service. A routine that ends the thread (pthread_exit) gets a new one made.
  *
  * LOCKS: ia->lock guards which EVD has a callback; service->starting (mutex, under ia->lock) the
  * making of the thread; service->lock (spin, a leaf under
@@ -57,8 +58,8 @@ struct ual_callback {
     ual_callback_fn run;
     void (*routine)(void);
     void *arg;
-    bool due;    /* under service->lock */
-    bool orphan; /* the callback thread's */
+    bool due, detached; /* under service->lock */
+    bool orphan;        /* the callback thread's */
     struct ual_callback *prev, *next;
 };
 
@@ -171,6 +172,16 @@ static void thread_lost(void *arg)
     release_service(service);
 }
 
+static bool is_detached(struct ual_callback *callback)
+{
+    bool detached;
+
+    spinlock_lock(&callback->service->lock);
+    detached = callback->detached;
+    spinlock_unlock(&callback->service->lock);
+    return detached;
+}
+
 static void call(struct callback_service *service, struct ual_callback *callback)
 {
     pthread_cleanup_push(thread_lost, service);
@@ -178,7 +189,7 @@ static void call(struct callback_service *service, struct ual_callback *callback
     pthread_cleanup_pop(0);
     if (service->process != atomic_load(&process))
         return;
-    if (!callback->orphan)
+    if (!is_detached(callback))
         feed_delegate_others(&callback->evd->feed, NULL);
 }
 
@@ -349,6 +360,7 @@ enum ual_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback
         DL_DELETE(service->due, callback);
     callback->due = false;
     runs = service->running == callback;
+    callback->detached = true;
     inside = is_inside(service);
     if (runs && inside)
         callback->orphan = true;
