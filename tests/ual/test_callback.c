@@ -413,7 +413,7 @@ static void fork_inside(struct probe *of)
     ck_assert_int_ge(child, 0);
     if (!child) {
         callback_forked();
-#ifdef ITAL_TSAN /* which cannot end a thread in such a child */
+#if defined(ITAL_TSAN) || defined(__SANITIZE_ADDRESS__) /* they cannot end such a child */
         _exit(0);
 #endif
         return; /* the child's only thread ends, and with it the child */
