@@ -200,6 +200,8 @@ static struct held *convert(uint8_t what)
         .startup_frames = what & 2,
         .last_message = "login ok",
         .last_message_length = what & 1 ? 0 : 8,
+        .octets_read = "MPA ID Req",
+        .octets_read_length = what & 16 && (what & 3) != 3 ? 10 : 0, /* not of who asks */
         .ird = 2,
         .ord = 2,
         .deadline = RI_NO_DEADLINE,
