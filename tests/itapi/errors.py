@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which error of which call a test provokes: docs/errors.md.
 
-    errors.py SOURCE BUILD COMPILER...    prints the document
+    errors.py SOURCE BUILD COMPILER...          prints the document
+    errors.py check SOURCE BUILD COMPILER...    status 1 where docs/errors.md names what no test provokes
+                                                any more; what has been added since is no fault
 
 The errors are those of tests/data/call_errors.txt. What provokes them is read from the tests of
 tests/itapi after the preprocessor: is(IT_ERR_X, it_call(...)), it_call(...) == IT_ERR_X, the rows of
@@ -71,7 +73,33 @@ def read_list(path):
                     yield call, error, why
 
 
+def told(path):
+    """Pairs of call and error for which the document names a test."""
+    call = None
+    for line in open(path):
+        heading, row = re.match(r'## `(\w+)`', line), re.match(r'\| `IT_ERR_(\w+)` \| `test_', line)
+        call = heading.group(1) if heading else call
+        if row:
+            yield call, row.group(1)
+
+
+def check(path, provoked):
+    pairs = list(told(path))
+    lost = [p for p in pairs if p not in provoked]
+    for call, error in lost:
+        print('IT_ERR_%s of %s is provoked by no test any more' % (error, call))
+    if len(pairs) < 300:
+        print('%s has only %d pairs' % (path, len(pairs)))
+    return 1 if lost or len(pairs) < 300 else 0
+
+
 def main(source, build, *compiler):
+    if source == 'check':
+        return main_of(True, build, *compiler)
+    return main_of(False, source, build, *compiler)
+
+
+def main_of(only_check, source, build, *compiler):
     wanted = {}
     for line in open(source + '/tests/data/call_errors.txt'):
         if not line.startswith('#'):
@@ -92,6 +120,8 @@ def main(source, build, *compiler):
                 reasons[(name, error)] = why
             elif call != '*':
                 sys.exit('errors.list: %s of %s is provoked by %s' % (error, name, provoked[(name, error)][0]))
+    if only_check:
+        return check(source + '/docs/errors.md', provoked)
     pairs = [(c, e) for c in wanted for e in wanted[c]]
     done = [p for p in pairs if p in provoked]
     never = [p for p in pairs if p in reasons]
@@ -109,4 +139,4 @@ def main(source, build, *compiler):
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))
