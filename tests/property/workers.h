@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that stay: a history runs in them one task after the other. So their number stays small,
- * as ThreadSanitizer wants it: it loses the order of a thread's end where numbers of threads come
- * again often.
+ * Threads that stay: a history runs in them one task after the other. So a thread's own memory in
+ * the library outlives endpoints and adapters.
  */
 #ifndef ITAL_TESTS_PROPERTY_WORKERS_H
 #define ITAL_TESTS_PROPERTY_WORKERS_H
