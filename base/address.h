@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A socket address where many are kept: struct sockaddr_storage is 128 octets, those of the
- * families that are spoken take at most 48 (sockaddr_ib; IPv6 takes 28), and every connection
- * remembers several. */
+ * A socket address where many are kept: struct sockaddr_storage is 128 octets, an address of the
+ * two families that are spoken (a GID is one of IPv6) at most 28, and every connection remembers
+ * several. */
 #ifndef ITAL_BASE_ADDRESS_H
 #define ITAL_BASE_ADDRESS_H
 
@@ -13,7 +13,6 @@ union address {
     struct sockaddr any;
     struct sockaddr_in four;
     struct sockaddr_in6 six;
-    uint64_t room[6];
 };
 
 static inline union address address_keep(const struct sockaddr_storage *storage)

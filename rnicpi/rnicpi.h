@@ -877,8 +877,10 @@ struct ri_watch; /* the host's */
  */
 struct ri_timer {
     void (*expired)(struct ri_timer *timer);
-    uint64_t deadline;     /* CLOCK_MONOTONIC nanoseconds */
-    void *host_private[6]; /* zero before first use */
+    uint64_t deadline; /* CLOCK_MONOTONIC nanoseconds */
+    /* The host's; zero before first use. */
+    uint64_t host_deadline;
+    void *host_private[3];
 };
 
 enum ri_direction { RI_TRANSMIT, RI_RECEIVE };

@@ -22,8 +22,10 @@
 struct ri_watch {
     struct ual_lane *lane;
     ri_ready_fn ready;
-    void *arg;
-    struct ri_watch *next_dead;
+    union {
+        void *arg;
+        struct ri_watch *next_dead; /* once dead, when nobody calls ready any more */
+    };
     struct spinlock busy; /* held while ready runs */
     int fd;
     atomic_bool dead;

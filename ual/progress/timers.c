@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Pairing heap: insert O(1), remove O(log n) amortised. `before` is the parent of a first child,
- * else the left sibling, so that any timer can be cut out. */
+ * else the left sibling, so that any timer can be cut out; the root's is itself. So one that is set
+ * has some. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "timers.h"
 
-#include <string.h>
-
-enum {
-    CHILD,
-    NEXT,
-    BEFORE,
-    QUEUED,
-    KEY
-}; /* places in ri_timer.host_private; KEY: 64 bits, on any machine */
-_Static_assert(sizeof(((struct ri_timer *)NULL)->host_private) >=
-                   KEY * sizeof(void *) + sizeof(uint64_t),
-               "the heap's copy of the deadline has room");
+/* Places in ri_timer.host_private. */
+enum { CHILD, NEXT, BEFORE };
 
 static struct ri_timer *get(const struct ri_timer *timer, int place)
 {
@@ -27,10 +18,7 @@ static struct ri_timer *get(const struct ri_timer *timer, int place)
 
 static uint64_t key(const struct ri_timer *timer)
 {
-    uint64_t deadline;
-
-    memcpy(&deadline, &timer->host_private[KEY], sizeof(deadline));
-    return deadline;
+    return timer->host_deadline;
 }
 
 static struct ri_timer *meld(struct ri_timer *a, struct ri_timer *b)
@@ -78,13 +66,15 @@ static struct ri_timer *meld_siblings(struct ri_timer *first)
 static void set_root(struct timers *timers, struct ri_timer *root)
 {
     timers->root = root;
-    if (root)
-        timers->next = key(root);
+    if (!root)
+        return;
+    root->host_private[BEFORE] = root;
+    timers->next = key(root);
 }
 
 static void clear(struct ri_timer *timer)
 {
-    for (int i = 0; i <= QUEUED; i++)
+    for (int i = 0; i <= BEFORE; i++)
         timer->host_private[i] = NULL;
 }
 
@@ -92,7 +82,7 @@ bool timers_remove(struct timers *timers, struct ri_timer *timer)
 {
     struct ri_timer *before, *rest;
 
-    if (!timer->host_private[QUEUED])
+    if (!timer->host_private[BEFORE])
         return false;
     before = get(timer, BEFORE);
     rest = meld_siblings(get(timer, CHILD));
@@ -115,8 +105,7 @@ void timers_set(struct timers *timers, struct ri_timer *timer)
 {
     timers_remove(timers, timer);
     clear(timer);
-    timer->host_private[QUEUED] = timer;
-    memcpy(&timer->host_private[KEY], &timer->deadline, sizeof(timer->deadline));
+    timer->host_deadline = timer->deadline;
     set_root(timers, meld(timers->root, timer));
 }
 
