@@ -97,6 +97,8 @@ static it_status_t wait_for_events(it_evd_handle_t handle, uint64_t timeout, str
             return IT_SUCCESS;
         if (waited == UAL_ERR_INVALID_HANDLE)
             return IT_ERR_ABORT;
+        if (waited == UAL_ERR_INVALID_STATE)
+            return IT_ERR_INVALID_EVD_STATE;
         status = waited == UAL_OK ? collect_waited(handle, &taken, batch) : itapi_status(waited);
     }
     return status;

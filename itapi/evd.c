@@ -9,8 +9,6 @@
 #define FLAGS_KNOWN                                                              \
     (IT_EVD_DEQUEUE_NOTIFICATIONS | IT_EVD_CREATE_FD | IT_EVD_OVERFLOW_DEFAULT | \
      IT_EVD_OVERFLOW_NOTIFY | IT_EVD_OVERFLOW_AUTO_RESET)
-#define NOTE_THRESHOLD \
-    (1u << 31) /* ual_object.note: the creation flags, and whether the threshold was 1 */
 
 static const struct {
     it_event_type_t stream;
@@ -66,6 +64,8 @@ static it_status_t check_create(const struct ual_device *ia, enum ual_stream str
     if ((flags & ~(unsigned int)FLAGS_KNOWN) ||
         (!aggregate && (flags & IT_EVD_DEQUEUE_NOTIFICATIONS)))
         return IT_ERR_INVALID_FLAGS;
+    if (itapi_evd_overflow_flags(stream, flags, NULL) != IT_SUCCESS)
+        return IT_ERR_INVALID_FLAGS;
     if (aggregate)
         return aevd ? IT_ERR_AEVD_NOT_ALLOWED : IT_SUCCESS;
     return check_sevd(ia, size, threshold, aevd);
@@ -103,16 +103,15 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
         return IT_ERR_MISMATCH_FD;
     if (!evd_handle)
         return IT_ERR_FAULT;
-    if (stream != UAL_STREAM_NOTIFICATION && sevd_threshold > 1)
-        return IT_ERR_OP_NOT_SUPPORTED; /* docs/status.md */
-    attr.flags = (evd_flag & IT_EVD_CREATE_FD ? UAL_EVD_FD : 0) |
-                 (evd_flag & IT_EVD_DEQUEUE_NOTIFICATIONS ? UAL_EVD_NOTIFICATIONS : 0);
+    itapi_evd_overflow_flags(stream, evd_flag, &attr.flags);
+    attr.flags |= (evd_flag & IT_EVD_CREATE_FD ? UAL_EVD_FD : 0) |
+                  (evd_flag & IT_EVD_DEQUEUE_NOTIFICATIONS ? UAL_EVD_NOTIFICATIONS : 0);
     attr.aggregate = LOOKUP(struct ual_evd, EVD, aevd_handle);
     attr.threshold = (uint32_t)sevd_threshold;
     created = ual_evd_create(ia, &attr, &evd);
     if (created != UAL_OK)
         return create_status(created, stream);
-    ((struct ual_object *)evd)->note = (uint32_t)evd_flag | (sevd_threshold ? NOTE_THRESHOLD : 0);
+    ((struct ual_object *)evd)->note = (uint32_t)evd_flag;
     *evd_handle = (it_evd_handle_t)ual_handle_of(evd);
     if (evd_flag & IT_EVD_CREATE_FD)
         *fd = ual_evd_fd(evd);
@@ -189,11 +188,11 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     if (mask_has(mask, IT_EVD_PARAM_EVENT_NUMBER))
         params->event_number = number_of(ual_evd_stream(evd));
     if (mask_has(mask, IT_EVD_PARAM_FLAG))
-        params->evd_flag = (it_evd_flags_t)(object->note & FLAGS_KNOWN);
+        params->evd_flag = (it_evd_flags_t)object->note;
     if (mask_has(mask, IT_EVD_PARAM_QUEUE_SIZE))
         params->sevd_queue_size = ual_evd_size(evd);
     if (mask_has(mask, IT_EVD_PARAM_THRESHOLD))
-        params->sevd_threshold = object->note & NOTE_THRESHOLD ? 1 : IT_THRESHOLD_DISABLE;
+        params->sevd_threshold = ual_evd_threshold(evd);
     if (mask_has(mask, IT_EVD_PARAM_AEVD_HANDLE))
         params->aevd = aggregate_of(evd);
     if (mask_has(mask, IT_EVD_PARAM_FD))
@@ -201,7 +200,7 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
     if (mask_has(mask, IT_EVD_PARAM_BOUND))
         params->evd_bound = boolean(ual_evd_bound(evd));
     if (mask_has(mask, IT_EVD_PARAM_ENABLED))
-        params->evd_enabled = IT_TRUE;
+        params->evd_enabled = boolean(ual_evd_enabled(evd));
     if (mask_has(mask, IT_EVD_PARAM_OVERFLOWED))
         params->evd_overflowed = boolean(ual_evd_overflowed(evd));
     if (mask_has(mask, IT_EVD_PARAM_CALLBACK))

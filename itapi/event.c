@@ -303,8 +303,10 @@ static void translate_unaffiliated(const struct ual_event *from, it_unaffiliated
 {
     struct ual_object *evd = LOOKUP(struct ual_object, EVD, from->evd);
 
-    to->event_number = from->async.type == RI_EVENT_PORT_UP ? IT_ASYNC_UNAFF_SPIGOT_ONLINE
-                                                            : IT_ASYNC_UNAFF_SPIGOT_OFFLINE;
+    to->event_number = from->async.type == RI_EVENT_CQ_OVERFLOW
+                           ? IT_ASYNC_UNAFF_SEVD_ENQUEUE_FAILURE
+                       : from->async.type == RI_EVENT_PORT_UP ? IT_ASYNC_UNAFF_SPIGOT_ONLINE
+                                                              : IT_ASYNC_UNAFF_SPIGOT_OFFLINE;
     to->evd = (it_evd_handle_t)from->evd;
     to->ia = evd ? (it_ia_handle_t)ual_handle_of(evd->device) : NULL;
     to->spigot_id = from->async.port;

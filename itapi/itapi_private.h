@@ -70,6 +70,10 @@ static inline bool mask_has(unsigned int mask, unsigned int bit)
     return (mask & (1u | bit)) != 0; /* bit 0 of every query mask is ..._PARAM_ALL */
 }
 
+/* evd_modify.c: how an EVD of that stream is to handle overflows, as ual's flags (may be NULL).
+ * IT_ERR_INVALID_FLAGS. */
+it_status_t itapi_evd_overflow_flags(enum ual_stream stream, unsigned int flags, uint32_t *ual);
+
 /* address.c */
 /* A Path as socket addresses; ports in network order, 0 any. *has_source: the Path or local_port
  * names one. */

@@ -33,7 +33,6 @@ static it_status_t refuse(const struct argument *arguments, size_t count)
 
 #define ARGUMENT(handle, type, invalid) ((struct argument){ handle, type, invalid })
 #define IA(handle)                      ARGUMENT(handle, UAL_DEVICE, IT_ERR_INVALID_IA)
-#define EVD(handle)                     ARGUMENT(handle, UAL_EVD, IT_ERR_INVALID_EVD)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
@@ -48,12 +47,4 @@ it_status_t it_mem_map(it_ia_handle_t ia_handle, void *vaddr, uint64_t aspace_id
 it_status_t it_mem_unmap(it_ia_handle_t ia_handle, it_io_addr_t io_addr, size_t mapped_len)
 {
     REFUSE(IA(ia_handle));
-}
-
-/* --- event dispatchers --- */
-
-it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
-                          const it_evd_param_t *params)
-{
-    REFUSE(EVD(evd_handle));
 }

@@ -308,9 +308,11 @@ UAL_PUBLIC enum ual_status ual_async_to(struct ual_device *device, struct ual_ch
  * 4. Completion queues
  */
 struct ual_cq {
-    struct ri_cq *cq;
+    struct ri_cq *polled; /* where completions are taken: the provider's, or a stash over it */
+    struct ri_cq *cq;     /* the provider's */
     struct ual_device *device;
     void *context;
+    bool receives_marked; /* every receive counts as marked: see ual_cq_attr.criteria */
     /* as given by the provider */
     uint32_t depth;
 };
@@ -327,8 +329,12 @@ struct ual_cq_attr {
     /* Of who waits by himself (section 7), which is to know the lanes of its QPs; NULL: none. It
      * stays until the CQ is freed. */
     struct feed *feed;
+    /* All arm kinds and ual_cq_count work, whatever the provider's CQ can. Where it cannot, its
+     * completions go through a ring of this CQ's, and every receive counts as solicited, unless the
+     * provider has RI_FEATURE_CQ_ARM_NOTIFY: only such a one is known to tell. */
+    bool criteria;
 };
-/* UAL_ERR_LIMIT: depth; INVALID_ARGUMENT: depth 0, a channel of another device. */
+/* UAL_ERR_LIMIT: depth; INVALID_ARGUMENT: depth 0, a channel of another device; NO_RESOURCES. */
 UAL_PUBLIC enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
                                          struct ual_cq **cq);
 /* UAL_ERR_BUSY: QPs use it. Its events leave the channel. */
@@ -339,18 +345,31 @@ UAL_PUBLIC enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth);
  * which may have been freed meanwhile. Runs nothing: ual_cq_run does. [data] */
 static inline uint32_t ual_cq_poll(struct ual_cq *cq, uint32_t count, struct ri_wc *wc)
 {
-    return cq->cq->ops->poll(cq->cq, count, wc);
+    return cq->polled->ops->poll(cq->polled, count, wc);
 }
 /* One event when the next completion of that kind comes. What is there already is not told: poll
  * once more afterwards. [data] */
 static inline void ual_cq_arm(struct ual_cq *cq, enum ri_arm kind)
 {
-    cq->cq->ops->arm(cq->cq, kind, 0);
+    cq->polled->ops->arm(cq->polled, kind, 0);
+}
+/* The same when `count` completions are there, 1 to the depth; also at once, if they are. */
+static inline void ual_cq_arm_nth(struct ual_cq *cq, uint32_t count)
+{
+    cq->polled->ops->arm(cq->polled, RI_ARM_NTH, count);
 }
 /* One run of the lanes that feed it, for who found it empty; returns the pieces of work. Whoever
  * polls without it leaves that to the background threads. [data] */
 UAL_PUBLIC uint32_t ual_cq_run(struct ual_cq *cq);
-/* Completions that are there. */
+/* Is it one that fires a CQ armed by RI_ARM_NOTIFY_MARKED? [data] */
+static inline bool ual_cq_is_marked(const struct ual_cq *cq, const struct ri_wc *wc)
+{
+    return (wc->flags & (RI_WC_NOTIFY | RI_WC_SOLICITED)) || wc->status != RI_WC_SUCCESS ||
+           (cq->receives_marked && wc->opcode >= RI_WC_RECV);
+}
+/* Completions that are there; *marked: how many of them are notify-marked, solicited or in error.
+ * Both 0 where the provider cannot tell and `criteria` was not asked for. */
+UAL_PUBLIC uint32_t ual_cq_count(struct ual_cq *cq, uint32_t *marked);
 UAL_PUBLIC uint32_t ual_cq_peek(struct ual_cq *cq);
 
 /* ------------------------------------------------------------------------------------------------

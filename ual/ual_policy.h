@@ -64,7 +64,14 @@ enum ual_evd_flags {
     UAL_EVD_FD = 1u << 0, /* make a pollable descriptor */
     /* Aggregate: deliver which EVD is ready instead of its events */
     UAL_EVD_NOTIFICATIONS = 1u << 1,
+    /* When it overflows an unaffiliated event says so (RI_EVENT_CQ_OVERFLOW), once until it is
+     * reset, and nobody waits on it then. Of a DTO EVD the affiliated event says so in any case.
+     * Not of the unaffiliated EVD itself. */
+    UAL_EVD_OVERFLOW_NOTIFY = 1u << 2,
+    /* An overflow is reset by itself as soon as an event is taken */
+    UAL_EVD_OVERFLOW_RESETS = 1u << 3,
 };
+#define UAL_EVD_OVERFLOW_FLAGS (UAL_EVD_OVERFLOW_NOTIFY | UAL_EVD_OVERFLOW_RESETS)
 
 #define UAL_PRIVATE_DATA_MAX 256u /* octets that an event carries */
 
@@ -133,15 +140,15 @@ struct ual_event {
 struct ual_evd;
 struct ual_evd_attr {
     enum ual_stream stream;
-    uint32_t flags;            /* enum ual_evd_flags */
-    uint32_t size;             /* events, >= 1; the real one may be larger */
-    uint32_t threshold;        /* 0: none */
+    uint32_t flags; /* enum ual_evd_flags */
+    uint32_t size;  /* events, >= 1; the real one may be larger */
+    /* 0 to size. With more than 1 it notifies when so many Notification Events are queued. */
+    uint32_t threshold;
     struct ual_evd *aggregate; /* that it is to be in; NULL: none */
 };
 /* Of an aggregate EVD size and threshold mean nothing.
  * UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
- * UAL_ERR_INVALID_ARGUMENT: aggregate, as ual_evd_set_aggregate. UAL_ERR_NOT_SUPPORTED: threshold
- * that is not built yet (docs/status.md). */
+ * UAL_ERR_INVALID_ARGUMENT: size 0, threshold, flags; aggregate, as ual_evd_set_aggregate. */
 UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device,
                                           const struct ual_evd_attr *attr, struct ual_evd **evd);
 /* UAL_ERR_BUSY: bound, waited on, an aggregate with members. It leaves its aggregate. A callback of
@@ -155,7 +162,29 @@ UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
 UAL_PUBLIC uint32_t ual_evd_size(const struct ual_evd *evd);
 /* Does anything feed it: an EP, a listen point; asynchronous streams always. Did it overflow? */
 UAL_PUBLIC bool ual_evd_bound(const struct ual_evd *evd);
-UAL_PUBLIC bool ual_evd_overflowed(const struct ual_evd *evd);
+UAL_PUBLIC bool ual_evd_overflowed(struct ual_evd *evd);
+UAL_PUBLIC uint32_t ual_evd_threshold(const struct ual_evd *evd); /* as asked for */
+UAL_PUBLIC bool ual_evd_enabled(const struct ual_evd *evd);       /* it notifies */
+
+enum ual_evd_modify_mask {
+    UAL_EVDM_SIZE = 1u << 0,
+    UAL_EVDM_THRESHOLD = 1u << 1,
+    UAL_EVDM_OVERFLOW = 1u << 2, /* overflow_flags */
+    UAL_EVDM_ENABLED = 1u << 3,
+    UAL_EVDM_RESET = 1u << 4, /* an overflow is over */
+};
+struct ual_evd_modify {
+    uint32_t mask; /* OR of enum ual_evd_modify_mask */
+    uint32_t size, threshold, overflow_flags;
+    bool enabled;
+};
+/*
+ * All of it or nothing. An EVD that is not enabled queues and does not notify; its waiters return
+ * UAL_ERR_INVALID_STATE. UAL_ERR_INVALID_ARGUMENT: size 0, threshold above the size that is there
+ * then, flags; LIMIT: size; BUSY: a size below what is queued; NOT_SUPPORTED: the provider cannot
+ * make a CQ larger; NO_RESOURCES. Any thread.
+ */
+UAL_PUBLIC enum ual_status ual_evd_modify(struct ual_evd *evd, const struct ual_evd_modify *modify);
 /* Queue a software event. UAL_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but
  * allocates] */
 UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
@@ -167,10 +196,11 @@ UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
 UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
 
 /*
- * Wait for an event, at most timeout_us (UINT64_MAX: for ever; 0: one look) and return it. *more
- * (may be NULL): events left, a snapshot. Returns at once when one is queued. UAL_ERR_TIMED_OUT,
- * INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD, INVALID_STATE (in an aggregate), EXISTS (has a
- * callback).
+ * Wait for a Notification Event, or as many as the threshold says, at most timeout_us (UINT64_MAX:
+ * for ever; 0: one look) and return the oldest event. Returns at once when any event is queued, and
+ * takes one that is queued at the end of the time. *more (may be NULL): events left, a snapshot.
+ * UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD; EXISTS: it has a callback;
+ * INVALID_STATE: it is in an aggregate, does not notify, or overflowed and was not reset.
  */
 UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
                                         struct ual_event *event, size_t *more);

@@ -151,11 +151,12 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
 {
     struct cq *cq = cq_of(base);
-    enum ri_status status = ri_arming_check(kind, count, cq->ring.depth);
+    enum ri_status status;
 
-    if (status != RI_OK)
-        return status;
     spinlock_lock(&cq->lock);
+    status = ri_arming_check(kind, count, cq->ring.depth);
+    if (status != RI_OK)
+        goto unlock;
     cq->arming = (struct ri_arming){ (int)kind, count };
     atomic_store_explicit(&cq->consumer, CONSUMER_ARMED, memory_order_relaxed);
     atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);
@@ -166,4 +167,8 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     tx_note_look_at(cq); /* who waits holds nothing back */
     cq_deliver(cq);
     return RI_OK;
+
+unlock:
+    spinlock_unlock(&cq->lock);
+    return status;
 }

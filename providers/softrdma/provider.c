@@ -45,9 +45,9 @@ static const struct ri_rnic_attr attributes = {
     .transport = RI_TRANSPORT_IWARP,
     .features = RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_ZERO_BASED | RI_FEATURE_CQ_ARM_NOTIFY |
                 RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW |
-                RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
-                RI_FEATURE_QP_RQ_LIMITS | RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE |
-                RI_FEATURE_SEND_INVALIDATE | RI_FEATURE_LOCAL_INVALIDATE |
+                RI_FEATURE_CQ_RESIZE | RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ |
+                RI_FEATURE_SRQ_RESIZE | RI_FEATURE_QP_RQ_LIMITS | RI_FEATURE_MW_NARROW |
+                RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE | RI_FEATURE_LOCAL_INVALIDATE |
                 RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE | RI_FEATURE_IRD_MODIFY |
                 RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR,
     .max_mr_length = UINT64_C(1) << 47,
@@ -239,6 +239,7 @@ static const struct ri_privileged_ops privileged_ops = {
     .pd_create = softrdma_pd_create,
     .pd_destroy = softrdma_pd_destroy,
     .cq_create = softrdma_cq_create,
+    .cq_resize = softrdma_cq_resize,
     .cq_destroy = softrdma_cq_destroy,
     .qp_create = softrdma_qp_create,
     .qp_modify = softrdma_qp_modify,

@@ -49,6 +49,7 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 void cq_retry_blocked(struct cq *cq);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth);
 enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
                                    const struct ri_srq_attr *attr);
 /* Nobody names the QP any more, nor is it on a list. */

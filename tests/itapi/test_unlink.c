@@ -505,8 +505,7 @@ static void *link_and_unlink(void *arg)
         ck_assert_uint_ne(last, fresh);
         last = fresh;
         do
-            status = it_rmr_unlink(linker->rmr, pair.a.ep, cookie,
-                                   i % 8 == 1 ? IT_COMPLETION_FLAG : QUIETLY);
+            status = it_rmr_unlink(linker->rmr, pair.a.ep, cookie, i % 8 == 1 ? BOTH : QUIETLY);
         while (status == IT_ERR_TOO_MANY_POSTS && sched_yield() == 0);
         ok(status);
     }

@@ -445,6 +445,62 @@ START_TEST(overflow_and_arm)
 }
 END_TEST
 
+/* ---- resize ---- */
+
+static enum ri_status resize_to(struct cq *cq, uint32_t depth)
+{
+    return softrdma_cq_resize(&cq->base, &depth);
+}
+
+START_TEST(resize_keeps_what_is_there)
+{
+    struct cq *cq = new_cq(3);
+    struct qp qp;
+
+    new_qp(&qp, cq, cq, 16);
+    ck_assert_int_eq(resize_to(cq, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(resize_to(cq, 1001), RI_ERR_LIMIT);
+    for (uint64_t i = 0; i < 5; i++) /* two of them wait outside */
+        complete_send(&qp, i);
+    ck_assert_int_eq(resize_to(cq, 2), RI_ERR_BUSY);
+    ck_assert_int_eq(resize_to(cq, 5), RI_OK);
+    expect_count(cq, 5, 0);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
+    expect(cq, 0);
+    expect(cq, 1);
+    ck_assert_int_eq(resize_to(cq, 3), RI_OK);
+    complete_send(&qp, 5);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 1); /* it is full at three */
+    for (uint64_t i = 2; i < 6; i++)
+        expect(cq, i);
+    expect_nothing(cq);
+    end_qp(&qp);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+/* A wish for more completions than a smaller CQ holds is fulfilled when it is full. */
+START_TEST(resize_keeps_the_wake_up)
+{
+    struct cq *cq = new_cq(8);
+    struct qp qp;
+
+    new_qp(&qp, cq, cq, 16);
+    complete_send(&qp, 0);
+    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 8), RI_OK);
+    ck_assert_int_eq(resize_to(cq, 2), RI_OK);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
+    complete_send(&qp, 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
+    ck_assert_int_eq(resize_to(cq, 8), RI_OK);
+    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK);
+    ck_assert_int_eq(resize_to(cq, 2), RI_OK);
+    ck_assert_uint_eq(atomic_load(&record.count), 2);
+    end_qp(&qp);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
 /* ---- purge ---- */
 
 START_TEST(purge_removes_one_qp)
@@ -559,10 +615,28 @@ static void *consume(void *arg)
     return (void *)wrong;
 }
 
+/* The CQ never keeps a size for long. */
+static void *resize(void *arg)
+{
+    struct tc_rng rng = tc_rng(7);
+    unsigned int total = (unsigned int)(rounds * 2 * THREADS);
+
+    (void)arg;
+    while (atomic_load(&polled) < total) {
+        uint32_t depth = 1 + (uint32_t)tc_below(&rng, 9);
+        enum ri_status status = softrdma_cq_resize(&shared->base, &depth);
+
+        ck_assert(status == RI_OK || status == RI_ERR_BUSY);
+        sched_yield();
+    }
+    return NULL;
+}
+
 START_TEST(concurrent_push_and_poll)
 {
-    pthread_t producers[THREADS], consumers[2];
-    int consuming = _i + 1;
+    pthread_t producers[THREADS], consumers[2], resizer;
+    int consuming = _i % 2 + 1;
+    bool resizing = _i >= 2;
 
     rounds = tc_count(5000);
     if (rounds > sizeof(seen[0][0]) / sizeof(seen[0][0][0]))
@@ -573,6 +647,8 @@ START_TEST(concurrent_push_and_poll)
     for (int i = 0; i < consuming; i++)
         ck_assert_int_eq(
             pthread_create(&consumers[i], NULL, consume, consuming == 1 ? shared : NULL), 0);
+    if (resizing)
+        ck_assert_int_eq(pthread_create(&resizer, NULL, resize, NULL), 0);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_create(&producers[i], NULL, produce, &shared_qp[i]), 0);
     for (int i = 0; i < THREADS; i++)
@@ -583,6 +659,8 @@ START_TEST(concurrent_push_and_poll)
         ck_assert_int_eq(pthread_join(consumers[i], &wrong), 0);
         ck_assert_ptr_null(wrong);
     }
+    if (resizing)
+        ck_assert_int_eq(pthread_join(resizer, NULL), 0);
     expect_nothing(shared);
     for (int i = 0; i < THREADS; i++) {
         ck_assert_uint_eq(atomic_load(&shared_qp[i].upcalls), 0);
@@ -616,10 +694,12 @@ int main(void)
     tcase_add_test(tc, blocked_queue_is_not_overtaken);
     tcase_add_test(tc, overflow_and_arm);
     tcase_add_test(tc, purge_removes_one_qp);
+    tcase_add_test(tc, resize_keeps_what_is_there);
+    tcase_add_test(tc, resize_keeps_the_wake_up);
     suite_add_tcase(suite, tc);
     tc = tcase_create("threads");
     tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_add_loop_test(tc, concurrent_push_and_poll, 0, 2);
+    tcase_add_loop_test(tc, concurrent_push_and_poll, 0, 4);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -556,7 +556,7 @@ START_TEST(absent_operations)
     struct ri_pd *pd;
 
     ck_assert_int_eq(fake.privileged.pd_create(fake.rnic, NULL, &pd), RI_OK);
-    ck_assert_int_eq(fake.privileged.cq_resize(NULL, NULL), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(fake.privileged.service_request(NULL, NULL), RI_ERR_NOT_SUPPORTED);
     ck_assert_int_eq(fake.privileged.lane_open(fake.rnic, 1, NULL, &fake.lane),
                      RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);

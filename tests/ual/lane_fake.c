@@ -8,6 +8,8 @@
 
 #include "ual/mechanism/mechanism_private.h"
 
+#include "rnicpi_cq.h"
+
 #include "base/spinlock.h"
 
 #include <dirent.h>
@@ -27,8 +29,9 @@ struct lf_cq {
     struct ri_cq ri;
     struct spinlock lock;
     uint64_t cookies[DEPTH];
-    uint32_t head, tail;
-    bool armed;
+    uint32_t head, tail, marked;
+    struct ri_arming arming;
+    uint32_t depth;
     unsigned int untold; /* polls that took something since it was armed */
 };
 
@@ -39,8 +42,9 @@ struct ual_lane *lf_lane;
 atomic_uint lf_runs, lf_records, lf_lazy, lf_untold;
 _Atomic unsigned long lf_reader;
 atomic_bool lf_lane_fails;
+#define CQ_FEATURES (RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK)
+uint64_t lf_features = CQ_FEATURES;
 uint32_t lf_first_lane;
-uint64_t lf_features = RI_FEATURE_CQ_PEEK;
 
 static struct fake_lane {
     struct ri_lane ri;
@@ -85,16 +89,32 @@ void lf_flood_stop(void)
     pthread_join(flooder, NULL);
 }
 
+static struct ri_wc wc_of(uint64_t cookie)
+{
+    const uint64_t others = LF_UNMARKED | LF_SOLICITED | LF_FLUSHED;
+
+    return (struct ri_wc){
+        .cookie = cookie,
+        .opcode = cookie & LF_SOLICITED ? RI_WC_RECV : RI_WC_SEND,
+        .status = cookie & LF_FLUSHED ? RI_WC_FLUSHED : RI_WC_SUCCESS,
+        .flags = (cookie & LF_SOLICITED ? RI_WC_SOLICITED : 0) |
+                 (cookie & others ? 0 : RI_WC_NOTIFY),
+    };
+}
+
 void lf_complete(struct ual_evd *evd, uint64_t cookie)
 {
     struct lf_cq *cq = (struct lf_cq *)ual_evd_cq(evd)->cq;
+    struct ri_wc wc = wc_of(cookie);
     bool fire;
 
     spinlock_lock(&cq->lock);
     ck_assert_uint_lt(cq->tail - cq->head, DEPTH);
     cq->cookies[cq->tail++ % DEPTH] = cookie;
-    fire = cq->armed;
-    cq->armed = false;
+    cq->marked += ri_wc_is_marked(&wc);
+    fire = ri_arming_wants(&cq->arming, &wc, cq->tail - cq->head);
+    if (fire)
+        cq->arming.kind = RI_NOT_ARMED;
     spinlock_unlock(&cq->lock);
     if (fire)
         ual_cq_fired(cq->ri.context);
@@ -106,8 +126,10 @@ static uint32_t poll_cq(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
     uint32_t taken = 0;
 
     spinlock_lock(&cq->lock);
-    for (; taken < count && cq->head != cq->tail; taken++)
-        wc[taken] = (struct ri_wc){ .cookie = cq->cookies[cq->head++ % DEPTH] };
+    for (; taken < count && cq->head != cq->tail; taken++) {
+        wc[taken] = wc_of(cq->cookies[cq->head++ % DEPTH]);
+        cq->marked -= ri_wc_is_marked(&wc[taken]);
+    }
     if (taken && ++cq->untold > atomic_load(&lf_untold))
         atomic_store(&lf_untold, cq->untold);
     spinlock_unlock(&cq->lock);
@@ -118,12 +140,17 @@ static enum ri_status arm_cq(struct ri_cq *ri, enum ri_arm kind, uint32_t count)
 {
     struct lf_cq *cq = (struct lf_cq *)ri;
 
-    (void)kind;
-    (void)count;
+    bool fire;
+
+    ck_assert_int_eq(ri_arming_check(kind, count, cq->depth), RI_OK);
+    ck_assert_msg(kind == RI_ARM_NEXT || (lf_features & CQ_FEATURES), "armed as it cannot be");
     spinlock_lock(&cq->lock);
-    cq->armed = true;
+    fire = kind == RI_ARM_NTH && cq->tail - cq->head >= count;
+    cq->arming = (struct ri_arming){ fire ? RI_NOT_ARMED : (int)kind, count };
     cq->untold = 0;
     spinlock_unlock(&cq->lock);
+    if (fire)
+        ual_cq_fired(ri->context);
     return RI_OK;
 }
 
@@ -133,9 +160,9 @@ static enum ri_status peek_cq(struct ri_cq *ri, uint32_t *total, uint32_t *notif
 
     spinlock_lock(&cq->lock);
     *total = cq->tail - cq->head;
+    *notify = cq->marked;
     spinlock_unlock(&cq->lock);
-    *notify = 0;
-    return RI_OK;
+    return lf_features & RI_FEATURE_CQ_PEEK ? RI_OK : RI_ERR_NOT_SUPPORTED;
 }
 
 /* --- the lane --- */
@@ -260,6 +287,8 @@ enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, st
 
     (void)rnic;
     made->ri = (struct ri_cq){ .ops = &user_ops, .context = attr->context };
+    made->arming.kind = RI_NOT_ARMED;
+    made->depth = attr->depth;
     *cq = &made->ri;
     return KAL_OK;
 }
@@ -305,13 +334,20 @@ const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
     return &attr;
 }
 
-/* What nobody asks for here. */
-enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth)
+enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t *depth)
 {
-    (void)rnic, (void)cq, (void)depth;
-    return KAL_ERR_NOT_SUPPORTED;
+    struct lf_cq *cq = (struct lf_cq *)ri;
+
+    (void)rnic;
+    if (!(lf_features & RI_FEATURE_CQ_RESIZE))
+        return KAL_ERR_NOT_SUPPORTED;
+    if (cq->tail - cq->head > *depth)
+        return KAL_ERR_BUSY;
+    cq->depth = *depth;
+    return KAL_OK;
 }
 
+/* What nobody asks for here. */
 const char *kal_rnic_provider(const struct kal_rnic *rnic)
 {
     (void)rnic;

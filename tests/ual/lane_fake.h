@@ -39,10 +39,17 @@ extern atomic_uint lf_records;          /* read from pipes */
 extern _Atomic unsigned long lf_reader; /* pthread_t that read the last one */
 extern atomic_uint lf_lazy;             /* records per run, the rest is left behind; 0: all */
 extern atomic_uint lf_untold; /* most polls of a CQ that took something without its being armed */
-extern atomic_bool lf_lane_fails; /* kal_lane_open */
-extern uint32_t lf_first_lane;    /* the provider's, of an IA that a test opens besides */
-extern uint64_t lf_features;      /* of the RNIC; CQs can be looked into, if it says so or not */
-extern atomic_uint lf_fatals;     /* RNIC_FATAL, told by a lane */
+/* kal_lane_open */
+extern atomic_bool lf_lane_fails;
+extern uint32_t lf_first_lane; /* the provider's, of an IA that a test opens besides */
+/* RI_FEATURE_* of the RNIC; without those of a CQ its CQ arms for the next only */
+extern uint64_t lf_features;
+extern atomic_uint lf_fatals; /* RNIC_FATAL, told by a lane */
+/* In a cookie, of which they stay part: the completion does not notify, is that of a receive of a
+ * solicited Send, is flushed. Others are notify-marked. */
+#define LF_UNMARKED  (UINT64_C(1) << 63)
+#define LF_SOLICITED (UINT64_C(1) << 62)
+#define LF_FLUSHED   (UINT64_C(1) << 61)
 
 /* An IA over a device of lane_fake without lanes. */
 struct ual_ia *lf_make_ia(void);

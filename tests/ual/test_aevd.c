@@ -80,7 +80,7 @@ START_TEST(completions_of_members_come)
     struct ual_evd *aevd, *dto, *other;
     struct ual_event event;
 
-    lf_features = _i ? RI_FEATURE_CQ_PEEK : 0;
+    lf_features = _i ? lf_features : 0;
     aevd = aggregate(0);
     dto = member(aevd, UAL_STREAM_DTO, 0);
     other = member(aevd, UAL_STREAM_DTO, 0);

@@ -100,7 +100,7 @@ START_TEST(completions_have_their_calls)
     struct ual_evd *evd;
     struct lf_pipe *feed;
 
-    lf_features = _i ? RI_FEATURE_CQ_PEEK : 0;
+    lf_features = _i ? lf_features : 0;
     evd = lf_evd(UAL_STREAM_DTO, 64, 0);
     feed = lf_pipe(evd);
     attach(evd, drain);

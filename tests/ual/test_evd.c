@@ -96,8 +96,10 @@ START_TEST(bad_attributes)
         { { .stream = UAL_STREAM_DTO, .size = 0 }, UAL_ERR_INVALID_ARGUMENT },
         { { .stream = UAL_STREAM_DTO, .size = 4097 }, UAL_ERR_LIMIT },
         { { .stream = UAL_STREAM_SOFTWARE, .size = (1u << 20) + 1 }, UAL_ERR_LIMIT },
-        { { .stream = UAL_STREAM_DTO, .size = 1, .threshold = 2 }, UAL_ERR_NOT_SUPPORTED },
+        { { .stream = UAL_STREAM_DTO, .size = 1, .threshold = 2 }, UAL_ERR_INVALID_ARGUMENT },
         { { .stream = UAL_STREAM_DTO, .size = 1, .flags = UAL_EVD_NOTIFICATIONS },
+          UAL_ERR_INVALID_ARGUMENT },
+        { { .stream = UAL_STREAM_UNAFFILIATED, .size = 1, .flags = UAL_EVD_OVERFLOW_NOTIFY },
           UAL_ERR_INVALID_ARGUMENT },
     };
     struct ual_evd_attr async = { .stream = UAL_STREAM_AFFILIATED, .size = 1 };

@@ -5,6 +5,7 @@
 #include <config.h>
 #endif
 
+#include "cq_stash.h"
 #include "mechanism_private.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct cq_inside {
     struct ual_cq cq;  /* first: what users see */
     struct feed *feed; /* own, or that of who waits */
     struct feed own_feed;
+    struct ual_cq_stash *stash; /* NULL: the provider's CQ can all that is wanted */
     struct ual_channel *channel;
     struct ual_channel_item item; /* in the channel: for every time that the CQ has fired */
     void (*fired)(void *context);
@@ -40,6 +42,30 @@ static enum ual_status check(const struct ual_device *device, const struct ual_c
     if (attr->depth > ual_device_attr(device)->max_cqe)
         return UAL_ERR_LIMIT;
     return ual_device_alive(device);
+}
+
+static void tell_fired(void *context)
+{
+    struct cq_inside *inside = context;
+
+    if (inside->fired)
+        inside->fired(inside->cq.context);
+    else if (inside->channel)
+        ual_channel_push(inside->channel, &inside->item);
+}
+
+static enum ual_status open_stash(struct cq_inside *inside, const struct ri_rnic_attr *attr)
+{
+    if (!ual_cq_stash_needed(attr))
+        return UAL_OK;
+    inside->stash = ual_cq_stash_open(inside->cq.cq, inside->cq.depth,
+                                      attr->features & RI_FEATURE_CQ_ARM_NOTIFY, tell_fired,
+                                      inside);
+    if (!inside->stash)
+        return UAL_ERR_NO_RESOURCES;
+    inside->cq.polled = ual_cq_stash_cq(inside->stash);
+    inside->cq.receives_marked = !(attr->features & RI_FEATURE_CQ_ARM_NOTIFY);
+    return UAL_OK;
 }
 
 enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
@@ -71,11 +97,18 @@ enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_att
     if (status != UAL_OK)
         goto close_feed;
     inside->cq.depth = asked.depth;
+    inside->cq.polled = inside->cq.cq;
+    if (attr->criteria)
+        status = open_stash(inside, ual_device_attr(device));
+    if (status != UAL_OK)
+        goto destroy_cq;
     if (inside->channel)
         ual_channel_use(inside->channel, 1);
     atomic_fetch_add(&device_inside(device)->users, 1);
     *out = &inside->cq;
     return UAL_OK;
+destroy_cq:
+    kal_cq_destroy(rnic_of(device), inside->cq.cq);
 close_feed:
     close_feed(inside);
 free_cq:
@@ -99,15 +132,26 @@ enum ual_status ual_cq_free(struct ual_cq *cq)
         ual_channel_use(inside->channel, -1);
     }
     ual_async_forget(cq->device, inside, 0);
+    if (inside->stash)
+        ual_cq_stash_close(inside->stash);
     close_feed(inside);
     atomic_fetch_sub(&device_inside(cq->device)->users, 1);
     free(inside);
     return UAL_OK;
 }
 
+/* Of a CQ whose resizing the provider refuses then, the stash may differ in size; both hold. */
+static enum ual_status resize_stash(struct ual_cq_stash *stash, uint32_t depth)
+{
+    enum ri_status status = stash ? ual_cq_stash_resize(stash, depth) : RI_OK;
+
+    return status == RI_OK ? UAL_OK : status == RI_ERR_BUSY ? UAL_ERR_BUSY : UAL_ERR_NO_RESOURCES;
+}
+
 enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
 {
     enum ual_status status = ual_device_alive(cq->device);
+    uint32_t given = depth;
 
     if (status != UAL_OK)
         return status;
@@ -115,10 +159,20 @@ enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
         return UAL_ERR_INVALID_ARGUMENT;
     if (depth > ual_device_attr(cq->device)->max_cqe)
         return UAL_ERR_LIMIT;
-    status = ual_status_of_kal(kal_cq_resize(rnic_of(cq->device), cq->cq, &depth));
+    status = resize_stash(inside_of(cq)->stash, depth);
     if (status == UAL_OK)
-        cq->depth = depth;
+        status = ual_status_of_kal(kal_cq_resize(rnic_of(cq->device), cq->cq, &given));
+    if (status == UAL_OK)
+        cq->depth = inside_of(cq)->stash ? depth : given;
     return status;
+}
+
+void ual_cq_forget(struct ual_cq *cq, ual_handle qp)
+{
+    struct ual_cq_stash *stash = inside_of(cq)->stash;
+
+    if (stash)
+        ual_cq_stash_forget(stash, (const void *)qp);
 }
 
 uint32_t ual_cq_run(struct ual_cq *cq)
@@ -129,11 +183,19 @@ uint32_t ual_cq_run(struct ual_cq *cq)
     return lane ? ual_lane_poll(lane, cq->cq) : feed_poll(feed, cq->cq);
 }
 
+uint32_t ual_cq_count(struct ual_cq *cq, uint32_t *marked)
+{
+    uint32_t total = 0;
+
+    *marked = 0;
+    return cq->polled->ops->cq_peek(cq->polled, &total, marked) == RI_OK ? total : 0;
+}
+
 uint32_t ual_cq_peek(struct ual_cq *cq)
 {
-    uint32_t total = 0, notify;
+    uint32_t marked;
 
-    return cq->cq->ops->cq_peek(cq->cq, &total, &notify) == RI_OK ? total : 0;
+    return ual_cq_count(cq, &marked);
 }
 
 const struct feed *ual_cq_feed(const struct ual_cq *cq)
@@ -177,10 +239,10 @@ void ual_cq_fired(void *cq_context)
 {
     struct cq_inside *inside = cq_context;
 
-    if (inside->fired)
-        inside->fired(inside->cq.context);
-    else if (inside->channel)
-        ual_channel_push(inside->channel, &inside->item);
+    if (inside->stash)
+        ual_cq_stash_fired(inside->stash);
+    else
+        tell_fired(inside);
 }
 
 void ual_cq_error(void *cq_context, const struct ri_event *event)

@@ -128,6 +128,8 @@ struct feed *ual_channel_feed(struct ual_channel *channel);
 /* cq.c: a QP on that lane uses it, or does no more. */
 void ual_cq_use(struct ual_cq *cq, uint32_t lane);
 void ual_cq_leave(struct ual_cq *cq, uint32_t lane);
+/* The provider has dropped the completions of that QP: so do we. */
+void ual_cq_forget(struct ual_cq *cq, ual_handle qp);
 
 /* The upcalls of struct kal_upper, by who is told. */
 void ual_cq_fired(void *cq_context);

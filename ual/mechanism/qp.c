@@ -116,6 +116,12 @@ leave_lane:
     return status;
 }
 
+static void forget_completions(struct ual_qp *qp)
+{
+    ual_cq_forget(qp->send_cq, qp->object.handle);
+    ual_cq_forget(qp->recv_cq, qp->object.handle);
+}
+
 /* After the destruction no upcall about it runs or comes. */
 enum ual_status ual_qp_close(struct ual_qp *qp)
 {
@@ -127,6 +133,7 @@ enum ual_status ual_qp_close(struct ual_qp *qp)
                 ual_device_name(device), ual_status_name(status));
         return status;
     }
+    forget_completions(qp);
     ual_handle_drop(&qp->object);
     ual_async_forget(device, qp, qp->object.handle);
     leave_others(qp);
@@ -231,6 +238,7 @@ enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
         return status;
     }
     qp->qp = fresh;
+    forget_completions(qp);
     ual_async_forget(device, qp, 0);
     return UAL_OK;
 }

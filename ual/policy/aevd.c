@@ -138,30 +138,19 @@ static struct member *hold_first(struct aggregate *aggregate, bool remove)
 
 /* --- taking --- */
 
-/* A provider that cannot tell what is in a CQ: only a poll finds out. */
-static bool cannot_tell(const struct ual_evd *evd)
-{
-    return evd->cq && !(ual_device_attr(evd->object.device)->features & RI_FEATURE_CQ_PEEK);
-}
-
-static bool may_have_more(struct ual_evd *evd)
-{
-    return cannot_tell(evd) || ual_evd_count_left(evd) != 0;
-}
-
 /* The member stays in the list while it has more, else it is armed. */
 static bool take_from(struct member *member, struct ual_event *event)
 {
     struct ual_evd *evd = member->evd;
     bool taken = ual_evd_take(evd, event), reached;
 
-    if (taken && may_have_more(evd))
+    if (taken && ual_evd_count_left(evd))
         return true;
     remove_ready(member);
     reached = ual_evd_notify_again(evd);
     if (!taken) {
         taken = ual_evd_take(evd, event);
-        reached = taken && may_have_more(evd);
+        reached = taken && ual_evd_count_left(evd);
     }
     if (reached)
         make_ready(member);
@@ -220,7 +209,7 @@ static bool take_notification(struct ual_evd *evd, struct ual_event *event)
     bool taken = false;
 
     while (!taken && (member = hold_first(evd->aggregate, true))) {
-        taken = ual_evd_notify_again(member->evd) || cannot_tell(member->evd);
+        taken = ual_evd_notify_again(member->evd);
         event->ready = member->evd->object.handle;
         release(member);
     }
@@ -298,7 +287,7 @@ static enum ual_status link_member(struct member *member)
     DL_APPEND(aggregate->members, member);
     member->attached = true;
     spinlock_unlock(&aggregate->lock);
-    if (ual_evd_notify_again(evd) || cannot_tell(evd))
+    if (ual_evd_notify_again(evd))
         make_ready(member);
     return UAL_OK;
 }

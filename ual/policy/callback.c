@@ -111,8 +111,7 @@ static bool worth_a_call(struct ual_evd *evd)
 {
     const struct ual_device *device = evd->object.device;
 
-    return ual_evd_notify_again(evd) || ual_device_alive(device) != UAL_OK ||
-           (evd->cq && !(ual_device_attr(device)->features & RI_FEATURE_CQ_PEEK));
+    return ual_evd_notify_again(evd) || ual_device_alive(device) != UAL_OK;
 }
 
 /* NULL: none is due. What stop says is looked at under the lock, too. */

@@ -27,6 +27,13 @@ void evd_unqueue(struct ual_evd *evd, struct node *node)
     atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
 }
 
+/* An event was taken after one that did not fit. */
+static void overflow_taken(struct ual_evd *evd)
+{
+    if (atomic_load(&evd->overflow_flags) & UAL_EVD_OVERFLOW_RESETS)
+        atomic_store(&evd->overflowed, false);
+}
+
 bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
 {
     void (*room)(struct ual_evd * evd) = NULL;
@@ -39,8 +46,11 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
     node = evd->queue;
     if (node) {
         evd_unqueue(evd, node);
-        room = evd->refused ? evd->room : NULL;
-        evd->refused = false;
+        if (__builtin_expect(evd->refused, 0)) {
+            room = evd->room;
+            evd->refused = false;
+            overflow_taken(evd);
+        }
         short_of_spares = evd->spares < evd->spares_due;
         own = node->end;
         if (own)
@@ -60,19 +70,6 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
     return true;
 }
 
-/* Nothing there: make the descriptor speak again, then look once more. Of what came meanwhile more
- * may be left than the one event, with the descriptor down. */
-static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
-{
-    notifier_lower(&evd->notifier);
-    ual_evd_arm(evd);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!ual_evd_take(evd, event))
-        return false;
-    notifier_raise_fd(&evd->notifier);
-    return true;
-}
-
 size_t ual_evd_count_left(struct ual_evd *evd)
 {
     if (!evd->cq)
@@ -80,22 +77,86 @@ size_t ual_evd_count_left(struct ual_evd *evd)
     return ual_cq_peek(evd->cq);
 }
 
+/* A CQ that resets itself does so where it is asked: no dequeue pays for it. */
+bool ual_evd_overflowed(struct ual_evd *evd)
+{
+    if (atomic_load(&evd->overflowed) && ual_evd_count_left(evd) < atomic_load(&evd->size))
+        overflow_taken(evd);
+    return atomic_load(&evd->overflowed);
+}
+
+/* *notify: how many of those that are left are Notification Events. */
+static uint32_t count_left(struct ual_evd *evd, uint32_t *notify)
+{
+    if (evd->cq)
+        return ual_cq_count(evd->cq, notify);
+    *notify = atomic_load(&evd->queued);
+    return *notify;
+}
+
+static bool is_notification(const struct ual_evd *evd, const struct ual_event *event)
+{
+    return !evd->cq || ual_cq_is_marked(evd->cq, &event->wc);
+}
+
+bool evd_is_reached(struct ual_evd *evd)
+{
+    uint32_t notify, left;
+
+    if (notifier_is_muted(&evd->notifier))
+        return false;
+    left = count_left(evd, &notify);
+    return notify >= evd_wanted(evd) || (evd->cq && left >= evd->size);
+}
+
+/* Nothing can be reached with fewer completions than that, whatever they are. */
+void evd_arm_for_threshold(struct ual_evd *evd)
+{
+    uint32_t notify, wanted = evd_wanted(evd);
+
+    if (ual_cq_count(evd->cq, &notify) < wanted)
+        ual_cq_arm_nth(evd->cq, wanted);
+    else
+        ual_cq_arm(evd->cq, RI_ARM_NOTIFY_MARKED);
+}
+
 bool ual_evd_notify_again(struct ual_evd *evd)
 {
     ual_evd_arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    return ual_evd_count_left(evd) != 0;
+    return evd_is_reached(evd);
 }
 
-/* What the own run brought did not raise the descriptor: it has to where something is left, or what
- * comes next must. Also where the CQ did not fire: who uses a descriptor does not poll, and what he
- * posts is not held back for his next look. */
-static void arm_again(struct ual_evd *evd)
+/* The event was taken while the descriptor was down, or was not to rise: it has to where the event
+ * and what is left were enough to raise it. */
+static void raise_for_rest(struct ual_evd *evd, const struct ual_event *event)
+{
+    uint32_t notify, left = count_left(evd, &notify);
+
+    if (left && notify + is_notification(evd, event) >= evd_wanted(evd) &&
+        !notifier_is_muted(&evd->notifier))
+        notifier_raise_fd(&evd->notifier);
+}
+
+/* Nothing there: make the descriptor speak again, then look once more. */
+static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
+{
+    notifier_lower(&evd->notifier);
+    ual_evd_arm(evd);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!ual_evd_take(evd, event))
+        return false;
+    raise_for_rest(evd, event);
+    return true;
+}
+
+/* Also where the CQ did not fire: who uses a descriptor does not poll, and what he posts is not
+ * held back for his next look. */
+static void arm_again(struct ual_evd *evd, const struct ual_event *event)
 {
     ual_evd_arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    if (ual_evd_count_left(evd))
-        notifier_raise_fd(&evd->notifier);
+    raise_for_rest(evd, event);
 }
 
 /* A run whose events the caller takes at once, so that no system call tells of them. */
@@ -108,7 +169,7 @@ static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool loo
         notifier_end_taking(&evd->notifier);
     if (!ual_evd_take(evd, event))
         return false; /* the caller arms */
-    arm_again(evd);
+    arm_again(evd, event);
     return true;
 }
 
@@ -132,7 +193,8 @@ static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *ev
     if (poll_and_take(evd, event, false) ||
         (notifier_in_vain(notifier) && poll_and_take(evd, event, true)) ||
         take_after_lowering(evd, event)) {
-        notifier_took(notifier);
+        if (is_notification(evd, event))
+            notifier_took(notifier);
         return UAL_OK;
     }
     notifier_found_nothing(notifier);
@@ -169,9 +231,14 @@ static __attribute__((noinline)) void tell_takes(struct ual_evd *evd)
 
 /* It was there. Who always finds what he comes for never arms, and would be taken for one who
  * polls. */
-static void take_with_fd(struct ual_evd *evd)
+static void take_with_fd(struct ual_evd *evd, const struct ual_event *event)
 {
-    if (notifier_took(&evd->notifier) % TAKES_UNTOLD == 0)
+    unsigned char takes = atomic_load_explicit(&evd->takes, memory_order_relaxed);
+
+    if (is_notification(evd, event))
+        notifier_took(&evd->notifier);
+    atomic_store_explicit(&evd->takes, ++takes, memory_order_relaxed);
+    if (takes % TAKES_UNTOLD == 0)
         ual_evd_arm(evd);
 }
 
@@ -179,7 +246,7 @@ enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
 {
     if (ual_evd_take(evd, event)) {
         if (__builtin_expect(evd->notifier.fd >= 0, 0))
-            take_with_fd(evd);
+            take_with_fd(evd, event);
         else if (__builtin_expect(count_take(evd), 0))
             tell_takes(evd);
         return UAL_OK;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Event dispatcher: what arrives. */
+ *
+ * Event dispatcher: what arrives. What does not fit: completions wait in their work queues,
+ * requests below (request.c), software events are refused; messages and asynchronous events are
+ * dropped. That is an overflow, which lasts until it is reset and is told once in that time.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -44,6 +48,30 @@ static uint32_t sharing_room(const struct ual_evd *evd, struct node *node)
     return evd_is_datagram(evd, node) ? evd->datagrams : all - evd->datagrams;
 }
 
+static void tell_of_overflow(struct ual_evd *evd)
+{
+    struct ual_ia *ia = ual_ia_of(evd->object.device);
+    struct ual_event report = { .async = { .type = RI_EVENT_CQ_OVERFLOW,
+                                           .cause = evd->object.handle } };
+
+    spinlock_lock(&ia->async_lock);
+    if (ia->unaffiliated)
+        ual_evd_push_reserved(ia->unaffiliated, &report);
+    spinlock_unlock(&ia->async_lock);
+}
+
+/* No lock of an EVD held. Those that wait may not go on: see evd_may_wait. */
+static void overflow(struct ual_evd *evd)
+{
+    bool known = ual_evd_overflowed(evd);
+
+    if (atomic_exchange(&evd->overflowed, true) && known)
+        return;
+    if (atomic_load(&evd->overflow_flags) & UAL_EVD_OVERFLOW_NOTIFY)
+        tell_of_overflow(evd);
+    waiters_wake_all(&evd->notifier.waiters);
+}
+
 bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
 {
     bool fits;
@@ -55,15 +83,16 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
     evd->refused |= !fits;
     spinlock_unlock(&evd->queue_lock);
     if (!fits) {
-        if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
-            atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
         evd_node_release(evd, node);
+        if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
+            overflow(evd);
         return false;
     }
     if (evd_index_is_crowded(&evd->index, atomic_load_explicit(&evd->queued, memory_order_relaxed)))
         evd_index_grow(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    notifier_raise(&evd->notifier);
+    if (evd_is_reached(evd))
+        notifier_raise(&evd->notifier);
     return true;
 }
 

@@ -38,11 +38,6 @@ bool ual_evd_bound(const struct ual_evd *evd)
            atomic_load_explicit(&evd->bound, memory_order_relaxed);
 }
 
-bool ual_evd_overflowed(const struct ual_evd *evd)
-{
-    return atomic_load_explicit(&evd->overflowed, memory_order_relaxed);
-}
-
 struct ual_cq *ual_evd_cq(const struct ual_evd *evd)
 {
     return evd->cq;
@@ -60,7 +55,17 @@ enum ual_stream ual_evd_stream(const struct ual_evd *evd)
 
 uint32_t ual_evd_size(const struct ual_evd *evd)
 {
-    return evd->size;
+    return atomic_load_explicit(&evd->size, memory_order_relaxed);
+}
+
+uint32_t ual_evd_threshold(const struct ual_evd *evd)
+{
+    return atomic_load_explicit(&evd->threshold, memory_order_relaxed);
+}
+
+bool ual_evd_enabled(const struct ual_evd *evd)
+{
+    return !notifier_is_muted(&evd->notifier);
 }
 
 void ual_evd_all_dead(struct ual_ia *ia)
@@ -80,28 +85,13 @@ void ual_evd_abort(struct ual_evd *evd)
 
 /* --- a CQ --- */
 
+/* Upcall. A CQ that was armed for the n-th completion may have fired with too few that notify. */
 static void fired(void *context)
 {
     struct ual_evd *evd = context;
 
-    notifier_raise(&evd->notifier);
-}
-
-static void overflowed(void *context, const struct ri_event *event)
-{
-    struct ual_evd *evd = context;
-    struct ual_ia *ia = ual_ia_of(evd->object.device);
-    struct ual_event report = { .async = { .type = event->type, .cause = evd->object.handle } };
-
-    atomic_store_explicit(&evd->overflowed, true, memory_order_relaxed);
-    kal_log(RI_LOG_ERROR,
-            "a DTO EVD of %u events overflowed; make it as large as all work that its "
-            "endpoints may have outstanding",
-            evd->size);
-    pthread_mutex_lock(&ia->lock);
-    if (ia->affiliated)
-        ual_evd_push_reserved(ia->affiliated, &report);
-    pthread_mutex_unlock(&ia->lock);
+    if (evd_wanted(evd) == 1 || evd_is_reached(evd) || ual_evd_notify_again(evd))
+        notifier_raise(&evd->notifier);
 }
 
 static enum ual_status open_cq(struct ual_evd *evd)
@@ -109,9 +99,10 @@ static enum ual_status open_cq(struct ual_evd *evd)
     struct ual_cq_attr attr = {
         .depth = evd->size,
         .fired = fired,
-        .error = overflowed,
+        .error = evd_cq_failed,
         .context = evd,
         .feed = &evd->feed,
+        .criteria = true,
     };
     enum ual_status status = ual_cq_create(evd->object.device, &attr, &evd->cq);
 
@@ -130,6 +121,14 @@ static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
                                                : NULL;
 }
 
+/* Who tells of an overflow holds async_lock only. */
+static void set_place(struct ual_ia *ia, struct ual_evd **place, struct ual_evd *evd)
+{
+    spinlock_lock(&ia->async_lock);
+    *place = evd;
+    spinlock_unlock(&ia->async_lock);
+}
+
 static enum ual_status enlist(struct ual_evd *evd)
 {
     struct ual_ia *ia = ual_ia_of(evd->object.device);
@@ -140,7 +139,7 @@ static enum ual_status enlist(struct ual_evd *evd)
     if (place && *place)
         status = UAL_ERR_EXISTS;
     else if (place)
-        *place = evd;
+        set_place(ia, place, evd);
     if (status == UAL_OK)
         DL_APPEND(ia->evds, evd);
     pthread_mutex_unlock(&ia->lock);
@@ -154,7 +153,7 @@ static void delist(struct ual_evd *evd)
 
     pthread_mutex_lock(&ia->lock);
     if (place)
-        *place = NULL;
+        set_place(ia, place, NULL);
     DL_DELETE(ia->evds, evd);
     pthread_mutex_unlock(&ia->lock);
 }
@@ -167,7 +166,7 @@ static enum ual_status open_source(struct ual_evd *evd, const struct ual_evd_att
         return open_cq(evd);
     if (attr->stream == UAL_STREAM_NOTIFICATION)
         return aevd_open(evd, attr->flags & UAL_EVD_NOTIFICATIONS);
-    return evd_spares_open(evd);
+    return evd_spares_open(evd, attr->size);
 }
 
 static enum ual_status close_source(struct ual_evd *evd)
@@ -181,20 +180,22 @@ static enum ual_status close_source(struct ual_evd *evd)
     return UAL_OK;
 }
 
+bool evd_size_fits(const struct ual_device *device, enum ual_stream stream, uint32_t size)
+{
+    return size <= (stream == UAL_STREAM_DTO ? ual_device_attr(device)->max_cqe : LIST_SIZE_MAX);
+}
+
 static enum ual_status check_attr(struct ual_device *device, const struct ual_evd_attr *attr)
 {
-    bool aggregate = attr->stream == UAL_STREAM_NOTIFICATION;
+    const uint32_t known = UAL_EVD_FD | UAL_EVD_OVERFLOW_FLAGS;
 
-    if (aggregate)
-        return attr->aggregate ? UAL_ERR_INVALID_ARGUMENT : UAL_OK;
-    if (attr->threshold > 1)
-        return UAL_ERR_NOT_SUPPORTED;
-    if (attr->size == 0 || (attr->flags & UAL_EVD_NOTIFICATIONS))
+    if (attr->stream == UAL_STREAM_NOTIFICATION)
+        return attr->aggregate || (attr->flags & UAL_EVD_OVERFLOW_FLAGS) ? UAL_ERR_INVALID_ARGUMENT
+                                                                         : UAL_OK;
+    if (attr->size == 0 || attr->threshold > attr->size || (attr->flags & ~known) ||
+        !evd_overflow_flags_fit(attr->stream, attr->flags))
         return UAL_ERR_INVALID_ARGUMENT;
-    if (attr->stream == UAL_STREAM_DTO ? attr->size > ual_device_attr(device)->max_cqe
-                                       : attr->size > LIST_SIZE_MAX)
-        return UAL_ERR_LIMIT;
-    return UAL_OK;
+    return evd_size_fits(device, attr->stream, attr->size) ? UAL_OK : UAL_ERR_LIMIT;
 }
 
 enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
@@ -210,6 +211,9 @@ enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_a
         return UAL_ERR_NO_RESOURCES;
     evd->stream = attr->stream;
     evd->size = attr->size;
+    evd->threshold = attr->stream == UAL_STREAM_NOTIFICATION ? 0 : attr->threshold;
+    evd->overflow_flags = attr->flags & UAL_EVD_OVERFLOW_FLAGS;
+    pthread_mutex_init(&evd->modify_lock, NULL);
     evd->object.device = device;
     evd_index_init(&evd->index);
     status = feed_open(&evd->feed, ual_device_lanes(device),

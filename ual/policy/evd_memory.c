@@ -112,21 +112,27 @@ void evd_spares_close(struct ual_evd *evd)
         free(node);
 }
 
-enum ual_status evd_spares_open(struct ual_evd *evd)
+static void add_spare(struct ual_evd *evd, struct node *node)
 {
-    uint32_t count = evd->size < ASYNC_SPARES ? evd->size : ASYNC_SPARES;
+    spinlock_lock(&evd->queue_lock);
+    DL_APPEND(evd->spare, node);
+    evd->spares++;
+    evd->spares_due++;
+    spinlock_unlock(&evd->queue_lock);
+}
+
+enum ual_status evd_spares_open(struct ual_evd *evd, uint32_t size)
+{
+    uint32_t count = size < ASYNC_SPARES ? size : ASYNC_SPARES;
 
     if (evd->stream != UAL_STREAM_AFFILIATED && evd->stream != UAL_STREAM_UNAFFILIATED)
         return UAL_OK;
-    evd->spares_due = count;
-    for (uint32_t i = 0; i < count; i++) {
+    while (evd->spares_due < count) {
         struct node *node = new_node(evd);
 
-        if (!node) {
-            evd_spares_close(evd);
+        if (!node)
             return UAL_ERR_NO_RESOURCES;
-        }
-        evd_node_release(evd, node);
+        add_spare(evd, node);
     }
     return UAL_OK;
 }

@@ -29,9 +29,12 @@ struct member;    /* aevd.c */
 struct ual_evd {
     struct ual_object object;
     enum ual_stream stream;
-    uint32_t size;
+    atomic_uint size;           /* written under modify_lock, of a list under queue_lock, too */
+    atomic_uint threshold;      /* as asked for: 0 none; of Notification Events */
+    atomic_uint overflow_flags; /* of enum ual_evd_flags */
+    pthread_mutex_t modify_lock;
     atomic_uint bound;
-    atomic_bool overflowed;            /* once */
+    atomic_bool overflowed;            /* not reset since */
     bool refused;                      /* one found no room since the last was taken; queue_lock */
     void (*room)(struct ual_evd *evd); /* who wants to hear of room then; queue_lock */
     struct adaptive_spin adaptive_spin;
@@ -71,8 +74,8 @@ struct node *evd_message_node(struct ual_evd *evd, const struct ual_event *event
 /* What is no longer used, in no list, makes good what was taken: of the EVD's spares, or from an
  * endpoint. Else it is freed. */
 void evd_node_release(struct ual_evd *evd, struct node *node);
-enum ual_status evd_spares_open(
-    struct ual_evd *evd); /* UAL_ERR_NO_RESOURCES; no other thread knows the EVD */
+/* As many as an EVD of that size has; also for one that grows. UAL_ERR_NO_RESOURCES. */
+enum ual_status evd_spares_open(struct ual_evd *evd, uint32_t size);
 void evd_spares_close(struct ual_evd *evd);
 /* An endpoint's own node is the endpoint's again. Under queue_lock: without it the endpoint may be
  * freed. */
@@ -105,11 +108,36 @@ static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
     return true;
 }
 
+/* How many Notification Events make it raise. */
+static inline uint32_t evd_wanted(const struct ual_evd *evd)
+{
+    uint32_t threshold = atomic_load_explicit(&evd->threshold, memory_order_relaxed);
+
+    return threshold ? threshold : 1;
+}
+
+/* The next Notification Event that completes the threshold fires. */
+void evd_arm_for_threshold(struct ual_evd *evd);
 static inline void ual_evd_arm(struct ual_evd *evd)
 {
-    if (evd->cq)
-        ual_cq_arm(evd->cq, RI_ARM_NEXT);
+    if (!evd->cq)
+        return;
+    if (likely(evd_wanted(evd) == 1))
+        ual_cq_arm(evd->cq, RI_ARM_NOTIFY_MARKED);
+    else
+        evd_arm_for_threshold(evd);
 }
+/* Are there Notification Events enough to raise? Also where the EVD is full: those that do not fit
+ * cannot be seen. */
+bool evd_is_reached(struct ual_evd *evd);
+/* May a thread sleep for it? UAL_ERR_INVALID_STATE: it does not notify, or has overflowed and waits
+ * for a reset. */
+enum ual_status evd_may_wait(struct ual_evd *evd);
+/* evd_overflow.c. Upcall of a CQ. */
+void evd_cq_failed(void *evd, const struct ri_event *event);
+bool evd_overflow_flags_fit(enum ual_stream stream, uint32_t flags);
+/* evd_life.c */
+bool evd_size_fits(const struct ual_device *device, enum ual_stream stream, uint32_t size);
 
 /* The CQ that a run serves first. */
 static inline struct ri_cq *ual_evd_first(const struct ual_evd *evd)

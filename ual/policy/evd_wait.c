@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Event dispatcher, waiting: look, spin for a while, sleep in a lane. How lanes are waited for:
- * lane_wait.c, lanes.c.
+ * lane_wait.c, lanes.c. Notification Events end a wait (notifier.h). Other events are taken when it
+ * begins, and when it ends for another reason: so a wait never fails while an event is queued.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,12 +23,31 @@ static bool passed(uint64_t deadline)
     return deadline != CLOCK_NEVER && clock_now() >= deadline;
 }
 
+static bool take_if_reached(struct ual_evd *evd, struct ual_event *event)
+{
+    return evd_is_reached(evd) && ual_evd_take(evd, event);
+}
+
+/* The notifier was raised since `seen`. The CQ has fired for it, so it is armed again. */
+static bool take_if_raised(struct ual_evd *evd, unsigned int *seen, struct ual_event *event)
+{
+    unsigned int raises = atomic_load(&evd->notifier.raises);
+
+    if (raises == *seen)
+        return false;
+    *seen = raises;
+    if (take_if_reached(evd, event))
+        return true;
+    ual_evd_arm(evd);
+    return take_if_reached(evd, event);
+}
+
 /* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others
  * makes it longer: they go on, and nobody else serves them. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
     uint64_t spin_ns = ual_lane_spin_ns(feed_first(&evd->feed)), now, until;
-    unsigned int rounds = 0;
+    unsigned int rounds = 0, seen = atomic_load(&evd->notifier.raises) - 1; /* looks at once */
     bool alone = false, useful = false;
 
     if (!spin_ns || !adaptive_spin_due(&evd->adaptive_spin))
@@ -40,7 +60,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     do {
         uint32_t pieces = ual_evd_poll_lanes(evd);
 
-        if (ual_evd_take(evd, event)) {
+        if (take_if_raised(evd, &seen, event)) {
             adaptive_spin_record(&evd->adaptive_spin, true);
             return true;
         }
@@ -73,16 +93,19 @@ static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *w
         ual_evd_arm(evd);
         feed_delegate_others(&evd->feed, lane);
         armed = ual_lane_wait_arm(lane, waiter, ual_evd_first(evd));
-        if (ual_evd_take(evd, event))
+        if (take_if_reached(evd, event))
             return UAL_OK;
         if (waiters_aborting(&evd->notifier.waiters)) /* after the reset: abort wakes once */
             return UAL_ERR_ABORTED;
         status = ual_evd_found_nothing(evd, event);
         if (status != UAL_ERR_EMPTY)
             return status;
+        status = evd_may_wait(evd);
+        if (status != UAL_OK)
+            return status;
         if (armed) {
             rc = ual_lane_wait_sleep(lane, waiter, ual_evd_first(evd), deadline);
-            if (ual_evd_take(evd, event))
+            if (take_if_reached(evd, event))
                 return UAL_OK;
             if (waiter->served && spin(evd, deadline, event)) /* others' work: more may follow */
                 return UAL_OK;
@@ -107,6 +130,16 @@ static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struc
     return status;
 }
 
+enum ual_status evd_may_wait(struct ual_evd *evd)
+{
+    unsigned int flags = atomic_load(&evd->overflow_flags);
+    bool needs_reset = (flags & UAL_EVD_OVERFLOW_NOTIFY) && !(flags & UAL_EVD_OVERFLOW_RESETS);
+
+    if (notifier_is_muted(&evd->notifier) || (needs_reset && ual_evd_overflowed(evd)))
+        return UAL_ERR_INVALID_STATE;
+    return UAL_OK;
+}
+
 /* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the
  * wait goes on. */
 static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
@@ -126,8 +159,13 @@ static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, stru
             *more = ual_evd_count_left(evd);
         return UAL_OK;
     }
+    if (timeout_us == 0 && status != UAL_ERR_EMPTY)
+        return status;
+    status = evd_may_wait(evd);
+    if (status != UAL_OK)
+        return status;
     if (timeout_us == 0)
-        return status == UAL_ERR_EMPTY ? UAL_ERR_TIMED_OUT : status;
+        return UAL_ERR_TIMED_OUT;
     status = waiters_enter(&evd->notifier.waiters);
     *inside = status == UAL_OK;
     return status;
@@ -143,6 +181,10 @@ static enum ual_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
         deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
     if (!spin(evd, deadline, event))
         status = sleep_until(evd, deadline, event);
+    if ((status == UAL_ERR_TIMED_OUT || status == UAL_ERR_INTERRUPTED ||
+         status == UAL_ERR_INVALID_STATE) &&
+        ual_evd_take(evd, event))
+        status = UAL_OK;
     if (status == UAL_OK && more)
         *more = ual_evd_count_left(evd);
     waiters_leave(&evd->notifier.waiters); /* from here on the EVD may be gone */

@@ -103,7 +103,8 @@ static void judge(struct notifier *notifier, bool taken)
     bool listening = atomic_load_explicit(&notifier->listening, memory_order_relaxed);
 
     if (!listening) {
-        if (atomic_load_explicit(&notifier->handed, memory_order_relaxed) >= notifier->needed)
+        if (!notifier_is_muted(notifier) &&
+            atomic_load_explicit(&notifier->handed, memory_order_relaxed) >= notifier->needed)
             listen_to_lane(notifier);
     } else if (taken) {
         if (++notifier->useful >= USEFUL_LEAST)
@@ -117,7 +118,7 @@ static void judge(struct notifier *notifier, bool taken)
 
 void notifier_found_nothing(struct notifier *notifier)
 {
-    bool taken = atomic_exchange_explicit(&notifier->taken, 0, memory_order_relaxed) != 0;
+    bool taken = atomic_exchange_explicit(&notifier->taken, false, memory_order_relaxed);
 
     if (!atomic_load_explicit(&notifier->listening, memory_order_relaxed) &&
         !atomic_load_explicit(&notifier->handed, memory_order_relaxed))
@@ -188,6 +189,9 @@ static void call_observer(struct notifier *notifier)
 
 void notifier_raise(struct notifier *notifier)
 {
+    if (notifier_is_muted(notifier))
+        return;
+    atomic_fetch_add(&notifier->raises, 1);
     if (notifier->fd >= 0 && atomic_load_explicit(&notifier->taker, memory_order_relaxed) !=
                                  (unsigned long)pthread_self())
         notifier_raise_fd(notifier);
@@ -208,8 +212,22 @@ void notifier_lower(struct notifier *notifier)
         atomic_store(&notifier->fd_raised, false);
 }
 
+/* What a raise in another thread still writes is a stray one. */
+void notifier_mute(struct notifier *notifier, bool muted)
+{
+    atomic_store(&notifier->muted, muted);
+    if (!muted)
+        return;
+    notifier_lower(notifier);
+    spinlock_lock(&notifier->listen_lock);
+    if (notifier_listens(notifier))
+        stop_listening(notifier);
+    spinlock_unlock(&notifier->listen_lock);
+}
+
 void notifier_raise_for_all(struct notifier *notifier)
 {
+    atomic_fetch_add(&notifier->raises, 1);
     if (notifier->fd >= 0)
         notifier_raise_fd(notifier);
     waiters_wake_all(&notifier->waiters);

@@ -3,18 +3,22 @@
  * Notifier: how the arrival of events on an EVD becomes known: a waiting thread, a descriptor, an
  * observer.
  *
+ * WHAT RAISES. Not every event: an EVD raises when it has as many Notification Events as its
+ * threshold says (evd_is_reached). Of completions only those notify that are marked, solicited or
+ * in error; all other events do.
+ *
  * THE DESCRIPTOR is an epoll set that holds an eventfd. A dequeue that finds nothing lowers it and
- * arms the CQ. From then on it is readable when an event is queued. It stays readable until the
+ * arms the CQ. From then on it is readable when the notifier is raised. It stays readable until the
  * next such dequeue, or until a dequeue that ran the lane itself took the last event.
  *
  * LISTENING. By itself, traffic reaches the descriptor through the background thread, which runs
  * the lane and raises the eventfd: two wake-ups. Where that happens the set listens: it also holds
  * the epoll set of the first lane that feeds the EVD. The traffic then wakes the consumer, and its
- * dequeue runs the lane. The descriptor may now be readable although no event follows (traffic for
- * another EVD, or for memory only). After such a wake-up the set stops listening. It starts again
- * after twice as many events as before came through the background thread. Only a few sets of a
- * lane listen at a time (lane.c). Listening only adds speed: the background thread keeps its
- * deadline (lane.c) in any case.
+ * dequeue runs the lane. The descriptor may now be readable although no Notification Event follows
+ * (other completions, traffic for another EVD, or for memory only). After such a wake-up the set
+ * stops listening. It starts again after twice as many events as before came through the background
+ * thread. Only a few sets of a lane listen at a time (lane.c). Listening only adds speed: the
+ * background thread keeps its deadline (lane.c) in any case.
  *
  * THE OBSERVER is an aggregate EVD or a callback; most EVDs have none. It is called at each raise,
  * so possibly several times for events that it has not taken yet. An EVD that is a CQ raises once:
@@ -50,7 +54,9 @@ struct notifier {
     atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
     struct spinlock listen_lock; /* tried only; for what follows */
     atomic_bool listening;
-    atomic_uint taken;   /* events since a dequeue found nothing; not exact, but 0 */
+    atomic_uint raises;  /* how often it was raised; for those who look without sleeping */
+    atomic_bool muted;   /* nothing is to become known */
+    atomic_bool taken;   /* a Notification Event since a dequeue found nothing; not exact */
     atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
     unsigned int needed; /* of those, to listen */
     unsigned int useful; /* wake-ups since it listens */
@@ -77,16 +83,12 @@ void notifier_raise_for_all(struct notifier *notifier);
  * what is left. False: another thread takes. */
 bool notifier_begin_taking(struct notifier *notifier);
 void notifier_end_taking(struct notifier *notifier);
-/* The consumer got an event, the returned one about since it found nothing; it found nothing; it is
- * about to find nothing although the set listens and it got nothing since the last time: traffic
- * woke it, and a run that looks at all descriptors is due. */
-static inline unsigned int notifier_took(struct notifier *notifier)
+/* The consumer got a Notification Event; it found nothing; it is about to find nothing although the
+ * set listens and it got none since the last time: traffic woke it, and a run that looks at all
+ * descriptors is due. */
+static inline void notifier_took(struct notifier *notifier)
 {
-    unsigned int taken = atomic_load_explicit(&notifier->taken, memory_order_relaxed) + 1;
-
-    taken = taken ? taken : 1;
-    atomic_store_explicit(&notifier->taken, taken, memory_order_relaxed);
-    return taken;
+    atomic_store_explicit(&notifier->taken, true, memory_order_relaxed);
 }
 void notifier_found_nothing(struct notifier *notifier);
 static inline bool notifier_listens(const struct notifier *notifier)
@@ -100,6 +102,13 @@ static inline bool notifier_in_vain(const struct notifier *notifier)
 }
 /* The descriptor only: events are left although it was lowered. */
 void notifier_raise_fd(struct notifier *notifier);
+/* From now on nothing is raised but for all, and the descriptor is down; and again. What there is
+ * then the caller looks for. */
+void notifier_mute(struct notifier *notifier, bool muted);
+static inline bool notifier_is_muted(const struct notifier *notifier)
+{
+    return atomic_load_explicit(&notifier->muted, memory_order_relaxed);
+}
 /* The consumer found nothing: lower the descriptor; the caller looks again afterwards. */
 void notifier_lower(struct notifier *notifier);
 

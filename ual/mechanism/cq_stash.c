@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The stash of a CQ, for a provider that can only fire at the next completion. When the CQ below
+ * fires, its completions move into a ring here, where they are counted and looked at; only one that
+ * is waited for fires upwards. The consumer polls the ring first, so the order stays.
+ *
+ * The lock is held across poll and arm of the provider. An upcall out of one of these must not wait
+ * for it: `pending` leaves the work to the holder, who looks for it after the unlock.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cq_stash.h"
+
+#include "base/compiler.h"
+#include "base/spinlock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALL_KINDS (RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK)
+#define UNARMED   (-1)
+
+struct ual_cq_stash {
+    struct ri_cq base; /* first: what is polled */
+    struct ri_cq *below;
+    void (*fired)(void *context);
+    void *context;
+    bool tells_solicited;
+    atomic_bool pending;  /* the CQ below has fired */
+    struct spinlock lock; /* what follows */
+    struct ri_wc *ring;
+    uint32_t depth, head, count;
+    uint32_t marked;
+    int armed;       /* enum ri_arm, or UNARMED */
+    uint32_t wanted; /* RI_ARM_NTH */
+};
+
+bool ual_cq_stash_needed(const struct ri_rnic_attr *attr)
+{
+    return (attr->features & ALL_KINDS) != ALL_KINDS;
+}
+
+static struct ual_cq_stash *stash_of(struct ri_cq *base)
+{
+    return (struct ual_cq_stash *)base; /* its first member */
+}
+
+/* --- the ring; under the lock --- */
+
+static bool is_solicited(const struct ual_cq_stash *stash, const struct ri_wc *wc)
+{
+    bool unknown = !stash->tells_solicited && wc->opcode >= RI_WC_RECV;
+
+    return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS || unknown;
+}
+
+static bool is_marked(const struct ual_cq_stash *stash, const struct ri_wc *wc)
+{
+    return (wc->flags & RI_WC_NOTIFY) || is_solicited(stash, wc);
+}
+
+static bool wants(const struct ual_cq_stash *stash, const struct ri_wc *wc)
+{
+    switch (stash->armed) {
+    case RI_ARM_NEXT: return true;
+    case RI_ARM_SOLICITED: return is_solicited(stash, wc);
+    case RI_ARM_NOTIFY_MARKED: return is_marked(stash, wc);
+    case RI_ARM_NTH: return stash->count >= stash->wanted;
+    default: return false;
+    }
+}
+
+/* How many fit in one piece behind the newest. */
+static uint32_t room(const struct ual_cq_stash *stash, uint32_t *tail)
+{
+    *tail = (stash->head + stash->count) % stash->depth;
+    return *tail >= stash->head && stash->count < stash->depth ? stash->depth - *tail
+                                                               : stash->head - *tail;
+}
+
+/* Move what is below into the ring, as far as it fits. True: it fires. */
+static bool drain(struct ual_cq_stash *stash)
+{
+    bool fires = false;
+    uint32_t tail, fits, got;
+
+    do {
+        fits = room(stash, &tail);
+        got = fits ? stash->below->ops->poll(stash->below, fits, &stash->ring[tail]) : 0;
+        for (uint32_t i = 0; i < got; i++) {
+            stash->count++;
+            stash->marked += is_marked(stash, &stash->ring[tail + i]);
+            fires |= wants(stash, &stash->ring[tail + i]);
+        }
+    } while (got);
+    fires |= stash->armed != UNARMED && stash->count == stash->depth;
+    if (fires)
+        stash->armed = UNARMED;
+    return fires;
+}
+
+/* What is waited for fires below, too, from now on; what is there already was looked at. */
+static bool watch(struct ual_cq_stash *stash)
+{
+    bool fires = drain(stash);
+
+    if (stash->armed == UNARMED)
+        return fires;
+    stash->below->ops->arm(stash->below, RI_ARM_NEXT, 0);
+    return drain(stash) || fires;
+}
+
+/* --- the lock --- */
+
+static void lock(struct ual_cq_stash *stash)
+{
+    spinlock_lock(&stash->lock);
+}
+
+static void unlock(struct ual_cq_stash *stash, bool fires)
+{
+    for (;;) {
+        spinlock_unlock(&stash->lock);
+        if (fires)
+            stash->fired(stash->context);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (likely(!atomic_load(&stash->pending)) || !spinlock_try(&stash->lock))
+            return;
+        atomic_store(&stash->pending, false);
+        fires = watch(stash);
+    }
+}
+
+void ual_cq_stash_fired(struct ual_cq_stash *stash)
+{
+    atomic_store(&stash->pending, true);
+    if (!spinlock_try(&stash->lock))
+        return;
+    atomic_store(&stash->pending, false);
+    unlock(stash, watch(stash));
+}
+
+/* --- operations --- */
+
+static uint32_t take(struct ual_cq_stash *stash, uint32_t count, struct ri_wc *wc)
+{
+    uint32_t taken = 0;
+
+    for (; taken < count && stash->count; taken++, stash->count--) {
+        wc[taken] = stash->ring[stash->head];
+        stash->marked -= is_marked(stash, &wc[taken]);
+        stash->head = (stash->head + 1) % stash->depth;
+    }
+    return taken;
+}
+
+static uint32_t poll_stash(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    struct ual_cq_stash *stash = stash_of(base);
+    uint32_t taken;
+
+    lock(stash);
+    taken = take(stash, count, wc);
+    if (taken < count || !count)
+        taken += stash->below->ops->poll(stash->below, count - taken, wc ? wc + taken : NULL);
+    unlock(stash, false);
+    return taken;
+}
+
+static enum ri_status arm_stash(struct ri_cq *base, enum ri_arm kind, uint32_t count)
+{
+    struct ual_cq_stash *stash = stash_of(base);
+    bool fires;
+
+    if ((unsigned int)kind > RI_ARM_NTH || (kind == RI_ARM_NTH && !count))
+        return RI_ERR_INVALID_ARGUMENT;
+    lock(stash);
+    drain(stash); /* what is there fires nothing, but for the n-th */
+    stash->armed = (int)kind;
+    stash->wanted = count;
+    fires = kind == RI_ARM_NTH && stash->count >= count;
+    if (fires)
+        stash->armed = UNARMED;
+    unlock(stash, watch(stash) || fires);
+    return RI_OK;
+}
+
+static enum ri_status peek_stash(struct ri_cq *base, uint32_t *total, uint32_t *notify)
+{
+    struct ual_cq_stash *stash = stash_of(base);
+    bool fires;
+
+    lock(stash);
+    fires = drain(stash);
+    *total = stash->count;
+    *notify = stash->count == stash->depth ? stash->depth : stash->marked;
+    unlock(stash, fires);
+    return RI_OK;
+}
+
+static const struct ri_user_ops stash_ops = {
+    .size = sizeof(stash_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .poll = poll_stash,
+    .arm = arm_stash,
+    .cq_peek = peek_stash,
+};
+
+/* --- life --- */
+
+struct ual_cq_stash *ual_cq_stash_open(struct ri_cq *below, uint32_t depth, bool tells_solicited,
+                                       void (*fired)(void *context), void *context)
+{
+    struct ual_cq_stash *stash = calloc(1, sizeof(*stash));
+
+    if (!stash)
+        return NULL;
+    stash->ring = calloc(depth, sizeof(*stash->ring));
+    if (!stash->ring) {
+        free(stash);
+        return NULL;
+    }
+    stash->base.ops = &stash_ops;
+    stash->below = below;
+    stash->depth = depth;
+    stash->tells_solicited = tells_solicited;
+    stash->armed = UNARMED;
+    stash->fired = fired;
+    stash->context = context;
+    return stash;
+}
+
+void ual_cq_stash_close(struct ual_cq_stash *stash)
+{
+    free(stash->ring);
+    free(stash);
+}
+
+struct ri_cq *ual_cq_stash_cq(struct ual_cq_stash *stash)
+{
+    return &stash->base;
+}
+
+void ual_cq_stash_forget(struct ual_cq_stash *stash, const void *context)
+{
+    uint32_t left = 0;
+
+    lock(stash);
+    for (uint32_t i = 0; i < stash->count; i++) {
+        const struct ri_wc *wc = &stash->ring[(stash->head + i) % stash->depth];
+
+        if (wc->context == context)
+            stash->marked -= is_marked(stash, wc);
+        else
+            stash->ring[(stash->head + left++) % stash->depth] = *wc;
+    }
+    stash->count = left;
+    unlock(stash, false);
+}
+
+enum ri_status ual_cq_stash_resize(struct ual_cq_stash *stash, uint32_t depth)
+{
+    struct ri_wc *ring = calloc(depth, sizeof(*ring)), *old = ring;
+    enum ri_status status = RI_ERR_BUSY;
+    bool fires;
+
+    if (!ring)
+        return RI_ERR_NO_RESOURCES;
+    lock(stash);
+    fires = drain(stash);
+    if (stash->count <= depth) {
+        for (uint32_t i = 0; i < stash->count; i++)
+            ring[i] = stash->ring[(stash->head + i) % stash->depth];
+        old = stash->ring;
+        stash->ring = ring;
+        stash->depth = depth;
+        stash->head = 0;
+        status = RI_OK;
+    }
+    unlock(stash, fires);
+    free(old);
+    return status;
+}
