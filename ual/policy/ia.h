@@ -16,7 +16,7 @@ struct ual_ia {
     struct ual_device *device;
     pthread_mutex_t lock; /* lists and asynchronous EVDs; first in the lock order */
     struct ual_evd *affiliated, *unaffiliated; /* written under async_lock, too */
-    struct spinlock async_lock; /* held with a push to `unaffiliated`, below locks of EPs */
+    struct spinlock async_lock;         /* held with a push to `unaffiliated`, below locks of EPs */
     struct callback_service *callbacks; /* callback.c; NULL: none was attached yet */
     struct ual_evd *evds;               /* utlist doubly linked lists, for tear-down */
     struct ual_ep_private *eps;
