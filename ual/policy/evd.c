@@ -129,16 +129,17 @@ bool ual_evd_notify_again(struct ual_evd *evd)
 
 /* The event was taken while the descriptor was down, or was not to rise: it has to where the event
  * and what is left were enough to raise it. */
-static void raise_for_rest(struct ual_evd *evd, const struct ual_event *event)
+static void raise_for_rest(struct ual_evd *evd, const struct ual_event *event, bool if_none)
 {
     uint32_t notify, left = count_left(evd, &notify);
 
-    if (left && notify + is_notification(evd, event) >= evd_wanted(evd) &&
+    if ((left || if_none) && notify + is_notification(evd, event) >= evd_wanted(evd) &&
         !notifier_is_muted(&evd->notifier))
         notifier_raise_fd(&evd->notifier);
 }
 
-/* Nothing there: make the descriptor speak again, then look once more. */
+/* Nothing there: make the descriptor speak again, then look once more. What is found then keeps it
+ * raised until the next dequeue that finds nothing. */
 static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
 {
     notifier_lower(&evd->notifier);
@@ -146,7 +147,7 @@ static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
     atomic_thread_fence(memory_order_seq_cst);
     if (!ual_evd_take(evd, event))
         return false;
-    raise_for_rest(evd, event);
+    raise_for_rest(evd, event, true);
     return true;
 }
 
@@ -156,7 +157,7 @@ static void arm_again(struct ual_evd *evd, const struct ual_event *event)
 {
     ual_evd_arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    raise_for_rest(evd, event);
+    raise_for_rest(evd, event, false);
 }
 
 /* A run whose events the caller takes at once, so that no system call tells of them. */
