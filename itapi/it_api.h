@@ -962,15 +962,15 @@ typedef enum {
 typedef struct {
     it_ia_handle_t ia;
     it_event_type_t event_number; /* the stream */
-    it_evd_flags_t evd_flag;
-    size_t sevd_queue_size;      /* events; modifiable */
-    size_t sevd_threshold;       /* modifiable */
-    it_evd_handle_t aevd;        /* or null; modifiable */
-    int fd;                      /* or -1 */
-    it_boolean_t evd_bound;      /* something feeds it */
-    it_boolean_t evd_enabled;    /* notifies; modifiable */
-    it_boolean_t evd_overflowed; /* modifiable to IT_FALSE only */
-    it_boolean_t evd_callback;   /* a callback is attached */
+    it_evd_flags_t evd_flag;      /* modifiable: IT_EVD_OVERFLOW_... */
+    size_t sevd_queue_size;       /* events; modifiable */
+    size_t sevd_threshold;        /* modifiable */
+    it_evd_handle_t aevd;         /* or null; modifiable */
+    int fd;                       /* or -1 */
+    it_boolean_t evd_bound;       /* something feeds it */
+    it_boolean_t evd_enabled;     /* notifies; modifiable */
+    it_boolean_t evd_overflowed;  /* modifiable to IT_FALSE only */
+    it_boolean_t evd_callback;    /* a callback is attached */
 } it_evd_param_t;
 
 /* See it_evd_callback_attach. */
@@ -1517,10 +1517,12 @@ ITAPI_PUBLIC it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_m
                                       it_evd_param_t *params);
 
 /*
- * Changes what it_evd_param_t calls modifiable. A disabled EVD queues and does not notify.
- * Errors: INVALID_MASK, INVALID_EVD_TYPE (not for this kind), INVALID_EVD_STATE, INVALID_QUEUE_SIZE
- * (below what is queued), RESOURCE_QUEUE_SIZE, INVALID_THRESHOLD, INVALID_AEVD, AEVD_NOT_ALLOWED,
- * EVD_BUSY, RESOURCES.
+ * Changes what it_evd_param_t calls modifiable, all of it or nothing. A disabled EVD queues and does
+ * not notify.
+ * Errors: INVALID_MASK, INVALID_EVD_TYPE (not for this kind), INVALID_EVD_STATE, INVALID_FLAGS (more
+ * than the handling of overflows differs), MISMATCH_FD (a descriptor comes or goes),
+ * INVALID_QUEUE_SIZE (below what is queued), RESOURCE_QUEUE_SIZE, INVALID_THRESHOLD, INVALID_AEVD,
+ * AEVD_NOT_ALLOWED, EVD_BUSY, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
                                        const it_evd_param_t *params);
