@@ -183,7 +183,7 @@ struct provider_receiver {
     void *arg;
 };
 
-static void tell_provider(const struct ual_provider *provider, void *arg)
+static void report_provider(const struct ual_provider *provider, void *arg)
 {
     const struct provider_receiver *receiver = arg;
     struct itx_provider_report report = {
@@ -205,7 +205,7 @@ it_status_t itx_provider_why(itx_report_fn fn, void *arg)
     CANCEL_OFF();
 
     ual_keep();
-    return fn ? itapi_status(ual_provider_list(tell_provider, &receiver)) : IT_ERR_FAULT;
+    return fn ? itapi_status(ual_provider_list(report_provider, &receiver)) : IT_ERR_FAULT;
 }
 
 struct interface_receiver {
@@ -213,7 +213,7 @@ struct interface_receiver {
     void *arg;
 };
 
-static void tell_interface(const struct ual_interface *interface, void *arg)
+static void report_interface(const struct ual_interface *interface, void *arg)
 {
     const struct interface_receiver *receiver = arg;
     struct itx_interface_report report = {
@@ -234,7 +234,7 @@ it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg)
     CANCEL_OFF();
 
     ual_keep();
-    return fn ? itapi_status(ual_interface_list(tell_interface, &receiver)) : IT_ERR_FAULT;
+    return fn ? itapi_status(ual_interface_list(report_interface, &receiver)) : IT_ERR_FAULT;
 }
 
 /* --- counters --- */

@@ -74,7 +74,7 @@ static inline void *ual_lookup(ual_handle handle, enum ual_type type)
 /*
  * A front end's call is inside from ual_call_begin to ual_call_end, which it may not nest: what it
  * looks up meanwhile stays until the end, though another thread closes the device
- * (ual_device_settle waits). Not around calls that wait for what others do. How: calls.c. [data]
+ * (ual_device_drain waits). Not around calls that wait for what others do. How: calls.c. [data]
  */
 struct ual_caller {
     _Atomic int64_t count; /* odd: inside. Negative: begins slowly */

@@ -64,7 +64,7 @@ UAL_PUBLIC enum ual_status ual_device_open(const char *interface,
  * another thread has done that. settle: calls of other threads that found one (ual_call_begin) are
  * over when it returns; the caller is in none. */
 UAL_PUBLIC bool ual_device_claim(struct ual_device *device);
-UAL_PUBLIC void ual_device_settle(struct ual_device *device);
+UAL_PUBLIC void ual_device_drain(struct ual_device *device);
 /* The second half. Frees address handles, windows, SRQs, regions and PDs that are left; waits at
  * most option close_timeout for connections that still close in order, then resets them.
  * UAL_ERR_BUSY: QPs, CQs, connections or channels are left. */
@@ -244,10 +244,10 @@ UAL_PUBLIC enum ual_status ual_ah_free(struct ual_ah *ah);
  */
 enum ual_channel_flags { UAL_CHANNEL_FD = 1u << 0 };
 
-enum ual_news {
-    UAL_NEWS_CQ = 1, /* an armed CQ has fired */
-    UAL_NEWS_ASYNC,
-    UAL_NEWS_POSTED
+enum ual_item_kind {
+    UAL_ITEM_CQ = 1, /* an armed CQ has fired */
+    UAL_ITEM_ASYNC,
+    UAL_ITEM_POSTED
 };
 
 /* Embedded in what a front end posts. It is the channel's from post until get or purge gives it
@@ -255,7 +255,7 @@ enum ual_news {
 struct ual_channel_item {
     void *context; /* by which it is purged */
     /* the channel's; all zeros at first */
-    enum ual_news kind;
+    enum ual_item_kind kind;
     bool queued;
     uint32_t times;
     const void *about;
@@ -264,7 +264,7 @@ struct ual_channel_item {
 };
 
 struct ual_channel_event {
-    enum ual_news kind;
+    enum ual_item_kind kind;
     void *context; /* the CQ's, the device's, or the item's */
     union {
         struct ual_cq *cq;

@@ -130,11 +130,11 @@ static bool post_read(struct transport *t)
                   "fi_read");
 }
 
-static bool post_tell(struct transport *t)
+static bool post_count(struct transport *t)
 {
     struct fabric *f = fabric_of(t);
-    struct iovec iov = { t->told_out, sizeof *t->told_out };
-    struct fi_rma_iov remote = { remote_of(f, t->told_in), sizeof *t->told_in, f->key };
+    struct iovec iov = { t->count_out, sizeof *t->count_out };
+    struct fi_rma_iov remote = { remote_of(f, t->count_in), sizeof *t->count_in, f->key };
     struct fi_msg_rma message = { .msg_iov = &iov,
                                   .desc = &f->descriptor,
                                   .iov_count = 1,
@@ -269,7 +269,7 @@ static void run(struct peer *peer)
                                               .receive = post_receive,
                                               .write = post_write,
                                               .read = post_read,
-                                              .tell = post_tell,
+                                              .send_count = post_count,
                                               .poll = poll_once,
                                               .wait = wait_once } };
 

@@ -31,8 +31,8 @@ void transport_init(struct transport *transport, struct peer *peer)
     transport->region = peer_memory(transport->region_octets, 0);
     transport->in = transport->region;
     transport->out = transport->region + size;
-    transport->told_in = (uint64_t *)(transport->region + 2 * size);
-    transport->told_out = (uint64_t *)(transport->region + 2 * size + 64);
+    transport->count_in = (uint64_t *)(transport->region + 2 * size);
+    transport->count_out = (uint64_t *)(transport->region + 2 * size + 64);
     for (size_t i = 0; i < size; i++)
         transport->out[i] = (char)mark_of(peer->server);
 }
@@ -183,8 +183,8 @@ static void stream_from(struct transport *transport)
         peer_stream(peer, done);
     }
     if (peer->plan.op == PEER_WRITE) {
-        *transport->told_out = posted;
-        post(transport, transport->tell);
+        *transport->count_out = posted;
+        post(transport, transport->send_count);
         await(transport, &transport->sent, had + posted + 1, NULL);
     }
     peer_finish(peer, posted, posted * peer->plan.size);
@@ -222,7 +222,7 @@ static void serve(struct transport *transport)
     if (peer->plan.op == PEER_READ)
         peer_finish(peer, PEER_NOT_SEEN, PEER_NOT_SEEN);
     else
-        peer_finish(peer, *transport->told_in, *transport->told_in * peer->plan.size);
+        peer_finish(peer, *transport->count_in, *transport->count_in * peer->plan.size);
 }
 
 /* ---- all of it ---- */

@@ -16,7 +16,8 @@ struct transport {
     bool (*receive)(struct transport *transport); /* into in */
     bool (*write)(struct transport *transport);   /* out to the other end's in */
     bool (*read)(struct transport *transport);    /* the other end's out into in */
-    bool (*tell)(struct transport *transport);    /* told_out to the other end's told_in; complete
+    bool (*send_count)(
+        struct transport *transport); /* count_out to the other end's count_in; complete
                                                    * once it and all before it are there */
     void (*poll)(struct transport *transport);
     bool (*wait)(struct transport *transport); /* sleeps until there is something to poll; false:
@@ -27,8 +28,8 @@ struct transport {
     char *region;
     size_t region_octets;
     char *in, *out;
-    volatile uint64_t *told_in;
-    uint64_t *told_out;
+    volatile uint64_t *count_in;
+    uint64_t *count_out;
 };
 
 #define TRANSPORT_WAIT_MS 10

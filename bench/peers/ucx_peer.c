@@ -169,11 +169,11 @@ static bool post_read(struct transport *t)
 }
 
 /* The put's own completion is a local one; the flush that follows it tells that all is there. */
-static bool post_tell(struct transport *t)
+static bool post_count(struct transport *t)
 {
     ucp_request_param_t put = { 0 }, flush = parameters(t, false);
-    ucs_status_ptr_t request = ucp_put_nbx(ucx_of(t)->ep, t->told_out, sizeof *t->told_out,
-                                           remote_of(t, t->told_in), ucx_of(t)->key, &put);
+    ucs_status_ptr_t request = ucp_put_nbx(ucx_of(t)->ep, t->count_out, sizeof *t->count_out,
+                                           remote_of(t, t->count_in), ucx_of(t)->key, &put);
 
     if (UCS_PTR_IS_ERR(request))
         must(UCS_PTR_STATUS(request), "put");
@@ -346,7 +346,7 @@ static void run(struct peer *peer)
                                            .receive = post_receive,
                                            .write = post_write,
                                            .read = post_read,
-                                           .tell = post_tell,
+                                           .send_count = post_count,
                                            .poll = poll_once,
                                            .wait = wait_once } };
 

@@ -46,7 +46,7 @@ struct capture_file {
     bool failed;    /* the disk refused: nothing more is written */
     bool abandoned; /* the writer frees the file: nobody waits for it */
     int why;        /* errno of that; 0: too slow */
-    bool missed_told;
+    bool missed_reported;
     uint64_t written, missing; /* packets */
     off_t length;              /* of whole blocks; the writer's */
 };
@@ -84,14 +84,14 @@ void capture_file_filled(struct capture_file *file, struct capture_buffer *buffe
 /* ---- the writer ---- */
 
 /* Errors and what is missing are told once, by the thread that nobody waits for. */
-static void tell_missing(struct capture_file *file)
+static void report_missing(struct capture_file *file)
 {
     int why;
     bool tell;
 
     pthread_mutex_lock(&file->lock);
-    tell = file->missing && !file->missed_told;
-    file->missed_told |= tell;
+    tell = file->missing && !file->missed_reported;
+    file->missed_reported |= tell;
     why = file->why;
     pthread_mutex_unlock(&file->lock);
     if (tell && why)
@@ -188,7 +188,7 @@ static void finish(struct capture_file *file)
     uint64_t missing = file->missing;
 
     write_out(file, end, pcapng_end(end, clock_wall(), file->written, missing), 0);
-    tell_missing(file);
+    report_missing(file);
     if (missing)
         kal_log(RI_LOG_WARNING, "capture file %s: %llu packets are missing, %llu are there",
                 file->path, (unsigned long long)missing, (unsigned long long)file->written);
@@ -207,7 +207,7 @@ static void *writer(void *arg)
         full = take_buffer(file);
         pthread_mutex_unlock(&file->lock);
         write_out(file, full->octets, full->used, full->packets);
-        tell_missing(file);
+        report_missing(file);
         pthread_mutex_lock(&file->lock);
         full->used = 0;
         full->packets = 0;

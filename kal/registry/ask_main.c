@@ -65,7 +65,7 @@ static const struct ri_host host = {
 };
 
 /* It ends with who asked, leaves no core file, and answers to no signal mask but its own. */
-static void settle(void)
+static void wait_for_lanes(void)
 {
     static const struct rlimit none = { 0, 0 };
     sigset_t empty;
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
                         "'itinfo --why' shows the answers.\n");
         return 2;
     }
-    settle();
+    wait_for_lanes();
     answer(argv[2]);
     _exit(0); /* a provider's destructors are none of ours */
 }

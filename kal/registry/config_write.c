@@ -25,7 +25,7 @@ static void tell(kal_option_fn fn, void *arg, const char *section, const char *p
 }
 
 /* All of an interface of this provider. */
-static void tell_interface(kal_option_fn fn, void *arg, const char *provider,
+static void list_interface(kal_option_fn fn, void *arg, const char *provider,
                            const struct ri_option *own, size_t count)
 {
     struct ri_option option;
@@ -34,7 +34,7 @@ static void tell_interface(kal_option_fn fn, void *arg, const char *provider,
         tell(fn, arg, "interface", provider, &option, 1);
 }
 
-static void tell_own(kal_option_fn fn, void *arg)
+static void list_own(kal_option_fn fn, void *arg)
 {
     tell(fn, arg, "ital", NULL, kal_ital_options, kal_ital_option_count);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++) {
@@ -51,17 +51,17 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
     struct kal_answer *list = NULL, *answer;
     bool any = false;
 
-    tell_own(fn, arg);
+    list_own(fn, arg);
     if (kal_ask_all(kal, &list) != KAL_OK)
         return;
     LL_FOREACH (list, answer) {
         if (!answer->usable)
             continue;
         any = true;
-        tell_interface(fn, arg, answer->name, answer->options, answer->option_count);
+        list_interface(fn, arg, answer->name, answer->options, answer->option_count);
     }
     if (!any)
-        tell_interface(fn, arg, NULL, NULL, 0);
+        list_interface(fn, arg, NULL, NULL, 0);
     kal_answers_free(list);
 }
 
@@ -133,7 +133,7 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
     put(&writer, "# Configuration of ital: see ital.conf(5). Every option with its default; lines "
                  "that begin "
                  "with # have no effect.");
-    tell_own(on_plain_option, &writer);
+    list_own(on_plain_option, &writer);
     put(&writer, "%s", "");
     put(&writer, "# An interface is a name for a device of a provider with its options. Devices "
                  "are interfaces "

@@ -216,7 +216,7 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
     last = !kal->rnics;
     pthread_mutex_unlock(&kal->rnics_lock);
     if (last) /* and with it the lanes: the instance may live on without a thread */
-        kal_log_settle();
+        kal_log_flush();
     kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
     rnic_free(rnic);
     return KAL_OK;

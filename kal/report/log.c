@@ -90,7 +90,7 @@ void kal_log_reset(void)
     kal_log_configure("warning:stderr", &why);
 }
 
-void kal_log_settle(void)
+void kal_log_flush(void)
 {
     log_rate_say(false);
     log_ring_stop();

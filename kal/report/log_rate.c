@@ -20,13 +20,13 @@
 #define BURST      20
 #define FIRST_NS   (5 * CLOCK_NS_PER_S)
 #define LONGEST_NS (60 * CLOCK_NS_PER_S)
-#define TEXT_MAX   240 /* of the line that stands for those held back */
+#define TEXT_MAX   240 /* of the line that stands for those suppressed back */
 
 struct cause {
     const char *key; /* NULL: free. An address, never read: a provider's may be gone. */
     uint32_t prefix; /* hash */
     enum ri_log_level level;
-    unsigned burst, passed, held;
+    unsigned burst, passed, suppressed;
     uint64_t ends, length;
     char text[TEXT_MAX]; /* the latest line, without its newline */
 };
@@ -43,30 +43,30 @@ static uint32_t hash(const char *prefix)
     return sum;
 }
 
-static void say_held(const struct cause *cause, uint64_t length)
+static void say_suppressed(const struct cause *cause, uint64_t length)
 {
     char line[LOG_LINE_MAX];
     int used = snprintf(line, sizeof line, "%s (%u more like this in the last %llu s)\n",
-                        cause->text, cause->held,
+                        cause->text, cause->suppressed,
                         (unsigned long long)(length / CLOCK_NS_PER_S + (length < CLOCK_NS_PER_S)));
 
     if (used > 0)
         log_ring_push(cause->level, line, (size_t)used);
 }
 
-/* The time of a cause is over: say what was held, and begin the next. */
+/* The time of a cause is over: say what was suppressed, and begin the next. */
 static void turn(struct cause *cause, uint64_t now)
 {
-    bool goes_on = cause->held && now - cause->ends < cause->length;
+    bool goes_on = cause->suppressed && now - cause->ends < cause->length;
 
-    if (cause->held)
-        say_held(cause, now - (cause->ends - cause->length));
+    if (cause->suppressed)
+        say_suppressed(cause, now - (cause->ends - cause->length));
     cause->burst = goes_on ? 1 : BURST;
     cause->length = !goes_on                         ? FIRST_NS
                     : cause->length * 2 > LONGEST_NS ? LONGEST_NS
                                                      : cause->length * 2;
     cause->ends = now + cause->length;
-    cause->passed = cause->held = 0;
+    cause->passed = cause->suppressed = 0;
 }
 
 /* The entry of the cause: a new one takes a free place, else that whose time ended first, quiet
@@ -80,12 +80,12 @@ static struct cause *find(const char *key, uint32_t prefix, enum ri_log_level le
             return cause;
         if (!best->key)
             continue;
-        if (!cause->key || !!cause->held < !!best->held ||
-            (!!cause->held == !!best->held && cause->ends < best->ends))
+        if (!cause->key || !!cause->suppressed < !!best->suppressed ||
+            (!!cause->suppressed == !!best->suppressed && cause->ends < best->ends))
             best = cause;
     }
-    if (best->key && best->held)
-        say_held(best, now - (best->ends - best->length));
+    if (best->key && best->suppressed)
+        say_suppressed(best, now - (best->ends - best->length));
     *best = (struct cause){ .key = key, .prefix = prefix, .level = level };
     return best;
 }
@@ -104,8 +104,8 @@ bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level
     if (pass)
         cause->passed++;
     else
-        cause->held++;
-    *first = cause->held == 1;
+        cause->suppressed++;
+    *first = cause->suppressed == 1;
     if (length > TEXT_MAX)
         length = TEXT_MAX;
     memcpy(cause->text, line, length - 1);
@@ -120,7 +120,7 @@ uint64_t log_rate_turn(uint64_t now)
 
     pthread_mutex_lock(&rate_lock);
     for (struct cause *cause = causes; cause < causes + CAUSES; cause++) {
-        if (!cause->held)
+        if (!cause->suppressed)
             continue;
         if (now >= cause->ends)
             turn(cause, now);
@@ -137,9 +137,9 @@ void log_rate_say(bool forget)
 
     pthread_mutex_lock(&rate_lock);
     for (struct cause *cause = causes; cause < causes + CAUSES; cause++) {
-        if (cause->held)
-            say_held(cause, now - (cause->ends - cause->length));
-        cause->held = 0;
+        if (cause->suppressed)
+            say_suppressed(cause, now - (cause->ends - cause->length));
+        cause->suppressed = 0;
         if (forget)
             cause->key = NULL;
     }

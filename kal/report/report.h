@@ -25,7 +25,7 @@ bool kal_log_check(const char *text, const char **why); /* the same without effe
 /* Warnings to stderr; closes the file, and ends the thread that writes for the lanes. */
 void kal_log_reset(void);
 /* No lane is left: the thread ends, what was counted is said, and levels and rates stay. */
-void kal_log_settle(void);
+void kal_log_flush(void);
 /* The log of the child goes to stderr until an instance is made there, and knows nothing of before;
  * async-signal-safe. */
 void kal_log_fork_child(void);

@@ -236,7 +236,7 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
 }
 
 /* Under lock, to be used without it: its destruction waits for release_qp. */
-static struct qp *keep_qp(struct qp *qp)
+static struct qp *acquire_qp(struct qp *qp)
 {
     if (qp)
         atomic_fetch_add(&qp->upcalls, 1);
@@ -259,7 +259,7 @@ static void find_cause(struct connection *c)
 
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_OPEN)
-        qp = keep_qp(c->qp);
+        qp = acquire_qp(c->qp);
     pthread_mutex_unlock(&c->lock);
     if (!qp)
         return;
@@ -310,7 +310,7 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
 }
 
 /* Its connection is over, and that is told by the connection's event. */
-static void end_kept_qp(struct qp *qp)
+static void end_and_release_qp(struct qp *qp)
 {
     atomic_store(&qp->ended, true);
     qp_to_error(qp);
@@ -403,10 +403,10 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         take_addresses(c, &out);
     if (report && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
         out.path = &path;
-    qp = c->state == CONNECTION_ENDED ? keep_qp(c->qp) : NULL;
+    qp = c->state == CONNECTION_ENDED ? acquire_qp(c->qp) : NULL;
     pthread_mutex_unlock(&c->lock);
     if (qp)
-        end_kept_qp(qp);
+        end_and_release_qp(qp);
     if (report && (c->state == CONNECTION_RESOLVED || c->state >= CONNECTION_OPEN))
         rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &c->deadline);
     if (report && out.type == RI_CONNECTION_ESTABLISHED && may_wake(c))
@@ -451,12 +451,12 @@ static void expired(struct connection *c)
         c->state = CONNECTION_ENDED;
         out.type = RI_CONNECTION_DISCONNECTED;
         take_addresses(c, &out);
-        closed = keep_qp(c->qp);
+        closed = acquire_qp(c->qp);
         report = over = true;
     }
     pthread_mutex_unlock(&c->lock);
     if (closed)
-        end_kept_qp(closed);
+        end_and_release_qp(closed);
     if (report)
         report_event(c, &out);
     if (over)

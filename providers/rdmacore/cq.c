@@ -10,7 +10,7 @@
  *
  * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so
  * that ibv_destroy_cq waits for it (async.c). What comes into the stash instead of the device's CQ
- * fires by cq_tell. In both cases the consumer arms and then polls again, so that nothing which
+ * fires by cq_fire. In both cases the consumer arms and then polls again, so that nothing which
  * came between the two is missed.
  */
 #ifdef HAVE_CONFIG_H
@@ -346,7 +346,7 @@ void cq_watch_errors(struct cq *cq)
         ibv_req_notify_cq(cq->ibv, 1);
 }
 
-void cq_tell(struct cq *cq)
+void cq_fire(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
     bool any;

@@ -304,7 +304,7 @@ send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
     if (status != RI_OK)
         *bad = wr;
     if (soft)
-        cq_tell(qp->send_cq);
+        cq_fire(qp->send_cq);
     return status;
 }
 
@@ -441,7 +441,7 @@ receive_list(struct qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
     if (status != RI_OK)
         *bad = wr;
     if (soft)
-        cq_tell(qp->recv_cq);
+        cq_fire(qp->recv_cq);
     return status;
 }
 

@@ -281,8 +281,8 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
         forget_headers(qp);
     cq_drain(qp->send_cq, qp);
     cq_drain(qp->recv_cq, qp);
-    cq_tell(qp->send_cq); /* what was drained of other QPs has lost its event */
-    cq_tell(qp->recv_cq);
+    cq_fire(qp->send_cq); /* what was drained of other QPs has lost its event */
+    cq_fire(qp->recv_cq);
     leave(qp);
     wq_close(&qp->rq);
     wq_close(&qp->sq);

@@ -222,7 +222,7 @@ void cq_drain(struct cq *cq, const struct qp *gone);
 /* From here on a completion in error is noticed without a poll. */
 void cq_watch_errors(struct cq *cq);
 /* Something came into the stash: fire if armed. No lock held. */
-void cq_tell(struct cq *cq);
+void cq_fire(struct cq *cq);
 
 /* ---- qp_state.c ---- */
 int qp_access(const struct qp *qp);

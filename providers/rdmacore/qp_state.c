@@ -108,8 +108,8 @@ void qp_flush(struct qp *qp)
         cq_drain(qp->recv_cq, NULL);
     wq_abandon(&qp->sq, qp->send_cq);
     wq_abandon(&qp->rq, qp->recv_cq);
-    cq_tell(qp->send_cq);
-    cq_tell(qp->recv_cq);
+    cq_fire(qp->send_cq);
+    cq_fire(qp->recv_cq);
 }
 
 void qp_look(struct qp *qp)
@@ -117,8 +117,8 @@ void qp_look(struct qp *qp)
     cq_drain(qp->send_cq, NULL);
     if (qp->recv_cq != qp->send_cq)
         cq_drain(qp->recv_cq, NULL);
-    cq_tell(qp->send_cq);
-    cq_tell(qp->recv_cq);
+    cq_fire(qp->send_cq);
+    cq_fire(qp->recv_cq);
 }
 
 bool qp_has_failed(struct qp *qp)

@@ -31,7 +31,7 @@ static enum ri_status deepen_qp(struct qp *qp, uint32_t depth)
 }
 
 /* As in an upcall: destroy waits. False: it has begun already. */
-static bool keep_qp(struct qp *qp)
+static bool acquire_qp(struct qp *qp)
 {
     bool kept;
 
@@ -96,7 +96,7 @@ static enum ri_status resize(struct srq *srq, uint32_t depth)
         pthread_mutex_lock(&srq->qps_lock);
         qp = shallow_qp(srq, depth);
         status = qp ? deepen_qp(qp, depth) : deepen_srq(srq, depth);
-        kept = qp && keep_qp(qp);
+        kept = qp && acquire_qp(qp);
         pthread_mutex_unlock(&srq->qps_lock);
         if (kept) {
             qp_deliver(qp);

@@ -339,7 +339,7 @@ void net_listen_to(struct net_end *end)
 
 /* ---- queue pairs ---- */
 
-static void judge_handover(const struct ri_llp_handover *h)
+static void check_handover(const struct ri_llp_handover *h)
 {
     FUZZ_CHECK(h->size == sizeof(*h) && h->fd >= 0 && fcntl(h->fd, F_GETFD) >= 0);
     FUZZ_CHECK(!fake_lane_watch_of(&net.lane, h->fd));
@@ -360,7 +360,7 @@ static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify
 
     if (!(modify->mask & RI_QPM_HANDOVER))
         return RI_OK;
-    judge_handover(h);
+    check_handover(h);
     if (qp->answer != RI_OK)
         return qp->answer;
     if (qp->fd >= 0)

@@ -269,7 +269,7 @@ static void say_frame(struct net_end *end, bool request, struct reader *reader)
 
 /* What the manager wrote before a hand-over or an end: a start-up frame, and in a
  * conversion the last words in front. */
-static void judge_words(const struct net_end *end)
+static void check_words(const struct net_end *end)
 {
     const uint8_t *p = end->said;
     size_t left = end->written < sizeof(end->said) ? end->written : sizeof(end->said);
@@ -528,7 +528,7 @@ static void compare(const uint8_t *data, size_t size)
 static void close_all(void)
 {
     for (uint32_t i = 0; i < NET_ENDS && i < net.end_count; i++)
-        judge_words(&net.ends[i]);
+        check_words(&net.ends[i]);
     net.watch_fails = false;
     for (uint32_t i = 0; i < HELD; i++)
         if (held[i].c)

@@ -58,7 +58,7 @@ static void respond(const struct mpa_startup_local *local, const struct mpa_star
     FUZZ_CHECK(!(reply.rtr & ~local->rtr) && !(a.peer_to_peer && !a.rtr));
 }
 
-static void judge(const struct mpa_startup_local *local, const struct mpa_startup_frame *reply)
+static void checker(const struct mpa_startup_local *local, const struct mpa_startup_frame *reply)
 {
     struct mpa_startup_frame request;
     struct mpa_startup_outcome o;
@@ -99,6 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (kind == MPA_STARTUP_REQUEST)
         respond(&local, &f);
     else
-        judge(&local, &f);
+        checker(&local, &f);
     return 0;
 }

@@ -69,7 +69,7 @@ static size_t repair(uint8_t *stream, size_t start, size_t room, bool crc, bool 
     }
     for (size_t n = 2 + length; n < end; n++)
         stream[stands(start, n, markers)] = 0;
-    state = judge_crc(~0u, stream + start, field - start);
+    state = checker_crc(~0u, stream + start, field - start);
     sum = crc ? ~state : 0;
     for (int i = 0; i < 4; i++)
         stream[field + (size_t)i] = (uint8_t)(sum >> 8 * i);

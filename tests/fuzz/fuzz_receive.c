@@ -55,10 +55,10 @@ static void patch(struct testbed *w, uint8_t *stag, uint8_t *to)
 
 static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
 {
-    const struct judge *judge = &wire->judge;
-    const struct judge_asked *asked = &judge->asked[judge->asked_out % JUDGE_ASKED];
+    const struct checker *checker = &wire->checker;
+    const struct checker_request *asked = &checker->asked[checker->asked_out % CHECKER_REQUESTS];
 
-    if (get32(stag) != 0x66000001 || judge->asked_in == judge->asked_out)
+    if (get32(stag) != 0x66000001 || checker->asked_in == checker->asked_out)
         return;
     put32(stag, asked->sink_stag);
     put64(to, asked->sink_to + get64(to) - 0x100);
@@ -74,7 +74,8 @@ static void patch_segment(struct testbed *w, struct wire *wire, uint8_t *p, uint
         patch(w, p + 2, p + 6);
         if (opcode == 2) {
             patch_sink(wire, p + 2, p + 6);
-            wire->judge.asked_out += (p[0] & 0x40) && wire->judge.asked_in != wire->judge.asked_out;
+            wire->checker.asked_out += (p[0] & 0x40) &&
+                                       wire->checker.asked_in != wire->checker.asked_out;
         }
     } else if (!tagged && length >= 18) {
         if (opcode == 4 || opcode == 6)

@@ -91,14 +91,14 @@ static void post_work(struct testbed *w)
 }
 
 /* The stream has ended whatever the payload says, and nothing answers a Terminate. */
-static void judge(struct testbed *w, const uint8_t *payload, uint32_t length)
+static void checker(struct testbed *w, const uint8_t *payload, uint32_t length)
 {
     const struct wire *wire = w->qps[0].wire;
     struct ri_qp_info info = { .size = sizeof(info) };
     struct terminate_info said = { .value = 0x01FF };
 
     FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &info) == RI_OK);
-    FUZZ_CHECK(info.state == RI_QPS_ERROR && wire->ended == 1 && !wire->judge.terminated);
+    FUZZ_CHECK(info.state == RI_QPS_ERROR && wire->ended == 1 && !wire->checker.terminated);
     terminate_parse(payload, length, false, &said);
     FUZZ_CHECK(info.terminate_received == said.value && !info.terminate_sent);
     FUZZ_CHECK(info.terminate_length <= length);
@@ -125,7 +125,7 @@ static void live(uint8_t how, const uint8_t *payload, size_t size)
     testbed_start(w, 0, &start);
     post_work(w);
     peer_send(w, w->qps[0].wire, ulpdu, 18 + length, PEER_GOOD, how & 64 ? 7 : 0);
-    judge(w, payload, length);
+    checker(w, payload, length);
     testbed_close(w);
 }
 

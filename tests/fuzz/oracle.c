@@ -207,8 +207,8 @@ uint64_t testbed_memory_digest(const struct testbed *w)
         if (!region->mr || region->other)
             continue;
         for (uint32_t k = 0; k < region->length; k += 4)
-            digest = judge_crc((uint32_t)digest, region->memory + k,
-                               region->length - k < 4 ? region->length - k : 4) ^
+            digest = checker_crc((uint32_t)digest, region->memory + k,
+                                 region->length - k < 4 ? region->length - k : 4) ^
                      digest << 7;
     }
     return digest;
@@ -372,7 +372,7 @@ static const int wc_opcodes[] = {
     [RI_WR_FAST_REGISTER] = RI_WC_FAST_REGISTER,
 };
 
-static void judge_status(struct work_queue *queue, const struct ri_wc *wc)
+static void check_status(struct work_queue *queue, const struct ri_wc *wc)
 {
     if (wc->status == RI_WC_SUCCESS || wc->status == RI_WC_FLUSHED)
         return;
@@ -380,7 +380,7 @@ static void judge_status(struct work_queue *queue, const struct ri_wc *wc)
     queue->failed = true;
 }
 
-static void judge_send(struct live_qp *live, const struct ri_wc *wc)
+static void check_send(struct live_qp *live, const struct ri_wc *wc)
 {
     struct work_queue *queue = &live->sends;
     const struct work *work = NULL;
@@ -401,11 +401,11 @@ static void judge_send(struct live_qp *live, const struct ri_wc *wc)
              wc->opcode == RI_WC_RDMA_READ)
         FUZZ_CHECK(wc->byte_len == work->length || work->opcode == RI_WR_SEND_IMMEDIATE ||
                    work->opcode == RI_WR_RDMA_WRITE_IMMEDIATE);
-    judge_status(queue, wc);
+    check_status(queue, wc);
 }
 
 /* Of an SRQ they come in any order: the found one changes places with the first. */
-static void judge_receive(struct testbed *w, struct live_qp *live, const struct ri_wc *wc)
+static void check_receive(struct testbed *w, struct live_qp *live, const struct ri_wc *wc)
 {
     struct work_queue *queue = w->srq ? &w->shared : &live->receives;
     struct work *first = &queue->work[queue->out % TESTBED_WORK], found;
@@ -422,7 +422,7 @@ static void judge_receive(struct testbed *w, struct live_qp *live, const struct 
     FUZZ_CHECK(wc->status == RI_WC_SUCCESS || !wc->byte_len);
     if (!w->srq)
         FUZZ_CHECK(!live->receives.failed || wc->status == RI_WC_FLUSHED);
-    judge_status(&live->receives, wc);
+    check_status(&live->receives, wc);
     w->digest = (w->digest ^ wc->cookie ^ (uint64_t)wc->byte_len << 20 ^
                  (uint64_t)wc->status << 52 ^ (uint64_t)wc->flags << 58) *
                 0x100000001B3u;
@@ -446,9 +446,9 @@ void testbed_poll(struct testbed *w, uint32_t count)
 
                 FUZZ_CHECK(live >= w->qps && live < w->qps + TESTBED_QPS && live->qp);
                 if (wc[k].opcode >= RI_WC_RECV)
-                    judge_receive(w, live, &wc[k]);
+                    check_receive(w, live, &wc[k]);
                 else
-                    judge_send(live, &wc[k]);
+                    check_send(live, &wc[k]);
             }
         }
     }

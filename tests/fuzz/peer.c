@@ -31,7 +31,7 @@ static void add(struct output *o, uint8_t octet)
         o->out[o->used] = octet;
     o->used++;
     o->position++;
-    o->crc = judge_crc(o->crc, &octet, 1);
+    o->crc = checker_crc(o->crc, &octet, 1);
 }
 
 static void add_octets(struct output *o, const uint8_t *octets, size_t length)
@@ -349,7 +349,7 @@ void peer_segment(struct testbed *w, struct wire *wire, struct reader *reader, s
 
 /* ---- answers ---- */
 
-static void answer_atomic(struct testbed *w, struct wire *wire, struct judge_asked *asked,
+static void answer_atomic(struct testbed *w, struct wire *wire, struct checker_request *asked,
                           struct reader *reader, size_t piece)
 {
     uint8_t ulpdu[30] = { 0x41, 0x4B }, fault = read8(reader);
@@ -360,7 +360,7 @@ static void answer_atomic(struct testbed *w, struct wire *wire, struct judge_ask
     put32(ulpdu + 18, asked->id + (fault == 4));
     put64(ulpdu + 22, 0x0102030405060708u);
     wire->response_msn++;
-    wire->judge.asked_out++;
+    wire->checker.asked_out++;
     peer_send(w, wire, ulpdu, sizeof(ulpdu) - (fault == 5), PEER_GOOD, piece);
 }
 
@@ -368,13 +368,13 @@ static void answer_atomic(struct testbed *w, struct wire *wire, struct judge_ask
 void peer_answer(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];
-    struct judge *judge = &wire->judge;
-    struct judge_asked *asked = &judge->asked[judge->asked_out % JUDGE_ASKED];
+    struct checker *checker = &wire->checker;
+    struct checker_request *asked = &checker->asked[checker->asked_out % CHECKER_REQUESTS];
     uint32_t left, length;
     uint8_t much, fault;
     bool last;
 
-    if (judge->asked_in == judge->asked_out)
+    if (checker->asked_in == checker->asked_out)
         return;
     if (asked->atomic) {
         answer_atomic(w, wire, asked, reader, piece);
@@ -397,6 +397,6 @@ void peer_answer(struct testbed *w, struct wire *wire, struct reader *reader, si
     put64(ulpdu + 6, asked->sink_to + asked->answered + (fault == 4));
     fill(ulpdu + 14, length);
     asked->answered += length;
-    judge->asked_out += last;
+    checker->asked_out += last;
     peer_send(w, wire, ulpdu, 14 + length, PEER_GOOD, piece);
 }

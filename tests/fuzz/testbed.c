@@ -264,9 +264,9 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
     wire->send_open = false;
     wire->ended = wire->established = 0;
     wire->wanted_in = wire->wanted_out = 0;
-    judge_init(&wire->judge, start->crc, start->markers_transmit, start->preamble_length);
-    wire->judge.on_response = on_response;
-    wire->judge.arg = wire;
+    checker_init(&wire->checker, start->crc, start->markers_transmit, start->preamble_length);
+    wire->checker.on_response = on_response;
+    wire->checker.arg = wire;
 }
 
 /* Queues begin anew; what was posted in IDLE belongs to the new connection. */
@@ -300,7 +300,7 @@ static enum ri_status start_on(struct testbed *w, uint32_t which, const struct t
     w->wire_count++;
     status = qp_start(container_of(live->qp, struct qp, base), &handover, &testbed_llp);
     if (status != RI_OK) {
-        FUZZ_CHECK(!wire_is_watched(wire) && !wire->closed && !wire->judge.octets);
+        FUZZ_CHECK(!wire_is_watched(wire) && !wire->closed && !wire->checker.octets);
         wire->used = false;
         w->wire_count--;
         live->wire = before;
@@ -385,7 +385,7 @@ static void end_qp(struct testbed *w, uint32_t which)
     testbed_poll(w, UINT32_MAX);
     FUZZ_CHECK(testbed_state(w, which) == RI_QPS_ERROR);
     if (live->started && live->wire)
-        FUZZ_CHECK(live->wire->ended == 1 || live->wire->judge.terminate);
+        FUZZ_CHECK(live->wire->ended == 1 || live->wire->checker.terminate);
     work_all_done(w, which);
     testbed_destroy_qp(w, which);
 }

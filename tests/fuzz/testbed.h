@@ -7,14 +7,14 @@
  *     else is a canary;
  *   - every accepted request completes exactly once, in order per queue, at most one of them with
  *     an error of its own;
- *   - a connection tells of its end once; what a QP sends passes the judge (judge.h);
+ *   - a connection tells of its end once; what a QP sends passes the checker (checker.h);
  *   - memory in use is bounded, and all is gone when the test bed closes.
  */
 #ifndef ITAL_TESTS_FUZZ_TESTBED_H
 #define ITAL_TESTS_FUZZ_TESTBED_H
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/judge.h"
+#include "tests/fuzz/checker.h"
 
 #include "rnicpi_host.h"
 #include "providers/softrdma/softrdma.h"
@@ -80,7 +80,7 @@ struct wire {
     uint32_t emss;
     bool crc, markers; /* of what the peer sends */
     uint64_t position; /* of the peer's stream, for its markers */
-    struct judge judge;
+    struct checker checker;
     /* the peer's side of the protocol */
     uint32_t send_msn, request_msn, response_msn, send_offset;
     uint64_t tagged_to;

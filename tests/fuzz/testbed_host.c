@@ -145,7 +145,7 @@ static ssize_t wire_send(struct stream *stream, const struct iovec *iov, int cou
         size_t part = iov[i].iov_len < wire->credit ? iov[i].iov_len : (size_t)wire->credit;
 
         FUZZ_CHECK(iov[i].iov_len);
-        judge_octets(&wire->judge, iov[i].iov_base, part);
+        checker_octets(&wire->checker, iov[i].iov_base, part);
         wire->credit -= part;
         taken += part;
     }
@@ -182,7 +182,7 @@ static void wire_finish(struct stream *stream)
 
     FUZZ_CHECK(!wire->finished);
     if (!wire->send_error && !wire->reset)
-        judge_fin(&wire->judge);
+        checker_fin(&wire->checker);
     wire->finished = true;
 }
 

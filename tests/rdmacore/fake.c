@@ -146,7 +146,7 @@ void fake_begin(void)
 
 /* ---- host ---- */
 
-struct fake_connection fake_news;
+struct fake_connection fake_events;
 struct ri_connection *fake_asked;
 bool fake_no_memory;
 struct ri_connect_request fake_request;
@@ -157,10 +157,10 @@ static void host_connection_event(const struct ri_host *host, void *connection_c
                                   const struct ri_connection_event *event)
 {
     (void)host, (void)connection_context;
-    ck_assert_uint_lt(fake_news.count, 8);
+    ck_assert_uint_lt(fake_events.count, 8);
     if (event->private_data)
-        memcpy(fake_news.private_data, event->private_data, event->private_data_length);
-    fake_news.event[fake_news.count++] = *event;
+        memcpy(fake_events.private_data, event->private_data, event->private_data_length);
+    fake_events.event[fake_events.count++] = *event;
 }
 
 static void host_connection_request(const struct ri_host *host, void *listener_context,
@@ -233,7 +233,7 @@ void fake_open(struct fake_set *set, bool connected)
     struct ri_host *host = &set->host.host;
 
     memset(set, 0, sizeof(*set));
-    memset(&fake_news, 0, sizeof(fake_news));
+    memset(&fake_events, 0, sizeof(fake_events));
     fake_begin();
     fake_modules();
     fake_device("fake0", false, true);

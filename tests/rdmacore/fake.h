@@ -142,9 +142,9 @@ struct fake_connection {
     struct ri_connection_event event[8];
     uint8_t private_data[256];
 };
-extern struct fake_connection fake_news; /* events of all connections */
-extern struct ri_connection *fake_asked; /* by the last request */
-extern bool fake_no_memory;              /* the host cannot keep requests */
+extern struct fake_connection fake_events; /* events of all connections */
+extern struct ri_connection *fake_asked;   /* by the last request */
+extern bool fake_no_memory;                /* the host cannot keep requests */
 extern struct ri_connect_request fake_request;
 extern unsigned int fake_rnic_events;
 extern struct ri_event fake_rnic_event; /* the last one */

@@ -73,13 +73,13 @@ static void request(bool three_way)
     ck_assert_uint_eq(id->calls[FAKE_CONNECT], 0);
     tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     ck_assert_uint_eq(id->calls[FAKE_CONNECT], 1);
-    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_uint_eq(fake_events.count, 0);
 }
 
 static const struct ri_connection_event *news(unsigned int number)
 {
-    ck_assert_uint_eq(fake_news.count, number);
-    return &fake_news.event[number - 1];
+    ck_assert_uint_eq(fake_events.count, number);
+    return &fake_events.event[number - 1];
 }
 
 static const struct rdma_conn_param reply = { .private_data = "welcome\0\0\0",
@@ -103,7 +103,7 @@ START_TEST(two_way)
     event = news(1);
     ck_assert_int_eq(event->type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(event->private_data_length, 10);
-    ck_assert_mem_eq(fake_news.private_data, "welcome", 7);
+    ck_assert_mem_eq(fake_events.private_data, "welcome", 7);
     ck_assert(event->depths_valid);
     ck_assert_uint_eq(event->ird, 4); /* the peer asks for no more */
     ck_assert_uint_eq(event->ord, 3); /* the peer serves no more */
@@ -117,7 +117,7 @@ START_TEST(two_way)
     ck_assert_uint_eq(info.ord, 3);
     fake_host_expire_timers(&set.host);
     fake_run(&set);
-    ck_assert_uint_eq(fake_news.count, 1); /* the attempt's deadline is off */
+    ck_assert_uint_eq(fake_events.count, 1); /* the attempt's deadline is off */
 }
 END_TEST
 
@@ -148,7 +148,7 @@ START_TEST(three_way_rejected)
     ck_assert_uint_eq(id->calls[FAKE_REJECT], 1);
     ck_assert_uint_eq(id->private_length, 2);
     ck_assert_int_eq(ops()->reject(connection, NULL, 0), RI_ERR_INVALID_STATE);
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
 }
 END_TEST
 
@@ -221,7 +221,7 @@ START_TEST(other_failures)
     ck_assert_int_eq(news(1)->type, RI_CONNECTION_FAILED);
     ck_assert_int_eq(news(1)->reason, failures[_i].reason);
     tell(failures[_i].event, failures[_i].status, NULL);
-    ck_assert_uint_eq(fake_news.count, 1); /* once */
+    ck_assert_uint_eq(fake_events.count, 1); /* once */
     ck_assert_uint_eq(fake_rnic_events, failures[_i].event == RDMA_CM_EVENT_DEVICE_REMOVAL);
 }
 END_TEST
@@ -353,7 +353,7 @@ START_TEST(drowsy_peer_is_woken)
     ck_assert_uint_eq(qp->sends, CONNECTION_WAKES);
     fake_sent(set.qp, set.cq, 0, IBV_WC_WR_FLUSH_ERR);
     ck_assert_uint_eq(set.host.user.poll(set.cq, 1, &wc), 0); /* nor when it is flushed */
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
 }
 END_TEST
 
@@ -589,7 +589,7 @@ START_TEST(accepted)
     ck_assert_uint_eq(id->param.initiator_depth, 2); /* no more than the peer serves */
     ck_assert_mem_eq(id->private_data, "you", 3);
     ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS); /* the peer may speak at once */
-    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_uint_eq(fake_events.count, 0);
     ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK); /* does not matter any more */
     tell(RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
     ck_assert_int_eq(news(1)->type, RI_CONNECTION_ESTABLISHED);

@@ -69,8 +69,8 @@ static void establish(void)
     tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     tell(RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
-    ck_assert_uint_eq(fake_news.count, 1);
-    ck_assert_int_eq(fake_news.event[0].type, RI_CONNECTION_ESTABLISHED);
+    ck_assert_uint_eq(fake_events.count, 1);
+    ck_assert_int_eq(fake_events.event[0].type, RI_CONNECTION_ESTABLISHED);
 }
 
 static void post_work(void)
@@ -139,8 +139,8 @@ START_TEST(device_lost_with_work_outstanding)
     ck_assert_uint_eq(flushed_before_told, SENDS + RECEIVES);
     ck_assert_uint_eq(flushed(), 0);
     if (_i == REMOVAL) {
-        ck_assert_uint_eq(fake_news.count, 2);
-        ck_assert_int_eq(fake_news.event[1].type, RI_CONNECTION_FAILED);
+        ck_assert_uint_eq(fake_events.count, 2);
+        ck_assert_int_eq(fake_events.event[1].type, RI_CONNECTION_FAILED);
         ck_assert_uint_eq(atomic_load(&set.qp_record.count), 0);
     } else {
         ck_assert_uint_eq(atomic_load(&set.qp_record.count), 1);
@@ -274,7 +274,7 @@ START_TEST(removal_told_before_the_guard_is_known)
     fake_run(&set);
     rnic->guard = guard;
     ck_assert_uint_eq(fake_rnic_events, 1);
-    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_uint_eq(fake_events.count, 0);
 }
 END_TEST
 
@@ -287,7 +287,7 @@ START_TEST(removal_told_to_a_listener)
     fake_run(&set);
     ck_assert_uint_eq(fake_rnic_events, 1);
     ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_RNIC_FATAL);
-    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_uint_eq(fake_events.count, 0);
     ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
 }
 END_TEST
@@ -327,8 +327,8 @@ START_TEST(removal_told_to_a_request)
     fake_run(&set);
     connection = fake_asked;
     tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
-    ck_assert_uint_eq(fake_news.count, 1);
-    ck_assert_int_eq(fake_news.event[0].type, RI_CONNECTION_FAILED);
+    ck_assert_uint_eq(fake_events.count, 1);
+    ck_assert_int_eq(fake_events.event[0].type, RI_CONNECTION_FAILED);
     ck_assert_uint_eq(fake_rnic_events, 1);
     ck_assert_int_eq(ops()->accept(connection, set.qp, &param), RI_ERR_INVALID_STATE);
     ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
@@ -341,10 +341,10 @@ START_TEST(removal_of_another_device)
     begin_connecting(RI_NO_DEADLINE);
     fake_cm_device(id, "other0");
     tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
     tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
     ck_assert_uint_eq(fake_rnic_events, 0);
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
 }
 END_TEST
 
@@ -370,7 +370,7 @@ START_TEST(no_event_of_ours)
     ck_assert_uint_eq(fake_unacknowledged(), 0);
     ck_assert_uint_eq(atomic_load(&set.qp_record.count), 0);
     ck_assert_uint_eq(fake_rnic_events, 0);
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
     ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS);
 }
 END_TEST
@@ -380,12 +380,12 @@ START_TEST(late_events_of_an_ended_connection)
 {
     establish();
     tell(RDMA_CM_EVENT_DISCONNECTED, 0);
-    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_uint_eq(fake_events.count, 2);
     tell(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
     tell(RDMA_CM_EVENT_DISCONNECTED, 0);
     tell(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
     tell(RDMA_CM_EVENT_REJECTED, 4);
-    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_uint_eq(fake_events.count, 2);
 }
 END_TEST
 
@@ -416,7 +416,7 @@ static void look_when_told(const struct ri_host *host, void *connection_context,
 {
     (void)host, (void)connection_context;
     told_before_given_up = !id->destroyed;
-    fake_news.event[fake_news.count++] = *event;
+    fake_events.event[fake_events.count++] = *event;
 }
 
 /* Its own time-outs come later than the attempt's deadline, so that one of the two always tells. */
@@ -432,8 +432,8 @@ START_TEST(patience_exceeds_the_deadline)
     set.host.host.connection_event = look_when_told;
     fake_host_expire_timers(&set.host);
     fake_run(&set);
-    ck_assert_uint_eq(fake_news.count, 1);
-    ck_assert_int_eq(fake_news.event[0].reason, RI_REASON_TIMEOUT);
+    ck_assert_uint_eq(fake_events.count, 1);
+    ck_assert_int_eq(fake_events.event[0].reason, RI_REASON_TIMEOUT);
     ck_assert(told_before_given_up); /* which may take a driver's while */
     ck_assert(id->destroyed);
 }
@@ -445,17 +445,17 @@ START_TEST(disconnect_without_an_answer)
     establish();
     post_work();
     ck_assert_int_eq(ops()->disconnect(connection, NULL, 0), RI_OK);
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
     fake_host_expire_timers(&set.host);
     fake_run(&set);
-    ck_assert_uint_eq(fake_news.count, 2);
-    ck_assert_int_eq(fake_news.event[1].type, RI_CONNECTION_DISCONNECTED);
+    ck_assert_uint_eq(fake_events.count, 2);
+    ck_assert_int_eq(fake_events.event[1].type, RI_CONNECTION_DISCONNECTED);
     ck_assert(id->destroyed);
     ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_ERR);
     fake_host_expire_timers(&set.host); /* the fake device never flushes */
     fake_run(&set);
     ck_assert_uint_eq(flushed(), SENDS + RECEIVES);
-    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_uint_eq(fake_events.count, 2);
 }
 END_TEST
 
@@ -465,10 +465,10 @@ START_TEST(disconnect_answered)
     establish();
     ck_assert_int_eq(ops()->disconnect(connection, NULL, 0), RI_OK);
     tell(RDMA_CM_EVENT_DISCONNECTED, 0);
-    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_uint_eq(fake_events.count, 2);
     fake_host_expire_timers(&set.host);
     fake_run(&set);
-    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_uint_eq(fake_events.count, 2);
     ck_assert(!id->destroyed);
 }
 END_TEST
@@ -581,7 +581,7 @@ START_TEST(qp_destroyed_while_an_event_is_handled)
     fake_on_modify = NULL;
     set.qp = NULL;
     tell(RDMA_CM_EVENT_DISCONNECTED, 0);
-    ck_assert_uint_eq(fake_news.count, 2);
+    ck_assert_uint_eq(fake_events.count, 2);
 }
 END_TEST
 

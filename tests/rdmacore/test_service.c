@@ -73,8 +73,8 @@ static void tell(enum rdma_cm_event_type type, int status, const struct rdma_ud_
 
 static const struct ri_connection_event *news(unsigned int number)
 {
-    ck_assert_uint_eq(fake_news.count, number);
-    return &fake_news.event[number - 1];
+    ck_assert_uint_eq(fake_events.count, number);
+    return &fake_events.event[number - 1];
 }
 
 typedef enum ri_status (*begin_fn)(struct ri_connection *, const struct ri_connect_param *);
@@ -112,7 +112,7 @@ static void ask(void)
     ck_assert_uint_eq(fake_id(connection)->calls[FAKE_CONNECT], 1);
     ck_assert_uint_eq(fake_id(connection)->private_length, 8);
     ck_assert_mem_eq(fake_id(connection)->private_data, "question", 8);
-    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_uint_eq(fake_events.count, 0);
 }
 
 static struct ri_ah_attr told_path; /* lent for the upcall only */
@@ -178,13 +178,13 @@ START_TEST(answered)
     ck_assert_uint_eq(event->remote_qpn, 0x4321);
     ck_assert_uint_eq(event->remote_qkey, 0x1234567);
     ck_assert_uint_eq(event->private_data_length, 9);
-    ck_assert_mem_eq(fake_news.private_data, "answer", 6);
+    ck_assert_mem_eq(fake_events.private_data, "answer", 6);
     way_is(answer.ah_attr.grh.dgid.raw, own,
            "lid 9 sl 2 bits 1 rate 4 global 1 flow 3 hops 5 class 6 port 0");
     fake_host_expire_timers(&set.host);
     fake_run(&set);
     tell(RDMA_CM_EVENT_ESTABLISHED, 0, &answer); /* once more */
-    ck_assert_uint_eq(fake_news.count, 1);
+    ck_assert_uint_eq(fake_events.count, 1);
 }
 END_TEST
 
@@ -299,7 +299,7 @@ START_TEST(replied)
         ck_assert_uint_eq(fake_id(connection)->param.qp_num, fake_qp(ud)->ibv.qp_num);
     ck_assert_int_eq(ops()->service_reply(connection, &reply), RI_ERR_INVALID_STATE);
     fake_run(&set);
-    ck_assert_uint_eq(fake_news.count, 0);
+    ck_assert_uint_eq(fake_events.count, 0);
     ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK);
 }
 END_TEST
@@ -357,7 +357,7 @@ START_TEST(resolved_then_connected)
     way_is(peer, own, "lid 7 sl 2 bits 0 rate 4 global 1 flow 5 hops 12 class 3 port 0");
     fake_host_expire_timers(&set.host);
     fake_run(&set);
-    ck_assert_uint_eq(fake_news.count, 1); /* the deadline was that of the way */
+    ck_assert_uint_eq(fake_events.count, 1); /* the deadline was that of the way */
     ck_assert_int_eq(ops()->resolve(connection, &param), RI_ERR_INVALID_STATE);
     ck_assert_uint_eq(fake_id(connection)->calls[FAKE_CONNECT], 0);
     fake_fail_call(2, ENOMEM);

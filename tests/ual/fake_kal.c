@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * See fake_kal.h: its state, failures to order, news and their delivery. One lock guards
+ * See fake_kal.h: its state, failures to order, queued events and their delivery. One lock guards
  * everything; upcalls are made without it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -16,7 +16,7 @@
 
 enum kind { CONNECTION_EVENT, QP_EVENT, SRQ_EVENT, CQ_EVENT, RNIC_EVENT, REQUEST };
 
-struct news {
+struct queued_event {
     enum kind kind;
     struct kal_rnic *rnic;
     struct kal_connection *connection;
@@ -27,7 +27,7 @@ struct news {
     struct ri_connection_event connection_event;
     struct ri_event event;
     struct ri_connect_request request;
-    struct news *prev, *next;
+    struct queued_event *prev, *next;
 };
 
 struct fk fk;
@@ -38,7 +38,7 @@ struct kal_rnic fk_rnics[FK_RNICS];
 struct kal_rnic *fk_rnic;
 
 static enum kal_status failures[FK_CALLS];
-static struct news *queue, *waiting;
+static struct queued_event *queue, *waiting;
 static unsigned int delivering; /* lanes that are at it */
 static bool held;
 
@@ -116,7 +116,7 @@ void *fk_new(size_t size, unsigned int *count)
     return made;
 }
 
-/* --- news --- */
+/* --- queued events --- */
 
 static void wake_lanes(void)
 {
@@ -125,33 +125,34 @@ static void wake_lanes(void)
             fk_upper->wake(fk_rnics[i].lane);
 }
 
-static void post_news(const struct news *news)
+static void post_event(const struct queued_event *queued_event)
 {
-    struct news *copy = malloc(sizeof(*copy));
+    struct queued_event *copy = malloc(sizeof(*copy));
 
-    *copy = *news;
+    *copy = *queued_event;
     pthread_mutex_lock(&fk_lock);
     DL_APPEND(queue, copy);
     pthread_mutex_unlock(&fk_lock);
-    fk_upper->wake(news->rnic->lane);
+    fk_upper->wake(queued_event->rnic->lane);
 }
 
 void fk_connection_event(struct kal_connection *connection, const struct ri_connection_event *event)
 {
-    post_news(&(struct news){ .kind = CONNECTION_EVENT,
-                              .rnic = connection->rnic,
-                              .connection = connection,
-                              .connection_event = *event });
+    post_event(&(struct queued_event){ .kind = CONNECTION_EVENT,
+                                       .rnic = connection->rnic,
+                                       .connection = connection,
+                                       .connection_event = *event });
 }
 
-void fk_qp_news(struct fk_qp *qp, const struct ri_event *event)
+void fk_qp_post(struct fk_qp *qp, const struct ri_event *event)
 {
-    post_news(&(struct news){ .kind = QP_EVENT, .rnic = qp->rnic, .qp = qp, .event = *event });
+    post_event(
+        &(struct queued_event){ .kind = QP_EVENT, .rnic = qp->rnic, .qp = qp, .event = *event });
 }
 
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code)
 {
-    fk_qp_news(qp, &(struct ri_event){ .size = sizeof(struct ri_event),
+    fk_qp_post(qp, &(struct ri_event){ .size = sizeof(struct ri_event),
                                        .type = type,
                                        .terminate_code = terminate_code });
 }
@@ -160,7 +161,8 @@ void fk_srq_event(struct fk_srq *srq, enum ri_event_type type)
 {
     struct ri_event event = { .size = sizeof(event), .type = type };
 
-    post_news(&(struct news){ .kind = SRQ_EVENT, .rnic = srq->rnic, .srq = srq, .event = event });
+    post_event(
+        &(struct queued_event){ .kind = SRQ_EVENT, .rnic = srq->rnic, .srq = srq, .event = event });
 }
 
 void fk_cq_event(struct ri_cq *ri, enum ri_event_type type)
@@ -168,14 +170,15 @@ void fk_cq_event(struct ri_cq *ri, enum ri_event_type type)
     struct ri_event event = { .size = sizeof(event), .type = type };
     struct fk_cq *cq = (struct fk_cq *)ri;
 
-    post_news(&(struct news){ .kind = CQ_EVENT, .rnic = cq->rnic, .cq = cq, .event = event });
+    post_event(
+        &(struct queued_event){ .kind = CQ_EVENT, .rnic = cq->rnic, .cq = cq, .event = event });
 }
 
 void fk_rnic_event(enum ri_event_type type, uint32_t port)
 {
     struct ri_event event = { .size = sizeof(event), .type = type, .port = port };
 
-    post_news(&(struct news){ .kind = RNIC_EVENT, .rnic = fk_rnic, .event = event });
+    post_event(&(struct queued_event){ .kind = RNIC_EVENT, .rnic = fk_rnic, .event = event });
 }
 
 void fk_rnic_event_here(enum ri_event_type type)
@@ -186,7 +189,7 @@ void fk_rnic_event_here(enum ri_event_type type)
 
 void fk_request(struct kal_listener *listener, const struct ri_connect_request *request)
 {
-    post_news(&(struct news){
+    post_event(&(struct queued_event){
         .kind = REQUEST, .rnic = listener->rnic, .listener = listener, .request = *request });
 }
 
@@ -218,7 +221,7 @@ void fk_withdraw(struct kal_connection *connection, bool with_event)
                             &(struct ri_connection_event){ .type = RI_CONNECTION_FAILED });
 }
 
-void fk_settle(void)
+void fk_drain(void)
 {
     struct timespec until = tc_timespec(tc_deadline(10000));
 
@@ -226,7 +229,7 @@ void fk_settle(void)
     pthread_mutex_lock(&fk_lock);
     while (queue || delivering)
         if (pthread_cond_clockwait(&fk_changed, &fk_lock, CLOCK_MONOTONIC, &until))
-            ck_abort_msg("news was not delivered");
+            ck_abort_msg("queued_event was not delivered");
     pthread_mutex_unlock(&fk_lock);
 }
 
@@ -239,30 +242,30 @@ void fk_hold(bool hold)
         wake_lanes();
 }
 
-static void deliver_request(struct news *news)
+static void deliver_request(struct queued_event *queued_event)
 {
     struct kal_connection *connection = calloc(1, sizeof(*connection));
 
     connection->undecided = true;
-    connection->rnic = news->rnic;
-    connection->lane = news->rnic->lane;
+    connection->rnic = queued_event->rnic;
+    connection->lane = queued_event->rnic->lane;
     connection->upcall = true;
     connection->thread = pthread_self();
-    connection->info.local = news->request.local;
-    connection->info.peer = news->request.peer;
-    connection->asked = news->request;
+    connection->info.local = queued_event->request.local;
+    connection->info.peer = queued_event->request.peer;
+    connection->asked = queued_event->request;
     pthread_mutex_lock(&fk_lock);
     fk.connections++;
     fk.connection = connection;
     pthread_mutex_unlock(&fk_lock);
-    fk_upper->connection_request(news->listener->context, connection, &news->request,
-                                 &connection->context);
+    fk_upper->connection_request(queued_event->listener->context, connection,
+                                 &queued_event->request, &connection->context);
     pthread_mutex_lock(&fk_lock);
     connection->upcall = false;
     if (connection->deferred) { /* nobody else knows of it */
-        struct news *copy = malloc(sizeof(*copy));
+        struct queued_event *copy = malloc(sizeof(*copy));
 
-        *copy = *news;
+        *copy = *queued_event;
         DL_APPEND(waiting, copy);
         fk.waiting++;
         fk.connections--;
@@ -270,7 +273,7 @@ static void deliver_request(struct news *news)
     }
     if (connection->deferred || connection->dropped)
         free(connection);
-    news->listener->upcall = false;
+    queued_event->listener->upcall = false;
     pthread_cond_broadcast(&fk_changed);
     pthread_mutex_unlock(&fk_lock);
 }
@@ -284,93 +287,95 @@ void kal_defer(struct kal_connection *connection)
 
 void kal_listen_room(struct kal_listener *listener)
 {
-    struct news *news, *next;
+    struct queued_event *queued_event, *next;
 
     pthread_mutex_lock(&fk_lock);
-    DL_FOREACH_SAFE (waiting, news, next) {
-        if (news->listener != listener)
+    DL_FOREACH_SAFE (waiting, queued_event, next) {
+        if (queued_event->listener != listener)
             continue;
-        DL_DELETE(waiting, news);
-        DL_APPEND(queue, news);
+        DL_DELETE(waiting, queued_event);
+        DL_APPEND(queue, queued_event);
         fk.waiting--;
     }
     pthread_mutex_unlock(&fk_lock);
     fk_upper->wake(listener->rnic->lane);
 }
 
-static void deliver(struct news *news)
+static void deliver(struct queued_event *queued_event)
 {
-    switch (news->kind) {
+    switch (queued_event->kind) {
     case CONNECTION_EVENT:
-        fk_upper->connection_event(news->connection->context, &news->connection_event);
+        fk_upper->connection_event(queued_event->connection->context,
+                                   &queued_event->connection_event);
         break;
-    case QP_EVENT: fk_upper->qp_event(news->qp->ri.context, &news->event); break;
-    case SRQ_EVENT: fk_upper->srq_event(news->srq->ri.context, &news->event); break;
-    case CQ_EVENT: fk_upper->cq_error(news->cq->ri.context, &news->event); break;
-    case RNIC_EVENT: fk_upper->rnic_event(news->rnic->context, &news->event); break;
-    case REQUEST: deliver_request(news); return;
+    case QP_EVENT: fk_upper->qp_event(queued_event->qp->ri.context, &queued_event->event); break;
+    case SRQ_EVENT: fk_upper->srq_event(queued_event->srq->ri.context, &queued_event->event); break;
+    case CQ_EVENT: fk_upper->cq_error(queued_event->cq->ri.context, &queued_event->event); break;
+    case RNIC_EVENT: fk_upper->rnic_event(queued_event->rnic->context, &queued_event->event); break;
+    case REQUEST: deliver_request(queued_event); return;
     }
     pthread_mutex_lock(&fk_lock);
-    if (news->connection)
-        news->connection->upcall = false;
-    if (news->qp)
-        news->qp->upcall = false;
-    if (news->srq)
-        news->srq->upcall = false;
-    if (news->cq)
-        news->cq->upcall = false;
+    if (queued_event->connection)
+        queued_event->connection->upcall = false;
+    if (queued_event->qp)
+        queued_event->qp->upcall = false;
+    if (queued_event->srq)
+        queued_event->srq->upcall = false;
+    if (queued_event->cq)
+        queued_event->cq->upcall = false;
     pthread_cond_broadcast(&fk_changed);
     pthread_mutex_unlock(&fk_lock);
 }
 
 /* Under lock. */
-static struct news *first_news(const void *lane)
+static struct queued_event *first_news(const void *lane)
 {
-    struct news *news;
+    struct queued_event *queued_event;
 
-    DL_SEARCH_SCALAR(queue, news, rnic->lane, lane);
-    return held ? NULL : news;
+    DL_SEARCH_SCALAR(queue, queued_event, rnic->lane, lane);
+    return held ? NULL : queued_event;
 }
 
-static struct news *next_news(const void *lane)
+static struct queued_event *next_news(const void *lane)
 {
-    struct news *news;
+    struct queued_event *queued_event;
 
     pthread_mutex_lock(&fk_lock);
-    news = first_news(lane);
-    if (news) {
-        DL_DELETE(queue, news);
+    queued_event = first_news(lane);
+    if (queued_event) {
+        DL_DELETE(queue, queued_event);
         delivering++;
-        if (news->connection) {
-            news->connection->upcall = true;
-            if (news->connection_event.type == RI_CONNECTION_FAILED)
-                news->connection->withdrawn = true; /* has ended before anybody hears of it */
-            news->connection->thread = pthread_self();
+        if (queued_event->connection) {
+            queued_event->connection->upcall = true;
+            if (queued_event->connection_event.type == RI_CONNECTION_FAILED)
+                queued_event->connection->withdrawn =
+                    true; /* has ended before anybody hears of it */
+            queued_event->connection->thread = pthread_self();
         }
-        if (news->qp)
-            news->qp->upcall = true;
-        if (news->srq)
-            news->srq->upcall = true;
-        if (news->cq)
-            news->cq->upcall = true;
-        if (news->listener)
-            news->listener->upcall = true;
+        if (queued_event->qp)
+            queued_event->qp->upcall = true;
+        if (queued_event->srq)
+            queued_event->srq->upcall = true;
+        if (queued_event->cq)
+            queued_event->cq->upcall = true;
+        if (queued_event->listener)
+            queued_event->listener->upcall = true;
     }
     pthread_mutex_unlock(&fk_lock);
-    return news;
+    return queued_event;
 }
 
 uint32_t fk_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget, uint64_t *next)
 {
-    struct news *news;
+    struct queued_event *queued_event;
     uint32_t done = 0;
 
     (void)first;
     (void)budget;
     *next = RI_NO_DEADLINE;
-    while ((news = next_news(lane->context))) {
-        deliver(news);
-        free(news);
+    while ((queued_event = next_news(lane->context))) {
+        deliver(queued_event);
+        free(queued_event);
         done++;
         pthread_mutex_lock(&fk_lock);
         delivering--;
@@ -393,23 +398,23 @@ bool fk_lane_arm(struct ri_lane *lane)
 /* Under lock: what is queued about an object goes, an upcall in another thread is waited for. */
 void fk_forget(const void *object, const bool *upcall)
 {
-    struct news *news, *next;
+    struct queued_event *queued_event, *next;
 
-    DL_FOREACH_SAFE (queue, news, next) {
-        if (news->connection != object && (void *)news->qp != object &&
-            (void *)news->srq != object && (void *)news->cq != object &&
-            (void *)news->listener != object)
+    DL_FOREACH_SAFE (queue, queued_event, next) {
+        if (queued_event->connection != object && (void *)queued_event->qp != object &&
+            (void *)queued_event->srq != object && (void *)queued_event->cq != object &&
+            (void *)queued_event->listener != object)
             continue;
-        DL_DELETE(queue, news);
-        free(news);
+        DL_DELETE(queue, queued_event);
+        free(queued_event);
     }
     while (*upcall)
         pthread_cond_wait(&fk_changed, &fk_lock);
-    DL_FOREACH_SAFE (waiting, news, next) {
-        if ((void *)news->listener != object)
+    DL_FOREACH_SAFE (waiting, queued_event, next) {
+        if ((void *)queued_event->listener != object)
             continue;
-        DL_DELETE(waiting, news);
-        free(news);
+        DL_DELETE(waiting, queued_event);
+        free(queued_event);
         fk.waiting--;
     }
     pthread_cond_broadcast(&fk_changed);

@@ -131,7 +131,7 @@ void fk_fail(enum fk_call call, enum kal_status status);
 /* News from below, delivered in order by a run of the lane. Copies; private data must be static. */
 void fk_connection_event(struct kal_connection *connection,
                          const struct ri_connection_event *event);
-void fk_qp_news(struct fk_qp *qp, const struct ri_event *event);
+void fk_qp_post(struct fk_qp *qp, const struct ri_event *event);
 void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_code);
 void fk_srq_event(struct fk_srq *srq, enum ri_event_type type);
 /* Of the RNIC that was opened last. */
@@ -152,8 +152,8 @@ void fk_withdraw(struct kal_connection *connection, bool with_event);
 unsigned int fk_connections(void); /* alive, while threads may still destroy some */
 /* A thread is about to wait on the CQ that was made last. */
 bool fk_armed(void);
-/* Wait until all news was delivered. */
-void fk_settle(void);
+/* Wait until every queued event has been delivered. */
+void fk_drain(void);
 /* Stop the delivery until the next call. */
 void fk_hold(bool hold);
 

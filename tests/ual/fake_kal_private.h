@@ -51,7 +51,7 @@ void fk_to_error(struct fk_qp *qp); /* with the receives flushed */
 /* Under the lock: no completion of the QP is polled from here on. */
 void fk_forget_completions(const struct fk_qp *qp);
 
-/* Of the lane: deliver the news; nothing is there, it may sleep. */
+/* Of the lane: deliver the queued events; none is left, it may sleep. */
 uint32_t fk_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget, uint64_t *next);
 bool fk_lane_arm(struct ri_lane *lane);
 

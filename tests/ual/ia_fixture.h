@@ -109,7 +109,7 @@ static inline void expect_nothing(struct ual_evd *evd)
 {
     struct ual_event event;
 
-    fk_settle();
+    fk_drain();
     fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
 }
 

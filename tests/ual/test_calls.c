@@ -58,7 +58,7 @@ static void settle_beside_a_call(void)
     while (!atomic_load(&inside))
         sched_yield();
     atomic_store(&settling, true);
-    ual_calls_settle();
+    ual_calls_drain();
     ck_assert(atomic_load(&left));
     pthread_join(thread, NULL);
 }
@@ -113,7 +113,7 @@ START_TEST(calls_without_end_hold_nobody_up)
     while (!atomic_load(&inside))
         sched_yield();
     for (unsigned long i = 0; i < tc_count(50); i++)
-        ual_calls_settle();
+        ual_calls_drain();
     atomic_store(&stop, true);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
@@ -161,10 +161,10 @@ START_TEST(threads_that_ended_are_forgotten)
 
         for (int t = 0; t < 4; t++)
             start(&threads[t], end_with_a_call, NULL);
-        ual_calls_settle();
+        ual_calls_drain();
         for (int t = 0; t < 4; t++)
             pthread_join(threads[t], NULL);
-        ual_calls_settle(); /* looks at nothing of theirs: their stacks are others' now */
+        ual_calls_drain(); /* looks at nothing of theirs: their stacks are others' now */
     }
     ck_assert_uint_eq(atomic_load(&late_calls), 4 * LATE_ROUNDS * tc_count(100));
 }
@@ -185,7 +185,7 @@ START_TEST(a_forked_child_waits_for_no_thread_of_its_parent)
         sched_yield();
     child = fork();
     if (child == 0) {
-        ual_calls_settle(); /* the other thread is in its call for ever here */
+        ual_calls_drain(); /* the other thread is in its call for ever here */
         _exit(0);
     }
     ck_assert_int_gt(child, 0);

@@ -260,7 +260,7 @@ static void peer_ends_meanwhile(void)
 {
     fk.during_accept = NULL;
     tell(RI_CONNECTION_FAILED);
-    fk_settle();
+    fk_drain();
 }
 
 /* The attempt ends with a message while the call is inside kal: the call has then
@@ -311,7 +311,7 @@ START_TEST(withdrawn)
     struct ual_request_event request = ask();
 
     fk_withdraw(fk.connection, _i);
-    fk_settle();
+    fk_drain();
     if (_i == 1)
         ck_assert_ptr_null(ual_request_ia(request.request));
     fails(_i == 2 ? ual_reject(request.request, NULL, 0) : accept_it(ep, request.request),
@@ -336,13 +336,13 @@ START_TEST(full_request_evd)
                        &(struct ri_connect_request){ .size = sizeof(struct ri_connect_request),
                                                      .private_data = names + i,
                                                      .private_data_length = 1 });
-        fk_settle();
+        fk_drain();
         ck_assert_uint_eq(fk.waiting, 6); /* no identifier, no connection of ours */
         ck_assert_uint_eq(fk_connections(), 4);
         ck_assert(!ual_evd_overflowed(request_evd));
         for (int i = 0; i < 10; i++) {
             event = next_event(request_evd);
-            fk_settle();
+            fk_drain();
             ck_assert_uint_eq(event.request.private_data[0], names[i]);
             ck_assert_uint_eq(fk.waiting, i < 6 ? 5 - i : 0);
             ok(ual_reject(event.request.request, NULL, 0));
@@ -362,7 +362,7 @@ START_TEST(undecided_requests_take_no_room)
 
     for (int i = 0; i < 9; i++) {
         fk_request(fk.listener, &request);
-        fk_settle();
+        fk_drain();
         events[i] = next_event(request_evd);
     }
     ck_assert_uint_eq(fk.waiting, 0);
@@ -382,14 +382,14 @@ START_TEST(full_request_evd_of_two)
 
     for (int i = 0; i < 4; i++)
         fk_request(fk.listener, &request);
-    fk_settle();
+    fk_drain();
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&here, true, NULL, &younger));
     fk_request(fk.listener, &request); /* that of the second */
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(fk.waiting, 1);
     for (int i = 0; i < 5; i++) {
         event = next_event(request_evd);
-        fk_settle();
+        fk_drain();
         ck_assert_uint_eq(event.request.listen == ual_handle_of(younger), i == 4);
         ok(ual_reject(event.request.request, NULL, 0));
     }
@@ -410,7 +410,7 @@ START_TEST(full_connection_evd)
         fk_establish(fk.connection);
         fk_end(fk.qp, RI_EVENT_LLP_CLOSED);
     }
-    fk_settle();
+    fk_drain();
     for (int i = 0; i < 3; i++) {
         ck_assert_uint_eq(expect(small, UAL_ESTABLISHED).ep, ual_handle_of(eps[i]));
         ck_assert_uint_eq(expect(small, UAL_DISCONNECTED).ep, ual_handle_of(eps[i]));

@@ -80,7 +80,7 @@ START_TEST(explained_terminates)
     bool explained = _i % 2;
 
     establish(ep);
-    fk_qp_news(fk.qp, &(struct ri_event){ .size = sizeof(struct ri_event),
+    fk_qp_post(fk.qp, &(struct ri_event){ .size = sizeof(struct ri_event),
                                           .type = RI_EVENT_TERMINATE_RECEIVED,
                                           .terminate_code = codes[_i / 2],
                                           .explained = explained });
@@ -127,12 +127,12 @@ START_TEST(why_it_ended_is_logged)
     fk.logged[RI_LOG_WARNING] = 0;
     if (logged_ends[_i].disconnected)
         ok(ual_ep_disconnect(ep, NULL, 0));
-    fk_qp_news(fk.qp, &event);
+    fk_qp_post(fk.qp, &event);
     event =
         (struct ri_event){ .size = sizeof(event), .type = RI_EVENT_LLP_RESET, .detail = "late" };
-    fk_qp_news(fk.qp, &event);
+    fk_qp_post(fk.qp, &event);
     next_event(connect_evd);
-    fk_settle();
+    fk_drain();
     if (logged_ends[_i].event.type ==
         RI_EVENT_QP_RQ_LIMIT_REACHED) { /* the next event is the end */
         ck_assert_uint_eq(fk.logged[RI_LOG_WARNING], 1);
@@ -298,7 +298,7 @@ START_TEST(free_purges_queued_messages)
 
     establish(other);
     fk_end(fk.qp, RI_EVENT_INTEGRITY);
-    fk_settle();
+    fk_drain();
     ok(ual_ep_free(other));
     expect_nothing(affiliated_evd);
     ok(connect_to(ep, false));

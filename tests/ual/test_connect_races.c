@@ -129,7 +129,7 @@ START_TEST(race_of_withdrawal)
         }
         expect_nothing(connect_evd);
         expect_state(ep, UAL_EP_UNCONNECTED);
-        ck_assert(tc_until((fk_settle(), fk_connections()) == 0, 10000));
+        ck_assert(tc_until((fk_drain(), fk_connections()) == 0, 10000));
     }
     pthread_barrier_destroy(&start);
 }

@@ -140,7 +140,7 @@ END_TEST
 START_TEST(on_a_dead_adapter)
 {
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(convert(true), UAL_ERR_DEAD);
 }
 END_TEST

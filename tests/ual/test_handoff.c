@@ -144,10 +144,10 @@ START_TEST(withdrawn_before)
 
     fk_withdraw(fk.connection, _i);
     if (_i)
-        fk_settle();
+        fk_drain();
     fails(hand_off(request), UAL_ERR_INVALID_HANDLE);
     ck_assert_ptr_null(ual_request_ia(request));
-    ck_assert(tc_until((fk_settle(), fk_connections()) == 0, 10000));
+    ck_assert(tc_until((fk_drain(), fk_connections()) == 0, 10000));
     expect_nothing(other_evd);
 }
 END_TEST
@@ -156,7 +156,7 @@ static void withdraw_now(void)
 {
     fk.during_migrate = NULL;
     fk_withdraw(fk.connection, true);
-    fk_settle();
+    fk_drain();
 }
 
 START_TEST(withdrawn_meanwhile)
@@ -165,7 +165,7 @@ START_TEST(withdrawn_meanwhile)
 
     fk.during_migrate = withdraw_now;
     fails(hand_off(request), UAL_ERR_INVALID_HANDLE);
-    ck_assert(tc_until((fk_settle(), fk_connections()) == 0, 10000));
+    ck_assert(tc_until((fk_drain(), fk_connections()) == 0, 10000));
     expect_nothing(other_evd);
 }
 END_TEST
@@ -223,7 +223,7 @@ START_TEST(the_target_is_freed_meanwhile)
     pthread_join(freer, NULL);
     ck_assert(atomic_load(&freed));
     fk_hold(false);
-    fk_settle();
+    fk_drain();
 }
 END_TEST
 
@@ -236,7 +236,7 @@ START_TEST(full_evd)
         requests[i] = ask().request;
     for (int i = 0; i < 4; i++)
         ok(hand_off(requests[i]));
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(fk.waiting, 2);
     for (int i = 0; i < 4; i++)
         there[i] = asked_there().request;
@@ -262,7 +262,7 @@ START_TEST(a_dead_adapter)
     ual_handle request = ask().request;
 
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(hand_off(request), UAL_ERR_DEAD);
 }
 END_TEST

@@ -8,12 +8,12 @@
 
 #include "ual/progress/lane_pace.h"
 
-#define LOOKS_PER_US 3
+#define POLLS_PER_US 3
 
 /* An interval in which consumers looked evenly until `end` of it. */
 static uint64_t step(struct pace *pace, uint64_t interval, uint64_t end)
 {
-    return pace_next(pace, interval, (uint32_t)(end * LOOKS_PER_US / CLOCK_NS_PER_US), interval);
+    return pace_next(pace, interval, (uint32_t)(end * POLLS_PER_US / CLOCK_NS_PER_US), interval);
 }
 
 /* The pace after the longest interval was seen twice. */
@@ -76,7 +76,7 @@ START_TEST(an_interval_that_took_long_is_no_slower_one)
 
     /* The thread came late, the consumers looked all the time. */
     ck_assert_uint_eq(pace_next(&pace, PACE_LAST,
-                                (uint32_t)(10 * PACE_LAST * LOOKS_PER_US / CLOCK_NS_PER_US),
+                                (uint32_t)(10 * PACE_LAST * POLLS_PER_US / CLOCK_NS_PER_US),
                                 10 * PACE_LAST),
                       PACE_LAST);
 }

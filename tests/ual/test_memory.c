@@ -128,7 +128,7 @@ START_TEST(srq_events)
     ck_assert_uint_eq(event.async.cause, ual_handle_of(ep));
     expect_nothing(connect_evd);
     fk_srq_event(fk.srq, RI_EVENT_SRQ_FATAL);
-    fk_settle();
+    fk_drain();
     ok(ual_srq_free(srq)); /* the event that is queued goes with it */
     expect_nothing(affiliated_evd);
 }

@@ -323,7 +323,7 @@ START_TEST(X025_untaken_asynchronous_events_are_bounded)
 
     for (uint32_t i = 0; i < 1000; i++) {
         fk_rnic_event(i % 2 ? RI_EVENT_PORT_UP : RI_EVENT_PORT_DOWN, 0);
-        fk_settle();
+        fk_drain();
         if (i == 10)
             before = tc_heap();
     }
@@ -343,7 +343,7 @@ START_TEST(dead_device)
     struct ri_qp_info info;
 
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(ual_pd_create(ia, &zone), UAL_ERR_DEAD);
     fails(connect_to(ep, false), UAL_ERR_DEAD);
     fails(ual_ep_reset(ep), UAL_ERR_DEAD);

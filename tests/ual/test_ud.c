@@ -101,7 +101,7 @@ START_TEST(error_and_reset)
     ok(create_ud(&ud));
     fails(ual_ep_reset(ud), UAL_ERR_INVALID_STATE);
     fk_end(fk.qp, RI_EVENT_LOCAL_ERROR);
-    fk_settle();
+    fk_drain();
     expect_state(ud, UAL_EP_NONOPERATIONAL);
     expect_nothing(affiliated_evd); /* a completion says why */
     fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_INVALID_STATE);

@@ -118,7 +118,7 @@ START_TEST(asked_again)
     fk_hold(false);
     expect_nothing(connect_evd);
     fk_connection_event(fk.connection, &reply);
-    fk_settle();
+    fk_drain();
     ok(ual_ud_request_free(question)); /* with its answer, which nobody has taken */
     expect_nothing(connect_evd);
     close_ia();
@@ -285,7 +285,7 @@ START_TEST(each_kind_has_its_room)
     request.datagram = !request.datagram;
     for (unsigned int i = 0; i < 5; i++)
         fk_request(fk.listener, &request);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(fk.waiting, 3);    /* of each kind, 4 have room */
     for (unsigned int i = 0; i < 8; i++) /* those that waited come behind */
         ck_assert_int_eq(next_event(request_evd).request.datagram, (i < 4) == (_i == 0));
@@ -319,7 +319,7 @@ START_TEST(no_memory_for_a_request)
     open_datagrams();
     atomic_store(&no_memory, true);
     fk_request(fk.listener, &request);
-    fk_settle();
+    fk_drain();
     ck_assert(!atomic_load(&no_memory));
     ck_assert_uint_eq(fk.waiting, 0);
     ck_assert_uint_eq(fk.connections, 0);
@@ -357,7 +357,7 @@ START_TEST(withdrawn)
     ok(create_ud(&ud));
     request = asked().request;
     fk_withdraw(fk.connection, true);
-    fk_settle();
+    fk_drain();
     fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
     request = asked().request;
     fk_withdraw(fk.connection, false);

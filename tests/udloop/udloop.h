@@ -19,16 +19,16 @@ struct rnic;
 struct qp;
 
 /* News for above, told by a run of the lane. */
-struct news {
-    enum { NEWS_CQ, NEWS_QP, NEWS_REQUEST, NEWS_EVENT } kind;
-    void *about; /* cq, qp, listener or connection: whose destruction takes the news back */
+struct queued_event {
+    enum { QUEUED_CQ, QUEUED_QP, QUEUED_REQUEST, QUEUED_EVENT } kind;
+    void *about; /* cq, qp, listener or connection: its destruction removes the event */
     struct connection *connection; /* REQUEST: what comes with it */
     struct ri_event event;         /* QP */
     struct ri_connection_event connection_event;
     struct ri_connect_request request;
     struct ri_ah_attr path;
     uint8_t data[DATA_MAX];
-    struct news *next;
+    struct queued_event *next;
 };
 
 struct rnic {
@@ -36,8 +36,8 @@ struct rnic {
     const struct ri_host *host;
     const struct ri_user_ops *user;
     struct ri_lane lane;
-    struct news *first;
-    const void *telling[2]; /* what an upcall is about just now */
+    struct queued_event *first;
+    const void *delivering[2]; /* what an upcall is about just now */
     pthread_t teller;
     struct rnic *next;
 };
@@ -107,10 +107,10 @@ struct connection {
 extern pthread_mutex_t loop_lock;
 extern struct rnic *loop_rnics;
 
-/* Queue news (a copy) and have the lane run. Under the lock. */
-void loop_tell(struct rnic *rnic, const struct news *news);
-/* The oldest news, with its upcall begun; the end of that. False: none. Under the lock. */
-bool loop_begin(struct rnic *rnic, struct news *news);
+/* Queue an event (a copy) and have the lane run. Under the lock. */
+void loop_queue(struct rnic *rnic, const struct queued_event *queued_event);
+/* The oldest queued event, with its upcall begun; the end of that. False: none. Under the lock. */
+bool loop_begin(struct rnic *rnic, struct queued_event *queued_event);
 void loop_end(struct rnic *rnic);
 /* Take back what is queued about an object, and wait for an upcall about it in
  * another thread. Under the lock. */

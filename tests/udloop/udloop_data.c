@@ -65,7 +65,7 @@ void loop_qp_remove(struct qp *qp)
 
 void loop_complete(struct qp *qp, struct cq *cq, const struct ri_wc *wc)
 {
-    struct news news = { .kind = NEWS_CQ, .about = cq };
+    struct queued_event queued_event = { .kind = QUEUED_CQ, .about = cq };
 
     if (cq->count == cq->depth) /* the tests' queues are large enough */
         return;
@@ -75,7 +75,7 @@ void loop_complete(struct qp *qp, struct cq *cq, const struct ri_wc *wc)
     if (!cq->armed)
         return;
     cq->armed = false;
-    loop_tell(cq->rnic, &news);
+    loop_queue(cq->rnic, &queued_event);
 }
 
 static void complete_receive(struct qp *qp, struct ri_wc *wc)
@@ -101,13 +101,14 @@ void loop_flush(struct qp *qp)
 
 static void fail(struct qp *qp)
 {
-    struct news news = { .kind = NEWS_QP,
-                         .about = qp,
-                         .event = { .size = sizeof(news.event), .type = RI_EVENT_LOCAL_ERROR } };
+    struct queued_event queued_event = { .kind = QUEUED_QP,
+                                         .about = qp,
+                                         .event = { .size = sizeof(queued_event.event),
+                                                    .type = RI_EVENT_LOCAL_ERROR } };
 
     qp->state = RI_QPS_ERROR;
     loop_flush(qp);
-    loop_tell(qp->rnic, &news);
+    loop_queue(qp->rnic, &queued_event);
 }
 
 /* ---- memory ---- */
@@ -322,32 +323,33 @@ static enum ri_status arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
     return RI_OK;
 }
 
-/* One piece of news. */
-static void tell(struct rnic *rnic, struct news *news)
+static void make_upcall(struct rnic *rnic, struct queued_event *queued_event)
 {
     const struct ri_host *host = rnic->host;
     void *context = NULL;
 
-    switch (news->kind) {
-    case NEWS_CQ: host->cq_event(host, ((struct cq *)news->about)->base.context); break;
-    case NEWS_QP:
-        host->qp_event(host, ((struct qp *)news->about)->base.context, &news->event);
+    switch (queued_event->kind) {
+    case QUEUED_CQ: host->cq_event(host, ((struct cq *)queued_event->about)->base.context); break;
+    case QUEUED_QP:
+        host->qp_event(host, ((struct qp *)queued_event->about)->base.context,
+                       &queued_event->event);
         break;
-    case NEWS_REQUEST:
-        news->request.private_data = news->request.private_data_length ? news->data : NULL;
-        host->connection_request(host, ((struct listener *)news->about)->base.context,
-                                 &news->connection->base, &news->request, &context);
-        news->connection->base.context = context;
+    case QUEUED_REQUEST:
+        queued_event->request.private_data = queued_event->request.private_data_length
+                                                 ? queued_event->data
+                                                 : NULL;
+        host->connection_request(host, ((struct listener *)queued_event->about)->base.context,
+                                 &queued_event->connection->base, &queued_event->request, &context);
+        queued_event->connection->base.context = context;
         if (!context)
-            loop_connection_destroy(&news->connection->base);
+            loop_connection_destroy(&queued_event->connection->base);
         break;
-    case NEWS_EVENT:
-        news->connection_event.private_data = news->connection_event.private_data_length
-                                                  ? news->data
-                                                  : NULL;
-        news->connection_event.path = &news->path;
-        host->connection_event(host, ((struct connection *)news->about)->base.context,
-                               &news->connection_event);
+    case QUEUED_EVENT:
+        queued_event->connection_event.private_data =
+            queued_event->connection_event.private_data_length ? queued_event->data : NULL;
+        queued_event->connection_event.path = &queued_event->path;
+        host->connection_event(host, ((struct connection *)queued_event->about)->base.context,
+                               &queued_event->connection_event);
         break;
     }
 }
@@ -356,15 +358,15 @@ static uint32_t progress(struct ri_lane *lane, struct ri_cq *first, uint32_t bud
                          uint64_t *next_deadline)
 {
     struct rnic *rnic = (struct rnic *)((char *)lane - offsetof(struct rnic, lane));
-    struct news news;
+    struct queued_event queued_event;
     uint32_t done = 0;
 
     (void)first;
     *next_deadline = RI_NO_DEADLINE;
     pthread_mutex_lock(&loop_lock);
-    while (done < budget && loop_begin(rnic, &news)) {
+    while (done < budget && loop_begin(rnic, &queued_event)) {
         pthread_mutex_unlock(&loop_lock);
-        tell(rnic, &news);
+        make_upcall(rnic, &queued_event);
         pthread_mutex_lock(&loop_lock);
         loop_end(rnic);
         done++;

@@ -102,9 +102,10 @@ enum ri_status loop_listen_destroy(struct ri_listener *base)
     while (*at != listener)
         at = &(*at)->next;
     *at = listener->next;
-    for (struct news *news = listener->rnic->first; news; news = news->next)
-        if (news->about == listener) /* nobody has seen it: it is ours still */
-            connection_free(news->connection);
+    for (struct queued_event *queued_event = listener->rnic->first; queued_event;
+         queued_event = queued_event->next)
+        if (queued_event->about == listener) /* nobody has seen it: it is ours still */
+            connection_free(queued_event->connection);
     loop_forget(listener->rnic, listener);
     pthread_mutex_unlock(&loop_lock);
     free(listener);
@@ -117,27 +118,29 @@ enum ri_status loop_listen_destroy(struct ri_listener *base)
 static void answer(struct connection *asking, enum ri_connection_event_type type,
                    const struct ri_service_reply *reply)
 {
-    struct news news = { .kind = NEWS_EVENT,
-                         .about = asking,
-                         .connection_event = { .size = sizeof(news.connection_event),
-                                               .type = type,
-                                               .reason = RI_REASON_TIMEOUT,
-                                               .service_status = reply->status,
-                                               .remote_qkey = reply->qkey,
-                                               .private_data_length = reply->private_data_length,
-                                               .local = address(0),
-                                               .peer = address(0) },
-                         .path = { .size = sizeof(news.path), .global = 1, .hop_limit = 7 } };
+    struct queued_event queued_event = {
+        .kind = QUEUED_EVENT,
+        .about = asking,
+        .connection_event = { .size = sizeof(queued_event.connection_event),
+                              .type = type,
+                              .reason = RI_REASON_TIMEOUT,
+                              .service_status = reply->status,
+                              .remote_qkey = reply->qkey,
+                              .private_data_length = reply->private_data_length,
+                              .local = address(0),
+                              .peer = address(0) },
+        .path = { .size = sizeof(queued_event.path), .global = 1, .hop_limit = 7 }
+    };
 
     if (reply->qp)
-        news.connection_event.remote_qpn = ((struct qp *)reply->qp)->qpn;
+        queued_event.connection_event.remote_qpn = ((struct qp *)reply->qp)->qpn;
     if (reply->private_data_length)
-        memcpy(news.data, reply->private_data, reply->private_data_length);
-    memcpy(news.path.destination_gid, loop_gid, sizeof(loop_gid));
+        memcpy(queued_event.data, reply->private_data, reply->private_data_length);
+    memcpy(queued_event.path.destination_gid, loop_gid, sizeof(loop_gid));
     if (asking->other)
         asking->other->other = NULL;
     asking->other = NULL;
-    loop_tell(asking->rnic, &news);
+    loop_queue(asking->rnic, &queued_event);
 }
 
 static void expired(struct ri_timer *timer)
@@ -183,23 +186,24 @@ enum ri_status loop_connection_destroy(struct ri_connection *base)
 static enum ri_status show(struct listener *listener, struct connection *asking,
                            const struct ri_connect_param *param)
 {
-    struct news news = { .kind = NEWS_REQUEST,
-                         .about = listener,
-                         .request = { .size = sizeof(news.request),
-                                      .local = address(listener->port),
-                                      .peer = address(9),
-                                      .private_data_length = param->private_data_length,
-                                      .datagram = true } };
+    struct queued_event queued_event = { .kind = QUEUED_REQUEST,
+                                         .about = listener,
+                                         .request = {
+                                             .size = sizeof(queued_event.request),
+                                             .local = address(listener->port),
+                                             .peer = address(9),
+                                             .private_data_length = param->private_data_length,
+                                             .datagram = true } };
     struct ri_connection *shown;
 
     if (loop_connection_create(&listener->rnic->base, NULL, &shown) != RI_OK)
         return RI_ERR_NO_RESOURCES;
-    news.connection = (struct connection *)shown;
-    news.connection->other = asking;
-    asking->other = news.connection;
+    queued_event.connection = (struct connection *)shown;
+    queued_event.connection->other = asking;
+    asking->other = queued_event.connection;
     if (param->private_data_length)
-        memcpy(news.data, param->private_data, param->private_data_length);
-    loop_tell(listener->rnic, &news);
+        memcpy(queued_event.data, param->private_data, param->private_data_length);
+    loop_queue(listener->rnic, &queued_event);
     return RI_OK;
 }
 

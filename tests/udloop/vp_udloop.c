@@ -23,15 +23,15 @@ bool loop_own_gid(const uint8_t gid[16])
     return !memcmp(gid, loop_gid, sizeof(loop_gid));
 }
 
-/* ---- news ---- */
+/* ---- queued events ---- */
 
-void loop_tell(struct rnic *rnic, const struct news *news)
+void loop_queue(struct rnic *rnic, const struct queued_event *queued_event)
 {
-    struct news *copy = malloc(sizeof(*copy)), **at = &rnic->first;
+    struct queued_event *copy = malloc(sizeof(*copy)), **at = &rnic->first;
 
     if (!copy)
         abort();
-    *copy = *news;
+    *copy = *queued_event;
     copy->next = NULL;
     while (*at)
         at = &(*at)->next;
@@ -39,30 +39,30 @@ void loop_tell(struct rnic *rnic, const struct news *news)
     rnic->host->wake(rnic->host, rnic->lane.context);
 }
 
-bool loop_begin(struct rnic *rnic, struct news *news)
+bool loop_begin(struct rnic *rnic, struct queued_event *queued_event)
 {
-    struct news *first = rnic->first;
+    struct queued_event *first = rnic->first;
 
     if (!first)
         return false;
-    *news = *first;
+    *queued_event = *first;
     rnic->first = first->next;
     free(first);
-    rnic->telling[0] = news->about;
-    rnic->telling[1] = news->connection;
+    rnic->delivering[0] = queued_event->about;
+    rnic->delivering[1] = queued_event->connection;
     rnic->teller = pthread_self();
     return true;
 }
 
 void loop_end(struct rnic *rnic)
 {
-    rnic->telling[0] = rnic->telling[1] = NULL;
+    rnic->delivering[0] = rnic->delivering[1] = NULL;
     pthread_cond_broadcast(&told);
 }
 
 void loop_forget(struct rnic *rnic, const void *about)
 {
-    struct news **at = &rnic->first, *gone;
+    struct queued_event **at = &rnic->first, *gone;
 
     while ((gone = *at)) {
         if (gone->about != about) {
@@ -72,7 +72,7 @@ void loop_forget(struct rnic *rnic, const void *about)
         *at = gone->next;
         free(gone);
     }
-    while ((rnic->telling[0] == about || rnic->telling[1] == about) &&
+    while ((rnic->delivering[0] == about || rnic->delivering[1] == about) &&
            !pthread_equal(rnic->teller, pthread_self()))
         pthread_cond_wait(&told, &loop_lock);
 }

@@ -124,7 +124,7 @@ static struct cm_event next_event(struct end *end)
     struct cm_event *event, copy;
 
     must(ual_channel_get(end->events, WAIT_US, &got));
-    check(got.kind == UAL_NEWS_POSTED);
+    check(got.kind == UAL_ITEM_POSTED);
     event = (struct cm_event *)(void *)((char *)got.item - offsetof(struct cm_event, item));
     copy = *event;
     free(event);
@@ -193,7 +193,7 @@ static void close_end(struct end *end)
     must(ual_mr_free(end->mr));
     must(ual_pd_free(end->pd));
     check(ual_device_claim(end->device));
-    ual_device_settle(end->device);
+    ual_device_drain(end->device);
     must(ual_device_close(end->device));
     free(end->memory);
 }
@@ -333,7 +333,7 @@ static void wait_in_channel(struct end *end)
 
     check(poll(&ready, 1, WAIT_US / 1000) == 1);
     must(ual_channel_get(end->completions, WAIT_US, &event));
-    check(event.kind == UAL_NEWS_CQ && event.cq == end->cq && event.context == end);
+    check(event.kind == UAL_ITEM_CQ && event.cq == end->cq && event.context == end);
 }
 
 static struct ri_wc next_completion(struct end *end)

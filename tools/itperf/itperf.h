@@ -349,21 +349,21 @@ bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan 
 struct perf_channel {
     struct conn conn;
     struct region memory;
-    unsigned told;
+    unsigned sent;
     bool client;
     uint64_t heard;     /* when a sign of life came last; tool_now() */
     uint64_t alive_due; /* client: when the next one is; UINT64_MAX: one is under way */
-    struct perf_message kept[PERF_CHANNEL_RECEIVES]; /* came during a run, for perf_hear */
-    unsigned kept_count;
+    struct perf_message queued[PERF_CHANNEL_RECEIVES]; /* came during a run, for perf_receive */
+    unsigned queued_count;
 };
 bool perf_channel_create(const struct adapter *adapter, struct perf_channel *channel);
 void perf_channel_destroy(struct perf_channel *channel);
 /* Posts the Receives; as conn_connect wants it, arg is the channel. */
 bool perf_channel_prepare(struct conn *conn, void *arg);
-bool perf_tell(struct perf_channel *channel, const struct perf_message *message);
+bool perf_send(struct perf_channel *channel, const struct perf_message *message);
 /* Prints what goes wrong, but for CONN_TIMEOUT, CONN_STOPPED and CONN_ENDED. */
-enum conn_result perf_hear(struct perf_channel *channel, uint64_t timeout_us,
-                           struct perf_message *message);
+enum conn_result perf_receive(struct perf_channel *channel, uint64_t timeout_us,
+                              struct perf_message *message);
 /* A run begins: signs of life are counted from now. */
 void perf_channel_run(struct perf_channel *channel);
 /* During a run, now and then, without waiting: signs of life. false: the connection is no use. */

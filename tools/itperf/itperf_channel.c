@@ -63,9 +63,9 @@ bool perf_channel_prepare(struct conn *conn, void *arg)
     return true;
 }
 
-bool perf_tell(struct perf_channel *channel, const struct perf_message *message)
+bool perf_send(struct perf_channel *channel, const struct perf_message *message)
 {
-    size_t offset = (RECEIVES + channel->told++ % SENDS) * PERF_MESSAGE;
+    size_t offset = (RECEIVES + channel->sent++ % SENDS) * PERF_MESSAGE;
     it_lmr_triplet_t part = region_part(&channel->memory, offset, PERF_MESSAGE);
     it_status_t status;
 
@@ -102,19 +102,20 @@ static bool heard_alive(struct perf_channel *channel, const struct perf_message 
         channel->alive_due = channel->heard + ALIVE_NS;
         return true;
     }
-    return perf_tell(channel, message);
+    return perf_send(channel, message);
 }
 
-enum conn_result perf_hear(struct perf_channel *channel, uint64_t timeout_us,
-                           struct perf_message *message)
+enum conn_result perf_receive(struct perf_channel *channel, uint64_t timeout_us,
+                              struct perf_message *message)
 {
     enum conn_result result;
     it_event_t event;
 
     do {
-        if (channel->kept_count) {
-            *message = channel->kept[0];
-            memmove(channel->kept, channel->kept + 1, --channel->kept_count * sizeof(*message));
+        if (channel->queued_count) {
+            *message = channel->queued[0];
+            memmove(channel->queued, channel->queued + 1,
+                    --channel->queued_count * sizeof(*message));
             return CONN_OK;
         }
         message->type = PERF_ALIVE;
@@ -135,7 +136,7 @@ bool perf_channel_look(struct perf_channel *channel)
 
     if (channel->client && tool_now() >= channel->alive_due) {
         channel->alive_due = UINT64_MAX; /* until this one has been answered */
-        if (!perf_tell(channel, &message))
+        if (!perf_send(channel, &message))
             return false;
     }
     while (it_evd_dequeue(channel->conn.dto_evd, &event) == IT_SUCCESS) {
@@ -146,10 +147,10 @@ bool perf_channel_look(struct perf_channel *channel)
         if (take(channel, &event.dto_cmpl, &message) != CONN_OK)
             return false;
         if (message.type == PERF_ALIVE ? !heard_alive(channel, &message)
-                                       : channel->kept_count == RECEIVES)
+                                       : channel->queued_count == RECEIVES)
             return false;
         if (message.type != PERF_ALIVE)
-            channel->kept[channel->kept_count++] = message;
+            channel->queued[channel->queued_count++] = message;
     }
     return true;
 }

@@ -78,7 +78,7 @@ static bool await(struct client *client, enum perf_message_type type, const char
                   struct perf_message *message)
 {
     const char *peer = client->channel.conn.peer;
-    enum conn_result result = perf_hear(&client->channel, ANSWER_US, message);
+    enum conn_result result = perf_receive(&client->channel, ANSWER_US, message);
 
     if (result == CONN_TIMEOUT)
         tool_error("%s does not answer (%s)", peer, what);
@@ -101,7 +101,7 @@ static void explain_failure(struct client *client)
 {
     struct perf_message message;
 
-    if (perf_hear(&client->channel, WORD_US, &message) == CONN_OK && message.type == PERF_REFUSE)
+    if (perf_receive(&client->channel, WORD_US, &message) == CONN_OK && message.type == PERF_REFUSE)
         say_refused(client->channel.conn.peer, message.u.text);
 }
 
@@ -141,7 +141,7 @@ static bool set_up(struct client *client)
         return false;
     client->report->reads = session->plan.reads;
     message.u.plan = session->plan;
-    if (!perf_tell(&client->channel, &message) ||
+    if (!perf_send(&client->channel, &message) ||
         !await(client, PERF_ACCEPT, "agreeing on the test", &message))
         return false;
     session->token = message.u.token;
@@ -161,7 +161,7 @@ static bool run_both(struct client *client, const struct perf_run *run, struct p
     struct perf_message message = { .type = PERF_RUN, .u.run = *run };
     bool good;
 
-    if (!perf_run_prepare(&client->session, run) || !perf_tell(&client->channel, &message) ||
+    if (!perf_run_prepare(&client->session, run) || !perf_send(&client->channel, &message) ||
         !await(client, PERF_READY, "beginning a run", &message))
         return false;
     good = perf_run_go(&client->session, here);
@@ -249,7 +249,7 @@ static bool measure_all(struct client *client)
             perf_print_row(report, result);
     }
     if (good)
-        good = perf_tell(&client->channel, &bye);
+        good = perf_send(&client->channel, &bye);
     if (report->count && !options->json)
         good = perf_print_end(report) && good;
     if (report->count && (options->json || options->json_file))

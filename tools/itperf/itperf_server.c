@@ -124,14 +124,14 @@ static void expect(struct service *service, uint64_t token)
 }
 
 /* The client hears why: it looks for a REFUSE when a data connection fails. */
-static void tell_shortage(struct perf_channel *channel)
+static void report_shortage(struct perf_channel *channel)
 {
     struct perf_message message = { .type = PERF_REFUSE };
 
     snprintf(message.u.text, sizeof(message.u.text),
              "out of resources; take less with -q, -t, -r, -s or --threads, or look at what the "
              "server says");
-    perf_tell(channel, &message);
+    perf_send(channel, &message);
 }
 
 /* What the Endpoint needs is made now, not before a connection for it is there. */
@@ -149,7 +149,7 @@ static bool take_connection(struct perf_session *session, const struct arrival *
         perf_group_peer(session, &arrival->hello);
         return true;
     }
-    tell_shortage(session->channel);
+    report_shortage(session->channel);
     if (!answered)
         refuse(arrival->request, PERF_REFUSED_BUSY);
     return false;
@@ -181,10 +181,10 @@ static bool say_no(struct perf_channel *channel, const char *text)
 
     snprintf(message.u.text, sizeof(message.u.text), "%s", text);
     tool_error("%s refused: %s", channel->conn.peer, text);
-    if (perf_tell(channel, &message)) {
+    if (perf_send(channel, &message)) {
         /* The text has to get there before the connection ends. */
         do
-            result = perf_hear(channel, SET_UP_US, &message);
+            result = perf_receive(channel, SET_UP_US, &message);
         while (result == CONN_OK);
     }
     return false;
@@ -196,7 +196,7 @@ static bool agree(struct service *service, struct perf_channel *channel,
 {
     const struct perf_options *own = service->options;
     struct perf_message message;
-    enum conn_result result = perf_hear(channel, PARAMS_US, &message);
+    enum conn_result result = perf_receive(channel, PARAMS_US, &message);
     char why[PERF_TEXT - 64], text[PERF_TEXT];
     uint32_t reads;
 
@@ -244,11 +244,11 @@ static bool serve_run(struct perf_channel *channel, struct perf_session *session
         tool_error("%s asks for a run outside of its plan", channel->conn.peer);
         return false;
     }
-    if (!perf_run_prepare(session, run) || !perf_tell(channel, &message))
+    if (!perf_run_prepare(session, run) || !perf_send(channel, &message))
         return false;
     message.type = PERF_RESULT;
     message.u.result.good = perf_run_go(session, &message.u.result.tally);
-    return perf_tell(channel, &message) && message.u.result.good;
+    return perf_send(channel, &message) && message.u.result.good;
 }
 
 static bool serve_runs(struct perf_channel *channel, struct perf_session *session, unsigned *runs)
@@ -261,7 +261,7 @@ static bool serve_runs(struct perf_channel *channel, struct perf_session *sessio
         now = tool_now();
         left_us = now < session->end ? (session->end - now) / 1000 : 0;
         silence_us = left_us < session->silence_us ? left_us : session->silence_us;
-        result = perf_hear(channel, silence_us, &message);
+        result = perf_receive(channel, silence_us, &message);
         if (result == CONN_ENDED)
             tool_error("%s: %s before the end", channel->conn.peer, conn_why(&channel->conn));
         else if (result == CONN_TIMEOUT)
@@ -293,7 +293,7 @@ static bool serve_plan(struct service *service, struct perf_channel *channel,
     session->token |= 1;
     message.u.token = session->token;
     expect(service, session->token);
-    good = perf_tell(channel, &message) && take_connections(service, session);
+    good = perf_send(channel, &message) && take_connections(service, session);
     expect(service, 0);
     for (uint32_t i = 0; i < plan->threads; i++)
         memcpy(session->groups[i].base.peer, channel->conn.peer, sizeof(channel->conn.peer));

@@ -102,7 +102,7 @@ static bool verify(struct pinger *pinger, uint64_t message, unsigned slot, struc
     return options->op == PING_READ || ping_post_receive(&pinger->conn, &pinger->buffers, slot);
 }
 
-static void tell_result(struct pinger *pinger, enum conn_result result, uint64_t message)
+static void report_result(struct pinger *pinger, enum conn_result result, uint64_t message)
 {
     const char *peer = pinger->conn.peer;
 
@@ -146,7 +146,7 @@ static bool ping_once(struct pinger *pinger, uint64_t message, struct ping_resul
                    pinger->conn.peer, (unsigned long long)message, (double)(end - start) / 1e3);
         return true;
     }
-    tell_result(pinger, answer, message);
+    report_result(pinger, answer, message);
     if (answer == CONN_STOPPED)
         result->sent--; /* cut off by the user, neither answered nor lost */
     else
@@ -166,7 +166,7 @@ static bool pause_between(struct pinger *pinger, uint64_t message, struct ping_r
     if (ended == CONN_TIMEOUT)
         return true;
     if (ended != CONN_STOPPED) {
-        tell_result(pinger, ended, message);
+        report_result(pinger, ended, message);
         result->errors++;
     }
     return false;

@@ -80,8 +80,8 @@ static struct async_item *make_item(struct device_inside *device)
 /* --- telling --- */
 
 /* Under device->lock, so that the channel stays. */
-static void tell_channel(struct device_inside *device, const struct ri_event *event,
-                         const struct ual_object *object, struct ual_cq *cq)
+static void queue_in_channel(struct device_inside *device, const struct ri_event *event,
+                             const struct ual_object *object, struct ual_cq *cq)
 {
     struct async_item *item = make_item(device);
 
@@ -91,7 +91,7 @@ static void tell_channel(struct device_inside *device, const struct ri_event *ev
         return;
     }
     item->item = (struct ual_channel_item){
-        .kind = UAL_NEWS_ASYNC,
+        .kind = UAL_ITEM_ASYNC,
         .context = device->device.context,
         .about = object ? (const void *)object : cq,
         .done = item_done,
@@ -103,14 +103,14 @@ static void tell_channel(struct device_inside *device, const struct ri_event *ev
     ual_channel_push(device->async_channel, &item->item);
 }
 
-void ual_async_tell(struct ual_device *public, const struct ri_event *event,
-                    const struct ual_object *object, struct ual_cq *cq)
+void ual_async_report(struct ual_device *public, const struct ri_event *event,
+                      const struct ual_object *object, struct ual_cq *cq)
 {
     struct device_inside *device = device_inside(public);
 
     pthread_mutex_lock(&device->lock);
     if (device->async_channel && !device->async_ending)
-        tell_channel(device, event, object, cq);
+        queue_in_channel(device, event, object, cq);
     pthread_mutex_unlock(&device->lock);
     if (device->upcalls && device->upcalls->async)
         device->upcalls->async(public->context, event, object);
@@ -127,7 +127,7 @@ void ual_device_rnic_event(void *rnic_context, const struct ri_event *event)
                 "%s: the device has failed: %s; close the interface and open it again",
                 device->name, event->detail ? event->detail : "no details");
     }
-    ual_async_tell(&device->device, event, NULL, NULL);
+    ual_async_report(&device->device, event, NULL, NULL);
     if (event->type == RI_EVENT_RNIC_FATAL)
         ual_channels_wake(device);
 }

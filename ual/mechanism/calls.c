@@ -6,7 +6,7 @@
  *
  * Each thread counts its own calls instead, in its own memory: the count is odd while the thread is
  * inside. Who frees an IA first hides all its handles, then waits until each count that was odd has
- * changed (ual_calls_settle). Whoever begins a call later finds no handle.
+ * changed (ual_calls_drain). Whoever begins a call later finds no handle.
  *
  * ORDER. A call stores its count, then reads the handle; the freeing thread stores the handle, then
  * reads the counts. One of the two must see the other, which takes a fence on both sides. The calls
@@ -39,7 +39,7 @@
 _Thread_local struct ual_caller ual_caller = { .count = INT64_MIN };
 
 static pthread_mutex_t callers_lock = PTHREAD_MUTEX_INITIALIZER; /* the list; a leaf */
-static pthread_mutex_t settle_lock = PTHREAD_MUTEX_INITIALIZER;  /* ual_caller.seen; above it */
+static pthread_mutex_t drain_lock = PTHREAD_MUTEX_INITIALIZER;   /* ual_caller.seen; above it */
 static struct ual_caller *callers;
 static pthread_key_t ending;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -109,10 +109,10 @@ static void wait_for_calls(void)
 {
     uint64_t sleep_ns = CLOCK_NS_PER_US;
 
-    for (unsigned int looks = 0; any_left(); looks++) {
+    for (unsigned int rounds = 0; any_left(); rounds++) {
         struct timespec time = clock_left(0, sleep_ns);
 
-        if (looks < YIELDS) {
+        if (rounds < YIELDS) {
             sched_yield();
             continue;
         }
@@ -121,7 +121,7 @@ static void wait_for_calls(void)
     }
 }
 
-void ual_calls_settle(void)
+void ual_calls_drain(void)
 {
     struct ual_caller *caller;
 
@@ -129,19 +129,19 @@ void ual_calls_settle(void)
     atomic_thread_fence(memory_order_seq_cst);
     if (has_barrier)
         barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-    pthread_mutex_lock(&settle_lock);
+    pthread_mutex_lock(&drain_lock);
     pthread_mutex_lock(&callers_lock);
     DL_FOREACH (callers, caller)
         caller->seen = atomic_load_explicit(&caller->count, memory_order_acquire);
     pthread_mutex_unlock(&callers_lock);
     wait_for_calls();
-    pthread_mutex_unlock(&settle_lock);
+    pthread_mutex_unlock(&drain_lock);
 }
 
 /* In the child of a fork: of all threads only this one is there. Stores only. */
 void ual_calls_forked(void)
 {
-    callers_lock = settle_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    callers_lock = drain_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     callers = NULL;
     if (ual_caller.listed) /* no thread forks that has left the list: its destructors run */
         DL_APPEND(callers, &ual_caller);

@@ -100,7 +100,7 @@ void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item
 
 void ual_channel_post(struct ual_channel *channel, struct ual_channel_item *item)
 {
-    *item = (struct ual_channel_item){ .kind = UAL_NEWS_POSTED, .context = item->context };
+    *item = (struct ual_channel_item){ .kind = UAL_ITEM_POSTED, .context = item->context };
     ual_channel_push(channel, item);
 }
 
@@ -117,13 +117,13 @@ static void describe(struct ual_channel_event *event, struct ual_channel_item *i
 {
     event->kind = item->kind;
     event->context = item->context;
-    if (item->kind == UAL_NEWS_ASYNC) {
+    if (item->kind == UAL_ITEM_ASYNC) {
         const struct async_item *async = container_of(item, struct async_item, item);
 
         event->async.event = async->event;
         event->async.object = async->object;
         event->async.cq = async->cq;
-    } else if (item->kind == UAL_NEWS_CQ) {
+    } else if (item->kind == UAL_ITEM_CQ) {
         event->cq = (struct ual_cq *)item->about;
     } else {
         event->item = item;
@@ -169,7 +169,7 @@ static void drop_all(struct ual_channel_item *items, void (*drop)(struct ual_cha
     DL_FOREACH_SAFE (items, item, next) {
         if (item->done)
             item->done(item);
-        else if (item->kind == UAL_NEWS_POSTED && drop)
+        else if (item->kind == UAL_ITEM_POSTED && drop)
             drop(item);
     }
 }
@@ -186,7 +186,7 @@ static bool is_purged(const struct ual_channel_item *item, const struct purged *
     if (which->about)
         return item->about == which->about;
     if (which->async_of)
-        return item->kind == UAL_NEWS_ASYNC &&
+        return item->kind == UAL_ITEM_ASYNC &&
                container_of(item, struct async_item, item)->device == which->async_of;
     return item->context == which->context;
 }
@@ -203,7 +203,7 @@ static uint32_t purge(struct ual_channel *channel, struct purged which,
             continue;
         count += item->times;
         remove_item(channel, item);
-        if (item->kind != UAL_NEWS_CQ) /* that may be queued again at once, and nobody is told */
+        if (item->kind != UAL_ITEM_CQ) /* that may be queued again at once, and nobody is told */
             DL_APPEND(purged, item);
     }
     atomic_fetch_sub(&channel->queued, count);

@@ -188,7 +188,7 @@ static void forget_address(struct ual_conn *conn)
     conn->bound = NULL;
 }
 
-static void let_go_of_address(struct ual_conn *conn)
+static void release_address(struct ual_conn *conn)
 {
     if (conn->listener)
         kal_listen_destroy(conn->listener);
@@ -199,7 +199,7 @@ static void let_go_of_address(struct ual_conn *conn)
 void ual_conn_free(struct ual_conn *conn)
 {
     stop_resolving(conn);
-    let_go_of_address(conn);
+    release_address(conn);
     if (conn->connection)
         kal_connection_destroy(conn->connection);
     atomic_fetch_sub(&device_inside(conn->device)->users, 1);
@@ -259,7 +259,7 @@ enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_pa
         asked.address = &conn->bound->any;
     if (!asked.address || !conn->upcalls || !conn->upcalls->request)
         return UAL_ERR_INVALID_ARGUMENT;
-    let_go_of_address(conn);
+    release_address(conn);
     status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
                                           ual_lanes_first(ual_device_lanes(conn->device)), &asked,
                                           conn, &got, &conn->listener));
@@ -357,7 +357,7 @@ static enum ual_status begin(struct ual_conn *conn, const struct ual_qp *qp)
         return status;
     if (conn->connection || (conn->listener && !conn->holds_address))
         return UAL_ERR_INVALID_STATE;
-    let_go_of_address(conn);
+    release_address(conn);
     return ual_status_of_kal(
         kal_connection_create(rnic_of(conn->device), lane_for(conn, qp), conn, &conn->connection));
 }

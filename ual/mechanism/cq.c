@@ -84,7 +84,7 @@ enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_att
     inside->cq.context = attr->context;
     inside->channel = attr->channel;
     inside->item =
-        (struct ual_channel_item){ .kind = UAL_NEWS_CQ, .context = attr->context, .about = inside };
+        (struct ual_channel_item){ .kind = UAL_ITEM_CQ, .context = attr->context, .about = inside };
     inside->fired = attr->fired;
     inside->error = attr->error;
     inside->feed = attr->feed ? attr->feed : &inside->own_feed;
@@ -252,5 +252,5 @@ void ual_cq_error(void *cq_context, const struct ri_event *event)
     if (inside->error)
         inside->error(inside->cq.context, event);
     else
-        ual_async_tell(inside->cq.device, event, NULL, &inside->cq);
+        ual_async_report(inside->cq.device, event, NULL, &inside->cq);
 }

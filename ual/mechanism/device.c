@@ -174,9 +174,9 @@ bool ual_device_claim(struct ual_device *device)
     return ual_handle_close_device(device);
 }
 
-void ual_device_settle(struct ual_device *device)
+void ual_device_drain(struct ual_device *device)
 {
-    ual_calls_settle();
+    ual_calls_drain();
     ual_handle_drop(&device->object);
 }
 

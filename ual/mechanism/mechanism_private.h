@@ -79,7 +79,7 @@ bool ual_handle_close_device(struct ual_device *device);
 
 /* calls.c: front ends' calls of other threads that began before this are over when it returns. The
  * caller is in none. */
-void ual_calls_settle(void);
+void ual_calls_drain(void);
 void ual_calls_forked(void);
 
 /* instance.c: the kal of this process, with ual's upcall table. Counted. */
@@ -91,8 +91,8 @@ enum ual_status ual_fork_prepare(void); /* installs the atfork handlers once */
 
 /* async.c: an asynchronous event about a QP or an SRQ (object), a CQ, or the device itself. Any
  * thread, also upcalls. */
-void ual_async_tell(struct ual_device *device, const struct ri_event *event,
-                    const struct ual_object *object, struct ual_cq *cq);
+void ual_async_report(struct ual_device *device, const struct ri_event *event,
+                      const struct ual_object *object, struct ual_cq *cq);
 /* A QP or SRQ (handle), or a CQ (0), is gone: nothing queued tells of it. */
 void ual_async_forget(struct ual_device *device, const void *about, ual_handle handle);
 /* No channel has the device's events from here on. */

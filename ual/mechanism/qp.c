@@ -200,7 +200,7 @@ enum ual_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t 
 }
 
 /* An upcall that a run has begun is over. */
-static void settle(struct ual_qp *qp)
+static void wait_for_upcalls(struct ual_qp *qp)
 {
     ual_lane_pause(lane_of(qp));
     ual_lane_resume(lane_of(qp));
@@ -216,7 +216,7 @@ enum ual_status ual_qp_rewind(struct ual_qp *qp)
         status = ual_qp_set_state(qp, RI_QPS_IDLE);
     }
     if (status == UAL_OK)
-        settle(qp);
+        wait_for_upcalls(qp);
     return status;
 }
 
@@ -252,5 +252,5 @@ void ual_qp_event(void *qp_context, const struct ri_event *event)
     if (qp->event)
         qp->event(qp, event);
     else
-        ual_async_tell(qp->object.device, event, &qp->object, NULL);
+        ual_async_report(qp->object.device, event, &qp->object, NULL);
 }

@@ -114,5 +114,5 @@ void ual_srq_event(void *srq_context, const struct ri_event *event)
 {
     struct ual_srq *srq = srq_context;
 
-    ual_async_tell(srq->object.device, event, &srq->object, NULL);
+    ual_async_report(srq->object.device, event, &srq->object, NULL);
 }

@@ -101,7 +101,7 @@ enum ual_status ual_ia_close(struct ual_device *device)
 
     if (!ual_device_claim(device))
         return UAL_ERR_INVALID_HANDLE;
-    ual_device_settle(device);
+    ual_device_drain(device);
     return close_shut(ia);
 }
 
@@ -118,7 +118,7 @@ enum ual_status ual_ia_close_on(ual_handle handle)
     ual_call_end();
     if (!ia)
         return ual_lookup_failed();
-    ual_device_settle(ia->device);
+    ual_device_drain(ia->device);
     return close_shut(ia);
 }
 

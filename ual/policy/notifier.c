@@ -86,7 +86,8 @@ static void stop_listening(struct notifier *notifier)
 
 void notifier_close(struct notifier *notifier)
 {
-    waiters_settle(&notifier->waiters); /* the last one that left may be about to drop its lock */
+    waiters_await_leavers(
+        &notifier->waiters); /* the last one that left may be about to drop its lock */
     if (notifier->fd < 0)
         return;
     if (notifier_listens(notifier))

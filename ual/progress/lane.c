@@ -157,9 +157,9 @@ void ual_lane_dispatch_timers(struct ual_lane *lane)
     }
 }
 
-void ual_lane_look(struct ual_lane *lane, bool drain)
+void ual_lane_poll_epoll(struct ual_lane *lane, bool drain)
 {
-    ual_lane_note_look(lane);
+    ual_lane_count_poll(lane);
     dispatch_descriptors(lane, drain);
     ual_lane_dispatch_timers(lane);
 }
@@ -202,7 +202,7 @@ void ual_lane_run(struct ual_lane *lane, struct ri_cq *first)
 {
     if (!ual_lane_run_try(lane))
         return;
-    ual_lane_run_pass(lane, first, LOOK);
+    ual_lane_run_pass(lane, first, EPOLL_POLL);
     pass_on_rest(lane);
     ual_lane_run_drop(lane);
 }
@@ -235,16 +235,16 @@ static void put_watch_off(struct ual_lane *lane)
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
     /* Who polls an EVD without a CQ waits for what epoll brings: requests, ends of connections. */
-    bool look = ual_lane_poll_looks(lane, first ? 1 : POLLS_PER_EPOLL / 8);
-    uint32_t pieces = ual_lane_run_pass(lane, first, look ? LOOK : LOOK_NOT);
+    bool due = ual_lane_epoll_is_due(lane, first ? 1 : POLLS_PER_EPOLL / 8);
+    uint32_t work = ual_lane_run_pass(lane, first, due ? EPOLL_POLL : EPOLL_SKIP);
 
-    if (look)
+    if (due)
         put_watch_off(lane);
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     ual_lane_run_drop(lane);
-    return pieces;
+    return work;
 }
 
 uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
@@ -256,11 +256,11 @@ uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
     return 0;
 }
 
-uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool look)
+uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool check_epoll)
 {
     ual_lane_run_take(lane);
-    if (look)
-        atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
+    if (check_epoll)
+        atomic_store_explicit(&lane->epoll_due, true, memory_order_relaxed);
     return poll_inside(lane, first);
 }
 

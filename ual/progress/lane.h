@@ -28,12 +28,12 @@ struct ri_lane *ual_lane_provider(struct ual_lane *lane);
 /* One run that serves `first` first (NULL: nobody). Returns without doing anything when another
  * thread runs the lane. */
 void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
-/* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the pieces of
- * work done. [data] */
+/* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the units
+ * of work done. [data] */
 uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
 /* The same after the run of another thread, if one is under way: it may bring what woke the caller.
- * look: at epoll in any case. */
-uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool look);
+ * check_epoll: poll epoll in any case. */
+uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool check_epoll);
 /* Take the lane for something that must not overlap a run (tear-down); nests not. */
 void ual_lane_pause(struct ual_lane *lane);
 void ual_lane_resume(struct ual_lane *lane);
@@ -55,7 +55,7 @@ void ual_lane_wake(void *lane_context);
 /* --- waiting --- */
 
 /* Woken, or made the sleeper: look again. The thread that sets it also wakes the waiter. */
-#define WAITER_LOOK 1u
+#define WAITER_CHECK 1u
 /* The waiter sleeps in epoll_wait, not on its word. Cleared when it steps aside. */
 #define WAITER_SLEEPER 2u
 

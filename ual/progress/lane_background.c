@@ -2,7 +2,7 @@
  *
  * The background thread of a lane: serves those that never call in.
  *
- * AFTER SERVING, before it sleeps again, the background thread looks on for the time `spin`
+ * AFTER SERVING, before it sleeps again, the background thread polls on for the time `spin`
  * (spin_after_work), as a consumer does in a wait: a peer that writes or reads often does not pay
  * for a wake-up each time. Not with one processor only, by affinity mask or quota, and seldom where
  * it was in vain (adaptive_spin).
@@ -22,23 +22,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A look by the background thread. Returns the pieces of work; 0 also when somebody else runs. */
-static uint32_t look_once(struct ual_lane *lane)
+/* One pass of the background thread. Returns the units of work done; 0 also while another thread
+ * runs the lane. */
+static uint32_t poll_once(struct ual_lane *lane)
 {
-    enum look look = LOOK_NOT;
-    uint32_t pieces;
+    enum epoll_mode mode = EPOLL_SKIP;
+    uint32_t work;
 
     if (!ual_lane_run_try(lane))
         return 0;
-    if (ual_lane_poll_looks(lane, 1))
-        look = ual_lane_look_of(lane, &lane->background);
-    pieces = ual_lane_run_pass(lane, NULL, look);
+    if (ual_lane_epoll_is_due(lane, 1))
+        mode = ual_lane_epoll_mode_of(lane, &lane->background);
+    work = ual_lane_run_pass(lane, NULL, mode);
     ual_lane_run_drop(lane);
-    return pieces;
+    return work;
 }
 
 /* After it served somebody: look without sleeping for a while, because more may follow. */
-static void spin_after_work(struct ual_lane *lane, unsigned int looks)
+static void spin_after_work(struct ual_lane *lane, unsigned int polls)
 {
     uint64_t now = clock_now();
     uint64_t until = clock_after(now, adaptive_spin_time(&lane->after_work_spin, lane->spin_ns));
@@ -47,8 +48,8 @@ static void spin_after_work(struct ual_lane *lane, unsigned int looks)
     if (!lane->spin_ns || !lane->may_spin_after_work || !adaptive_spin_due(&lane->after_work_spin))
         return;
     while (now < until && !atomic_load(&lane->stop) &&
-           ual_lane_is_sleeper(lane, &lane->background) && ual_lane_looks(lane) == looks) {
-        bool found = look_once(lane);
+           ual_lane_is_sleeper(lane, &lane->background) && ual_lane_polls(lane) == polls) {
+        bool found = poll_once(lane);
 
         now = clock_now();
         if (found)
@@ -67,18 +68,18 @@ static void serve_in_epoll(struct ual_lane *lane)
     lane->may_spin_after_work = cpus_in_mask() >= 2;
     while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&
            ual_lane_is_sleeper(lane, &lane->background)) {
-        unsigned int looks = ual_lane_looks(lane);
+        unsigned int polls = ual_lane_polls(lane);
 
         if (!ual_lane_arm_or_run(lane, &lane->background, NULL))
             continue;
         if (ual_lane_sleep_in_epoll(lane, &lane->background, CLOCK_NEVER, &fetched) != 0)
             continue;
-        if (ual_lane_looks(lane) != looks) {
-            ual_lane_let_go(lane);
+        if (ual_lane_polls(lane) != polls) {
+            ual_lane_end_fetch(lane);
             return; /* consumers poll: leave the bytes to them */
         }
         if (ual_lane_run_fetched(lane, &lane->background, NULL, &fetched))
-            spin_after_work(lane, looks);
+            spin_after_work(lane, polls);
     }
 }
 
@@ -152,7 +153,7 @@ static void *background(void *arg)
         futex_wait(&lane->background_word, 0, CLOCK_NEVER);
     while (!atomic_load(&lane->stop)) {
         unsigned int word = atomic_load(&lane->background_word);
-        unsigned int looks = ual_lane_looks(lane);
+        unsigned int polls = ual_lane_polls(lane);
         unsigned int epoch;
         uint64_t began;
 
@@ -167,13 +168,13 @@ static void *background(void *arg)
             futex_wait(&lane->background_word, word, CLOCK_NEVER);
             continue;
         }
-        looks = ual_lane_looks(lane) - looks;
-        switch (next_duty(lane, epoch, looks)) {
+        polls = ual_lane_polls(lane) - polls;
+        switch (next_duty(lane, epoch, polls)) {
         case DUTY_WATCH:
             interval = atomic_load_explicit(&lane->was_put_off, memory_order_relaxed)
                            ? pace_after_put_off(&pace)
-                           : pace_next(&pace, interval, looks, clock_now() - began);
-            atomic_store_explicit(&lane->look_due, true, memory_order_relaxed);
+                           : pace_next(&pace, interval, polls, clock_now() - began);
+            atomic_store_explicit(&lane->epoll_due, true, memory_order_relaxed);
             break;
         case DUTY_SERVE:
             began = clock_now();

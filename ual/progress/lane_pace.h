@@ -35,10 +35,10 @@
 #define PACE_PUT_OFF       (1800 * CLOCK_NS_PER_US)
 #define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
 
-struct pace {            /* zero to begin with */
-    uint64_t looks_rate; /* per ms, in the interval before; 0: not known */
-    uint64_t resume;     /* ns, the interval that a short one interrupted; 0: none */
-    uint64_t longer;     /* ns, what the short interval has grown by */
+struct pace {           /* zero to begin with */
+    uint64_t poll_rate; /* per ms, in the interval before; 0: not known */
+    uint64_t resume;    /* ns, the interval that a short one interrupted; 0: none */
+    uint64_t longer;    /* ns, what the short interval has grown by */
 };
 
 static inline uint64_t pace_short(const struct pace *pace)
@@ -47,20 +47,20 @@ static inline uint64_t pace_short(const struct pace *pace)
 }
 
 /*
- * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `looks`
+ * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `polls`
  * times: twice as long, up to PACE_LAST. Where they looked less than half as often as in the one
  * before they may have ended within it: then a short one comes between, which sees that nobody
- * looks any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
+ * polls any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
  * pace_short() at most, that is within PACE_END.
  */
-static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t looks,
+static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t polls,
                                  uint64_t elapsed)
 {
-    uint64_t rate = looks * CLOCK_NS_PER_MS / (elapsed ? elapsed : 1);
+    uint64_t rate = polls * CLOCK_NS_PER_MS / (elapsed ? elapsed : 1);
     uint64_t next = pace->resume ? pace->resume : interval * 2;
-    bool slowed = rate < pace->looks_rate / 2;
+    bool slowed = rate < pace->poll_rate / 2;
 
-    pace->looks_rate = slowed ? 0 : rate;
+    pace->poll_rate = slowed ? 0 : rate;
     pace->resume = slowed ? interval : 0;
     if (slowed)
         return pace_short(pace);
@@ -73,7 +73,7 @@ static inline uint64_t pace_after_put_off(struct pace *pace)
 {
     uint64_t most = PACE_END - PACE_PUT_OFF;
 
-    pace->looks_rate = 0;
+    pace->poll_rate = 0;
     pace->resume = PACE_LAST;
     return pace_short(pace) < most ? pace_short(pace) : most;
 }

@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 
 #define EVENTS_PER_RUN  64
-#define RUN_BUDGET      256 /* pieces of provider work in one run */
+#define RUN_BUDGET      256 /* units of provider work in one run */
 #define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
 #define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
 
@@ -55,7 +55,7 @@ struct ual_lane {
     atomic_uint watches;
     atomic_uint listeners; /* descriptors of EVDs that hold the set */
     /* Others poll, but maybe seldom: the next poll looks at epoll and timers */
-    atomic_bool look_due;
+    atomic_bool epoll_due;
 
     struct spinlock sleep_lock;
     _Atomic(struct ual_waiter *) sleeper; /* written under sleep_lock */
@@ -114,37 +114,38 @@ static inline void ual_lane_run_drop(struct ual_lane *lane)
 }
 /* Inside a run: look at descriptors and timers, or parts of that; then comes the provider's
  * part. */
-void ual_lane_look(struct ual_lane *lane, bool drain);
+void ual_lane_poll_epoll(struct ual_lane *lane, bool drain);
 void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
                        bool drain);
 void ual_lane_dispatch_timers(struct ual_lane *lane);
-static inline void ual_lane_note_look(struct ual_lane *lane)
+static inline void ual_lane_count_poll(struct ual_lane *lane)
 {
     lane->polls = 0;
-    atomic_store_explicit(&lane->look_due, false, memory_order_relaxed);
+    atomic_store_explicit(&lane->epoll_due, false, memory_order_relaxed);
 }
-/* Returns the pieces of work that it did. */
+/* Returns the units of work done. */
 static inline uint32_t ual_lane_run_provider(struct ual_lane *lane, struct ri_cq *first)
 {
     uint64_t next = RI_NO_DEADLINE;
-    uint32_t pieces = lane->provider->ops->progress(lane->provider, first, RUN_BUDGET, &next);
+    uint32_t work = lane->provider->ops->progress(lane->provider, first, RUN_BUDGET, &next);
 
     atomic_store_explicit(&lane->provider_deadline, next, memory_order_relaxed);
-    return pieces;
+    return work;
 }
-enum look { LOOK_NOT, LOOK, LOOK_AND_DRAIN /* the sleeper only */ };
-static inline uint32_t ual_lane_run_pass(struct ual_lane *lane, struct ri_cq *first, enum look look)
+enum epoll_mode { EPOLL_SKIP, EPOLL_POLL, EPOLL_POLL_AND_DRAIN /* the sleeper only */ };
+static inline uint32_t ual_lane_run_pass(struct ual_lane *lane, struct ri_cq *first,
+                                         enum epoll_mode mode)
 {
-    if (look != LOOK_NOT)
-        ual_lane_look(lane, look == LOOK_AND_DRAIN);
+    if (mode != EPOLL_SKIP)
+        ual_lane_poll_epoll(lane, mode == EPOLL_POLL_AND_DRAIN);
     return ual_lane_run_provider(lane, first);
 }
 /* Is it time to look at epoll and timers? weight: how many of the polls without a look this one
  * stands for. */
-static inline bool ual_lane_poll_looks(struct ual_lane *lane, unsigned int weight)
+static inline bool ual_lane_epoll_is_due(struct ual_lane *lane, unsigned int weight)
 {
     return (lane->polls += weight) >= POLLS_PER_EPOLL ||
-           atomic_load_explicit(&lane->look_due, memory_order_relaxed) ||
+           atomic_load_explicit(&lane->epoll_due, memory_order_relaxed) ||
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
 }
 /* Make who sleeps in epoll come out; take that back. Any thread. */
@@ -161,7 +162,8 @@ void ual_lane_set_watch(struct ual_lane *lane, uint64_t when);
 
 /* --- lane_sleep.c: for the sleeper, consumer or background thread --- */
 
-/* What a sleep in epoll found. The events name watches: until let_go these are not freed. */
+/* The result of a sleep in epoll. Its events name watches, which are not freed before
+ * ual_lane_end_fetch. */
 struct fetched {
     struct epoll_event events[EVENTS_PER_RUN];
     long count;
@@ -172,7 +174,7 @@ bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *w
 /* The background thread was displaced by the waiter, and is still in epoll_wait. */
 bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *waiter);
 /* May a look drain the kick? Asked inside a run. */
-enum look ual_lane_look_of(struct ual_lane *lane, const struct ual_waiter *waiter);
+enum epoll_mode ual_lane_epoll_mode_of(struct ual_lane *lane, const struct ual_waiter *waiter);
 /* For the sleeper, who must not sleep over work: waits for the run, unlike others. True: armed;
  * false: it has run. */
 bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
@@ -184,7 +186,7 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 /* A run with the events that a sleep fetched. */
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
                               struct ri_cq *first, const struct fetched *fetched);
-void ual_lane_let_go(struct ual_lane *lane);
+void ual_lane_end_fetch(struct ual_lane *lane);
 /* One of `waiting` becomes the sleeper. Under sleep_lock, so that it cannot leave its stack frame
  * meanwhile. */
 void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
@@ -197,7 +199,7 @@ enum ual_status ual_lane_start_background(struct ual_lane *lane);
 
 /* Changes while consumers look for completions: those who poll, and those who find what is
  * there. */
-static inline unsigned int ual_lane_looks(const struct ual_lane *lane)
+static inline unsigned int ual_lane_polls(const struct ual_lane *lane)
 {
     return atomic_load_explicit(&lane->runs, memory_order_relaxed) +
            atomic_load_explicit(&lane->takes, memory_order_relaxed);

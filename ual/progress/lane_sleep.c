@@ -36,11 +36,11 @@ bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *wa
 }
 
 /* Not while the kick has to bring the background thread out of epoll_wait, too. */
-enum look ual_lane_look_of(struct ual_lane *lane, const struct ual_waiter *waiter)
+enum epoll_mode ual_lane_epoll_mode_of(struct ual_lane *lane, const struct ual_waiter *waiter)
 {
     return ual_lane_is_sleeper(lane, waiter) && !ual_lane_background_lags(lane, waiter)
-               ? LOOK_AND_DRAIN
-               : LOOK;
+               ? EPOLL_POLL_AND_DRAIN
+               : EPOLL_POLL;
 }
 
 bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
@@ -51,7 +51,7 @@ bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
     ual_lane_run_take(lane);
     armed = lane->provider->ops->lane_arm(lane->provider);
     if (!armed)
-        ual_lane_run_pass(lane, first, ual_lane_look_of(lane, waiter));
+        ual_lane_run_pass(lane, first, ual_lane_epoll_mode_of(lane, waiter));
     ual_lane_run_drop(lane);
     return armed;
 }
@@ -84,14 +84,14 @@ static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
 {
     uint64_t timer = next_timer(lane);
     uint64_t provider = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
-    uint64_t look = clock_after(clock_now(), SLEEP_MOST);
+    uint64_t check = clock_after(clock_now(), SLEEP_MOST);
 
-    deadline = look < deadline ? look : deadline;
+    deadline = check < deadline ? check : deadline;
     deadline = timer < deadline ? timer : deadline;
     return provider < deadline ? provider : deadline;
 }
 
-void ual_lane_let_go(struct ual_lane *lane)
+void ual_lane_end_fetch(struct ual_lane *lane)
 {
     atomic_fetch_sub(&lane->fetchers, 1);
 }
@@ -152,24 +152,24 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
     note_sleep(lane, waiter, 0);
     if (!interrupted)
         return 0;
-    ual_lane_let_go(lane);
+    ual_lane_end_fetch(lane);
     return EINTR;
 }
 
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
                               struct ri_cq *first, const struct fetched *fetched)
 {
-    uint32_t pieces;
+    uint32_t work;
 
     ual_lane_run_take(lane);
-    ual_lane_note_look(lane);
+    ual_lane_count_poll(lane);
     ual_lane_dispatch(lane, fetched->events, fetched->count,
-                      ual_lane_look_of(lane, waiter) == LOOK_AND_DRAIN);
-    ual_lane_let_go(lane);
+                      ual_lane_epoll_mode_of(lane, waiter) == EPOLL_POLL_AND_DRAIN);
+    ual_lane_end_fetch(lane);
     ual_lane_dispatch_timers(lane);
-    pieces = ual_lane_run_provider(lane, first);
+    work = ual_lane_run_provider(lane, first);
     ual_lane_run_drop(lane);
-    return pieces;
+    return work;
 }
 
 void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next)
@@ -177,6 +177,6 @@ void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next)
     DL_DELETE(lane->waiting, next);
     lane->sleep_epoch++;
     atomic_store_explicit(&lane->sleeper, next, memory_order_relaxed);
-    atomic_fetch_or(&next->word, WAITER_SLEEPER | WAITER_LOOK);
+    atomic_fetch_or(&next->word, WAITER_SLEEPER | WAITER_CHECK);
     futex_wake(&next->word, 1);
 }

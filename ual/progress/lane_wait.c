@@ -2,42 +2,41 @@
  *
  * Waiting consumers of a lane.
  *
- * POLLING TAKES THE SLEEPER OUT. Whatever arrives wakes who sleeps in epoll, also what a polling
- * consumer is about to read. So a sleeper that wakes and sees that others polled closely while it
- * slept (POLLS_LEAST and more, POLL_GAP apart at most) runs nothing and STEPS ASIDE: it gives up
- * the place (leave_place: the background thread gets its deadline back), and sleeps on its word
- * like every waiter that is not the sleeper. Its CQ is armed, so whoever polls its event wakes it.
- * The background thread that wakes and sees a poll goes back to its deadline at once. Who polls
- * leaves nothing behind for a sleeper then; timers are looked at by every 64th poll, and by the
- * next one after an interval has passed (look_due). Completions that are taken without a poll count
- * as polls here (`takes`): a consumer that streams finds them for long, and what it has gathered
- * would wake the sleeper with each batch. (They are told several at a time: a step aside too early
- * or too late costs the deadline of the background thread, or a run.) A consumer that begins to
- * wait takes the place if it is empty or the background thread's, polling or not: it may be the one
- * that polled until now.
+ * POLLING TAKES THE SLEEPER OUT. Readiness wakes the thread that sleeps in epoll, even where a
+ * polling consumer is about to read. A sleeper that wakes and sees that others polled closely while
+ * it slept (POLLS_LEAST and more, POLL_GAP apart at most) runs nothing and STEPS ASIDE: it leaves
+ * the sleeper's place (leave_place: the background thread gets its deadline back) and sleeps on its
+ * word like every waiter that is not the sleeper. Its CQ is armed, so the thread that polls its
+ * event wakes it. The background thread returns to its deadline at once when it wakes and sees a
+ * poll. Polling threads leave no work for a sleeper then: every 64th poll runs the timers, and so
+ * does the first poll after an interval (epoll_due). Completions that are taken without a poll
+ * count as polls here (`takes`): a streaming consumer finds completions for long, and its batches
+ * would wake the sleeper each. (They are counted in batches: a step aside too early or too late
+ * costs a deadline of the background thread, or a run.) A consumer that begins to wait becomes the
+ * sleeper if the place is empty or the background thread's, polling or not: it may be the one that
+ * polled until now.
  *
  * BEFORE SLEEPING, in this order: register as waiter (wait_begin: sleeper or on a word; then the
- * EVD's list), arm the CQ, arm the lane (when that says that work is left: run once, look, come
- * again), fence, look at the ring, sleep. A completion that is pushed before the look is seen by
- * it; one pushed later finds the CQ armed and the waiter registered, and its waker sets WAITER_LOOK
- * and kicks epoll (an eventfd in the set) or the futex. A wake that comes before the sleep is not
- * lost: the word differs, and the eventfd stays readable, because only the sleeper drains it (a run
- * by somebody else must not: the sleeper would find nothing and sleep on), or who runs while nobody
- * is the sleeper or sleeps in epoll (looked at and drained under sleep_lock: who takes the place
- * later looks first). Whether a run is the sleeper's is asked inside it: who takes the place over
- * arms in a later one. The sleeper does not drain while a background thread that it displaced is
- * still in epoll_wait: the kick has to get that one out, too. A waiter that steps aside loses
- * WAITER_SLEEPER under sleep_lock, in one step of its word; a waker that still saw it has set
- * WAITER_LOOK before, and one that did not wakes the futex; in either case the waiter looks before
- * it sleeps again. The background thread sleeps in epoll only while it is the sleeper (looked at
- * under sleep_lock, with sleep_until): a consumer that displaced it and left again has not left it
- * there, unarmed and unknown to timer_set.
+ * EVD's list), arm the CQ, arm the lane (if that reports work: run once, check, start again),
+ * fence, check the ring, sleep. The check sees a completion that was pushed before it. One pushed
+ * later finds the CQ armed and the waiter registered; its waker sets WAITER_CHECK and kicks epoll
+ * (an eventfd in the set) or the futex. A wake before the sleep is not lost: the word differs, and
+ * the eventfd stays readable. The eventfd is drained only by the sleeper, or by a run under
+ * sleep_lock while there is no sleeper, or none in epoll; another run that drained it would let the
+ * sleeper sleep on. A run asks inside itself whether it is the sleeper's: a thread that becomes the
+ * sleeper arms in a later run. The sleeper does not drain while a background thread that it
+ * displaced is still in epoll_wait: the kick has to end that wait, too. A waiter that steps aside
+ * loses WAITER_SLEEPER under sleep_lock, in one step of its word. A waker that still saw the bit
+ * has set WAITER_CHECK before; one that did not wakes the futex. In either case the waiter checks
+ * before it sleeps again. The background thread sleeps in epoll only while it is the sleeper
+ * (tested under sleep_lock, with sleep_until): a consumer that displaced it and left again has not
+ * left it there, unarmed and unknown to timer_set.
  *
- * LEAVING a wait (event, time-out, signal, abort) hands the sleep to a registered waiter:
- * WAITER_SLEEPER and WAITER_LOOK enter its word in one step, so nobody sees one without the other,
- * and it arms before it sleeps in epoll. Where there is none the background thread's deadline
- * covers. A thread that runs the lane while another sleeps in epoll, and leaves work behind (arming
- * says so) or an earlier deadline, kicks the sleeper.
+ * LEAVING a wait (event, time-out, signal, abort) makes a registered waiter the sleeper:
+ * WAITER_SLEEPER and WAITER_CHECK enter its word in one step, so nobody sees one without the other,
+ * and it arms before it sleeps in epoll. Without a waiter the background thread's deadline covers.
+ * A thread that runs the lane while another sleeps in epoll kicks the sleeper if it leaves work
+ * behind (arming reports that) or an earlier deadline.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -51,11 +50,12 @@
 #include <sched.h>
 #include <utlist.h>
 
-#define POLL_GAP    (20 * CLOCK_NS_PER_US) /* polls that come closer than that are polling */
-#define POLLS_LEAST 4                      /* fewer tell nothing */
+/* A consumer is polling if its polls come at most POLL_GAP apart, and POLLS_LEAST of them did. */
+#define POLL_GAP    (20 * CLOCK_NS_PER_US)
+#define POLLS_LEAST 4
 
-/* The background thread leaves epoll_wait, where it would be woken first. If it takes long the kick
- * stays, and the waiter comes here again. */
+/* Waits until the background thread has left epoll_wait, where it would be woken first. If that
+ * takes long the kick stays, and the waiter comes here again. */
 static void await_displaced(struct ual_lane *lane)
 {
     bool asleep = true;
@@ -97,7 +97,7 @@ void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
 
 void ual_lane_wait_reset(struct ual_waiter *waiter)
 {
-    atomic_fetch_and(&waiter->word, ~WAITER_LOOK);
+    atomic_fetch_and(&waiter->word, ~WAITER_CHECK);
 }
 
 bool ual_lane_wait_arm(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first)
@@ -117,10 +117,10 @@ static bool was_kicked(const struct fetched *fetched)
     return false;
 }
 
-/* While this thread slept from `since` on, consumers polled, and closely. */
-static bool others_poll(struct ual_lane *lane, unsigned int looks, uint64_t since)
+/* Consumers polled closely while this thread slept from `since` on. */
+static bool others_poll(struct ual_lane *lane, unsigned int before, uint64_t since)
 {
-    int polls = (int)(ual_lane_looks(lane) - looks);
+    int polls = (int)(ual_lane_polls(lane) - before);
 
     return polls >= POLLS_LEAST && clock_now() - since < (unsigned int)polls * POLL_GAP;
 }
@@ -132,8 +132,8 @@ static void wake_background(struct ual_lane *lane)
 }
 
 /*
- * The sleeper gives its place to nobody: the background thread gets its deadline back. Under
- * sleep_lock. Afterwards, without it, settle_background.
+ * The place of the sleeper becomes empty; the background thread gets its deadline back. Under
+ * sleep_lock. The caller then calls resume_background without the lock.
  */
 enum background_needs { NEEDS_NOTHING, NEEDS_DEADLINE, NEEDS_KICK };
 static enum background_needs leave_place(struct ual_lane *lane)
@@ -144,12 +144,12 @@ static enum background_needs leave_place(struct ual_lane *lane)
         lane->deep = false;
         return NEEDS_DEADLINE;
     }
-    /* Displaced, but we drained its kick before it saw it: it has to find out now. (One that has
-     * not noted its sleep yet finds out by itself.) */
+    /* The background thread was displaced, and we drained its kick before it saw it: kick again.
+     * (One that has not noted its sleep yet sees by itself that it is displaced.) */
     return lane->background.sleep_until ? NEEDS_KICK : NEEDS_NOTHING;
 }
 
-static void settle_background(struct ual_lane *lane, enum background_needs needs)
+static void resume_background(struct ual_lane *lane, enum background_needs needs)
 {
     if (needs == NEEDS_KICK)
         ual_lane_kick(lane);
@@ -169,13 +169,13 @@ static void step_aside(struct ual_lane *lane, struct ual_waiter *waiter)
         DL_APPEND(lane->waiting, waiter);
     }
     spinlock_unlock(&lane->sleep_lock);
-    settle_background(lane, needs);
+    resume_background(lane, needs);
 }
 
 static int sleep_on_word(struct ual_waiter *waiter, uint64_t deadline)
 {
-    /* Never without a deadline: the kernel would restart such a wait after a handler with
-     * SA_RESTART. */
+    /* Always with a deadline: after a handler with SA_RESTART the kernel restarts a wait without
+     * one. */
     int rc = futex_wait(&waiter->word, 0, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
 
     return rc == EINTR ? EINTR : 0;
@@ -185,22 +185,22 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
                         uint64_t deadline)
 {
     unsigned int word = atomic_load(&waiter->word);
-    unsigned int looks = ual_lane_looks(lane);
+    unsigned int before = ual_lane_polls(lane);
     struct fetched fetched;
     uint64_t since;
 
     waiter->served = false;
-    if (word & WAITER_LOOK)
+    if (word & WAITER_CHECK)
         return 0;
     if (!(word & WAITER_SLEEPER))
         return sleep_on_word(waiter, deadline);
     if (ual_lane_background_lags(lane, waiter))
-        await_displaced(lane); /* the kick would wake this thread at once */
+        await_displaced(lane); /* its kick would wake this thread at once */
     since = clock_now();
     if (ual_lane_sleep_in_epoll(lane, waiter, deadline, &fetched) != 0)
         return EINTR;
-    if (fetched.count > 0 && others_poll(lane, looks, since)) {
-        ual_lane_let_go(lane); /* what is readable is theirs, and so is what a kick told of */
+    if (fetched.count > 0 && others_poll(lane, before, since)) {
+        ual_lane_end_fetch(lane); /* the polling threads handle what was fetched */
         if (was_kicked(&fetched))
             ual_lane_drain_kick(lane);
         step_aside(lane, waiter);
@@ -222,16 +222,16 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter)
     else
         needs = leave_place(lane);
     spinlock_unlock(&lane->sleep_lock);
-    settle_background(lane, needs);
+    resume_background(lane, needs);
 }
 
 void ual_lane_wake_waiter(struct ual_waiter *waiter)
 {
-    unsigned int word = atomic_fetch_or(&waiter->word, WAITER_LOOK);
+    unsigned int word = atomic_fetch_or(&waiter->word, WAITER_CHECK);
 
     if (pthread_equal(waiter->thread, pthread_self()))
-        return; /* it runs the lane itself and looks afterwards */
-    /* Who is made the sleeper after this finds WAITER_LOOK before it sleeps in epoll. */
+        return; /* it runs the lane itself and checks afterwards */
+    /* A waiter that becomes the sleeper after this finds WAITER_CHECK before it sleeps in epoll. */
     if (word & WAITER_SLEEPER)
         ual_lane_kick(waiter->lane);
     else

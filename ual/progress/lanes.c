@@ -200,27 +200,27 @@ void feed_part(struct feed *part)
 
 uint32_t feed_poll(struct feed *feed, struct ri_cq *first)
 {
-    uint32_t count = feed->all->count, pieces = 0;
+    uint32_t count = feed->all->count, work = 0;
     uint32_t turn = atomic_load_explicit(&feed->turn, memory_order_relaxed);
     uint64_t lanes = fed_by(feed);
 
     atomic_store_explicit(&feed->turn, turn + 1, memory_order_relaxed);
-    for (uint32_t i = 0; i < count && !pieces; i++) {
+    for (uint32_t i = 0; i < count && !work; i++) {
         uint32_t lane = (turn + i) % count;
 
         if (lanes & bit(lane))
-            pieces = ual_lane_poll(feed->all->lane[lane], first);
+            work = ual_lane_poll(feed->all->lane[lane], first);
     }
-    return pieces;
+    return work;
 }
 
-void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool look)
+void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool check_epoll)
 {
     for (uint64_t lanes = fed_by(feed); lanes; lanes &= lanes - 1) {
         struct ual_lane *lane = feed->all->lane[__builtin_ctzll(lanes)];
 
         if (in_turn)
-            ual_lane_poll_in_turn(lane, first, look);
+            ual_lane_poll_in_turn(lane, first, check_epoll);
         else
             ual_lane_poll(lane, first);
     }

@@ -73,7 +73,7 @@ struct ual_lane *feed_first(const struct feed *feed);
 uint32_t feed_poll(struct feed *feed, struct ri_cq *first);
 /* A run of all for a consumer that will not come again by itself; in_turn, look: as
  * ual_lane_poll_in_turn. */
-void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool look);
+void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool check_epoll);
 /* A consumer is about to sleep: where? One in which no other consumer does, if there is such a
  * lane. */
 struct ual_lane *feed_place_to_sleep(const struct feed *feed);

@@ -11,13 +11,13 @@
 #include <limits.h>
 #include <utlist.h>
 
-/* Under the lock, which keeps the waiter there. One that has WAITER_LOOK looks anyway. */
+/* Under the lock, which keeps the waiter there. One that has WAITER_CHECK looks anyway. */
 static void wake_one(struct waiters *waiters)
 {
     struct ual_waiter *waiter;
 
     for (waiter = waiters->sleepers; waiter; waiter = waiter->next_of_owner) {
-        if (!(atomic_load(&waiter->word) & WAITER_LOOK)) {
+        if (!(atomic_load(&waiter->word) & WAITER_CHECK)) {
             ual_lane_wake_waiter(waiter);
             return;
         }
@@ -71,7 +71,7 @@ void waiters_remove(struct waiters *waiters, struct ual_waiter *waiter, bool too
 {
     spinlock_lock(&waiters->lock);
     DL_DELETE2(waiters->sleepers, waiter, prev_of_owner, next_of_owner);
-    if (took || (atomic_load(&waiter->word) & WAITER_LOOK))
+    if (took || (atomic_load(&waiter->word) & WAITER_CHECK))
         wake_one(waiters);
     spinlock_unlock(&waiters->lock);
 }
@@ -95,7 +95,7 @@ void waiters_abort(struct waiters *waiters)
     spinlock_unlock(&waiters->lock);
     while ((left = atomic_load(&waiters->inside)) != 0)
         futex_wait(&waiters->inside, left, CLOCK_NEVER);
-    waiters_settle(waiters); /* the last one is out of its critical section */
+    waiters_await_leavers(waiters); /* the last one is out of its critical section */
 }
 
 void waiters_reopen(struct waiters *waiters)
@@ -121,7 +121,7 @@ void waiters_admit(struct waiters *waiters)
     atomic_store_explicit(&waiters->refusal, UAL_OK, memory_order_relaxed);
 }
 
-void waiters_settle(struct waiters *waiters)
+void waiters_await_leavers(struct waiters *waiters)
 {
     spinlock_lock(&waiters->lock);
     spinlock_unlock(&waiters->lock);

@@ -68,7 +68,7 @@ static inline enum ual_hearing hear_request(void *context, struct ual_conn *requ
 
 static inline unsigned int events(struct hearer *hearer)
 {
-    fk_settle();
+    fk_drain();
     return atomic_load(&hearer->events);
 }
 
@@ -122,7 +122,7 @@ static inline void tell(enum ri_connection_event_type type, uint16_t private_dat
     };
 
     fk_connection_event(fk.connection, &event);
-    fk_settle();
+    fk_drain();
 }
 
 /* --- a peer that asks --- */
@@ -151,7 +151,7 @@ static inline void ask(bool datagram)
 static inline struct ual_conn *asked(bool datagram)
 {
     ask(datagram);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_exchange(&one.requests, 0), 1);
     ck_assert_uint_eq(one.private_data_length, 6);
     return one.request;

@@ -65,7 +65,7 @@ static inline void setup(void)
 static inline void close_one(struct ual_device *which)
 {
     ck_assert(ual_device_claim(which));
-    ual_device_settle(which);
+    ual_device_drain(which);
     ok(ual_device_close(which));
 }
 
@@ -163,7 +163,8 @@ static inline bool readable(const struct ual_channel *channel)
     return asked.revents == POLLIN;
 }
 
-static inline struct ual_channel_event next_event(struct ual_channel *channel, enum ual_news kind)
+static inline struct ual_channel_event next_event(struct ual_channel *channel,
+                                                  enum ual_item_kind kind)
 {
     struct ual_channel_event event;
 
@@ -174,7 +175,7 @@ static inline struct ual_channel_event next_event(struct ual_channel *channel, e
 
 static inline void expect_cq(struct ual_channel *channel, const struct ual_cq *cq)
 {
-    struct ual_channel_event event = next_event(channel, UAL_NEWS_CQ);
+    struct ual_channel_event event = next_event(channel, UAL_ITEM_CQ);
 
     ck_assert_ptr_eq(event.cq, cq);
     ck_assert_ptr_eq(event.context, cq->context);
@@ -182,7 +183,7 @@ static inline void expect_cq(struct ual_channel *channel, const struct ual_cq *c
 
 static inline void expect_posted(struct ual_channel *channel, const struct ual_channel_item *item)
 {
-    struct ual_channel_event event = next_event(channel, UAL_NEWS_POSTED);
+    struct ual_channel_event event = next_event(channel, UAL_ITEM_POSTED);
 
     ck_assert_ptr_eq(event.item, item);
     ck_assert_ptr_eq(event.context, item->context);

@@ -28,7 +28,7 @@ static void teardown_async(void)
 
 static struct ual_channel_event next_async(enum ri_event_type type)
 {
-    struct ual_channel_event event = next_event(channel, UAL_NEWS_ASYNC);
+    struct ual_channel_event event = next_event(channel, UAL_ITEM_ASYNC);
 
     ck_assert_int_eq(event.async.event.type, type);
     ck_assert_ptr_null(event.async.event.detail);
@@ -38,7 +38,7 @@ static struct ual_channel_event next_async(enum ri_event_type type)
 
 static void expect_told(enum ri_event_type type, const struct ual_object *about)
 {
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_exchange(&told.count, 0), 1);
     ck_assert_int_eq(told.type, type);
     ck_assert_ptr_eq(told.about, about);
@@ -85,7 +85,7 @@ START_TEST(nothing_is_told_of_what_is_gone)
     fk_qp_event(fk.qp, RI_EVENT_LLP_LOST, 0);
     fk_srq_event(fk.srq, RI_EVENT_SRQ_FATAL);
     fk_cq_event(other->cq, RI_EVENT_CQ_ERROR);
-    fk_settle();
+    fk_drain();
     ok(ual_qp_free(qp));
     ck_assert_uint_eq(told.forgotten, qp_handle);
     ok(ual_srq_free(srq));
@@ -116,7 +116,7 @@ static void tell_ports(uint32_t first, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         fk_rnic_event(RI_EVENT_PORT_DOWN, first + i);
-    fk_settle();
+    fk_drain();
 }
 
 static void expect_ports(uint32_t first, uint32_t count)

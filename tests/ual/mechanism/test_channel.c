@@ -73,11 +73,11 @@ START_TEST(oldest_first_whatever_the_source)
     ual_channel_post(channel, &items[1]);
     fire(cq);
     fk_rnic_event(RI_EVENT_PORT_DOWN, 1);
-    fk_settle();
+    fk_drain();
     ual_channel_post(channel, &items[0]);
     expect_posted(channel, &items[1]);
     expect_cq(channel, cq);
-    event = next_event(channel, UAL_NEWS_ASYNC);
+    event = next_event(channel, UAL_ITEM_ASYNC);
     ck_assert_int_eq(event.async.event.type, RI_EVENT_PORT_DOWN);
     ck_assert_uint_eq(event.async.event.port, 1);
     ck_assert_ptr_null(event.async.object);
@@ -333,12 +333,12 @@ START_TEST(async_to_nowhere_purges_asynchronous_events_only)
     items[0].context = &told;
     ok(ual_async_to(device, channel));
     fk_rnic_event(RI_EVENT_PORT_DOWN, 1);
-    fk_settle();
+    fk_drain();
     fire(cq);
     ual_channel_post(channel, &items[0]);
     ok(ual_async_to(device, NULL));
     fk_rnic_event(RI_EVENT_PORT_UP, 1); /* to the upcall only */
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&told.count), 2);
     expect_cq(channel, cq);
     expect_posted(channel, &items[0]);
@@ -401,9 +401,9 @@ START_TEST(one_device_leaves_the_others_asynchronous_events)
     ok(ual_async_to(device, shared));
     ok(ual_async_to(second, shared));
     fk_rnic_event(RI_EVENT_PORT_DOWN, 7); /* of the second */
-    fk_settle();
+    fk_drain();
     ok(ual_async_to(device, NULL));
-    event = next_event(shared, UAL_NEWS_ASYNC);
+    event = next_event(shared, UAL_ITEM_ASYNC);
     ck_assert_uint_eq(event.async.event.port, 7);
     ok(ual_async_to(second, NULL));
     ok(ual_channel_free(shared));
@@ -465,7 +465,7 @@ START_TEST(refused)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert_ptr_null(none_made);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(ual_channel_create(device, 0, &none_made), UAL_ERR_DEAD);
     fails(ual_async_to(device, channel), UAL_ERR_DEAD);
     ck_assert_ptr_null(none_made);
@@ -494,9 +494,9 @@ START_TEST(a_dead_device_is_told_when_nothing_is_queued)
     ok(ual_async_to(device, own));
     ual_channel_post(own, &items[0]);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     expect_posted(own, &items[0]);
-    ck_assert_int_eq(next_event(own, UAL_NEWS_ASYNC).async.event.type, RI_EVENT_RNIC_FATAL);
+    ck_assert_int_eq(next_event(own, UAL_ITEM_ASYNC).async.event.type, RI_EVENT_RNIC_FATAL);
     ck_assert(!readable(own));
     fails(ual_channel_get(own, 0, &event), UAL_ERR_DEAD);
     fails(ual_channel_get(own, UINT64_MAX, &event), UAL_ERR_DEAD);

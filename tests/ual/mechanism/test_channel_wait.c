@@ -143,7 +143,7 @@ START_TEST(woken_by_an_asynchronous_event)
     start_and_sleep(&one, UINT64_MAX);
     fk_rnic_event(RI_EVENT_PORT_DOWN, 3);
     ok(join(&one));
-    ck_assert_int_eq(one.event.kind, UAL_NEWS_ASYNC);
+    ck_assert_int_eq(one.event.kind, UAL_ITEM_ASYNC);
     ck_assert_uint_eq(one.event.async.event.port, 3);
     ok(ual_async_to(device, NULL));
 }
@@ -223,7 +223,7 @@ START_TEST(a_channel_of_none_outlives_a_device)
 {
     start_and_sleep(&one, UINT64_MAX);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     ual_channel_post(channel, &item);
     ok(join(&one));
 }
@@ -308,11 +308,11 @@ static void *produce(void *arg)
 
 static void take(const struct ual_channel_event *event)
 {
-    if (event->kind == UAL_NEWS_CQ) {
+    if (event->kind == UAL_ITEM_CQ) {
         atomic_fetch_add(&got_fired, 1);
         return;
     }
-    ck_assert_int_eq(event->kind, UAL_NEWS_POSTED);
+    ck_assert_int_eq(event->kind, UAL_ITEM_POSTED);
     if (!atomic_exchange(&container_of(event->item, struct posted, item)->out, false))
         ck_abort_msg("an item was taken twice");
     atomic_fetch_add(&got_posted, 1);
@@ -333,7 +333,7 @@ static void *consume(void *arg)
         if (status == UAL_ERR_TIMED_OUT || status == UAL_ERR_EMPTY || status == UAL_ERR_INTERRUPTED)
             continue;
         ok(status);
-        if (event.kind == UAL_NEWS_POSTED && event.context == last)
+        if (event.kind == UAL_ITEM_POSTED && event.context == last)
             return NULL;
         take(&event);
         pass_time(&rng);

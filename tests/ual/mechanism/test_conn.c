@@ -60,7 +60,7 @@ START_TEST(failed_calls_are_translated_and_leave_nothing)
     ok(ual_conn_connect(conn, qp, &param));
     ck_assert_uint_eq(events(&one), 0);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     ual_conn_free(conn);
     fails(ual_conn_create(device, &upcalls, &one, &conn), UAL_ERR_DEAD);
     conn = NULL;
@@ -124,7 +124,7 @@ START_TEST(disconnect_and_query)
     fails(ual_conn_disconnect(conn, qp, "bye", 3), UAL_ERR_INVALID_STATE);
     fk.connection->info.ird = 12;
     fk_establish(fk.connection);
-    fk_settle();
+    fk_drain();
     ok(ual_conn_query(conn, &info));
     ck_assert_int_eq(info.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(info.ird, 12);
@@ -320,23 +320,23 @@ START_TEST(deferred_until_there_is_room)
     listen_on(5);
     one.hearing = UAL_REQUEST_DEFERRED;
     ask(false);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 1);
     ck_assert_uint_eq(fk.waiting, 1);
     ck_assert_uint_eq(fk.connections, 0);
     ual_conn_room(conn);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 2);
     ck_assert_uint_eq(fk.waiting, 1); /* still none */
     one.hearing = UAL_REQUEST_TAKEN;
     ual_conn_room(conn);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 3);
     ck_assert_uint_eq(fk.waiting, 0);
     ual_conn_free(one.request);
     one.hearing = UAL_REQUEST_DEFERRED;
     ask(false);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(fk.waiting, 1);
     ual_conn_free(conn); /* with those that wait */
     conn = NULL;
@@ -350,7 +350,7 @@ START_TEST(dropped)
     one.hearing = UAL_REQUEST_DROPPED;
     ask(false);
     ask(false);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 2);
     ck_assert_uint_eq(fk.connections + fk.waiting, 0);
     ck_assert_ptr_null(one.request);

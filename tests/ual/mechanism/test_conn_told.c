@@ -31,7 +31,7 @@ START_TEST(bound_then_listening)
 
     bind_to(0);
     ask(false);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 0);
     ck_assert_uint_eq(fk.connections, 0);
     fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_INVALID_STATE);
@@ -84,7 +84,7 @@ START_TEST(bind_and_listen_refused)
     ok(ual_conn_listen(conn, &param, NULL)); /* none of it was held against the object */
     fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_INVALID_STATE);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_DEAD);
 }
 END_TEST
@@ -160,7 +160,7 @@ START_TEST(freed_before_it_is_resolved)
     conn = NULL;
     atomic_store(&leave, true);
     ual_conn_free(other);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&one.resolutions), 0);
 }
 END_TEST
@@ -255,7 +255,7 @@ static void *send_events(void *arg)
     while (!atomic_load(&done)) {
         fk_connection_event(connection,
                             &(struct ri_connection_event){ .type = RI_CONNECTION_ACCEPTED });
-        fk_settle();
+        fk_drain();
     }
     return NULL;
 }

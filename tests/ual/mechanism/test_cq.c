@@ -75,7 +75,7 @@ START_TEST(a_refused_cq_leaves_nothing)
     fails(create(&attr), UAL_ERR_LIMIT);
     ok(ual_channel_free(attr.channel));
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     attr.channel = NULL;
     fails(create(&attr), UAL_ERR_DEAD);
 }
@@ -126,7 +126,7 @@ START_TEST(resized)
     ck_assert_uint_eq(cq->depth, 9);
     ck_assert_uint_eq(ual_cq_peek(cq), 3);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(ual_cq_resize(cq, 8), UAL_ERR_DEAD);
     ok(ual_cq_free(cq));
 }
@@ -217,7 +217,7 @@ START_TEST(errors_to_the_function)
     ok(ual_async_to(device, channel));
     ok(ual_cq_create(device, &attr, &cq));
     fk_cq_event(cq->cq, RI_EVENT_CQ_OVERFLOW);
-    fk_settle();
+    fk_drain();
     ck_assert_int_eq(error_type, RI_EVENT_CQ_OVERFLOW);
     ck_assert_ptr_eq(fired_context, &context);
     ck_assert_uint_eq(atomic_load(&told.count), 0);
@@ -236,10 +236,10 @@ START_TEST(errors_without_a_function_are_asynchronous_events)
 
     ok(ual_async_to(device, channel));
     fk_cq_event(cq->cq, RI_EVENT_CQ_ERROR);
-    event = next_event(channel, UAL_NEWS_ASYNC);
+    event = next_event(channel, UAL_ITEM_ASYNC);
     ck_assert_int_eq(event.async.event.type, RI_EVENT_CQ_ERROR);
     ck_assert_ptr_eq(event.async.cq, cq);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&told.count), 1);
     ok(ual_async_to(device, NULL));
     ok(ual_channel_free(channel));
@@ -262,7 +262,7 @@ static bool run_by_hand(struct ual_cq *cq)
 
     fk_rnic_event(RI_EVENT_PORT_UP, 1);
     done = ual_cq_run(cq);
-    fk_settle();
+    fk_drain();
     return done && pthread_equal(told_in, pthread_self());
 }
 
@@ -311,7 +311,7 @@ START_TEST(its_events_leave_the_channels_with_it)
     fire(cq);
     fire(cq);
     fk_cq_event(cq->cq, RI_EVENT_CQ_OVERFLOW);
-    fk_settle();
+    fk_drain();
     fire(other); /* of the same context */
     ok(ual_cq_free(cq));
     expect_cq(channel, other);

@@ -122,7 +122,7 @@ START_TEST(a_refused_qp_leaves_nothing)
     ok(ual_pd_free(pd)); /* nobody holds it */
     ok(ual_pd_create(device, &pd));
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     refuse(&attr, UAL_ERR_DEAD);
 }
 END_TEST
@@ -219,7 +219,7 @@ START_TEST(modify_query_and_counters)
     ck_assert_uint_eq(count, 1);
     ck_assert_str_eq(names[0], "runs");
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     info.qpn = 1;
     count = 4;
     fails(ual_qp_query(qp, &info), UAL_ERR_DEAD);
@@ -251,7 +251,7 @@ START_TEST(events_to_the_function)
     ok(ual_async_to(device, channel));
     listening = make_qp(cq, on_event, NULL);
     fk_qp_event(fk.qp, RI_EVENT_TERMINATE_RECEIVED, 7);
-    fk_settle();
+    fk_drain();
     ck_assert_ptr_eq(told_of, listening);
     ck_assert_int_eq(heard_type, RI_EVENT_TERMINATE_RECEIVED);
     ck_assert_uint_eq(atomic_load(&told.count), 0);
@@ -269,11 +269,11 @@ START_TEST(events_without_a_function_are_asynchronous)
 
     ok(ual_async_to(device, channel));
     fk_qp_event(fk.qp, RI_EVENT_LLP_RESET, 7);
-    event = next_event(channel, UAL_NEWS_ASYNC);
+    event = next_event(channel, UAL_ITEM_ASYNC);
     ck_assert_int_eq(event.async.event.type, RI_EVENT_LLP_RESET);
     ck_assert_uint_eq(event.async.event.terminate_code, 7);
     ck_assert_ptr_eq(event.async.object, &qp->object);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_load(&told.count), 1);
     ck_assert_ptr_eq(told.about, &qp->object);
     ok(ual_async_to(device, NULL));
@@ -389,13 +389,13 @@ START_TEST(renewal_leaves_nothing_of_the_old_life)
     post_receive(qp, 1);
     ok(ual_qp_set_state(qp, RI_QPS_ERROR)); /* flushed */
     fk_qp_event(fk.qp, RI_EVENT_LLP_LOST, 0);
-    fk_settle();
+    fk_drain();
     fk_hold(true);
     fk_qp_event(fk.qp, RI_EVENT_QP_FATAL, 0); /* under way */
     ck_assert_uint_eq(ual_cq_peek(cq), 2);
     ok(ual_qp_renew(qp, &attr));
     fk_hold(false);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(ual_cq_poll(cq, 1, &wc), 0);
     expect_nothing(channel);
     ck_assert_uint_eq(atomic_load(&told.count), 1); /* before it */
@@ -410,7 +410,7 @@ START_TEST(renewal_leaves_nothing_of_the_old_life)
     ck_assert_uint_eq(ual_cq_poll(cq, 1, &wc), 1);
     ck_assert_uint_eq((ual_handle)wc.context, handle);
     fk_qp_event(fk.qp, RI_EVENT_LLP_LOST, 0);
-    ck_assert_ptr_eq(next_event(channel, UAL_NEWS_ASYNC).async.object, &qp->object);
+    ck_assert_ptr_eq(next_event(channel, UAL_ITEM_ASYNC).async.object, &qp->object);
     ok(ual_async_to(device, NULL));
     ok(ual_channel_free(channel));
 }
@@ -431,7 +431,7 @@ START_TEST(a_failed_renewal_keeps_the_old_life)
     ok(ual_qp_set_state(qp, RI_QPS_ERROR));
     expect_flushed(1, 2);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
-    fk_settle();
+    fk_drain();
     fails(ual_qp_renew(qp, &attr), UAL_ERR_DEAD);
     ck_assert_uint_eq(fk.qps, 1);
 }

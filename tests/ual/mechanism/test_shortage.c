@@ -338,7 +338,7 @@ START_TEST(a_request_without_memory_is_refused)
     fk_rnic_event(RI_EVENT_PORT_UP, 1); /* sets the trap in the lane's thread */
     fk_request(fk.listener, &request);
     fk_hold(false);
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(fk.connections, 0);
     ck_assert_uint_eq(fk.logged[RI_LOG_ERROR], 1);
     ual_conn_free(listener);

@@ -114,7 +114,7 @@ static void close_end(struct end *end)
     ok(ual_mr_free(end->mr));
     ok(ual_pd_free(end->pd));
     ck_assert(ual_device_claim(end->device));
-    ual_device_settle(end->device);
+    ual_device_drain(end->device);
     ok(ual_device_close(end->device));
 }
 

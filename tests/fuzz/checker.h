@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An independent judge of what a QP sends: it shares no code with the provider, walks the octets
+ * An independent checker of what a QP sends: it shares no code with the provider, walks the octets
  * with its markers, and ends the program at the first one that no conforming sender would send. It
  * also remembers which Reads and atomics were asked for, so that a peer can answer them.
  */
-#ifndef ITAL_TESTS_FUZZ_JUDGE_H
-#define ITAL_TESTS_FUZZ_JUDGE_H
+#ifndef ITAL_TESTS_FUZZ_CHECKER_H
+#define ITAL_TESTS_FUZZ_CHECKER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define JUDGE_ASKED 256u
+#define CHECKER_REQUESTS 256u
 
 /* A request of the QP that waits for its answer. */
-struct judge_asked {
+struct checker_request {
     bool atomic;
     uint32_t sink_stag, size, id;
     uint64_t sink_to;
     uint32_t answered; /* octets, kept by whoever answers */
 };
 
-struct judge {
+struct checker {
     /* each segment of a Read Response; may be NULL */
     void (*on_response)(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last);
     void *arg;
@@ -46,17 +46,17 @@ struct judge {
     uint32_t stag, offset;
     uint64_t to;
     uint32_t msn[4]; /* next of each queue */
-    struct judge_asked asked[JUDGE_ASKED];
+    struct checker_request asked[CHECKER_REQUESTS];
     uint32_t asked_in, asked_out;
 };
 
-void judge_init(struct judge *judge, bool crc, bool markers, size_t preamble);
-void judge_octets(struct judge *judge, const uint8_t *octets, size_t length);
+void checker_init(struct checker *checker, bool crc, bool markers, size_t preamble);
+void checker_octets(struct checker *checker, const uint8_t *octets, size_t length);
 /* The sender ended its side in order. */
-void judge_fin(struct judge *judge);
+void checker_fin(struct checker *checker);
 
 /* CRC32C, once more and by another way than base/crc32c: `state` begins as
  * ~0, the field is its complement. */
-uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length);
+uint32_t checker_crc(uint32_t state, const uint8_t *octets, size_t length);
 
 #endif

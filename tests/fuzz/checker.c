@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a QP may send: see judge.h. */
+/* What a QP may send: see checker.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tests/fuzz/judge.h"
+#include "tests/fuzz/checker.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 #define MARKER_PERIOD 512u
 
-uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length)
+uint32_t checker_crc(uint32_t state, const uint8_t *octets, size_t length)
 {
     static uint32_t table[256];
 
@@ -31,16 +31,16 @@ uint32_t judge_crc(uint32_t state, const uint8_t *octets, size_t length)
     return state;
 }
 
-void judge_init(struct judge *judge, bool crc, bool markers, size_t preamble)
+void checker_init(struct checker *checker, bool crc, bool markers, size_t preamble)
 {
-    memset(judge, 0, offsetof(struct judge, body));
-    memset(&judge->fin, 0, sizeof(*judge) - offsetof(struct judge, fin));
-    judge->crc = crc;
-    judge->markers = markers;
-    judge->preamble = preamble;
-    judge->crc_state = ~0u;
+    memset(checker, 0, offsetof(struct checker, body));
+    memset(&checker->fin, 0, sizeof(*checker) - offsetof(struct checker, fin));
+    checker->crc = crc;
+    checker->markers = markers;
+    checker->preamble = preamble;
+    checker->crc_state = ~0u;
     for (int i = 0; i < 4; i++)
-        judge->msn[i] = 1;
+        checker->msn[i] = 1;
 }
 
 /* ---- messages ---- */
@@ -56,7 +56,8 @@ static const struct {
     [0xC] = { -1, 0, 0 }, [0xD] = { -1, 0, 0 }, [0xE] = { -1, 0, 0 }, [0xF] = { -1, 0, 0 },
 };
 
-static void on_tagged(struct judge *j, uint8_t opcode, bool last, const uint8_t *p, uint32_t length)
+static void on_tagged(struct checker *j, uint8_t opcode, bool last, const uint8_t *p,
+                      uint32_t length)
 {
     uint32_t stag, octets;
     uint64_t to;
@@ -77,14 +78,14 @@ static void on_tagged(struct judge *j, uint8_t opcode, bool last, const uint8_t 
         j->on_response(j->arg, stag, to, octets, last);
 }
 
-static void ask(struct judge *j, const struct judge_asked *asked)
+static void ask(struct checker *j, const struct checker_request *asked)
 {
-    if (j->asked_in - j->asked_out == JUDGE_ASKED)
+    if (j->asked_in - j->asked_out == CHECKER_REQUESTS)
         j->asked_out++; /* answered by octets that nobody composed */
-    j->asked[j->asked_in++ % JUDGE_ASKED] = *asked;
+    j->asked[j->asked_in++ % CHECKER_REQUESTS] = *asked;
 }
 
-static void on_untagged(struct judge *j, uint8_t opcode, bool last, const uint8_t *p,
+static void on_untagged(struct checker *j, uint8_t opcode, bool last, const uint8_t *p,
                         uint32_t length)
 {
     uint32_t word, qn, msn, mo;
@@ -102,15 +103,15 @@ static void on_untagged(struct judge *j, uint8_t opcode, bool last, const uint8_
     j->msn[qn] += last;
     p += 18;
     if (opcode == 0x1)
-        ask(j, &(struct judge_asked){
+        ask(j, &(struct checker_request){
                    .sink_stag = get32(p), .sink_to = get64(p + 4), .size = get32(p + 12) });
     if (opcode == 0xA) {
         FUZZ_CHECK(get32(p) == 0 || get32(p) == 2);
-        ask(j, &(struct judge_asked){ .atomic = true, .id = get32(p + 4) });
+        ask(j, &(struct checker_request){ .atomic = true, .id = get32(p + 4) });
     }
 }
 
-static void on_terminate(struct judge *j, bool last, const uint8_t *p, uint32_t length)
+static void on_terminate(struct checker *j, bool last, const uint8_t *p, uint32_t length)
 {
     FUZZ_CHECK(length >= 22 && length <= 18 + 4 + 2 + 18 + 52);
     FUZZ_CHECK(last && get32(p + 6) == 2 && get32(p + 10) == 1 && get32(p + 14) == 0);
@@ -120,7 +121,7 @@ static void on_terminate(struct judge *j, bool last, const uint8_t *p, uint32_t 
     j->terminated = true;
 }
 
-static void on_ulpdu(struct judge *j, const uint8_t *p, uint32_t length)
+static void on_ulpdu(struct checker *j, const uint8_t *p, uint32_t length)
 {
     uint8_t opcode;
     bool last;
@@ -149,7 +150,7 @@ static void on_ulpdu(struct judge *j, const uint8_t *p, uint32_t length)
 /* ---- FPDUs and markers ---- */
 
 /* Octets of the FPDU before its CRC field, as far as its length is known. */
-static uint32_t covered(const struct judge *j)
+static uint32_t covered(const struct checker *j)
 {
     uint32_t length;
 
@@ -159,7 +160,7 @@ static uint32_t covered(const struct judge *j)
     return (2 + length + 3) & ~3u;
 }
 
-static void end_fpdu(struct judge *j)
+static void end_fpdu(struct checker *j)
 {
     uint32_t length = (uint32_t)j->body[0] << 8 | j->body[1], end = covered(j);
     const uint8_t *field = j->body + end;
@@ -178,7 +179,7 @@ static void end_fpdu(struct judge *j)
 
 /* A marker tells where its FPDU begins: at its length field; 0 from
  * the place right in front of it. */
-static void end_marker(struct judge *j)
+static void end_marker(struct checker *j)
 {
     uint64_t at = j->position - 4;
     uint32_t distance = j->used ? (uint32_t)(at - j->start) : 0;
@@ -188,7 +189,7 @@ static void end_marker(struct judge *j)
     FUZZ_CHECK(((uint32_t)j->marker[2] << 8 | j->marker[3]) == distance);
 }
 
-static void on_octet(struct judge *j, uint8_t octet)
+static void on_octet(struct checker *j, uint8_t octet)
 {
     bool marker = j->in_marker || (j->markers && j->position % MARKER_PERIOD == 0);
 
@@ -201,7 +202,7 @@ static void on_octet(struct judge *j, uint8_t octet)
         j->body[j->used++] = octet;
     }
     if (marker || j->used <= covered(j))
-        j->crc_state = judge_crc(j->crc_state, &octet, 1);
+        j->crc_state = checker_crc(j->crc_state, &octet, 1);
     j->position++;
     if (j->in_marker == 4)
         end_marker(j);
@@ -209,18 +210,18 @@ static void on_octet(struct judge *j, uint8_t octet)
         end_fpdu(j);
 }
 
-void judge_octets(struct judge *judge, const uint8_t *octets, size_t length)
+void checker_octets(struct checker *checker, const uint8_t *octets, size_t length)
 {
-    FUZZ_CHECK(!judge->fin || !length);
-    judge->octets += length;
-    for (; length && judge->preamble; length--, octets++)
-        judge->preamble--;
+    FUZZ_CHECK(!checker->fin || !length);
+    checker->octets += length;
+    for (; length && checker->preamble; length--, octets++)
+        checker->preamble--;
     while (length--)
-        on_octet(judge, *octets++);
+        on_octet(checker, *octets++);
 }
 
-void judge_fin(struct judge *judge)
+void checker_fin(struct checker *checker)
 {
-    FUZZ_CHECK(!judge->used && !judge->in_marker);
-    judge->fin = true;
+    FUZZ_CHECK(!checker->used && !checker->in_marker);
+    checker->fin = true;
 }
