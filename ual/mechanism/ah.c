@@ -79,7 +79,7 @@ static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct r
         return status;
     }
     atomic_fetch_add(&pd->users, 1);
-    atomic_fetch_sub(&ah->pd->users, 1); /* the old zone's */
+    atomic_fetch_sub(&ah->pd->users, 1); /* the PD that it had before */
     ah->ah = other;
     ah->pd = pd;
     return UAL_OK;

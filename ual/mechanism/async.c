@@ -49,7 +49,7 @@ static void item_done(struct ual_channel_item *item)
     struct async_item *async = container_of(item, struct async_item, item);
     struct device_inside *device = async->device;
 
-    if (!async->spare) { /* its device may be gone */
+    if (!async->spare) { /* its device may have been freed */
         free(async);
         return;
     }

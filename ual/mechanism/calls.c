@@ -143,6 +143,6 @@ void ual_calls_forked(void)
 {
     callers_lock = drain_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     callers = NULL;
-    if (ual_caller.listed) /* no thread forks that has left the list: its destructors run */
+    if (ual_caller.listed) /* a thread that has left the list runs destructors and cannot fork */
         DL_APPEND(callers, &ual_caller);
 }

@@ -2,17 +2,18 @@
  *
  * Channels: events of several sources in one queue.
  *
- * THE DESCRIPTOR is an eventfd that is written by what comes first into an empty queue, and read by
- * the get that takes the last event; both under the lock, so that it is readable exactly while
- * something is queued. It is made without O_NONBLOCK, which belongs to the user: no read of ours
- * waits, because only ours empty it.
+ * THE DESCRIPTOR is an eventfd. The first event into an empty queue writes it, the get that takes
+ * the last event reads it. Both hold the lock, so it is readable exactly while something is queued.
+ * It is made without O_NONBLOCK, which belongs to the user: our reads never wait, because only they
+ * empty it.
  *
  * WAITING. A channel of a device is waited for as an EVD is: its thread sleeps in a lane that feeds
  * the channel. One without a device has no lane to sleep in: its threads sleep on a word, and the
  * background threads of the lanes bring the events.
  *
- * MEMORY is that of who queues: a CQ has its item, a front end those that it posts, a device its
- * spares. So nothing is lost for want of memory, and nothing is allocated in a lane.
+ * MEMORY of an item belongs to the object that queues it: a CQ has its item, a front end those that
+ * it posts, a device its spares. So no event is lost for want of memory, and a lane allocates
+ * nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -43,8 +44,8 @@ struct ual_channel {
     struct waiters waiters;
     pthread_mutex_t lock; /* the queue and the descriptor; a leaf, above that of waiters */
     struct ual_channel_item *queue;
-    atomic_uint queued; /* events, of which an item may stand for several */
-    atomic_uint word;   /* futex of a channel without a device: changes with what comes */
+    atomic_uint queued; /* events; one item may stand for several */
+    atomic_uint word;   /* futex of a channel without a device; changes with each event */
     int fd;
     struct ual_channel *prev, *next; /* of the device */
 };
@@ -76,7 +77,7 @@ static void lower_fd(struct ual_channel *channel)
         syscall(SYS_preadv2, channel->fd, &vector, 1ul, -1l, -1l, RWF_NOWAIT);
 }
 
-/* The item may be another thread's to free as soon as the lock is dropped. */
+/* Another thread may free the item as soon as the lock is dropped. */
 void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item)
 {
     pthread_mutex_lock(&channel->lock);
@@ -130,7 +131,7 @@ static void describe(struct ual_channel_event *event, struct ual_channel_item *i
     }
 }
 
-/* One that stands for several events goes behind the others. Under the lock. */
+/* An item that stands for several events goes to the end. Under the lock. */
 static void take_item(struct ual_channel *channel, struct ual_channel_item *item)
 {
     atomic_fetch_sub(&channel->queued, 1);
@@ -142,7 +143,7 @@ static void take_item(struct ual_channel *channel, struct ual_channel_item *item
     DL_APPEND(channel->queue, item);
 }
 
-/* An item without `done` may be gone as soon as the lock is dropped: a CQ's. */
+/* An item without `done`, a CQ's, may be freed as soon as the lock is dropped. */
 static bool take(struct ual_channel *channel, struct ual_channel_event *event)
 {
     struct ual_channel_item *item, *done = NULL;
@@ -174,8 +175,8 @@ static void drop_all(struct ual_channel_item *items, void (*drop)(struct ual_cha
     }
 }
 
-/* What a purge is after: what is about that thing, a device's asynchronous events, or all of that
- * context. */
+/* What a purge removes: the events about one object, a device's asynchronous events, or all events
+ * of one context. */
 struct purged {
     const void *context, *about;
     const struct device_inside *async_of;
@@ -203,7 +204,8 @@ static uint32_t purge(struct ual_channel *channel, struct purged which,
             continue;
         count += item->times;
         remove_item(channel, item);
-        if (item->kind != UAL_ITEM_CQ) /* that may be queued again at once, and nobody is told */
+        /* a CQ's item may be queued again at once and has no owner to notify */
+        if (item->kind != UAL_ITEM_CQ)
             DL_APPEND(purged, item);
     }
     atomic_fetch_sub(&channel->queued, count);
@@ -257,7 +259,8 @@ static enum ual_status sleep_in_lane(struct ual_channel *channel, struct ual_wai
         armed = ual_lane_wait_arm(lane, waiter, NULL);
         if (take(channel, event))
             return UAL_OK;
-        status = found_nothing(channel); /* after the reset: abort wakes once */
+        /* checked after the reset, because abort wakes once only */
+        status = found_nothing(channel);
         if (status != UAL_OK)
             return status;
         if (armed)
@@ -307,8 +310,8 @@ static enum ual_status wait_on_word(struct ual_channel *channel, uint64_t deadli
     }
 }
 
-/* A look that runs the lanes, for who does not wait. */
-static enum ual_status look(struct ual_channel *channel, struct ual_channel_event *event)
+/* Runs the lanes once, for a get that does not wait. */
+static enum ual_status get_at_once(struct ual_channel *channel, struct ual_channel_event *event)
 {
     enum ual_status status;
 
@@ -329,7 +332,7 @@ enum ual_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us
     if (take(channel, event))
         return UAL_OK;
     if (timeout_us == 0)
-        return look(channel, event);
+        return get_at_once(channel, event);
     status = waiters_enter(&channel->waiters);
     if (status != UAL_OK)
         return status;
@@ -404,7 +407,7 @@ enum ual_status ual_channel_create(struct ual_device *device, uint32_t flags,
     pthread_mutex_init(&channel->lock, NULL);
     channel->device = device;
     channel->fd = -1;
-    status = ual_fork_prepare(); /* it may be there before the first device */
+    status = ual_fork_prepare(); /* a channel may exist before the first device */
     if (status == UAL_OK && device)
         status = feed_open(&channel->feed, ual_device_lanes(device), true);
     if (status != UAL_OK)
@@ -429,10 +432,11 @@ enum ual_status ual_channel_free(struct ual_channel *channel)
 {
     if (atomic_load(&channel->users))
         return UAL_ERR_BUSY;
-    atomic_store(&channel->waiters.aborting, true); /* before those on the word look */
+    /* set before the threads on the word wake and check it */
+    atomic_store(&channel->waiters.aborting, true);
     wake_all(channel);
     waiters_abort(&channel->waiters);
-    pthread_mutex_lock(&channel->lock); /* the last push is over */
+    pthread_mutex_lock(&channel->lock); /* waits for the last push to end */
     pthread_mutex_unlock(&channel->lock);
     drop_all(channel->queue, NULL);
     if (channel->fd >= 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections: kal's connection or listener, and who is told what becomes of it.
+ * Connections: kal's connection or listener, and the upcalls that report its events.
  *
- * WHO IS TOLD may change at any time (ual_conn_migrate), so upcalls and context are read under the
- * lock, and those that run are counted: migrate waits until none of the earlier ones does.
+ * UPCALLS may change at any time (ual_conn_migrate). So upcalls and context are read under the
+ * lock, and running upcalls are counted: migrate waits until no earlier one runs.
  *
- * A BOUND ADDRESS is held by a listener that refuses whoever asks. What the object becomes takes
- * its place: the address is free for an instant between the two.
+ * A BOUND ADDRESS is reserved by a listener that refuses every request. A listen or connect
+ * replaces that listener: the address is free for an instant between the two.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,13 +33,13 @@ struct ual_conn {
     struct ual_device *device;
     struct kal_connection *connection;
     struct kal_listener *listener;
-    bool holds_address;                     /* the listener only keeps others from it */
-    union address *bound;                   /* NULL: not bound */
+    bool holds_address;                     /* the listener only reserves the address */
+    union address *bound;                   /* NULL if not bound */
     struct resolution *resolving;           /* lock */
     const struct ual_conn_upcalls *upcalls; /* lock, as is what follows */
     void *context;
     struct spinlock lock; /* a leaf */
-    unsigned int running; /* upcalls to `upcalls`, or to those before them */
+    unsigned int running; /* running upcalls, to `upcalls` or to earlier ones */
 };
 
 /* --- upcalls --- */
@@ -88,7 +88,7 @@ static struct ual_conn *new_conn(struct ual_device *device, const struct ual_con
     return conn;
 }
 
-/* One that was taken may be gone when the upcall returns. */
+/* A request that was taken may have been freed when the upcall returns. */
 static void show(struct ual_conn *listener, struct ual_conn *request,
                  const struct ri_connect_request *asked, void **connection_context)
 {
@@ -127,7 +127,7 @@ void ual_conn_request(void *listener_context, struct kal_connection *connection,
     if (!listener->holds_address)
         kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory",
                 ual_device_name(listener->device));
-    kal_connection_destroy(connection); /* nothing to remember it by: it goes at once */
+    kal_connection_destroy(connection); /* without an object the request cannot be kept */
 }
 
 /* Under the lock. Upcalls do not block. */
@@ -181,7 +181,7 @@ static void stop_resolving(struct ual_conn *conn)
     free(resolution);
 }
 
-/* Where what takes its place fails the object is as new. */
+/* After a failed listen or connect the object is as new. */
 static void forget_address(struct ual_conn *conn)
 {
     free(conn->bound);
@@ -294,7 +294,7 @@ static void resolved(struct ri_timer *timer)
     upcalls = conn->upcalls;
     context = conn->context;
     spinlock_unlock(&conn->lock);
-    if (!wanted) /* who stops it waits for this function, and frees */
+    if (!wanted) /* the thread that stopped it waits for this function and frees it */
         return;
     if (upcalls && upcalls->resolved)
         upcalls->resolved(context, resolution->status,
@@ -362,8 +362,8 @@ static enum ual_status begin(struct ual_conn *conn, const struct ual_qp *qp)
         kal_connection_create(rnic_of(conn->device), lane_for(conn, qp), conn, &conn->connection));
 }
 
-/* Nothing has started. */
-static void take_back(struct ual_conn *conn)
+/* Undo `begin`: nothing has started. */
+static void undo_begin(struct ual_conn *conn)
 {
     kal_connection_destroy(conn->connection);
     conn->connection = NULL;
@@ -382,7 +382,7 @@ enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
         asked.source = &conn->bound->any;
     status = ual_status_of_kal(kal_connect(conn->connection, qp_of(qp), &asked));
     if (status != UAL_OK)
-        take_back(conn);
+        undo_begin(conn);
     return status;
 }
 
@@ -394,7 +394,7 @@ enum ual_status ual_conn_ask(struct ual_conn *conn, const struct ri_connect_para
         return status;
     status = ual_status_of_kal(kal_service_request(conn->connection, param));
     if (status != UAL_OK)
-        take_back(conn);
+        undo_begin(conn);
     return status;
 }
 
@@ -420,7 +420,7 @@ enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
         return status;
     status = ual_status_of_kal(kal_convert(conn->connection, qp_of(qp), &asked));
     if (status != UAL_OK)
-        take_back(conn);
+        undo_begin(conn);
     return status;
 }
 

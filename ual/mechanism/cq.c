@@ -11,12 +11,12 @@
 #include <stdlib.h>
 
 struct cq_inside {
-    struct ual_cq cq;  /* first: what users see */
-    struct feed *feed; /* own, or that of who waits */
+    struct ual_cq cq;  /* first: the part that users see */
+    struct feed *feed; /* its own, or the feed of the object that waits */
     struct feed own_feed;
     struct ual_cq_stash *stash; /* NULL: the provider's CQ can all that is wanted */
     struct ual_channel *channel;
-    struct ual_channel_item item; /* in the channel: for every time that the CQ has fired */
+    struct ual_channel_item item; /* queued in the channel once for each time the CQ fires */
     void (*fired)(void *context);
     void (*error)(void *context, const struct ri_event *event);
     atomic_uint users; /* QPs */

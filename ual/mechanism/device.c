@@ -157,7 +157,7 @@ static enum kal_status close_rnic(struct device_inside *device)
 
     if (status != KAL_ERR_AGAIN)
         return status;
-    if (atomic_load(&device->device.dead)) /* nothing more comes of it */
+    if (atomic_load(&device->device.dead)) /* a dead device reports nothing more */
         return kal_rnic_close(device->rnic, true);
     status = wait_for_connections(device);
     if (status != KAL_ERR_AGAIN)

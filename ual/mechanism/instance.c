@@ -47,7 +47,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-    atomic_store(&kept, NULL); /* not ours */
+    atomic_store(&kept, NULL); /* it belongs to the parent */
     if (locked)
         locked->unlock(true);
 }

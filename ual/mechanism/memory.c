@@ -70,7 +70,8 @@ enum ual_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, str
 
     spinlock_lock(&link->lock);
     status = ual_qp_post_send(qp, wr, &bad);
-    if (status == UAL_OK && !(wr->flags & RI_WR_SIGNALED)) /* else a completion will tell */
+    /* a signaled request reports by its completion */
+    if (status == UAL_OK && !(wr->flags & RI_WR_SIGNALED))
         link->last.closing = true;
     spinlock_unlock(&link->lock);
     return status;
@@ -115,7 +116,7 @@ ual_handle ual_memory_of(struct ual_device *device, const struct ri_wc *wc)
 
     spinlock_lock(&stripe->lock);
     HASH_FIND(hh, stripe->links, &index, sizeof(index), link);
-    if (link) { /* stays while it is in the table */
+    if (link) { /* the link stays while it is in the table */
         handle = link->object->handle;
         follow(link, wc);
     }

@@ -14,8 +14,8 @@ struct ual_mw {
     struct ual_pd *pd;
     struct ri_mw *mw;
     bool narrow;
-    struct ual_link link;             /* its lock guards the next line */
-    struct ual_mw_state last, before; /* what belongs to those of link */
+    struct ual_link link;             /* its lock guards `last` and `before` */
+    struct ual_mw_state last, before; /* the state that belongs to link's */
     struct ual_mw *prev, *next;       /* of the IA */
 };
 
@@ -163,7 +163,7 @@ enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t coo
     if (!mw->narrow || !linked(mw) || current(mw)->qp == qp->object.handle)
         status = ual_link_post_unlink(&mw->link, qp, cookie, wr_flags);
     if (status == UAL_OK && !mw->narrow)
-        mw->link.key++; /* taken by the provider for the unbinding */
+        mw->link.key++; /* the provider uses one key for the unbinding */
     spinlock_unlock(&mw->link.lock);
     return status;
 }

@@ -20,7 +20,7 @@ static enum ual_status make(struct ual_qp *qp, struct ual_qp_attr *attr, struct 
     struct ri_qp_attr asked = {
         .size = sizeof(asked),
         .type = attr->type,
-        .context = (void *)qp->object.handle, /* completions that were taken outlive the QP */
+        .context = (void *)qp->object.handle, /* completions that were polled may outlive the QP */
         .send_cq = qp->send_cq->cq,
         .recv_cq = qp->recv_cq->cq,
         .srq = qp->srq ? qp->srq->srq : NULL,

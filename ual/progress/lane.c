@@ -62,7 +62,7 @@ void ual_lane_free_dead_watches(struct ual_lane *lane)
 {
     struct ri_watch *watch, *next;
 
-    /* Who fetches after this looks at a set in which those on the list are no more. */
+    /* A thread that fetches after this finds none of the listed watches in the set. */
     spinlock_lock(&lane->dead_lock);
     watch = NULL;
     if (!atomic_load(&lane->fetchers)) {
@@ -99,7 +99,8 @@ static void drain_stray_kick(struct ual_lane *lane)
 void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
                        bool drain)
 {
-    /* The kernel orders what watch wrote before this; the language knows of it by the counter. */
+    /* The kernel orders the writes of ual_lane_watch before this; the counter makes the order
+     * known to the compiler. */
     if (count > 0)
         atomic_load_explicit(&lane->watches, memory_order_acquire);
     for (long i = 0; i < count; i++) {
@@ -234,7 +235,7 @@ static void put_watch_off(struct ual_lane *lane)
 /* Under running, which it drops. */
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
-    /* Who polls an EVD without a CQ waits for what epoll brings: requests, ends of connections. */
+    /* An EVD without a CQ is fed by epoll: connection requests, ends of connections. */
     bool due = ual_lane_epoll_is_due(lane, first ? 1 : POLLS_PER_EPOLL / 8);
     uint32_t work = ual_lane_run_pass(lane, first, due ? EPOLL_POLL : EPOLL_SKIP);
 
@@ -251,7 +252,7 @@ uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first)
 {
     if (ual_lane_run_try(lane))
         return poll_inside(lane, first);
-    if (first) /* it is served; what waits for this look is not held up by that */
+    if (first) /* a poll for one CQ does not delay the work that waits for epoll */
         first->ops->poll(first, 0, NULL);
     return 0;
 }

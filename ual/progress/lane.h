@@ -96,7 +96,7 @@ struct ual_waiter {
     pthread_t thread;
     /* Its epoll deadline while it sleeps there, else 0; under the sleep lock */
     uint64_t sleep_until;
-    bool served; /* the last sleep ended with a run that found work, whoever's; its thread's */
+    bool served; /* the last sleep ended with a run that did work, for any EVD; the thread's own */
     /* in the lane's list of those that sleep on their words */
     struct ual_waiter *prev, *next;
     /* in the list of what it waits for (waiters.h) */

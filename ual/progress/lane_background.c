@@ -76,7 +76,7 @@ static void serve_in_epoll(struct ual_lane *lane)
             continue;
         if (ual_lane_polls(lane) != polls) {
             ual_lane_end_fetch(lane);
-            return; /* consumers poll: leave the bytes to them */
+            return; /* consumers poll: leave the octets to them */
         }
         if (ual_lane_run_fetched(lane, &lane->background, NULL, &fetched))
             spin_after_work(lane, polls);
@@ -110,7 +110,7 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
             duty = DUTY_DEEP;
         }
     } else if (!others_run && lane->waiting) {
-        ual_lane_make_sleeper(lane, lane->waiting); /* who stepped aside for them */
+        ual_lane_make_sleeper(lane, lane->waiting); /* it stepped aside for the polling threads */
     } else if (!others_run) {
         atomic_store_explicit(&lane->sleeper, &lane->background, memory_order_relaxed);
         duty = DUTY_SERVE;
@@ -137,7 +137,7 @@ static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
            errno == EINTR)
         ;
     if (got != sizeof(expirations) || ual_lane_is_broken(lane)) {
-        errno = got < 0 ? errno : EBADF; /* another file by now */
+        errno = got < 0 ? errno : EBADF; /* the number is another file's by now */
         ual_lane_check(lane);
     }
     atomic_store_explicit(&lane->put_off_at, CLOCK_NEVER, memory_order_relaxed);
@@ -164,7 +164,7 @@ static void *background(void *arg)
         watch(lane, began + interval, interval >= PACE_LAST);
         if (atomic_load(&lane->stop))
             break;
-        if (ual_lane_is_broken(lane)) { /* there is nothing to serve */
+        if (ual_lane_is_broken(lane)) { /* its descriptors are closed */
             futex_wait(&lane->background_word, word, CLOCK_NEVER);
             continue;
         }

@@ -32,7 +32,7 @@ enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t 
     status = ual_lane_start_background(lane);
     if (status != UAL_OK)
         goto close;
-    /* Last, because the provider's lane cannot be unmade; the thread waits for it. */
+    /* Last, because a provider's lane cannot be closed again; the thread waits for it. */
     status = ual_status_of_kal(kal_lane_open(lanes->rnic, index, lane, &lane->provider));
     if (status != UAL_OK)
         goto stop;
@@ -52,7 +52,7 @@ close:
 void ual_lane_stop(struct ual_lane *lane)
 {
     atomic_store(&lane->stop, true);
-    ual_lane_set_watch(lane, 1); /* long past */
+    ual_lane_set_watch(lane, 1); /* a time in the past: it expires at once */
     atomic_fetch_add(&lane->background_word, 1);
     futex_wake(&lane->background_word, 1);
     ual_lane_kick(lane);

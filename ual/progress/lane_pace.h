@@ -37,8 +37,8 @@
 
 struct pace {           /* zero to begin with */
     uint64_t poll_rate; /* per ms, in the interval before; 0: not known */
-    uint64_t resume;    /* ns, the interval that a short one interrupted; 0: none */
-    uint64_t longer;    /* ns, what the short interval has grown by */
+    uint64_t resume;    /* ns, the interval before the short one; 0: none */
+    uint64_t longer;    /* ns, growth of the short interval */
 };
 
 static inline uint64_t pace_short(const struct pace *pace)

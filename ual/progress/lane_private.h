@@ -32,50 +32,50 @@ struct ri_watch {
 };
 
 struct ual_lane {
-    struct ual_lanes *lanes; /* those of its RNIC */
+    struct ual_lanes *lanes; /* all lanes of its RNIC */
     struct ri_lane *provider;
     uint64_t spin_ns;
     int epoll_fd, kick_fd;
     _Atomic enum {
         DESCRIPTORS_OURS,
-        DESCRIPTORS_LOST, /* closed by somebody else: their numbers may be others' now */
-        DESCRIPTORS_TOLD, /* and the IA knows */
+        DESCRIPTORS_LOST, /* closed by the program: the numbers may be other files' */
+        DESCRIPTORS_TOLD, /* and reported to the IA */
     } descriptors;
-    /* timerfd: when the background thread looks whether consumers still run the lane */
+    /* timerfd: when the background thread checks whether consumers still run the lane */
     int watch_fd;
 
     atomic_int running;
     atomic_ulong runner;              /* pthread_t inside the run, 0 none */
     atomic_uint runs;                 /* polls by consumers */
-    atomic_uint takes;                /* completions that were there without a poll; about */
-    unsigned int polls;               /* busy polls since the last look at epoll; under running */
+    atomic_uint takes;                /* completions taken without a poll, approximately */
+    unsigned int polls;               /* busy polls since epoll was polled last; under running */
     atomic_uint_least64_t put_off_at; /* CLOCK_NEVER: not now */
-    atomic_bool was_put_off;          /* since the background thread last set watch_fd */
+    atomic_bool was_put_off;          /* since the background thread set watch_fd */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
-    atomic_uint listeners; /* descriptors of EVDs that hold the set */
-    /* Others poll, but maybe seldom: the next poll looks at epoll and timers */
+    atomic_uint listeners; /* descriptors of EVDs that watch the epoll set */
+    /* Consumers poll, but maybe rarely: the next poll runs epoll and timers */
     atomic_bool epoll_due;
 
     struct spinlock sleep_lock;
     _Atomic(struct ual_waiter *) sleeper; /* written under sleep_lock */
     unsigned int sleep_epoch;             /* changes when a consumer's sleep begins or ends */
-    struct ual_waiter *waiting;           /* those that sleep on their words */
+    struct ual_waiter *waiting;           /* waiters that sleep on their words */
 
     struct spinlock timer_lock;
     struct timers timers;
-    struct ri_timer *expiring; /* its `expired` runs */
+    struct ri_timer *expiring; /* the timer whose `expired` runs */
 
     struct spinlock dead_lock;
     _Atomic(struct ri_watch *) dead;
     unsigned int dead_count; /* under dead_lock */
-    atomic_uint fetchers;    /* threads that sleep in epoll, or have events from there in hand */
+    atomic_uint fetchers;    /* threads that sleep in epoll or handle events from it */
 
     pthread_t thread;
     struct ual_waiter background;
     atomic_uint background_word;
     bool deep;                /* under sleep_lock */
-    bool may_spin_after_work; /* the background thread's, as is the habit */
+    bool may_spin_after_work; /* written by the background thread only */
     struct adaptive_spin after_work_spin;
     atomic_bool stop;
 
@@ -112,8 +112,7 @@ static inline void ual_lane_run_drop(struct ual_lane *lane)
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->running, 0, memory_order_release);
 }
-/* Inside a run: look at descriptors and timers, or parts of that; then comes the provider's
- * part. */
+/* Inside a run: epoll and timers, or only one of them; the provider's part follows. */
 void ual_lane_poll_epoll(struct ual_lane *lane, bool drain);
 void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
                        bool drain);
@@ -140,15 +139,14 @@ static inline uint32_t ual_lane_run_pass(struct ual_lane *lane, struct ri_cq *fi
         ual_lane_poll_epoll(lane, mode == EPOLL_POLL_AND_DRAIN);
     return ual_lane_run_provider(lane, first);
 }
-/* Is it time to look at epoll and timers? weight: how many of the polls without a look this one
- * stands for. */
+/* Is it time to poll epoll and run timers? weight: the number of polls that this one counts as. */
 static inline bool ual_lane_epoll_is_due(struct ual_lane *lane, unsigned int weight)
 {
     return (lane->polls += weight) >= POLLS_PER_EPOLL ||
            atomic_load_explicit(&lane->epoll_due, memory_order_relaxed) ||
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
 }
-/* Make who sleeps in epoll come out; take that back. Any thread. */
+/* Wake the thread that sleeps in epoll; undo that. Any thread. */
 void ual_lane_kick(struct ual_lane *lane);
 void ual_lane_drain_kick(struct ual_lane *lane);
 /* A system call on a descriptor of the lane failed with errno: unless that may pass, the lane is
@@ -168,19 +166,19 @@ struct fetched {
     struct epoll_event events[EVENTS_PER_RUN];
     long count;
 };
-/* Asked inside a run: who takes the sleep over from now on arms in a run of its own before it
+/* Called inside a run: a thread that becomes the sleeper later arms in a run of its own before it
  * sleeps. */
 bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter);
 /* The background thread was displaced by the waiter, and is still in epoll_wait. */
 bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *waiter);
-/* May a look drain the kick? Asked inside a run. */
+/* May this run drain the kick? Called inside it. */
 enum epoll_mode ual_lane_epoll_mode_of(struct ual_lane *lane, const struct ual_waiter *waiter);
-/* For the sleeper, who must not sleep over work: waits for the run, unlike others. True: armed;
- * false: it has run. */
+/* For the sleeper, which must not sleep while work is left: waits until it can run the lane. True:
+ * armed; false: it has run. */
 bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
                          struct ri_cq *first);
 /* Block in epoll_wait until readiness, a kick, the deadline or an earlier one of the lane. 0 or
- * EINTR. With 0 the caller runs what was fetched, or lets go of it. */
+ * EINTR. After 0 the caller runs the fetched events, or calls ual_lane_end_fetch. */
 int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t deadline,
                             struct fetched *fetched);
 /* A run with the events that a sleep fetched. */
@@ -193,12 +191,10 @@ void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
 
 /* --- lane_background.c --- */
 
-/* The progress thread starts; it waits for background_word before it looks at the provider's
- * lane. */
+/* Start the progress thread; it waits for background_word before it touches the provider's lane. */
 enum ual_status ual_lane_start_background(struct ual_lane *lane);
 
-/* Changes while consumers look for completions: those who poll, and those who find what is
- * there. */
+/* Changes while consumers take completions, by a poll or without one. */
 static inline unsigned int ual_lane_polls(const struct ual_lane *lane)
 {
     return atomic_load_explicit(&lane->runs, memory_order_relaxed) +

@@ -35,7 +35,7 @@ bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *wa
     return lags;
 }
 
-/* Not while the kick has to bring the background thread out of epoll_wait, too. */
+/* The kick is not drained while the background thread must still leave epoll_wait by it. */
 enum epoll_mode ual_lane_epoll_mode_of(struct ual_lane *lane, const struct ual_waiter *waiter)
 {
     return ual_lane_is_sleeper(lane, waiter) && !ual_lane_background_lags(lane, waiter)
@@ -66,7 +66,7 @@ static uint64_t next_timer(struct ual_lane *lane)
     return next;
 }
 
-/* False: the waiter is not the sleeper (any more). */
+/* False: the waiter is not the sleeper, or no longer. */
 static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t until)
 {
     bool sleeper;
@@ -78,8 +78,8 @@ static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_
     return sleeper;
 }
 
-/* Whoever sleeps while the descriptors are closed hears nothing of it, nor of any kick: he looks
- * now and then. */
+/* A sleeper is not woken when the program closes the descriptors, and no kick reaches it then: so
+ * it wakes every SLEEP_MOST and checks. */
 static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
 {
     uint64_t timer = next_timer(lane);
@@ -105,16 +105,16 @@ static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched 
                          until == CLOCK_NEVER ? NULL : &left, NULL, 0);
 
     if (count < 0 &&
-        (errno == ENOSYS || errno == EPERM)) /* before Linux 5.11, or an old container filter */
+        /* Linux before 5.11, or a container's system call filter */
+        (errno == ENOSYS || errno == EPERM))
         count = syscall(SYS_epoll_pwait, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
                         clock_poll_ms(now, until), NULL, 0);
     return count;
 }
 
 /*
- * EINTR: a handler ran. SIGSTOP and SIGCONT, or a debugger that attaches, end epoll_wait although
- * no handler runs, and nothing tells these apart afterwards; ppoll the kernel takes up again, with
- * the time that is left.
+ * EINTR: a handler ran. SIGSTOP and SIGCONT, or a debugger that attaches, end epoll_wait with EINTR
+ * although no handler runs. The kernel restarts ppoll in these cases, with the time that is left.
  */
 static long wait_until_handler(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
 {
@@ -135,8 +135,8 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 
     fetched->count = 0;
     atomic_fetch_add(&lane->fetchers, 1);
-    /* Noted before the deadlines are read: see timer_set. And then exactly, or every later timer
-     * would kick. */
+    /* Noted before the deadlines are read (ual_lane_timer_set). Then noted exactly: else every
+     * later timer would kick. */
     if (!note_sleep(lane, waiter, deadline))
         return 0;
     until = earliest(lane, deadline);

@@ -244,7 +244,7 @@ void ual_lane_delegate(struct ual_lane *lane)
 
     spinlock_lock(&lane->sleep_lock);
     if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed)) {
-        /* has armed, or arms before it sleeps */
+        /* the sleeper has armed, or arms before it sleeps */
     } else if (lane->waiting) {
         ual_lane_make_sleeper(lane, lane->waiting);
     } else {

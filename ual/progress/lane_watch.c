@@ -31,8 +31,7 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
         return RI_ERR_INVALID_STATE;
     }
     *watch = (struct ri_watch){ .lane = lane, .fd = fd, .ready = ready, .arg = arg };
-    /* All this before the add: ready may come, and take the watch away, before this call
-     * returns. */
+    /* All this before the add: `ready` may run, and remove the watch, before this call returns. */
     *out = watch;
     atomic_fetch_add_explicit(&lane->watches, 1, memory_order_release);
     ual_fd_track(fd);
@@ -53,7 +52,7 @@ enum ri_status ual_lane_rewatch(struct ri_watch *watch, uint32_t events)
     struct epoll_event event = { .events = events, .data.ptr = watch };
     int fd = watch->fd;
 
-    /* As in watch: what becomes ready by this call may take the watch away before it returns. */
+    /* As in ual_lane_watch: `ready` may remove the watch before this call returns. */
     atomic_fetch_add_explicit(&lane->watches, 0, memory_order_release);
     if (ual_lane_is_broken(lane) || epoll_ctl(lane->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
         return RI_ERR_INVALID_STATE;
@@ -71,7 +70,7 @@ void ual_lane_unwatch(struct ri_watch *watch)
     atomic_fetch_sub_explicit(&lane->watches, 1, memory_order_relaxed);
     atomic_store_explicit(&watch->dead, true, memory_order_release);
     if (!ual_lane_inside(lane)) {
-        spinlock_lock(&watch->busy); /* a ready that has begun ends before we return */
+        spinlock_lock(&watch->busy); /* wait for a `ready` that has begun */
         spinlock_unlock(&watch->busy);
     }
     spinlock_lock(&lane->dead_lock);
@@ -91,8 +90,8 @@ void ual_lane_timer_set(void *lane_context, struct ri_timer *timer)
     spinlock_lock(&lane->timer_lock);
     timers_set(&lane->timers, timer);
     spinlock_unlock(&lane->timer_lock);
-    /* The sleeper notes sleep_until before it reads the timers: it sees this one, or we see that it
-     * sleeps. */
+    /* The sleeper notes sleep_until before it reads the timers: either it sees this timer, or we
+     * see that it sleeps. */
     if (ual_lane_sleeps_beyond(lane, deadline))
         ual_lane_kick(lane);
 }
@@ -102,8 +101,8 @@ void ual_lane_timer_cancel(void *lane_context, struct ri_timer *timer)
     struct ual_lane *lane = lane_context;
     bool busy;
 
-    /* A running `expired` may have set the timer again, or be about to: until both are seen off
-     * under the lock. */
+    /* A running `expired` may set the timer again: repeat until neither is the case, under the
+     * lock. */
     do {
         spinlock_lock(&lane->timer_lock);
         timers_remove(&lane->timers, timer);

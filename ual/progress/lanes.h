@@ -17,7 +17,7 @@ struct ual_lanes {
     struct spinlock place_lock;
     uint32_t placed[UAL_LANES_MOST];         /* QPs on each; under place_lock */
     struct ri_watch *joined[UAL_LANES_MOST]; /* between join_begin and join_end */
-    /* A lane has lost its descriptors: nothing more comes of the RNIC. Any thread. */
+    /* A lane has lost its descriptors: the RNIC reports nothing more. Any thread. */
     void (*failed)(void *context, const struct ri_event *event);
     void *context;
 };
@@ -45,10 +45,10 @@ static inline struct ual_lane *ual_lanes_first(const struct ual_lanes *lanes)
  */
 struct feed {
     struct ual_lanes *all;
-    _Atomic(struct ual_lane *) only; /* the one lane that does; NULL: several do */
-    _Atomic(atomic_uint *) takes;    /* the first one's, see ual_lane_takes */
+    _Atomic(struct ual_lane *) only; /* the only lane that feeds; NULL: several do */
+    _Atomic(atomic_uint *) takes;    /* of the first lane, see ual_lane_takes */
     atomic_uint_least64_t lanes;     /* bits by index */
-    atomic_uint turn;                /* whose turn it is to be polled first; not exact */
+    atomic_uint turn;                /* index of the lane to poll first; approximate */
     struct spinlock lock;
     atomic_uint *users; /* by lane, written under lock; NULL where the IA has one lane */
     struct feed *above; /* that this one is part of; under lock */

@@ -9,7 +9,7 @@
 
 struct timers {
     struct ri_timer *root; /* earliest deadline */
-    uint64_t next;         /* that deadline; meaningless without a root */
+    uint64_t next;         /* deadline of root; undefined without one */
 };
 
 /* Put in, or move when it is in already. */

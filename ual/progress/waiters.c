@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <utlist.h>
 
-/* Under the lock, which keeps the waiter there. One that has WAITER_CHECK looks anyway. */
+/* Under the lock, which keeps the waiter alive. One that has WAITER_CHECK checks anyway. */
 static void wake_one(struct waiters *waiters)
 {
     struct ual_waiter *waiter;
@@ -95,7 +95,7 @@ void waiters_abort(struct waiters *waiters)
     spinlock_unlock(&waiters->lock);
     while ((left = atomic_load(&waiters->inside)) != 0)
         futex_wait(&waiters->inside, left, CLOCK_NEVER);
-    waiters_await_leavers(waiters); /* the last one is out of its critical section */
+    waiters_await_leavers(waiters);
 }
 
 void waiters_reopen(struct waiters *waiters)

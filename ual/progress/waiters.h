@@ -44,7 +44,7 @@ static inline enum ual_status waiters_refusal(struct waiters *waiters)
 {
     return (enum ual_status)atomic_load_explicit(&waiters->refusal, memory_order_relaxed);
 }
-/* Whoever left is out of the lock. */
+/* Waits until threads that have left are out of the lock. */
 void waiters_await_leavers(struct waiters *waiters);
 
 static inline bool waiters_any(struct waiters *waiters)
