@@ -211,7 +211,8 @@ it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
     if (flags)
         changes |= UAL_EP_FLAGS;
     modified = ual_ep_modify(ep, changes, &attr, flags);
-    if (modified == UAL_ERR_LIMIT && (changes & UAL_EP_ORD)) /* the adapter's were looked at */
+    /* the adapter's limits were checked before */
+    if (modified == UAL_ERR_LIMIT && (changes & UAL_EP_ORD))
         return IT_ERR_RESOURCE_ORD;
     return itapi_status(modified);
 }

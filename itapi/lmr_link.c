@@ -90,7 +90,7 @@ static it_status_t pages_of_list(const it_iobl_t *iobl, uint64_t length, uint32_
     link->num_pages = (uint32_t)iobl->num_elts;
     link->page_size = (uint32_t)each;
     link->first_offset = iobl->fbo;
-    if (!link->addr) /* where the memory is, when nothing else was asked for */
+    if (!link->addr) /* default: the address of the memory */
         link->addr = (void *)(uintptr_t)(pages[0] + iobl->fbo);
     return IT_SUCCESS;
 }

@@ -91,7 +91,7 @@ it_status_t it_ud_service_request(it_ud_svc_req_handle_t ud_svc_handle)
         return itapi_bad_handle(IT_ERR_INVALID_UD_SVC);
     status = ual_ud_request_send(request);
     return status == UAL_ERR_NOT_SUPPORTED || status == UAL_ERR_INVALID_ARGUMENT
-               ? IT_ERR_INVALID_CONN_QUAL /* a service ID that cannot be asked for here */
+               ? IT_ERR_INVALID_CONN_QUAL /* a service ID that this transport cannot request */
                : itapi_status(status);
 }
 

@@ -121,7 +121,7 @@ static void put_octets(struct record *record, int side, int seer, const struct i
     while (left) {
         size_t part = left < TCPIP_PAYLOAD_MAX ? left : TCPIP_PAYLOAD_MAX;
 
-        while (cursor.iov->iov_len == cursor.offset) /* empty pieces */
+        while (cursor.iov->iov_len == cursor.offset) /* skip empty elements */
             cursor = (struct cursor){ cursor.iov + 1, 0 };
         left -= part;
         put_segment(record, side, seer, left ? TCPIP_ACK : TCPIP_ACK | TCPIP_PSH, &cursor, part);

@@ -43,9 +43,9 @@ struct capture_file {
     pthread_cond_t changed; /* something to write, stop, or a reservation was filled */
     struct capture_buffer buffers[2], *open; /* open: where recorders reserve */
     bool sleeping, stop;
-    bool failed;    /* the disk refused: nothing more is written */
-    bool abandoned; /* the writer frees the file: nobody waits for it */
-    int why;        /* errno of that; 0: too slow */
+    bool failed;    /* a write failed: nothing more is written */
+    bool abandoned; /* nobody waits for the writer: it frees the file */
+    int why;        /* errno of the failure; 0: the disk was too slow */
     bool missed_reported;
     uint64_t written, missing; /* packets */
     off_t length;              /* of whole blocks; the writer's */

@@ -171,7 +171,7 @@ static bool has_room(struct kal_listener *l)
     }
     if (l->half_open < l->half_open_max)
         return true;
-    if (!readable(l, l->fd)) /* the next one's readiness comes here again */
+    if (!readable(l, l->fd)) /* the readiness of the next octets calls this again */
         return false;
     oldest = oldest_start_up(l);
     end = oldest ? oldest->startup->began + GRACE : CLOCK_NEVER;
@@ -179,7 +179,7 @@ static bool has_room(struct kal_listener *l)
         evict(l, oldest);
         return true;
     }
-    if (end <= clock_now()) /* it is this lane that is late: the Request may be there */
+    if (end <= clock_now()) /* this lane is late: the Request may have come */
         end = clock_after(clock_now(), LANE_DELAY);
     pause_accept(l, end);
     return false;

@@ -55,7 +55,7 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
 
 enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
 {
-    /* TCP and MPA know two legs only. */
+    /* TCP and MPA have two-way set-up only. */
     return connection->ri ? cm_a_confirm(connection, param) : KAL_ERR_NOT_SUPPORTED;
 }
 
@@ -74,7 +74,7 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
     if (!handed)
         return KAL_ERR_INVALID_STATE;
 
-    /* iWARP has no place for private data here: it is dropped. */
+    /* iWARP cannot carry private data here: it is dropped. */
     modify.state = RI_QPS_CLOSING;
     status = kal_qp_modify(connection->rnic, qp, &modify);
     if (!status)

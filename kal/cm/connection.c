@@ -82,7 +82,7 @@ static void ready(void *arg, uint32_t events)
     struct kal_connection *c = arg;
     struct cm_run run;
 
-    (void)events; /* what happened shows in what the calls answer */
+    (void)events; /* the system calls return what happened */
     if (!cm_enter(&c->guard, &run))
         return;
     if (c->watch)

@@ -25,7 +25,7 @@ bool cm_has_qp(struct kal_connection *connection)
     struct kal_connection *c = connection;
 
     if (c->awaits_qp) {
-        if (!c->parked && !c->initiator) /* who connects has a deadline */
+        if (!c->parked && !c->initiator) /* the initiator has a deadline already */
             cm_deadline(c, clock_after(clock_now(), c->rnic->cm->options.request_timeout));
         c->parked = true;
         cm_unwatch(c);
@@ -116,7 +116,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     } else if (status) {
         connection->stream.fd = fd;
     } else {
-        connection->stream.capture = NULL; /* the provider's */
+        connection->stream.capture = NULL; /* the provider owns it now */
     }
     if (connection->guard.dead)
         return status;

@@ -29,7 +29,7 @@ struct cm_linger {
     size_t drained;
     struct ri_watch *watch;
     struct ri_timer timer;
-    bool taken;                    /* somebody is ending it; under cm->lock */
+    bool taken;                    /* a thread is ending it; under cm->lock */
     struct cm_linger *prev, *next; /* cm->lingers, until all but the memory is gone */
 };
 
@@ -72,7 +72,7 @@ static void end(struct cm_linger *linger)
 /* From a run: the run's reference is left. */
 static void finish(struct cm_linger *linger)
 {
-    if (!take(linger)) /* cm_linger_end_all has it */
+    if (!take(linger)) /* cm_linger_end_all ends it */
         return;
     linger->guard.dead = true;
     linger->guard.refs--;
@@ -154,7 +154,7 @@ void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
     if (!room) {
         cm_stream_close(&linger->stream, false);
         linger_free(linger);
-    } else if (take(linger)) { /* without the watch no run has come */
+    } else if (take(linger)) { /* without the watch no run can have begun */
         end(linger);
         linger_free(linger);
     }
@@ -177,7 +177,7 @@ void cm_linger_end_all(struct kal_rnic *rnic)
             if (!linger->taken)
                 break;
         if (!linger) {
-            pthread_cond_wait(&cm->changed, &cm->lock); /* a run is at it */
+            pthread_cond_wait(&cm->changed, &cm->lock); /* a run is ending it */
             continue;
         }
         linger->taken = true;

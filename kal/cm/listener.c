@@ -141,7 +141,7 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
 
-    /* Outputs first: a request may come up before we return. */
+    /* Outputs first: a request may be reported before we return. */
     status = set_a ? cm_a_listen(l, param, &where) : listen_on(l, param->address, &where);
     if (status) {
         kal_listen_destroy(l);

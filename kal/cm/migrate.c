@@ -33,7 +33,7 @@ static void unreserve(struct kal_listener *l, struct kal_connection *c)
 {
     pthread_mutex_lock(&l->guard.lock);
     cm_unlist(l, c);
-    l->guard.refs--; /* the caller's listener lives */
+    l->guard.refs--; /* the caller keeps its listener alive */
     pthread_mutex_unlock(&l->guard.lock);
 }
 

@@ -47,7 +47,7 @@ static void discard(struct kal_connection *c, const char *why)
 {
     struct kal_listener *listener = c->listener;
 
-    if (!cm_claim(c)) /* the listener's end is at it already */
+    if (!cm_claim(c)) /* the listener's end has claimed it already */
         return;
     if (why)
         log_stranger(c, why);
@@ -104,7 +104,8 @@ void cm_passive_expired(struct kal_connection *connection)
     if (connection->state == CM_QUEUED) {
         log_late(connection);
         if (!connection->ri)
-            cm_reset_on_close(&connection->stream); /* it has read the Request: no answer, either */
+            /* the Request was read, so the peer gets a reset and no Reply */
+            cm_reset_on_close(&connection->stream);
         discard(connection, NULL);
     } else {
         give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
@@ -169,7 +170,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     }
     if (place == CM_PLACE_QUEUE)
         cm_enqueue(listener, c, false);
-    cm_leave(&listener->guard, run); /* not the last: we hold one */
+    cm_leave(&listener->guard, run); /* not the last reference: we hold one */
     if (place != CM_PLACE_NONE)
         return false;
     if (cm_meter(&listener->full, more, sizeof more))
@@ -197,7 +198,7 @@ static void show(struct kal_connection *c)
 
     if (!promote(c, &run))
         return;
-    c->state = CM_PENDING; /* where the time of one that waited has no meaning */
+    c->state = CM_PENDING; /* the time limit of the queue ends here */
     describe(c, &request);
     pthread_mutex_unlock(&c->guard.lock);
     c->rnic->upper->connection_request(listener->context, c, &request, &context);
@@ -205,7 +206,7 @@ static void show(struct kal_connection *c)
     if (c->migrations == migrations)
         c->context = context;
     pthread_mutex_lock(&listener->guard.lock);
-    /* Of one that has moved `queued` is the other listener's. */
+    /* A migrated connection's `queued` belongs to the new listener. */
     if (c->migrations != migrations || !c->queued) {
         listener->taken_at = clock_now();
         cm_show_next(listener);
@@ -343,7 +344,7 @@ static void finish_accept(struct kal_connection *c)
                 "the queue pair does not take the connection: %s; check its state and limits",
                 kal_status_name(status));
     } else if (handover.rtr_await) {
-        c->state = CM_ESTABLISHED; /* the provider says so by qp_event */
+        c->state = CM_ESTABLISHED; /* the provider reports it by qp_event */
         cm_startup_end(c);
     } else {
         cm_established(c, NULL, 0);
@@ -390,7 +391,7 @@ void cm_passive_run(struct kal_connection *connection)
 
     switch (c->state) {
     case CM_STARTING: read_request(c); break;
-    case CM_SHOWING: /* moved here */
+    case CM_SHOWING: /* migrated to this listener */
         gone = c->ri ? NULL : peer_gone(c);
         if (gone)
             discard(c, gone);

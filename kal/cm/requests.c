@@ -42,7 +42,8 @@ void cm_listener_room(struct kal_listener *listener)
     struct kal_listener *l = listener;
     bool accepts = l->paused && l->undecided + l->queued < l->backlog &&
                    l->half_open < l->half_open_max;
-    bool shows = l->queued && l->undecided + 1 == l->backlog; /* others: kal_listen_room */
+    /* the others are reported by kal_listen_room */
+    bool shows = l->queued && l->undecided + 1 == l->backlog;
 
     if ((!accepts && !shows) || l->guard.dead)
         return;
@@ -133,7 +134,7 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
         return CM_PLACE_QUEUE;
     if (connection->queued)
         return first_queued(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_QUEUE;
-    /* A provider that accepts by itself does not stop: what is beyond is refused. */
+    /* A provider that accepts by itself does not stop: requests beyond the backlog are refused. */
     if (connection->ri && listener->undecided + listener->queued >= listener->backlog)
         return CM_PLACE_NONE;
     return listener->queued || listener->undecided >= listener->backlog ? CM_PLACE_QUEUE
@@ -145,7 +146,7 @@ void cm_enqueue(struct kal_listener *listener, struct kal_connection *connection
     struct kal_connection *c = connection;
 
     if (c->queued)
-        return; /* it has its place */
+        return; /* it is queued already */
     if (c->listed)
         cm_unlist(listener, c);
     if (first)

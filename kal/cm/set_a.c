@@ -128,7 +128,7 @@ enum kal_status kal_service_request(struct kal_connection *connection,
         return KAL_ERR_PERMISSION;
     if (!connection->ri)
         return KAL_ERR_NOT_SUPPORTED;
-    if (!cm_count(connection)) /* given back with the connection */
+    if (!cm_count(connection)) /* the account is released with the connection */
         return KAL_ERR_QUOTA;
     return kal_status_of_ri(rnic->ops.service_request(connection->ri, param));
 }
@@ -231,7 +231,7 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
                      l->name);
         return;
     }
-    if (!cm_enter(&c->guard, &run)) /* not of a new one */
+    if (!cm_enter(&c->guard, &run)) /* a connection that has just begun reports nothing */
         return;
     c->ri = connection;
     c->role = &set_a_role;
@@ -267,7 +267,7 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     context = c->context;
     if (c->state == CM_SHOWING || c->state == CM_QUEUED) {
         cm_passive_gone(c);
-    } else if (c->state != CM_ENDED) { /* else destroyed in an upcall before, and soon gone */
+    } else if (c->state != CM_ENDED) { /* else an upcall has destroyed it, and it is being freed */
         pthread_mutex_unlock(&c->guard.lock);
         rnic->upper->connection_event(context, event);
         pthread_mutex_lock(&c->guard.lock);

@@ -244,7 +244,7 @@ static void tcp_addresses(int fd, union address *local, union address *peer)
     if (!getsockname(fd, &local->any, &length))
         unmap(local);
     length = sizeof *peer;
-    getpeername(fd, &peer->any, &length); /* where it fails: as accept(2) said */
+    getpeername(fd, &peer->any, &length); /* if it fails the address of accept(2) stands */
     unmap(peer);
 }
 

@@ -47,7 +47,7 @@ struct parser {
     size_t room;
     unsigned line;
     bool mark;              /* a header was delivered, its mark is due */
-    enum kal_status status; /* not KAL_OK: stop, already logged */
+    enum kal_status status; /* not KAL_OK: stop; the error is logged already */
     enum section section;
     struct kal_interface_section *interface;
 };
@@ -356,7 +356,7 @@ static bool policy_value(struct parser *parser, const char *name, const char *va
     const struct kal_setting *before;
 
     if (strncmp(name, "rule", 4) || !name[4] || name[4 + strspn(name + 4, "0123456789")]) {
-        /* A rule that is ignored could open what was to be closed. */
+        /* A rule that is ignored could permit what it should deny. */
         fail(parser, "\"%s\": section [policy] holds rule1, rule2, ... only", name);
         return false;
     }

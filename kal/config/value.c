@@ -250,7 +250,7 @@ bool kal_option_normal(const struct ri_option *option, const char *value,
         return normal_list(&range, value, normal);
     }
     if (!is_of(option->type, "string") && !is_of(option->type, "path"))
-        range = none; /* a newer minor's type */
+        range = none; /* a type of a newer minor version */
     say_allowed(allowed, "text", &range, "octets");
     if (range.given && !in_range(&range, strlen(value)))
         return false;

@@ -13,7 +13,7 @@
 struct kal_values {
     size_t count;
     struct value {
-        /* Own copies: a list of interfaces outlives what options come from. */
+        /* Own copies: a list of interfaces outlives the source of its options. */
         char *name, *value, *type;
         uint64_t unit; /* of a time: nanoseconds */
     } at[];

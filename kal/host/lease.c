@@ -12,7 +12,7 @@ bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t a
         uint64_t missing = kal_account_missing(&host->account, kind, amount);
 
         if (missing && !host->ops->lease(host->state, kind, missing, wait))
-            return kal_account_take(&host->account, kind, amount); /* an earlier grant came */
+            return kal_account_take(&host->account, kind, amount); /* an earlier grant covers it */
     }
     if (kal_account_is_low(&host->account, kind))
         host->ops->lease(host->state, kind, 0, false);

@@ -158,7 +158,7 @@ static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr
     }
     error = lock(pins, start, end);
     if (error) {
-        /* What of it is mapped may be locked already */
+        /* The mapped part may be locked already */
         munlock((void *)start, end - start);
         kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);
         return refused(start, end, error);

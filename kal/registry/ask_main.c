@@ -92,7 +92,7 @@ static void answer(const char *path)
         return;
     }
     kal_answer_take(said, loaded);
-    kal_answer_send_identity(to, said); /* now: the rest may not come to pass */
+    kal_answer_send_identity(to, said); /* sent at once: the provider may crash in what follows */
     values = kal_values_of_interface(loaded->options, loaded->option_count);
     if (!values)
         return;
@@ -112,5 +112,5 @@ int main(int argc, char **argv)
     }
     wait_for_lanes();
     answer(argv[2]);
-    _exit(0); /* a provider's destructors are none of ours */
+    _exit(0); /* without the provider's destructors */
 }

@@ -256,7 +256,7 @@ static void note_symbol(struct kal_elf_summary *summary, const char *name)
 
     if (!strncmp(name, prefix, sizeof prefix - 1) && *digits &&
         !digits[strspn(digits, "0123456789")]) {
-        for (; *digits; digits++) /* too many digits: no version that anyone speaks */
+        for (; *digits; digits++) /* too many digits: not a version that exists */
             if (!checked_mul(major, 10u, &major) ||
                 !checked_add(major, (uint32_t)(*digits - '0'), &major))
                 major = UINT32_MAX;

@@ -79,8 +79,8 @@ static ALONE int become(void *arg)
     struct one *one = ((void **)arg)[1];
     char *const arguments[] = { (char *)helper->program, one->number, (char *)one->argument, NULL };
 
-    syscall(SYS_setpgid, 0, 0); /* so that it is ended with whatever it started */
-    syscall(SYS_dup3, 2, 1, 0); /* what a provider prints is no output of the consumer's */
+    syscall(SYS_setpgid, 0, 0); /* so that its children are ended with it */
+    syscall(SYS_dup3, 2, 1, 0); /* a provider's output does not mix with the program's */
     syscall(SYS_fcntl, one->to, F_SETFD, 0);
     syscall(SYS_execve, helper->program, arguments, helper->environment);
     one->error = errno;
@@ -134,7 +134,7 @@ static ALONE void finish(struct one *one, bool by_us, enum kal_helper_end why)
     int status = 0;
 
     syscall(SYS_kill, -one->pid, SIGKILL);
-    syscall(SYS_kill, one->pid, SIGKILL); /* where it has no group yet */
+    syscall(SYS_kill, one->pid, SIGKILL); /* if it has no process group yet */
     while (syscall(SYS_wait4, one->pid, &status, 0, NULL) < 0 && errno == EINTR)
         ;
     syscall(SYS_close, one->fd);
@@ -195,7 +195,7 @@ static ALONE void own_descriptors_and_signals(void)
 #ifdef SYS_close_range
     syscall(SYS_close_range, 3u, ~0u, 0);
 #endif
-    do /* 0 to 2 are there, so that no pipe takes their place */
+    do /* 0 to 2 are open, so that no pipe gets these numbers */
         fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
     while (fd >= 0 && fd < 3);
     if (fd >= 0)

@@ -147,7 +147,7 @@ static void take_device(struct build *build, struct kal_interface *interface,
 {
     interface->transport = device->transport;
     if (interface->configured_wrong)
-        return; /* its reason stands */
+        return; /* its first reason stays */
     interface->usable = device->usable;
     if (device->usable)
         return;
@@ -500,7 +500,7 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
     add_defaults(build, build->here);
     kal_registry_unlock(&build->kal->registry);
     if (!kal_interface_find(build->list, name) &&
-        name[length] == '/') { /* told by its short name, as no other is there */
+        name[length] == '/') { /* identified by its short name, which is unique */
         struct kal_interface *interface = kal_interface_find(build->list, name + length + 1);
 
         if (interface)

@@ -104,7 +104,7 @@ static int on_preopened(lt_dlhandle handle)
 {
     const struct ri_provider *descriptor = lt_dlsym(handle, RI_PROVIDER_SYMBOL);
 
-    if (descriptor) /* else somebody else's module */
+    if (descriptor) /* else the module belongs to another owner */
         preopened_fn(preopened_arg, descriptor);
     return 0;
 }
@@ -113,7 +113,7 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
                                    void *arg)
 {
     static const char none_inside[] =
-        "can't open the module"; /* what it says where there are none */
+        "can't open the module"; /* libltdl's text if it has no loaders */
     const char *error;
 
     /* A second lt_dlinit after one that failed says yes and leaves libltdl without loaders, in

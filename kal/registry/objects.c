@@ -119,7 +119,7 @@ enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq)
 /* ---- regions ---- */
 
 struct region {
-    /* First: what ual has */
+    /* First member: the part that ual sees */
     struct kal_region shown;
     /* Pinned range; length 0: nothing pinned */
     const void *addr;

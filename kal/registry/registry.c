@@ -152,7 +152,7 @@ static enum kal_status check_exports(struct kal_provider *provider,
     *fits = true;
     if (!summary->foreign)
         return KAL_OK;
-    /* Symbols are opened locally, so they disturb nobody; the author should know. */
+    /* Symbols are opened locally, so they conflict with nothing; the author should know. */
     provider->advice = text_of(
         "it exports %u other symbol%s (%s); a provider should export %s only", summary->foreign,
         summary->foreign == 1 ? "" : "s", summary->foreign_name, RI_PROVIDER_SYMBOL);
@@ -298,7 +298,8 @@ static bool seen(struct kal_registry *registry, const char *folder)
         if (other->device == about.st_dev && other->inode == about.st_ino)
             return true;
     other = calloc(
-        1, sizeof *other); /* without memory it is searched twice, and its files are told twice */
+        /* without memory it is searched twice and its files are reported twice */
+        1, sizeof *other);
     if (other) {
         other->device = about.st_dev;
         other->inode = about.st_ino;

@@ -206,7 +206,7 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
     status = kal_status_of_ri(rnic->ops.close(rnic->ri, force));
     if (status == KAL_ERR_BUSY || status == KAL_ERR_AGAIN)
         return status;
-    if (status != KAL_OK) /* closed all the same: there is nothing left to repeat */
+    if (status != KAL_OK) /* it counts as closed: the call cannot be repeated */
         kal_rnic_log(rnic, RI_LOG_WARNING, "provider %s closed with %s", rnic->provider->name,
                      kal_status_name(status));
     kal_capture_close(rnic);
@@ -215,7 +215,7 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
     DL_DELETE(kal->rnics, rnic);
     last = !kal->rnics;
     pthread_mutex_unlock(&kal->rnics_lock);
-    if (last) /* and with it the lanes: the instance may live on without a thread */
+    if (last) /* the lanes are closed, too: the instance may continue without a thread */
         kal_log_flush();
     kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
     rnic_free(rnic);

@@ -41,17 +41,17 @@ static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* All under ring_lock but the marked ones. */
 static struct {
-    uint64_t begin, end; /* octets since ever; the ring holds those between */
+    uint64_t begin, end; /* positions in the stream of octets; the ring holds those between */
     size_t taken;        /* of the first line, by the sink */
     unsigned long long dropped;
-    bool draining; /* whoever set it owns sink */
+    bool draining; /* the thread that set it owns sink */
     bool finished; /* no thread any more */
     enum thread_state state;
     /* The thread's; set before it starts */
     log_turn_fn turn;
     pthread_t thread;
     struct log_sink sink; /* the drainer's */
-    atomic_uint word;     /* futex: changes when the thread has to look */
+    atomic_uint word;     /* futex: changes when the thread has work */
     atomic_bool stop;
     char data[RING];
 } ring = { .sink = { .kind = SINK_STDERR, .fd = -1 } };
@@ -247,7 +247,7 @@ void log_ring_wake(log_turn_fn turn)
         futex_wake(&ring.word, 1);
         return;
     }
-    /* Where none can be made, the lines wait for who logs next, or for the end of the process. */
+    /* Without a thread the lines wait for the next log call or the end of the process. */
     made = start(&thread);
     pthread_mutex_lock(&ring_lock);
     ring.thread = thread;

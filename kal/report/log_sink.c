@@ -92,7 +92,7 @@ static ssize_t write_syslog(struct log_sink *sink, enum ri_log_level level, cons
             return (ssize_t)length;
         if (errno == EAGAIN || errno == ENOBUFS)
             return 0;
-        log_sink_close(sink); /* the daemon was started anew */
+        log_sink_close(sink); /* the daemon has restarted */
     }
     return -1;
 }
@@ -175,7 +175,7 @@ bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *p
     sink->kind = kind;
     sink->fd = -1;
     if (kind == SINK_SYSLOG)
-        own(sink, connect_syslog()); /* without a daemon: tried again for each line */
+        own(sink, connect_syslog()); /* without a daemon each line tries again */
     if (kind != SINK_FILE)
         return true;
     own(sink, open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
@@ -197,7 +197,7 @@ ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const cha
     if (sink->kind == SINK_SYSLOG)
         return write_syslog(sink, level, line, length);
     if (sink->kind == SINK_FILE && !is_own(sink))
-        sink->kind = SINK_STDERR; /* to say so */
+        sink->kind = SINK_STDERR; /* to report that */
     do
         done = write_quietly(sink->kind == SINK_FILE ? sink->fd : STDERR_FILENO, line, length);
     while (done < 0 && errno == EINTR);

@@ -45,7 +45,7 @@ enum kal_status kal_status_of_ri(enum ri_status status)
         [RI_ERR_INVALID_STATE] = KAL_ERR_INVALID_STATE,
         [RI_ERR_NO_RESOURCES] = KAL_ERR_NO_RESOURCES,
         [RI_ERR_LIMIT] = KAL_ERR_LIMIT,
-        [RI_ERR_QUEUE_FULL] = KAL_ERR_NO_RESOURCES, /* no control operation gives it */
+        [RI_ERR_QUEUE_FULL] = KAL_ERR_NO_RESOURCES, /* no control operation returns it */
         [RI_ERR_BUSY] = KAL_ERR_BUSY,
         [RI_ERR_AGAIN] = KAL_ERR_AGAIN,
         [RI_ERR_ADDRESS] = KAL_ERR_ADDRESS,
@@ -58,6 +58,6 @@ enum kal_status kal_status_of_ri(enum ri_status status)
     };
 
     if ((unsigned)status >= RI_STATUS_COUNT)
-        return KAL_ERR_DEVICE; /* a provider that answers what this minor does not know */
+        return KAL_ERR_DEVICE; /* a status of a newer minor version */
     return table[status];
 }

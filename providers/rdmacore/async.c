@@ -86,7 +86,7 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: cq_event(rnic, event->element.cq); break;
-    case IBV_EVENT_QP_FATAL: /* a request that failed explains it, and nothing else need be told */
+    case IBV_EVENT_QP_FATAL: /* a failed request reports it: no further event is needed */
         qp_look(event->element.qp->qp_context);
         qp_end(event->element.qp->qp_context, RI_EVENT_QP_FATAL, "the device reports a QP error");
         break;
@@ -94,7 +94,7 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
         qp_end(event->element.qp->qp_context, RI_EVENT_REMOTE_OPERATION,
                "a request of the peer was not valid");
         break;
-    case IBV_EVENT_QP_ACCESS_ERR: /* of which kind the device does not tell */
+    case IBV_EVENT_QP_ACCESS_ERR: /* the device does not report the kind of access */
         qp_end(event->element.qp->qp_context, RI_EVENT_WRITE_ACCESS,
                "a request of the peer had no right to the memory");
         break;
@@ -108,7 +108,7 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
     case IBV_EVENT_DEVICE_FATAL:
         rdmacore_failed(rnic, "its driver reports a fatal error, or it was removed");
         break;
-    default: break; /* paths, tables of the port: the connection manager's affair */
+    default: break; /* paths and port tables concern the connection manager */
     }
 }
 
@@ -152,7 +152,7 @@ void rdmacore_cq_ready(void *arg, uint32_t events)
     pthread_setcancelstate(cancel, NULL);
     if (error == EAGAIN || error == EINTR)
         return;
-    /* The device was taken away: the descriptor stays readable for ever. */
+    /* The device was removed: the descriptor stays readable for ever. */
     rnic->host->unwatch(rnic->host, rnic->lane.completions);
     rnic->lane.completions = NULL;
     rdmacore_failed(rnic, "its completion channel has failed");

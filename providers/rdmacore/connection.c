@@ -345,7 +345,7 @@ enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_bas
             connection_detach(c);
     }
     pthread_mutex_unlock(&c->lock);
-    if (status == RI_OK) /* an attempt that is over by now is not looked for */
+    if (status == RI_OK) /* an attempt that has ended is not searched */
         connection_set_timer(c);
     return status;
 }
@@ -422,7 +422,7 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
         take_param(c, param);
-        c->ord = depth(c->ord, c->peer_ird); /* more the peer could not serve */
+        c->ord = depth(c->ord, c->peer_ird); /* more than the peer can serve is useless */
         c->state = CONNECTION_ACCEPTING;
         error = answer(c);
         if (error) {

@@ -264,9 +264,10 @@ static void find_cause(struct connection *c)
     if (!qp)
         return;
     if (atomic_load(&qp->state) == RI_QPS_RTS)
-        qp_look(qp); /* under the CQs' locks: who has polled a failure before has counted itself */
+        /* under the CQs' locks: a thread that has polled a failure is counted in upcalls */
+        qp_look(qp);
     while (atomic_load(&qp->upcalls) > 1)
-        sched_yield(); /* that thread tells of it, and first */
+        sched_yield(); /* that thread reports the failure first */
     if (!c->rnic->iwarp && atomic_load(&qp->state) == RI_QPS_RTS && qp_has_failed(qp))
         qp_end(qp, RI_EVENT_QP_FATAL, "the device has put the QP into error");
     release_qp(qp);
@@ -353,7 +354,7 @@ static void write_nothing(struct qp *qp)
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
     spinlock_lock(&qp->sq.lock);
-    /* Refused where the queue is full: what is in it wakes the peer. */
+    /* Refused if the queue is full: then the queued requests wake the peer. */
     if (atomic_load(&qp->state) == RI_QPS_RTS)
         ibv_post_send(qp->ibv, &nothing, &bad);
     spinlock_unlock(&qp->sq.lock);
@@ -388,7 +389,7 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
     struct qp *qp;
     bool report;
 
-    /* What ended the connection is told on another descriptor: look there first. */
+    /* The cause of the end is reported on another descriptor: read that one first. */
     if (event->event == RDMA_CM_EVENT_DISCONNECTED) {
         rdmacore_async_ready(rnic, 0);
         find_cause(c);
@@ -486,7 +487,8 @@ static void on_request(struct rnic *rnic, struct listener *listener,
                        const struct rdma_cm_event *event)
 {
     struct ri_connect_request request = { .size = sizeof(request) };
-    const struct rdma_conn_param *param = &event->param.conn; /* begins as that of datagrams does */
+    /* the parameters of datagrams begin in the same way */
+    const struct rdma_conn_param *param = &event->param.conn;
     struct connection *c = connection_new(rnic);
 
     if (!c) {
@@ -498,14 +500,15 @@ static void on_request(struct rnic *rnic, struct listener *listener,
     c->id->context = c;
     c->passive = true;
     c->state = CONNECTION_REQUEST;
-    if (!connection_on_device(rnic, c->id)) { /* a wildcard address hears other devices too */
+    /* a wildcard address receives requests of other devices, too */
+    if (!connection_on_device(rnic, c->id)) {
         drop_request(c);
         return;
     }
     c->datagram = c->id->ps == RDMA_PS_UDP;
     if (!c->datagram) {
         c->peer_ord =
-            param->responder_resources; /* turned round for us: back to what the peer said */
+            param->responder_resources; /* librdmacm exchanges the two: restore the peer's values */
         c->peer_ird = param->initiator_depth;
     }
     copy_address(&request.local, rdma_get_local_addr(c->id));
@@ -537,7 +540,7 @@ void connection_ready(void *arg, uint32_t events)
 
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
             on_request(rnic, listener_of(event->listen_id->context), event);
-        else if (!listener && event->id->context) /* none: the guard, see open_guard */
+        else if (!listener && event->id->context) /* no context: the guard, see open_guard */
             on_connection(event->id->context, event);
         /* The manager may have led an attempt to another device, of which nothing else matters
          * here. */

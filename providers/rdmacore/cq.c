@@ -140,7 +140,7 @@ translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
     } else {
         struct wq *wq = slot->wq;
 
-        /* A late one, of what a sweep has flushed already. */
+        /* A late completion of a request that was flushed already. */
         if (!good && (int32_t)(copy.index - wq_completed(wq)) < 0)
             return NULL;
         wq_free_up_to(wq, copy.index + 1);
@@ -218,7 +218,7 @@ void cq_drain(struct cq *cq, const struct qp *gone)
                 queue_failed(qp, &wc, &failed);
         }
     } while (got == BATCH);
-    if (gone) /* what the last ones made ready */
+    if (gone) /* requests that the last completions made ready */
         purge(cq, gone);
     spinlock_unlock(&cq->lock);
     report_failed(failed);
@@ -342,7 +342,7 @@ enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
 
 void cq_watch_errors(struct cq *cq)
 {
-    if (!cq->rnic->iwarp) /* else the end of the stream is told */
+    if (!cq->rnic->iwarp) /* else the end of the stream is reported */
         ibv_req_notify_cq(cq->ibv, 1);
 }
 

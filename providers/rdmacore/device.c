@@ -98,7 +98,7 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
         found |= RI_FEATURE_MW_NARROW;
     if (device->max_sge_rd > 1)
         found |= RI_FEATURE_READ_MULTI_SGE;
-    if (!is_siw(rnic, device)) /* which takes an address of the caller's and goes by its own */
+    if (!is_siw(rnic, device)) /* siw accepts an address of the caller and uses its own */
         found |= RI_FEATURE_IO_ADDR;
     return found;
 }
@@ -142,7 +142,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         .vendor_part = device->vendor_part_id,
         .hardware_version = device->hw_ver,
     };
-    if (!attr->max_read_sge) /* drivers from before the member */
+    if (!attr->max_read_sge) /* drivers older than this member */
         attr->max_read_sge = 1;
     if (!attr->max_ord)
         attr->max_ord = attr->max_ird;

@@ -50,8 +50,7 @@ enum ri_status rdmacore_pd_destroy(struct ri_pd *base)
 
     if (atomic_load(&pd->users))
         return RI_ERR_BUSY;
-    rdmacore->dealloc_pd(
-        pd->ibv); /* fails where the device is gone: nothing is left to give back */
+    rdmacore->dealloc_pd(pd->ibv); /* fails if the device was removed: nothing is left to release */
     atomic_fetch_sub(&pd->rnic->pds, 1);
     free(pd);
     return RI_OK;

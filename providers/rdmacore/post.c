@@ -28,11 +28,11 @@ enum form { NONE, MESSAGE, INVALIDATING, TAGGED, ATOMIC, OTHER };
 
 static const struct {
     uint8_t form, opcode, completion;
-    uint8_t plain; /* may go the short way: PLAIN, with IBV_SEND_INLINE where that is possible */
+    uint8_t plain; /* takes the fast path: PLAIN, with IBV_SEND_INLINE where possible */
 } forms[] = {
     [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND, PLAIN_INLINE },
     [RI_WR_SEND_IMMEDIATE] = { MESSAGE, IBV_WR_SEND_WITH_IMM, RI_WC_SEND, 0 },
-    /* Nor inline: a driver is known that refuses that. */
+    /* Nor inline: one known driver refuses that. */
     [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND, 0 },
     [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE, PLAIN_INLINE },
     [RI_WR_RDMA_WRITE_IMMEDIATE] = { TAGGED, IBV_WR_RDMA_WRITE_WITH_IMM, RI_WC_RDMA_WRITE, 0 },
@@ -271,7 +271,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
         raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
         raw.wr.rdma.rkey = wr->rdma.rkey;
     } else if (form == INVALIDATING) {
-        raw.wr.rdma.rkey = wr->invalidate_stag; /* where one driver looks for it */
+        raw.wr.rdma.rkey = wr->invalidate_stag; /* one driver reads it here */
     }
     if (qp->datagram)
         address_datagram(wr, &raw);
@@ -380,7 +380,7 @@ enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
         raw.wr.rdma.rkey = wr->rdma.rkey;
     }
     slot = take_slot(&qp->sq, wr->cookie, forms[opcode].completion, 0, length);
-    *bad = wr; /* if need be: nothing but the QP is kept across the call */
+    *bad = wr; /* set before the call, so that only the QP stays live across it */
     if (unlikely(!slot))
         return no_slot(&qp->sq);
     raw.wr_id = (uintptr_t)slot;
@@ -497,7 +497,7 @@ static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
     slot->cookie = wr->cookie;
     slot->flags = wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0;
     slot->opcode = RI_WC_RECV;
-    slot->header = datagram_header(wr); /* whose it will be is not known yet */
+    slot->header = datagram_header(wr); /* its Receive is not known yet */
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
     raw.num_sge = solid_receive(wr, sges, &raw.sg_list);

@@ -281,7 +281,7 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
         forget_headers(qp);
     cq_drain(qp->send_cq, qp);
     cq_drain(qp->recv_cq, qp);
-    cq_fire(qp->send_cq); /* what was drained of other QPs has lost its event */
+    cq_fire(qp->send_cq); /* completions of other QPs that were drained have lost their event */
     cq_fire(qp->recv_cq);
     leave(qp);
     wq_close(&qp->rq);

@@ -52,7 +52,7 @@ static enum ri_status rewind(struct qp *qp)
     if (error)
         return rdmacore_status(error);
     rnic->host->timer_cancel(rnic->host, rnic->lane.base.context, &qp->sweep);
-    qp_set_state(qp, RI_QPS_ERROR); /* what is posted meanwhile is flushed with the rest */
+    qp_set_state(qp, RI_QPS_ERROR); /* requests posted meanwhile are flushed, too */
     cq_drain(qp->send_cq, NULL);
     cq_drain(qp->recv_cq, NULL);
     if (fresh) {
@@ -89,7 +89,7 @@ static enum ri_status change_access(struct qp *qp, uint32_t flags)
     uint32_t before = qp->flags;
     int error = 0;
 
-    if (qp->datagram) /* nothing but datagrams comes in */
+    if (qp->datagram) /* only datagrams arrive */
         return flags ? RI_ERR_INVALID_ARGUMENT : RI_OK;
     qp->flags = flags;
     attr.qp_access_flags = (unsigned int)qp_access(qp);

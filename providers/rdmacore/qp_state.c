@@ -93,7 +93,7 @@ void qp_to_error(struct qp *qp)
     if (atomic_load(&qp->state) == RI_QPS_ERROR)
         return;
     qp_set_state(qp, RI_QPS_ERROR);
-    qp_to_state(qp, IBV_QPS_ERR); /* refused where the device is there already, or gone */
+    qp_to_state(qp, IBV_QPS_ERR); /* refused if the QP is in ERROR already or the device is gone */
     if (is_idle(qp))
         return;
     qp->sweep.deadline = clock_after(clock_now(), SWEEP_AFTER);

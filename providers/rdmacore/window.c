@@ -199,7 +199,7 @@ static int bind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *raw
 
     mw->region = *bind.bind_info.mr;
     rc = catch_up(qp, mw, (uint8_t)raw->bind_mw.rkey, &taken);
-    slot->length = taken; /* before the completion can come */
+    slot->length = taken; /* set before the completion can arrive */
     if (in_queue(rc))
         rc = bind_once(qp, mw, &bind);
     if (in_queue(rc))

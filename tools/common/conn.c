@@ -32,7 +32,7 @@ enum conn_result conn_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us,
         status = it_evd_dequeue(evd, event);
         if (status == IT_SUCCESS)
             return CONN_OK;
-        /* A busy loop looks at the clock and the stop flag now and then only. */
+        /* A busy loop checks the clock and the stop flag at intervals. */
         if (status == IT_ERR_QUEUE_EMPTY && busy && ++turns % 256 && limit)
             continue;
         if (status != IT_ERR_QUEUE_EMPTY)
@@ -304,7 +304,7 @@ const char *conn_why(struct conn *conn)
 {
     it_event_t event;
 
-    /* The message about the end and the flushed requests come on different ways: wait a moment. */
+    /* The event of the end and the flushed requests arrive on different EVDs: wait a moment. */
     if (!conn->end && conn_event(conn->conn_evd, false, 1000000, &event) == CONN_OK)
         conn->end = event.event_number;
     if (conn->end == IT_CM_MSG_CONN_DISCONNECT_EVENT)

@@ -76,7 +76,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, double share)
         if (seen && seen >= rank) {
             uint64_t value = value_of(i);
 
-            /* The middle of the outermost buckets may lie outside what was seen. */
+            /* The middle of the outermost buckets may lie outside the measured range. */
             if (value < histogram->least)
                 return histogram->least;
             return value > histogram->greatest ? histogram->greatest : value;

@@ -111,7 +111,7 @@ int plain_accept(int listener, uint64_t token, uint64_t timeout_us)
         client = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (client < 0)
             continue;
-        /* A stranger who says nothing holds the place for a second only. */
+        /* A peer that sends nothing occupies the place for one second only. */
         if (plain_read(client, shown, sizeof(shown), false, 1000000) == 1 &&
             wire_get(&wire, 8) == token) {
             no_delay(client);

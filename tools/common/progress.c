@@ -130,7 +130,7 @@ void progress_end(uint64_t done)
 
     if (!bar.active)
         return;
-    /* The last figure is the mean of the whole. */
+    /* The last figure is the mean of the whole run. */
     bar.rate = passed > 0 ? (double)done / passed : 0;
     draw(done, NULL);
     if (bar.terminal)

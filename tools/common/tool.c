@@ -31,7 +31,7 @@ void tool_init(const char *name)
     struct sigaction ignore = { .sa_handler = SIG_IGN };
 
     tool_name = name;
-    /* A closed pipe and a file beyond the limit are errors of the call that meets them. */
+    /* A closed pipe and a file beyond the limit are errors of the system call, not signals. */
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);

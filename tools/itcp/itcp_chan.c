@@ -162,7 +162,7 @@ static enum conn_result send_from_slot(struct chan *chan, const struct copy_mess
     if (status == IT_SUCCESS)
         return CONN_OK;
     chan->free_sends[chan->free_count++] = slot;
-    /* The connection ended since the last look. */
+    /* The connection has ended since the last check. */
     if (status == IT_ERR_INVALID_EP_STATE)
         return CONN_ENDED;
     adapter_error(status, "cannot send to %s", chan->peer);

@@ -31,7 +31,7 @@ struct hasher {
 
     int fd;
     uint64_t size;
-    EVP_MD_CTX *context; /* the thread's until it is joined */
+    EVP_MD_CTX *context; /* owned by the thread until it is joined */
     uint8_t *block;
 };
 
@@ -68,7 +68,8 @@ static void *hasher_main(void *arg)
     uint64_t position = 0;
     size_t count;
 
-    /* On Linux the priority of this thread only. The transfer shall not wait for the sum. */
+    /* On Linux this sets the priority of this thread only: the transfer does not wait for the
+     * sum. */
     setpriority(PRIO_PROCESS, 0, 5);
     while ((count = wait_for_work(hasher)) != 0) {
         ssize_t got = pread(hasher->fd, hasher->block, count, (off_t)position);

@@ -43,7 +43,7 @@ struct session {
     uint32_t next_slot;
     struct hasher *hasher;
     uint64_t files, bytes;
-    bool last_said;  /* the client will read our last message and hang up */
+    bool last_said;  /* the last message is sent; the client reads it and disconnects */
     char shown[512]; /* name for messages */
 };
 

@@ -28,7 +28,7 @@ struct copier {
     struct copy_totals *totals;
     uint64_t offered;  /* bytes of the files before this one, for the progress bar */
     uint64_t shown;    /* what the bar shows */
-    uint64_t credited; /* slots that the server has given back */
+    uint64_t credited; /* slots that the server has released */
     uint32_t slot;     /* next one to fill */
     struct copy_message message;
 };
@@ -507,7 +507,7 @@ static int visit_measure(void *arg, int directory, const char *entry)
     int inner;
 
     if (fstatat(directory, entry, &about, AT_SYMLINK_NOFOLLOW))
-        return 0; /* copying will complain */
+        return 0; /* the copy reports it */
     if (S_ISREG(about.st_mode))
         *level->bytes += (uint64_t)about.st_size;
     if (!S_ISDIR(about.st_mode) || level->depth >= DEPTH)

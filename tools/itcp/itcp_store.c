@@ -117,7 +117,7 @@ static bool room_for(const struct store_file *out, uint64_t size, char *why)
     char need[TOOL_HUMAN], have[TOOL_HUMAN];
 
     if (fstatvfs(out->directory, &room) || !room.f_frsize || !room.f_blocks)
-        return true; /* not known; writing will tell */
+        return true; /* not known: a failed write reports it */
     if (size / room.f_frsize < room.f_bavail)
         return true;
     return fail(why, "no room on the server's disk: %s needed, %s free",
@@ -289,7 +289,7 @@ bool store_make_directory(const struct store *store, struct store_tree *tree,
 
     if (directory < 0)
         return false;
-    /* Ours to enter and fill until its content is complete; then it gets its real mode. */
+    /* Only the owner has access until the content is complete; then it gets its real mode. */
     made = tree->depth < STORE_DEPTH && mkdirat(directory, last, 0700) == 0;
     if (tree->depth == STORE_DEPTH)
         good = fail(why, "too many directories inside each other");

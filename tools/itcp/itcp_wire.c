@@ -69,7 +69,7 @@ bool copy_get_welcome(const uint8_t *data, size_t size, struct copy_welcome *wel
     welcome->tcp.port = (uint16_t)wire_get(&wire, 2);
     welcome->tcp.token = wire_get(&wire, 8);
     wire_get_bytes(&wire, welcome->nonce, COPY_SUM);
-    /* The client makes as many slots of its own: what it would refuse to allocate is no welcome. */
+    /* The client allocates as many slots itself: refuse a number that it could not allocate. */
     return good && !wire.bad && welcome->chunk >= 4096 && welcome->chunk <= 16u << 20 &&
            welcome->slots >= 2 && welcome->slots <= 256 &&
            (uint64_t)welcome->chunk * welcome->slots <= 256u << 20;

@@ -198,7 +198,7 @@ size_t attributes_of(const it_ia_info_t *info, struct attribute attributes[ATTRI
 
 static json_t *text_or_null(const char *text)
 {
-    /* What is no UTF-8 (a file name may be anything) is shown with its bad bytes left out. */
+    /* Invalid UTF-8 (a file name may be any octets) is shown without the invalid octets. */
     json_t *value = text ? json_string(text) : json_null();
 
     return value ? value : json_string("(not UTF-8)");

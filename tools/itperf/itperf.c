@@ -453,7 +453,7 @@ static int take_words(int argc, char **argv, struct perf_options *options)
         }
         if (taken)
             continue;
-        /* What is no word that is known was taken for the HOST: most likely it is one, misspelt. */
+        /* An unknown word was taken for HOST: most likely it is a misspelt option. */
         if (!options->server)
             return tool_usage("'%s' is no operation (send, write, read) and no kind (lat, bw); as "
                               "HOST it would be the last word, but '%s' follows",

@@ -141,7 +141,7 @@ bool perf_channel_look(struct perf_channel *channel)
     }
     while (it_evd_dequeue(channel->conn.dto_evd, &event) == IT_SUCCESS) {
         if (event.dto_cmpl.dto_status != IT_DTO_SUCCESS)
-            return false; /* whoever waits for a message next will say so */
+            return false; /* the next wait for a message reports it */
         if (event.event_number != IT_DTO_RC_RECV_CMPL_EVENT)
             continue;
         if (take(channel, &event.dto_cmpl, &message) != CONN_OK)

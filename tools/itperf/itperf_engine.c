@@ -37,7 +37,7 @@ bool perf_lost(struct perf_worker *worker, const char *why)
 {
     struct perf_session *session = worker->session;
 
-    /* The first worker that fails says so; the others end with it. */
+    /* The first worker that fails reports it; the others end with it. */
     if (!atomic_exchange(&session->failed, true) && !atomic_load(&tool_stop))
         tool_error("data connection with %s lost: %s", worker->group->base.peer,
                    why ? why : conn_why(&worker->group->base));
@@ -309,7 +309,7 @@ static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
     if (plan->kind == PERF_LAT) {
         if (worker->answered)
             return perf_lost(worker, "two messages where one was due");
-        worker->answered = ep; /* which posts the Receive when there is time */
+        worker->answered = ep; /* it posts the Receive when it has time */
         worker->unfilled = 1;
         return true;
     }

@@ -356,7 +356,7 @@ bool perf_groups_connect(struct perf_session *session, const char *peer, uint64_
     uint16_t port = 0;
     bool good;
 
-    /* The address that the control connection has found to work. */
+    /* The address that the control connection uses. */
     if (!address_parse(peer, host, &port) || !(address = address_resolve(host, port)))
         return false;
     where.conn_qual.port = htons(port);

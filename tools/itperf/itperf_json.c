@@ -169,7 +169,7 @@ static json_t *report_json(const struct perf_report *report)
     json_object_set_new(root, "test_info", test_info(report));
     json_object_set_new(root, "results", result_json(report, &report->results[report->count - 1]));
     json_object_set_new(root, "all_results", all);
-    /* Every piece that could not be made has left a hole: jansson ignores NULLs. */
+    /* A value that could not be allocated is missing: jansson ignores NULLs. */
     if (json_array_size(all) == report->count && json_object_size(root) == 3)
         return root;
     json_decref(root);

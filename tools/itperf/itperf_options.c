@@ -256,7 +256,7 @@ static void compare_modes(struct comparison *comparison, const struct perf_optio
 {
     enum perf_mode wanted = own->given & PERF_GIVEN_TARGET ? own->plan.target : own->plan.mode;
 
-    /* A server's own wish holds unless the client has one too, or has to take part in it. */
+    /* The server's own value holds unless the client has one, too, or must take part. */
     if (wanted && (plan->target || wanted == PERF_NAP) && wanted != plan->target)
         differ(comparison, "--target %s there, %s here", perf_mode_names[wanted],
                perf_mode_names[plan->target]);

@@ -33,7 +33,7 @@ struct service {
     const struct adapter *adapter;
     pthread_mutex_t lock;
     pthread_cond_t arrived;
-    bool busy;      /* a client is served */
+    bool busy;      /* a client is being served */
     uint64_t token; /* of its data connections; 0: none are expected */
     struct arrival queue[QUEUE];
     unsigned first, count;
@@ -182,7 +182,7 @@ static bool say_no(struct perf_channel *channel, const char *text)
     snprintf(message.u.text, sizeof(message.u.text), "%s", text);
     tool_error("%s refused: %s", channel->conn.peer, text);
     if (perf_send(channel, &message)) {
-        /* The text has to get there before the connection ends. */
+        /* The text must arrive before the connection ends. */
         do
             result = perf_receive(channel, SET_UP_US, &message);
         while (result == CONN_OK);

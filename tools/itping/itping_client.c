@@ -32,7 +32,7 @@ static void prepare(struct pinger *pinger, uint64_t message)
     char *out;
 
     if (options->op == PING_READ) {
-        /* What is left of the last message must not pass for this one. */
+        /* Remains of the last message must not be taken for this one. */
         memset(pinger->buffers.target.memory, 0, options->size);
         return;
     }
@@ -148,7 +148,7 @@ static bool ping_once(struct pinger *pinger, uint64_t message, struct ping_resul
     }
     report_result(pinger, answer, message);
     if (answer == CONN_STOPPED)
-        result->sent--; /* cut off by the user, neither answered nor lost */
+        result->sent--; /* interrupted by the user: neither answered nor lost */
     else
         result->errors++;
     return false;
@@ -275,7 +275,7 @@ static bool run(struct pinger *pinger, struct ping_result *rdma, struct ping_res
         return false;
     good = ping_all(pinger, rdma);
     if (good) {
-        /* A signal ended the loop, not the farewell; a second one ends the process. */
+        /* A signal ended the loop. The orderly end follows; a second signal ends the process. */
         atomic_store(&tool_stop, false);
         part(pinger, rdma);
     }

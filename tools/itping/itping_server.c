@@ -74,7 +74,7 @@ static bool answer_message(struct session *session, unsigned slot)
         tool_error("%s: a message where only reads were announced", session->conn.peer);
         return false;
     }
-    /* Not before: a stranger's start-up frame alone shall not take all of it. */
+    /* Not earlier: a start-up frame alone must not take all memory. */
     if (!message)
         ping_buffers_populate(&session->buffers);
     status = ping_post_data(&session->conn, &session->hello, &session->buffers, message,
@@ -131,7 +131,7 @@ static bool serve_messages(struct session *session)
     if (session->hello.op != PING_READ)
         prepare_reply(session, 0);
     while (!session->bye) {
-        /* However eager the client, nobody spins for one that has fallen silent. */
+        /* Even with a busy-polling client the server does not spin for one that is silent. */
         idle_us = session->message || session->hello.op == PING_READ ? IDLE_US : FIRST_US;
         result = conn_next(&session->conn, busy, busy ? BUSY_US : idle_us, &event);
         if (busy && result == CONN_TIMEOUT)
