@@ -83,7 +83,7 @@ static void bring(enum ep_fsm_state state)
         break;
     case EP_UD_NONOPERATIONAL:
         fk_qp_event(fk.qp, RI_EVENT_QP_FATAL, 0);
-        fk_settle();
+        fk_drain();
         break;
     case EP_FSM_STATES: break;
     }
@@ -132,14 +132,14 @@ static struct asked news_of_connection(enum ep_fsm_state state, enum ri_connecti
     if (state == EP_UNCONNECTED || is_ud_state(state))
         return (struct asked){ 0 };
     tell(type);
-    fk_settle();
+    fk_drain();
     return (struct asked){ .possible = true };
 }
 
 static struct asked news_of_qp(enum ep_fsm_state state)
 {
     fk_qp_event(fk.qp, is_ud_state(state) ? RI_EVENT_QP_FATAL : RI_EVENT_LLP_RESET, 0);
-    fk_settle();
+    fk_drain();
     return (struct asked){ .possible = true };
 }
 

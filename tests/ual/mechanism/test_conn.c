@@ -255,7 +255,7 @@ START_TEST(taken_and_passed_on)
     fk_fail(FK_MIGRATE, KAL_ERR_NO_RESOURCES);
     fails(ual_conn_pass_on(request, conn), UAL_ERR_NO_RESOURCES);
     ok(ual_conn_pass_on(request, conn)); /* it was undecided still */
-    fk_settle();
+    fk_drain();
     ck_assert_uint_eq(atomic_exchange(&one.requests, 0), 1);
     ck_assert_uint_eq(fk.connections, 1);
     request = one.request;
