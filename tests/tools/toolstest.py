@@ -20,7 +20,7 @@ DEADLINE = 30 * SCALE
 
 def program(name):
     """Path of a built program, or None."""
-    for folder in ("tools/" + name, "examples/hello", "examples/switch", "examples/upgrade",
+    for folder in ("tools/" + name, "examples/hello", "examples/kv", "examples/switch", "examples/upgrade",
                    "tests/tools"):
         path = os.path.join(BUILD, folder, name)
         if os.access(path, os.X_OK) and not os.path.isdir(path):
