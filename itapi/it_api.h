@@ -1517,12 +1517,11 @@ ITAPI_PUBLIC it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_m
                                       it_evd_param_t *params);
 
 /*
- * Changes what it_evd_param_t calls modifiable, all of it or nothing. A disabled EVD queues and does
- * not notify.
- * Errors: INVALID_MASK, INVALID_EVD_TYPE (not for this kind), INVALID_EVD_STATE, INVALID_FLAGS (more
- * than the handling of overflows differs), MISMATCH_FD (a descriptor comes or goes),
- * INVALID_QUEUE_SIZE (below what is queued), RESOURCE_QUEUE_SIZE, INVALID_THRESHOLD, INVALID_AEVD,
- * AEVD_NOT_ALLOWED, EVD_BUSY, RESOURCES.
+ * Changes what it_evd_param_t calls modifiable, all of it or nothing. A disabled EVD queues and
+ * does not notify. Errors: INVALID_MASK, INVALID_EVD_TYPE (not for this kind), INVALID_EVD_STATE,
+ * INVALID_FLAGS (more than the handling of overflows differs), MISMATCH_FD (a descriptor comes or
+ * goes), INVALID_QUEUE_SIZE (below what is queued), RESOURCE_QUEUE_SIZE, INVALID_THRESHOLD,
+ * INVALID_AEVD, AEVD_NOT_ALLOWED, EVD_BUSY, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
                                        const it_evd_param_t *params);

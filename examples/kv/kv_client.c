@@ -17,7 +17,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
-#define PATIENCE 10000000 /* us */
+#define PATIENCE 30000000 /* us */
 #define TRIES    1000     /* of a get that meets a put of the same slot */
 
 static struct {

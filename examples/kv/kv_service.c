@@ -25,6 +25,8 @@ static struct kv_slot table[KV_SLOTS + KV_PROBES - 1];
 static struct client {
     it_ep_handle_t ep;
     int used;
+    int established;
+    int owes; /* the answer to a put that came before the connection's event */
 } clients[CLIENTS];
 
 /* Messages of each client. A client waits for the reply before its next put, so one is enough. */
@@ -79,14 +81,14 @@ static void expect_put(size_t index)
              "posting a receive");
 }
 
-static void answer(size_t index, enum kv_result result)
+static void answer(size_t index)
 {
     it_lmr_triplet_t outbox = { .lmr = message_lmr,
                                 .addr.abs = &messages[index].sent,
                                 .length = sizeof(struct kv_reply) };
     it_status_t status;
 
-    messages[index].sent.result = htonl(result);
+    clients[index].owes = 0;
     /* No flags: an event comes only if it fails. The peer may have disconnected meanwhile. */
     status = it_post_send(clients[index].ep, &outbox, 1, index, (it_dto_flags_t)0);
     if (status != IT_ERR_INVALID_EP_STATE)
@@ -103,8 +105,12 @@ static void on_transfer(const it_event_t *event)
         return;
     if (event->dto_cmpl.transferred_length == sizeof(struct kv_put))
         result = store(&messages[index].received);
+    messages[index].sent.result = htonl(result);
     expect_put(index); /* first: the answer makes the client send again */
-    answer(index, result);
+    if (clients[index].established)
+        answer(index);
+    else
+        clients[index].owes = 1;
 }
 
 /* ---- connections ---- */
@@ -138,6 +144,7 @@ static void on_request(const it_event_t *event)
                              &clients[index].ep),
              "making an endpoint");
     clients[index].used = 1;
+    clients[index].established = clients[index].owes = 0;
     expect_put(index); /* before the client can send */
     if (it_ep_accept(clients[index].ep, id, (unsigned char *)&offer, sizeof(offer)) == IT_SUCCESS)
         return;
@@ -145,21 +152,44 @@ static void on_request(const it_event_t *event)
     clients[index].used = 0;
 }
 
+/* CLIENTS: of none, whose Endpoint is freed already. */
+static size_t client_of(const it_event_t *event)
+{
+    size_t index = 0;
+
+    while (index < CLIENTS && (!clients[index].used || clients[index].ep != event->conn.ep))
+        index++;
+    return index;
+}
+
+/* Events of one queue come in order; those of two do not. So the first put may be dequeued before
+ * this event, and until this event the Endpoint cannot send. */
+static void on_established(const it_event_t *event)
+{
+    size_t index = client_of(event);
+
+    if (index == CLIENTS)
+        return;
+    clients[index].established = 1;
+    if (clients[index].owes)
+        answer(index);
+}
+
 static void on_end(const it_event_t *event)
 {
-    for (size_t i = 0; i < CLIENTS; i++) {
-        if (clients[i].used && clients[i].ep == event->conn.ep) {
-            kv_check(it_ep_free(clients[i].ep), "freeing an endpoint");
-            clients[i].used = 0;
-        }
-    }
+    size_t index = client_of(event);
+
+    if (index == CLIENTS)
+        return;
+    kv_check(it_ep_free(clients[index].ep), "freeing an endpoint");
+    clients[index].used = 0;
 }
 
 void kv_handle(const it_event_t *event)
 {
     switch (event->event_number) {
     case IT_CM_REQ_CONN_REQUEST_EVENT: on_request(event); break;
-    case IT_CM_MSG_CONN_ESTABLISHED_EVENT: break;
+    case IT_CM_MSG_CONN_ESTABLISHED_EVENT: on_established(event); break;
     case IT_CM_MSG_CONN_DISCONNECT_EVENT:
     case IT_CM_MSG_CONN_BROKEN_EVENT:
     case IT_CM_MSG_CONN_NONPEER_REJECT_EVENT: on_end(event); break;
