@@ -180,7 +180,7 @@ static void fill_links(const struct ri_rnic_attr *attr, it_ia_info_t *info)
     info->post_send_unlink_remote_support = feature(attr, RI_FEATURE_SEND_INVALIDATE);
     info->rdma_read_local_extensions = feature(attr, RI_FEATURE_READ_INVALIDATE);
     info->lmr_link_support = link ? IT_TRUE : IT_FALSE;
-    if (link)
+    if (itapi_takes_iobl(attr))
         info->iobl_types_supported = (it_iobl_type_t)(IT_IOBL_PAGE_LIST | IT_IOBL_BLOCK_LIST);
 }
 

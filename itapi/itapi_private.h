@@ -227,6 +227,14 @@ static inline bool has_feature(const struct ual_device *ia, uint64_t bits)
 /* What lets it_lmr_create_unlinked and it_lmr_link be, and it_rmr_create10. */
 #define FEATURES_LINK \
     (RI_FEATURE_FAST_REGISTER | RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_PRIVILEGED_QP)
+/* I/O addresses are the process's own: so where the CPU moves the octets only. */
+static inline bool itapi_takes_iobl(const struct ri_rnic_attr *attr)
+{
+    return (attr->features & FEATURES_LINK) == FEATURES_LINK && !(attr->features & RI_FEATURE_DMA);
+}
+/* lmr_link.c. The list as one run of memory. INVALID_IOBL: its elements do not follow each other;
+ * INVALID_LENGTH: it is shorter than `length`. */
+it_status_t itapi_run_of_list(const it_iobl_t *iobl, uint64_t length, void **memory);
 #define FEATURES_RMR (RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE)
 
 #endif

@@ -83,13 +83,16 @@ static it_status_t check_create(const struct ri_rnic_attr *attr, void *addr, it_
     return IT_SUCCESS;
 }
 
-static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t length,
+/* `memory` appears at `addr`: the same but for I/O buffer lists. */
+static it_status_t create(it_pz_handle_t pz_handle, void *memory, void *addr, it_length_t length,
                           it_addr_mode_t mode, it_mem_priv_t privs, it_lmr_flag_t flags,
                           uint32_t shared_id, it_lmr_handle_t *lmr_handle,
                           it_rmr_context_t *rmr_context)
 {
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
-    uint32_t zero_based = mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;
+    uint32_t named = mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED
+                     : memory != addr              ? RI_ACCESS_IO_ADDR
+                                                   : 0;
     struct ual_mr *mr;
     enum ual_status created;
     it_status_t status;
@@ -101,8 +104,8 @@ static it_status_t create(it_pz_handle_t pz_handle, void *addr, it_length_t leng
         return status;
     if (!addr || !lmr_handle)
         return IT_ERR_FAULT;
-    created = ual_mr_create(
-        (struct ual_pd *)pz, addr, length, itapi_access_of(pz->device, privs, zero_based),
+    created = ual_mr_create_at(
+        (struct ual_pd *)pz, memory, addr, length, itapi_access_of(pz->device, privs, named),
         itapi_lmr_remembered(flags, privs), flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
     if (created != UAL_OK)
         return itapi_status(created);
@@ -119,7 +122,7 @@ it_status_t it_lmr_create10(it_pz_handle_t pz_handle, void *addr, it_length_t le
     CALL();
     CANCEL_OFF();
 
-    return create(pz_handle, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id,
+    return create(pz_handle, addr, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id,
                   lmr_handle, rmr_context);
 }
 
@@ -131,8 +134,30 @@ it_status_t it_lmr_create20(it_pz_handle_t pz_handle, void *addr, it_length_t le
     CALL();
     CANCEL_OFF();
 
-    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
+    return create(pz_handle, addr, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
                   rmr_context);
+}
+
+static it_status_t create_of_list(it_pz_handle_t pz_handle, void *addr, const it_iobl_t *iobl,
+                                  it_length_t length, it_addr_mode_t addr_mode, it_mem_priv_t privs,
+                                  it_lmr_flag_t flags, uint32_t shared_id,
+                                  it_lmr_handle_t *lmr_handle, it_rmr_context_t *rmr_context)
+{
+    struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
+    it_status_t status;
+    void *memory;
+
+    if (!pz)
+        return itapi_bad_handle(IT_ERR_INVALID_PZ);
+    if (!itapi_takes_iobl(ual_device_attr(pz->device)))
+        return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
+    if (length == 0)
+        return IT_ERR_INVALID_LENGTH;
+    status = itapi_run_of_list(iobl, length, &memory);
+    if (status != IT_SUCCESS)
+        return status;
+    return create(pz_handle, memory, addr ? addr : memory, length, addr_mode, privs, flags,
+                  shared_id, lmr_handle, rmr_context);
 }
 
 it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iobl,
@@ -144,9 +169,9 @@ it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iob
     CANCEL_OFF();
 
     if (iobl)
-        return LOOKUP(struct ual_pd, PD, pz_handle) ? IT_ERR_OP_NOT_SUPPORTED
-                                                    : itapi_bad_handle(IT_ERR_INVALID_PZ);
-    return create(pz_handle, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
+        return create_of_list(pz_handle, addr, iobl, length, addr_mode, privs, flags, shared_id,
+                              lmr_handle, rmr_context);
+    return create(pz_handle, addr, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
                   rmr_context);
 }
 
@@ -249,7 +274,8 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
     }
     modified = ual_mr_modify(
         mr, (struct ual_pd *)pz,
-        itapi_access_of(mr->object.device, privs, mr->access & RI_ACCESS_ZERO_BASED));
+        itapi_access_of(mr->object.device, privs,
+                        mr->access & (RI_ACCESS_ZERO_BASED | RI_ACCESS_IO_ADDR)));
     if (modified == UAL_OK)
         mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, privs);
     return modified == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(modified);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LMRs that get their memory and lose it by work requests of a privileged EP. I/O addresses are
- * those of the process: the memory of an I/O buffer list is mapped here. */
+ * LMRs that get their memory and lose it by work requests of a privileged EP; I/O buffer lists, and
+ * the I/O addresses in them. Where the CPU moves the octets, these are addresses of the process. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -69,26 +69,45 @@ static it_status_t pages_of_range(const void *addr, uint64_t length, uint32_t ro
     return IT_SUCCESS;
 }
 
-static it_status_t pages_of_list(const it_iobl_t *iobl, uint64_t length, uint32_t room,
-                                 uint64_t *pages, struct ual_mr_link *link)
+/* Of which kind, and not beyond its own length. */
+static it_status_t check_list(const it_iobl_t *iobl, uint64_t length)
 {
-    uint64_t each = iobl->list.ce_list.elt_len;
+    uint64_t each = iobl->list.ce_list.elt_len, octets;
 
     if (iobl->iobl_type != IT_IOBL_PAGE_LIST && iobl->iobl_type != IT_IOBL_BLOCK_LIST)
         return IT_ERR_INVALID_IOBL;
-    if (iobl->num_elts > room)
-        return IT_ERR_RANGE;
     if (!iobl->num_elts || !iobl->list.ce_list.list_elt || !each || each > UINT32_MAX ||
-        iobl->fbo >= each)
+        iobl->fbo >= each || __builtin_mul_overflow(iobl->num_elts, each, &octets))
         return IT_ERR_INVALID_IOBL;
     if (iobl->iobl_type == IT_IOBL_PAGE_LIST && each % (uint64_t)sysconf(_SC_PAGESIZE))
         return IT_ERR_INVALID_IOBL;
-    if (length > iobl->num_elts * each - iobl->fbo)
-        return IT_ERR_INVALID_LENGTH;
+    return length > octets - iobl->fbo ? IT_ERR_INVALID_LENGTH : IT_SUCCESS;
+}
+
+it_status_t itapi_run_of_list(const it_iobl_t *iobl, uint64_t length, void **memory)
+{
+    it_status_t status = check_list(iobl, length);
+    const it_io_addr_t *elements = iobl->list.ce_list.list_elt;
+
+    for (size_t i = 1; status == IT_SUCCESS && i < iobl->num_elts; i++)
+        if ((uintptr_t)elements[i] - (uintptr_t)elements[i - 1] != iobl->list.ce_list.elt_len)
+            status = IT_ERR_INVALID_IOBL;
+    if (status == IT_SUCCESS)
+        *memory = (void *)((uintptr_t)elements[0] + iobl->fbo);
+    return status;
+}
+
+static it_status_t pages_of_list(const it_iobl_t *iobl, uint64_t length, uint32_t room,
+                                 uint64_t *pages, struct ual_mr_link *link)
+{
+    it_status_t status = iobl->num_elts > room ? IT_ERR_RANGE : check_list(iobl, length);
+
+    if (status != IT_SUCCESS)
+        return status;
     for (size_t i = 0; i < iobl->num_elts; i++)
         pages[i] = (uintptr_t)iobl->list.ce_list.list_elt[i];
     link->num_pages = (uint32_t)iobl->num_elts;
-    link->page_size = (uint32_t)each;
+    link->page_size = (uint32_t)iobl->list.ce_list.elt_len;
     link->first_offset = iobl->fbo;
     if (!link->addr) /* default: the address of the memory */
         link->addr = (void *)(uintptr_t)(pages[0] + iobl->fbo);
@@ -158,6 +177,8 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
     if (ual_ep_takes_sends(ep))
         posted = ual_mr_link(mr, &ep->qp, &link, cookie,
                              itapi_request_flags((unsigned int)dto_flags));
+    if (posted == UAL_ERR_NOT_SUPPORTED && iobl) /* what else there is was looked at above */
+        return IT_ERR_INVALID_IOBL;
     if (posted != UAL_OK)
         return link_status(posted);
     mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, (unsigned int)privs);
@@ -186,4 +207,43 @@ it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
         return link_status(UAL_ERR_INVALID_STATE);
     return link_status(
         ual_mr_unlink(mr, &ep->qp, cookie, itapi_request_flags((unsigned int)dto_flags)));
+}
+
+/* --- I/O addresses --- */
+
+/* The adapter reaches memory by this process's own addresses. */
+static it_status_t check_mapping(it_ia_handle_t ia_handle, uint64_t start, size_t length)
+{
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    if (!itapi_takes_iobl(ual_device_attr(ia)))
+        return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
+    if (!start)
+        return IT_ERR_INVALID_ADDRESS;
+    return !length || checked_wraps(start, length) ? IT_ERR_INVALID_LENGTH : IT_SUCCESS;
+}
+
+it_status_t it_mem_map(it_ia_handle_t ia_handle, void *vaddr, uint64_t aspace_id, size_t len,
+                       it_io_addr_t *io_addr, size_t *mapped_len)
+{
+    CALL();
+    it_status_t status = check_mapping(ia_handle, (uintptr_t)vaddr, len);
+
+    if (status != IT_SUCCESS)
+        return status;
+    if (aspace_id != 0)
+        return IT_ERR_NO_PERMISSION;
+    if (!io_addr || !mapped_len)
+        return IT_ERR_FAULT;
+    *io_addr = (it_io_addr_t)(uintptr_t)vaddr;
+    *mapped_len = len;
+    return IT_SUCCESS;
+}
+
+it_status_t it_mem_unmap(it_ia_handle_t ia_handle, it_io_addr_t io_addr, size_t mapped_len)
+{
+    CALL();
+    return check_mapping(ia_handle, (uintptr_t)io_addr, mapped_len);
 }

@@ -147,7 +147,7 @@ enum ri_transport {
 /* memory is reached by DMA: pin strictly. Clear: the CPU copies */
 #define RI_FEATURE_DMA       (UINT64_C(1) << 26)
 #define RI_FEATURE_SHARED_MR (UINT64_C(1) << 27)
-/* QPs that may use STag 0 and fast registration */
+/* RI_QP_PRIVILEGED: QPs that may use fast registration */
 #define RI_FEATURE_PRIVILEGED_QP (UINT64_C(1) << 28)
 /* a Read may scatter over max_read_sge > 1 elements */
 #define RI_FEATURE_READ_MULTI_SGE (UINT64_C(1) << 29)
@@ -323,6 +323,19 @@ struct ri_send_wr {
     };
     uint64_t reserved[2];
 };
+
+/*
+ * Fast registration (RI_FEATURE_FAST_REGISTER; RDMAC 7.3.2.5): a region that was made unlinked
+ * (ri_mr_attr.pages) and is not VALID gets memory and rights, in the turn of the request, on a
+ * privileged QP of its PD; from then on its STag is (lkey & ~0xff) | (new_key & 0xff), and requests
+ * posted behind it on that QP may use it. `pages` are num_pages addresses, each of page_size octets;
+ * the region is `length` octets from first_offset of the first. They are virtual addresses where
+ * RI_FEATURE_DMA is clear, I/O addresses else; page_size is then any number. Refused at once: more
+ * pages than the region has room for (LIMIT), lengths that do not fit (INVALID_ARGUMENT), a QP that
+ * is not privileged, or pages that do not follow each other where the provider needs that
+ * (NOT_SUPPORTED). In its turn: RI_WC_MM_OPERATION, and the connection ends; the region is as it
+ * was. A local invalidate, or that of a peer, makes it INVALID again. mr_reregister: NOT_SUPPORTED.
+ */
 
 /* Receive work request, for QPs and SRQs. flags: RI_WR_NOTIFY only. */
 struct ri_recv_wr {

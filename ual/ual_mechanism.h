@@ -99,7 +99,7 @@ UAL_PUBLIC enum ual_status ual_pd_free(struct ual_pd *pd); /* UAL_ERR_BUSY */
 struct ual_mr {
     struct ual_object object;
     struct ual_pd *pd;
-    void *addr; /* NULL: nothing was linked yet */
+    void *addr; /* as segments name its first octet; NULL: nothing was linked yet */
     uint64_t length;
     uint32_t access; /* enum ri_access */
     uint32_t lkey, rkey;
@@ -111,6 +111,11 @@ struct ual_mr {
 UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length,
                                          uint32_t access, uint32_t flags, uint32_t shared_id,
                                          struct ual_mr **mr);
+/* The same of memory that is named by other addresses, from `addr` on: where the device has
+ * RI_FEATURE_IO_ADDR, and access has RI_ACCESS_IO_ADDR. */
+UAL_PUBLIC enum ual_status ual_mr_create_at(struct ual_pd *pd, void *memory, void *addr,
+                                            uint64_t length, uint32_t access, uint32_t flags,
+                                            uint32_t shared_id, struct ual_mr **mr);
 /* New access rights and/or PD (NULL: keep); the keys change. */
 UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t access);
 UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */

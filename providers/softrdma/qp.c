@@ -21,7 +21,7 @@ static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct
 {
     bool own = !attr->srq; /* else the receive queue's sizes are not looked at */
 
-    if (attr->type != RI_QP_RC || (attr->flags & RI_QP_PRIVILEGED))
+    if (attr->type != RI_QP_RC)
         return RI_ERR_NOT_SUPPORTED;
     if (!attr->send_cq || !attr->recv_cq)
         return RI_ERR_INVALID_ARGUMENT;

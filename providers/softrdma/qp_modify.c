@@ -202,8 +202,7 @@ enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
     struct qp *qp = container_of(base, struct qp, base);
     enum ri_status status = RI_OK;
 
-    if ((modify->mask & ~(RI_QPM_STATE | RI_QPM_HANDOVER | ATTRIBUTES)) ||
-        ((modify->mask & RI_QPM_FLAGS) && (modify->flags & RI_QP_PRIVILEGED)))
+    if (modify->mask & ~(RI_QPM_STATE | RI_QPM_HANDOVER | ATTRIBUTES))
         return RI_ERR_NOT_SUPPORTED;
     if (modify->mask & ATTRIBUTES)
         status = change_attributes(qp, modify);

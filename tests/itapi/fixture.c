@@ -128,7 +128,8 @@ static void tell_features(const char *name, int fd)
     features = OPENS | of_rmrs(info) | of_shared_queues(info) | of_connections(info) |
                (info->supported_service_types & IT_UD_SERVICE ? FX_DATAGRAMS : 0u) |
                (info->atomic_support ? FX_ATOMICS : 0u) |
-               (info->addr_mode_relative_support ? FX_RELATIVE : 0u);
+               (info->addr_mode_relative_support ? FX_RELATIVE : 0u) |
+               (info->lmr_link_support ? FX_LINK : 0u);
     it_ia_info_free(info);
     it_ia_free(ia);
     _exit(write(fd, &features, sizeof(features)) != sizeof(features));

@@ -67,8 +67,9 @@ enum fx_feature {
     FX_IWARP = 1 << 18,
     FX_SOFTRDMA = 1 << 19,   /* by its vendor: what the standard leaves to the provider */
     FX_CONVERSION = 1 << 20, /* of sockets */
+    FX_LINK = 1 << 21,       /* LMRs linked by work requests, and I/O buffer lists */
 };
-#define FX_ALL ((1u << 21) - 1)
+#define FX_ALL ((1u << 22) - 1)
 unsigned fx_features(int index); /* FX_ALL if the interface does not open */
 bool fx_opens(int index);
 void fx_add(TCase *tc, unsigned features, bool has, const TTest *test);

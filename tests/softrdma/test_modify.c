@@ -78,7 +78,7 @@ START_TEST(access_changes)
     raw_tagged(&raw, RDMAP_WRITE, true, region.keys.rkey, (uintptr_t)region.octets, "not", 3);
     raw_expect_terminate(&raw, TERMINATE_T_STREAM);
     ck_assert_mem_eq(region.octets, "yes", 3);
-    modify.flags = RI_QP_PRIVILEGED;
+    modify.mask = RI_QPM_RNR;
     ck_assert_int_eq(bed.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_NOT_SUPPORTED);
 }
 END_TEST

@@ -185,8 +185,8 @@ START_TEST(attributes)
     ck_assert_uint_eq(attr.size, sizeof(attr));
     ck_assert_int_eq(attr.transport, RI_TRANSPORT_IWARP);
     ck_assert(attr.features & RI_FEATURE_CONNECTION_SET_B);
-    ck_assert(!(attr.features & (RI_FEATURE_DMA | RI_FEATURE_FAST_REGISTER | RI_FEATURE_UD |
-                                 RI_FEATURE_CONNECTION_SET_A)));
+    ck_assert(!(attr.features & (RI_FEATURE_DMA | RI_FEATURE_UD | RI_FEATURE_CONNECTION_SET_A)));
+    ck_assert_uint_eq(attr.max_fast_register_pages, 512);
     ck_assert_uint_eq(attr.max_srq_sge, 32);
     ck_assert_uint_gt(attr.max_mw, 1000000);
     ck_assert_uint_eq(attr.max_ird, 128);

@@ -23,6 +23,7 @@ static struct ri_mr_attr attr_of(const struct ual_mr *mr, uint32_t access)
         .shared_id = mr->shared_id,
         .shared = sharing,
         .pages = mr->pages,
+        .io_addr = (uintptr_t)mr->addr,
     };
 }
 
@@ -37,8 +38,8 @@ static struct ual_link *link_of(struct ual_mr *mr)
     return &((struct ual_mr_record *)mr)->link; /* mr is its first member */
 }
 
-/* As `as` says, which is copied. */
-static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
+/* As `as` says, which is copied, over this memory. */
+static enum ual_status create(const struct ual_mr *as, void *memory, struct ual_mr **out)
 {
     struct ual_device *device = as->pd->object.device;
     struct ual_mr_record *record = calloc(1, sizeof(*record));
@@ -58,6 +59,7 @@ static enum ual_status create(const struct ual_mr *as, struct ual_mr **out)
     mr->shared_id = as->shared_id;
     mr->pages = as->pages;
     attr = attr_of(mr, mr->access);
+    attr.addr = memory;
     status = ual_status_of_kal(kal_region_create(rnic_of(device), mr->pd->pd, &attr, &mr->region));
     if (status != UAL_OK)
         goto free_record;
@@ -87,6 +89,13 @@ free_record:
 enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length, uint32_t access,
                               uint32_t flags, uint32_t shared_id, struct ual_mr **out)
 {
+    return ual_mr_create_at(pd, addr, addr, length, access, flags, shared_id, out);
+}
+
+enum ual_status ual_mr_create_at(struct ual_pd *pd, void *memory, void *addr, uint64_t length,
+                                 uint32_t access, uint32_t flags, uint32_t shared_id,
+                                 struct ual_mr **out)
+{
     struct ual_mr as = {
         .pd = pd,
         .addr = addr,
@@ -99,11 +108,12 @@ enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length, ui
 
     if (status != UAL_OK)
         return status;
-    if (!addr || !length || length - 1 > UINTPTR_MAX - (uintptr_t)addr)
+    if (!memory || !addr || !length || length - 1 > UINTPTR_MAX - (uintptr_t)memory ||
+        length - 1 > UINTPTR_MAX - (uintptr_t)addr)
         return UAL_ERR_INVALID_ARGUMENT;
     if (length > ual_device_attr(pd->object.device)->max_mr_length)
         return UAL_ERR_LIMIT;
-    return create(&as, out);
+    return create(&as, memory, out);
 }
 
 enum ual_status ual_mr_create_unlinked(struct ual_pd *pd, uint32_t pages, uint32_t flags,
@@ -121,7 +131,7 @@ enum ual_status ual_mr_create_unlinked(struct ual_pd *pd, uint32_t pages, uint32
         return UAL_ERR_INVALID_ARGUMENT;
     if (pages > rnic->max_fast_register_pages)
         return UAL_ERR_LIMIT;
-    return create(&as, out);
+    return create(&as, NULL, out);
 }
 
 /* --- by work request --- */

@@ -93,6 +93,7 @@ static const uint8_t wc_opcodes[] = {
     [RI_WR_RDMA_READ_INVALIDATE] = RI_WC_RDMA_READ,
     [RI_WR_BIND_WINDOW] = RI_WC_BIND_WINDOW,
     [RI_WR_LOCAL_INVALIDATE] = RI_WC_LOCAL_INVALIDATE,
+    [RI_WR_FAST_REGISTER] = RI_WC_FAST_REGISTER,
 };
 
 /* Else it was done, and no completion says so. */

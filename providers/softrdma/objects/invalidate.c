@@ -27,15 +27,17 @@ static bool has_remote_rights(const struct stag_entry *entry)
 
 /*
  * What several streams may use, no peer of one of them invalidates (X-012). Windows: narrow ones
- * are their QP's. Regions: there is no fast registration, so all are made by a verb and are the
- * PD's; its QPs are counted under the lock that revokes.
+ * are their QP's. Regions: one that was fast-registered is given away over the QP of that queue.
+ * Others are the PD's; its QPs are counted under the lock that revokes.
  */
 static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
 {
     switch (entry->kind) {
     case STAG_NARROW: return false;
     case STAG_WIDE: return true;
-    default: return !qp->rnic->options.remote_invalidate || atomic_load(&entry->pd->streams) != 1;
+    default:
+        return !qp->rnic->options.remote_invalidate ||
+               (entry->registrar != qp->qpn && atomic_load(&entry->pd->streams) != 1);
     }
 }
 

@@ -19,9 +19,11 @@ struct mr {
     struct rnic *rnic;
     struct pd *pd;
     struct stag_entry *entry;
-    uint32_t stag;
-    void *addr;
+    /* As consumers know it when they post: of the last registration. */
+    atomic_uint stag;
+    void *addr; /* NULL: made unlinked */
     uint64_t length;
+    uint32_t pages; /* made unlinked: how many it has room for */
 };
 
 #define KNOWN                                                                              \
@@ -126,22 +128,56 @@ static bool withdraw_unbound(struct stag_entry *entry)
 
 uint32_t mr_stag(const struct ri_mr *base)
 {
-    return container_of(base, struct mr, base)->stag;
+    return atomic_load(&container_of(base, struct mr, base)->stag);
+}
+
+/* Without memory: its entry stays INVALID until it is registered by a request. */
+static enum ri_status make_unlinked(struct mr *mr, const struct ri_mr_attr *attr,
+                                    struct ri_mr_keys *keys)
+{
+    uint32_t stag;
+
+    mr->entry = stag_allocate(&mr->rnic->stags, mr->pd, STAG_REGION, &stag);
+    if (!mr->entry)
+        return RI_ERR_NO_RESOURCES;
+    mr->entry->memory = NULL;
+    mr->entry->length = 0;
+    mr->pages = attr->pages;
+    *keys = (struct ri_mr_keys){ .lkey = stag };
+    return RI_OK;
+}
+
+static enum ri_status make_linked(struct mr *mr, const struct ri_mr_attr *attr,
+                                  struct ri_mr_keys *keys)
+{
+    mr->addr = attr->addr;
+    mr->length = attr->length;
+    mr->entry = new_entry(mr, mr->pd, attr, keys);
+    return mr->entry ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
+static enum ri_status check_register(const struct rnic *rnic, const struct ri_mr_attr *attr)
+{
+    enum ri_status status = check_access(attr->access);
+
+    if (attr->shared)
+        return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR: there is nothing to share */
+    if (!attr->addr && attr->pages)
+        return attr->pages <= rnic->attr.max_fast_register_pages ? RI_OK : RI_ERR_LIMIT;
+    if (status == RI_OK)
+        status = check_range(rnic, attr->addr, attr->length, attr->access);
+    if (status == RI_OK)
+        status = check_io_addr(attr, attr->length);
+    return status;
 }
 
 enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
                                     struct ri_mr_keys *keys, struct ri_mr **out)
 {
     struct pd *pd = container_of(base, struct pd, base);
-    enum ri_status status = check_access(attr->access);
+    enum ri_status status = check_register(pd->rnic, attr);
     struct mr *mr;
 
-    if (attr->shared || (!attr->addr && attr->pages))
-        return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR, RI_FEATURE_FAST_REGISTER */
-    if (status == RI_OK)
-        status = check_range(pd->rnic, attr->addr, attr->length, attr->access);
-    if (status == RI_OK)
-        status = check_io_addr(attr, attr->length);
     if (status != RI_OK)
         return status;
     mr = calloc(1, sizeof(*mr));
@@ -151,18 +187,102 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     mr->base.context = attr->context;
     mr->rnic = pd->rnic;
     mr->pd = pd;
-    mr->addr = attr->addr;
-    mr->length = attr->length;
-    mr->entry = new_entry(mr, pd, attr, keys);
-    if (!mr->entry) {
+    status = attr->addr ? make_linked(mr, attr, keys) : make_unlinked(mr, attr, keys);
+    if (status != RI_OK) {
         free(mr);
-        return RI_ERR_NO_RESOURCES;
+        return status;
     }
-    mr->stag = keys->lkey;
+    atomic_store(&mr->stag, keys->lkey);
     atomic_fetch_add(&pd->users, 1);
     *out = &mr->base;
     return RI_OK;
 }
+
+/* --- fast registration --- */
+
+/* The octets that the list names, as one run of memory: NULL where the pages do not follow each
+ * other. */
+static uint8_t *run_of_pages(const uint64_t *pages, uint32_t count, uint64_t size)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (pages[i] - pages[i - 1] != size)
+            return NULL;
+    return (uint8_t *)(uintptr_t)pages[0];
+}
+
+static enum ri_status check_list(const struct mr *mr, const struct ri_send_wr *wr)
+{
+    uint64_t size = wr->fast_register.page_size, count = wr->fast_register.num_pages;
+    uint64_t skipped = wr->fast_register.first_offset, length = wr->fast_register.length;
+
+    if (count > mr->pages)
+        return RI_ERR_LIMIT;
+    if (!count || !wr->fast_register.pages || !size || skipped >= size || !length ||
+        length > count * size - skipped)
+        return RI_ERR_INVALID_ARGUMENT;
+    if (!(wr->fast_register.access & RI_ACCESS_ZERO_BASED) &&
+        checked_wraps(wr->fast_register.io_addr, length))
+        return RI_ERR_INVALID_ARGUMENT;
+    return check_access(wr->fast_register.access & ~(uint32_t)RI_ACCESS_IO_ADDR);
+}
+
+enum ri_status mr_describe_fast_register(const struct qp *qp, const struct ri_send_wr *wr,
+                                         struct wqe *wqe)
+{
+    struct mr *mr = wr->fast_register.mr ? container_of(wr->fast_register.mr, struct mr, base)
+                                         : NULL;
+    uint64_t skipped = wr->fast_register.first_offset;
+    enum ri_status status;
+    uint8_t *memory;
+
+    if (!(qp->attr.flags & RI_QP_PRIVILEGED))
+        return RI_ERR_NOT_SUPPORTED;
+    status = mr ? check_list(mr, wr) : RI_ERR_INVALID_ARGUMENT;
+    if (status != RI_OK)
+        return status;
+    memory = run_of_pages(wr->fast_register.pages, wr->fast_register.num_pages,
+                          wr->fast_register.page_size);
+    if (!memory)
+        return RI_ERR_NOT_SUPPORTED;
+    if (checked_wraps((uintptr_t)memory, skipped + wr->fast_register.length))
+        return RI_ERR_ADDRESS;
+    spinlock_lock(&mr->entry->lock);
+    wqe->operand = (mr->entry->name & ~UINT32_C(0xff)) | (wr->fast_register.new_key & 0xff);
+    wqe->bind.use = mr->entry->use;
+    spinlock_unlock(&mr->entry->lock);
+    wqe->bind.access = wr->fast_register.access & ~(uint32_t)RI_ACCESS_IO_ADDR;
+    wqe->remote_addr = wqe->bind.access & RI_ACCESS_ZERO_BASED ? 0 : wr->fast_register.io_addr;
+    wqe->length = wr->fast_register.length;
+    wqe->sges[0] = (struct ri_sge){ .addr = (uintptr_t)(memory + skipped) };
+    atomic_store(&mr->stag, (uint32_t)wqe->operand);
+    return RI_OK;
+}
+
+/* The pages are asked for before the lock: that is a system call. */
+bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
+{
+    struct stag_entry *entry = stag_find(&qp->rnic->stags, (uint32_t)wqe->operand);
+    uint8_t *memory = (uint8_t *)(uintptr_t)wqe->sges[0].addr;
+    bool may;
+
+    if (!entry || check_memory(memory, wqe->length, wqe->bind.access) != RI_OK)
+        return false;
+    spinlock_lock(&entry->lock);
+    may = (qp->attr.flags & RI_QP_PRIVILEGED) && entry->name && entry->use == wqe->bind.use &&
+          entry->kind == STAG_REGION && entry->pd == qp->pd && entry->state == STAG_IS_INVALID;
+    if (may) {
+        atomic_store_explicit(&entry->access, wqe->bind.access, memory_order_relaxed);
+        entry->base = wqe->remote_addr;
+        entry->length = wqe->length;
+        entry->memory = memory;
+        entry->registrar = qp->qpn;
+        stag_publish(entry, (uint32_t)wqe->operand);
+    }
+    spinlock_unlock(&entry->lock);
+    return may;
+}
+
+/* --- by a verb --- */
 
 /* The new entry is made first, so that a failure leaves the region as it is. The caller learns the
  * new keys on success only. */
@@ -179,6 +299,8 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
         return status;
     if (pd->rnic != mr->rnic)
         return RI_ERR_INVALID_ARGUMENT;
+    if (mr->pages)
+        return RI_ERR_NOT_SUPPORTED; /* requests register it, by keys of their own */
     status = check_memory(mr->addr, mr->length, attr->access);
     if (status == RI_OK)
         status = check_io_addr(attr, mr->length);
@@ -194,7 +316,7 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
     mr_drop_entry(mr->rnic, mr->entry);
     *keys = new_keys;
     mr->entry = entry;
-    mr->stag = new_keys.lkey;
+    atomic_store(&mr->stag, new_keys.lkey);
     if (pd != mr->pd) {
         atomic_fetch_add(&pd->users, 1);
         atomic_fetch_sub(&mr->pd->users, 1);

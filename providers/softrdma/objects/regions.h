@@ -53,6 +53,12 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
 enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
 enum ri_status softrdma_mr_deregister(struct ri_mr *base);
+/* The request as posted; memory is looked at in its turn. NOT_SUPPORTED: the QP is not privileged,
+ * or the pages do not follow each other in memory. Under posting. */
+enum ri_status mr_describe_fast_register(const struct qp *qp, const struct ri_send_wr *wr,
+                                         struct wqe *wqe);
+/* In its turn. False: refused. */
+bool mr_fast_register(struct qp *qp, const struct wqe *wqe);
 uint32_t mr_stag(const struct ri_mr *base);
 /* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock
  * held. */

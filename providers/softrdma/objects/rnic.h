@@ -17,6 +17,8 @@
 #include <string.h>
 
 #define MAX_SGE         64u
+/* Pages of one region that requests register: their list is read at the post. */
+#define MAX_FAST_REGISTER_PAGES 512u
 #define MAX_WR          65536u
 #define MAX_CQE         (1u << 22)
 #define HOT_MAX         16u

@@ -179,6 +179,7 @@ struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum s
         entry->name = *stag = name_of(table, place, key);
         entry->use++;
         entry->bound = 0;
+        entry->region = NULL;
         atomic_store_explicit(&entry->scope, pd, memory_order_relaxed);
         atomic_store_explicit(&entry->access, 0, memory_order_relaxed);
         spinlock_unlock(&entry->lock);

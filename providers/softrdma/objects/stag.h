@@ -41,10 +41,14 @@ struct stag_entry {
     /* under lock; pd and kind do not change while the entry is in use */
     struct spinlock lock;
     struct pd *pd;
-    struct stag_entry *region; /* of a VALID window */
-    uint32_t name;             /* 0: the entry is free */
-    uint32_t bound;            /* region: VALID windows on it */
-    uint32_t use;              /* another one when it is allocated and when it is given up */
+    union {
+        struct stag_entry *region; /* of a VALID window */
+        /* of a region: the number of the QP whose queue fast-registered it; 0: none did */
+        uint32_t registrar;
+    };
+    uint32_t name;  /* 0: the entry is free */
+    uint32_t bound; /* region: VALID windows on it */
+    uint32_t use;   /* another one when it is allocated and when it is given up */
     uint8_t kind, state, key;
 };
 

@@ -40,6 +40,7 @@ static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *w
     case RI_WR_SEND_INVALIDATE:
     case RI_WR_SEND: *limit = qp->sq.max_sge; break;
     case RI_WR_BIND_WINDOW:
+    case RI_WR_FAST_REGISTER:
     case RI_WR_LOCAL_INVALIDATE: *limit = 0; break;
     case RI_WR_RDMA_READ_INVALIDATE: /* the sink is named, also when it takes no octet */
         *limit = 1;
@@ -54,7 +55,8 @@ static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *w
 }
 
 /* What the elements do not say. */
-static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr)
+static enum ri_status take_operands(const struct qp *qp, struct wqe *wqe,
+                                    const struct ri_send_wr *wr)
 {
     switch (wr->opcode) {
     case RI_WR_LOCAL_INVALIDATE: wqe->wc_flags = WC_NAMES_STAG; /* fall through */
@@ -64,6 +66,9 @@ static enum ri_status take_operands(struct wqe *wqe, const struct ri_send_wr *wr
         wqe->operand = wr->sg_list[0].lkey;
         break;
     case RI_WR_BIND_WINDOW: wqe->wc_flags = WC_NAMES_STAG; return mw_describe_bind(wr, wqe);
+    case RI_WR_FAST_REGISTER:
+        wqe->wc_flags = WC_NAMES_STAG;
+        return mr_describe_fast_register(qp, wr, wqe);
     case RI_WR_RDMA_WRITE_IMMEDIATE:
     case RI_WR_SEND_IMMEDIATE: wqe->operand = wr->immediate; break;
     case RI_WR_ATOMIC_FETCH_ADD:
@@ -112,7 +117,7 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
     wqe->flags = wqe_flags(wr);
     wqe->remote_addr = wr->rdma.remote_addr;
     wqe->rkey = wr->rdma.rkey;
-    status = take_operands(wqe, wr);
+    status = take_operands(qp, wqe, wr);
     if (status != RI_OK)
         return status;
     if (wqe_is_answered(wqe)) {

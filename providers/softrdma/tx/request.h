@@ -22,7 +22,7 @@ bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
 /* The request fails here: the connection ends. */
 void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
-/* --- tx_local.c: bind and local invalidate, in their turn --- */
+/* --- tx_local.c: bind, fast register, local invalidate, in their turn --- */
 
 static inline bool wqe_is_local(const struct wqe *wqe)
 {

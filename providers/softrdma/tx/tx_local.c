@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, requests that send nothing: bind and local invalidate. They are executed in their turn,
+ * Transmit, requests that send nothing: bind, fast register, local invalidate. They are executed in their turn,
  * between the messages of the queue, and are complete when all octets before them are in the
  * socket.
  *
@@ -53,6 +53,15 @@ static enum outcome bind_window(struct qp *qp, const struct wqe *wqe)
     }
 }
 
+static enum outcome execute(struct qp *qp, const struct wqe *wqe)
+{
+    switch (wqe->opcode) {
+    case RI_WR_BIND_WINDOW: return bind_window(qp, wqe);
+    case RI_WR_FAST_REGISTER: return mr_fast_register(qp, wqe) ? OUTCOME_DONE : OUTCOME_FAILED;
+    default: return invalidate(qp, wqe);
+    }
+}
+
 /* RDMAC: what a window refuses is a bind error, what a region refuses one of memory management. */
 static enum ri_wc_status refusal(struct qp *qp, const struct wqe *wqe)
 {
@@ -69,7 +78,7 @@ bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
 
     if (atomic_load(&qp->tx.unquiet) || tx_must_wait(qp, wqe, index))
         return false;
-    outcome = wqe->opcode == RI_WR_BIND_WINDOW ? bind_window(qp, wqe) : invalidate(qp, wqe);
+    outcome = execute(qp, wqe);
     if (outcome == OUTCOME_FAILED)
         tx_end_locally(qp, wqe, refusal(qp, wqe));
     if (outcome != OUTCOME_DONE)
