@@ -41,8 +41,9 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "tcp_congestion", "string: 0..15", "", "",
       "TCP congestion control; empty: as the system decides." },
     { "remote_invalidate", "bool", "yes", "",
-      "Whether a peer may invalidate a region: where its protection zone has one endpoint, and no "
-      "RMR is linked to it. Narrow RMRs are not concerned." },
+      "Whether a peer may invalidate a region: over the endpoint that linked it, any other where "
+      "its protection zone has one endpoint; none with an RMR linked to it. Narrow RMRs are not "
+      "concerned." },
     { "guard", "bool", "no", "",
       "Read and write registered memory by the kernel: where it was unmapped, protected or "
       "truncated "

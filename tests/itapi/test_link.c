@@ -165,6 +165,8 @@ START_TEST(linked_twice)
                                     pair.b.ep, 1, BOTH, &context));
     is(IT_ERR_RANGE, it_lmr_link(lmr, memory + 1, NULL, PAGES * page, IT_ADDR_MODE_ABSOLUTE,
                                  EVERYTHING, pair.b.ep, 1, BOTH, &context));
+    is(IT_ERR_OP_NOT_SUPPORTED,
+       it_lmr_modify(lmr, IT_LMR_PARAM_MEM_PRIV, &(it_lmr_param_t){ .privs = IT_PRIV_LOCAL }));
     ok(it_lmr_free(lmr)); /* linked as it is */
     peer_refused(memory);
     close_privileged();
@@ -193,20 +195,17 @@ START_TEST(privilege_is_given_and_taken)
     open_privileged(IFACE);
     attributes = node_attributes(&pair.b);
     idle = node_make_ep(&pair.b, &attributes);
-    is(IT_ERR_PRIV_OPS_UNAVAILABLE,
-       it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE, EVERYTHING, idle, 1, BOTH,
-                   &context));
+    is(IT_ERR_PRIV_OPS_UNAVAILABLE, it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE,
+                                                EVERYTHING, idle, 1, BOTH, &context));
     attributes.priv_ops_enable = IT_TRUE;
     ok(it_ep_modify(idle, IT_EP_PARAM_PRIV_OPS_ENABLE, &attributes));
     ck_assert_int_eq(node_query(idle).attr.priv_ops_enable, IT_TRUE);
-    is(IT_ERR_INVALID_EP_STATE,
-       it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE, EVERYTHING, idle, 1, BOTH,
-                   &context));
+    is(IT_ERR_INVALID_EP_STATE, it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE, EVERYTHING,
+                                            idle, 1, BOTH, &context));
     attributes.priv_ops_enable = IT_FALSE;
     ok(it_ep_modify(idle, IT_EP_PARAM_PRIV_OPS_ENABLE, &attributes));
-    is(IT_ERR_PRIV_OPS_UNAVAILABLE,
-       it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE, EVERYTHING, idle, 1, BOTH,
-                   &context));
+    is(IT_ERR_PRIV_OPS_UNAVAILABLE, it_lmr_link(lmr, memory, NULL, 8, IT_ADDR_MODE_ABSOLUTE,
+                                                EVERYTHING, idle, 1, BOTH, &context));
     ok(it_ep_free(idle));
     close_privileged();
 }

@@ -187,7 +187,7 @@ START_TEST(attributes)
     ck_assert(attr.features & RI_FEATURE_CONNECTION_SET_B);
     ck_assert(!(attr.features & (RI_FEATURE_DMA | RI_FEATURE_UD | RI_FEATURE_CONNECTION_SET_A)));
     ck_assert_uint_eq(attr.max_fast_register_pages, 512);
-    ck_assert_uint_eq(attr.max_srq_sge, 32);
+    ck_assert_uint_eq(attr.max_srq_sge, 64);
     ck_assert_uint_gt(attr.max_mw, 1000000);
     ck_assert_uint_eq(attr.max_ird, 128);
     ck_assert_uint_eq(attr.max_ord, 128);
