@@ -325,12 +325,12 @@ struct ri_send_wr {
 };
 
 /*
- * Fast registration (RI_FEATURE_FAST_REGISTER; RDMAC 7.3.2.5): a region that was made unlinked
- * (ri_mr_attr.pages) and is not VALID gets memory and rights, in the turn of the request, on a
- * privileged QP of its PD; from then on its STag is (lkey & ~0xff) | (new_key & 0xff), and requests
- * posted behind it on that QP may use it. `pages` are num_pages addresses, each of page_size octets;
- * the region is `length` octets from first_offset of the first. They are virtual addresses where
- * RI_FEATURE_DMA is clear, I/O addresses else; page_size is then any number. Refused at once: more
+ * Fast registration (RI_FEATURE_FAST_REGISTER): a region that was made unlinked (ri_mr_attr.pages)
+ * and is not VALID gets memory and rights, in the turn of the request, on a privileged QP of its
+ * PD; from then on its STag is (lkey & ~0xff) | (new_key & 0xff), and requests posted behind it on
+ * that QP may use it. `pages` are num_pages addresses, each of page_size octets; the region is
+ * `length` octets from first_offset of the first. Where RI_FEATURE_DMA is clear they are virtual
+ * addresses and page_size is any number; else they are I/O addresses. Refused at once: more
  * pages than the region has room for (LIMIT), lengths that do not fit (INVALID_ARGUMENT), a QP that
  * is not privileged, or pages that do not follow each other where the provider needs that
  * (NOT_SUPPORTED). In its turn: RI_WC_MM_OPERATION, and the connection ends; the region is as it

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, requests that send nothing: bind, fast register, local invalidate. They are executed in their turn,
- * between the messages of the queue, and are complete when all octets before them are in the
- * socket.
+ * Transmit, requests that send nothing: bind, fast register, local invalidate. They are executed in
+ * their turn, between the messages of the queue, and are complete when all octets before them are
+ * in the socket.
  *
  * What revokes an STag cannot end the last access to it from inside tx (see rx/rx_invalidate.c): it
  * revokes, names the entry in tx.unquiet, calls the lane and stalls the queue. The next pass makes
