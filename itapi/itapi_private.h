@@ -232,7 +232,9 @@ static inline bool itapi_takes_iobl(const struct ri_rnic_attr *attr)
 {
     return (attr->features & FEATURES_LINK) == FEATURES_LINK && !(attr->features & RI_FEATURE_DMA);
 }
-/* lmr_link.c. The list as one run of memory. INVALID_IOBL: its elements do not follow each other;
+/* iobl.c. INVALID_IOBL: no list that can be used; INVALID_LENGTH: it is shorter than `length`. */
+it_status_t itapi_check_iobl(const it_iobl_t *iobl, uint64_t length);
+/* The list as one run of memory. INVALID_IOBL: its elements do not follow each other;
  * INVALID_LENGTH: it is shorter than `length`. */
 it_status_t itapi_run_of_list(const it_iobl_t *iobl, uint64_t length, void **memory);
 #define FEATURES_RMR (RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE)

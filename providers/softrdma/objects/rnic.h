@@ -16,15 +16,16 @@
 #include <pthread.h>
 #include <string.h>
 
-#define MAX_SGE 64u
 /* Pages of one region that requests register: their list is read at the post. */
 #define MAX_FAST_REGISTER_PAGES 512u
-#define MAX_WR                  65536u
-#define MAX_CQE                 (1u << 22)
-#define HOT_MAX                 16u
-#define LANES_MOST              64u
-#define RX_RING_OCTETS          (256u * 1024u)
-#define TX_BATCH_OCTETS         (1024u * 1024u) /* aimed at in one system call that is not one segment */
+
+#define MAX_SGE         64u
+#define MAX_WR          65536u
+#define MAX_CQE         (1u << 22)
+#define HOT_MAX         16u
+#define LANES_MOST      64u
+#define RX_RING_OCTETS  (256u * 1024u)
+#define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
 /* more, so that the end of a message does not take a call of its own */
 #define TX_BATCH_TAIL    (128u * 1024u)
 #define TX_IOV           1024u          /* UIO_MAXIOV */
