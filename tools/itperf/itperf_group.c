@@ -129,34 +129,34 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
     return true;
 }
 
-static bool reads_granted(struct conn *probe, uint32_t reads)
+/* An Endpoint that asks for more is given what the interface has. */
+static uint32_t reads_granted(struct conn *probe, uint32_t reads)
 {
     struct conn_needs needs = { .requests = 1, .receives = 1, .send_length = 1, .reads = reads };
+    it_ep_param_t params;
     it_ep_handle_t ep;
+    uint32_t granted = 1;
 
     if (conn_endpoint(probe, &needs, &ep) != IT_SUCCESS)
-        return false;
+        return granted;
+    if (it_ep_query(ep, IT_EP_PARAM_ALL, &params) == IT_SUCCESS) {
+        const it_rc_only_attributes_t *rc = &params.attr.srv.rc;
+
+        granted = rc->rdma_read_ird < rc->rdma_read_ord ? rc->rdma_read_ird : rc->rdma_read_ord;
+    }
     it_ep_free(ep);
-    return true;
+    return granted < reads ? granted : reads;
 }
 
-/* IT-API tells no limit, but refuses an Endpoint that asks for more:
- * the limit is found by halving. */
 uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted)
 {
     struct conn_needs needs = { .requests = 1, .receives = 1, .send_length = 1, .reads = 1 };
-    uint32_t granted = 1, refused = wanted + 1, wish = wanted;
     struct conn probe;
+    uint32_t granted;
 
     if (wanted <= 1 || !conn_create(adapter, &needs, &probe))
         return 1;
-    while (refused - granted > 1) {
-        if (reads_granted(&probe, wish))
-            granted = wish;
-        else
-            refused = wish;
-        wish = granted + (refused - granted) / 2;
-    }
+    granted = reads_granted(&probe, wanted);
     conn_destroy(&probe);
     return granted;
 }
