@@ -20,7 +20,7 @@ static void collect(struct ual_evd *aevd, const struct ual_event *first, struct 
     struct ual_event taken;
 
     if (first && first->stream == UAL_STREAM_NOTIFICATION)
-        ual_aevd_give_back(aevd, first);
+        ual_aevd_requeue(aevd, first);
     else if (first)
         itapi_translate(first, &batch->events[batch->count++]);
     while (batch->count < batch->most && ual_aevd_take(aevd, &taken) == UAL_OK)

@@ -10,8 +10,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define NEWS_FIRED    1u
-#define NEWS_OVERFLOW 2u
+#define REPORT_FIRED    1u
+#define REPORT_OVERFLOW 2u
 
 struct ri_cq_entry {
     struct ri_wc wc;
@@ -28,7 +28,7 @@ static struct ri_mem_cq *cq_of(struct ri_cq *base)
 static void fire(struct ri_mem_cq *cq)
 {
     cq->arming.kind = RI_NOT_ARMED;
-    atomic_fetch_or(&cq->news, NEWS_FIRED);
+    atomic_fetch_or(&cq->to_report, REPORT_FIRED);
 }
 
 static void push(struct ri_mem_cq *cq, struct ri_cq_source *source)
@@ -49,9 +49,9 @@ static bool collect(struct ri_mem_cq *cq, struct ri_cq_source *source)
 {
     while (source->next(source, NULL)) {
         if (!ri_ring_room(&cq->ring)) {
-            ri_held_add(&cq->held, &source->held);
+            ri_queued_add(&cq->queued, &source->queued);
             if (!cq->overflowed)
-                atomic_fetch_or(&cq->news, NEWS_OVERFLOW);
+                atomic_fetch_or(&cq->to_report, REPORT_OVERFLOW);
             cq->overflowed = true;
             return false;
         }
@@ -63,13 +63,13 @@ static bool collect(struct ri_mem_cq *cq, struct ri_cq_source *source)
 /* Each gets one turn; who does not get all in goes to the end. */
 static void let_in(struct ri_mem_cq *cq)
 {
-    const struct ri_held *last = cq->held.last;
-    struct ri_held *held;
+    const struct ri_queued *last = cq->queued.last;
+    struct ri_queued *queued;
 
-    while ((held = cq->held.first) && ri_ring_room(&cq->ring)) {
-        ri_held_remove(&cq->held, held);
-        collect(cq, (struct ri_cq_source *)held);
-        if (held == last)
+    while ((queued = cq->queued.first) && ri_ring_room(&cq->ring)) {
+        ri_queued_remove(&cq->queued, queued);
+        collect(cq, (struct ri_cq_source *)queued);
+        if (queued == last)
             break;
     }
 }
@@ -95,7 +95,7 @@ static uint32_t take(struct ri_mem_cq *cq, uint32_t count, struct ri_wc *wc)
 static void made_room(struct ri_mem_cq *cq)
 {
     let_in(cq);
-    if (!cq->held.first && ri_ring_is_empty(&cq->ring))
+    if (!cq->queued.first && ri_ring_is_empty(&cq->ring))
         cq->overflowed = false;
 }
 
@@ -124,15 +124,15 @@ static void tell_host(struct ri_mem_cq *cq)
         .type = RI_EVENT_CQ_OVERFLOW,
         .detail = "the completion queue is full; completions wait in their queue pairs",
     };
-    unsigned int news;
+    unsigned int to_report;
 
-    if (!atomic_load_explicit(&cq->news, memory_order_relaxed))
+    if (!atomic_load_explicit(&cq->to_report, memory_order_relaxed))
         return;
     atomic_fetch_add(&cq->upcalls, 1);
-    news = atomic_exchange(&cq->news, 0);
-    if (news & NEWS_OVERFLOW)
+    to_report = atomic_exchange(&cq->to_report, 0);
+    if (to_report & REPORT_OVERFLOW)
         cq->host->cq_error(cq->host, cq->base.context, &overflow);
-    if (news & NEWS_FIRED)
+    if (to_report & REPORT_FIRED)
         cq->host->cq_event(cq->host, cq->base.context);
     atomic_fetch_sub(&cq->upcalls, 1);
 }
@@ -142,7 +142,7 @@ static void tell_host(struct ri_mem_cq *cq)
 void ri_cq_source_add(struct ri_cq_source *source, struct ri_mem_cq *cq)
 {
     source->cq = cq;
-    source->held = (struct ri_held){ NULL, false };
+    source->queued = (struct ri_queued){ NULL, false };
     pthread_mutex_lock(&cq->lock);
     cq->sources++;
     pthread_mutex_unlock(&cq->lock);
@@ -153,8 +153,8 @@ void ri_cq_source_remove(struct ri_cq_source *source)
     struct ri_mem_cq *cq = source->cq;
 
     pthread_mutex_lock(&cq->lock);
-    ri_held_remove(&cq->held, &source->held);
-    source->held.on = true; /* what is collected still, in another thread, stays out */
+    ri_queued_remove(&cq->queued, &source->queued);
+    source->queued.on = true; /* what is collected still, in another thread, stays out */
     drop_entries(cq, source);
     cq->sources--;
     made_room(cq);
@@ -169,18 +169,19 @@ bool ri_cq_collect(struct ri_cq_source *source)
 
     pthread_mutex_lock(&cq->lock);
     atomic_fetch_add(&cq->collects, 1);
-    all = !source->held.on && collect(cq, source);
+    all = !source->queued.on && collect(cq, source);
     pthread_mutex_unlock(&cq->lock);
     return all;
 }
 
 /* Threads settle side by side: the count never goes back. */
-void ri_cq_settle(struct ri_mem_cq *cq)
+void ri_cq_deliver(struct ri_mem_cq *cq)
 {
-    unsigned int up_to = atomic_load(&cq->collects), before = atomic_load(&cq->settled);
+    unsigned int up_to = atomic_load(&cq->collects), before = atomic_load(&cq->delivered);
 
     tell_host(cq);
-    while ((int)(up_to - before) > 0 && !atomic_compare_exchange_weak(&cq->settled, &before, up_to))
+    while ((int)(up_to - before) > 0 &&
+           !atomic_compare_exchange_weak(&cq->delivered, &before, up_to))
         ;
 }
 
@@ -257,7 +258,7 @@ enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq)
     bool busy;
 
     pthread_mutex_lock(&cq->lock);
-    busy = cq->sources || atomic_load(&cq->settled) != atomic_load(&cq->collects);
+    busy = cq->sources || atomic_load(&cq->delivered) != atomic_load(&cq->collects);
     pthread_mutex_unlock(&cq->lock);
     if (busy)
         return RI_ERR_BUSY;

@@ -65,43 +65,43 @@ static inline bool ri_arming_wants(const struct ri_arming *arming, const struct 
  * queue goes onto the CQ's list. While a work queue is held nothing of it enters the CQ, so that
  * what comes later does not overtake. Under the lock of the CQ.
  */
-struct ri_held {
-    struct ri_held *next;
+struct ri_queued {
+    struct ri_queued *next;
     bool on; /* held back; also one that is on no list any more and shall stay out */
 };
 
-struct ri_held_list {
-    struct ri_held *first, *last; /* oldest first */
+struct ri_queued_list {
+    struct ri_queued *first, *last; /* oldest first */
 };
 
-static inline void ri_held_add(struct ri_held_list *list, struct ri_held *held)
+static inline void ri_queued_add(struct ri_queued_list *list, struct ri_queued *queued)
 {
-    held->on = true;
-    held->next = NULL;
+    queued->on = true;
+    queued->next = NULL;
     if (list->last)
-        list->last->next = held;
+        list->last->next = queued;
     else
-        list->first = held;
-    list->last = held;
+        list->first = queued;
+    list->last = queued;
 }
 
 /* False: it is not on the list. */
-static inline bool ri_held_remove(struct ri_held_list *list, struct ri_held *held)
+static inline bool ri_queued_remove(struct ri_queued_list *list, struct ri_queued *queued)
 {
-    struct ri_held *before = NULL, *at = list->first;
+    struct ri_queued *before = NULL, *at = list->first;
 
-    for (; at && at != held; at = at->next)
+    for (; at && at != queued; at = at->next)
         before = at;
     if (!at)
         return false;
     if (before)
-        before->next = held->next;
+        before->next = queued->next;
     else
-        list->first = held->next;
-    if (list->last == held)
+        list->first = queued->next;
+    if (list->last == queued)
         list->last = before;
-    held->next = NULL;
-    held->on = false;
+    queued->next = NULL;
+    queued->on = false;
     return true;
 }
 
@@ -123,10 +123,10 @@ struct ri_mem_cq {
     struct ri_arming arming;
     uint32_t marked; /* entries that are: ri_wc_is_marked */
     uint32_t sources;
-    struct ri_held_list held;
+    struct ri_queued_list queued;
     bool overflowed; /* told, and there was no moment since with room for all */
-    atomic_uint news, upcalls;
-    atomic_uint collects, settled; /* how often; settled: up to which of them */
+    atomic_uint to_report, upcalls;
+    atomic_uint collects, delivered; /* how often; delivered: up to which of them */
 };
 
 /*
@@ -135,7 +135,7 @@ struct ri_mem_cq {
  * allocated.
  */
 struct ri_cq_source {
-    struct ri_held held; /* first; the library's */
+    struct ri_queued queued; /* first; the library's */
     struct ri_mem_cq *cq;
     /* Fill in the next completion that is ready, and go on behind it; false: none is. wc NULL: only
      * say whether there is one. Under the CQ's lock: calls nothing of this header. */
@@ -150,7 +150,7 @@ struct ri_cq_source {
 enum ri_status ri_mem_cq_open(struct ri_mem_cq *cq, const struct ri_host *host,
                               const struct ri_user_ops *ops, const struct ri_cq_attr *attr);
 /* For cq_destroy. RI_ERR_BUSY: sources are left, or a ri_cq_collect was not followed by its
- * ri_cq_settle yet. Waits for upcalls of other threads. */
+ * ri_cq_deliver yet. Waits for upcalls of other threads. */
 enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq);
 /* For cq_resize. RI_ERR_INVALID_ARGUMENT, RI_ERR_BUSY: below the content, RI_ERR_NO_RESOURCES. One
  * that is armed by RI_ARM_NTH for more than `depth` fires when it is full from then on. Settles. */
@@ -173,7 +173,7 @@ bool ri_cq_collect(struct ri_cq_source *source);
  * keeps the CQ from being closed under the call. ri_mem_cq_close answers RI_ERR_BUSY where it finds
  * that one is still owed.
  */
-void ri_cq_settle(struct ri_mem_cq *cq);
+void ri_cq_deliver(struct ri_mem_cq *cq);
 
 /* ri_user_ops.poll, .arm and .cq_peek. */
 uint32_t ri_mem_cq_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc);

@@ -228,7 +228,7 @@ UAL_PUBLIC struct ual_evd *ual_evd_aggregate(struct ual_evd *evd); /* NULL: in n
  * nothing. [data] */
 UAL_PUBLIC enum ual_status ual_aevd_take(struct ual_evd *aggregate, struct ual_event *event);
 /* A notification that was taken is there again. */
-UAL_PUBLIC void ual_aevd_give_back(struct ual_evd *aggregate, const struct ual_event *event);
+UAL_PUBLIC void ual_aevd_requeue(struct ual_evd *aggregate, const struct ual_event *event);
 
 /*
  * Callbacks: run(evd, routine, arg) is called in a thread of the IA's own after each notification,

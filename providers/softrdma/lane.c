@@ -2,11 +2,11 @@
  *
  * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered,
  * for as long as it is open; what became readable is put on the ready list by stream_ready.
- * Besides, the few streams that were active last are `hot` and are read directly, without asking
- * epoll; who is silent while others are heard cools down again, for each read that finds nothing
+ * Besides, the few streams that were active last are `polled`: read directly, without asking
+ * epoll; who is silent while others are heard is dropped, for each read that finds nothing
  * delays them. Where there are more streams than a few the host asks epoll in every pass anyway:
  * then only the latest one is, for the case that it is the only one that is busy. The lists belong
- * to the lane's lock; a pass works on its own copy of hot[] and copies again when `version`
+ * to the lane's lock; a pass works on its own copy of polled[] and copies again when `version`
  * changed. Passes of one lane never overlap (the host sees to it).
  */
 #ifdef HAVE_CONFIG_H
@@ -98,52 +98,53 @@ void lane_destroy(struct lane *lane)
     free(lane);
 }
 
-/* An active stream takes the place of the hot one that came longest ago. Under the lock. */
+/* An active stream takes the place of the polled one that came longest ago. Under the lock. */
 static void make_hot(struct lane *lane, struct stream *stream)
 {
-    uint32_t most = lane->rnic->options.hot < HOT_MAX ? lane->rnic->options.hot : HOT_MAX;
+    uint32_t most = lane->rnic->options.polled < POLLED_MAX ? lane->rnic->options.polled
+                                                            : POLLED_MAX;
 
     stream->heard = lane->pass.heard;
-    if (stream->hot || !most || stream->state != STREAM_OPEN)
+    if (stream->polled || !most || stream->state != STREAM_OPEN)
         return;
-    if (lane->hot_count < most) {
-        lane->hot[lane->hot_count++] = stream;
+    if (lane->polled_count < most) {
+        lane->polled[lane->polled_count++] = stream;
     } else {
-        uint32_t place = lane->hot_clock++ % most;
+        uint32_t place = lane->polled_clock++ % most;
 
-        lane->hot[place]->hot = false;
-        lane->hot[place] = stream;
+        lane->polled[place]->polled = false;
+        lane->polled[place] = stream;
     }
-    stream->hot = true;
+    stream->polled = true;
 }
 
 /* Those that were not heard for long; but a stream that waits for room in the socket is driven by
  * its turn. */
-static __attribute__((noinline)) void cool_down(struct lane *lane)
+static __attribute__((noinline)) void drop_silent(struct lane *lane)
 {
     uint32_t kept = 0;
 
     spinlock_lock(&lane->lock);
-    for (uint32_t i = 0; i < lane->hot_count; i++) {
-        struct stream *stream = lane->hot[i];
+    for (uint32_t i = 0; i < lane->polled_count; i++) {
+        struct stream *stream = lane->polled[i];
 
-        stream->hot = lane->pass.heard - stream->heard < COOL_AFTER ||
-                      atomic_load_explicit(&stream->want_output, memory_order_relaxed);
-        if (stream->hot)
-            lane->hot[kept++] = stream;
+        stream->polled = lane->pass.heard - stream->heard < POLLED_UNTIL ||
+                         atomic_load_explicit(&stream->want_output, memory_order_relaxed);
+        if (stream->polled)
+            lane->polled[kept++] = stream;
     }
-    if (kept != lane->hot_count)
+    if (kept != lane->polled_count)
         atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
-    lane->hot_count = kept;
+    lane->polled_count = kept;
     spinlock_unlock(&lane->lock);
 }
 
-/* A hot stream has brought something, and there are others. */
+/* A polled stream has brought something, and there are others. */
 static inline void note_heard(struct lane *lane, struct stream *stream)
 {
     stream->heard = ++lane->pass.heard;
-    if (unlikely(!(lane->pass.heard % (COOL_AFTER / 4))))
-        cool_down(lane);
+    if (unlikely(!(lane->pass.heard % (POLLED_UNTIL / 4))))
+        drop_silent(lane);
 }
 
 static struct stream *next_ready(struct lane *lane)
@@ -171,11 +172,11 @@ static void copy_hot(struct lane *lane)
     left = lane->ready || lane->freed_streams || lane->freed_qps;
     lane->pass.served_version = atomic_load_explicit(&lane->version, memory_order_relaxed) - left;
     lane->pass.served_streams = lane->stream_count;
-    lane->pass.served_count = lane->hot_count;
-    for (uint32_t i = 0; i < lane->hot_count; i++)
-        lane->pass.served[i] = lane->hot[i];
-    if (lane->stream_count > FEW_STREAMS && lane->hot_count) {
-        lane->pass.served_count = lane->latest && lane->latest->hot;
+    lane->pass.served_count = lane->polled_count;
+    for (uint32_t i = 0; i < lane->polled_count; i++)
+        lane->pass.served[i] = lane->polled[i];
+    if (lane->stream_count > FEW_STREAMS && lane->polled_count) {
+        lane->pass.served_count = lane->latest && lane->latest->polled;
         lane->pass.served[0] = lane->latest;
     }
     spinlock_unlock(&lane->lock);
@@ -190,16 +191,16 @@ static bool has_event(struct cq *cq)
  * hold the pass. */
 static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 {
-    uint32_t pieces = 0;
+    uint32_t work_done = 0;
 
-    for (uint32_t count = lane->pass.served_streams; count-- && pieces < budget;) {
+    for (uint32_t count = lane->pass.served_streams; count-- && work_done < budget;) {
         struct stream *stream = next_ready(lane);
 
         if (!stream)
             break;
-        pieces += rx_run(stream);
+        work_done += rx_run(stream);
     }
-    return pieces;
+    return work_done;
 }
 
 /* The reader's own streams first; the others only when it has got nothing. Who uses up the budget
@@ -207,10 +208,10 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
                                                     uint32_t budget)
 {
-    uint32_t pieces = 0, got, at = lane->pass.served_first;
+    uint32_t work_done = 0, got, at = lane->pass.served_first;
 
-    for (int own = first ? 1 : 0; own >= 0 && pieces < budget; own--) {
-        for (uint32_t i = 0; i < lane->pass.served_count && pieces < budget; i++) {
+    for (int own = first ? 1 : 0; own >= 0 && work_done < budget; own--) {
+        for (uint32_t i = 0; i < lane->pass.served_count && work_done < budget; i++) {
             struct stream *stream;
             struct qp *qp;
             bool feeds;
@@ -226,27 +227,27 @@ static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq
                 continue;
             }
             got = rx_run(stream);
-            pieces += got;
+            work_done += got;
             if (got)
                 note_heard(lane, stream);
         }
         if (has_event(first))
             break;
     }
-    lane->pass.served_first = pieces < budget ? lane->pass.served_first : at;
-    return pieces;
+    lane->pass.served_first = work_done < budget ? lane->pass.served_first : at;
+    return work_done;
 }
 
 /* Something has come onto a list, or went from it. */
 static __attribute__((noinline)) uint32_t serve_changed(struct lane *lane, uint32_t budget)
 {
-    uint32_t pieces;
+    uint32_t work_done;
 
     free_deferred(lane);
     copy_hot(lane);
-    pieces = serve_ready(lane, budget);
+    work_done = serve_ready(lane, budget);
     copy_hot(lane);
-    return pieces;
+    return work_done;
 }
 
 uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint32_t budget,
@@ -254,7 +255,7 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
 {
     struct lane *lane = container_of(base, struct lane, base);
     struct cq *first = first_base ? container_of(first_base, struct cq, base) : NULL;
-    uint32_t pieces = 0, pass;
+    uint32_t work_done = 0, pass;
 
     *next_deadline = RI_NO_DEADLINE;
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
@@ -266,19 +267,19 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
         tx_note_pass(first, lane);
         atomic_store_explicit(&first->seen, pass, memory_order_relaxed);
     }
-    tx_note_look(lane, first);
+    tx_note_poll(lane, first);
     if (__builtin_expect(atomic_load_explicit(&lane->version, memory_order_acquire) !=
                              lane->pass.served_version,
                          0))
-        pieces = serve_changed(lane, budget);
-    if (!pieces && !has_event(first)) /* what was ready included those that are hot */
-        pieces = lane->pass.served_count == 1 ? rx_run(lane->pass.served[0])
-                                              : serve_hot(lane, first, budget);
+        work_done = serve_changed(lane, budget);
+    if (!work_done && !has_event(first)) /* what was ready included those that are polled */
+        work_done = lane->pass.served_count == 1 ? rx_run(lane->pass.served[0])
+                                                 : serve_hot(lane, first, budget);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->passes,
                           atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1,
                           memory_order_release);
-    return pieces;
+    return work_done;
 }
 
 /* Unread octets are epoll's affair; only what the lane itself remembers keeps the host awake. */

@@ -21,7 +21,8 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     RI_OPTION_DEFAULT("keepalive_interval", "5"),
     { "fpdu", "enum: emss|max", "emss", "",
       "Size of FPDUs: none larger than a TCP segment, or as large as the protocol allows." },
-    { "hot", "int: 0..16", "4", "", "Busy connections that are read without asking epoll first." },
+    { "polled_connections", "int: 0..16", "4", "",
+      "Busy connections that are read without asking epoll first." },
     { "lanes", "int: 1..64", "1", "",
       "Parts of the interface that threads run beside each other; each endpoint is in one "
       "of them, each has a background thread." },
@@ -32,7 +33,7 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "How long nothing may come of an FPDU that the peer has begun before the connection is "
       "reset; "
       "each octet counts anew. 0: for ever." },
-    { "rest_limit", "size: 131072..1099511627776", "67108864", "octets",
+    { "reassembly_limit", "size: 131072..1099511627776", "67108864", "octets",
       "Incomplete FPDUs of all connections together; beyond it the oldest one's connection is "
       "reset." },
     { "ack_timeout", "time: 0..86400000", "30000", "ms",
@@ -141,13 +142,13 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     options->fpdu_max = word(&reader, "fpdu") == 1;
     options->remote_invalidate = truth(&reader, "remote_invalidate");
     options->guard = truth(&reader, "guard");
-    options->hot = (uint32_t)number(&reader, "hot");
+    options->polled = (uint32_t)number(&reader, "polled_connections");
     options->lanes = (uint32_t)number(&reader, "lanes");
     options->close_timeout_ns = ms(&reader, "close_timeout");
     options->rtr_timeout_ns = ms(&reader, "request_timeout");
     options->rtr_repeat_ns = ms(&reader, "rtr_repeat");
     options->stall_timeout_ns = ms(&reader, "stall_timeout");
-    options->rest_limit = number(&reader, "rest_limit");
+    options->reassembly_limit = number(&reader, "reassembly_limit");
     read_tcp(&reader, options);
     attr->lanes = options->lanes;
     attr->max_ird = (uint32_t)number(&reader, "max_ird");

@@ -85,7 +85,7 @@ static __attribute__((noinline)) void look_without_pass(struct cq *cq)
 
     if (home)
         note_seen(cq, home);
-    tx_note_look_at(cq);
+    tx_note_poll_at(cq);
 }
 
 /* Another one holds the lock, or completions wait for room. */
@@ -117,7 +117,7 @@ static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct la
         note_seen(cq, lane);
         tx_send_all_coalesced(lane, cq);
     } else {
-        tx_note_look_everywhere(cq->rnic);
+        tx_note_poll_everywhere(cq->rnic);
     }
     return taken;
 }
@@ -164,7 +164,7 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     if (kind == RI_ARM_NTH && ri_ring_count(&cq->ring) >= count)
         cq_fire(cq);
     spinlock_unlock(&cq->lock);
-    tx_note_look_at(cq); /* who waits holds nothing back */
+    tx_note_poll_at(cq); /* who waits holds nothing back */
     cq_deliver(cq);
     return RI_OK;
 

@@ -87,7 +87,8 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
     return RI_OK;
 }
 
-/* The first pass takes octets that came with the hand-over, and makes the stream hot. Inside tx. */
+/* The first pass takes octets that came with the hand-over, and has the stream polled. Inside
+ * tx. */
 static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover,
                             const struct llp_ops *llp)
 {

@@ -82,7 +82,7 @@ static bool bring(struct numbered *numbered, uint32_t more)
 
     atomic_fetch_add(&numbered->ready, more);
     all = ri_cq_collect(&numbered->source);
-    ri_cq_settle(&cq);
+    ri_cq_deliver(&cq);
     return all;
 }
 
@@ -264,7 +264,7 @@ START_TEST(close_waits_for_what_is_to_settle)
     ck_assert(ri_cq_collect(&numbered.source));
     ri_cq_source_remove(&numbered.source);
     ck_assert_int_eq(ri_mem_cq_close(&cq), RI_ERR_BUSY);
-    ri_cq_settle(&cq);
+    ri_cq_deliver(&cq);
     ck_assert_int_eq(ri_mem_cq_close(&cq), RI_OK);
 }
 END_TEST

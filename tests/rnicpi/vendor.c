@@ -141,8 +141,8 @@ static void finish(struct queue *queue, enum ri_wc_status status, uint32_t octet
 
 static void tell(struct qp *qp)
 {
-    ri_cq_settle(qp->send.source.cq);
-    ri_cq_settle(qp->receive.source.cq);
+    ri_cq_deliver(qp->send.source.cq);
+    ri_cq_deliver(qp->receive.source.cq);
 }
 
 /* ---- the device ---- */

@@ -166,7 +166,7 @@ START_TEST(flood)
         raw_octets(&raw, fpdus, sizeof(fpdus));
         if (!pass)
             raw_untagged(&other, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
-        fake_host_run(&bed.fake, NULL); /* without epoll: what is hot is read by turns */
+        fake_host_run(&bed.fake, NULL); /* without epoll: what is polled is read by turns */
         got = bed.fake.user.poll(b->recv_cq, 1, &wc);
     }
     ck_assert_uint_eq(got, 1);
@@ -247,7 +247,7 @@ END_TEST
 
 static bool is_hot(const struct side *side)
 {
-    return qp_of(side)->stream->hot;
+    return qp_of(side)->stream->polled;
 }
 
 static void speak(struct side *from, const struct region *source, struct side *to,
@@ -268,18 +268,18 @@ START_TEST(silent_streams_cool_down)
     testbed_connect(&bed, NULL, NULL);
     here = region_new(a, 8, TESTBED_ALL);
     there = region_new(b, 8, TESTBED_ALL);
-    for (uint32_t i = 0; i < COOL_AFTER; i++) { /* both speak */
+    for (uint32_t i = 0; i < POLLED_UNTIL; i++) { /* both speak */
         speak(a, &here, b, &there);
         speak(b, &there, a, &here);
     }
     ck_assert(is_hot(a) && is_hot(b));
-    for (uint32_t i = 0; i < COOL_AFTER / 2; i++)
+    for (uint32_t i = 0; i < POLLED_UNTIL / 2; i++)
         speak(a, &here, b, &there);
     ck_assert(is_hot(a) && is_hot(b));
-    for (uint32_t i = 0; i < COOL_AFTER; i++)
+    for (uint32_t i = 0; i < POLLED_UNTIL; i++)
         speak(a, &here, b, &there);
     ck_assert(!is_hot(a) && is_hot(b));
-    ck_assert_uint_eq(qp_of(a)->lane->hot_count, 1);
+    ck_assert_uint_eq(qp_of(a)->lane->polled_count, 1);
     speak(b, &there, a, &here);
     ck_assert(is_hot(a) && is_hot(b));
     region_free(a, &here);
@@ -297,7 +297,7 @@ START_TEST(streams_of_other_pollers_stay_hot)
     there = region_new(b, 8, TESTBED_ALL);
     speak(a, &here, b, &there);
     speak(b, &there, a, &here);
-    for (uint32_t i = 0; i < 2 * COOL_AFTER; i++) {
+    for (uint32_t i = 0; i < 2 * POLLED_UNTIL; i++) {
         struct ri_wc wc[2];
 
         side_receive(b, 1, region_sge(&there, 0, 8));
@@ -330,7 +330,7 @@ START_TEST(streams_with_output_stay_hot)
     raw_tagged(&raw, RDMAP_WRITE, true, big.keys.rkey, (uintptr_t)big.octets, octets, 8);
     testbed_passes(&bed, 5);
     side_write(a, 1, region_sge(&big, 0, size), 0, 1);
-    for (uint32_t i = 1; i <= 2 * COOL_AFTER; i++) {
+    for (uint32_t i = 1; i <= 2 * POLLED_UNTIL; i++) {
         side_receive(b, i, region_sge(&small, 0, 8));
         raw_untagged(&other, RDMAP_SEND, true, DDP_QN_SEND, i, 0, octets, 8);
         side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, 8);

@@ -167,7 +167,7 @@ START_TEST(threads_take_it_from_each_other)
     struct worker workers[THREADS] = { 0 };
 
     for (uint32_t i = 0; i < PAIRS; i++)
-        read_and_send(i); /* each may speak, and is hot no more */
+        read_and_send(i); /* each may speak, and is polled no more */
     for (uint32_t i = 0; i < THREADS; i++) {
         workers[i].number = i;
         ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, write_by_turns, &workers[i]), 0);

@@ -65,12 +65,12 @@ static const struct {
     const char *name, *value;
     bool good;
 } option_cases[] = {
-    { "hot", "0", true },
-    { "hot", "16", true },
-    { "hot", "17", false },
-    { "hot", "-1", false },
-    { "hot", "", false },
-    { "hot", "4x", false },
+    { "polled_connections", "0", true },
+    { "polled_connections", "16", true },
+    { "polled_connections", "17", false },
+    { "polled_connections", "-1", false },
+    { "polled_connections", "", false },
+    { "polled_connections", "4x", false },
     { "lanes", "1", true },
     { "lanes", "4", true }, /* FAKE_LANES */
     { "lanes", "0", false },
@@ -153,7 +153,7 @@ START_TEST(option_defaults)
     ck_assert_uint_eq(options->keepalive_count, 6);
     ck_assert_uint_eq(options->close_timeout_ns, 10 * CLOCK_NS_PER_S);
     ck_assert_uint_eq(options->rtr_timeout_ns, 5 * CLOCK_NS_PER_S);
-    ck_assert_uint_eq(options->rest_limit, 64u << 20);
+    ck_assert_uint_eq(options->reassembly_limit, 64u << 20);
     ck_assert(!options->fpdu_max && options->remote_invalidate && !options->guard);
 }
 END_TEST
@@ -161,11 +161,11 @@ END_TEST
 /* The ends of ranges that arrays count on. */
 START_TEST(option_ranges_fit_arrays)
 {
-    char hot[32], lanes[32];
+    char polled[32], lanes[32];
 
-    snprintf(hot, sizeof(hot), "int: 0..%u", HOT_MAX);
+    snprintf(polled, sizeof(polled), "int: 0..%u", POLLED_MAX);
     snprintf(lanes, sizeof(lanes), "int: 1..%u", LANES_MOST);
-    ck_assert_str_eq(host_options_type(fake.options, "hot"), hot);
+    ck_assert_str_eq(host_options_type(fake.options, "polled_connections"), polled);
     ck_assert_str_eq(host_options_type(fake.options, "lanes"), lanes);
 }
 END_TEST

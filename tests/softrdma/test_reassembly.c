@@ -91,7 +91,7 @@ END_TEST
  * began first goes, the others go on. */
 START_TEST(C155_X024_sum_of_rests_is_bounded)
 {
-    static const char *const options[] = { "rest_limit", "131072", NULL };
+    static const char *const options[] = { "reassembly_limit", "131072", NULL };
     uint8_t *fpdu = malloc(MPA_FPDU_MAX);
     struct side quiet[PEERS];
     struct region region;

@@ -150,7 +150,7 @@ START_TEST(a_real_event_can_be_taken_where_notifications_are_yielded)
     post(soft, 7);
     ok(ual_evd_dequeue(aevd, &event));
     ck_assert_uint_eq(event.ready, ual_handle_of(soft));
-    ual_aevd_give_back(aevd, &event);
+    ual_aevd_requeue(aevd, &event);
     ok(ual_aevd_take(aevd, &event));
     ck_assert_int_eq(event.stream, UAL_STREAM_SOFTWARE);
     fails(ual_aevd_take(aevd, &event), UAL_ERR_EMPTY);

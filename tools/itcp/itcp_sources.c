@@ -244,7 +244,7 @@ static void print_sum(const struct copier *copier, const struct source *source)
 }
 
 /* Sums of both sides; the file has its name on the server when they are equal. */
-static enum fate settle(struct copier *copier, struct source *source)
+static enum fate conclude(struct copier *copier, struct source *source)
 {
     struct copy_totals *totals = copier->totals;
     struct copy_message *message = &copier->message;
@@ -299,7 +299,7 @@ static enum fate copy_open_file(struct copier *copier, struct source *source)
     fate = push(copier, source);
     copier->totals->transfer_ns += tool_now() - source->begun;
     if (fate == FATE_DONE)
-        fate = settle(copier, source);
+        fate = conclude(copier, source);
     hasher_abort(source->hasher);
     return fate;
 }

@@ -224,7 +224,7 @@ enum ual_status ual_aevd_take(struct ual_evd *evd, struct ual_event *event)
 }
 
 /* The member may have left meanwhile, or be gone. */
-void ual_aevd_give_back(struct ual_evd *evd, const struct ual_event *event)
+void ual_aevd_requeue(struct ual_evd *evd, const struct ual_event *event)
 {
     pthread_mutex_t *lock = &ual_ia_of(evd->object.device)->lock;
     const struct ual_evd *member;

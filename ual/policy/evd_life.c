@@ -280,7 +280,7 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
     if (ual_evd_is_busy(evd))
         return UAL_ERR_BUSY;
     ual_handle_hide(&evd->object);
-    ual_evd_settle_waits();
+    ual_evd_drain_waits();
     waiters_abort(&evd->notifier.waiters);
     leave_observers(evd);
     status = close_source(evd);

@@ -161,6 +161,6 @@ enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *eve
 size_t ual_evd_count_left(struct ual_evd *evd);
 /* evd_wait.c. Waits that found an EVD by its handle before that was hidden have entered it, or
  * left, when this returns. */
-void ual_evd_settle_waits(void);
+void ual_evd_drain_waits(void);
 
 #endif

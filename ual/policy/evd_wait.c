@@ -58,7 +58,7 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     now = clock_now();
     until = clock_after(now, adaptive_spin_time(&evd->adaptive_spin, spin_ns));
     do {
-        uint32_t pieces = ual_evd_poll_lanes(evd);
+        uint32_t work_done = ual_evd_poll_lanes(evd);
 
         if (take_if_raised(evd, &seen, event)) {
             adaptive_spin_record(&evd->adaptive_spin, true);
@@ -69,9 +69,9 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
         if (alone)
             sched_yield(); /* the peer may need this very core */
         now = clock_now();
-        if (pieces)
+        if (work_done)
             until = clock_after(now, spin_ns);
-        useful |= pieces != 0;
+        useful |= work_done != 0;
     } while (now < until && now < deadline && !waiters_aborting(&evd->notifier.waiters));
     adaptive_spin_record(&evd->adaptive_spin, useful);
     return false;
@@ -216,7 +216,7 @@ static atomic_uint beginning[2];
 static atomic_uint current;
 static pthread_mutex_t flip_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void ual_evd_settle_waits(void)
+void ual_evd_drain_waits(void)
 {
     pthread_mutex_lock(&flip_lock);
     for (int i = 0; i < 2; i++) {

@@ -99,7 +99,7 @@ void notifier_close(struct notifier *notifier)
 }
 
 /* Under listen_lock. */
-static void judge(struct notifier *notifier, bool taken)
+static void adapt_listening(struct notifier *notifier, bool taken)
 {
     bool listening = atomic_load_explicit(&notifier->listening, memory_order_relaxed);
 
@@ -126,7 +126,7 @@ void notifier_found_nothing(struct notifier *notifier)
         return;
     if (!spinlock_try(&notifier->listen_lock))
         return;
-    judge(notifier, taken);
+    adapt_listening(notifier, taken);
     spinlock_unlock(&notifier->listen_lock);
 }
 

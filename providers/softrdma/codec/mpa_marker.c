@@ -43,8 +43,8 @@ static void close_gaps(uint8_t *to, const uint8_t *octets, uint32_t size, uint32
     }
 }
 
-static enum mpa_result judge(const uint8_t *octets, uint32_t size, uint32_t pos, uint32_t ulpdu_len,
-                             bool crc_on)
+static enum mpa_result check_fpdu(const uint8_t *octets, uint32_t size, uint32_t pos,
+                                  uint32_t ulpdu_len, bool crc_on)
 {
     uint32_t covered = size - MPA_CRC_LEN;
 
@@ -70,7 +70,7 @@ enum mpa_result mpa_marker_take(uint8_t *octets, size_t length, uint32_t pos, bo
         *need = size - length;
         return MPA_NEED_MORE;
     }
-    *verdict = judge(octets, size, pos, n, crc_on);
+    *verdict = check_fpdu(octets, size, pos, n, crc_on);
     close_gaps(octets, octets, size, pos);
     fpdu->start = octets;
     fpdu->ulpdu = octets + MPA_HDR_LEN;

@@ -115,15 +115,15 @@ static void delist(struct stream *stream)
     if (stream->on_ready)
         DL_DELETE2(lane->ready, stream, ready_prev, ready_next);
     stream->on_ready = false;
-    for (uint32_t i = 0; stream->hot && i < lane->hot_count; i++) {
-        if (lane->hot[i] == stream) {
-            lane->hot[i] = lane->hot[--lane->hot_count];
+    for (uint32_t i = 0; stream->polled && i < lane->polled_count; i++) {
+        if (lane->polled[i] == stream) {
+            lane->polled[i] = lane->polled[--lane->polled_count];
             break;
         }
     }
     if (lane->latest == stream)
         lane->latest = NULL;
-    stream->hot = false;
+    stream->polled = false;
     stream->state = STREAM_CLOSED;
     atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
     spinlock_unlock(&lane->lock);

@@ -27,7 +27,7 @@ enum attention {
     ATTEND_FILL = 2u,
     /* Nothing has been received yet, and rtr_repeat wants to know. */
     ATTEND_SILENT = 4u,
-    /* The connection has to go: rest_limit. */
+    /* The connection has to go: reassembly_limit. */
     ATTEND_EVICT = 8u,
     /* It has to go if there is nothing to read: stall_timeout. */
     ATTEND_STALLED = 16u,
@@ -119,7 +119,7 @@ struct stream {
     struct stream *ready_prev, *ready_next;
     struct stream *free_next;
     bool on_ready;
-    bool hot;
+    bool polled;
     /* lane->heard when it brought something last. */
     uint32_t heard;
     /* From 1. The list of all is in this order. */

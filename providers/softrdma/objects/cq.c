@@ -45,33 +45,33 @@ static void set_head(struct cq *cq, uint32_t head)
 
 static void block(struct cq *cq, struct qp *qp, int which)
 {
-    ri_held_add(&cq->held[which], &qp->cq_wait[which]);
+    ri_queued_add(&cq->queued[which], &qp->cq_wait[which]);
     atomic_fetch_add_explicit(&cq->blocked, 1, memory_order_relaxed);
     if (!atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
         atomic_store_explicit(&cq->overflowed, true, memory_order_relaxed);
-        atomic_fetch_or_explicit(&cq->news, CQ_OVERFLOWED, memory_order_relaxed);
+        atomic_fetch_or_explicit(&cq->to_report, CQ_OVERFLOWED, memory_order_relaxed);
     }
 }
 
 static void unblock(struct cq *cq, struct qp *qp, int which)
 {
-    if (ri_held_remove(&cq->held[which], &qp->cq_wait[which]))
+    if (ri_queued_remove(&cq->queued[which], &qp->cq_wait[which]))
         atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
 }
 
 struct qp *cq_take_blocked(struct cq *cq, int *which)
 {
-    struct ri_held *held = NULL;
+    struct ri_queued *queued = NULL;
     struct qp *qp = NULL;
 
     spinlock_lock(&cq->lock);
     if (ri_ring_room(&cq->ring)) {
-        if (!cq->held[*which].first)
+        if (!cq->queued[*which].first)
             *which = !*which;
-        held = cq->held[*which].first;
+        queued = cq->queued[*which].first;
     }
-    if (held) {
-        qp = container_of(held - *which, struct qp, cq_wait[0]);
+    if (queued) {
+        qp = container_of(queued - *which, struct qp, cq_wait[0]);
         unblock(cq, qp, *which);
         atomic_fetch_add(&qp->upcalls, 1);
     }
@@ -276,13 +276,13 @@ bool qp_retire_answered(struct qp *qp)
 void cq_deliver(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
-    unsigned int news;
+    unsigned int to_report;
 
     if (!cq_has_news(cq))
         return;
     atomic_fetch_add(&cq->upcalls, 1);
-    news = atomic_exchange(&cq->news, 0);
-    if (news & CQ_OVERFLOWED) {
+    to_report = atomic_exchange(&cq->to_report, 0);
+    if (to_report & CQ_OVERFLOWED) {
         const struct ri_event event = {
             .size = sizeof(event),
             .type = RI_EVENT_CQ_OVERFLOW,
@@ -291,7 +291,7 @@ void cq_deliver(struct cq *cq)
 
         host->cq_error(host, cq->base.context, &event);
     }
-    if (news & CQ_FIRED)
+    if (to_report & CQ_FIRED)
         host->cq_event(host, cq->base.context);
     atomic_fetch_sub(&cq->upcalls, 1);
 }

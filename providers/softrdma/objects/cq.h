@@ -25,7 +25,7 @@ static inline void cq_fire(struct cq *cq)
 {
     cq->arming.kind = RI_NOT_ARMED;
     atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
-    atomic_fetch_or_explicit(&cq->news, CQ_FIRED, memory_order_relaxed);
+    atomic_fetch_or_explicit(&cq->to_report, CQ_FIRED, memory_order_relaxed);
 }
 
 /* The next completion of the ring, as if it were plain. Under the lock, and there is room. */

@@ -42,8 +42,8 @@ static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
 }
 
 /* C-119 to C-122 in their order. Under the entry's lock. */
-static enum invalidate_result judge(const struct qp *qp, const struct stag_entry *entry,
-                                    bool remote)
+static enum invalidate_result check_invalidate(const struct qp *qp, const struct stag_entry *entry,
+                                               bool remote)
 {
     if (!in_scope(entry, qp))
         return INVALIDATE_SCOPE;
@@ -64,7 +64,7 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
     entry = stag_lock_named(&qp->rnic->stags, stag);
     if (!entry)
         return INVALIDATE_STAG;
-    result = judge(qp, entry, remote);
+    result = check_invalidate(qp, entry, remote);
     if (result == INVALIDATE_DONE) {
         stag_withdraw(entry);
         if (entry->state == STAG_IS_REVOKED)

@@ -26,9 +26,9 @@ struct lane_coalesce {
 /* The thread inside a pass. */
 struct lane_pass {
     /* Its copy of what is served without asking epoll, of which version. */
-    struct stream *served[HOT_MAX];
+    struct stream *served[POLLED_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
-    /* Times that one of several hot streams brought something. */
+    /* Times that one of several polled streams brought something. */
     uint32_t heard;
     /* What is read lies here. */
     uint8_t *ring;
@@ -42,8 +42,8 @@ struct lane {
     /* Under the lock: all streams, those to be served, those that were active last. */
     struct stream *streams, *ready;
     uint32_t stream_count, closing_count;
-    struct stream *hot[HOT_MAX];
-    uint32_t hot_count, hot_clock;
+    struct stream *polled[POLLED_MAX];
+    uint32_t polled_count, polled_clock;
     /* The last one that was ready; numbers given to streams. */
     struct stream *latest;
     uint64_t numbers;
@@ -54,7 +54,7 @@ struct lane {
     struct qp *keepers[TX_KEEPERS];
     uint32_t keeper_clock;
 
-    /* Written under the lock: changed means that hot, ready or what is to be freed have changed;
+    /* Written under the lock: changed means that polled, ready or what is to be freed have changed;
      * somebody may sleep. */
     atomic_uint version;
     atomic_bool armed;

@@ -28,8 +28,8 @@ struct pages {
 };
 
 /* A mapping, in ascending order. RI_ERR_AGAIN: it is in order, and the next one counts. */
-static enum ri_status judge(struct pages *pages, uint64_t start, uint64_t end, bool readable,
-                            bool writable)
+static enum ri_status check_pages(struct pages *pages, uint64_t start, uint64_t end, bool readable,
+                                  bool writable)
 {
     if (end <= pages->at)
         return RI_ERR_AGAIN;
@@ -64,8 +64,8 @@ static enum ri_status query_mappings(int fd, struct pages *pages)
 
         if (ioctl(fd, MAPPING_QUERY, &query))
             return errno == ENOENT ? RI_ERR_ADDRESS : RI_ERR_NOT_SUPPORTED;
-        status = judge(pages, query.start, query.end, query.is & MAPPING_READABLE,
-                       query.is & MAPPING_WRITABLE);
+        status = check_pages(pages, query.start, query.end, query.is & MAPPING_READABLE,
+                             query.is & MAPPING_WRITABLE);
     } while (status == RI_ERR_AGAIN);
     return status;
 }
@@ -79,7 +79,7 @@ static enum ri_status judge_line(struct pages *pages, const char *line)
 
     if (sscanf(line, "%llx-%llx %4s", &start, &end, rights) != 3)
         return RI_ERR_NOT_SUPPORTED;
-    return judge(pages, start, end, rights[0] == 'r', rights[1] == 'w');
+    return check_pages(pages, start, end, rights[0] == 'r', rights[1] == 'w');
 }
 
 /* RI_ERR_NOT_SUPPORTED: it cannot be read. */

@@ -101,7 +101,7 @@ struct qp {
     struct qp_attributes attr;
     struct qp_life life;
     /* Of those that wait for room in a CQ: [CQ_SENDS], [CQ_RECEIVES]. Under the lock of that CQ. */
-    struct ri_held cq_wait[2];
+    struct ri_queued cq_wait[2];
     struct wq sq, rq;
     struct qp_coalesce coalesce;
     struct qp_lane on_lane;

@@ -183,7 +183,7 @@ struct cq {
     uint32_t marked;         /* of the entries: ri_wc_is_marked; under lock */
     struct ri_arming arming; /* under lock */
     atomic_bool overflowed;
-    atomic_uint news; /* CQ_FIRED, CQ_OVERFLOWED: cq_deliver has to tell of it */
+    atomic_uint to_report; /* CQ_FIRED, CQ_OVERFLOWED: cq_deliver has to tell of it */
     atomic_uint upcalls, users;
     atomic_uchar consumer; /* enum cq_consumer */
     atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
@@ -191,7 +191,7 @@ struct cq {
     uint8_t hits;          /* polls that took something since it was armed; under lock */
     atomic_uint blocked;   /* queues that wait for room */
     /* qp.cq_wait of these: [0] send, [1] receive; under lock */
-    struct ri_held_list held[2];
+    struct ri_queued_list queued[2];
 };
 
 void cq_deliver(struct cq *cq);
@@ -201,7 +201,7 @@ void cq_detach(struct cq *cq);
 /* Is there anything to deliver? */
 static inline bool cq_has_news(const struct cq *cq)
 {
-    return atomic_load_explicit(&cq->news, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&cq->to_report, memory_order_relaxed) != 0;
 }
 /* Its completions leave the ring; blocked queues of others may go on then (cq_retry_blocked). */
 void cq_purge(struct cq *cq, struct qp *qp);

@@ -22,7 +22,7 @@
 #define MAX_SGE         64u
 #define MAX_WR          65536u
 #define MAX_CQE         (1u << 22)
-#define HOT_MAX         16u
+#define POLLED_MAX      16u
 #define LANES_MOST      64u
 #define RX_RING_OCTETS  (256u * 1024u)
 #define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
@@ -62,19 +62,20 @@
 #define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */
 #define TX_SPARES       4u   /* memory of batches that the lane keeps */
 #define TX_KEEPERS      8u   /* QPs that keep theirs between batches */
-#define COOL_AFTER      256u /* times that others brought something: who did not is no longer hot */
-#define RTR_REPEATS     4u   /* of the ready-to-receive message, to a peer that stays silent */
-#define PARTIAL_KEPT    4096u /* a larger reassembly buffer is given back when it is empty */
+/* Times that others brought something: who did not is polled no longer. */
+#define POLLED_UNTIL 256u
+#define RTR_REPEATS  4u    /* of the ready-to-receive message, to a peer that stays silent */
+#define PARTIAL_KEPT 4096u /* a larger reassembly buffer is given back when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
     bool remote_invalidate; /* of regions */
     bool guard;
-    uint32_t hot, lanes;
+    uint32_t polled, lanes;
     uint64_t close_timeout_ns;
     uint64_t rtr_timeout_ns, rtr_repeat_ns;
     uint64_t stall_timeout_ns; /* 0: none */
-    uint64_t rest_limit;
+    uint64_t reassembly_limit;
     uint64_t ack_timeout_ns; /* 0: none */
     uint32_t tcp_user_timeout_ms;
     uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;

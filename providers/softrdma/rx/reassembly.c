@@ -2,8 +2,8 @@
  *
  * Reassembly: the octets of an FPDU that has not arrived whole, kept by the stream between two
  * reads. What peers can make us keep is bounded. A buffer grows with what has come, never beyond
- * its FPDU, and the buffers of an RNIC together never go far beyond option rest_limit. Over the
- * limit, reset the connection whose FPDU has been incomplete longest, not the one that exceeded it.
+ * its FPDU, and the buffers of an RNIC together never go far beyond option reassembly_limit. Over
+ * it, reset the connection whose FPDU has been incomplete longest, not the one that exceeded it.
  * The next pass does it, in that connection's own run: rx locks are not nested. The buffer of a
  * peer that keeps sending is young.
  *
@@ -106,7 +106,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
     stream->partial.octets = octets;
     partial_charge(stream, room);
     if (atomic_load_explicit(&rnic->partial_octets, memory_order_relaxed) >
-        rnic->options.rest_limit)
+        rnic->options.reassembly_limit)
         evict(rnic);
     return true;
 }
@@ -173,8 +173,9 @@ void partial_end(struct qp *qp, bool evicted)
         .event = RI_EVENT_LLP_LOST,
         .state = RI_QPS_ERROR,
         .lost = true,
-        .detail = evicted ? "the peer left an FPDU incomplete while memory was short (rest_limit)"
-                          : "the peer left an FPDU incomplete for too long (stall_timeout)",
+        .detail = evicted
+                      ? "the peer left an FPDU incomplete while memory was short (reassembly_limit)"
+                      : "the peer left an FPDU incomplete for too long (stall_timeout)",
     };
 
     qp_end(qp, &end);

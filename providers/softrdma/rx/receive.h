@@ -13,7 +13,7 @@
 struct qp;
 struct stream;
 
-/* rx.c. Returns the pieces of work done, a bounded number of them. */
+/* rx.c. Returns the FPDUs taken, a bounded number of them. */
 uint32_t rx_run(struct stream *stream);
 /* rx_fast.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
 void rx_choose_path(struct qp *qp);

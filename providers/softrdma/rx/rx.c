@@ -271,7 +271,7 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
 }
 
 /* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
-static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pieces)
+static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *fpdus)
 {
     while (length && qp_state(qp) == RI_QPS_RTS) {
         struct rx_taken taken = { octets, 0 };
@@ -281,10 +281,10 @@ static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *pie
         if (qp->rx.fast)
             taken = rx_fast(qp, octets, octets + length);
         size = (size_t)(taken.end - octets);
-        *pieces += (uint32_t)taken.pieces;
+        *fpdus += (uint32_t)taken.fpdus;
         if (!size) {
             more = take_one(qp, octets, length, &size);
-            *pieces += size != 0;
+            *fpdus += size != 0;
         }
         octets += size;
         length -= size;
@@ -414,11 +414,11 @@ static void note_fpdu_size(struct stream *stream, uint32_t whole)
 
 /* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the
  * others have their turn. */
-static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_t pieces)
+static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_t fpdus)
 {
-    if (pieces > RX_FPDUS && stream->read.most > READ_LEAST)
+    if (fpdus > RX_FPDUS && stream->read.most > READ_LEAST)
         stream->read.most /= 2;
-    else if (pieces < RX_FPDUS / 4 && stream->read.most < READ_MOST)
+    else if (fpdus < RX_FPDUS / 4 && stream->read.most < READ_MOST)
         stream->read.most *= 2;
     stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
@@ -429,20 +429,20 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
                                                   size_t before, size_t at, size_t length)
 {
     uint8_t *ring = stream->lane->pass.ring;
-    uint32_t pieces = 0;
-    size_t left = parse(qp, ring + at, length - at, &pieces);
+    uint32_t fpdus = 0;
+    size_t left = parse(qp, ring + at, length - at, &fpdus);
 
     if (before || left) {
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
         if (left)
             note_fpdu_size(stream, whole);
-        if (!partial_keep(stream, ring + length - left, left, whole, pieces || at || !before))
+        if (!partial_keep(stream, ring + length - left, left, whole, fpdus || at || !before))
             on_failure(qp, stream, ENOMEM);
-        else if (whole && !pieces && before)
+        else if (whole && !fpdus && before)
             atomic_fetch_or(&stream->attention, ATTEND_FILL);
     }
-    return pieces;
+    return fpdus;
 }
 
 static ssize_t read_on(struct stream *stream)
@@ -519,7 +519,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
 
     if (unlikely(stream->partial.length |
                  atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
-        taken.pieces |= receive_behind_rest(qp, stream);
+        taken.fpdus |= receive_behind_rest(qp, stream);
     } else {
         got = stream->llp->receive(stream, stream->lane->pass.ring, stream->read.next);
         if (got <= 0)
@@ -527,14 +527,14 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
         if (likely(qp->rx.fast))
             taken = rx_fast(qp, ring, ring + got);
         if (unlikely(taken.end != ring + got))
-            taken.pieces = (taken.pieces | RX_TAKEN_READS) +
-                           take_in(qp, stream, 0, (size_t)(taken.end - ring), (size_t)got);
+            taken.fpdus = (taken.fpdus | RX_TAKEN_READS) +
+                          take_in(qp, stream, 0, (size_t)(taken.end - ring), (size_t)got);
     }
-    if (unlikely((uint32_t)taken.pieces > RX_FPDUS) || unlikely(stream->read.most != READ_MOST))
-        adjust_read(stream, (uint32_t)taken.pieces);
+    if (unlikely((uint32_t)taken.fpdus > RX_FPDUS) || unlikely(stream->read.most != READ_MOST))
+        adjust_read(stream, (uint32_t)taken.fpdus);
     if (unlikely(atomic_load_explicit(&qp->tx.error, memory_order_relaxed)))
         lane_mark_ready(stream); /* to the end of what can be read */
-    return taken.pieces;
+    return taken.fpdus;
 }
 
 /* A local request of the consumer waits for it: nothing is being placed now. */
@@ -557,13 +557,13 @@ static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
 
 /* What was received completes, where that is plain: of the receives, or of the Reads. False: it
  * takes follow_up(). */
-static inline bool complete(struct qp *qp, uint64_t pieces)
+static inline bool complete(struct qp *qp, uint64_t fpdus)
 {
-    if (likely(pieces < RX_TAKEN_READS))
+    if (likely(fpdus < RX_TAKEN_READS))
         return likely(qp_retire_received(qp));
-    if (pieces & RX_TAKEN_READS)
+    if (fpdus & RX_TAKEN_READS)
         return false;
-    return pieces & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
+    return fpdus & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
 }
 
 /* Not a connection in operation. Under rx. True: its close is over. */
@@ -590,7 +590,7 @@ static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *strea
 
 uint32_t rx_run(struct stream *stream)
 {
-    uint64_t pieces;
+    uint64_t fpdus;
     struct qp *qp;
 
     if (unlikely(!spinlock_try_blind(&stream->rx))) {
@@ -606,14 +606,14 @@ uint32_t rx_run(struct stream *stream)
     }
     if (unlikely(atomic_load_explicit(&qp->tx.unquiet, memory_order_relaxed) != NULL))
         make_quiet(qp);
-    pieces = receive(qp, stream);
+    fpdus = receive(qp, stream);
     spinlock_unlock(&stream->rx);
     if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed))) {
         tx_run(qp);
-        pieces |= RX_TAKEN_READS; /* what that has completed is told */
+        fpdus |= RX_TAKEN_READS; /* what that has completed is told */
     }
-    if (!complete(qp, pieces) ||
+    if (!complete(qp, fpdus) ||
         unlikely(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed)))
-        follow_up(qp, (uint32_t)pieces);
-    return (uint32_t)pieces;
+        follow_up(qp, (uint32_t)fpdus);
+    return (uint32_t)fpdus;
 }

@@ -74,7 +74,7 @@ static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const
  * Where rx.fast only. */
 struct rx_taken {
     const uint8_t *end; /* of what was taken */
-    uint64_t pieces;    /* FPDUs; besides, when some had to do with Reads, what: */
+    uint64_t fpdus;     /* FPDUs; besides, when some had to do with Reads, what: */
 };
 #define RX_TAKEN_READS (UINT64_C(1) << 32) /* whatever: all that may follow from it is to be done */
 /* one request and nothing else, and its answer is sent */

@@ -165,7 +165,7 @@ static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t
 
 /* The FPDU at the front: its octets when it is done, 0 when it has to go the general path. */
 static ALWAYS_INLINE uint32_t take_one(struct qp *qp, const uint8_t *octets, size_t length,
-                                       uint64_t *pieces)
+                                       uint64_t *fpdus)
 {
     uint32_t front, control, ulpdu_len, size;
     uint64_t taken;
@@ -185,20 +185,20 @@ static ALWAYS_INLINE uint32_t take_one(struct qp *qp, const uint8_t *octets, siz
         taken = take_write(qp, octets, size, ulpdu_len - DDP_TAGGED_LEN,
                            control == RDMAP_WRITE_LAST_WORD);
     else
-        *pieces |= taken = take_read(qp, octets, size, front, !*pieces && size == length);
+        *fpdus |= taken = take_read(qp, octets, size, front, !*fpdus && size == length);
     return taken ? size : 0;
 }
 
 struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end)
 {
-    uint64_t pieces = 0;
+    uint64_t fpdus = 0;
     uint32_t size;
 
-    while (octets != end && (size = take_one(qp, octets, (size_t)(end - octets), &pieces))) {
+    while (octets != end && (size = take_one(qp, octets, (size_t)(end - octets), &fpdus))) {
         octets += size;
-        pieces++;
+        fpdus++;
         if (unlikely(qp_state(qp) != RI_QPS_RTS))
             break;
     }
-    return (struct rx_taken){ octets, pieces };
+    return (struct rx_taken){ octets, fpdus };
 }

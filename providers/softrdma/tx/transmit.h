@@ -14,7 +14,7 @@
  * none, the connection ends. */
 bool tx_borrow(struct qp *qp);
 bool tx_borrow_bounce(struct qp *qp);
-void tx_give_back(struct qp *qp);      /* the batch is empty */
+void tx_release_batch(struct qp *qp);  /* the batch is empty */
 void tx_keep_no_memory(struct qp *qp); /* from here on; any thread */
 void tx_close(struct qp *qp);          /* nobody knows the QP any more */
 void tx_free_spares(struct lane *lane);
@@ -105,21 +105,21 @@ static inline bool tx_has_coalesced(struct lane *lane)
     count_up_32(&lane->coalesce.looks);
     return atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
 }
-static inline void tx_note_look(struct lane *lane, const struct cq *first)
+static inline void tx_note_poll(struct lane *lane, const struct cq *first)
 {
     if (tx_has_coalesced(lane))
         tx_send_all_coalesced(lane, first);
 }
 /* A consumer looks at a CQ that several lanes feed, or none yet. */
-void tx_note_look_everywhere(struct rnic *rnic);
-static inline void tx_note_look_at(struct cq *cq)
+void tx_note_poll_everywhere(struct rnic *rnic);
+static inline void tx_note_poll_at(struct cq *cq)
 {
     struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
 
     if (__builtin_expect(lane != NULL, 1))
-        tx_note_look(lane, cq);
+        tx_note_poll(lane, cq);
     else
-        tx_note_look_everywhere(cq->rnic);
+        tx_note_poll_everywhere(cq->rnic);
 }
 /* Something was taken; under the lock. */
 static inline void tx_note_taken(struct cq *cq)

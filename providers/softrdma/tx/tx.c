@@ -133,7 +133,7 @@ static void tx_work(struct qp *qp)
         state = qp_state(qp);
     if (state == RI_QPS_RTS || state == RI_QPS_IDLE) {
         if (tx_holds_idle_memory(qp))
-            tx_give_back(qp);
+            tx_release_batch(qp);
         qp_retire(qp, &qp->sq);
         return;
     }
@@ -144,7 +144,7 @@ static void tx_work(struct qp *qp)
         qp_flush(qp, &qp->rq);
     }
     if (tx_holds_idle_memory(qp))
-        tx_give_back(qp);
+        tx_release_batch(qp);
     qp_retire(qp, &qp->sq);
     qp_retire(qp, &qp->rq);
 }

@@ -153,8 +153,8 @@ void tx_send_coalesced(struct qp *qp)
     tx_run(qp);
 }
 
-void tx_note_look_everywhere(struct rnic *rnic)
+void tx_note_poll_everywhere(struct rnic *rnic)
 {
     for (uint32_t i = 0; i < rnic->options.lanes; i++)
-        tx_note_look(rnic->lanes[i], NULL);
+        tx_note_poll(rnic->lanes[i], NULL);
 }

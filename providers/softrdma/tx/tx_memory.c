@@ -66,7 +66,7 @@ static void reclaim(struct qp *qp)
 
     if (atomic_fetch_add(&qp->tx.requests, 1) == 0) {
         if (tx_holds_idle_memory(qp)) /* it may be a keeper anew */
-            tx_give_back(qp);
+            tx_release_batch(qp);
         if (!atomic_compare_exchange_strong(&qp->tx.requests, &alone, 0)) {
             atomic_store(&qp->tx.requests, 0);
             tx_defer_to_lane(qp);
@@ -130,7 +130,7 @@ bool tx_borrow_bounce(struct qp *qp)
     return false;
 }
 
-void tx_give_back(struct qp *qp)
+void tx_release_batch(struct qp *qp)
 {
     struct tx_batch *batch = &qp->tx.batch;
     struct lane *lane = qp->lane;
