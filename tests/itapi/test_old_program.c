@@ -107,7 +107,7 @@ static void close_side(struct side *side)
     free(side->memory);
 }
 
-static void make_ep(struct side *side)
+static it_ep_attributes_t its_attributes(void)
 {
     it_ep_attributes_t attributes;
 
@@ -127,6 +127,13 @@ static void make_ep(struct side *side)
     attributes.srv.rc.hard_hi_watermark = 0;
     attributes.srv.rc.atomics_enable = IT_FALSE;
     attributes.priv_ops_enable = IT_FALSE;
+    return attributes;
+}
+
+static void make_ep(struct side *side)
+{
+    it_ep_attributes_t attributes = its_attributes();
+
     ok(it_ep_rc_create(side->pz, side->data, side->receives, side->messages, IT_EP_NO_FLAG,
                        &attributes, &side->ep));
 }
@@ -395,13 +402,40 @@ START_TEST(runs_as_it_did)
 }
 END_TEST
 
+/* Adapters that have fewer segments for Writes than it asks for, or no pairs of ports, say so. */
+START_TEST(elsewhere_it_is_told_what_is_missing)
+{
+    it_conn_qual_t qualifier = { .type = IT_IANA_LR_PORT };
+    it_ep_attributes_t attributes = its_attributes();
+    struct node node;
+    it_status_t status;
+    it_net_addr_t address;
+    it_path_t path;
+
+    node_open(&node, IFACE);
+    status = it_ep_rc_create(node.pz, node.requests, node.receives, node.connections, IT_EP_NO_FLAG,
+                             &attributes, &node.ep);
+    if (status == IT_SUCCESS) {
+        qualifier.conn_qual.lr_port.remote = htons(7);
+        address = node_address(&node, IT_IPV4);
+        path = path_to(&node, &address);
+        is(IT_ERR_INVALID_CONN_QUAL,
+           it_ep_connect(node.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    } else {
+        ck_assert_int_eq(status, IT_ERR_RESOURCE_RWSEG);
+    }
+    node_close(&node);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("an old program");
     TCase *tc = tcase_create("server and client");
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_PORT_PAIRS, runs_as_it_did);
+    add_where(tc, FX_SOFTRDMA, runs_as_it_did);
+    add_without(tc, FX_SOFTRDMA, elsewhere_it_is_told_what_is_missing);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }
