@@ -450,6 +450,7 @@ static void unmapped(bool reading)
                                               : IT_ASYNC_AFF_EP_L_ACCESS_VIOLATION);
     ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
     expect_nothing(pair.b.affiliated);
+    pair_close(&pair);
     unlink(path);
 }
 
