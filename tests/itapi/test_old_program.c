@@ -43,23 +43,6 @@ struct told {
     uint64_t context, address, length;
 };
 
-static char file_name[IT_INTERFACE_NAME_SIZE];
-
-struct wish {
-    const char *interface;
-    bool found;
-};
-
-static void note_provider(const struct itx_interface_report *report, void *arg)
-{
-    struct wish *wish = arg;
-
-    if (!strcmp(report->interface, wish->interface)) {
-        snprintf(file_name, sizeof(file_name), "vp_%s", report->provider);
-        wish->found = true;
-    }
-}
-
 static it_evd_handle_t sevd(struct side *side, it_event_type_t stream, size_t size)
 {
     it_evd_handle_t evd;
@@ -71,7 +54,7 @@ static it_evd_handle_t sevd(struct side *side, it_event_type_t stream, size_t si
 
 static void open_side(struct side *side, size_t length)
 {
-    ok(it_ia_create(file_name, 2, 0, &side->ia));
+    ok(it_ia_create("vp_softrdma", 2, 0, &side->ia));
     ok(itx_init_tracing("old program", 0));
     ok(it_pz_create(side->ia, &side->pz));
     side->unaffiliated = sevd(side, IT_ASYNC_UNAFF_EVENT_STREAM, 4096);
@@ -372,14 +355,14 @@ static void send_commands(struct side *client, const struct told *server)
 START_TEST(runs_as_it_did)
 {
     static struct side server, client;
-    struct wish wish = { .interface = IFACE };
     struct told there;
     it_listen_handle_t listen;
     pthread_t thread;
     it_event_t event;
 
-    ok(itx_interface_why(note_provider, &wish));
-    ck_assert(wish.found);
+#ifdef ITAL_TSAN
+    tc_skip("it polls memory that a peer's Write fills, which ThreadSanitizer cannot see ordered");
+#endif
     open_side(&server, SLOTS * SLOT);
     listen_somewhere(&server, &listen);
     open_side(&client, RESPONSE + SLOT);
