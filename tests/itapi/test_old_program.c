@@ -5,6 +5,10 @@
  * Path unset, posts 64 segments and hundreds of Writes of which it wants to hear little, looks at
  * plain memory for what arrives, and says a few bytes when it leaves.
  */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
 #define ITAPI_WIDE_COOKIE
 #include "fixture.h"
 

@@ -3,6 +3,10 @@
  * Illegal calls, and legal ones that must not disturb, in the middle of other threads' traffic.
  * Each has one answer, whatever the others do, as long as the side is not being freed.
  */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
 #include "traffic.h"
 
 #include <string.h>
