@@ -226,6 +226,18 @@ static it_lmr_handle_t register_memory(void *memory, size_t length, it_mem_priv_
     return lmr;
 }
 
+static uint16_t port_of(const char *argument)
+{
+    char *end;
+    unsigned long port = strtoul(argument, &end, 10);
+
+    if (*argument < '0' || *argument > '9' || *end || port > UINT16_MAX) {
+        fprintf(stderr, "kv_server: '%s' is no port; give 0 (any) to 65535\n", argument);
+        exit(2);
+    }
+    return (uint16_t)port;
+}
+
 void kv_start(it_ia_handle_t ia, const char *argument, it_evd_flags_t flags, it_evd_handle_t aevd,
               it_evd_handle_t queues[KV_QUEUES], int fds[KV_QUEUES])
 {
@@ -240,8 +252,8 @@ void kv_start(it_ia_handle_t ia, const char *argument, it_evd_flags_t flags, it_
         [KV_CONNECTIONS] = 2 * CLIENTS,
         [KV_TRANSFERS] = CLIENTS * (REQUESTS + RECEIVES),
     };
-    int port = argument ? atoi(argument) : KV_PORT;
-    it_conn_qual_t where = { .type = IT_IANA_PORT, .conn_qual.port = htons((uint16_t)port) };
+    uint16_t port = argument ? port_of(argument) : KV_PORT;
+    it_conn_qual_t where = { .type = IT_IANA_PORT, .conn_qual.port = htons(port) };
     it_rmr_context_t context;
     it_listen_handle_t listening;
 
