@@ -71,6 +71,13 @@ struct kal_helper {
 #define ALONE __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
 #endif
 
+/* ThreadSanitizer takes clone(2) for fork(2), and afterwards ignores the calling thread
+ * if there are others. This name of glibc's it does not replace. */
+#ifdef ITAL_TSAN
+int __clone(int (*function)(void *), void *stack, int flags, void *arg, ...);
+#define clone __clone
+#endif
+
 /* ---- the helper until it executes its program ---- */
 
 static ALONE int become(void *arg)

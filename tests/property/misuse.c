@@ -161,9 +161,6 @@ static it_status_t software_event_for_completions(struct side *side, struct tc_r
     return it_evd_post_se(side->node.requests, side);
 }
 
-/* Not under ThreadSanitizer: it takes the clone(2) of who lists interfaces for a fork, and looks at
- * the calling thread no more. */
-#ifndef ITAL_TSAN
 static it_status_t unknown_interface(struct side *side, struct tc_rng *rng)
 {
     it_ia_handle_t ia;
@@ -172,7 +169,6 @@ static it_status_t unknown_interface(struct side *side, struct tc_rng *rng)
     (void)rng;
     return it_ia_create("no interface has this name", 2, 1, &ia);
 }
-#endif
 
 static it_status_t fill_a_software_evd(struct side *side, struct tc_rng *rng)
 {
@@ -245,9 +241,7 @@ static const struct {
     MISUSE(evd_of_no_size, IT_ERR_INVALID_QUEUE_SIZE),
     MISUSE(second_affiliated, IT_ERR_ASYNC_AFF_EVD_EXISTS),
     MISUSE(software_event_for_completions, IT_ERR_INVALID_SOFT_EVD),
-#ifndef ITAL_TSAN
     MISUSE(unknown_interface, IT_ERR_INVALID_NAME),
-#endif
     MISUSE(fill_a_software_evd, IT_ERR_EVD_QUEUE_FULL),
     MISUSE(zone_that_is_gone, IT_ERR_INVALID_PZ),
     MISUSE(query_all, IT_SUCCESS),
