@@ -133,6 +133,8 @@ uint64_t kal_config_ns(struct kal *kal, const char *name);
  */
 void kal_log(enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same; "prefix: " in front, unless it is NULL. */
+void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args);
 
 /* Every provider file that was looked at, in search order, and every interface, the default one
  * first; also those that cannot be used, with the reason and what to do. Providers are asked in

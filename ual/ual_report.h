@@ -36,4 +36,9 @@ UAL_PUBLIC enum ual_status ual_config_write(void (*fn)(const char *line, void *)
 /* Path of the configuration file that was read; "" for built-in defaults. Truncated to size. */
 UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
 
+/* A line in the log, in which a front end says what its own interface cannot tell. Not for [data]
+ * calls. Lines of one `format` have a rate, as those of all floors. */
+UAL_PUBLIC void ual_log(enum ri_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

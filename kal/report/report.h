@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kal tells: addresses as text, and the log. kal_log and the names of statuses are in
- * kal.h. */
+/* What kal tells: addresses as text, and the log. kal_log, kal_vlog and the names of statuses are
+ * in kal.h. */
 #ifndef ITAL_KAL_REPORT_H
 #define ITAL_KAL_REPORT_H
 
@@ -14,7 +14,6 @@ socklen_t kal_address_length(const struct sockaddr *address);
 void kal_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /* ---- report/log.c ---- */
-void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args);
 /* cause: a string whose address, and no more, stands for the kind of line. */
 void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cause,
                     const char *format, va_list args);

@@ -134,3 +134,12 @@ enum ual_status ual_config_source(char *path, size_t size)
     ual_instance_put(kal);
     return UAL_OK;
 }
+
+void ual_log(enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog(level, NULL, format, args);
+    va_end(args);
+}
