@@ -265,6 +265,16 @@ void cm_close_stream(struct kal_connection *connection)
 
 /* ---- what it says ---- */
 
+/* The outcome of a conversion; later events are those of any connection. Before it is told: who
+ * hears of it finds it counted. */
+static void count_conversion(struct kal_rnic *rnic, enum ri_connection_event_type outcome)
+{
+    if (outcome == RI_CONNECTION_ESTABLISHED)
+        atomic_fetch_add(&rnic->conversions, 1);
+    else if (outcome == RI_CONNECTION_FAILED || outcome == RI_CONNECTION_REJECTED)
+        atomic_fetch_add(&rnic->conversions_failed, 1);
+}
+
 bool cm_emit(struct kal_connection *connection, struct ri_connection_event *event)
 {
     const struct kal_upper *upper = connection->rnic->upper;
@@ -272,6 +282,8 @@ bool cm_emit(struct kal_connection *connection, struct ri_connection_event *even
 
     if (connection->guard.dead)
         return false;
+    if (connection->conversion)
+        count_conversion(connection->rnic, event->type);
     event->size = sizeof *event;
     event->local = address_storage(&connection->stream.local);
     event->peer = address_storage(&connection->stream.peer);

@@ -54,10 +54,33 @@ enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
     return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
 }
 
+/* Behind the provider's stands what kal counts. A provider with a connection manager of its own
+ * converts no sockets. */
 enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
                                   size_t *count)
 {
-    return kal_status_of_ri(rnic->ops.rnic_counters(rnic->ri, names, values, count));
+    const struct {
+        const char *name;
+        uint64_t value;
+    } own[] = {
+        { "sockets converted", atomic_load(&rnic->conversions) },
+        { "socket conversions failed", atomic_load(&rnic->conversions_failed) },
+    };
+    const size_t room = *count;
+    enum ri_status status = rnic->ops.rnic_counters(rnic->ri, names, values, count);
+
+    if (!(rnic->attr.features & RI_FEATURE_CONNECTION_SET_B) ||
+        (status && status != RI_ERR_NOT_SUPPORTED))
+        return kal_status_of_ri(status);
+    if (status)
+        *count = 0;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++, ++*count) {
+        if (*count >= room)
+            continue;
+        names[*count] = own[i].name;
+        values[*count] = own[i].value;
+    }
+    return KAL_OK;
 }
 
 enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,

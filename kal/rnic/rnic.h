@@ -43,6 +43,8 @@ struct kal_rnic {
     _Atomic uint64_t holds[KAL_ACCOUNT_KINDS];
     /* The connection manager's */
     struct kal_cm *cm;
+    /* Sockets of consumers that became connections, and those that did not; cm's */
+    _Atomic uint64_t conversions, conversions_failed;
     /* NULL: off */
     struct kal_capture *capture;
     /* Set by the first kal_lane_open */

@@ -437,6 +437,49 @@ static void end_peer(int *fd, enum ending how)
     *fd = -1;
 }
 
+/* What the IA of a node has counted by that name; of several nodes there is one RNIC each. */
+static uint64_t counter(const struct node *node, const char *name)
+{
+    struct itx_counter counters[128];
+    size_t count = sizeof(counters) / sizeof(counters[0]);
+
+    ok(itx_counters((it_handle_t)node->ia, counters, &count));
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(counters[i].name, name))
+            return counters[i].value;
+    ck_abort_msg("there is no counter '%s'", name);
+    return 0;
+}
+
+static void expect_counted(const struct node *node, uint64_t converted, uint64_t failed)
+{
+    ck_assert_uint_eq(counter(node, "sockets converted"), converted);
+    ck_assert_uint_eq(counter(node, "socket conversions failed"), failed);
+}
+
+START_TEST(conversions_are_counted)
+{
+    open_sockets(IFACE);
+    expect_counted(&s.a, 0, 0);
+    is(IT_ERR_INVALID_CONVERSION, it_socket_convert(-1, s.a.ep, IT_SC_DEFAULT, NULL, 0));
+    expect_counted(&s.a, 0, 0); /* none began */
+    for (uint64_t i = 1; i <= 3; i++) {
+        converts(i % 2 ? IT_SC_DEFAULT : IT_SC_NO_REQ_REP, AF_INET, true, 1);
+        expect_counted(&s.a, i, 0);
+        expect_counted(&s.b, i, 0);
+    }
+    sockets_new(&s, AF_INET);
+    ok(it_socket_convert(s.sa, s.a.ep, IT_SC_DEFAULT, NULL, 0));
+    close(s.sb);
+    s.sb = -1;
+    expect(s.a.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+    expect_counted(&s.a, 3, 1);
+    expect_counted(&s.b, 3, 0);
+    sockets_new(&s, AF_INET);
+    close_sockets();
+}
+END_TEST
+
 /* Whatever it was, it has one end, told once; the endpoint can be used again. */
 static void ends_once(struct node *node, bool may_have_begun)
 {
@@ -595,6 +638,7 @@ START_TEST(peer_that_refuses)
     say(s.sb, refusal, sizeof(refusal));
     event = expect(s.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
     ck_assert(event.conn.private_data_present);
+    expect_counted(&s.a, 0, 1);
     tcp_has_ended(s.sb);
     close_sockets();
 }
@@ -679,6 +723,7 @@ int main(void)
     add_where(tc, FX_CONVERSION, descriptors_that_are_refused);
     add_where(tc, FX_CONVERSION, arguments);
     add_without(tc, FX_CONVERSION, where_there_is_no_conversion);
+    add_where(tc, FX_CONVERSION, conversions_are_counted);
     add_where(tc, FX_CONVERSION | FX_SOFTRDMA, policy);
     add_where(tc, FX_CONVERSION | FX_SOFTRDMA, netdev);
     add_where(tc, FX_CONVERSION, frame_that_ends);

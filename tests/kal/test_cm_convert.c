@@ -32,11 +32,13 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *lengt
 
 static struct fake_connection *c;
 static struct fake_qp *qp;
-static int pair[2]; /* ours, the peer's */
+static int pair[2];        /* ours, the peer's */
+static uint64_t converted; /* so far */
 
 static void setup(void)
 {
     fake_setup();
+    converted = 0;
     c = fake_connection_new();
     qp = fake_qp_new();
     ck_assert_int_eq(tc_tcp_pair(AF_INET, pair), 0);
@@ -73,9 +75,20 @@ static enum kal_status convert(bool initiator, bool frames, const char *message)
     return kal_convert(c->connection, &qp->base, &param);
 }
 
+static void expect_counted(uint64_t failed)
+{
+    uint64_t counted = atomic_load(&fake.rnic.conversions);
+    uint64_t counted_failed = atomic_load(&fake.rnic.conversions_failed);
+
+    ck_assert_uint_eq(counted, converted);
+    ck_assert_uint_eq(counted_failed, failed);
+}
+
 static void expect_established(bool initiator)
 {
     fake_until(c->events, 10000);
+    converted++;
+    expect_counted(0);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(qp->hand_overs, 1);
     ck_assert_int_eq(qp->last.initiator, initiator);
@@ -94,6 +107,7 @@ static void expect_failure(enum ri_connection_reason reason)
     fake_until(c->events, 10000);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_FAILED);
     ck_assert_int_eq(c->last.reason, reason);
+    expect_counted(1);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 0);
 }
 
