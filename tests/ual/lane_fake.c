@@ -136,11 +136,29 @@ static uint32_t poll_cq(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
     return taken;
 }
 
+static _Atomic(struct ual_evd *) before_arm;
+static uint64_t before_arm_cookie;
+
+void lf_complete_before_arm(struct ual_evd *evd, uint64_t cookie)
+{
+    before_arm_cookie = cookie;
+    atomic_store(&before_arm, evd);
+}
+
+static void complete_before_arm(const struct ri_cq *ri)
+{
+    struct ual_evd *evd = atomic_load(&before_arm);
+
+    if (evd && ual_evd_cq(evd)->cq == ri && atomic_compare_exchange_strong(&before_arm, &evd, NULL))
+        lf_complete(evd, before_arm_cookie);
+}
+
 static enum ri_status arm_cq(struct ri_cq *ri, enum ri_arm kind, uint32_t count)
 {
     struct lf_cq *cq = (struct lf_cq *)ri;
-
     bool fire;
+
+    complete_before_arm(ri);
 
     ck_assert_int_eq(ri_arming_check(kind, count, cq->depth), RI_OK);
     ck_assert_msg(kind == RI_ARM_NEXT || (lf_features & CQ_FEATURES), "armed as it cannot be");

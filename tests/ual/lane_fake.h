@@ -73,6 +73,9 @@ void lf_flood_start(struct lf_pipe *pipe);
 void lf_flood_stop(void);
 /* A completion that a post in this thread makes: no run has part in it. */
 void lf_complete(struct ual_evd *evd, uint64_t cookie);
+/* A completion between the look of the thread that arms the EVD's CQ next and this arming, which
+ * so does not fire for it. */
+void lf_complete_before_arm(struct ual_evd *evd, uint64_t cookie);
 /* The provider wants to run at the deadline; it completes then. The
  * lane learns of it in its next run. */
 void lf_complete_at(struct ual_evd *evd, uint64_t cookie, uint64_t deadline);

@@ -430,6 +430,27 @@ START_TEST(what_did_not_notify_is_found_by_polling)
 }
 END_TEST
 
+/* An event comes when the member was found empty and is not armed yet, so nothing tells of it. It
+ * has so many neighbours that no sweep finds it. _i: 0, the aggregate emptied the member; 1,
+ * somebody else did. */
+START_TEST(what_comes_before_the_arming_is_found)
+{
+    struct ual_evd *aevd = aggregate(0), *last = NULL;
+    struct ual_event event;
+
+    for (int i = 0; i < 100; i++)
+        last = member(aevd, UAL_STREAM_DTO, 0);
+    for (uint64_t i = 0; i < 100; i += 2) {
+        lf_complete(last, i);
+        lf_complete_before_arm(last, i + 1);
+        ok(ual_evd_dequeue(_i ? last : aevd, &event));
+        ck_assert_uint_eq(event.wc.cookie, i);
+        ok(ual_evd_dequeue(aevd, &event));
+        ck_assert_uint_eq(event.wc.cookie, i + 1);
+    }
+}
+END_TEST
+
 static void setup_lanes(void)
 {
     lf_open_lanes(2, 0);
@@ -459,6 +480,7 @@ int main(void)
     tcase_add_loop_test(waits, a_descriptor_in_a_set_is_readable_while_members_have_events, 0, 2);
     tcase_add_test(cost, an_event_costs_the_same_with_a_thousand_members);
     tcase_add_test(cost, what_did_not_notify_is_found_by_polling);
+    tcase_add_loop_test(cost, what_comes_before_the_arming_is_found, 0, 2);
     lf_add_cases(suite, one_lane, sizeof(one_lane) / sizeof(one_lane[0]), setup, teardown);
     lf_add_cases(suite, two_lanes, sizeof(two_lanes) / sizeof(two_lanes[0]), setup_lanes, teardown);
     return tc_main(suite);

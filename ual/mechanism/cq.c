@@ -140,7 +140,7 @@ enum ual_status ual_cq_free(struct ual_cq *cq)
     return UAL_OK;
 }
 
-/* Of a CQ whose resizing the provider refuses then, the stash may differ in size; both hold. */
+/* Of a CQ whose resizing the provider refuses then, the stash may be larger than the CQ. */
 static enum ual_status resize_stash(struct ual_cq_stash *stash, uint32_t depth)
 {
     enum ri_status status = stash ? ual_cq_stash_resize(stash, depth) : RI_OK;

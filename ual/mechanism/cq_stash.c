@@ -260,26 +260,33 @@ void ual_cq_stash_forget(struct ual_cq_stash *stash, const void *context)
     unlock(stash, false);
 }
 
-enum ri_status ual_cq_stash_resize(struct ual_cq_stash *stash, uint32_t depth)
+static enum ri_status grow(struct ual_cq_stash *stash, uint32_t depth)
 {
-    struct ri_wc *ring = calloc(depth, sizeof(*ring)), *old = ring;
-    enum ri_status status = RI_ERR_BUSY;
-    bool fires;
+    struct ri_wc *ring = calloc(depth, sizeof(*ring)), *old;
 
     if (!ring)
         return RI_ERR_NO_RESOURCES;
     lock(stash);
-    fires = drain(stash);
-    if (stash->count <= depth) {
-        for (uint32_t i = 0; i < stash->count; i++)
-            ring[i] = stash->ring[(stash->head + i) % stash->depth];
-        old = stash->ring;
-        stash->ring = ring;
-        stash->depth = depth;
-        stash->head = 0;
-        status = RI_OK;
-    }
-    unlock(stash, fires);
+    for (uint32_t i = 0; i < stash->count; i++)
+        ring[i] = stash->ring[(stash->head + i) % stash->depth];
+    old = stash->ring;
+    stash->ring = ring;
+    stash->depth = depth;
+    stash->head = 0;
+    unlock(stash, drain(stash));
     free(old);
-    return status;
+    return RI_OK;
+}
+
+enum ri_status ual_cq_stash_resize(struct ual_cq_stash *stash, uint32_t depth)
+{
+    bool fires, fits;
+
+    if (depth > stash->depth)
+        return grow(stash, depth);
+    lock(stash);
+    fires = drain(stash);
+    fits = stash->count <= depth;
+    unlock(stash, fires);
+    return fits ? RI_OK : RI_ERR_BUSY;
 }

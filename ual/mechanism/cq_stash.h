@@ -25,7 +25,11 @@ struct ri_cq *ual_cq_stash_cq(struct ual_cq_stash *stash);
 void ual_cq_stash_fired(struct ual_cq_stash *stash);
 /* No completion of that context is polled any more; below there is none. */
 void ual_cq_stash_forget(struct ual_cq_stash *stash, const void *context);
-/* Before the CQ below is resized. False: no memory, or more completions are there. */
+/*
+ * Before the CQ below is resized, one thread at a time. It grows, or says whether the completions
+ * that are there would fit and stays as large as it is: a CQ that is refused the new size then has
+ * no smaller stash than it had. RI_ERR_NO_RESOURCES, RI_ERR_BUSY.
+ */
 enum ri_status ual_cq_stash_resize(struct ual_cq_stash *stash, uint32_t depth);
 
 #endif

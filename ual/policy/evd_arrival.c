@@ -60,13 +60,18 @@ static void tell_of_overflow(struct ual_evd *evd)
     spinlock_unlock(&ia->async_lock);
 }
 
-/* No lock of an EVD held. Those that wait may not go on: see evd_may_wait. */
-static void overflow(struct ual_evd *evd)
+/* No room. True: an overflow begins. Under queue_lock, as what resets it with the next event that
+ * is taken. */
+static bool refuse(struct ual_evd *evd)
 {
-    bool known = ual_evd_overflowed(evd);
+    evd->refused = true;
+    return evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST &&
+           !atomic_exchange(&evd->overflowed, true);
+}
 
-    if (atomic_exchange(&evd->overflowed, true) && known)
-        return;
+/* No lock of an EVD held. Those that wait may not go on: see evd_may_wait. */
+static void overflow_begins(struct ual_evd *evd)
+{
     if (atomic_load(&evd->overflow_flags) & UAL_EVD_OVERFLOW_NOTIFY)
         tell_of_overflow(evd);
     waiters_wake_all(&evd->notifier.waiters);
@@ -74,18 +79,19 @@ static void overflow(struct ual_evd *evd)
 
 bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
 {
-    bool fits;
+    bool fits, begins = false;
 
     spinlock_lock(&evd->queue_lock);
     fits = sharing_room(evd, node) < capacity(evd);
     if (fits)
         enqueue(evd, node);
-    evd->refused |= !fits;
+    else
+        begins = refuse(evd);
     spinlock_unlock(&evd->queue_lock);
     if (!fits) {
         evd_node_release(evd, node);
-        if (evd->stream != UAL_STREAM_SOFTWARE && evd->stream != UAL_STREAM_REQUEST)
-            overflow(evd);
+        if (begins)
+            overflow_begins(evd);
         return false;
     }
     if (evd_index_is_crowded(&evd->index, atomic_load_explicit(&evd->queued, memory_order_relaxed)))

@@ -85,11 +85,14 @@ void ual_evd_abort(struct ual_evd *evd)
 
 /* --- a CQ --- */
 
-/* Upcall. A CQ that was armed for the n-th completion may have fired with too few that notify. */
+/* Upcall. A CQ that was armed for the n-th completion may have fired with too few that notify. One
+ * that does not notify is armed again when it does. */
 static void fired(void *context)
 {
     struct ual_evd *evd = context;
 
+    if (notifier_is_muted(&evd->notifier))
+        return;
     if (evd_wanted(evd) == 1 || evd_is_reached(evd) || ual_evd_notify_again(evd))
         notifier_raise(&evd->notifier);
 }

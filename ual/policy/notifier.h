@@ -52,7 +52,7 @@ struct notifier {
     int event_fd; /* in it */
     atomic_bool fd_raised;
     atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
-    struct spinlock listen_lock; /* tried only; for what follows */
+    struct spinlock listen_lock; /* dequeues try it; for what follows */
     atomic_bool listening;
     atomic_uint raises;  /* how often it was raised; for those who look without sleeping */
     atomic_bool muted;   /* nothing is to become known */
