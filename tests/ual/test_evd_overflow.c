@@ -298,7 +298,7 @@ static void setup_poor(void)
     lf_open(0);
 }
 
-/* Full, not notifying, and with a threshold: nothing to tell, and nothing that is armed for ever. */
+/* Full, not notifying, with a threshold: nothing to tell, and nothing that is armed for ever. */
 START_TEST(a_full_queue_that_does_not_notify)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 4, UAL_EVD_FD);
