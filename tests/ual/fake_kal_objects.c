@@ -44,16 +44,22 @@ void kal_fork_child(void)
 {
 }
 
-void kal_log(enum ri_log_level level, const char *format, ...)
+void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args)
 {
-    va_list args;
-
-    va_start(args, format);
+    (void)prefix;
     pthread_mutex_lock(&fk_lock);
     vsnprintf(fk.last_line, sizeof(fk.last_line), format, args);
     fk.logged[level]++;
     fprintf(stderr, "log: %s\n", fk.last_line);
     pthread_mutex_unlock(&fk_lock);
+}
+
+void kal_log(enum ri_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    kal_vlog(level, NULL, format, args);
     va_end(args);
 }
 
