@@ -20,7 +20,10 @@
 #include "base/compiler.h"
 #include "base/spinlock.h"
 
+/* The functions that it declares are what libibverbs exports. */
+#pragma GCC visibility push(default)
 #include <infiniband/verbs.h>
+#pragma GCC visibility pop
 
 #include <errno.h>
 #include <pthread.h>
@@ -61,19 +64,20 @@ static inline void vb_cancel_back(const int *state)
  * while it is queued: a number of completion events, or a set of types of asynchronous events, as
  * bits 1 << enum ibv_event_type.
  */
+enum vb_source_kind {
+    VB_SOURCE_COMPLETIONS = 1, /* of a CQ */
+    VB_SOURCE_CQ,
+    VB_SOURCE_QP,
+    VB_SOURCE_SRQ,
+    VB_SOURCE_DEVICE /* and its port */
+};
+
 struct vb_source {
     struct ual_channel_item item;
+    enum vb_source_kind kind;
     _Atomic uint32_t waiting;
     _Atomic uint32_t reported; /* events that a get has returned or will return */
 };
-
-/* Takes one event of the item that ual_channel_get returned, and queues the item again where it
- * stands for more. */
-uint32_t vb_source_take_type(struct ual_channel *channel, struct vb_source *source);
-void vb_source_take_one(struct ual_channel *channel, struct vb_source *source);
-/* Upcalls may call these. */
-void vb_source_report_type(struct ual_channel *channel, struct vb_source *source, uint32_t type);
-void vb_source_report_one(struct ual_channel *channel, struct vb_source *source);
 
 /* Next item of the channel. As read(2) on its descriptor: O_NONBLOCK decides whether it waits
  * (EAGAIN), a signal ends it (EINTR), and it is a cancellation point. 0, or an error number. */
@@ -96,7 +100,8 @@ struct vb_gids; /* gid.c */
 struct vb_context {
     struct ual_device *device;
     struct ual_channel *async;
-    struct vb_source port_events, device_events;
+    struct vb_source events;   /* of the device and its ports */
+    _Atomic uint32_t port_num; /* of the last event of a port, from 1 */
     struct vb_gids *gids;
     /* What modify_qp without a connector uses, see section 6; its own. */
     void *numbers;
@@ -154,6 +159,7 @@ struct vb_cq {
     struct ual_cq *ual;
     struct ri_wc current; /* of start_poll and next_poll */
     struct vb_source completions, async;
+    atomic_bool armed_for_all; /* which req_notify_cq for solicited ones does not narrow */
 };
 
 struct vb_srq {
@@ -220,6 +226,7 @@ struct vb_qp {
     const struct vb_connector *connector;
     void *connector_context;
     struct vb_source async;
+    uint32_t flags;              /* enum vb_qp_flags */
     struct ual_qp_attr attr;     /* as created, for ual_qp_renew */
     struct ibv_qp_attr modified; /* what ibv_modify_qp has set, for ibv_query_qp */
     struct ibv_qp_init_attr init;

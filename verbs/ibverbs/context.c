@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Contexts: open and close.
+ *
+ * The inline functions of <infiniband/verbs.h> reach the operations of a context by its place: they
+ * look before the ibv_context for the struct verbs_context around it, and at its size.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include <stdlib.h>
+
+static enum ibv_event_type device_event(enum ri_event_type type)
+{
+    if (type == RI_EVENT_PORT_UP)
+        return IBV_EVENT_PORT_ACTIVE;
+    return type == RI_EVENT_PORT_DOWN ? IBV_EVENT_PORT_ERR : IBV_EVENT_DEVICE_FATAL;
+}
+
+static void srq_event(struct vb_context *context, const struct ri_event *event,
+                      const struct ual_object *about)
+{
+    struct vb_srq *srq = (struct vb_srq *)(uintptr_t)atomic_load(&about->context);
+
+    vb_source_report_type(context->async, &srq->async,
+                          event->type == RI_EVENT_SRQ_LIMIT_REACHED ? IBV_EVENT_SRQ_LIMIT_REACHED
+                                                                    : IBV_EVENT_SRQ_ERR);
+}
+
+/* QPs and CQs have event functions of their own. Upcall. */
+static void on_event(void *arg, const struct ri_event *event, const struct ual_object *about)
+{
+    struct vb_context *context = arg;
+
+    if (about && about->type == UAL_SRQ) {
+        srq_event(context, event, about);
+        return;
+    }
+    if (event->type != RI_EVENT_PORT_UP && event->type != RI_EVENT_PORT_DOWN &&
+        event->type != RI_EVENT_RNIC_FATAL)
+        return;
+    atomic_store(&context->port_num, event->port + 1);
+    vb_source_report_type(context->async, &context->events, device_event(event->type));
+}
+
+static const struct ual_device_upcalls upcalls = { .async = on_event };
+
+static void set_operations(struct verbs_context *verbs)
+{
+    struct ibv_context_ops *ops = &verbs->context.ops;
+
+    ops->alloc_mw = vb_alloc_mw;
+    ops->bind_mw = vb_bind_mw;
+    ops->dealloc_mw = vb_dealloc_mw;
+    ops->poll_cq = vb_poll_cq;
+    ops->req_notify_cq = vb_req_notify_cq;
+    ops->post_srq_recv = vb_post_srq_recv;
+    ops->post_send = vb_post_send;
+    ops->post_recv = vb_post_recv;
+    vb_refuse_operations(verbs);
+    verbs->query_port = vb_query_port;
+    verbs->query_device_ex = vb_query_device_ex;
+    verbs->advise_mr = vb_advise_mr;
+    verbs->create_cq_ex = vb_create_cq_ex;
+    verbs->create_qp_ex = vb_create_qp_ex;
+    verbs->create_srq_ex = vb_create_srq_ex;
+    verbs->get_srq_num = vb_get_srq_num;
+}
+
+static void set_up(struct vb_context *context, struct ibv_device *device)
+{
+    struct ibv_context *ibv = &context->verbs.context;
+
+    context->verbs.sz = sizeof(context->verbs);
+    set_operations(&context->verbs);
+    ibv->device = device;
+    ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    ibv->num_comp_vectors = 1;
+    ibv->cmd_fd = -1;
+    ibv->async_fd = -1;
+    pthread_mutex_init(&ibv->mutex, NULL);
+    vb_source_init(&context->events, VB_SOURCE_DEVICE);
+}
+
+static void tear_down(struct vb_context *context)
+{
+    pthread_mutex_destroy(&context->verbs.context.mutex);
+    free(context);
+}
+
+/* No upcall looks at the channel before an object or a port reports something; the first may come
+ * right after the device is open. So the channel is there first. */
+static enum ual_status open_device(struct vb_context *context, const char *interface)
+{
+    enum ual_status status = ual_channel_create(NULL, UAL_CHANNEL_FD, &context->async);
+
+    if (status != UAL_OK)
+        return status;
+    status = ual_device_open(interface, &upcalls, context, &context->device);
+    if (status != UAL_OK)
+        ual_channel_free(context->async);
+    return status;
+}
+
+static enum ual_status close_device(struct vb_context *context)
+{
+    enum ual_status status = ual_device_close(context->device);
+
+    if (status == UAL_OK) {
+        vb_source_end(context->async, &context->events);
+        ual_channel_free(context->async);
+    }
+    return status;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    VB_CALL;
+    struct vb_context *context = calloc(1, sizeof(*context));
+    enum ual_status status;
+    int error;
+
+    if (!context)
+        return NULL;
+    set_up(context, device);
+    status = open_device(context, vb_device_of(device)->interface);
+    error = vb_errno(status);
+    if (status != UAL_OK)
+        goto tear_down;
+    error = vb_gids_open(context);
+    if (error)
+        goto close_device;
+    context->verbs.context.async_fd = ual_channel_fd(context->async);
+    context->verbs.context.cmd_fd = context->verbs.context.async_fd;
+    vb_device_use(vb_device_of(device));
+    return &context->verbs.context;
+close_device:
+    close_device(context);
+tear_down:
+    tear_down(context);
+    errno = error;
+    return NULL;
+}
+
+int ibv_close_device(struct ibv_context *ibv)
+{
+    VB_CALL;
+    struct vb_context *context = vb_context_of(ibv);
+    enum ual_status status;
+
+    if (vb_numbers.close)
+        vb_numbers.close(context);
+    status = close_device(context);
+    if (status == UAL_ERR_BUSY)
+        ual_log(RI_LOG_WARNING,
+                "%s: ibv_close_device: completion queues, channels or queue pairs are left; destroy "
+                "them first",
+                ibv->device->name);
+    if (status != UAL_OK)
+        return vb_errno_minus(status);
+    vb_gids_close(context);
+    vb_device_leave(vb_device_of(ibv->device));
+    tear_down(context);
+    return 0;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the files of libibverbs share. */
+#ifndef ITAL_VERBS_IBVERBS_PRIVATE_H
+#define ITAL_VERBS_IBVERBS_PRIVATE_H
+
+#include "verbs/verbs_objects.h"
+
+/* The personality: does a software device call itself RoCE, and not iWARP? */
+bool vb_is_roce(void);
+
+/* device.c: one more, or one less, that uses the device. */
+void vb_device_use(struct vb_device *device);
+void vb_device_leave(struct vb_device *device);
+
+/* gid.c */
+int vb_gids_open(struct vb_context *context);
+void vb_gids_close(struct vb_context *context);
+uint32_t vb_gids_count(const struct vb_context *context);
+
+/* query.c, gid.c, cq.c, cq_extended.c, qp.c, srq.c, mw.c: operations of a context. Error numbers,
+ * or NULL and errno. */
+int vb_query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port_attr *attr,
+                  size_t size);
+int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
+                       struct ibv_device_attr_ex *attr, size_t size);
+struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr);
+struct ibv_qp *vb_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr);
+struct ibv_srq *vb_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *attr);
+int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                 struct ibv_sge *sg_list, uint32_t num_sge);
+struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int vb_dealloc_mw(struct ibv_mw *mw);
+
+/* Data path: cq_poll.c, post.c */
+int vb_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int vb_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* refused_ops.c: the operations of a context that are not built. */
+void vb_refuse_operations(struct verbs_context *verbs);
+
+/* cq_poll.c */
+enum ibv_wc_status vb_wc_status(const struct ri_wc *wc);
+enum ibv_wc_opcode vb_wc_opcode(const struct ri_wc *wc);
+unsigned int vb_wc_flags(const struct ri_wc *wc);
+/* cq_extended.c */
+void vb_cq_extended(struct ibv_cq_ex *cq);
+
+/* event.c. An item's context is its source. */
+void vb_source_init(struct vb_source *source, enum vb_source_kind kind);
+/* Upcalls may call these. A type that is waiting already is not told twice. */
+void vb_source_report_type(struct ual_channel *channel, struct vb_source *source,
+                           enum ibv_event_type type);
+void vb_source_report_one(struct ual_channel *channel, struct vb_source *source);
+/* One event of an item that a get returned; the item is queued again where it stands for more. */
+enum ibv_event_type vb_source_take_type(struct ual_channel *channel, struct vb_source *source);
+void vb_source_take_one(struct ual_channel *channel, struct vb_source *source);
+/* Nothing of it is queued any more. No upcall reports meanwhile. Afterwards `reported` counts the
+ * events that gets have returned. */
+void vb_source_end(struct ual_channel *channel, struct vb_source *source);
+/* Waits until as many events were acknowledged. */
+void vb_await_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+                           const struct vb_source *source);
+void vb_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
+                    uint32_t count);
+
+/* mr.c: enum ri_access; EINVAL, EOPNOTSUPP. */
+int vb_access(unsigned int access, uint32_t *ri);
+
+/* mw.c: IBV_WR_BIND_MW. As ibv_post_send. */
+int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ibv_mw *mw,
+                    uint32_t rkey, const struct ibv_mw_bind_info *info);
+
+/* qp_number.c: numbers below 1024 << 8, and the QPs by number. 0, or an error number. */
+int vb_number_take(uint32_t *number);
+void vb_number_give_back(uint32_t number);
+int vb_number_enter(uint32_t number, struct vb_qp *qp);
+void vb_number_leave(uint32_t number);
+
+/* qp_event.c: an event of the provider's QP. Upcall. */
+void vb_qp_event(struct ual_qp *qp, const struct ri_event *event);
+
+/* inline.c: room for inline data of as many requests as a QP has, and one more. */
+#define VB_INLINE_MAX 1024u
+int vb_inline_open(struct vb_qp *qp, struct ual_pd *pd, uint32_t requests, uint32_t octets);
+void vb_inline_close(struct vb_qp *qp);
+/* Copies to the place of the `ahead`-th inline request behind those that were posted; sge is that
+ * place. False: too much. Under qp->lock until vb_inline_posted. */
+bool vb_inline_copy(struct vb_qp *qp, uint32_t ahead, const struct ibv_data_buf *buffers,
+                    size_t count, struct ri_sge *sge);
+bool vb_inline_copy_sges(struct vb_qp *qp, uint32_t ahead, const struct ibv_sge *list, int count,
+                         struct ri_sge *sge);
+void vb_inline_posted(struct vb_qp *qp, uint32_t count);
+
+/* wr.c: ibv_wr_*. */
+int vb_batch_open(struct vb_qp *qp, uint32_t requests, uint32_t sges);
+void vb_batch_close(struct vb_qp *qp);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Memory regions. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+
+#define KNOWN_ACCESS                                                                             \
+    ((unsigned int)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |  \
+                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |      \
+                    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB) |                                 \
+     (unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
+#define REMOTE_CHANGES ((unsigned int)(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC))
+
+/* What is optional, and IBV_ACCESS_HUGETLB, changes nothing here. */
+int vb_access(unsigned int access, uint32_t *ri)
+{
+    static const struct {
+        unsigned int ibv;
+        uint32_t ri;
+    } bits[] = {
+        { IBV_ACCESS_LOCAL_WRITE, RI_ACCESS_LOCAL_WRITE },
+        { IBV_ACCESS_REMOTE_WRITE, RI_ACCESS_REMOTE_WRITE },
+        { IBV_ACCESS_REMOTE_READ, RI_ACCESS_REMOTE_READ },
+        { IBV_ACCESS_REMOTE_ATOMIC, RI_ACCESS_REMOTE_ATOMIC },
+        { IBV_ACCESS_MW_BIND, RI_ACCESS_BIND },
+        { IBV_ACCESS_ZERO_BASED, RI_ACCESS_ZERO_BASED },
+    };
+    uint32_t made = RI_ACCESS_LOCAL_READ;
+
+    if (access & ~KNOWN_ACCESS)
+        return EINVAL;
+    if (access & IBV_ACCESS_ON_DEMAND)
+        return EOPNOTSUPP;
+    if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
+        return EINVAL;
+    for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
+        if (access & bits[i].ibv)
+            made |= bits[i].ri;
+    *ri = made;
+    return 0;
+}
+
+static int create(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+                  struct ual_mr **mr)
+{
+    uint32_t ri = 0;
+    int error = vb_access(access, &ri);
+
+    if (error)
+        return error;
+    if (iova == (uintptr_t)addr || (ri & RI_ACCESS_ZERO_BASED))
+        return vb_errno(ual_mr_create(pd->ual, addr, length, ri, 0, 0, mr));
+    return vb_errno(ual_mr_create_at(pd->ual, addr, (void *)(uintptr_t)iova, length,
+                                     ri | RI_ACCESS_IO_ADDR, 0, 0, mr));
+}
+
+static void describe(struct vb_mr *mr)
+{
+    mr->ibv.lkey = mr->ual->lkey;
+    mr->ibv.rkey = mr->ual->rkey;
+    mr->ibv.handle = (uint32_t)(mr->ual->object.handle >> 4) & ((1u << UAL_SLOT_BITS) - 1);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint64_t iova,
+                             unsigned int access)
+{
+    struct vb_mr *mr = calloc(1, sizeof(*mr));
+    int error;
+
+    if (!mr)
+        return NULL;
+    error = create(vb_pd_of(ibv), addr, length, iova, access, &mr->ual);
+    if (error) {
+        free(mr);
+        errno = error;
+        return NULL;
+    }
+    mr->ibv.context = ibv->context;
+    mr->ibv.pd = ibv;
+    mr->ibv.addr = addr;
+    mr->ibv.length = length;
+    describe(mr);
+    return &mr->ibv;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    VB_CALL;
+
+    return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+#undef ibv_reg_mr_iova
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                               int access)
+{
+    VB_CALL;
+
+    return reg_mr(pd, addr, length, iova, (unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                unsigned int access)
+{
+    VB_CALL;
+
+    return reg_mr(pd, addr, length, iova, access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+    VB_CALL;
+    struct vb_mr *mr = vb_mr_of(ibv);
+    enum ual_status status = ual_mr_free(mr->ual);
+
+    if (status == UAL_OK)
+        free(mr);
+    return vb_errno(status);
+}
+
+/* --- other memory, another PD, other rights --- */
+
+/* Other memory is another region, which takes the earlier one's place. */
+static int replace(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length,
+                   unsigned int access)
+{
+    struct ual_mr *fresh = NULL;
+    enum ual_status status;
+    int error = create(pd, addr, length, (uintptr_t)addr, access, &fresh);
+
+    if (error)
+        return error;
+    status = ual_mr_free(mr->ual);
+    if (status != UAL_OK) {
+        ual_mr_free(fresh);
+        return vb_errno(status);
+    }
+    mr->ual = fresh;
+    mr->ibv.addr = addr;
+    mr->ibv.length = length;
+    return 0;
+}
+
+static unsigned int access_of(const struct ual_mr *mr)
+{
+    unsigned int access = 0;
+
+    if (mr->access & RI_ACCESS_LOCAL_WRITE)
+        access |= IBV_ACCESS_LOCAL_WRITE;
+    if (mr->access & RI_ACCESS_REMOTE_WRITE)
+        access |= IBV_ACCESS_REMOTE_WRITE;
+    if (mr->access & RI_ACCESS_REMOTE_READ)
+        access |= IBV_ACCESS_REMOTE_READ;
+    if (mr->access & RI_ACCESS_REMOTE_ATOMIC)
+        access |= IBV_ACCESS_REMOTE_ATOMIC;
+    if (mr->access & RI_ACCESS_BIND)
+        access |= IBV_ACCESS_MW_BIND;
+    return access;
+}
+
+static int change(struct vb_mr *mr, int flags, struct vb_pd *pd, unsigned int access)
+{
+    uint32_t kept = mr->ual->access & (RI_ACCESS_ZERO_BASED | RI_ACCESS_IO_ADDR);
+    uint32_t ri = mr->ual->access;
+    int error = flags & IBV_REREG_MR_CHANGE_ACCESS ? vb_access(access, &ri) : 0;
+
+    if (error)
+        return error;
+    return vb_errno(
+        ual_mr_modify(mr->ual, flags & IBV_REREG_MR_CHANGE_PD ? pd->ual : NULL, ri | kept));
+}
+
+static bool is_valid(const struct vb_mr *mr, int flags, const struct ibv_pd *pd, const void *addr,
+                     size_t length)
+{
+    if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED))
+        return false;
+    if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+        return false;
+    return !(flags & IBV_REREG_MR_CHANGE_PD) || (pd && pd->context == mr->ibv.context);
+}
+
+/* Where it fails, the region is as it was. */
+int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                 int access)
+{
+    VB_CALL;
+    struct vb_mr *mr = vb_mr_of(ibv);
+    int error = EINVAL;
+
+    if (!is_valid(mr, flags, pd, addr, length))
+        goto failed;
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+        error = replace(mr, vb_pd_of(flags & IBV_REREG_MR_CHANGE_PD ? pd : ibv->pd), addr, length,
+                        flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access
+                                                           : access_of(mr->ual));
+    else
+        error = change(mr, flags, pd ? vb_pd_of(pd) : NULL, (unsigned int)access);
+    if (error)
+        goto failed;
+    if (flags & IBV_REREG_MR_CHANGE_PD)
+        mr->ibv.pd = pd;
+    describe(mr);
+    return 0;
+failed:
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
+}
+
+/* Advice to bring memory in: it is there already. */
+int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                 struct ibv_sge *sg_list, uint32_t num_sge)
+{
+    (void)pd;
+    (void)advice;
+    if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sg_list || !num_sge)
+        return EINVAL;
+    return EOPNOTSUPP;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Protection domains and address handles. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include <stdlib.h>
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
+{
+    VB_CALL;
+    static _Atomic uint32_t made;
+    struct vb_pd *pd = calloc(1, sizeof(*pd));
+    enum ual_status status;
+
+    if (!pd)
+        return NULL;
+    status = ual_pd_create(vb_context_of(ibv)->device, &pd->ual);
+    if (status != UAL_OK) {
+        free(pd);
+        errno = vb_errno(status);
+        return NULL;
+    }
+    pd->ibv.context = ibv;
+    pd->ibv.handle = atomic_fetch_add(&made, 1);
+    return &pd->ibv;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *ibv)
+{
+    VB_CALL;
+    struct vb_pd *pd = vb_pd_of(ibv);
+    enum ual_status status = ual_pd_free(pd->ual);
+
+    if (status == UAL_OK)
+        free(pd);
+    return vb_errno(status);
+}
+
+/* --- address handles --- */
+
+static int check(struct vb_context *context, const struct ibv_ah_attr *attr)
+{
+    struct sockaddr_storage source;
+
+    if (attr->port_num < 1 || attr->port_num > ual_device_attr(context->device)->ports)
+        return EINVAL;
+    return attr->is_global ? vb_gid_address(context, attr->grh.sgid_index, &source) : 0;
+}
+
+static void convert(const struct vb_context *context, const struct ibv_ah_attr *from,
+                    struct ri_ah_attr *to)
+{
+    union ibv_gid source = { 0 };
+
+    if (from->is_global)
+        ibv_query_gid((struct ibv_context *)&context->verbs.context, from->port_num,
+                      from->grh.sgid_index, &source);
+    *to = (struct ri_ah_attr){
+        .size = sizeof(*to),
+        .port = from->port_num - 1u,
+        .destination_lid = from->dlid,
+        .sl = from->sl,
+        .hop_limit = from->grh.hop_limit,
+        .traffic_class = from->grh.traffic_class,
+        .path_bits = from->src_path_bits,
+        .global = from->is_global,
+        .flow_label = from->grh.flow_label,
+        .static_rate = from->static_rate,
+    };
+    memcpy(to->destination_gid, from->grh.dgid.raw, sizeof(to->destination_gid));
+    memcpy(to->source_gid, source.raw, sizeof(to->source_gid));
+}
+
+/* Without datagrams it is a description that nothing can be sent by, which programs make to learn
+ * whether a peer can be reached. */
+struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
+{
+    VB_CALL;
+    static _Atomic uint32_t made;
+    struct vb_context *context = vb_context_of(ibv->context);
+    struct vb_ah *ah = calloc(1, sizeof(*ah));
+    struct ri_ah_attr asked;
+    int error;
+
+    if (!ah)
+        return NULL;
+    error = check(context, attr);
+    if (error)
+        goto free_ah;
+    convert(context, attr, &asked);
+    if (ual_device_attr(context->device)->features & RI_FEATURE_UD)
+        error = vb_errno(ual_ah_create(vb_pd_of(ibv)->ual, &asked, 0, &ah->ual));
+    if (error)
+        goto free_ah;
+    ah->ibv.context = ibv->context;
+    ah->ibv.pd = ibv;
+    ah->ibv.handle = atomic_fetch_add(&made, 1);
+    return &ah->ibv;
+free_ah:
+    free(ah);
+    errno = error;
+    return NULL;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ibv)
+{
+    VB_CALL;
+    struct vb_ah *ah = vb_ah_of(ibv);
+    enum ual_status status = ah->ual ? ual_ah_free(ah->ual) : UAL_OK;
+
+    if (status == UAL_OK)
+        free(ah);
+    return vb_errno(status);
+}

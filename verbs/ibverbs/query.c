@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a device and its ports are, in the words of verbs. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define ANY_PAGE_SIZE 0xfffffffffffff000
+#define PKEY          0xffff
+
+/* --- device --- */
+
+static int count(uint32_t value)
+{
+    return value > INT_MAX ? INT_MAX : (int)value;
+}
+
+static uint32_t min32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static unsigned int flags_of(uint64_t features)
+{
+    unsigned int flags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+
+    if (features & RI_FEATURE_SRQ_RESIZE)
+        flags |= IBV_DEVICE_SRQ_RESIZE;
+    if (features & RI_FEATURE_MW_WIDE)
+        flags |= IBV_DEVICE_MEM_WINDOW;
+    if (features & RI_FEATURE_MW_NARROW)
+        flags |= IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    if ((features & RI_FEATURE_LOCAL_INVALIDATE) && (features & RI_FEATURE_SEND_INVALIDATE))
+        flags |= IBV_DEVICE_MEM_MGT_EXTENSIONS;
+    return flags;
+}
+
+static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr *attr)
+{
+    attr->max_qp = count(rnic->max_qp);
+    attr->max_qp_wr = count(min32(rnic->max_send_wr, rnic->max_recv_wr));
+    attr->max_sge =
+        count(min32(min32(rnic->max_send_sge, rnic->max_write_sge), rnic->max_recv_sge));
+    attr->max_sge_rd = count(rnic->max_read_sge);
+    attr->max_cq = count(rnic->max_cq);
+    attr->max_cqe = count(rnic->max_cqe);
+    attr->max_mr = count(rnic->max_mr);
+    attr->max_pd = count(rnic->max_pd);
+    attr->max_mw = count(rnic->max_mw);
+    attr->max_ah = count(rnic->max_ah);
+    attr->max_srq = count(rnic->max_srq);
+    attr->max_srq_wr = count(rnic->max_srq_wr);
+    attr->max_srq_sge = count(rnic->max_srq_sge);
+    /* of one octet in struct ibv_qp_attr */
+    attr->max_qp_rd_atom = count(min32(rnic->max_ird, UINT8_MAX));
+    attr->max_qp_init_rd_atom = count(min32(rnic->max_ord, UINT8_MAX));
+    attr->max_res_rd_atom = (int)(attr->max_qp_rd_atom * (int64_t)attr->max_qp > INT_MAX
+                                      ? INT_MAX
+                                      : attr->max_qp_rd_atom * (int64_t)attr->max_qp);
+}
+
+static void fill_device(struct vb_context *context, struct ibv_device_attr *attr)
+{
+    const struct ri_rnic_attr *rnic = ual_device_attr(context->device);
+    struct vb_device *device = vb_device_of(context->verbs.context.device);
+
+    memset(attr, 0, sizeof(*attr));
+    snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s%s", rnic->firmware,
+             rnic->transport == RI_TRANSPORT_IWARP && vb_is_roce() ? " as roce" : "");
+    attr->node_guid = attr->sys_image_guid = device->guid;
+    attr->max_mr_size = rnic->max_mr_length;
+    attr->page_size_cap = ANY_PAGE_SIZE;
+    attr->vendor_id = rnic->vendor_id;
+    attr->vendor_part_id = rnic->vendor_part;
+    attr->hw_ver = rnic->hardware_version;
+    attr->device_cap_flags = flags_of(rnic->features);
+    attr->atomic_cap = rnic->features & RI_FEATURE_ATOMICS ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+    attr->max_pkeys = 1;
+    attr->phys_port_cnt = (uint8_t)min32(rnic->ports, UINT8_MAX);
+    fill_counts(rnic, attr);
+}
+
+int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
+{
+    fill_device(vb_context_of(ibv), attr);
+    return 0;
+}
+
+/* `size` is that of the structure that the program was compiled with, which may be shorter. */
+int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
+                       struct ibv_device_attr_ex *attr, size_t size)
+{
+    struct ibv_device_attr_ex full = { 0 };
+
+    if ((input && input->comp_mask) || size < sizeof(attr->orig_attr))
+        return EINVAL;
+    fill_device(vb_context_of(ibv), &full.orig_attr);
+    full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+    full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+    if (size > sizeof(full))
+        memset((char *)attr + sizeof(full), 0, size - sizeof(full));
+    memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+    return 0;
+}
+
+/* --- ports --- */
+
+static bool is_port(struct vb_context *context, uint32_t port_num)
+{
+    return port_num >= 1 && port_num <= ual_device_attr(context->device)->ports;
+}
+
+/* The largest that fits into a frame of so many octets. */
+static enum ibv_mtu mtu_of(uint32_t octets)
+{
+    enum ibv_mtu mtu = IBV_MTU_256;
+
+    while (mtu < IBV_MTU_4096 && octets >= UINT32_C(256) << mtu)
+        mtu++;
+    return mtu;
+}
+
+/* Width and speed are those of a link of 10 Gbit/s: what stands behind the port is not known. */
+static void fill_port(struct vb_context *context, const struct ri_port_attr *port,
+                      struct ibv_port_attr *attr)
+{
+    const struct ri_rnic_attr *rnic = ual_device_attr(context->device);
+
+    memset(attr, 0, sizeof(*attr));
+    attr->state = port->online ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    attr->phys_state = port->online ? 5 : 3; /* LinkUp, Disabled */
+    attr->max_mtu = IBV_MTU_4096;
+    attr->active_mtu = mtu_of(port->mtu);
+    attr->gid_tbl_len = (int)vb_gids_count(context);
+    attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+    attr->max_msg_sz = (uint32_t)(rnic->max_message > UINT32_MAX ? UINT32_MAX : rnic->max_message);
+    attr->pkey_tbl_len = 1;
+    attr->lid = port->lid;
+    attr->max_vl_num = 1;
+    attr->active_width = 1; /* 1 x */
+    attr->active_speed = 8; /* 10.0 Gbit/s */
+    attr->link_layer = port->link_ethernet || rnic->transport == RI_TRANSPORT_IWARP
+                           ? IBV_LINK_LAYER_ETHERNET
+                           : IBV_LINK_LAYER_INFINIBAND;
+    if (attr->link_layer == IBV_LINK_LAYER_ETHERNET)
+        attr->flags = IBV_QPF_GRH_REQUIRED;
+}
+
+int vb_query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port_attr *attr,
+                  size_t size)
+{
+    VB_CALL;
+    struct vb_context *context = vb_context_of(ibv);
+    struct ri_port_attr port = { .size = sizeof(port), .port = port_num - 1u };
+    struct ibv_port_attr full;
+    enum ual_status status;
+
+    if (!is_port(context, port_num))
+        return EINVAL;
+    status = ual_device_port(context->device, &port);
+    if (status != UAL_OK)
+        return vb_errno(status);
+    fill_port(context, &port, &full);
+    if (size > sizeof(full))
+        memset((char *)attr + sizeof(full), 0, size - sizeof(full));
+    memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+    return 0;
+}
+
+/* Of programs that were compiled before the structure had a second set of flags. */
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *ibv, uint8_t port_num, struct _compat_ibv_port_attr *attr)
+{
+    return vb_query_port(ibv, port_num, (struct ibv_port_attr *)attr,
+                         offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* --- P_Keys: the default one --- */
+
+int ibv_query_pkey(struct ibv_context *ibv, uint8_t port_num, int index, __be16 *pkey)
+{
+    if (!is_port(vb_context_of(ibv), port_num) || index != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    *pkey = PKEY;
+    return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port_num, __be16 pkey)
+{
+    if (!is_port(vb_context_of(ibv), port_num) || pkey != PKEY) {
+        errno = EINVAL;
+        return -1;
+    }
+    return 0;
+}
