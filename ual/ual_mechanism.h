@@ -165,6 +165,9 @@ struct ual_mw_link {
     uint64_t length;
     uint32_t access; /* remote bits, RI_ACCESS_ZERO_BASED */
     uint32_t note;   /* the front end's own, not looked at */
+    /* The consumer chose the lower 8 bits of the STag; else each link has the next ones. */
+    bool keyed;
+    uint8_t key;
 };
 UAL_PUBLIC enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **mw);
 UAL_PUBLIC enum ual_status ual_mw_free(struct ual_mw *mw); /* linked or not */
@@ -326,7 +329,8 @@ struct ual_cq_attr {
     uint32_t depth;
     /* Where an armed CQ that fires is told: a channel, */
     struct ual_channel *channel;
-    /* or a function; neither: nowhere. Upcall. */
+    /* or a function; neither: nowhere. Upcall. Both: the function, and a get that waits on the
+     * channel runs the CQ's lanes. */
     void (*fired)(void *context);
     /* RI_EVENT_CQ_OVERFLOW, CQ_ERROR; NULL: asynchronous events of the device. Upcall. */
     void (*error)(void *context, const struct ri_event *event);

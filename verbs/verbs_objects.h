@@ -217,13 +217,16 @@ enum vb_gate {
 
 struct vb_qp {
     struct ual_qp ual;
-    struct ibv_qp_ex ibv;      /* a struct ibv_qp at its start */
-    _Atomic uint32_t gate;     /* enum vb_gate */
-    uint16_t every_flag;       /* RI_WR_SIGNALED with sq_sig_all */
-    struct vb_inline *inlined; /* copies of inline data; NULL: the provider has its own, or none */
+    struct ibv_qp_ex ibv; /* a struct ibv_qp at its start */
+    /* enum vb_gate */
+    _Atomic uint32_t gate;
+    /* RI_WR_SIGNALED with sq_sig_all */
+    uint16_t every_flag;
+    struct vb_inline *inlined; /* copies of inline data; NULL: none was asked for */
     struct vb_batch *batch;    /* of ibv_wr_*; NULL: not asked for */
+    struct spinlock lock;      /* of those two, held over their posts */
     /* who connects it; under no lock: set before the connection begins, see vb_qp_connector */
-    const struct vb_connector *connector;
+    _Atomic(const struct vb_connector *) connector;
     void *connector_context;
     struct vb_source async;
     uint32_t flags;              /* enum vb_qp_flags */
@@ -244,6 +247,16 @@ static inline struct vb_context *vb_qp_context(struct vb_qp *qp)
 
 /* QP numbers by slot of the ual handle. 4 MiB of which only pages in use are there. */
 extern VB_PUBLIC _Atomic uint32_t vb_qp_numbers[1u << UAL_SLOT_BITS];
+
+static inline uint32_t vb_slot_of(ual_handle handle)
+{
+    return (uint32_t)(handle >> 4) & ((1u << UAL_SLOT_BITS) - 1);
+}
+
+static inline uint32_t vb_qp_number_of(ual_handle handle)
+{
+    return atomic_load_explicit(&vb_qp_numbers[vb_slot_of(handle)], memory_order_relaxed);
+}
 
 enum vb_qp_flags {
     /* rdma_cm connects it: its number is below 1024 << 8 and no listener is opened for it. */

@@ -122,6 +122,14 @@ static void take_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_
     ual_link_posted(&mw->link, stag);
 }
 
+/* Under lock. */
+static uint32_t next_stag(const struct ual_mw *mw, const struct ual_mw_link *link)
+{
+    uint32_t next = ual_link_next(&mw->link);
+
+    return link->keyed ? (next & ~UINT32_C(0xff)) | link->key : next;
+}
+
 enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_link *link,
                             uint64_t cookie, uint16_t wr_flags, uint32_t *stag)
 {
@@ -143,7 +151,7 @@ enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct u
     uint32_t next;
 
     spinlock_lock(&mw->link.lock);
-    next = ual_link_next(&mw->link);
+    next = next_stag(mw, link);
     wr.bind.new_key = next & 0xff;
     status = ual_qp_post_send(qp, &wr, &bad);
     if (status == UAL_OK) {

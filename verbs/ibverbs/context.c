@@ -155,10 +155,11 @@ int ibv_close_device(struct ibv_context *ibv)
         vb_numbers.close(context);
     status = close_device(context);
     if (status == UAL_ERR_BUSY)
-        ual_log(RI_LOG_WARNING,
-                "%s: ibv_close_device: completion queues, channels or queue pairs are left; destroy "
-                "them first",
-                ibv->device->name);
+        ual_log(
+            RI_LOG_WARNING,
+            "%s: ibv_close_device: completion queues, channels or queue pairs are left; destroy "
+            "them first",
+            ibv->device->name);
     if (status != UAL_OK)
         return vb_errno_minus(status);
     vb_gids_close(context);

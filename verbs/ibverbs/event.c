@@ -69,8 +69,7 @@ void vb_source_take_one(struct ual_channel *channel, struct vb_source *source)
 
 static uint32_t events_in(const struct vb_source *source, uint32_t waiting)
 {
-    return source->kind == VB_SOURCE_COMPLETIONS ? waiting
-                                                 : (uint32_t)__builtin_popcount(waiting);
+    return source->kind == VB_SOURCE_COMPLETIONS ? waiting : (uint32_t)__builtin_popcount(waiting);
 }
 
 void vb_source_end(struct ual_channel *channel, struct vb_source *source)

@@ -81,12 +81,21 @@ void vb_number_give_back(uint32_t number);
 int vb_number_enter(uint32_t number, struct vb_qp *qp);
 void vb_number_leave(uint32_t number);
 
+/* qp_modify.c: the state that the program sees, and the gate that belongs to it (RTS: open). */
+void vb_qp_note_state(struct vb_qp *qp, enum ibv_qp_state state);
+enum ibv_qp_state vb_qp_state(const struct vb_qp *qp);
+/* qp.c */
+void vb_qp_describe_capacity(const struct vb_qp *qp, struct ibv_qp_cap *cap);
+
 /* qp_event.c: an event of the provider's QP. Upcall. */
 void vb_qp_event(struct ual_qp *qp, const struct ri_event *event);
 
-/* inline.c: room for inline data of as many requests as a QP has, and one more. */
+/* Requests that a post converts before it hands them to the provider. */
+#define VB_GROUP 16u
+
+/* inline.c: room for inline data, `octets` of each request. */
 #define VB_INLINE_MAX 1024u
-int vb_inline_open(struct vb_qp *qp, struct ual_pd *pd, uint32_t requests, uint32_t octets);
+int vb_inline_open(struct vb_qp *qp, struct ual_pd *pd, uint32_t places, uint32_t octets);
 void vb_inline_close(struct vb_qp *qp);
 /* Copies to the place of the `ahead`-th inline request behind those that were posted; sge is that
  * place. False: too much. Under qp->lock until vb_inline_posted. */

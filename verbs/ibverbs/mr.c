@@ -10,10 +10,10 @@
 
 #include <stdlib.h>
 
-#define KNOWN_ACCESS                                                                             \
-    ((unsigned int)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |  \
-                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |      \
-                    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB) |                                 \
+#define KNOWN_ACCESS                                                                            \
+    ((unsigned int)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
+                    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB) |                                \
      (unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
 #define REMOTE_CHANGES ((unsigned int)(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC))
 
@@ -64,7 +64,7 @@ static void describe(struct vb_mr *mr)
 {
     mr->ibv.lkey = mr->ual->lkey;
     mr->ibv.rkey = mr->ual->rkey;
-    mr->ibv.handle = (uint32_t)(mr->ual->object.handle >> 4) & ((1u << UAL_SLOT_BITS) - 1);
+    mr->ibv.handle = vb_slot_of(mr->ual->object.handle);
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint64_t iova,

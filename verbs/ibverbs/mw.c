@@ -30,7 +30,7 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     mw->ibv.context = pd->context;
     mw->ibv.pd = pd;
     mw->ibv.rkey = state.stag;
-    mw->ibv.handle = (uint32_t)(ual_handle_of(mw->ual) >> 4) & ((1u << UAL_SLOT_BITS) - 1);
+    mw->ibv.handle = vb_slot_of(ual_handle_of(mw->ual));
     mw->ibv.type = type;
     return &mw->ibv;
 }

@@ -43,8 +43,8 @@ static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr 
 {
     attr->max_qp = count(rnic->max_qp);
     attr->max_qp_wr = count(min32(rnic->max_send_wr, rnic->max_recv_wr));
-    attr->max_sge =
-        count(min32(min32(rnic->max_send_sge, rnic->max_write_sge), rnic->max_recv_sge));
+    attr->max_sge = count(
+        min32(min32(rnic->max_send_sge, rnic->max_write_sge), rnic->max_recv_sge));
     attr->max_sge_rd = count(rnic->max_read_sge);
     attr->max_cq = count(rnic->max_cq);
     attr->max_cqe = count(rnic->max_cqe);

@@ -13,8 +13,7 @@ static void describe(struct vb_srq *srq, struct ibv_pd *pd, void *srq_context)
     srq->ibv.context = pd->context;
     srq->ibv.srq_context = srq_context;
     srq->ibv.pd = pd;
-    srq->ibv.handle =
-        (uint32_t)(srq->ual->object.handle >> 4) & ((1u << UAL_SLOT_BITS) - 1);
+    srq->ibv.handle = vb_slot_of(srq->ual->object.handle);
     pthread_mutex_init(&srq->ibv.mutex, NULL);
     pthread_cond_init(&srq->ibv.cond, NULL);
     vb_source_init(&srq->async, VB_SOURCE_SRQ);
@@ -60,8 +59,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
     VB_CALL;
-    bool is_basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) ||
-                    attr->srq_type == IBV_SRQT_BASIC;
+    bool is_basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC;
     bool has_pd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) && attr->pd->context == context;
 
     if (!is_basic) {

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Extended CQs: completions that the program reads member by member, right from what the provider
+ * gave. [data]
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include <endian.h>
+
+static inline struct vb_cq *cq_of(struct ibv_cq_ex *cq)
+{
+    return (struct vb_cq *)cq; /* its first member */
+}
+
+static int next(struct vb_cq *cq)
+{
+    if (!ual_cq_poll(cq->ual, 1, &cq->current))
+        return ENOENT;
+    cq->ibv.wr_id = cq->current.cookie;
+    cq->ibv.status = vb_wc_status(&cq->current);
+    if (unlikely(ual_memory_completion(&cq->current)))
+        ual_memory_of(cq->ual->device, &cq->current);
+    return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
+{
+    struct vb_cq *cq = cq_of(ibv);
+
+    if (attr->comp_mask)
+        return EINVAL;
+    if (!next(cq))
+        return 0;
+    ual_cq_run(cq->ual);
+    return next(cq);
+}
+
+static int next_poll(struct ibv_cq_ex *ibv)
+{
+    return next(cq_of(ibv));
+}
+
+static void end_poll(struct ibv_cq_ex *ibv)
+{
+    (void)ibv;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ibv)
+{
+    return vb_wc_opcode(&cq_of(ibv)->current);
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->current.vendor_error;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->current.byte_len;
+}
+
+/* Or the STag that was invalidated, as it is. */
+static __be32 read_imm_data(struct ibv_cq_ex *ibv)
+{
+    const struct ri_wc *wc = &cq_of(ibv)->current;
+
+    return wc->flags & RI_WC_WITH_IMMEDIATE ? htobe32(wc->immediate) : wc->invalidated_stag;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ibv)
+{
+    return vb_qp_number_of((ual_handle)cq_of(ibv)->current.context);
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->current.source.qpn;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ibv)
+{
+    return vb_wc_flags(&cq_of(ibv)->current);
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->current.source.lid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->current.source.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->current.source.path_bits;
+}
+
+/* What is not set here is what vb_create_cq_ex refuses to be asked for. */
+void vb_cq_extended(struct ibv_cq_ex *cq)
+{
+    cq->start_poll = start_poll;
+    cq->next_poll = next_poll;
+    cq->end_poll = end_poll;
+    cq->read_opcode = read_opcode;
+    cq->read_vendor_err = read_vendor_err;
+    cq->read_byte_len = read_byte_len;
+    cq->read_imm_data = read_imm_data;
+    cq->read_qp_num = read_qp_num;
+    cq->read_src_qp = read_src_qp;
+    cq->read_wc_flags = read_wc_flags;
+    cq->read_slid = read_slid;
+    cq->read_sl = read_sl;
+    cq->read_dlid_path_bits = read_dlid_path_bits;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Completions, in the words of verbs; arming. [data] */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include <endian.h>
+
+#define GROUP 16
+
+static const uint8_t statuses[] = {
+    [RI_WC_SUCCESS] = IBV_WC_SUCCESS,
+    [RI_WC_LOCAL_LENGTH] = IBV_WC_LOC_LEN_ERR,
+    [RI_WC_LOCAL_QP] = IBV_WC_LOC_QP_OP_ERR,
+    [RI_WC_LOCAL_PROTECTION] = IBV_WC_LOC_PROT_ERR,
+    [RI_WC_FLUSHED] = IBV_WC_WR_FLUSH_ERR,
+    [RI_WC_BIND] = IBV_WC_MW_BIND_ERR,
+    [RI_WC_BAD_RESPONSE] = IBV_WC_BAD_RESP_ERR,
+    [RI_WC_REMOTE_ACCESS] = IBV_WC_REM_ACCESS_ERR,
+    [RI_WC_REMOTE_OPERATION] = IBV_WC_REM_OP_ERR,
+    [RI_WC_REMOTE_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
+    [RI_WC_TRANSPORT] = IBV_WC_RETRY_EXC_ERR,
+    [RI_WC_RNR] = IBV_WC_RNR_RETRY_EXC_ERR,
+    [RI_WC_MM_OPERATION] = IBV_WC_LOC_ACCESS_ERR,
+    [RI_WC_GENERAL] = IBV_WC_GENERAL_ERR,
+};
+
+/* Of 64 there are two groups: what was asked, what was received. */
+static const uint8_t opcodes[] = {
+    [RI_WC_SEND] = IBV_WC_SEND,
+    [RI_WC_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+    [RI_WC_RDMA_READ] = IBV_WC_RDMA_READ,
+    [RI_WC_FETCH_ADD] = IBV_WC_FETCH_ADD,
+    [RI_WC_COMPARE_SWAP] = IBV_WC_COMP_SWAP,
+    [RI_WC_BIND_WINDOW] = IBV_WC_BIND_MW,
+    [RI_WC_LOCAL_INVALIDATE] = IBV_WC_LOCAL_INV,
+    [RI_WC_FAST_REGISTER] = IBV_WC_DRIVER1,
+    [RI_WC_RECV] = IBV_WC_RECV,
+    [RI_WC_RECV_IMMEDIATE] = IBV_WC_RECV_RDMA_WITH_IMM,
+    [RI_WC_RECV_DATAGRAM] = IBV_WC_RECV,
+};
+
+static inline enum ibv_wc_status status_of(const struct ri_wc *wc)
+{
+    return likely(wc->status < ARRAY_SIZE(statuses)) ? (enum ibv_wc_status)statuses[wc->status]
+                                                     : IBV_WC_GENERAL_ERR;
+}
+
+static inline enum ibv_wc_opcode opcode_of(const struct ri_wc *wc)
+{
+    return likely(wc->opcode < ARRAY_SIZE(opcodes)) ? (enum ibv_wc_opcode)opcodes[wc->opcode]
+                                                    : IBV_WC_DRIVER1;
+}
+
+static inline unsigned int flags_of(const struct ri_wc *wc)
+{
+    unsigned int flags = 0;
+
+    if (wc->flags & RI_WC_WITH_IMMEDIATE)
+        flags |= IBV_WC_WITH_IMM;
+    if ((wc->flags & RI_WC_WITH_INVALIDATE) && wc->opcode >= RI_WC_RECV)
+        flags |= IBV_WC_WITH_INV;
+    if (wc->flags & RI_WC_GRH)
+        flags |= IBV_WC_GRH;
+    return flags;
+}
+
+enum ibv_wc_status vb_wc_status(const struct ri_wc *wc)
+{
+    return status_of(wc);
+}
+
+enum ibv_wc_opcode vb_wc_opcode(const struct ri_wc *wc)
+{
+    return opcode_of(wc);
+}
+
+unsigned int vb_wc_flags(const struct ri_wc *wc)
+{
+    return flags_of(wc);
+}
+
+static void convert_rare(const struct ri_wc *from, struct ibv_wc *to)
+{
+    to->wc_flags = flags_of(from);
+    to->imm_data = to->wc_flags & IBV_WC_WITH_IMM ? htobe32(from->immediate) : from->immediate;
+    if (from->opcode != RI_WC_RECV_DATAGRAM)
+        return;
+    to->src_qp = from->source.qpn;
+    to->slid = from->source.lid;
+    to->pkey_index = from->source.pkey_index;
+    to->sl = from->source.sl;
+    to->dlid_path_bits = from->source.path_bits;
+}
+
+static inline void convert(const struct ri_wc *from, struct ibv_wc *to)
+{
+    to->wr_id = from->cookie;
+    to->status = status_of(from);
+    to->opcode = opcode_of(from);
+    to->vendor_err = from->vendor_error;
+    to->byte_len = from->byte_len;
+    to->imm_data = 0;
+    to->qp_num = vb_qp_number_of((ual_handle)from->context);
+    to->src_qp = 0;
+    to->wc_flags = 0;
+    to->pkey_index = 0;
+    to->slid = 0;
+    to->sl = 0;
+    to->dlid_path_bits = 0;
+    if (unlikely(from->flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | RI_WC_GRH)) ||
+        unlikely(from->opcode == RI_WC_RECV_DATAGRAM))
+        convert_rare(from, to);
+}
+
+/* An empty CQ is looked at once more behind a run of its lanes. */
+static uint32_t take(struct ual_cq *cq, uint32_t count, struct ri_wc *taken)
+{
+    uint32_t got = ual_cq_poll(cq, count, taken);
+
+    if (got)
+        return got;
+    ual_cq_run(cq);
+    return ual_cq_poll(cq, count, taken);
+}
+
+int vb_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+    struct ual_cq *cq = vb_cq_of(ibv)->ual;
+    struct ri_wc taken[GROUP];
+    int done = 0;
+
+    while (done < count) {
+        int room = count - done;
+        uint32_t asked = room < GROUP ? (uint32_t)room : GROUP;
+        uint32_t got = done ? ual_cq_poll(cq, asked, taken) : take(cq, asked, taken);
+
+        for (uint32_t i = 0; i < got; i++) {
+            convert(&taken[i], &wc[done++]);
+            if (unlikely(ual_memory_completion(&taken[i])))
+                ual_memory_of(cq->device, &taken[i]);
+        }
+        if (got < asked)
+            break;
+    }
+    return done;
+}
+
+/* A CQ that is armed for every completion stays so when it is armed for solicited ones. */
+int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+    struct vb_cq *cq = vb_cq_of(ibv);
+
+    if (!solicited_only) {
+        atomic_store_explicit(&cq->armed_for_all, true, memory_order_relaxed);
+        ual_cq_arm(cq->ual, RI_ARM_NEXT);
+    } else if (!atomic_load_explicit(&cq->armed_for_all, memory_order_relaxed)) {
+        ual_cq_arm(cq->ual, RI_ARM_SOLICITED);
+    }
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Events of QPs: what the program gets of them, and what the connector. Upcalls. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+/* -1: none. The end of a connection is the connector's to tell; of an error in what the peer sent
+ * the program hears by an asynchronous event, as no request of its own tells of it. */
+static int type_of(const struct ri_event *event)
+{
+    switch (event->type) {
+    case RI_EVENT_WRITE_ACCESS:
+    case RI_EVENT_READ_ACCESS:
+    case RI_EVENT_INVALIDATE_ACCESS: return IBV_EVENT_QP_ACCESS_ERR;
+    case RI_EVENT_REMOTE_OPERATION:
+    case RI_EVENT_BAD_OPCODE:
+    case RI_EVENT_NO_RECEIVE:
+    case RI_EVENT_RESPONSE_ERROR: return IBV_EVENT_QP_REQ_ERR;
+    case RI_EVENT_INTEGRITY:
+    case RI_EVENT_QP_FATAL:
+    case RI_EVENT_QP_SRQ_ERROR:
+    case RI_EVENT_QP_OVERFLOW: return IBV_EVENT_QP_FATAL;
+    case RI_EVENT_TERMINATE_RECEIVED:
+        /* a Terminate without an error is an end like others */
+        return event->explained || !event->terminate_code ? -1 : IBV_EVENT_QP_FATAL;
+    default: return -1;
+    }
+}
+
+static bool is_about_connection(const struct ri_event *event)
+{
+    return event->type < RI_EVENT_QP_FATAL || event->type == RI_EVENT_QP_OVERFLOW;
+}
+
+static void report(struct vb_qp *qp, enum ibv_event_type type)
+{
+    vb_source_report_type(vb_qp_context(qp)->async, &qp->async, type);
+}
+
+void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
+{
+    struct vb_qp *qp = container_of(ual, struct vb_qp, ual);
+    const struct vb_connector *connector = atomic_load_explicit(&qp->connector,
+                                                                memory_order_acquire);
+    int type = type_of(event);
+
+    if (type >= 0)
+        report(qp, (enum ibv_event_type)type);
+    if (!is_about_connection(event))
+        return;
+    if (event->type != RI_EVENT_ESTABLISHED) {
+        vb_qp_note_state(qp, IBV_QPS_ERR);
+        if (qp->ual.srq)
+            report(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    }
+    if (connector && connector->event)
+        connector->event(qp->connector_context, qp, event);
+}

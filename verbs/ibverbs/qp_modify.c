@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * States of a QP, as the program sees them.
+ *
+ * The provider's QP is IDLE until it has a connection; INIT and RTR, and RTS before the connection
+ * is there, are known here only. RESET is a fresh life of the provider's QP. Which attributes a
+ * transition needs is checked for QPs that are connected by numbers, as InfiniBand has it; rdma_cm
+ * knows its own.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+/* --- state --- */
+
+void vb_qp_note_state(struct vb_qp *qp, enum ibv_qp_state state)
+{
+    static const uint8_t gates[IBV_QPS_UNKNOWN + 1] = {
+        [IBV_QPS_RESET] = VB_GATE_SHUT,   [IBV_QPS_INIT] = VB_GATE_SHUT,
+        [IBV_QPS_RTR] = VB_GATE_SHUT,     [IBV_QPS_RTS] = VB_GATE_OPEN,
+        [IBV_QPS_SQD] = VB_GATE_OPEN,     [IBV_QPS_SQE] = VB_GATE_OPEN,
+        [IBV_QPS_ERR] = VB_GATE_OPEN, /* requests are flushed */
+        [IBV_QPS_UNKNOWN] = VB_GATE_SHUT,
+    };
+
+    __atomic_store_n(&qp->ibv.qp_base.state, state, __ATOMIC_RELAXED);
+    atomic_store_explicit(&qp->gate, gates[state], memory_order_release);
+}
+
+enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
+{
+    return __atomic_load_n(&qp->ibv.qp_base.state, __ATOMIC_RELAXED);
+}
+
+void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate)
+{
+    if (state == IBV_QPS_ERR)
+        ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+    vb_qp_note_state(qp, state);
+    if (state == IBV_QPS_RTS)
+        atomic_store_explicit(&qp->gate, gate, memory_order_release);
+}
+
+int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *connector, void *context)
+{
+    const struct vb_connector *before = atomic_load(&qp->connector);
+
+    if (connector && before && (before != connector || qp->connector_context != context))
+        return EBUSY;
+    if (before && !connector && before->release)
+        before->release(qp->connector_context, qp);
+    if (connector)
+        qp->connector_context = context;
+    atomic_store_explicit(&qp->connector, connector, memory_order_release);
+    return 0;
+}
+
+/* --- transitions --- */
+
+#define RC(bits) ((bits) | IBV_QP_STATE)
+
+/* What InfiniBand wants from a program that connects by itself. -1: no such transition. */
+static int needed(enum ibv_qp_state from, enum ibv_qp_state to, enum ibv_qp_type type)
+{
+    bool is_rc = type == IBV_QPT_RC;
+
+    if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
+        return IBV_QP_STATE;
+    if (type == IBV_QPT_UD)
+        return from == IBV_QPS_RESET && to == IBV_QPS_INIT
+                   ? RC(IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+                   : IBV_QP_STATE;
+    if (from == IBV_QPS_RESET && to == IBV_QPS_INIT)
+        return RC(IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
+        return RC(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
+               (is_rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+    if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
+        return RC(IBV_QP_SQ_PSN) | (is_rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                                IBV_QP_MAX_QP_RD_ATOMIC
+                                          : 0);
+    return 0;
+}
+
+static bool is_transition(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+    static const uint8_t nexts[] = {
+        [IBV_QPS_RESET] = 1u << IBV_QPS_INIT,
+        [IBV_QPS_INIT] = 1u << IBV_QPS_INIT | 1u << IBV_QPS_RTR,
+        [IBV_QPS_RTR] = 1u << IBV_QPS_RTS,
+        [IBV_QPS_RTS] = 1u << IBV_QPS_RTS,
+        [IBV_QPS_SQD] = 0,
+        [IBV_QPS_SQE] = 1u << IBV_QPS_RTS,
+        [IBV_QPS_ERR] = 0,
+    };
+
+    return to == IBV_QPS_RESET || to == IBV_QPS_ERR ||
+           (from < ARRAY_SIZE(nexts) && (nexts[from] & 1u << to));
+}
+
+static int check_values(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct vb_context *context = vb_qp_context(qp);
+    const struct ri_rnic_attr *rnic = ual_device_attr(context->device);
+
+    if ((mask & IBV_QP_PORT) && (attr->port_num < 1 || attr->port_num > rnic->ports))
+        return EINVAL;
+    if ((mask & IBV_QP_PKEY_INDEX) && attr->pkey_index)
+        return EINVAL;
+    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > rnic->max_ord)
+        return EINVAL;
+    if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > rnic->max_ird)
+        return EINVAL;
+    if ((mask & IBV_QP_AV) && attr->ah_attr.is_global &&
+        attr->ah_attr.grh.sgid_index >= vb_gids_count(context))
+        return EINVAL;
+    return 0;
+}
+
+static int check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask, bool by_program)
+{
+    enum ibv_qp_state from = vb_qp_state(qp);
+    enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    int wanted;
+
+    if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
+        return EINVAL;
+    if (!(mask & IBV_QP_STATE))
+        return check_values(qp, attr, mask);
+    if (to == IBV_QPS_SQD) {
+        ual_log(RI_LOG_WARNING, "ibv_modify_qp: the state SQD is not built");
+        return EOPNOTSUPP;
+    }
+    wanted = by_program ? needed(from, to, qp->ibv.qp_base.qp_type) : 0;
+    if (!is_transition(from, to) || (wanted & ~mask))
+        return EINVAL;
+    return check_values(qp, attr, mask);
+}
+
+/* --- attributes --- */
+
+static uint32_t flags_of(const struct vb_qp *qp, unsigned int access)
+{
+    uint32_t flags = qp->attr.flags &
+                     ~(uint32_t)(RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE);
+
+    if (access & IBV_ACCESS_REMOTE_READ)
+        flags |= RI_QP_READ_ENABLE;
+    if (access & IBV_ACCESS_REMOTE_WRITE)
+        flags |= RI_QP_WRITE_ENABLE;
+    if (access & IBV_ACCESS_REMOTE_ATOMIC)
+        flags |= RI_QP_ATOMIC_ENABLE;
+    return flags;
+}
+
+static int apply(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    const struct ri_rnic_attr *rnic = ual_device_attr(vb_qp_context(qp)->device);
+    struct ri_qp_modify modify = { .size = sizeof(modify) };
+
+    if ((mask & IBV_QP_ACCESS_FLAGS) && (rnic->features & RI_FEATURE_ACCESS_MODIFY)) {
+        modify.mask |= RI_QPM_FLAGS;
+        modify.flags = flags_of(qp, attr->qp_access_flags);
+    }
+    if (mask & IBV_QP_QKEY && qp->ibv.qp_base.qp_type == IBV_QPT_UD) {
+        modify.mask |= RI_QPM_QKEY;
+        modify.qkey = attr->qkey;
+    }
+    return modify.mask ? vb_errno(ual_qp_modify(&qp->ual, &modify)) : 0;
+}
+
+/* For ibv_query_qp. */
+static void note(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct ibv_qp_attr *noted = &qp->modified;
+
+#define NOTE(bit, member)                 \
+    do {                                  \
+        if (mask & (bit))                 \
+            noted->member = attr->member; \
+    } while (0)
+    NOTE(IBV_QP_PKEY_INDEX, pkey_index);
+    NOTE(IBV_QP_PORT, port_num);
+    NOTE(IBV_QP_QKEY, qkey);
+    NOTE(IBV_QP_AV, ah_attr);
+    NOTE(IBV_QP_PATH_MTU, path_mtu);
+    NOTE(IBV_QP_TIMEOUT, timeout);
+    NOTE(IBV_QP_RETRY_CNT, retry_cnt);
+    NOTE(IBV_QP_RNR_RETRY, rnr_retry);
+    NOTE(IBV_QP_RQ_PSN, rq_psn);
+    NOTE(IBV_QP_SQ_PSN, sq_psn);
+    NOTE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+    NOTE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+    NOTE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+    NOTE(IBV_QP_DEST_QPN, dest_qp_num);
+#undef NOTE
+}
+
+/* --- the call --- */
+
+static int reset(struct vb_qp *qp)
+{
+    struct ual_qp_attr attr = qp->attr;
+    enum ual_status status;
+
+    vb_qp_note_state(qp, IBV_QPS_RESET);
+    if (qp->flags & VB_QP_BY_ADDRESS) {
+        const struct vb_connector *connector = atomic_load(&qp->connector);
+
+        if (connector && connector->release)
+            connector->release(qp->connector_context, qp);
+    } else {
+        vb_qp_connector(qp, NULL, NULL);
+    }
+    status = ual_qp_renew(&qp->ual, &attr);
+    if (status == UAL_OK)
+        memset(&qp->modified, 0, sizeof(qp->modified));
+    return vb_errno(status);
+}
+
+static int modify_ud(struct vb_qp *qp, enum ibv_qp_state to)
+{
+    enum ual_status status = UAL_OK;
+
+    if (to == IBV_QPS_RTS && vb_qp_state(qp) == IBV_QPS_RTR)
+        status = ual_qp_set_state(&qp->ual, RI_QPS_RTS);
+    if (status == UAL_OK)
+        vb_qp_enter(qp, to, VB_GATE_OPEN);
+    return vb_errno(status);
+}
+
+/* A program that goes on to RTR without rdma_cm connects by numbers. */
+static int ask_connector(struct vb_qp *qp, enum ibv_qp_state to, const struct ibv_qp_attr *attr,
+                         int mask)
+{
+    const struct vb_connector *connector = atomic_load(&qp->connector);
+    int error;
+
+    if (!connector && to == IBV_QPS_RTR && vb_qp_state(qp) == IBV_QPS_INIT) {
+        error = vb_qp_connector(qp, &vb_numbers.connector, vb_qp_context(qp));
+        if (error)
+            return error;
+        connector = &vb_numbers.connector;
+    }
+    if (!connector || !connector->modify)
+        return 0;
+    return connector->modify(qp->connector_context, qp, to, attr, mask);
+}
+
+static int change_state(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    enum ibv_qp_state to = attr->qp_state;
+    int error;
+
+    if (to == IBV_QPS_RESET)
+        return reset(qp);
+    if (qp->ibv.qp_base.qp_type == IBV_QPT_UD)
+        return modify_ud(qp, to);
+    error = ask_connector(qp, to, attr, mask);
+    if (!error && (to == IBV_QPS_INIT || to == IBV_QPS_ERR))
+        vb_qp_enter(qp, to, VB_GATE_OPEN);
+    return error;
+}
+
+int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+    VB_CALL;
+    struct vb_qp *qp = vb_qp_of(ibv);
+    const struct vb_connector *connector = atomic_load(&qp->connector);
+    int error = check(qp, attr, mask, !connector || connector == &vb_numbers.connector);
+
+    if (!error)
+        error = apply(qp, attr, mask);
+    if (!error && (mask & IBV_QP_STATE))
+        error = change_state(qp, attr, mask);
+    if (!error && !((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET))
+        note(qp, attr, mask);
+    return error;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * QP numbers: the QPs by number, and numbers of QPs that rdma_cm connects.
+ *
+ * Those are below 1024 << 8, where no TCP port of an ordinary program is, and are given in turn from
+ * a random one on, so that one that was freed is used again late.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ibverbs_private.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define NUMBER_BITS  24
+#define PAGE_BITS    12
+#define PAGE_ENTRIES (1u << PAGE_BITS)
+#define PAGES        (1u << (NUMBER_BITS - PAGE_BITS))
+#define FIRST        2u /* 0 and 1 are InfiniBand's own */
+#define END          (1024u << 8)
+
+_Atomic uint32_t vb_qp_numbers[1u << UAL_SLOT_BITS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_qp **pages[PAGES]; /* lock, as is what follows */
+static uint8_t taken[END / 8];
+static uint32_t next;
+
+static void seed(void)
+{
+    uint32_t number = 0;
+
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+        number = (uint32_t)(uintptr_t)&number >> 4;
+    next = FIRST + number % (END - FIRST);
+}
+
+static bool take_if_free(uint32_t number)
+{
+    uint8_t bit = (uint8_t)(1u << (number & 7));
+    bool is_free = !(taken[number / 8] & bit);
+
+    taken[number / 8] |= bit;
+    return is_free;
+}
+
+int vb_number_take(uint32_t *number)
+{
+    uint32_t tried = 0;
+    bool found = false;
+
+    pthread_mutex_lock(&lock);
+    if (!next)
+        seed();
+    for (; !found && tried < END - FIRST; tried++) {
+        *number = next;
+        found = take_if_free(next);
+        next = next + 1 < END ? next + 1 : FIRST;
+    }
+    pthread_mutex_unlock(&lock);
+    return found ? 0 : ENOMEM;
+}
+
+void vb_number_give_back(uint32_t number)
+{
+    pthread_mutex_lock(&lock);
+    taken[number / 8] &= (uint8_t) ~(1u << (number & 7));
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- QPs by number --- */
+
+int vb_number_enter(uint32_t number, struct vb_qp *qp)
+{
+    struct vb_qp ***page = &pages[number >> PAGE_BITS];
+    int error = 0;
+
+    pthread_mutex_lock(&lock);
+    if (!*page)
+        *page = calloc(PAGE_ENTRIES, sizeof(struct vb_qp *));
+    if (*page)
+        (*page)[number & (PAGE_ENTRIES - 1)] = qp;
+    else
+        error = ENOMEM;
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void vb_number_leave(uint32_t number)
+{
+    pthread_mutex_lock(&lock);
+    pages[number >> PAGE_BITS][number & (PAGE_ENTRIES - 1)] = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number)
+{
+    struct vb_qp *qp = NULL;
+
+    if (number >> NUMBER_BITS)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    if (pages[number >> PAGE_BITS])
+        qp = pages[number >> PAGE_BITS][number & (PAGE_ENTRIES - 1)];
+    pthread_mutex_unlock(&lock);
+    return qp && vb_qp_context(qp) == context ? qp : NULL;
+}
