@@ -9,8 +9,8 @@
  * version ITAL_VERBS_PRIVATE.
  *
  * The field `handle` of a verbs object is the slot of its ual handle. A completion carries the ual
- * handle of its QP; vb_qp_numbers[] has the QP number by slot, so that no completion needs a QP that
- * another thread may be freeing.
+ * handle of its QP; vb_qp_numbers[] has the QP number by slot, so that no completion needs a QP
+ * that another thread may be freeing.
  */
 #ifndef ITAL_VERBS_OBJECTS_H
 #define ITAL_VERBS_OBJECTS_H
@@ -273,20 +273,20 @@ VB_PUBLIC struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t num
 /* ------------------------------------------------------------------------------------------------
  * 6. Who connects a queue pair
  *
- * A QP has one connector at a time, or none. rdma_cm's is set when an id gets the QP (rdma_create_qp,
- * rdma_connect and rdma_accept with a qp_num). A QP without one that the program moves to RTR by
- * ibv_modify_qp gets vb_numbers. The connector makes and frees the ual_conn, calls
+ * A QP has one connector at a time, or none. rdma_cm's is set when an id gets the QP
+ * (rdma_create_qp, rdma_connect and rdma_accept with a qp_num). A QP without one that the program
+ * moves to RTR by ibv_modify_qp gets vb_numbers. The connector makes and frees the ual_conn, calls
  * ual_conn_connect(conn, &qp->ual, ...) or its like, and tells what became of it by vb_qp_enter.
  *
  * Asynchronous events (IBV_EVENT_QP_ACCESS_ERR and the rest) are libibverbs' and go to the program
  * whatever the connector does.
  */
 struct vb_connector {
-    /* The program calls ibv_modify_qp to INIT, RTR, RTS or ERR; attr and mask are complete for the
-     * transition and `qp` has its earlier state. 0: libibverbs notes state and attributes (and calls
-     * vb_qp_enter for ERR and INIT itself); RTR and RTS: the connector calls vb_qp_enter when it is
-     * so, with its own gate. Else an error number, and nothing has changed. NULL: allowed, with no
-     * more effect than the note. */
+    /* The program calls ibv_modify_qp to INIT, RTR, RTS or ERR; `qp` has its earlier state. Of a QP
+     * of vb_numbers mask has all that the transition needs. 0: libibverbs notes the attributes, and
+     * calls vb_qp_enter for INIT and ERR itself; for RTR and RTS the connector does, with its own
+     * gate. Else an error number, and nothing has changed. NULL: allowed; the connector enters RTR
+     * and RTS by itself when the connection does. */
     int (*modify)(void *context, struct vb_qp *qp, enum ibv_qp_state to,
                   const struct ibv_qp_attr *attr, int mask);
     /* A post while the gate is HELD. As ibv_post_send. NULL: EINVAL. */
@@ -295,8 +295,9 @@ struct vb_connector {
     /* Upcall: an event of the QP that is about its connection: RI_EVENT_ESTABLISHED, or one of the
      * ended group, after which the QP is in ERROR. */
     void (*event)(void *context, struct vb_qp *qp, const struct ri_event *event);
-    /* The program resets or destroys the QP. The connector forgets it: its connection object is freed
-     * or lets go of the QP before it returns; no upcall about the two runs afterwards. */
+    /* The program resets or destroys the QP. The connector forgets it: its connection object is
+     * freed, or released from the QP, before it returns; no upcall about the two runs afterwards.
+     * Of a QP that was made with VB_QP_BY_ADDRESS a reset leaves the connector set. */
     void (*release)(void *context, struct vb_qp *qp);
 };
 

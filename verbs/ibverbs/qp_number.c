@@ -2,8 +2,8 @@
  *
  * QP numbers: the QPs by number, and numbers of QPs that rdma_cm connects.
  *
- * Those are below 1024 << 8, where no TCP port of an ordinary program is, and are given in turn from
- * a random one on, so that one that was freed is used again late.
+ * Those are below 1024 << 8, where no TCP port of an ordinary program is, and are given in turn
+ * from a random one on, so that one that was freed is used again late.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
