@@ -341,6 +341,159 @@ START_TEST(errors)
 }
 END_TEST
 
+/* --- members by it_evd_modify --- */
+
+static it_status_t modify(it_evd_handle_t evd, unsigned int mask, it_evd_param_t params)
+{
+    return it_evd_modify(evd, (it_evd_param_mask_t)mask, &params);
+}
+
+static it_status_t set_aevd(it_evd_handle_t evd, it_evd_handle_t aevd)
+{
+    return modify(evd, IT_EVD_PARAM_AEVD_HANDLE, (it_evd_param_t){ .aevd = aevd });
+}
+
+static it_evd_handle_t aevd_of(it_evd_handle_t evd)
+{
+    it_evd_param_t params;
+
+    ok(it_evd_query(evd, IT_EVD_PARAM_AEVD_HANDLE, &params));
+    return params.aevd;
+}
+
+START_TEST(members_come_and_go)
+{
+    struct node node;
+    it_evd_handle_t first, second, evd;
+    it_event_t event;
+
+    node_open(&node, fx_interface(_i / 2));
+    first = make_aevd(node.ia, _i % 2 ? IT_EVD_DEQUEUE_NOTIFICATIONS : 0);
+    second = make_aevd(node.ia, 0);
+    evd = make(node.ia, IT_SOFTWARE_EVENT_STREAM, 0, NULL);
+    ok(it_evd_post_se(evd, NULL));
+    ok(set_aevd(evd, first));
+    ck_assert_ptr_eq(aevd_of(evd), first);
+    ok(it_evd_dequeue(first, &event)); /* what was queued */
+    ck_assert_int_eq(event.event_number, _i % 2 ? IT_AEVD_NOTIFICATION_EVENT : IT_SOFTWARE_EVENT);
+    ok(it_evd_post_se(evd, &node));
+    ok(set_aevd(evd, second)); /* with what is queued */
+    ck_assert_ptr_eq(aevd_of(evd), second);
+    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(first, &event));
+    ok(it_evd_free(first));
+    ok(it_evd_dequeue(second, &event));
+    ck_assert_ptr_eq(event.sw.evd, evd);
+    is(IT_ERR_EVD_BUSY, it_evd_free(second));
+    ok(set_aevd(evd, NULL));
+    ck_assert_ptr_null(aevd_of(evd));
+    ok(it_evd_free(second));
+    while (it_evd_dequeue(evd, &event) == IT_SUCCESS)
+        ;
+    is(IT_ERR_TIMEOUT_EXPIRED, it_evd_wait(evd, 0, &event, NULL)); /* it may be waited on again */
+    node_close(&node);
+}
+END_TEST
+
+static void *wait_on_sevd(void *arg)
+{
+    struct waiter *waiter = arg;
+    it_event_t event;
+
+    atomic_store(&waiter->begun, true);
+    waiter->status = it_evd_wait(waiter->aevd, IT_TIMEOUT_INFINITE, &event, NULL);
+    return NULL;
+}
+
+static void do_nothing(it_evd_handle_t evd, void *arg)
+{
+    (void)evd, (void)arg;
+}
+
+START_TEST(members_that_are_refused)
+{
+    struct node node, stranger;
+    struct waiter waiter = { .thread = 0 };
+    it_evd_handle_t aevd, evd, other;
+    it_status_t status;
+    it_event_t event;
+
+    node_open(&node, IFACE);
+    node_open(&stranger, IFACE);
+    aevd = make_aevd(node.ia, 0);
+    other = make_aevd(node.ia, 0);
+    evd = waiter.aevd = make(node.ia, IT_SOFTWARE_EVENT_STREAM, 0, NULL);
+    is(IT_ERR_INVALID_AEVD, set_aevd(evd, evd));
+    is(IT_ERR_INVALID_AEVD, set_aevd(evd, node.requests));
+    is(IT_ERR_INVALID_AEVD, set_aevd(stranger.requests, aevd));
+    is(IT_ERR_INVALID_AEVD, set_aevd(evd, (it_evd_handle_t)node.pz));
+    is(IT_ERR_AEVD_NOT_ALLOWED, set_aevd(other, aevd));
+    is(IT_ERR_AEVD_NOT_ALLOWED, set_aevd(aevd, aevd));
+    is(IT_ERR_AEVD_NOT_ALLOWED, set_aevd(aevd, NULL));
+    is(IT_ERR_INVALID_EVD_TYPE,
+       modify(aevd, IT_EVD_PARAM_QUEUE_SIZE, (it_evd_param_t){ .sevd_queue_size = 8 }));
+    is(IT_ERR_INVALID_EVD_TYPE,
+       modify(aevd, IT_EVD_PARAM_THRESHOLD, (it_evd_param_t){ .sevd_threshold = 0 }));
+    is(IT_ERR_INVALID_EVD_TYPE,
+       modify(aevd, IT_EVD_PARAM_OVERFLOWED, (it_evd_param_t){ .evd_overflowed = IT_FALSE }));
+    ok(it_evd_callback_attach(evd, do_nothing, NULL));
+    is(IT_ERR_INVALID_EVD_STATE, set_aevd(evd, aevd));
+    ok(it_evd_callback_detach(evd));
+    ck_assert_ptr_null(aevd_of(evd));
+    /* One change of two is refused: the other one is undone. */
+    ok(set_aevd(evd, aevd));
+    is(IT_ERR_RESOURCE_QUEUE_SIZE,
+       modify(evd, IT_EVD_PARAM_AEVD_HANDLE | IT_EVD_PARAM_QUEUE_SIZE,
+              (it_evd_param_t){ .aevd = other, .sevd_queue_size = UINT32_MAX }));
+    ck_assert_ptr_eq(aevd_of(evd), aevd);
+    ok(it_evd_post_se(evd, NULL));
+    ok(it_evd_dequeue(aevd, &event));
+    ok(set_aevd(evd, NULL));
+    /* A thread waits. */
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_on_sevd, &waiter), 0);
+    while ((status = set_aevd(evd, aevd)) != IT_ERR_EVD_BUSY) { /* it had not begun */
+        ok(status);
+        ok(set_aevd(evd, NULL));
+        if (tc_until(atomic_load(&waiter.begun), PATIENCE) &&
+            pthread_tryjoin_np(waiter.thread, NULL) == 0) { /* it came in between */
+            is(IT_ERR_INVALID_EVD_STATE, waiter.status);
+            ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_on_sevd, &waiter), 0);
+        }
+    }
+    is(IT_ERR_EVD_BUSY, set_aevd(evd, aevd));
+    ok(it_evd_post_se(evd, NULL));
+    pthread_join(waiter.thread, NULL);
+    ck_assert_int_eq(waiter.status, IT_SUCCESS);
+    ok(set_aevd(evd, aevd));
+    node_close(&stranger);
+    node_close(&node);
+}
+END_TEST
+
+/* An AEVD can be disabled, as any EVD. */
+START_TEST(disabled)
+{
+    struct node node;
+    it_evd_handle_t aevd, evd;
+    it_event_t event;
+    int fd = -1;
+
+    node_open(&node, IFACE);
+    ok(it_evd_create(node.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, IT_EVD_CREATE_FD, 0, 0, NULL,
+                     &aevd, &fd));
+    evd = make(node.ia, IT_SOFTWARE_EVENT_STREAM, 0, aevd);
+    ok(modify(aevd, IT_EVD_PARAM_ENABLED, (it_evd_param_t){ .evd_enabled = IT_FALSE }));
+    ok(it_evd_post_se(evd, NULL));
+    ck_assert_int_eq(tc_wait_fd(fd, POLLIN, 0), 0);
+    ok(it_evd_dequeue(aevd, &event));
+    is(IT_ERR_INVALID_EVD_STATE, it_evd_wait(aevd, IT_TIMEOUT_INFINITE, &event, NULL));
+    ok(it_evd_post_se(evd, NULL));
+    ok(modify(aevd, IT_EVD_PARAM_ENABLED, (it_evd_param_t){ .evd_enabled = IT_TRUE }));
+    ck_assert_int_gt(tc_wait_fd(fd, POLLIN, 0), 0);
+    ok(it_evd_wait(aevd, IT_TIMEOUT_INFINITE, &event, NULL));
+    node_close(&node);
+}
+END_TEST
+
 /* An endpoint takes no AEVD for an EVD of a stream. */
 START_TEST(an_aevd_is_no_sevd)
 {
@@ -368,7 +521,7 @@ int main(void)
 {
     Suite *suite = suite_create("aggregate EVDs");
     TCase *events = tcase_create("events"), *waits = tcase_create("waits");
-    TCase *wrong = tcase_create("errors");
+    TCase *wrong = tcase_create("errors"), *members = tcase_create("members");
     int twice = 2 * (int)fx_interfaces();
 
     add_each(events, events_of_all_streams);
@@ -382,6 +535,10 @@ int main(void)
     suite_add_tcase(suite, waits);
     add_each(wrong, errors);
     add_each(wrong, an_aevd_is_no_sevd);
+    tcase_add_loop_test(members, members_come_and_go, 0, twice);
+    add_each(members, members_that_are_refused);
+    add_each(members, disabled);
+    suite_add_tcase(suite, members);
     suite_add_tcase(suite, wrong);
     return tc_main(suite);
 }

@@ -33,13 +33,21 @@ static enum ual_status resize_list(struct ual_evd *evd, uint32_t size)
     return status;
 }
 
+/* An aggregate has neither. */
+static bool sizes_fit(const struct ual_evd *evd, uint32_t mask, uint32_t size, uint32_t threshold)
+{
+    if (evd->aggregate)
+        return !(mask & (UAL_EVDM_SIZE | UAL_EVDM_THRESHOLD));
+    return size && threshold <= size;
+}
+
 static enum ual_status check(const struct ual_evd *evd, const struct ual_evd_modify *modify)
 {
     uint32_t size = modify->mask & UAL_EVDM_SIZE ? modify->size : ual_evd_size(evd);
     uint32_t threshold = modify->mask & UAL_EVDM_THRESHOLD ? modify->threshold
                                                            : ual_evd_threshold(evd);
 
-    if (!size || threshold > size)
+    if (!sizes_fit(evd, modify->mask, size, threshold))
         return UAL_ERR_INVALID_ARGUMENT;
     if ((modify->mask & UAL_EVDM_OVERFLOW) &&
         ((modify->overflow_flags & ~UAL_EVD_OVERFLOW_FLAGS) ||
