@@ -53,7 +53,7 @@ EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
     'common': {'kal'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools'},
-    'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'},
+    'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'}, 'verbs': {'verbs'},
 }
 
 # What tests and benchmarks have from tests/common: fake_host.h, fake_upper.h.

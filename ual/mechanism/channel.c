@@ -80,9 +80,10 @@ static void lower_fd(struct ual_channel *channel)
 /* Another thread may free the item as soon as the lock is dropped. */
 void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item)
 {
+    bool was_empty;
+
     pthread_mutex_lock(&channel->lock);
-    if (!channel->queue)
-        raise_fd(channel);
+    was_empty = !channel->queue;
     if (item->queued) {
         item->times++;
     } else {
@@ -91,6 +92,9 @@ void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item
         DL_APPEND(channel->queue, item);
     }
     atomic_fetch_add(&channel->queued, 1);
+    /* after the count, which a get behind poll(2) checks without the lock */
+    if (was_empty)
+        raise_fd(channel);
     atomic_fetch_add(&channel->word, 1);
     if (channel->device)
         waiters_wake_one(&channel->waiters);

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libibverbs: devices, contexts, and the life of objects; what is refused, and by which number. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "verbs_pair.h"
+
+#include <stdlib.h>
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static uint8_t memory[2][8192];
+
+static void set_up(void)
+{
+    context = pair_open_context();
+    pd = ibv_alloc_pd(context);
+    ck_assert_ptr_nonnull(pd);
+}
+
+static void tear_down(void)
+{
+    ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+    ck_assert_int_eq(ibv_close_device(context), 0);
+}
+
+#define refused(call, number)              \
+    do {                                   \
+        errno = 0;                         \
+        ck_assert_ptr_null(call);          \
+        ck_assert_int_eq(errno, (number)); \
+    } while (0)
+
+/* --- devices --- */
+
+START_TEST(a_device_is_an_interface_and_the_same_in_each_list)
+{
+    int counts[2];
+    struct ibv_device **lists[2] = { ibv_get_device_list(&counts[0]),
+                                     ibv_get_device_list(&counts[1]) };
+
+    ck_assert_int_ge(counts[0], 1);
+    ck_assert_int_eq(counts[0], counts[1]);
+    for (int i = 0; i < counts[0]; i++)
+        ck_assert_ptr_eq(lists[0][i], lists[1][i]);
+    ck_assert_ptr_null(lists[0][counts[0]]);
+    ck_assert_str_eq(ibv_get_device_name(lists[0][0]), "softrdma");
+    ck_assert_int_eq(lists[0][0]->node_type, IBV_NODE_RNIC);
+    ck_assert_int_eq(lists[0][0]->transport_type, IBV_TRANSPORT_IWARP);
+    ck_assert(ibv_get_device_guid(lists[0][0]) != 0);
+    ibv_free_device_list(lists[0]);
+    ibv_free_device_list(lists[1]);
+}
+END_TEST
+
+START_TEST(an_open_device_outlives_its_list)
+{
+    struct ibv_context *second = pair_open_context();
+
+    ck_assert_str_eq(ibv_get_device_name(second->device), "softrdma");
+    ck_assert_ptr_eq(second->device, context->device);
+    ck_assert_ptr_ne(second, context);
+    ck_assert_int_ge(second->async_fd, 0);
+    ck_assert_int_eq(ibv_close_device(second), 0);
+}
+END_TEST
+
+START_TEST(a_device_tells_what_it_can)
+{
+    struct ibv_device_attr attr;
+    struct ibv_device_attr_ex full;
+    struct ibv_query_device_ex_input input = { .comp_mask = 1 };
+
+    ck_assert_int_eq(ibv_query_device(context, &attr), 0);
+    ck_assert(attr.max_qp > 0 && attr.max_qp_wr > 0 && attr.max_sge > 0 && attr.max_cqe > 0);
+    ck_assert(attr.node_guid == ibv_get_device_guid(context->device));
+    ck_assert_uint_eq(attr.phys_port_cnt, 1);
+    ck_assert_int_eq(ibv_query_device_ex(context, NULL, &full), 0);
+    ck_assert_mem_eq(&full.orig_attr, &attr, sizeof(attr));
+    ck_assert_int_eq(ibv_query_device_ex(context, &input, &full), EINVAL);
+}
+END_TEST
+
+/* The structure of a program that was compiled with an earlier header ends sooner. */
+START_TEST(a_shorter_structure_is_filled_as_far_as_it_goes)
+{
+    struct verbs_context *verbs = verbs_get_ctx(context);
+    struct ibv_device_attr_ex full;
+    const size_t shorter = sizeof(full) - 8;
+
+    memset(&full, 0x5a, sizeof(full));
+    ck_assert_int_eq(verbs->query_device_ex(context, NULL, &full, shorter), 0);
+    ck_assert_uint_eq(((uint8_t *)&full)[shorter], 0x5a);
+    ck_assert_int_eq(verbs->query_device_ex(context, NULL, &full, 8), EINVAL);
+}
+END_TEST
+
+START_TEST(a_port_is_active_and_no_other_is_there)
+{
+    struct ibv_port_attr port;
+    __be16 pkey;
+
+    ck_assert_int_eq(ibv_query_port(context, 1, &port), 0);
+    ck_assert_int_eq(port.state, IBV_PORT_ACTIVE);
+    ck_assert_int_eq(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    ck_assert_int_ge(port.gid_tbl_len, 1);
+    ck_assert_int_eq(ibv_query_port(context, 0, &port), EINVAL);
+    ck_assert_int_eq(ibv_query_port(context, 2, &port), EINVAL);
+    ck_assert_int_eq(ibv_query_pkey(context, 1, 0, &pkey), 0);
+    ck_assert_uint_eq(pkey, 0xffff);
+    ck_assert_int_eq(ibv_query_pkey(context, 1, 1, &pkey), -1);
+    ck_assert_int_eq(ibv_get_pkey_index(context, 1, 0xffff), 0);
+    ck_assert_int_eq(ibv_get_pkey_index(context, 1, 1), -1);
+}
+END_TEST
+
+static bool is_loopback(const union ibv_gid *gid)
+{
+    static const uint8_t v4[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127 };
+    static const uint8_t v6[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 };
+
+    return memcmp(gid->raw, v4, sizeof(v4)) == 0 || memcmp(gid->raw, v6, sizeof(v6)) == 0;
+}
+
+START_TEST(a_gid_is_an_address_and_loopback_comes_last)
+{
+    struct ibv_gid_entry entries[64];
+    ssize_t count = ibv_query_gid_table(context, entries, 64, 0);
+    struct sockaddr_storage address;
+    bool seen_loopback = false;
+    union ibv_gid gid;
+
+    ck_assert_int_ge(count, 1);
+    for (int i = 0; i < count; i++) {
+        uint32_t index = 99;
+
+        ck_assert_int_eq(ibv_query_gid(context, 1, i, &gid), 0);
+        ck_assert_mem_eq(&gid, &entries[i].gid, sizeof(gid));
+        ck_assert_uint_eq(entries[i].gid_index, (uint32_t)i);
+        ck_assert(!seen_loopback || is_loopback(&gid));
+        seen_loopback |= is_loopback(&gid);
+        ck_assert_int_eq(vb_gid_address(vb_context_of(context), (uint32_t)i, &address), 0);
+        ck_assert_int_eq(vb_gid_index(vb_context_of(context), (void *)&address, &index), 0);
+        ck_assert_uint_eq(index, (uint32_t)i);
+    }
+    ck_assert_int_eq(ibv_query_gid(context, 1, (int)count, &gid), -1);
+    ck_assert_int_eq(ibv_query_gid(context, 2, 0, &gid), -1);
+    ck_assert_int_eq(ibv_query_gid_ex(context, 1, 0, entries, 1), EINVAL);
+    ck_assert_int_eq(_ibv_query_gid_ex(context, 1, 0, entries, 0, 8), EINVAL);
+    ck_assert_int_eq(ibv_query_gid_table(context, entries, 0, 0), -EINVAL);
+}
+END_TEST
+
+START_TEST(a_context_with_queues_is_not_closed)
+{
+    struct ibv_context *second = pair_open_context();
+    struct ibv_cq *cq = ibv_create_cq(second, 4, NULL, NULL, 0);
+
+    ck_assert_ptr_nonnull(cq);
+    errno = 0;
+    ck_assert_int_eq(ibv_close_device(second), -1);
+    ck_assert_int_eq(errno, EBUSY);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    ck_assert_int_eq(ibv_close_device(second), 0);
+}
+END_TEST
+
+/* --- memory --- */
+
+START_TEST(a_region_has_keys_and_keeps_its_pd_busy)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory[0], sizeof(memory[0]), IBV_ACCESS_LOCAL_WRITE);
+
+    ck_assert_ptr_nonnull(mr);
+    ck_assert_uint_ne(mr->lkey, 0);
+    ck_assert_ptr_eq(mr->addr, memory[0]);
+    ck_assert_uint_eq(mr->length, sizeof(memory[0]));
+    ck_assert_ptr_eq(mr->pd, pd);
+    ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+}
+END_TEST
+
+START_TEST(rights_that_cannot_be_are_refused)
+{
+    const size_t size = sizeof(memory[0]);
+    int access = IBV_ACCESS_REMOTE_WRITE;
+
+    refused(ibv_reg_mr(pd, memory[0], size, access), EINVAL);
+    access = IBV_ACCESS_REMOTE_ATOMIC;
+    refused(ibv_reg_mr(pd, memory[0], size, access), EINVAL);
+    access = 1 << 12;
+    refused(ibv_reg_mr(pd, memory[0], size, access), EINVAL);
+    access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
+    refused(ibv_reg_mr(pd, memory[0], size, access), EOPNOTSUPP);
+    access = IBV_ACCESS_LOCAL_WRITE;
+    refused(ibv_reg_mr(pd, memory[0], 0, access), EINVAL);
+    refused(ibv_reg_mr(pd, NULL, size, access), EINVAL);
+}
+END_TEST
+
+/* What a program may ask for and need not get. */
+START_TEST(optional_rights_are_taken)
+{
+    struct ibv_mr *mr = ibv_reg_mr_iova2(pd, memory[0], 64, (uintptr_t)memory[0],
+                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+
+    ck_assert_ptr_nonnull(mr);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+}
+END_TEST
+
+START_TEST(a_region_is_changed_or_left_as_it_was)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory[0], 4096, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_pd *other = ibv_alloc_pd(context);
+    uint32_t lkey = mr->lkey;
+
+    ck_assert_int_eq(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+    ck_assert_int_eq(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
+        IBV_REREG_MR_ERR_INPUT);
+    ck_assert_uint_eq(mr->lkey, lkey);
+    ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
+                     0);
+    ck_assert_uint_ne(mr->rkey, 0);
+    ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD,
+                                  other, memory[1], 8192, 0),
+                     0);
+    ck_assert_ptr_eq(mr->addr, memory[1]);
+    ck_assert_uint_eq(mr->length, 8192);
+    ck_assert_ptr_eq(mr->pd, other);
+    ck_assert_int_eq(ibv_dealloc_pd(other), EBUSY);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+    ck_assert_int_eq(ibv_dealloc_pd(other), 0);
+}
+END_TEST
+
+/* --- queues --- */
+
+START_TEST(a_cq_is_as_deep_as_asked_and_grows)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 10, NULL, NULL, 0);
+
+    ck_assert_int_ge(cq->cqe, 10);
+    ck_assert_int_eq(ibv_resize_cq(cq, 1000), 0);
+    ck_assert_int_ge(cq->cqe, 1000);
+    ck_assert_int_eq(ibv_resize_cq(cq, 0), EINVAL);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+    refused(ibv_create_cq(context, 0, NULL, NULL, 0), EINVAL);
+    refused(ibv_create_cq(context, -1, NULL, NULL, 0), EINVAL);
+    refused(ibv_create_cq(context, 10, NULL, NULL, context->num_comp_vectors), EINVAL);
+    refused(ibv_create_cq(context, 1 << 30, NULL, NULL, 0), EINVAL);
+}
+END_TEST
+
+START_TEST(an_srq_is_changed_and_queried)
+{
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 2 } };
+    struct ibv_srq_attr attr = { .srq_limit = 4 };
+    struct ibv_srq *srq = ibv_create_srq(pd, &init);
+    uint32_t number = 0;
+
+    ck_assert_ptr_nonnull(srq);
+    ck_assert_uint_ge(init.attr.max_wr, 16);
+    ck_assert_int_eq(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+    ck_assert_int_eq(ibv_query_srq(srq, &attr), 0);
+    ck_assert_uint_eq(attr.srq_limit, 4);
+    ck_assert_uint_ge(attr.max_wr, 16);
+    ck_assert_int_eq(ibv_modify_srq(srq, &attr, 1 << 7), EINVAL);
+    ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
+    ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+    ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+}
+END_TEST
+
+static struct ibv_qp_init_attr qp_attr(struct ibv_cq *cq)
+{
+    return (struct ibv_qp_init_attr){
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2 },
+    };
+}
+
+START_TEST(a_qp_gives_what_it_was_asked_for)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq), got;
+    struct ibv_qp_attr attr;
+    struct ibv_qp *qp, *second;
+
+    init.cap.max_inline_data = 100;
+    init.sq_sig_all = 1;
+    qp = ibv_create_qp(pd, &init);
+    second = ibv_create_qp(pd, &init);
+    ck_assert(qp && second);
+    ck_assert_uint_ge(init.cap.max_send_wr, 8);
+    ck_assert_uint_ge(init.cap.max_inline_data, 100);
+    ck_assert_uint_ne(qp->qp_num, second->qp_num);
+    ck_assert_uint_ge(qp->qp_num, 2);
+    ck_assert_uint_lt(qp->qp_num, 1u << 24);
+    ck_assert_ptr_eq(&vb_qp_by_number(vb_context_of(context), qp->qp_num)->ibv.qp_base, qp);
+    ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &got), 0);
+    ck_assert_int_eq(attr.qp_state, IBV_QPS_RESET);
+    ck_assert_mem_eq(&attr.cap, &init.cap, sizeof(attr.cap));
+    ck_assert_int_eq(got.sq_sig_all, 1);
+    ck_assert_ptr_eq(got.send_cq, cq);
+    ck_assert_int_eq(ibv_destroy_cq(cq), EBUSY);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_qp(second), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(a_qp_beyond_the_device_is_refused)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+
+    init.cap.max_send_wr = 1u << 30;
+    refused(ibv_create_qp(pd, &init), EINVAL);
+    init = qp_attr(cq);
+    init.cap.max_recv_sge = 1u << 20;
+    refused(ibv_create_qp(pd, &init), EINVAL);
+    init = qp_attr(cq);
+    init.cap.max_inline_data = 1u << 20;
+    refused(ibv_create_qp(pd, &init), EINVAL);
+    init = qp_attr(cq);
+    init.recv_cq = NULL;
+    refused(ibv_create_qp(pd, &init), EINVAL);
+    init = qp_attr(cq);
+    init.qp_type = IBV_QPT_RAW_PACKET;
+    refused(ibv_create_qp(pd, &init), EOPNOTSUPP);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(a_state_is_reached_by_its_transitions_only)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR, .port_num = 1 };
+    const int full = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    attr.qp_state = IBV_QPS_INIT;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    attr.port_num = 2;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, full), EINVAL);
+    attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, full), 0);
+    ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+    ck_assert_int_eq(ibv_query_qp(qp, &attr, full, &init), 0);
+    ck_assert_int_eq(attr.qp_state, IBV_QPS_INIT);
+    ck_assert(attr.qp_access_flags & IBV_ACCESS_REMOTE_READ);
+    ck_assert(!(attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE));
+    attr.qp_state = IBV_QPS_RTS;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    attr.qp_state = IBV_QPS_SQD;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EOPNOTSUPP);
+    attr.qp_state = IBV_QPS_RESET;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    ck_assert_int_eq(qp->state, IBV_QPS_RESET);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(a_post_before_a_connection_is_refused)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
+
+    ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), EINVAL);
+    ck_assert_ptr_eq(bad, &wr);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* In ERR receives and requests complete flushed, also of a QP that never was connected. */
+START_TEST(an_error_state_flushes)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+    struct ibv_recv_wr receive = { .wr_id = 7 }, *bad_receive;
+    struct ibv_send_wr request = { .wr_id = 8, .opcode = IBV_WR_SEND }, *bad_request;
+    struct ibv_wc wc;
+
+    ck_assert_int_eq(ibv_post_recv(qp, &receive, &bad_receive), 0);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    wc = pair_completion(cq);
+    ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_uint_eq(wc.wr_id, 7);
+    ck_assert_uint_eq(wc.qp_num, qp->qp_num);
+    ck_assert_int_eq(ibv_post_send(qp, &request, &bad_request), 0);
+    wc = pair_completion(cq);
+    ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_uint_eq(wc.wr_id, 8);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* --- the rest --- */
+
+START_TEST(what_is_not_built_is_refused)
+{
+    struct ibv_alloc_dm_attr dm = { .length = 64 };
+    struct ibv_xrcd_init_attr xrcd = { 0 };
+    struct ibv_td_init_attr td = { 0 };
+    struct ibv_modify_cq_attr moderate = { 0 };
+    struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4,
+                                           .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
+    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+
+    refused(ibv_alloc_dm(context, &dm), EOPNOTSUPP);
+    refused(ibv_open_xrcd(context, &xrcd), EOPNOTSUPP);
+    refused(ibv_alloc_td(context, &td), EOPNOTSUPP);
+    refused(ibv_alloc_null_mr(pd), EOPNOTSUPP);
+    refused(ibv_create_cq_ex(context, &cq_attr), EOPNOTSUPP);
+    ck_assert_int_eq(ibv_modify_cq(cq, &moderate), EOPNOTSUPP);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(an_address_handle_names_a_gid_that_is_there)
+{
+    struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
+    struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+
+    ck_assert_ptr_nonnull(ah);
+    ck_assert_int_eq(ibv_destroy_ah(ah), 0);
+    attr.grh.sgid_index = 200;
+    refused(ibv_create_ah(pd, &attr), EINVAL);
+    attr.port_num = 3;
+    refused(ibv_create_ah(pd, &attr), EINVAL);
+}
+END_TEST
+
+START_TEST(every_value_has_a_text)
+{
+    for (int i = 0; i <= IBV_WC_TM_RNDV_INCOMPLETE; i++)
+        ck_assert_str_ne(ibv_wc_status_str(i), "unknown");
+    ck_assert_str_eq(ibv_wc_status_str(1000), "unknown");
+    for (int i = 0; i <= IBV_EVENT_WQ_FATAL; i++)
+        ck_assert_str_ne(ibv_event_type_str(i), "unknown");
+    for (int i = 0; i <= IBV_PORT_ACTIVE_DEFER; i++)
+        ck_assert_str_ne(ibv_port_state_str(i), "unknown");
+    ck_assert_str_eq(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
+    ck_assert_int_eq(ibv_rate_to_mbps(IBV_RATE_100_GBPS), 103125);
+    ck_assert_int_eq(mbps_to_ibv_rate(103125), IBV_RATE_100_GBPS);
+    ck_assert_int_eq(ibv_rate_to_mult(IBV_RATE_10_GBPS), 4);
+    ck_assert_int_eq(mult_to_ibv_rate(4), IBV_RATE_10_GBPS);
+    ck_assert_int_eq(ibv_rate_to_mult(IBV_RATE_14_GBPS), -1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("libibverbs: objects");
+    TCase *tc = tc_case(suite, "objects", set_up, tear_down);
+
+    tc_add_tests(
+        tc, a_device_is_an_interface_and_the_same_in_each_list, an_open_device_outlives_its_list,
+        a_device_tells_what_it_can, a_shorter_structure_is_filled_as_far_as_it_goes,
+        a_port_is_active_and_no_other_is_there, a_gid_is_an_address_and_loopback_comes_last,
+        a_context_with_queues_is_not_closed, a_region_has_keys_and_keeps_its_pd_busy,
+        rights_that_cannot_be_are_refused, optional_rights_are_taken,
+        a_region_is_changed_or_left_as_it_was, a_cq_is_as_deep_as_asked_and_grows,
+        an_srq_is_changed_and_queried, a_qp_gives_what_it_was_asked_for,
+        a_qp_beyond_the_device_is_refused, a_state_is_reached_by_its_transitions_only,
+        a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
+        an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
+    return tc_main(suite);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Two queue pairs of one context that are connected over loopback, and their memory. */
+#ifndef ITAL_TESTS_VERBS_PAIR_H
+#define ITAL_TESTS_VERBS_PAIR_H
+
+#include "verbs/verbs_objects.h"
+
+#include "tc.h"
+
+#define PAIR_OCTETS 65536u /* of each side */
+#define PAIR_DEPTH  64u
+#define PAIR_MS     20000u /* for whatever must come */
+
+struct pair_side {
+    struct ibv_cq *cq; /* of both queues */
+    struct ibv_qp *qp;
+    struct ibv_qp_ex *qp_ex; /* with `extended` */
+    struct ibv_srq *srq;     /* with `shared` */
+    struct ibv_mr *mr;       /* all rights, over `memory` */
+    uint8_t *memory;
+    struct ual_conn *conn;
+    atomic_bool established;
+    atomic_int ended; /* enum ri_event_type of the QP, 0 none yet */
+};
+
+struct pair {
+    bool shared, extended; /* to be set before pair_open */
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct pair_side side[2];
+};
+
+struct ibv_context *pair_open_context(void);
+void pair_open(struct pair *pair);
+void pair_connect(struct pair *pair);
+void pair_close(struct pair *pair);
+
+/* Polls until a completion is there. */
+struct ibv_wc pair_completion(struct ibv_cq *cq);
+void pair_post_receive(struct pair_side *side, uint64_t wr_id, uint32_t offset, uint32_t length);
+/* A signaled request over `length` octets from `offset`, which the test completes. */
+struct ibv_send_wr pair_request(struct pair_side *side, enum ibv_wr_opcode opcode,
+                                struct ibv_sge *sge, uint32_t offset, uint32_t length);
+/* Posts it and takes its completion, which is to be a success. */
+void pair_do(struct pair_side *side, struct ibv_send_wr *wr);
+
+#endif
