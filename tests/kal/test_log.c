@@ -456,6 +456,14 @@ START_TEST(log_lines_before_exit_are_written)
 }
 END_TEST
 
+/* LeakSanitizer may have a warning for the full pipe, under load, and waits for ever then. */
+static bool leaks_unchecked;
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return leaks_unchecked;
+}
+
 START_TEST(log_full_pipe_keeps_no_process_from_its_end)
 {
     uint64_t before = tc_now_ns();
@@ -465,6 +473,7 @@ START_TEST(log_full_pipe_keeps_no_process_from_its_end)
     fill();
     child = fork();
     if (!child) {
+        leaks_unchecked = true;
         be_lane(_i);
         kal_log(RI_LOG_ERROR, "last words");
         exit(0);
@@ -486,6 +495,7 @@ START_TEST(log_forked_child_repeats_nothing)
         kal_log(RI_LOG_ERROR, "line %d", i);
     child = fork();
     if (!child) {
+        leaks_unchecked = true;
         configure("debug", path);
         kal_log(RI_LOG_ERROR, "of the child");
         exit(0);
