@@ -140,21 +140,23 @@ static it_status_t set_aggregate(struct ual_evd *evd, it_evd_handle_t handle)
     }
 }
 
-/* The aggregate first: going back to the one before does not fail. */
+/* An aggregate is joined first: going back to the one before, or to none, does not fail. It is left
+ * last: that does not fail, but going back to it would need memory. */
 static it_status_t change(struct ual_evd *evd, bool aggregate, const it_evd_param_t *params,
                           const struct ual_evd_modify *modify)
 {
+    bool joins = aggregate && params->aevd, leaves = aggregate && !params->aevd;
     struct ual_evd *before = ual_evd_aggregate(evd);
-    it_status_t status = IT_SUCCESS;
+    it_status_t status = joins ? set_aggregate(evd, params->aevd) : IT_SUCCESS;
     enum ual_status modified;
 
-    if (aggregate)
-        status = set_aggregate(evd, params->aevd);
     if (status != IT_SUCCESS)
         return status;
     modified = modify->mask ? ual_evd_modify(evd, modify) : UAL_OK;
-    if (modified != UAL_OK && aggregate)
+    if (modified != UAL_OK && joins)
         ual_evd_set_aggregate(evd, before);
+    if (modified == UAL_OK && leaves)
+        ual_evd_set_aggregate(evd, NULL);
     return modified == UAL_OK ? IT_SUCCESS : modify_status(modified);
 }
 

@@ -147,8 +147,7 @@ static void fill_support(const struct ri_rnic_attr *attr, it_ia_info_t *info)
     info->spigot_offline_support = info->spigot_online_support;
     /* Where start-up is the library's own, not the device's. */
     info->socket_conversion_support = feature(attr, RI_FEATURE_CONNECTION_SET_B);
-    /* Direct LMR handle, I/O buffer lists of it_lmr_create: IT_FALSE (calloc)
-     * until they are built. */
+    /* Direct LMR handle: IT_FALSE (calloc), not built. */
     info->rdma_read_ord_increasable = feature(attr, RI_FEATURE_ORD_RAISE);
     info->rdma_read_ird_modifiable = feature(attr, RI_FEATURE_IRD_MODIFY);
     info->ep_rdma_enables_modifiable = feature(attr, RI_FEATURE_ACCESS_MODIFY);

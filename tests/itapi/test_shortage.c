@@ -439,6 +439,69 @@ START_TEST(an_end_that_was_told_without_memory_goes_with_its_endpoint)
 }
 END_TEST
 
+/* it_evd_modify takes an SEVD out of its AEVD, and another change fails. Going back would need
+ * memory, and there is none. */
+START_TEST(a_change_that_fails_leaves_the_aggregate_as_it_was)
+{
+    it_evd_param_t params = { .sevd_queue_size = 1 };
+    it_evd_handle_t aevd, evd;
+    it_status_t status;
+    struct node node;
+
+    if (!OWN_ALLOCATOR)
+        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    node_open(&node, IFACE);
+    ok(it_evd_create(node.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 0, 0, NULL,
+                     &aevd, NULL));
+    ok(it_evd_create(node.ia, IT_SOFTWARE_EVENT_STREAM, (it_evd_flags_t)0, 8, 0, aevd, &evd, NULL));
+    ok(it_evd_post_se(evd, NULL));
+    ok(it_evd_post_se(evd, NULL));
+    arm(1, true);
+    status = it_evd_modify(evd, IT_EVD_PARAM_AEVD_HANDLE | IT_EVD_PARAM_QUEUE_SIZE, &params);
+    disarm();
+    is(IT_ERR_INVALID_QUEUE_SIZE, status); /* more are queued */
+    ok(it_evd_query(evd, IT_EVD_PARAM_AEVD_HANDLE, &params));
+    ck_assert_ptr_eq(params.aevd, aevd);
+    node_close(&node);
+}
+END_TEST
+
+static void fail_to_make_evds(it_ia_handle_t ia)
+{
+    it_evd_handle_t evd;
+
+    for (unsigned int which = 40; which; which--) {
+        it_status_t status;
+
+        arm(which, true);
+        status = it_evd_create(ia, IT_ASYNC_AFF_EVENT_STREAM, (it_evd_flags_t)0, 64, 0, NULL, &evd,
+                               NULL);
+        disarm();
+        is(IT_ERR_RESOURCES, status);
+    }
+}
+
+/* An EVD for asynchronous events takes memory in advance. Where it runs out midway, all of it is
+ * free again. The first round brings what the process keeps for good. */
+START_TEST(an_evd_that_cannot_be_made_leaves_nothing)
+{
+    struct node node;
+    size_t heap;
+
+    if (!OWN_ALLOCATOR)
+        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    node_open(&node, IFACE);
+    ok(it_evd_free(node.affiliated));
+    fail_to_make_evds(node.ia);
+    heap = tc_heap();
+    fail_to_make_evds(node.ia);
+    ck_assert_uint_le(tc_heap(), heap + 8192); /* a leak is ten times that */
+    ok(it_evd_create(node.ia, IT_ASYNC_AFF_EVENT_STREAM, (it_evd_flags_t)0, 64, 0, NULL,
+                     &node.affiliated, NULL));
+    node_close(&node);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("shortage");
@@ -449,6 +512,8 @@ static Suite *make_suite(void)
     add_each(tc, no_end_is_lost_when_every_kth_allocation_fails);
     add_each(tc, an_end_that_was_told_without_memory_is_taken_before_the_next_connection);
     add_each(tc, an_end_that_was_told_without_memory_goes_with_its_endpoint);
+    add_each(tc, a_change_that_fails_leaves_the_aggregate_as_it_was);
+    add_each(tc, an_evd_that_cannot_be_made_leaves_nothing);
     add_where(tc, FX_CONVERSION, no_conversion_is_lost);
     return suite;
 }

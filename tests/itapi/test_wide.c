@@ -241,10 +241,8 @@ START_TEST(reset_receives_give_their_places_back)
 }
 END_TEST
 
-/* Connection after connection, of whose requests none that is told succeeds: what was quiet in the
- * earlier ones gives way. */
-/* Until that of the last: those before it succeeded quietly, or the end came before the adapter
- * heard of that. */
+/* Takes completions up to that of the last request. Those before it succeeded quietly, or the end
+ * came before the adapter heard of their success. */
 static void flushed_up_to(it_evd_handle_t evd, uint64_t last)
 {
     it_dto_cmpl_event_t got;
@@ -256,6 +254,8 @@ static void flushed_up_to(it_evd_handle_t evd, uint64_t last)
     } while (got.cookie.mFirst != last);
 }
 
+/* Connection after connection, of whose requests none that is reported succeeds: what was quiet in
+ * the earlier ones gives way. */
 START_TEST(places_outlast_connections)
 {
     struct wide_pair w;

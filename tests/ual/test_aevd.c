@@ -236,6 +236,63 @@ START_TEST(nobody_waits_on_a_member)
 }
 END_TEST
 
+static atomic_bool taking, may_take;
+
+static bool take_slowly(struct ual_evd *evd, struct ual_event *event)
+{
+    atomic_store(&taking, true);
+    ck_assert(tc_until(atomic_load(&may_take), 20000));
+    return ual_evd_take_listed(evd, event);
+}
+
+static void *take_one(void *aevd)
+{
+    struct ual_event event;
+
+    ok(ual_evd_dequeue(aevd, &event));
+    return NULL;
+}
+
+static void *leave_aggregate(void *evd)
+{
+    ok(ual_evd_set_aggregate(evd, NULL));
+    return NULL;
+}
+
+static void no_routine(ual_handle evd, void (*routine)(void), void *arg)
+{
+    (void)evd;
+    (void)routine;
+    (void)arg;
+}
+
+/* An EVD that leaves its aggregate waits for a thread that takes from it. Meanwhile another thread
+ * puts it into another aggregate, or attaches a callback: then nobody may wait on it. */
+START_TEST(who_has_left_does_not_admit_waits_on_a_member)
+{
+    struct ual_evd *aevd = aggregate(0), *other = aggregate(0);
+    struct ual_evd *soft = member(aevd, UAL_STREAM_SOFTWARE, 0);
+    pthread_t taker, leaver;
+    struct ual_event event;
+
+    post(soft, 1);
+    soft->take = take_slowly;
+    ck_assert_int_eq(pthread_create(&taker, NULL, take_one, aevd), 0);
+    ck_assert(tc_until(atomic_load(&taking), 10000));
+    ck_assert_int_eq(pthread_create(&leaver, NULL, leave_aggregate, soft), 0);
+    ck_assert(tc_until(!ual_evd_aggregate(soft), 10000));
+    if (_i)
+        ok(ual_evd_callback_attach(soft, no_routine, NULL, NULL));
+    else
+        ok(ual_evd_set_aggregate(soft, other));
+    soft->take = ual_evd_take_listed;
+    atomic_store(&may_take, true);
+    pthread_join(taker, NULL);
+    pthread_join(leaver, NULL);
+    fails(ual_evd_wait(soft, 0, &event, NULL), _i ? UAL_ERR_EXISTS : UAL_ERR_INVALID_STATE);
+}
+END_TEST
+
 START_TEST(an_aggregate_is_freed_after_its_members_and_a_member_at_any_time)
 {
     struct ual_evd *aevd = aggregate(0);
@@ -472,6 +529,7 @@ int main(void)
     tcase_add_test(members, what_is_queued_when_a_member_comes_is_heard_of);
     tcase_add_test(members, wrong_members_are_refused);
     tcase_add_test(members, nobody_waits_on_a_member);
+    tcase_add_loop_test(members, who_has_left_does_not_admit_waits_on_a_member, 0, 2);
     tcase_add_test(members, an_aggregate_is_freed_after_its_members_and_a_member_at_any_time);
     tcase_add_test(waits, a_waiter_is_woken_by_any_member);
     tcase_add_test(waits, lanes_follow_the_members);

@@ -317,16 +317,25 @@ START_TEST(a_routine_frees_its_evd)
 }
 END_TEST
 
+static void *free_thread(void *evd)
+{
+    ok(ual_evd_free(evd));
+    ck_assert(!atomic_load(&probe.inside));
+    return NULL;
+}
+
 START_TEST(freeing_an_evd_waits_for_its_routine)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_SOFTWARE, 8, 0);
+    pthread_t thread;
 
     attach(evd, stay);
     post(evd, 1);
     ck_assert(tc_until(atomic_load(&probe.inside), 10000));
+    ck_assert_int_eq(pthread_create(&thread, NULL, free_thread, evd), 0);
+    ck_assert(tc_until(!ual_evd_has_callback(evd), 10000));
     atomic_store(&probe.may_return, true);
-    ok(ual_evd_free(evd));
-    ck_assert(!atomic_load(&probe.inside));
+    pthread_join(thread, NULL);
 }
 END_TEST
 

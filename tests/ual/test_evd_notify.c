@@ -386,6 +386,43 @@ START_TEST(an_observed_completion_queue_raises_once_until_it_is_asked_again)
 }
 END_TEST
 
+/* --- a threshold that changes while a thread arms --- */
+
+static struct ri_user_ops arming_ops;
+static const struct ri_user_ops *real_ops;
+static struct ual_evd *armed;
+
+/* The first arming is overtaken by another thread's ual_evd_modify. */
+static enum ri_status arm_late(struct ri_cq *cq, enum ri_arm kind, uint32_t count)
+{
+    const struct ual_evd_modify lower = { .mask = UAL_EVDM_THRESHOLD, .threshold = 1 };
+    struct ual_evd *evd = armed;
+
+    armed = NULL;
+    if (evd)
+        ok(ual_evd_modify(evd, &lower));
+    return real_ops->arm(cq, kind, count);
+}
+
+START_TEST(a_threshold_that_is_lowered_while_a_thread_arms)
+{
+    struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 16, 4, UAL_EVD_FD);
+    struct ri_cq *cq = evd->cq->polled;
+
+    real_ops = cq->ops;
+    arming_ops = *real_ops;
+    arming_ops.arm = arm_late;
+    cq->ops = &arming_ops;
+    armed = evd;
+    expect_empty(evd);
+    ck_assert_ptr_null(armed);
+    ck_assert(!readable(evd));
+    lf_complete(evd, 1);
+    ck_assert(readable(evd));
+    cq->ops = real_ops;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("notification of event dispatchers");
@@ -401,6 +438,7 @@ int main(void)
                      a_wait_that_runs_out_takes_what_is_there,
                      a_threshold_counts_notification_events, a_threshold_of_a_list_counts_all,
                      a_full_queue_notifies_whatever_it_holds);
+        tcase_add_test(both[i], a_threshold_that_is_lowered_while_a_thread_arms);
         tcase_add_loop_test(both[i], consumers_of_different_wishes_miss_nothing, 0, 5);
     }
     tcase_add_test(observers, an_observer_hears_of_what_comes_until_it_leaves);

@@ -158,6 +158,29 @@ START_TEST(the_other_lane_is_entrusted_at_once)
 }
 END_TEST
 
+/* The background thread of the other lane waits for the end of an interval, a long one here. It
+ * does not wait so long before it sleeps in epoll. */
+START_TEST(who_is_entrusted_sleeps_at_once)
+{
+    struct ual_lane *other = lf_lanes->lane[1];
+    uint64_t far = clock_now() + 100 * CLOCK_NS_PER_S;
+    uint64_t end = tc_deadline(10000);
+    bool sleeps;
+
+    do {
+        ck_assert(!tc_expired(end));
+        lf_send(feeds[1], 1);
+        ck_assert_uint_eq(poll_for(evd), 1);
+        ual_lane_set_watch(other, far);
+        lf_pass(5000); /* an interval of its own ends in that time, and it is the sleeper */
+    } while (atomic_load(&other->sleeper));
+    ual_lane_delegate(other);
+    sleeps = tc_until(atomic_load(&other->sleeper) && other->background.sleep_until, 10000);
+    ual_lane_set_watch(other, 1);
+    ck_assert(sleeps);
+}
+END_TEST
+
 START_TEST(who_waits_together_sleeps_in_different_lanes)
 {
     struct lf_waiter waiters[2];
@@ -298,9 +321,9 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tc_add_tests(tc, who_polls_runs_every_lane_that_feeds, any_lane_wakes_who_waits,
-                 the_other_lane_is_entrusted_at_once, who_waits_together_sleeps_in_different_lanes,
-                 abort_reaches_who_sleeps_in_any_lane, the_descriptor_tells_of_any_lane,
-                 no_lock_is_shared);
+                 the_other_lane_is_entrusted_at_once, who_is_entrusted_sleeps_at_once,
+                 who_waits_together_sleeps_in_different_lanes, abort_reaches_who_sleeps_in_any_lane,
+                 the_descriptor_tells_of_any_lane, no_lock_is_shared);
     suite_add_tcase(suite, tc);
     tc = tcase_create("closing");
     tcase_add_checked_fixture(tc, setup, NULL);

@@ -341,13 +341,24 @@ static enum ual_status join(struct ual_evd *evd, struct member *member, struct u
     return status;
 }
 
+/* Another thread may have put it into an aggregate again, or given it a callback. */
+static void admit_waits(struct ual_evd *evd)
+{
+    pthread_mutex_t *lock = &ual_ia_of(evd->object.device)->lock;
+
+    pthread_mutex_lock(lock);
+    if (!evd->member && !evd->callback)
+        waiters_admit(&evd->notifier.waiters);
+    pthread_mutex_unlock(lock);
+}
+
 void aevd_detach(struct ual_evd *evd)
 {
     struct member *member = leave(evd);
 
     if (!member)
         return;
-    waiters_admit(&evd->notifier.waiters);
+    admit_waits(evd);
     free(member);
 }
 

@@ -62,12 +62,16 @@ void ual_ep_set_connection(struct ual_ep *ep, struct ual_conn *connection);
 void ual_ep_drop_connection(struct ual_ep *ep);
 
 /* ep_connect.c: for calls that begin a connection, under control. */
-/* Memory for what an attempt that begins is told of first; where there is none the call that begins
- * it fails. */
+/* Memory for the first message of an attempt. UAL_ERR_NO_RESOURCES: the call that begins it
+ * fails. */
 enum ual_status ual_ep_provide_first(struct ual_ep *ep);
+/* An attempt of the active side begins: addresses (NULL: not known yet), memory for its first
+ * message, its connection. UAL_ERR_NO_RESOURCES, UAL_ERR_ABORTED: ual_ep_not_started comes next. */
+enum ual_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
+                             const struct sockaddr *peer);
 /*
- * The call failed at once. The state goes back, unless the connection ended meanwhile and its
- * message is on the way: then the consumer hears from that, and the call has succeeded.
+ * The call failed at once. The state goes back, and the status is returned. If the connection ended
+ * meanwhile its message is on the way instead, and the call has succeeded: UAL_OK.
  */
 enum ual_status ual_ep_not_started(struct ual_ep *ep, enum ual_status status);
 static inline uint16_t ual_ep_depth(uint32_t value)

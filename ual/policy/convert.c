@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-/* The addresses are known when the connection's news brings them. Under control. */
+/* The connection's first event brings the addresses. Under control. */
 static enum ual_status start(struct ual_ep *ep, const struct ual_convert *convert)
 {
     struct ual_adopt_param param = {
@@ -26,24 +26,13 @@ static enum ual_status start(struct ual_ep *ep, const struct ual_convert *conver
         .ord = ual_ep_depth(ep->attr.ord),
         .deadline = RI_NO_DEADLINE,
     };
-    struct ual_ep_private *inside = ual_ep_inside(ep);
-    struct ual_conn *connection;
     enum ual_status status;
 
     if (convert->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
         param.deadline = clock_after(clock_now(), convert->timeout_us * CLOCK_NS_PER_US);
-    spinlock_lock(&inside->lock);
-    inside->accepted_id = 0;
-    address_set(&inside->local, NULL);
-    address_set(&inside->peer, NULL);
-    spinlock_unlock(&inside->lock);
-    status = ual_ep_provide_first(ep);
+    status = ual_ep_begin(ep, NULL, NULL);
     if (status == UAL_OK)
-        status = ual_conn_create(ual_ep_device(ep), &ual_ep_upcalls, ep, &connection);
-    if (status != UAL_OK)
-        return ual_ep_not_started(ep, status);
-    ual_ep_set_connection(ep, connection);
-    status = ual_conn_adopt(connection, &ep->qp, &param);
+        status = ual_conn_adopt(ual_ep_inside(ep)->connection, &ep->qp, &param);
     return status == UAL_OK ? UAL_OK : ual_ep_not_started(ep, status);
 }
 

@@ -82,25 +82,33 @@ enum ual_status ual_ep_not_started(struct ual_ep *ep, enum ual_status status)
     return status;
 }
 
-static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect *connect)
+enum ual_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
+                             const struct sockaddr *peer)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    struct ri_connect_param param = connect_param(ep, connect);
     struct ual_conn *connection;
     enum ual_status status;
 
     spinlock_lock(&inside->lock);
     inside->accepted_id = 0;
-    address_set(&inside->local, connect->source);
-    address_set(&inside->peer, connect->destination);
+    address_set(&inside->local, local);
+    address_set(&inside->peer, peer);
     spinlock_unlock(&inside->lock);
     status = ual_ep_provide_first(ep);
     if (status == UAL_OK)
         status = ual_conn_create(ual_ep_device(ep), &ual_ep_upcalls, ep, &connection);
-    if (status != UAL_OK)
-        return ual_ep_not_started(ep, status);
-    ual_ep_set_connection(ep, connection);
-    status = ual_conn_connect(connection, &ep->qp, &param);
+    if (status == UAL_OK)
+        ual_ep_set_connection(ep, connection);
+    return status;
+}
+
+static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect *connect)
+{
+    struct ri_connect_param param = connect_param(ep, connect);
+    enum ual_status status = ual_ep_begin(ep, connect->source, connect->destination);
+
+    if (status == UAL_OK)
+        status = ual_conn_connect(ual_ep_inside(ep)->connection, &ep->qp, &param);
     return status == UAL_OK ? UAL_OK : ual_ep_not_started(ep, status);
 }
 

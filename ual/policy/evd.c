@@ -109,15 +109,21 @@ bool evd_is_reached(struct ual_evd *evd)
     return notify >= evd_wanted(evd) || (evd->cq && left >= evd->size);
 }
 
-/* Nothing can be reached with fewer completions than that, whatever they are. */
+/* With fewer completions than `wanted`, whatever they are, the threshold is not reached. Another
+ * thread may lower the threshold and arm for the new one before this one arms for the old one: so
+ * the threshold is read again after arming. */
 void evd_arm_for_threshold(struct ual_evd *evd)
 {
-    uint32_t notify, wanted = evd_wanted(evd);
+    uint32_t notify, wanted;
 
-    if (ual_cq_count(evd->cq, &notify) < wanted)
-        ual_cq_arm_nth(evd->cq, wanted);
-    else
-        ual_cq_arm(evd->cq, RI_ARM_NOTIFY_MARKED);
+    do {
+        wanted = evd_wanted(evd);
+        if (ual_cq_count(evd->cq, &notify) < wanted)
+            ual_cq_arm_nth(evd->cq, wanted);
+        else
+            ual_cq_arm(evd->cq, RI_ARM_NOTIFY_MARKED);
+        atomic_thread_fence(memory_order_seq_cst);
+    } while (evd_wanted(evd) < wanted);
 }
 
 bool ual_evd_notify_again(struct ual_evd *evd)

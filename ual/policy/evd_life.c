@@ -164,12 +164,17 @@ static void delist(struct ual_evd *evd)
 /* What it takes events from. */
 static enum ual_status open_source(struct ual_evd *evd, const struct ual_evd_attr *attr)
 {
+    enum ual_status status;
+
     evd->take = ual_evd_take_listed;
     if (attr->stream == UAL_STREAM_DTO)
         return open_cq(evd);
     if (attr->stream == UAL_STREAM_NOTIFICATION)
         return aevd_open(evd, attr->flags & UAL_EVD_NOTIFICATIONS);
-    return evd_spares_open(evd, attr->size);
+    status = evd_spares_open(evd, attr->size);
+    if (status != UAL_OK)
+        evd_spares_close(evd);
+    return status;
 }
 
 static enum ual_status close_source(struct ual_evd *evd)
@@ -232,19 +237,19 @@ enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_a
     status = ual_handle_take(&evd->object, UAL_EVD, device);
     if (status != UAL_OK)
         goto close_source;
-    status = enlist(evd);
-    if (status != UAL_OK)
-        goto drop_handle;
     if (attr->aggregate)
         status = ual_evd_set_aggregate(evd, attr->aggregate);
     if (status != UAL_OK)
-        goto delist;
+        goto drop_handle;
+    status = enlist(evd); /* last: events may be queued from here on */
+    if (status != UAL_OK)
+        goto leave_aggregate;
     if (evd->notifier.fd >= 0)
         ual_evd_arm(evd);
     *out = evd;
     return UAL_OK;
-delist:
-    delist(evd);
+leave_aggregate:
+    aevd_detach(evd);
 drop_handle:
     ual_handle_drop(&evd->object);
 close_source:

@@ -120,8 +120,8 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
 /* Make a waiter look at its EVD again. The caller sees to it that the waiter stays. Any thread;
  * leaf. */
 void ual_lane_wake_waiter(struct ual_waiter *waiter);
-/* For a consumer that sleeps in another lane: somebody has to sleep in the epoll of this one, now.
- * Any thread; leaf. */
+/* For a consumer that sleeps in another lane: a waiter of this lane, else its background thread,
+ * sleeps in its epoll from now on. Any thread, with no lock held. */
 void ual_lane_delegate(struct ual_lane *lane);
 /* Does a consumer sleep in its epoll, as far as can be told without a lock? */
 bool ual_lane_has_waiter(const struct ual_lane *lane);

@@ -130,6 +130,8 @@ static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 
     atomic_store_explicit(&lane->was_put_off, false, memory_order_relaxed);
     ual_lane_set_watch(lane, until);
+    if (ual_lane_is_sleeper(lane, &lane->background)) /* delegated before the time was set */
+        return;
     atomic_store_explicit(&lane->put_off_at, may_put_off ? until - PACE_LAST / 2 : CLOCK_NEVER,
                           memory_order_relaxed);
     while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&

@@ -252,8 +252,10 @@ void ual_lane_delegate(struct ual_lane *lane)
         wake = true;
     }
     spinlock_unlock(&lane->sleep_lock);
-    if (wake)
+    if (wake) {
         wake_background(lane);
+        ual_lane_set_watch(lane, 1); /* a time in the past: it expires at once */
+    }
 }
 
 bool ual_lane_has_waiter(const struct ual_lane *lane)
