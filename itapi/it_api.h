@@ -18,26 +18,29 @@
  *
  * Rules for all calls
  *   Return    IT_SUCCESS, or the reason why nothing was started; no event follows a call that
- *             failed. Trouble found later arrives as an event. errno is neither used nor kept.
+ *             failed. An error that is found later arrives as an event. errno is neither used nor
+ *             kept.
  *   Outputs   are written on IT_SUCCESS only, unless the call says otherwise.
  *   Errors    each call lists its own. Besides those, every call that takes a handle may return
  *             IT_ERR_IA_CATASTROPHE: the handle was made before a fork() and this process is the
- *             child, which opens adapters of its own; or the adapter is dead. Of a dead adapter
- *             objects can be freed, events that are queued can be dequeued, and the context calls
- *             work; every wait ends.
- *             Every call that takes a pointer to data may give IT_ERR_FAULT: it is NULL where
- *             something is needed.
+ *             child, which has to open adapters of its own; or the adapter is dead. The objects of
+ *             a dead adapter can be freed, its queued events can be dequeued, and the context
+ *             calls work; every wait ends.
+ *             Every call that takes a pointer to data may return IT_ERR_FAULT: the pointer is NULL
+ *             where data is needed.
  *             IT_ERR_OP_NOT_SUPPORTED comes from calls that the IA or its transport does not have.
- *   Handles   opaque, of this process only. NULL, a freed handle or one of the wrong kind gives the
- *             call's IT_ERR_INVALID_<kind>. Freeing is refused with IT_ERR_<kind>_BUSY where
+ *   Handles   opaque, valid in this process only. NULL, a freed handle or one of the wrong kind
+ *             returns the call's IT_ERR_INVALID_<kind>. Freeing is refused with IT_ERR_<kind>_BUSY
+ *             where
  *             other objects depend on the object, where the standard has such a code.
  *   Threads   any call from any thread at any time, also on the same object. Order between threads
- *             is the Consumer's affair: do not free what another thread is still using, one by
- *             one. it_ia_free may come at any time. No call may be made from a signal handler.
+ *             is the Consumer's responsibility: do not free a single object that another thread is
+ *             using. it_ia_free is allowed at any time. No call is allowed in a signal handler.
  *   Blocking  "does not block" = never waits for the peer, a device or another thread's call; short
  *             internal locks are possible. Calls without that remark may block.
- *   Pointers  arguments are lent for the call and copied as needed, except the memory that segments
- *             of a DTO describe: the library's until the DTO's completion is dequeued.
+ *   Pointers  the library uses arguments during the call only and copies what it needs. The memory
+ *             that segments of a DTO describe is the library's until the DTO's completion is
+ *             dequeued.
  *   Time      microseconds; IT_TIMEOUT_INFINITE waits for ever.
  *   Order     Addresses and connection qualifiers are in network order. RDMA addresses, RMR
  *             Contexts, cookies, lengths and the operands of atomics are host-order integers.
@@ -46,8 +49,8 @@
  *             reads those members and refuses ..._PARAM_ALL. No bit, or an unknown one:
  *             IT_ERR_INVALID_MASK.
  *
- * Which calls this release builds stands in docs/status.md; the rest answers
- * IT_ERR_OP_NOT_SUPPORTED. What goes beyond the standard is in <itx_api.h>.
+ * docs/status.md lists the calls that this release implements; the others return
+ * IT_ERR_OP_NOT_SUPPORTED. <itx_api.h> has what goes beyond the standard.
  */
 #ifndef _IT_API_H
 #define _IT_API_H
@@ -66,9 +69,9 @@ extern "C" {
  *
  * The standard changed the arguments of three calls between versions. A program chooses a version
  * by defining ITAPI_ENABLE_V20_BINDINGS or ITAPI_ENABLE_V21_BINDINGS before it includes this
- * header; with neither it gets version 1.0, with both version 2.0. Only source names depend on the
- * choice: the library has every form, so objects compiled with different bindings may be linked
- * together. The version asked for in it_ia_create is a separate matter.
+ * header; with neither it gets version 1.0, with both version 2.0. The choice affects source names
+ * only: the library has every form, so objects compiled with different bindings may be linked
+ * together. It is independent of the version that it_ia_create asks for.
  *
  *   written         1.0              2.0              2.1
  *   it_lmr_create   it_lmr_create10  it_lmr_create20  it_lmr_create21
@@ -118,10 +121,10 @@ extern "C" {
  * 2. Status, scalar types, handles
  */
 
-/* What calls return. itx_status_text() in <itx_api.h> has a sentence for each. */
+/* Status of a call. itx_status_text() in <itx_api.h> returns a sentence for each. */
 typedef enum {
     IT_SUCCESS = 0,
-    IT_ERR_ABORT = 1,                  /* given up: object went away while waiting, or OS failure */
+    IT_ERR_ABORT = 1,                  /* the object was freed during the wait, or OS failure */
     IT_ERR_ACCESS = 2,                 /* the memory does not grant a needed privilege */
     IT_ERR_ADDRESS = 3,                /* memory range not mapped in this process */
     IT_ERR_AEVD_NOT_ALLOWED = 4,       /* an AEVD cannot be given here */
@@ -131,7 +134,7 @@ typedef enum {
     IT_ERR_CANNOT_RESET = 8,           /* EP not in a state that can be reset */
     IT_ERR_CONN_QUAL_BUSY = 9,         /* connection qualifier in use */
     IT_ERR_EP_BUSY = 10,               /* outstanding work forbids the change */
-    IT_ERR_EP_TIMEWAIT = 11,           /* the EP's last connection is still resting */
+    IT_ERR_EP_TIMEWAIT = 11,           /* the EP's last connection is in TIME_WAIT */
     IT_ERR_EVD_BUSY = 12,              /* EVD in use */
     IT_ERR_EVD_WAIT = 13,              /* a thread waits on the EVD */
     IT_ERR_EVD_QUEUE_FULL = 14,        /* no room on the SEVD for a software event */
@@ -232,8 +235,8 @@ typedef enum {
 typedef enum { IT_FALSE = 0, IT_TRUE = 1 } it_boolean_t;
 
 /*
- * What a peer needs, besides an address, to reach a region. A host-order integer: the STag (iWARP)
- * or R_Key (InfiniBand) widened to 64 bits. Pass it on with it_hton64()/it_ntoh64().
+ * Names a region to a peer, which needs it besides the address. A host-order integer: the STag
+ * (iWARP) or R_Key (InfiniBand), extended to 64 bits. Send it to the peer with it_hton64().
  */
 typedef uint64_t it_rmr_context_t;
 
@@ -248,7 +251,7 @@ typedef uint64_t
 typedef uint32_t it_ud_ep_id_t;  /* IB: queue pair number */
 typedef uint32_t it_ud_ep_key_t; /* IB: Q_Key */
 
-/* Any handle. The calls that take it tell the kinds apart. */
+/* A handle of any kind. Calls that take it detect the kind. */
 typedef void *it_handle_t;
 
 #define IT_NULL_HANDLE ((it_handle_t)NULL)
@@ -278,7 +281,7 @@ typedef struct it_rmr_handle_s *it_rmr_handle_t;
 typedef struct it_ud_svc_req_handle_s *it_ud_svc_req_handle_t;
 typedef struct it_srq_handle_s *it_srq_handle_t;
 
-/* One value of the Consumer's that every object can carry; the library never looks into it. */
+/* A value of the Consumer's that every object can carry; the library does not interpret it. */
 typedef union {
     void *ptr;
     uint64_t index;
@@ -288,7 +291,8 @@ typedef union {
  * 3. Addresses, connection qualifiers, Paths
  */
 
-/* What identifies a service at an address. A mask where an Interface tells which kinds it takes. */
+/* Kinds of connection qualifier, which identifies a service at an address. A mask where an
+ * Interface lists the kinds that it accepts. */
 typedef enum {
     IT_IANA_PORT = 0x1,         /* TCP port of the passive side */
     IT_IB_SERVICEID = 0x2,      /* InfiniBand service ID */
@@ -306,8 +310,8 @@ typedef struct {
 typedef uint64_t it_ib_serviceid_t; /* network order */
 
 /*
- * Two TCP ports, network order. In it_ep_connect `remote` is the server's and `local` the own one,
- * 0 for any; in it_listen_create `local` is the own one and `remote` is ignored.
+ * Two TCP ports, network order. In it_ep_connect `remote` is the server's port and `local` the own
+ * one, 0: any. In it_listen_create `local` is the own port and `remote` is ignored.
  */
 typedef struct {
     uint16_t local;
@@ -395,8 +399,8 @@ union itx_path_endpoint {
 };
 
 /*
- * A Path: made by it_get_pathinfo or by hand. `remote` is the standard's name of the transport
- * part, `u` the one of a widespread variant of this header; they are the same bytes.
+ * A Path: made by it_get_pathinfo or by the Consumer. `remote` is the standard's name of the
+ * transport part, `u` that of a widespread variant of this header; they are the same bytes.
  */
 typedef struct {
     size_t spigot_id;
@@ -424,14 +428,14 @@ typedef enum { IT_RC_SERVICE = 0x1, IT_UD_SERVICE = 0x2 } it_transport_service_t
 
 /* One line of it_interface_list. */
 typedef struct {
-    uint32_t major_version; /* newest API version that the Interface speaks */
+    uint32_t major_version; /* newest API version that the Interface supports */
     uint32_t minor_version;
     it_transport_type_t transport_type;
     char name[IT_INTERFACE_NAME_SIZE]; /* for it_ia_create; NUL-terminated */
 } it_interface_t;
 
 typedef struct {
-    size_t spigot_id;       /* as other calls want it; ids need not be dense */
+    size_t spigot_id;       /* for other calls; ids need not be consecutive */
     size_t max_rc_send_len; /* bytes in one Send of an RC EP */
     size_t max_rc_rdma_len; /* bytes in one RDMA Read or Write */
     size_t max_ud_send_len; /* bytes in one datagram */
@@ -455,25 +459,25 @@ typedef struct {
 } it_vendor_via_t;
 
 typedef struct {
-    it_boolean_t valid_vid; /* IT_FALSE: vid says nothing */
+    it_boolean_t valid_vid; /* IT_FALSE: vid has no meaning */
     unsigned char vid[64];
 } it_vendor_iwarp_tcp_t;
 
-/* Forms of an I/O buffer list; a mask where an Interface tells which it takes. */
+/* Forms of an I/O buffer list; a mask where an Interface lists those that it accepts. */
 typedef enum {
     IT_IOBL_PAGE_LIST = 0x1,   /* equal elements of a page */
     IT_IOBL_BLOCK_LIST = 0x2,  /* equal elements of any size and alignment */
     IT_IOBL_VE_PAGE_LIST = 0x4 /* elements with a length each */
 } it_iobl_type_t;
 
-/* Kinds of RMR; a mask where an Interface tells which it has. */
+/* Kinds of RMR; a mask where an Interface lists those that it has. */
 typedef enum {
     IT_RMR_TYPE_DEFAULT = 0x0, /* the Interface chooses */
-    IT_RMR_TYPE_NARROW = 0x1,  /* reachable over the EP on which it was linked only */
-    IT_RMR_TYPE_WIDE = 0x2     /* reachable over every EP of its PZ */
+    IT_RMR_TYPE_NARROW = 0x1,  /* accessible over the EP on which it was linked only */
+    IT_RMR_TYPE_WIDE = 0x2     /* accessible over every EP of its PZ */
 } it_rmr_type_t;
 
-/* A snapshot made by it_ia_query; everything in it belongs to it and goes with it_ia_info_free. */
+/* A snapshot made by it_ia_query; it_ia_info_free frees it with all that it points to. */
 typedef struct {
     char *ia_name;              /* as given to it_ia_create */
     uint32_t api_major_version; /* newest API version of the IA, whatever was asked for */
@@ -491,7 +495,7 @@ typedef struct {
     it_boolean_t ep_work_queues_resizable;    /* max_request_dtos, max_recv_dtos modifiable */
     it_boolean_t three_way_handshake_support; /* IT_CONNECT_FLAG_THREE_WAY possible */
     it_boolean_t private_data_support;
-    it_boolean_t max_message_size_support; /* connection requests tell max_message_size */
+    it_boolean_t max_message_size_support; /* connection requests carry max_message_size */
     it_boolean_t ird_ord_ia_support;       /* IRD and ORD exist; events carry them */
     it_boolean_t ird_ord_suppressible;     /* ..._SUPPRESS_IRD_ORD possible */
     it_boolean_t spigot_online_support;    /* IT_ASYNC_UNAFF_SPIGOT_ONLINE is raised */
@@ -549,7 +553,7 @@ typedef enum {
     IT_PRIV_ALL = 0x1f
 } it_mem_priv_t;
 
-/* Note that "none" is a bit of its own; 0 is taken for it. */
+/* "None" is a bit of its own; 0 means the same. */
 typedef enum {
     IT_LMR_FLAG_NONE = 0x1,
     IT_LMR_FLAG_SHARED = 0x2,       /* may share resources with LMRs of the same shared_id */
@@ -583,7 +587,7 @@ typedef struct {
     it_length_t fbo; /* where the memory begins in the first element, bytes */
 } it_iobl_t;
 
-/* A piece of a local buffer. */
+/* A segment of a local buffer. */
 typedef struct {
     it_lmr_handle_t lmr;
     union {
@@ -622,7 +626,7 @@ typedef uint64_t it_dto_cookie_t;
  */
 typedef enum {
     IT_COMPLETION_FLAG = 0x01,     /* report success too; implied for Receives */
-    IT_NOTIFY_FLAG = 0x02,         /* the completion wakes whoever waits */
+    IT_NOTIFY_FLAG = 0x02,         /* the completion is a Notification Event: it wakes a waiter */
     IT_SOLICITED_WAIT_FLAG = 0x04, /* Sends: the completion of the peer's Receive wakes */
     IT_BARRIER_FENCE_FLAG = 0x08,  /* requests: start after earlier RDMA Reads, atomics ended */
     IT_UNLINK_FENCE_FLAG = 0x10,   /* unlinks: start after all earlier requests ended */
@@ -638,10 +642,10 @@ typedef enum {
     IT_DTO_ERR_LOCAL_PROTECTION = 3,    /* a local segment is not accessible as needed */
     IT_DTO_ERR_FLUSHED = 4,             /* the EP became non-operational first */
     IT_RMR_OPERATION_FAILED = 5,        /* link or unlink of an RMR refused */
-    IT_DTO_ERR_BAD_RESPONSE = 6,        /* the peer answered nonsense */
+    IT_DTO_ERR_BAD_RESPONSE = 6,        /* the peer's answer is malformed */
     IT_DTO_ERR_REMOTE_ACCESS = 7,       /* the peer's memory is not accessible as needed */
     IT_DTO_ERR_REMOTE_RESPONDER = 8,    /* the peer could not carry it out */
-    IT_DTO_ERR_TRANSPORT = 9,           /* the peer is out of reach */
+    IT_DTO_ERR_TRANSPORT = 9,           /* the transport failed: the peer cannot be reached */
     IT_DTO_ERR_RECEIVER_NOT_READY = 10, /* IB: the peer had no Receive for too long */
     IT_DTO_ERR_PARTIAL_PACKET = 11,     /* VIA only */
     IT_DTO_ERR_LOCAL_MM_OPERATION = 12  /* link or unlink of an LMR refused; of a Receive: what the
@@ -650,7 +654,7 @@ typedef enum {
 
 typedef enum { IT_COMPARE_AND_SWAP = 0, IT_FETCH_AND_ADD = 1 } it_atomic_op_t;
 
-/* Address of a UD EP, as UD service replies and UD Receives tell it. */
+/* Address of a UD EP, from UD service replies and UD Receives. */
 typedef struct {
     it_ud_ep_id_t ud_ep_id;
     it_ud_ep_key_t ud_ep_key;
@@ -663,7 +667,7 @@ typedef struct {
     it_remote_ep_info_t ep_info;
 } it_ib_ud_addr_t;
 
-/* Where it_post_sendto sends to. */
+/* The destination of it_post_sendto. */
 typedef struct {
     it_dg_type_t type; /* selects the member of addr */
     union {
@@ -717,7 +721,7 @@ typedef enum {
     IT_ASYNC_AFF_SEVD_ENQUEUE_FAILURE = 0x04001,       /* the EP's SEVD overflowed */
     IT_ASYNC_AFF_EP_SEVD_FULL_ERROR = 0x04001,         /* the same, a later name */
     IT_ASYNC_AFF_EP_FAILURE = 0x04002,                 /* EP failed, no better reason known */
-    IT_ASYNC_AFF_EP_BAD_TRANSPORT_OPCODE = 0x04003,    /* peer sent an operation that is none */
+    IT_ASYNC_AFF_EP_BAD_TRANSPORT_OPCODE = 0x04003,    /* peer sent an unknown operation */
     IT_ASYNC_AFF_EP_REQ_DROPPED = 0x04005,             /* message arrived, no Receive was posted */
     IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION = 0x04006,  /* peer's RDMA Write not permitted */
     IT_ASYNC_AFF_EP_RDMAW_CORRUPT_DATA = 0x04007,      /* peer's RDMA Write damaged */
@@ -728,7 +732,7 @@ typedef enum {
     IT_ASYNC_AFF_EP_L_IRRQ_ACCESS_VIOLATION = 0x04022, /* ... when answering an RDMA Read */
     IT_ASYNC_AFF_EP_L_TRANSPORT_ERROR = 0x04023,       /* malformed message (DDP, RDMAP) */
     IT_ASYNC_AFF_EP_L_LLP_ERROR = 0x04024,             /* malformed stream (TCP, MPA, CRC) */
-    IT_ASYNC_AFF_EP_R_ERROR = 0x04040,                 /* R: told by the peer. Anything else */
+    IT_ASYNC_AFF_EP_R_ERROR = 0x04040,                 /* R: reported by the peer. Any other */
     IT_ASYNC_AFF_EP_R_ACCESS_VIOLATION = 0x04041,      /* access to the peer's memory */
     IT_ASYNC_AFF_EP_R_RECV_ACCESS_VIOLATION = 0x04042, /* ... when filling its Receive */
     IT_ASYNC_AFF_EP_R_RECV_LENGTH_ERROR = 0x04043,     /* its Receive was too short */
@@ -765,9 +769,9 @@ typedef enum {
     IT_CN_REJ_OTHER = 0,         /* none of the others; on iWARP also: nobody listens there */
     IT_CN_REJ_TIMEOUT = 1,       /* no answer within the Path's timeout */
     IT_CN_REJ_BAD_PATH = 2,      /* no route, or the Path is wrong */
-    IT_CN_REJ_STALE_CONN = 3,    /* the peer believes the EP connected still */
+    IT_CN_REJ_STALE_CONN = 3,    /* the peer regards the EP as still connected */
     IT_CN_REJ_BAD_ORD = 4,       /* IRD and ORD do not fit */
-    IT_CN_REJ_RESOURCES = 5,     /* the peer is short of something */
+    IT_CN_REJ_RESOURCES = 5,     /* the peer is out of resources */
     IT_CN_REJ_BAD_CONN_PARMS = 6 /* another parameter was refused */
 } it_conn_reject_code_t;
 
@@ -859,7 +863,7 @@ typedef struct {
     uint32_t rdma_read_ord;
 } it_conn_request_event_t;
 
-/* Somebody asks for a UD EP: answer with it_ud_service_reply. */
+/* A peer asks for a UD EP: answer with it_ud_service_reply. */
 typedef struct {
     it_event_type_t event_number;
     it_evd_handle_t evd;
@@ -882,7 +886,7 @@ typedef struct {
     it_handle_t unlinked_mr_handle; /* LMR or RMR that the operation unlinked, or null */
 } it_dto_cmpl_event_t;
 
-/* The same with what a UD Receive tells besides. transferred_length counts the 40 GRH bytes. */
+/* The same with the members of a UD Receive. transferred_length counts the 40 GRH bytes. */
 typedef struct {
     it_event_type_t event_number;
     it_evd_handle_t evd;
@@ -939,8 +943,8 @@ typedef union {
 typedef enum {
     IT_EVD_DEQUEUE_NOTIFICATIONS = 0x01, /* AEVD: yields notifications, not its SEVDs' events */
     IT_EVD_CREATE_FD = 0x02,             /* make a descriptor for poll(2) */
-    IT_EVD_OVERFLOW_DEFAULT = 0x04,      /* on overflow: what suits the stream */
-    IT_EVD_OVERFLOW_NOTIFY = 0x08,       /* on overflow: raise an affiliated event */
+    IT_EVD_OVERFLOW_DEFAULT = 0x04,      /* on overflow: the default of the stream */
+    IT_EVD_OVERFLOW_NOTIFY = 0x08,       /* on overflow: raise an asynchronous event */
     IT_EVD_OVERFLOW_AUTO_RESET = 0x10 /* dequeuing clears the overflow; else it_evd_modify does */
 } it_evd_flags_t;
 
@@ -1019,7 +1023,7 @@ typedef struct {
     size_t max_rdma_read_segments;
     size_t max_rdma_write_segments;
     uint32_t rdma_read_ird;   /* RDMA Reads and atomics that can be answered at once */
-    uint32_t rdma_read_ord;   /* ... that can be outstanding; further ones wait in the queue */
+    uint32_t rdma_read_ord;   /* ... that can be outstanding; others wait in the queue */
     it_srq_handle_t srq;      /* this member and the next two: read with IT_EP_SRQ only */
     size_t soft_hi_watermark; /* S-RQ buffers held before an event is raised; 0: never */
     size_t hard_hi_watermark; /* ... before the connection is broken; 0: never, too */
@@ -1030,7 +1034,7 @@ typedef struct {
 #define IT_HARD_HI_WATERMARK_DISABLE ((size_t)-1)
 
 typedef struct {
-    it_remote_ep_info_t ep_info; /* own: the id is told by the IA, the key given by the Consumer */
+    it_remote_ep_info_t ep_info; /* own: the id is given by the IA, the key by the Consumer */
 } it_ud_only_attributes_t;
 
 typedef union {
@@ -1083,7 +1087,7 @@ typedef struct {
 
 typedef enum {
     IT_EP_NO_FLAG = 0x0,
-    IT_EP_REUSEADDR = 0x1, /* reuse an address pair that is still resting */
+    IT_EP_REUSEADDR = 0x1, /* reuse an address pair in TIME_WAIT */
     IT_EP_SRQ = 0x2        /* take Receives from attr.srv.rc.srq */
 } it_ep_rc_creation_flags_t;
 
@@ -1091,7 +1095,7 @@ typedef enum {
 typedef enum {
     IT_CONNECT_FLAG_TWO_WAY = 0x1,
     IT_CONNECT_FLAG_THREE_WAY = 0x2,
-    IT_CONNECT_SUPPRESS_IRD_ORD = 0x4 /* do not tell IRD and ORD; the Listen must say the same */
+    IT_CONNECT_SUPPRESS_IRD_ORD = 0x4 /* do not send IRD and ORD; the Listen must not expect them */
 } it_cn_est_flags_t;
 
 /* Values of the InfiniBand connection manager's request, encoded as there. */
@@ -1315,7 +1319,7 @@ ITAPI_PUBLIC it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia
 /* Frees a snapshot and all it points to; NULL is allowed. */
 ITAPI_PUBLIC void it_ia_info_free(it_ia_info_t *ia_info);
 
-/* Tells the kind of a handle. Does not block. Errors: INVALID_HANDLE. */
+/* Returns the kind of a handle. Does not block. Errors: INVALID_HANDLE. */
 ITAPI_PUBLIC it_status_t it_get_handle_type(it_handle_t handle,
                                             it_handle_type_enum_t *type_of_handle);
 

@@ -100,8 +100,10 @@ static void on_transfer(const it_event_t *event)
     size_t index = (size_t)event->dto_cmpl.cookie;
     enum kv_result result = KV_MALFORMED;
 
-    /* When a connection ends, its outstanding Receive completes with IT_DTO_ERR_FLUSHED. */
-    if (event->dto_cmpl.dto_status != IT_DTO_SUCCESS)
+    /* When a connection ends, its outstanding Receive completes with IT_DTO_ERR_FLUSHED. An
+     * interface may still return completions of an Endpoint that was freed. */
+    if (event->dto_cmpl.dto_status != IT_DTO_SUCCESS || !clients[index].used ||
+        event->dto_cmpl.ep != clients[index].ep)
         return;
     if (event->dto_cmpl.transferred_length == sizeof(struct kv_put))
         result = store(&messages[index].received);

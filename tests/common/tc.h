@@ -116,7 +116,7 @@ char tc_thread_state(pid_t process, pid_t thread);
 bool tc_asleep(pid_t thread);
 /*
  * Descriptors by what stands behind them ("socket", "anon_inode:[eventpoll]", a path): what came,
- * "+...", and what went, "-...", since `before`. NULL: the same as then.
+ * "+...", and what went, "-...", since `before`, valid until the next call. NULL: the same as then.
  */
 #define TC_FDS       128
 #define TC_FD_TARGET 96

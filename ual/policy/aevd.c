@@ -16,8 +16,8 @@
  * passed over.
  *
  * EVENTS THAT DO NOT NOTIFY make no member ready. An aggregate that yields events and has no ready
- * member looks at a few members in turn (SWEEP), so that a consumer that polls finds those events,
- * too, at a cost that is the same for any number of members.
+ * member checks a few members in turn (SWEEP). So a consumer that polls finds those events, too, at
+ * a cost that does not depend on the number of members.
  *
  * A MEMBER LEAVES while other threads take from it for the aggregate: they count themselves in
  * `takers` under the lock, and the member waits for them. `attached` keeps such a thread from
@@ -33,7 +33,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#define SWEEP 8u /* members; a dequeue that finds nothing looks twice */
+#define SWEEP 8u /* members; a dequeue that finds nothing sweeps twice */
 
 struct member {
     struct notifier_observer observer; /* first: of the EVD's notifier */
@@ -50,7 +50,7 @@ struct aggregate {
     bool notifications;
     struct spinlock lock;
     struct member *members, *ready;
-    uint64_t looks; /* at members */
+    uint64_t looks; /* checks of members */
 };
 
 /* --- the ready list --- */
@@ -114,7 +114,8 @@ static void release(struct member *member)
     atomic_fetch_sub_explicit(&member->takers, 1, memory_order_release);
 }
 
-/* The first, which becomes the last, or leaves the list. NULL: none. To be released. */
+/* The first ready member. It becomes the last, or leaves the list. NULL: none. The caller releases
+ * it. */
 static struct member *hold_first(struct aggregate *aggregate, bool remove)
 {
     struct member *member = NULL;
@@ -138,7 +139,7 @@ static struct member *hold_first(struct aggregate *aggregate, bool remove)
 
 /* --- taking --- */
 
-/* The member stays in the list while it has more, else it is armed. */
+/* The member stays in the list while it has more events. Else it is armed. */
 static bool take_from(struct member *member, struct ual_event *event)
 {
     struct ual_evd *evd = member->evd;
@@ -157,7 +158,7 @@ static bool take_from(struct member *member, struct ual_event *event)
     return taken;
 }
 
-/* Events that did not notify: their members become ready, nobody is woken. */
+/* Members with events that did not notify become ready. Nobody is woken. */
 static bool sweep(struct aggregate *aggregate)
 {
     struct member *looked_at[SWEEP], *member;
@@ -362,7 +363,7 @@ void aevd_detach(struct ual_evd *evd)
     free(member);
 }
 
-/* From one aggregate to another by the same memory: that does not fail. */
+/* A change from one aggregate to another uses the same memory, so it does not fail. */
 enum ual_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate)
 {
     enum ual_status status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device tells its IA: asynchronous events. */
+ * Asynchronous events that a device reports to its IA. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

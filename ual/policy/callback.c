@@ -4,21 +4,21 @@
  * consumer's call, never in a thread that runs a lane. The first attach makes the thread.
  *
  * NO EVENT WITHOUT ITS CALLBACK. The EVD's observer puts its callback into the list `due`, once.
- * The thread takes it out first, then arms the EVD, then looks, then calls. An event that comes
- * before the call is there for it to take; one that comes later finds the EVD armed and puts the
- * callback into the list again. Where the look finds nothing somebody else took the events, and no
- * call is made; of a device that failed one is, so that the consumer hears of it.
+ * The thread takes it off the list first, then arms the EVD, then checks, then calls. An event that
+ * comes before the call can be taken by it. One that comes later finds the EVD armed and puts the
+ * callback into the list again. If the check finds nothing another thread took the events, and no
+ * call is made, except where the device has failed: the consumer has to learn of it.
  *
- * PROGRESS. The thread runs no lane, so the lanes' background threads bring the events. A callback
- * that dequeues polls, which puts the background threads off; after each call they are asked to
- * sleep in epoll at once.
+ * PROGRESS. The thread runs no lane by itself: the lanes' background threads bring the events. A
+ * callback that dequeues polls, which puts the background threads off. So after each call they are
+ * told to sleep in epoll at once.
  *
- * ENDS. A callback is freed by the thread that detaches it once the routine has returned, or, where
- * the routine itself detached it (`orphan`), by the callback thread. After its routine the thread
- * uses the EVD only if nobody has detached the callback: the routine may have freed the EVD, also
- * where another thread detached the callback and waits. So a routine may detach itself, free its
- * EVD, and free the IA: the thread then finds `stop` and ends, and the last reference frees the
- * service. A routine that ends the thread (pthread_exit) gets a new one made.
+ * ENDS. The thread that detaches a callback frees it once the routine has returned. If the routine
+ * detached it itself (`orphan`) the callback thread frees it. After the routine that thread uses
+ * the EVD only if the callback is still attached: the routine may have freed the EVD, even where
+ * another thread detached the callback and waits. So a routine may detach itself, free its EVD and
+ * free the IA: the thread finds `stop` and ends, and the last reference frees the service. A
+ * routine that ends the thread (pthread_exit) makes this start another one.
  *
  * LOCKS: ia->lock guards which EVD has a callback; service->starting (mutex, under ia->lock) the
  * making of the thread; service->lock (spin, a leaf under
@@ -45,7 +45,7 @@ struct callback_service {
     pthread_t thread;         /* valid with has_thread; these three are written under both locks */
     pthread_mutex_t starting; /* held while a thread is made */
     atomic_uint word;         /* rises to wake the thread */
-    atomic_uint ended;        /* rises when a routine returned */
+    atomic_uint ended;        /* rises when a routine has returned */
     atomic_uint owners;       /* the IA, the thread, each callback */
     unsigned int process;
 };
@@ -59,11 +59,11 @@ struct ual_callback {
     void (*routine)(void);
     void *arg;
     bool due, detached; /* under service->lock */
-    bool orphan;        /* the callback thread's */
+    bool orphan;        /* the callback thread frees it */
     struct ual_callback *prev, *next;
 };
 
-/* Rises in each child of a fork: what is older has no thread there. */
+/* Rises in each child of a fork. A service of a lower number has no thread in this process. */
 static atomic_uint process;
 
 static void release_service(struct callback_service *service)
@@ -114,7 +114,7 @@ static bool worth_a_call(struct ual_evd *evd)
     return ual_evd_notify_again(evd) || ual_device_alive(device) != UAL_OK;
 }
 
-/* NULL: none is due. What stop says is looked at under the lock, too. */
+/* NULL: none is due, or *stop. */
 static struct ual_callback *next_due(struct callback_service *service, bool *stop)
 {
     struct ual_callback *callback;
@@ -199,7 +199,8 @@ static void *serve(void *arg)
     bool stop = false;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    pthread_mutex_lock(&service->starting); /* whoever made this thread has noted it */
+    pthread_mutex_lock(
+        &service->starting); /* until the starting thread has stored service->thread */
     pthread_mutex_unlock(&service->starting);
     while (!stop) {
         unsigned int word = atomic_load(&service->word);
@@ -233,7 +234,10 @@ static enum ual_status start_thread(struct callback_service *service)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         atomic_fetch_sub(&service->owners, 1);
-        kal_log(RI_LOG_ERROR, "cannot start the callback thread: %s", strerrordesc_np(error));
+        kal_log(RI_LOG_ERROR,
+                "cannot start the callback thread: %s; allow more threads (RLIMIT_NPROC, "
+                "pids.max) or free memory",
+                strerrordesc_np(error));
         return UAL_ERR_NO_RESOURCES;
     }
     pthread_setname_np(thread, "ital-callback");

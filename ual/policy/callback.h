@@ -5,9 +5,10 @@
 
 #include "evd_private.h"
 
-/* The IA is being freed, and nobody can wait on its EVDs any more: no callback begins from here on,
- * and none runs when this returns, but for one that calls this itself. */
+/* For an IA that is being freed, when all waits have ended. No callback begins any more, and none
+ * runs when this returns, except one that the caller is in. */
 void callbacks_end(struct ual_ia *ia);
-void callback_forked(void); /* in the child; stores only */
+/* In the child of a fork: stores only. */
+void callback_forked(void);
 
 #endif

@@ -23,14 +23,14 @@ struct ual_ep_private {
     struct ual_conn *connection; /* written under both */
     /* lock: upcalls that look at `connection`; its destroyer waits */
     unsigned int readers;
-    atomic_uint answers;         /* service replies that tell of it; its end waits */
-    struct ual_request *arrival; /* lock: three-way, the identifier of the peer's accept */
+    atomic_uint answers;         /* service replies under way that name it; its end waits */
+    struct ual_request *arrival; /* lock; three-way: the identifier of the peer's accept */
     ual_handle accepted_id;      /* lock */
-    _Atomic uint32_t agreed_ord; /* UINT32_MAX: the peer said nothing; written under lock */
+    _Atomic uint32_t agreed_ord; /* UINT32_MAX: the peer gave none; written under lock */
     union address local, peer;   /* lock */
-    /* memory for what an attempt is told of first; NULL: used up; lock */
+    /* memory for the first message of an attempt; NULL: used up; lock */
     struct node *first;
-    struct node end;                    /* for when there is none to tell of the end */
+    struct node end;                    /* for the end, where there is no memory */
     struct ual_ep_private *prev, *next; /* of the IA */
 };
 
@@ -44,20 +44,21 @@ static inline struct ual_device *ual_ep_device(const struct ual_ep *ep)
     return ep->qp.object.device;
 }
 
-/* ep_feed.c: what happened to an endpoint. */
-/* One transition with its message (details: what the message carries besides, or NULL). *row, if
- * wanted: what was done. False: refused or ignored. */
+/* ep_feed.c: what happens to an endpoint. */
+/* One transition with its message. details: further members of the message, or NULL. *row (may be
+ * NULL): the transition. False: refused or ignored. */
 bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
                  const struct ual_connection_event *details, const struct ep_row **row);
-/* The same for news about the connection: who has the message finds a QP that flushes. */
+/* The same for an event of the connection: a consumer that has the message finds a QP that
+ * flushes. */
 void ual_ep_feed_news(struct ual_ep *ep, enum ep_stimulus stimulus,
                       const struct ual_connection_event *details);
-/* Would the table take it now? */
+/* Does the table accept it in the present state? */
 bool ual_ep_takes(struct ual_ep *ep, enum ep_stimulus stimulus);
-/* The connection, of which nobody knows from here on; NULL: none. The caller frees it. */
+/* Takes the connection away from the endpoint; NULL: it has none. The caller frees it. */
 struct ual_conn *ual_ep_take_connection(struct ual_ep *ep);
 void ual_ep_set_connection(struct ual_ep *ep, struct ual_conn *connection);
-/* Destroy the connection, if there is one; waits for upcalls about it. Never from such an
+/* Destroys the connection, if there is one, and waits for upcalls about it. Not from such an
  * upcall. */
 void ual_ep_drop_connection(struct ual_ep *ep);
 
@@ -83,7 +84,7 @@ static inline uint16_t ual_ep_depth(uint32_t value)
 extern const struct ual_conn_upcalls ual_ep_upcalls;
 void ual_ep_qp_event(struct ual_qp *qp, const struct ri_event *event);
 
-/* ud.c: one of the IA's questions, of which there is one. */
+/* ud.c: the first of the IA's UD requests, of which there is one at least. */
 struct ual_ud_request *ual_ud_first(struct ual_ia *ia);
 
 /* Octets of one Send at most. */
@@ -98,17 +99,16 @@ static inline uint32_t ual_ep_qkey(const struct ual_device *device, uint32_t ask
  * held. */
 void ual_ep_log_end(struct ual_ep *ep, const struct ri_event *event, enum ri_log_level level);
 
-/* Of an undecided request: an accepted one stays as long as its connection, and its endpoint knows
- * them. */
+/* The addresses of an undecided request. Of an accepted one the endpoint has them. */
 struct ual_ends {
     union address local, peer;
 };
 
 /*
  * A one-shot identifier: of an undecided request (passive), or of the peer's accept (three-way,
- * active). Peers withdraw requests at any time, so all fields but the constant ones are under the
- * one lock of request.c, and a call that was given the handle first claims the request; nobody else
- * frees it then.
+ * active). Peers withdraw requests at any time. So the lock of request.c guards all fields but the
+ * constant ones, and a call that is given the handle claims the request first: then no other thread
+ * frees it.
  */
 struct ual_request {
     struct ual_object object;
@@ -121,38 +121,39 @@ struct ual_request {
     struct ual_request *prev, *next; /* of the IA, undecided requests only */
 };
 
-/* A request that came, not seen by anybody yet; it has no handle. NULL: no memory. */
+/* A request that has arrived and is not shown yet; it has no handle. NULL: no memory. */
 struct ual_request *ual_request_new(struct ual_conn *connection,
                                     const struct ri_connect_request *asked);
-/* Let the consumer see it, in a run: its event is queued. False: there is no room; it has no handle
- * any more. */
+/* Shows it to the consumer, in a run: queues its event. False: there is no room, and its handle is
+ * gone. */
 bool ual_request_show(struct ual_request *request, struct ual_evd *evd, struct node *event);
 /* NULL: unknown, used, claimed or withdrawn. */
 struct ual_request *ual_request_claim(ual_handle handle);
-/* Not used up after all. A request that was withdrawn meanwhile goes, and with `gone` set it is
- * withdrawn now. */
+/* Undoes the claim. A request that was withdrawn meanwhile is destroyed; `gone` withdraws it
+ * now. */
 void ual_request_unclaim(struct ual_request *request, bool gone);
-/* Events of the connection are an endpoint's from here on. False: withdrawn before. take_back: they
- * are the request's again. */
+/* From here on upcalls of the connection go to an endpoint. False: withdrawn before. take_back:
+ * they go to the request again. */
 bool ual_request_hand_over(struct ual_request *request, const struct ual_conn_upcalls *upcalls,
                            struct ual_ep *ep);
 void ual_request_take_back(struct ual_request *request);
-/* Used up: the handle is dead, the request freed. Of an accepted one the connection stays. */
+/* Ends the handle and frees the request. The connection of an accepted one stays. */
 void ual_request_consume_accepted(struct ual_request *request);
 void ual_request_consume_rejected(struct ual_request *request); /* frees the connection */
 void ual_request_consume_arrival(struct ual_request *request);
 /* The identifier of a peer's accept; NULL: no memory, or no handle. */
 struct ual_request *ual_request_arrival(struct ual_ep *ep);
-/* The attempt is over; NULL: nothing */
+/* The attempt is over. NULL: does nothing. */
 void ual_request_forget_arrival(struct ual_request *request);
-/* listen.c: the first listen point for connections of that Spigot with that port (network order),
- * or with that service ID where it is not 0. It stays until it is put back. NULL: none. */
+/* listen.c: the first listen point for connections of that port of the device with that TCP port
+ * (network order), or with that service ID where it is not 0. It stays until ual_listen_put. NULL:
+ * none. */
 struct ual_listen *ual_listen_find(struct ual_ia *ia, uint32_t spigot, uint16_t port,
                                    uint64_t service_id);
 void ual_listen_put(struct ual_listen *listen);
 struct ual_conn *ual_listen_listener(const struct ual_listen *listen);
 
-/* Tear-down: destroy all undecided requests of an IA. */
+/* Tear-down: destroys all undecided requests of an IA. */
 void ual_request_destroy_all(struct ual_ia *ia);
 /* ri_timer.expired of ual_ia.reaper. */
 void ual_request_reap(struct ri_timer *timer);

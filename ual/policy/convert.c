@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Socket conversion: a connected TCP socket of the consumer becomes an endpoint's connection. What
- * comes of it are the messages of any attempt; the call itself sends nothing and waits for nobody.
+ * Socket conversion: a connected TCP socket of the consumer becomes an endpoint's connection. The
+ * outcome comes as messages, like that of any attempt. The call itself sends nothing and does not
+ * wait.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -145,7 +145,7 @@ static enum ual_status create(enum ual_type type, struct ual_pd *pd, struct ual_
     *out = ep;
     return UAL_OK;
 close_qp:
-    if (ual_qp_close(&ep->qp) != UAL_OK) /* its handle and its QP stay, so the memory does */
+    if (ual_qp_close(&ep->qp) != UAL_OK) /* its handle and its QP stay, and need the memory */
         return status;
 free_ep:
     free_memory(inside);
@@ -181,7 +181,7 @@ enum ual_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
     return create(UAL_UD_EP, pd, request_evd, receive_evd, NULL, &own, ep);
 }
 
-/* No service reply finds it any more; those that have are over when this returns. */
+/* From now on no service reply finds it. Returns when replies that have found it are over. */
 static void delist(struct ual_ep_private *inside)
 {
     struct ual_ia *ia = ual_ia_of(ual_ep_device(&inside->ep));
@@ -194,8 +194,8 @@ static void delist(struct ual_ep_private *inside)
 }
 
 /*
- * After the connection and the QP are closed no upcall about the endpoint runs or comes, so what is
- * purged then is all that there ever is. The provider closes an open connection in the background.
+ * After the connection and the QP are closed no upcall about the endpoint runs or comes. So the
+ * purge then finds all its events. The provider closes an open connection in the background.
  */
 enum ual_status ual_ep_free(struct ual_ep *ep)
 {
@@ -221,8 +221,8 @@ enum ual_status ual_ep_free(struct ual_ep *ep)
 
 /* --- state --- */
 
-/* An upcall about the old connection must not be taken for the next one's. For datagrams the QP
- * runs again. */
+/* The old connection goes first: its upcalls must not be taken for those of the next one. For
+ * datagrams the QP runs again. */
 static enum ual_status rewind_qp(struct ual_ep *ep)
 {
     enum ual_status status;

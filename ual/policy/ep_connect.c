@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 
-/* The end of what is established needs no memory: it has inside->end, unless an earlier end is
- * still queued there. */
+/* The end of a connection needs no memory: it has inside->end, unless an earlier end is still
+ * queued there. */
 enum ual_status ual_ep_provide_first(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
@@ -142,7 +142,7 @@ static struct ri_connect_param accept_param(const struct ual_ep *ep, bool negoti
     };
 }
 
-/* Third leg. The identifier is used up on success; ESTABLISHED or the failure of the leg follows as
+/* The third leg. Success uses the identifier up. ESTABLISHED, or the failure of the leg, follows as
  * an event. */
 static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
                                const struct ri_connect_param *param)
@@ -251,7 +251,7 @@ static enum ual_status reject_arrival(struct ual_request *request, const void *p
     if (ual_ep_takes(ep, EP_REJECT))
         status = ual_conn_reject(inside->connection, private_data, length);
     if (status == UAL_ERR_INVALID_HANDLE && ual_ep_takes(ep, EP_REJECT))
-        status = UAL_ERR_INVALID_STATE; /* it has ended, and its end is not taken yet */
+        status = UAL_ERR_INVALID_STATE; /* it has ended, and its end was not handled yet */
     if (status == UAL_OK) {
         ual_qp_set_state(&ep->qp, RI_QPS_ERROR);
         spinlock_lock(&inside->lock);
@@ -308,8 +308,8 @@ static void abort_attempt(struct ual_ep *ep)
     ual_ep_feed(ep, EP_ABORTED, NULL, NULL);
 }
 
-/* The end follows as an upcall; where the close cannot be started the connection is cut and has
- * ended here. */
+/* The end follows as an upcall. If the close cannot be started the connection is reset, and this is
+ * its end. */
 static void start_close(struct ual_ep *ep, const void *private_data, uint16_t length)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);

@@ -3,10 +3,10 @@
  * What happens to an endpoint becomes a stimulus of the state machine (ep_fsm.c), and its row a
  * message and work on the QP.
  *
- * A message is pushed under the endpoint's lock together with the transition it belongs to, so
- * messages are queued in the order of the states whatever threads the upcalls come from. The work
- * is done outside the lock: a flush before the message (ual_ep_feed_news), everything else after
- * it, under `control`.
+ * A message is pushed under the endpoint's lock, together with its transition. So messages are
+ * queued in the order of the states, whatever threads the upcalls come from. The work on the QP is
+ * done outside the lock: a flush before the message (ual_ep_feed_news), everything else after it,
+ * under `control`.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -59,8 +59,8 @@ static void take_addresses(struct ual_ep_private *inside,
         inside->peer = address_keep(&details->peer);
 }
 
-/* Under the lock: the transition inside, of which nobody hears yet. *stale: an identifier that died
- * with it. */
+/* Under the lock: the inner transition, which the consumer does not see yet. *stale: an identifier
+ * that ends with it. */
 static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimulus stimulus,
                                     struct ual_request **stale)
 {
@@ -77,7 +77,7 @@ static const struct ep_row *advance(struct ual_ep_private *inside, enum ep_stimu
     return row;
 }
 
-/* MPA revision 1 and connections without an exchange of depths agree on nothing: the endpoint's own
+/* With MPA revision 1, and without an exchange of depths, nothing is agreed: the endpoint's own ORD
  * counts. Under the lock. */
 static void take_depths(struct ual_ep_private *inside, const struct ep_row *row,
                         const struct ual_connection_event *details)
@@ -92,7 +92,7 @@ static void take_depths(struct ual_ep_private *inside, const struct ep_row *row,
     ep->ord = details->depths_valid ? details->ord : ep->attr.ord;
 }
 
-/* Under the lock: what the consumer sees of it. */
+/* Under the lock: makes the transition visible to the consumer. */
 static void announce(struct ual_ep_private *inside, const struct ep_row *row,
                      const struct ual_connection_event *details)
 {
@@ -128,9 +128,10 @@ bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
 }
 
 /*
- * News about the connection. Who has the message finds a QP that flushes, so where the row asks for
- * it the QP is put into ERROR between the two halves. Nothing comes in between: NONOPERATIONAL is
- * left by a reset only, which destroys the connection first and so waits for this upcall.
+ * An event of the connection. A consumer that has its message finds a QP that flushes: where the
+ * row asks for it, the QP enters ERROR between the two halves. No other transition comes in
+ * between: only a reset leaves NONOPERATIONAL, and it destroys the connection first, which waits
+ * for this upcall.
  */
 void ual_ep_feed_news(struct ual_ep *ep, enum ep_stimulus stimulus,
                       const struct ual_connection_event *details)
@@ -163,7 +164,7 @@ bool ual_ep_takes(struct ual_ep *ep, enum ep_stimulus stimulus)
     return row != NULL;
 }
 
-/* Afterwards nobody looks at it any more. */
+/* Returns when no upcall uses it any more. */
 struct ual_conn *ual_ep_take_connection(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);

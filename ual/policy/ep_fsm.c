@@ -10,13 +10,12 @@
     [EP_##stimulus] = { true, EP_##next_, (enum ual_connection_message)(message_), (work_) }
 
 /*
- * A consumer that asks for what has no row gets UAL_ERR_INVALID_STATE; news without a row is late
- * or impossible and dropped. Freeing is possible in every state and ends the machine.
+ * A consumer's call without a row gets UAL_ERR_INVALID_STATE. An event without a row is late or
+ * impossible, and is dropped. Freeing is possible in every state and ends the machine.
  *
- * CONNECTED is left by the first of ENDED, BROKEN and DISCONNECT; whatever comes afterwards finds
- * no row in NONOPERATIONAL and one row in DISCONNECTING, so there is exactly one of DISCONNECTED
- * and BROKEN for each connection. While our own disconnect is under way every end is an end in
- * order.
+ * The first of ENDED, BROKEN and DISCONNECT ends CONNECTED. Later ones have no row in
+ * NONOPERATIONAL and one row in DISCONNECTING. So each connection has exactly one of DISCONNECTED
+ * and BROKEN. While the own disconnect is under way every end is an end in order.
  */
 static const struct ep_row table[EP_FSM_STATES][EP_STIMULI] = {
     [EP_UNCONNECTED] = {

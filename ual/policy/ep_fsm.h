@@ -19,7 +19,7 @@ enum ep_fsm_state {
     EP_CONNECTED = UAL_EP_CONNECTED,
     EP_NONOPERATIONAL = UAL_EP_NONOPERATIONAL,
     EP_WAIT_REQUEST = UAL_EP_PASSIVE_WAIT_REQUEST,
-    EP_DISCONNECTING,     /* our disconnect is under way: its end is still to be told */
+    EP_DISCONNECTING,     /* own disconnect under way: its end is not reported yet */
     EP_UD_OPERATIONAL,    /* datagrams: seen as CONNECTED */
     EP_UD_NONOPERATIONAL, /* seen as NONOPERATIONAL */
     EP_FSM_STATES
@@ -35,11 +35,11 @@ enum ep_stimulus {
     EP_RESET,
     EP_CONVERT_INITIATE, /* socket conversion */
     EP_CONVERT_RESPOND,
-    /* what became of them */
+    /* results of these calls */
     EP_NOT_STARTED, /* the call failed at once: no event will follow */
     EP_RESET_DONE,
     EP_ABORTED, /* the attempt is abandoned */
-    /* news from below; ignored where the table has no row */
+    /* events of the connection and the QP; ignored where the table has no row */
     EP_ACCEPT_ARRIVED,
     EP_ESTABLISHED,
     EP_PEER_REJECTED,

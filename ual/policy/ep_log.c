@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Why a connection ended, for people: events have no room for the provider's words. */
+ * Logs why a connection ended: events have no room for the provider's text. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

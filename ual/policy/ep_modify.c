@@ -27,7 +27,7 @@ static const struct {
     { UAL_EP_QKEY, RI_QPM_QKEY },
 };
 
-/* What the endpoint will have. */
+/* The attributes that the endpoint will have. */
 static struct ual_ep_attr merged(const struct ual_ep *ep, uint32_t mask,
                                  const struct ual_ep_attr *attr, uint32_t flags)
 {
@@ -54,8 +54,7 @@ static struct ual_ep_attr merged(const struct ual_ep *ep, uint32_t mask,
     return all;
 }
 
-/* On a connection the depth is what was agreed, which may be less than what the endpoint was made
- * for. */
+/* On a connection the depth is the agreed one, which may be less than the endpoint's own. */
 static bool raises_ord(struct ual_ep *ep, uint32_t ord)
 {
     struct ri_qp_info info;
@@ -89,7 +88,7 @@ static bool possible_now(struct ual_ep *ep, uint32_t mask, const struct ual_ep_a
             (state == UAL_EP_CONNECTED && possible_when_connected(ep, mask, attr)));
 }
 
-/* What the peer did not agree to serve would end the connection. */
+/* More Reads than the peer agreed to serve would end the connection. */
 static bool beyond_agreed(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
 {
     return (mask & UAL_EP_ORD) && atomic_load(&ep->state) == UAL_EP_CONNECTED &&
@@ -135,7 +134,7 @@ static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct 
     return ual_qp_modify(&ep->qp, &modify);
 }
 
-/* Posts and queries may be reading: what did not change is not written. */
+/* Posts and queries may be reading: members that do not change are not written. */
 static void take_modified(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *all)
 {
     if (mask & UAL_EP_ORD)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * News about an endpoint. They come from two sides, the connection (before ESTABLISHED) and the QP
- * (afterwards); which of them speaks first does not matter: what comes second has no row.
+ * Upcalls about an endpoint. They come from two sides: the connection (before ESTABLISHED) and the
+ * QP (afterwards). Their order does not matter: the second report of the same fact has no row.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -45,7 +45,7 @@ static void describe(struct ual_connection_event *details, const struct ri_conne
     }
 }
 
-/* The identifier is there before the message that carries it. */
+/* Stores the identifier before the message that carries it. */
 static bool prepare_arrival(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
@@ -115,14 +115,14 @@ static enum ending ending_of(enum ri_event_type type)
     }
 }
 
-/* A peer's Terminate may fail a request of ours: then its completion tells. Sends and Writes have
- * mostly completed before. */
+/* A peer's Terminate may fail a request of this side: then its completion reports that. Sends and
+ * Writes have mostly completed before. */
 static bool explained(const struct ri_event *event)
 {
     return event->type == RI_EVENT_TERMINATE_RECEIVED && event->explained;
 }
 
-/* An end in order, or one that this side asked for, is no trouble. */
+/* An end in order, and one that this side asked for, is no error. */
 static enum ri_log_level level_of_end(const struct ep_row *row)
 {
     bool trouble = row->message == UAL_BROKEN || row->message == UAL_NONPEER_REJECTED;
@@ -130,7 +130,7 @@ static enum ri_log_level level_of_end(const struct ep_row *row)
     return trouble ? RI_LOG_WARNING : RI_LOG_INFO;
 }
 
-/* The peer-to-peer model: the peer's first message is there. The connection knows the rest. */
+/* The peer-to-peer model: the peer's first message has arrived. The connection has the details. */
 static void established_by_peer(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);

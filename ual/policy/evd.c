@@ -15,8 +15,10 @@
 #include <string.h>
 #include <utlist.h>
 
-#define TAKES_UNTOLD   8u  /* with a descriptor, until the CQ is armed: more mean polling */
-#define TAKES_TOGETHER 16u /* without: told to the lane at once */
+/* Completions taken without a poll. With a descriptor: after so many the CQ is armed. */
+#define TAKES_UNTOLD 8u
+/* Without a descriptor: so many are counted in the lane together. */
+#define TAKES_TOGETHER 16u
 
 /* Under queue_lock. */
 void evd_unqueue(struct ual_evd *evd, struct node *node)
@@ -27,7 +29,7 @@ void evd_unqueue(struct ual_evd *evd, struct node *node)
     atomic_fetch_sub_explicit(&evd->queued, 1, memory_order_relaxed);
 }
 
-/* An event was taken after one that did not fit. */
+/* An event was taken since one found no room. */
 static void overflow_taken(struct ual_evd *evd)
 {
     if (atomic_load(&evd->overflow_flags) & UAL_EVD_OVERFLOW_RESETS)
@@ -77,7 +79,7 @@ size_t ual_evd_count_left(struct ual_evd *evd)
     return ual_cq_peek(evd->cq);
 }
 
-/* A CQ that resets itself does so where it is asked: no dequeue pays for it. */
+/* A CQ that resets itself does so here, so that no dequeue pays for it. */
 bool ual_evd_overflowed(struct ual_evd *evd)
 {
     if (atomic_load(&evd->overflowed) && ual_evd_count_left(evd) < atomic_load(&evd->size))
@@ -133,8 +135,8 @@ bool ual_evd_notify_again(struct ual_evd *evd)
     return evd_is_reached(evd);
 }
 
-/* The event was taken while the descriptor was down, or was not to rise: it has to where the event
- * and what is left were enough to raise it. */
+/* The event was taken while the descriptor was lowered, or was not to be raised. Raises it if this
+ * event and those that are left were enough. */
 static void raise_for_rest(struct ual_evd *evd, const struct ual_event *event, bool if_none)
 {
     uint32_t notify, left = count_left(evd, &notify);
@@ -144,8 +146,8 @@ static void raise_for_rest(struct ual_evd *evd, const struct ual_event *event, b
         notifier_raise_fd(&evd->notifier);
 }
 
-/* Nothing there: make the descriptor speak again, then look once more. What is found then keeps it
- * raised until the next dequeue that finds nothing. */
+/* The EVD was empty: lowers the descriptor, arms, then checks once more. An event found then keeps
+ * the descriptor raised until the next dequeue that finds nothing. */
 static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
 {
     notifier_lower(&evd->notifier);
@@ -157,8 +159,8 @@ static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
     return true;
 }
 
-/* Also where the CQ did not fire: who uses a descriptor does not poll, and what he posts is not
- * held back for his next look. */
+/* Also where the CQ did not fire. A consumer that uses a descriptor does not poll: an armed CQ
+ * tells the provider not to hold its posts back for a next poll. */
 static void arm_again(struct ual_evd *evd, const struct ual_event *event)
 {
     ual_evd_arm(evd);
@@ -166,7 +168,7 @@ static void arm_again(struct ual_evd *evd, const struct ual_event *event)
     raise_for_rest(evd, event, false);
 }
 
-/* A run whose events the caller takes at once, so that no system call tells of them. */
+/* One run, whose events the caller takes at once: no system call raises the descriptor for them. */
 static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool look)
 {
     bool mine = notifier_begin_taking(&evd->notifier);
@@ -187,7 +189,7 @@ enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *eve
     atomic_thread_fence(memory_order_acquire);
     if (ual_evd_take(evd, event))
         return UAL_OK;
-    if (evd->notifier.fd >= 0) /* who sleeps in it is to ask again, and to hear the same */
+    if (evd->notifier.fd >= 0) /* its consumer wakes and gets the same status */
         notifier_raise_fd(&evd->notifier);
     return UAL_ERR_DEAD;
 }
@@ -208,7 +210,8 @@ static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *ev
     return ual_evd_found_nothing(evd, event);
 }
 
-/* Another one is a whole number of them. By hand: compilers take four instructions for two. */
+/* Counts a take. True: TAKES_TOGETHER of them are complete. By hand: compilers need four
+ * instructions for these two. */
 static inline bool count_take(struct ual_evd *evd)
 {
 #if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
@@ -225,9 +228,9 @@ static inline bool count_take(struct ual_evd *evd)
 #endif
 }
 
-/* A consumer that streams finds completions without polling, for long: it is as little in need of
- * the background thread. Told now and then: the lane's counter is also written by those who stream
- * from its other EVDs. */
+/* A consumer that streams takes completions without a poll for long. Like one that polls it does
+ * not need the background thread. The takes are counted in the lane in batches, because consumers
+ * of its other EVDs write the same counter. */
 static __attribute__((noinline)) void tell_takes(struct ual_evd *evd)
 {
     atomic_uint *takes = atomic_load_explicit(&evd->feed.takes, memory_order_relaxed);
@@ -236,8 +239,8 @@ static __attribute__((noinline)) void tell_takes(struct ual_evd *evd)
                           memory_order_relaxed);
 }
 
-/* It was there. Who always finds what he comes for never arms, and would be taken for one who
- * polls. */
+/* The event was queued already. A consumer that always finds one never arms: arm now and then, or
+ * the provider takes it for one that polls. */
 static void take_with_fd(struct ual_evd *evd, const struct ual_event *event)
 {
     unsigned char takes = atomic_load_explicit(&evd->takes, memory_order_relaxed);

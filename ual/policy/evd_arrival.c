@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Event dispatcher: what arrives. What does not fit: completions wait in their work queues,
- * requests below (request.c), software events are refused; messages and asynchronous events are
- * dropped. That is an overflow, which lasts until it is reset and is told once in that time.
+ * Event dispatcher: what arrives. Events that find no room: completions wait in their work queues,
+ * requests in kal (listen.c); software events are refused; messages and asynchronous events are
+ * dropped. Dropping is an overflow. It lasts until it is reset, and is reported once in that time.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,8 +39,8 @@ static uint32_t capacity(const struct ual_evd *evd)
     return evd->size + RESERVED_PER_EP * atomic_load_explicit(&evd->bound, memory_order_relaxed);
 }
 
-/* How many there are that share the room. Service requests, which anybody can send without end,
- * take none from connection requests. */
+/* The number of queued events that use the same room. Any peer can send any number of service
+ * requests: they use no room of connection requests. */
 static uint32_t sharing_room(const struct ual_evd *evd, struct node *node)
 {
     uint32_t all = atomic_load_explicit(&evd->queued, memory_order_relaxed);
@@ -60,8 +60,8 @@ static void tell_of_overflow(struct ual_evd *evd)
     spinlock_unlock(&ia->async_lock);
 }
 
-/* No room. True: an overflow begins. Under queue_lock, as what resets it with the next event that
- * is taken. */
+/* An event found no room. True: an overflow begins. Under queue_lock, as the reset by the next event
+ * that is taken. */
 static bool refuse(struct ual_evd *evd)
 {
     evd->refused = true;
@@ -69,7 +69,7 @@ static bool refuse(struct ual_evd *evd)
            !atomic_exchange(&evd->overflowed, true);
 }
 
-/* No lock of an EVD held. Those that wait may not go on: see evd_may_wait. */
+/* No lock of an EVD held. Waiters are woken because they may not go on waiting (evd_may_wait). */
 static void overflow_begins(struct ual_evd *evd)
 {
     if (atomic_load(&evd->overflow_flags) & UAL_EVD_OVERFLOW_NOTIFY)
@@ -102,7 +102,7 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
     return true;
 }
 
-/* NULL: there was no memory. */
+/* node: NULL where there was no memory. */
 static enum ual_status push_new(struct ual_evd *evd, struct node *node)
 {
     if (!node)

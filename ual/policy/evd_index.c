@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Queued events by their source: who frees one of many endpoints looks at its events only, not at
- * those of all. Chains grow in number with the queue; where there is no memory for more they are
- * longer, no more. */
+ * Queued events by their source: freeing one of many endpoints visits its events only. The number
+ * of chains grows with the queue; without memory for more chains they are longer. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#define CHAIN_LENGTH 4u /* more, on average: twice as many chains */
+#define CHAIN_LENGTH 4u /* average length that doubles the number of chains */
 
 static struct node **chain_of(struct evd_index *index, ual_handle source)
 {

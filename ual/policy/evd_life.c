@@ -15,7 +15,7 @@
 void ual_evd_bind(struct ual_evd *evd, uint32_t lane)
 {
     atomic_fetch_add(&evd->bound, 1);
-    if (!evd->cq) /* a CQ knows its QPs */
+    if (!evd->cq) /* a CQ counts its own QPs */
         feed_add(&evd->feed, lane);
 }
 
@@ -124,7 +124,7 @@ static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
                                                : NULL;
 }
 
-/* Who tells of an overflow holds async_lock only. */
+/* A thread that reports an overflow holds async_lock only. */
 static void set_place(struct ual_ia *ia, struct ual_evd **place, struct ual_evd *evd)
 {
     spinlock_lock(&ia->async_lock);
@@ -161,7 +161,7 @@ static void delist(struct ual_evd *evd)
     pthread_mutex_unlock(&ia->lock);
 }
 
-/* What it takes events from. */
+/* Opens what it takes events from. */
 static enum ual_status open_source(struct ual_evd *evd, const struct ual_evd_attr *attr)
 {
     enum ual_status status;
@@ -268,7 +268,7 @@ bool ual_evd_is_busy(struct ual_evd *evd)
     return atomic_load(&evd->bound) || waiters_any(&evd->notifier.waiters);
 }
 
-/* Nobody takes from it but the caller: neither its aggregate nor a callback. */
+/* Detaches its callback and its aggregate: afterwards nobody takes from it but the caller. */
 static void leave_observers(struct ual_evd *evd)
 {
     struct ual_callback *running = NULL;
@@ -278,8 +278,8 @@ static void leave_observers(struct ual_evd *evd)
     aevd_detach(evd);
 }
 
-/* Who found the EVD before its handle was hidden leaves with UAL_ERR_ABORTED. A provider that does
- * not destroy the CQ leaves the EVD without aggregate and callback. */
+/* A wait that found the EVD before its handle was hidden returns UAL_ERR_ABORTED. If the provider
+ * refuses to destroy the CQ the EVD stays, without aggregate and callback. */
 enum ual_status ual_evd_free(struct ual_evd *evd)
 {
     enum ual_status status;
@@ -323,7 +323,7 @@ enum ual_status ual_evd_free_all(struct ual_ia *ia)
     return status;
 }
 
-/* The EVD may be gone: then nobody knows the device any more. */
+/* 0 also where the EVD was freed: the device is not known then. */
 ual_handle ual_event_memory(const struct ual_event *event)
 {
     const struct ual_object *evd = ual_lookup(event->evd, UAL_EVD);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of queued events, also for when there is none. What must not be lost has memory in
- * advance:
+ * Memory of queued events. Events that must not be lost have memory taken in advance:
  *
  *   errors, asynchronous     spares of the EVD
  *   first of an attempt      taken by the call that begins it, which fails without (ep_connect.c)
- *   end of a connection      a node without an event, in the endpoint: small, for all have it
+ *   end of a connection      a node without an event, in each endpoint: so it is small
  *
- * An end is told by an endpoint's own node only where no other memory is found. It lacks addresses,
- * which IT-API does not tell of an end, and private data, whose delivery is not promised.
+ * The endpoint's own node is used only where there is no other memory. It has no addresses, which
+ * an end does not need, and no private data, whose delivery is not promised.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,7 +19,8 @@
 #include <string.h>
 #include <utlist.h>
 
-#define ASYNC_SPARES 64u /* of an asynchronous EVD, at most: errors come when memory is short */
+/* Of an asynchronous EVD, at most: errors are frequent when memory is short. */
+#define ASYNC_SPARES 64u
 
 size_t evd_event_bytes(enum ual_stream stream)
 {

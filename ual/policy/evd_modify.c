@@ -6,7 +6,7 @@
 
 #include "evd_private.h"
 
-/* A provider that cannot resize has room enough for less. */
+/* A provider that cannot resize succeeds where the CQ is large enough already. */
 static enum ual_status resize_cq(struct ual_evd *evd, uint32_t size)
 {
     enum ual_status status = ual_cq_resize(evd->cq, size);
@@ -56,7 +56,7 @@ static enum ual_status check(const struct ual_evd *evd, const struct ual_evd_mod
     return evd_size_fits(evd->object.device, evd->stream, size) ? UAL_OK : UAL_ERR_LIMIT;
 }
 
-/* What cannot fail. Who sleeps looks once more; what is there may be enough now. */
+/* Changes that cannot fail. Waiters check again: the queued events may be enough now. */
 static void change(struct ual_evd *evd, const struct ual_evd_modify *modify)
 {
     if (modify->mask & UAL_EVDM_THRESHOLD)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Event dispatcher: a CQ that overflows. Others: evd_arrival.c. */
+ * Event dispatcher: a CQ that overflows. Other EVDs: evd_arrival.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -22,7 +22,7 @@ static void tell_affiliated(struct ual_evd *evd, const struct ri_event *event)
     pthread_mutex_unlock(&ia->lock);
 }
 
-/* Completions that notify may be among those that wait for room. */
+/* Raises also because completions that notify may wait for room. */
 void evd_cq_failed(void *context, const struct ri_event *event)
 {
     struct ual_evd *evd = context;

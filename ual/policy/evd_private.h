@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 
-/* All nodes but those that endpoints have for their ends. */
+/* A node with its event. An endpoint's own node, for the end of its connection, has none. */
 struct whole_node {
     struct node node;
     struct ual_event event; /* only as much of it as the stream has */
@@ -20,7 +20,7 @@ struct evd_index {
     struct node **chains; /* 2^bits of them */
     struct node *first[1u << EVD_INDEX_BITS];
     _Atomic uint32_t bits; /* written under queue_lock */
-    uint64_t looked;       /* events that purges looked at */
+    uint64_t looked;       /* nodes that purges compared */
 };
 
 struct aggregate; /* aevd.c */
@@ -30,30 +30,30 @@ struct ual_evd {
     struct ual_object object;
     enum ual_stream stream;
     atomic_uint size;           /* written under modify_lock, of a list under queue_lock, too */
-    atomic_uint threshold;      /* as asked for: 0 none; of Notification Events */
+    atomic_uint threshold;      /* Notification Events, as requested; 0: none */
     atomic_uint overflow_flags; /* of enum ual_evd_flags */
     pthread_mutex_t modify_lock;
     atomic_uint bound;
     atomic_bool overflowed;            /* not reset since */
-    bool refused;                      /* one found no room since the last was taken; queue_lock */
-    void (*room)(struct ual_evd *evd); /* who wants to hear of room then; queue_lock */
+    bool refused;                      /* an event found no room since one was taken; queue_lock */
+    void (*room)(struct ual_evd *evd); /* called when there is room again; queue_lock */
     struct adaptive_spin adaptive_spin;
     struct feed feed;
     struct notifier notifier;
     struct ual_cq *cq; /* DTO */
-    /* Others: the oldest event, without running anything */
+    /* Not DTO: takes the oldest event, without running a lane */
     bool (*take)(struct ual_evd *evd, struct ual_event *event);
-    struct spinlock queue_lock; /* others */
+    struct spinlock queue_lock; /* not DTO */
     struct node *queue;
     struct evd_index index; /* of what is queued; queue_lock */
     atomic_uint queued;
     struct node *spare; /* of an asynchronous stream: for when there is no memory; queue_lock */
-    uint32_t spares, spares_due; /* how many there are, and are to be: the rest is queued */
-    atomic_uchar takes; /* completions that were there, not told to the lane yet; not exact */
-    uint32_t datagrams; /* of those, service requests; queue_lock */
+    uint32_t spares, spares_due; /* how many there are; how many are due: the others are queued */
+    atomic_uchar takes; /* completions taken without a poll and not counted in the lane; about */
+    uint32_t datagrams; /* queued service requests; queue_lock */
     struct aggregate *aggregate;   /* of an aggregate EVD; else NULL */
-    struct member *member;         /* of one that is in an aggregate; ia->lock */
-    struct ual_callback *callback; /* that is attached; ia->lock */
+    struct member *member;         /* NULL: it is in no aggregate; ia->lock */
+    struct ual_callback *callback; /* NULL: none is attached; ia->lock */
     struct ual_evd *prev, *next;   /* of the IA */
 };
 
@@ -71,14 +71,15 @@ size_t evd_event_bytes(enum ual_stream stream);
 struct node *evd_node_or_spare(struct ual_evd *evd, const struct ual_event *event);
 struct node *evd_message_node(struct ual_evd *evd, const struct ual_event *event,
                               struct node **kept, struct node *own);
-/* What is no longer used, in no list, makes good what was taken: of the EVD's spares, or from an
- * endpoint. Else it is freed. */
+/* Releases a node that is in no list. An endpoint's own is the endpoint's again. Another one
+ * becomes a spare if the EVD lacks some, else it is freed. */
 void evd_node_release(struct ual_evd *evd, struct node *node);
-/* As many as an EVD of that size has; also for one that grows. UAL_ERR_NO_RESOURCES. */
+/* Provides the spares of an EVD of that size, also of one that grows. UAL_ERR_NO_RESOURCES: some
+ * may have been added. */
 enum ual_status evd_spares_open(struct ual_evd *evd, uint32_t size);
 void evd_spares_close(struct ual_evd *evd);
-/* An endpoint's own node is the endpoint's again. Under queue_lock: without it the endpoint may be
- * freed. */
+/* Takes the event of an endpoint's own node, which is the endpoint's again. Under queue_lock: once
+ * that is dropped the endpoint may be freed. */
 void evd_end_take(struct ual_evd *evd, struct node *node, struct ual_event *event);
 
 /* evd_index.c: under queue_lock but for init, end and grow. */
@@ -87,7 +88,7 @@ void evd_index_end(struct evd_index *index);
 void evd_index_add(struct evd_index *index, struct node *node, ual_handle source);
 void evd_index_remove(struct evd_index *index, struct node *node);
 struct node *evd_index_find(struct evd_index *index, ual_handle source); /* NULL: none */
-/* Worth growing, with so many events in it. Any thread, as is grow, which takes queue_lock and may
+/* Is the index too small for that many events? Any thread. grow takes queue_lock and may
  * allocate. */
 bool evd_index_is_crowded(const struct evd_index *index, uint32_t queued);
 void evd_index_grow(struct ual_evd *evd);
@@ -108,7 +109,7 @@ static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
     return true;
 }
 
-/* How many Notification Events make it raise. */
+/* The number of Notification Events that raises it. */
 static inline uint32_t evd_wanted(const struct ual_evd *evd)
 {
     uint32_t threshold = atomic_load_explicit(&evd->threshold, memory_order_relaxed);
@@ -116,7 +117,7 @@ static inline uint32_t evd_wanted(const struct ual_evd *evd)
     return threshold ? threshold : 1;
 }
 
-/* The next Notification Event that completes the threshold fires. */
+/* Arms the CQ: it fires when the threshold may be reached. */
 void evd_arm_for_threshold(struct ual_evd *evd);
 static inline void ual_evd_arm(struct ual_evd *evd)
 {
@@ -127,13 +128,13 @@ static inline void ual_evd_arm(struct ual_evd *evd)
     else
         evd_arm_for_threshold(evd);
 }
-/* Are there Notification Events enough to raise? Also where the EVD is full: those that do not fit
- * cannot be seen. */
+/* Are enough Notification Events queued to raise? A full CQ counts as enough: completions that
+ * found no room are not counted. */
 bool evd_is_reached(struct ual_evd *evd);
-/* May a thread sleep for it? UAL_ERR_INVALID_STATE: it does not notify, or has overflowed and waits
- * for a reset. */
+/* May a thread sleep on it? UAL_ERR_INVALID_STATE: it does not notify, or has overflowed and was
+ * not reset. */
 enum ual_status evd_may_wait(struct ual_evd *evd);
-/* evd_overflow.c. Upcall of a CQ. */
+/* evd_overflow.c: upcall of a CQ. */
 void evd_cq_failed(void *evd, const struct ri_event *event);
 bool evd_overflow_flags_fit(enum ual_stream stream, uint32_t flags);
 /* evd_life.c */
@@ -145,7 +146,7 @@ static inline struct ri_cq *ual_evd_first(const struct ual_evd *evd)
     return evd->cq ? evd->cq->cq : NULL;
 }
 
-/* The lanes that feed it, for a consumer that finds it empty. Pieces of work. */
+/* Runs the lanes that feed it, for a consumer that found it empty. Returns the units of work. */
 static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
 {
     struct ual_lane *lane = feed_only(&evd->feed);
@@ -154,13 +155,13 @@ static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
                                 : feed_poll(&evd->feed, ual_evd_first(evd));
 }
 
-/* Nothing is there: UAL_ERR_EMPTY. Of a device that has failed nothing will come, UAL_ERR_DEAD;
- * what came before, or tells of the failure, is taken first, UAL_OK. */
+/* What a consumer gets that found no event: UAL_ERR_EMPTY, or UAL_ERR_DEAD where the device has
+ * failed. Events that came before the failure, or report it, are taken first: UAL_OK. */
 enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
-/* Events that are there. */
+/* The number of queued events. */
 size_t ual_evd_count_left(struct ual_evd *evd);
-/* evd_wait.c. Waits that found an EVD by its handle before that was hidden have entered it, or
- * left, when this returns. */
+/* evd_wait.c: returns when each wait that found an EVD by its handle, before that was hidden, has
+ * entered the EVD or left. */
 void ual_evd_drain_waits(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Event dispatcher, waiting: look, spin for a while, sleep in a lane. How lanes are waited for:
- * lane_wait.c, lanes.c. Notification Events end a wait (notifier.h). Other events are taken when it
- * begins, and when it ends for another reason: so a wait never fails while an event is queued.
+ * Event dispatcher, waiting: check, spin for a while, sleep in a lane. How threads wait in lanes:
+ * lane_wait.c, lanes.c. Notification Events end a wait (notifier.h). Other events are taken when
+ * the wait begins, and when it ends for another reason: so no wait fails while an event is queued.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#define SPINS_UNASKED 4u /* before a look at the affinity mask, which is a system call */
+#define SPINS_UNASKED 4u /* rounds before the affinity mask is read, which is a system call */
 
 static bool passed(uint64_t deadline)
 {
@@ -42,18 +42,18 @@ static bool take_if_raised(struct ual_evd *evd, unsigned int *seen, struct ual_e
     return take_if_reached(evd, event);
 }
 
-/* Poll for a while before sleeping: a wake-up costs more than a short spin. What is done for others
- * makes it longer: they go on, and nobody else serves them. */
+/* Polls for a while before sleeping: a wake-up costs more than a short spin. Work done for other
+ * EVDs prolongs the spin: more of it is likely, and nobody else runs the lane. */
 static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
     uint64_t spin_ns = ual_lane_spin_ns(feed_first(&evd->feed)), now, until;
-    unsigned int rounds = 0, seen = atomic_load(&evd->notifier.raises) - 1; /* looks at once */
+    unsigned int rounds = 0,
+                 seen = atomic_load(&evd->notifier.raises) - 1; /* the first check is due */
     bool alone = false, useful = false;
 
     if (!spin_ns || !adaptive_spin_due(&evd->adaptive_spin))
         return false;
-    /* Tells the provider that this consumer waits: what it posts next is not held back for its next
-     * look. */
+    /* Tells the provider that this consumer waits: posts are not held back for a next poll. */
     ual_evd_arm(evd);
     now = clock_now();
     until = clock_after(now, adaptive_spin_time(&evd->adaptive_spin, spin_ns));
@@ -77,8 +77,8 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
     return false;
 }
 
-/* Each round looks at the clock and at aborting: a lane that is busy for others never lets this
- * thread sleep. */
+/* Each round checks the clock and `aborting`: in a lane that is busy for other EVDs this thread may
+ * never sleep. */
 static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
                                        uint64_t deadline, struct ual_event *event)
 {
@@ -107,7 +107,7 @@ static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *w
             rc = ual_lane_wait_sleep(lane, waiter, ual_evd_first(evd), deadline);
             if (take_if_reached(evd, event))
                 return UAL_OK;
-            if (waiter->served && spin(evd, deadline, event)) /* others' work: more may follow */
+            if (waiter->served && spin(evd, deadline, event)) /* more may follow that work */
                 return UAL_OK;
         }
         if (rc == EINTR)
@@ -140,8 +140,8 @@ enum ual_status evd_may_wait(struct ual_evd *evd)
     return UAL_OK;
 }
 
-/* Look, and if there is nothing become one of those inside, whom freeing waits for. *inside: the
- * wait goes on. */
+/* Takes an event if one is queued. Else enters: freeing the EVD waits for this thread from then on
+ * (*inside), and the wait goes on. */
 static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
                                   size_t *more, bool *inside)
 {
@@ -206,11 +206,11 @@ enum ual_status ual_evd_wait_refusal(struct ual_evd *evd)
 }
 
 /*
- * Waits that begin: between finding the EVD by its handle and being counted inside it nothing else
- * keeps the EVD alive. They count themselves in the current one of two counters; who frees an EVD
- * hides its handle, then twice makes the other counter the current one and lets the old one run
- * down. A wait that read the handle before is seen by one of the two; new ones count elsewhere, so
- * this ends.
+ * Waits that begin. Nothing else keeps the EVD alive between the look-up of its handle and
+ * waiters_enter. So such a wait counts itself in the current one of two counters. A thread that
+ * frees an EVD hides its handle, then twice makes the other counter current and waits until the old
+ * one is 0. A wait that found the handle earlier is in one of the two. New waits count in the other
+ * one, so this ends.
  */
 static atomic_uint beginning[2];
 static atomic_uint current;
@@ -223,7 +223,7 @@ void ual_evd_drain_waits(void)
         unsigned int old = atomic_fetch_add(&current, 1) & 1;
 
         while (atomic_load(&beginning[old]))
-            sched_yield(); /* one look at the lane at most */
+            sched_yield(); /* for one poll of the lane at most */
     }
     pthread_mutex_unlock(&flip_lock);
 }
@@ -233,7 +233,7 @@ void ual_evd_fork_lock(void)
     pthread_mutex_lock(&flip_lock);
 }
 
-/* The waits of the parent's threads do not run down in the child. */
+/* The child has not the parent's threads, whose waits would stay counted. */
 void ual_evd_fork_unlock(bool child)
 {
     for (int i = 0; child && i < 2; i++)

@@ -2,8 +2,8 @@
  *
  * An undecided request goes to another listen point, whose EVD gets it as a new one.
  *
- * It is claimed as for any decision, so nobody else answers it while it moves, and a peer that
- * withdraws then is found out. The new event may be answered before this call returns.
+ * The request is claimed as for any decision: no other thread answers it while it moves, and a
+ * withdrawal in that time is noticed. The new event may be answered before this call returns.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -38,7 +38,7 @@ enum ual_status ual_handoff(ual_handle handle, uint32_t spigot, uint16_t port, u
     else if (status == UAL_OK)
         status = pass_on(request, spigot, port, service_id);
     if (status == UAL_OK)
-        ual_request_consume_accepted(request); /* the connection is not its own any more */
+        ual_request_consume_accepted(request); /* the other listener has the connection now */
     else
         ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE && !request->arrival &&
                                          !request->datagram);

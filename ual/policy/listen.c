@@ -2,8 +2,8 @@
  *
  * Listen points.
  *
- * A request for which the EVD has no room goes back, and comes again when one was dequeued: a burst
- * larger than the EVD is not lost.
+ * kal keeps a request for which the EVD has no room, and shows it again after a dequeue: a burst
+ * that is larger than the EVD is not lost.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -24,7 +24,7 @@ struct ual_listen {
     uint64_t service_id; /* 0: by port */
     uint32_t port;
     bool negotiate;
-    unsigned int users;             /* requests on their way here; under the IA's lock */
+    unsigned int users;             /* threads that hand a request to it; under the IA's lock */
     struct ual_listen *prev, *next; /* of the IA */
 };
 
@@ -55,8 +55,8 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
     memcpy(r->private_data, asked->private_data, r->private_data_length);
 }
 
-/* The request gets its handle, and the event that will tell of it. NO_RESOURCES: out of either;
- * ABORTED: the IA is being closed. */
+/* Gives the request its handle, and makes its event. UAL_ERR_NO_RESOURCES: no handle or memory;
+ * UAL_ERR_ABORTED: the IA is being closed. */
 static enum ual_status make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
                                   struct ual_request *request, struct node **node)
 {
@@ -83,9 +83,10 @@ static enum ual_hearing hear(void *context, struct ual_conn *connection,
                                      : UAL_ERR_NO_RESOURCES;
 
     if (status != UAL_OK) {
-        /* Nothing to remember it by: it has to go at once. */
+        /* Without memory it cannot be kept for later. */
         if (status != UAL_ERR_ABORTED)
-            kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory or handles",
+            kal_log(RI_LOG_ERROR,
+                    "%s: a connection request is dropped: out of memory or handles; free some",
                     ual_device_name(listen->object.device));
         free(request);
         return UAL_REQUEST_DROPPED;
@@ -107,7 +108,7 @@ static void make_room(struct ual_listen *listen)
         ual_conn_room(listen->datagrams);
 }
 
-/* Under the lock: a listen point leaves the list before its listeners go. */
+/* Under the IA's lock, because a listen point leaves the list before its listeners are freed. */
 static void tell_of_room(struct ual_evd *evd)
 {
     struct ual_ia *ia = ual_ia_of(((struct ual_object *)evd)->device);
@@ -176,8 +177,8 @@ static union address on_port_of(const struct sockaddr *address,
     return where;
 }
 
-/* One number for both kinds, which have name spaces of their own. A service ID may be of one kind
- * only. */
+/* Connections and datagrams have port numbers of their own; both use the same number here. A
+ * service ID may exist for one of them only. */
 static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
 {
     struct ual_device *device = listen->object.device;
@@ -236,12 +237,12 @@ static enum ual_status create(struct ual_device *device, uint32_t port, struct u
         goto unbind;
     pthread_mutex_lock(&ia->lock);
     DL_APPEND(ia->listens, listen);
-    make_room(listen); /* made before it was in the list */
+    make_room(listen); /* room may have been made before it was in the list */
     pthread_mutex_unlock(&ia->lock);
     *out = listen;
     return UAL_OK;
 unbind:
-    stop_listen(listen); /* one of the two may run */
+    stop_listen(listen); /* one of its two listeners may exist */
     ual_evd_unbind(evd, 0);
     ual_handle_drop(&listen->object);
 free_listen:
@@ -312,7 +313,7 @@ struct ual_conn *ual_listen_listener(const struct ual_listen *listen)
     return listen->listener;
 }
 
-/* Those that a thread passes on to it are here, or refused, when it goes. */
+/* Returns when each request that a thread hands to it has arrived or was refused. */
 static void wait_for_users(struct ual_ia *ia, const struct ual_listen *listen)
 {
     while (listen->users) {

@@ -16,7 +16,7 @@
 
 #define NEEDED_FIRST 2u
 #define NEEDED_MOST  64u
-#define USEFUL_LEAST 16u /* wake-ups after which listening is good again */
+#define USEFUL_LEAST 16u /* useful wake-ups that restore NEEDED_FIRST */
 
 static void close_fds(struct notifier *notifier)
 {
@@ -53,7 +53,7 @@ enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed
     return UAL_OK;
 }
 
-/* Who closes a lane's descriptors closes these, too. */
+/* What closes a lane's descriptors has closed these, too. */
 static bool has_own_fds(const struct notifier *notifier)
 {
     return !ual_lane_is_broken(feed_first(notifier->feed));
@@ -66,7 +66,7 @@ static void listen_to_lane(struct notifier *notifier)
 
     if (ual_lane_is_broken(lane) || !ual_lane_take_listener(lane))
         return;
-    /* One that is nested too deeply already cannot: it stays as it is. */
+    /* The kernel refuses a set that is nested too deeply: it does not listen then. */
     if (epoll_ctl(notifier->fd, EPOLL_CTL_ADD, ual_lane_epoll_fd(lane), &event) < 0) {
         ual_lane_give_listener(lane);
         return;
@@ -200,9 +200,9 @@ void notifier_raise(struct notifier *notifier)
     call_observer(notifier);
 }
 
-/* Read first: what is raised between the two is not written, but the caller looks after the second.
- * Nothing to read: who raised is about to write, and a later one finds that; it must still stand as
- * raised then. */
+/* The read comes before the store. A raise between the two does not write, but the caller checks
+ * after the store. If there is nothing to read yet, the raising thread is about to write: the flag
+ * stays set until a later call reads that. */
 void notifier_lower(struct notifier *notifier)
 {
     uint64_t count;
@@ -213,7 +213,7 @@ void notifier_lower(struct notifier *notifier)
         atomic_store(&notifier->fd_raised, false);
 }
 
-/* What a raise in another thread still writes is a stray one. */
+/* A raise under way in another thread may still write: that is one wake-up in vain. */
 void notifier_mute(struct notifier *notifier, bool muted)
 {
     atomic_store(&notifier->muted, muted);

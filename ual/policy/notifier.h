@@ -21,11 +21,11 @@
  * background thread keeps its deadline (lane.c) in any case.
  *
  * THE OBSERVER is an aggregate EVD or a callback; most EVDs have none. It is called at each raise,
- * so possibly several times for events that it has not taken yet. An EVD that is a CQ raises once:
- * whoever has taken all that he wants calls ual_evd_notify_again (evd.h), which says whether the
- * criterion has been reached meanwhile. The order for an observer: take until nothing is left,
- * call it, and take again where it says so. An EVD raised before the observer came does not raise
- * for it: attach, call it, and where it says so act as if raised.
+ * so possibly several times for events that it has not taken yet. An EVD that is a CQ raises once.
+ * It raises again after ual_evd_notify_again (evd.h), which says whether the criterion has been
+ * reached meanwhile. So an observer takes until nothing is left, calls it, and takes again if it
+ * says so. An EVD that raised before the observer was attached does not raise for it: attach, call
+ * ual_evd_notify_again, and act as if raised if it says so.
  */
 #ifndef ITAL_UAL_NOTIFIER_H
 #define ITAL_UAL_NOTIFIER_H
@@ -46,20 +46,20 @@ struct notifier_observer {
 
 struct notifier {
     const struct feed *feed;
-    struct ual_lane *heard; /* while it listens: whose set; under listen_lock */
+    struct ual_lane *heard; /* the lane whose set it holds while it listens; under listen_lock */
     struct waiters waiters;
     int fd;       /* the consumer's set, -1 none */
     int event_fd; /* in it */
     atomic_bool fd_raised;
-    atomic_ulong taker;          /* the thread that takes what its run brings, 0 none */
+    atomic_ulong taker;          /* the thread that takes what its own run brings, 0 none */
     struct spinlock listen_lock; /* dequeues try it; for what follows */
     atomic_bool listening;
-    atomic_uint raises;  /* how often it was raised; for those who look without sleeping */
-    atomic_bool muted;   /* nothing is to become known */
-    atomic_bool taken;   /* a Notification Event since a dequeue found nothing; not exact */
+    atomic_uint raises;  /* how often it was raised; for threads that poll */
+    atomic_bool muted;   /* it does not raise */
+    atomic_bool taken;   /* a Notification Event, since a dequeue found nothing; approximate */
     atomic_uint handed;  /* times that another thread's run raised the eventfd since it stopped */
-    unsigned int needed; /* of those, to listen */
-    unsigned int useful; /* wake-ups since it listens */
+    unsigned int needed; /* so many of them start listening */
+    unsigned int useful; /* wake-ups that brought an event since it listens */
     struct spinlock observer_lock;
     _Atomic(struct notifier_observer *) observer; /* written under observer_lock; NULL mostly */
 };
@@ -74,18 +74,19 @@ static inline bool notifier_is_observed(struct notifier *notifier)
 {
     return atomic_load_explicit(&notifier->observer, memory_order_relaxed) != NULL;
 }
-/* The criterion is reached: raise the descriptor, wake one waiter that was not woken yet, call the
- * observer. Any thread. */
+/* The criterion is reached: raises the descriptor, wakes one waiter that was not woken yet, calls
+ * the observer. Any thread. */
 void notifier_raise(struct notifier *notifier);
-/* Nothing will come any more: raise the descriptor, make all waiters look. Any thread. */
+/* Nothing will come any more: raises the descriptor, wakes all waiters, calls the observer. Any
+ * thread. */
 void notifier_raise_for_all(struct notifier *notifier);
-/* Between begin and end the calling thread raises no descriptor by its own run: it takes, and looks
- * what is left. False: another thread takes. */
+/* Between begin and end the calling thread's own run does not raise the descriptor: the thread
+ * takes the events itself and raises for those that are left. False: another thread does so. */
 bool notifier_begin_taking(struct notifier *notifier);
 void notifier_end_taking(struct notifier *notifier);
-/* The consumer got a Notification Event; it found nothing; it is about to find nothing although the
- * set listens and it got none since the last time: traffic woke it, and a run that looks at all
- * descriptors is due. */
+/* took: the consumer got a Notification Event. found_nothing: it found none. in_vain: the set
+ * listens, and the consumer got none since it found nothing: other traffic woke it, and a run that
+ * polls epoll is due. */
 static inline void notifier_took(struct notifier *notifier)
 {
     atomic_store_explicit(&notifier->taken, true, memory_order_relaxed);
@@ -100,16 +101,16 @@ static inline bool notifier_in_vain(const struct notifier *notifier)
     return notifier_listens(notifier) &&
            !atomic_load_explicit(&notifier->taken, memory_order_relaxed);
 }
-/* The descriptor only: events are left although it was lowered. */
+/* Raises the descriptor only: events are left although it was lowered. */
 void notifier_raise_fd(struct notifier *notifier);
-/* From now on nothing is raised but for all, and the descriptor is down; and again. What there is
- * then the caller looks for. */
+/* muted: from now on only notifier_raise_for_all raises, and the descriptor is lowered. Not muted:
+ * it raises again; the caller checks for events that are queued already. */
 void notifier_mute(struct notifier *notifier, bool muted);
 static inline bool notifier_is_muted(const struct notifier *notifier)
 {
     return atomic_load_explicit(&notifier->muted, memory_order_relaxed);
 }
-/* The consumer found nothing: lower the descriptor; the caller looks again afterwards. */
+/* The consumer found nothing: lowers the descriptor. The caller checks once more afterwards. */
 void notifier_lower(struct notifier *notifier);
 
 #endif

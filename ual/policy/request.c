@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connection requests, as the consumer has them.
+ * Connection requests, as the consumer sees them.
  *
  * A request lives from the upcall that shows it until it is accepted (then its connection is the
  * endpoint's), rejected, or withdrawn by its peer. Its handle is the consumer's identifier and
- * works once. A peer may withdraw while a thread of the consumer decides, so requests, unlike other
- * objects, are not safe to use just because the consumer does not free them: everything happens
- * under one lock, of which a decision needs only the moment to claim the request. A connection
- * cannot be freed from inside an upcall about it, so a request that is withdrawn is marked and
- * destroyed by the reaper, a timer that the lane runs right afterwards.
+ * works once. A peer may withdraw while a thread of the consumer decides. So, unlike other objects,
+ * a request may go although the consumer does not free it. Everything happens under one lock; a
+ * decision takes it only to claim the request. A connection cannot be freed inside an upcall about
+ * it, so a withdrawn request is marked, and the reaper destroys it: a timer that the lane runs
+ * right afterwards.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -46,7 +46,7 @@ static void destroy_request(struct ual_request *request)
     free(request);
 }
 
-/* The handle is dead; the reaper does the rest. Under requests_lock. */
+/* Ends the handle; the reaper destroys the request. Under requests_lock. */
 static void withdraw(struct ual_request *request)
 {
     struct ual_ia *ia = ual_ia_of(request->object.device);
@@ -98,7 +98,7 @@ void ual_request_destroy_all(struct ual_ia *ia)
     } while (request);
 }
 
-/* The peer gave up, before anybody decided. */
+/* The peer gave up before a decision. */
 static void request_event(void *context, const struct ri_connection_event *event)
 {
     (void)event;
@@ -233,7 +233,7 @@ struct ual_request *ual_request_arrival(struct ual_ep *ep)
     return NULL;
 }
 
-/* A thread that has claimed it frees it instead. */
+/* If a thread has claimed it that thread frees it. */
 void ual_request_forget_arrival(struct ual_request *request)
 {
     bool claimed;

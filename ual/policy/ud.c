@@ -3,8 +3,8 @@
  * Datagram service: a question for an endpoint by its service, and the answer.
  *
  * The asking side has an object of its own, whose connection lives for one question: asking again
- * abandons the one before. On the other side a question is a request as those for connections are
- * (request.c), which is decided by its reply.
+ * abandons the question before. On the other side a question is a request, as those for connections
+ * are (request.c). The reply decides it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -114,7 +114,7 @@ static void fill_reply(struct ual_connection_event *to, const struct ri_connecti
     memcpy(to->private_data, from->private_data, to->private_data_length);
 }
 
-/* No answer is no event: who found out why has logged it. */
+/* An attempt without an answer gives no event; the function that found the reason has logged it. */
 static void answered(void *context, const struct ri_connection_event *event)
 {
     const struct ual_ud_request *request = &((struct ual_ud_record *)context)->request;
@@ -132,7 +132,7 @@ static void answered(void *context, const struct ri_connection_event *event)
 
 static const struct ual_conn_upcalls question_upcalls = { .event = answered };
 
-/* Afterwards no upcall about it comes. */
+/* When it returns no upcall about it comes any more. */
 static void abandon(struct ual_ud_record *record)
 {
     if (record->connection)
@@ -203,8 +203,8 @@ struct ual_ud_request *ual_ud_first(struct ual_ia *ia)
 
 /* --- the answering side --- */
 
-/* It stays until its `answers` are counted down again: its endpoint may be freed by another thread.
- * NULL: no such one. */
+/* The endpoint, if it can be named in a reply; NULL: no. It is not freed until the caller has
+ * decremented `answers`. */
 static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
 {
     struct ual_ep_private *inside;
@@ -232,7 +232,7 @@ static enum ual_status check_answer(struct ual_device *device,
     return ual_device_alive(device);
 }
 
-/* With the endpoint that it tells of, if any. */
+/* Answers with the endpoint that the reply names, if any. */
 static enum ual_status answer(struct ual_request *request, const struct ual_service_reply *reply,
                               struct ri_service_reply *told)
 {

@@ -203,7 +203,10 @@ enum ual_status ual_lane_start_background(struct ual_lane *lane)
     error = pthread_create(&lane->thread, NULL, background, lane);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        kal_log(RI_LOG_ERROR, "cannot start the progress thread: %s", strerrordesc_np(error));
+        kal_log(RI_LOG_ERROR,
+                "cannot start the progress thread: %s; allow more threads (RLIMIT_NPROC, "
+                "pids.max) or free memory",
+                strerrordesc_np(error));
         return UAL_ERR_NO_RESOURCES;
     }
     pthread_setname_np(lane->thread, "ital-lane");

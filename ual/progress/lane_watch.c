@@ -36,7 +36,9 @@ enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_re
     atomic_fetch_add_explicit(&lane->watches, 1, memory_order_release);
     ual_fd_track(fd);
     if (epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
-        kal_log(RI_LOG_ERROR, "cannot watch descriptor %d: %s", fd, strerrordesc_np(errno));
+        kal_log(RI_LOG_ERROR,
+                "cannot watch descriptor %d: %s; raise fs.epoll.max_user_watches or free memory",
+                fd, strerrordesc_np(errno));
         ual_fd_forget(fd);
         atomic_fetch_sub_explicit(&lane->watches, 1, memory_order_relaxed);
         *out = NULL;
