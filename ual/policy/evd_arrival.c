@@ -60,8 +60,8 @@ static void tell_of_overflow(struct ual_evd *evd)
     spinlock_unlock(&ia->async_lock);
 }
 
-/* An event found no room. True: an overflow begins. Under queue_lock, as the reset by the next event
- * that is taken. */
+/* An event found no room. True: an overflow begins. Under queue_lock, as the reset by the next
+ * event that is taken. */
 static bool refuse(struct ual_evd *evd)
 {
     evd->refused = true;
