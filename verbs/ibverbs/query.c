@@ -69,7 +69,7 @@ static void fill_device(struct vb_context *context, struct ibv_device_attr *attr
     struct vb_device *device = vb_device_of(context->verbs.context.device);
 
     memset(attr, 0, sizeof(*attr));
-    snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s%s", rnic->firmware,
+    snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%.50s%s", rnic->firmware,
              rnic->transport == RI_TRANSPORT_IWARP && vb_is_roce() ? " as roce" : "");
     attr->node_guid = attr->sys_image_guid = device->guid;
     attr->max_mr_size = rnic->max_mr_length;
