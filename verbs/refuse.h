@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Calls that are refused. Each of these functions is weak: the function of the same name in another
- * file of the library takes its place. A refused call logs its name, once, and fails with
+ * file of the library takes its place, and `ital-run --check` knows a refused call by that. A refused call logs its name, once, and fails with
  * EOPNOTSUPP in the way that its manual page says.
  *
  * The files with these tables include no header of rdma-core, whose prototypes they do not have:
@@ -15,8 +15,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Logs that the call is not built. Sets errno and returns EOPNOTSUPP. Any thread. */
+#ifndef VB_PUBLIC
 #define VB_PUBLIC __attribute__((visibility("default")))
+#endif
+
+/* Logs that the call is not built. Sets errno and returns EOPNOTSUPP. Any thread. */
 VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
 
 #define VB_REFUSE(type, name, value)                 \
@@ -35,9 +38,9 @@ VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
 #define VB_REFUSE_MINUS(name) VB_REFUSE(long, name, -1)
 /* Returns NULL and sets errno. */
 #define VB_REFUSE_NULL(name) VB_REFUSE(void *, name, NULL)
-/* Returns nothing that could tell. */
 /* Returns a number, of which 0 says that there is none. */
 #define VB_REFUSE_ZERO(name) VB_REFUSE(int, name, 0)
+/* Returns nothing that could tell. */
 #define VB_REFUSE_VOID(name) VB_REFUSE(void, name, )
 
 #endif

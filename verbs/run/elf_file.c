@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Reading ELF files: sections, dynamic entries, symbols with their versions. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "elf_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if __ELF_NATIVE_CLASS == 64
+#define OWN_CLASS ELFCLASS64
+#else
+#define OWN_CLASS ELFCLASS32
+#endif
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define OWN_DATA ELFDATA2LSB
+#else
+#define OWN_DATA ELFDATA2MSB
+#endif
+
+/* Files are mapped, and their tables need not be aligned: every structure is copied out. */
+static bool read_at(const struct elf_file *file, uint64_t offset, void *to, size_t size)
+{
+    if (offset > file->size || size > file->size - offset)
+        return false;
+    memcpy(to, file->octets + offset, size);
+    return true;
+}
+
+static const char *string_at(const struct elf_file *file, uint64_t offset)
+{
+    if (offset >= file->size || !memchr(file->octets + offset, 0, file->size - offset))
+        return NULL;
+    return (const char *)file->octets + offset;
+}
+
+static bool is_own_kind(const struct elf_file *file)
+{
+    ElfW(Ehdr) header;
+
+    return read_at(file, 0, &header, sizeof header) && !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
+           header.e_ident[EI_CLASS] == OWN_CLASS && header.e_ident[EI_DATA] == OWN_DATA;
+}
+
+bool elf_open(struct elf_file *file, const char *path)
+{
+    struct stat status;
+    void *octets = MAP_FAILED;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
+        octets = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (octets == MAP_FAILED) {
+        errno = ENOEXEC;
+        return false;
+    }
+    *file = (struct elf_file){ .octets = octets, .size = (size_t)status.st_size };
+    if (is_own_kind(file))
+        return true;
+    elf_close(file);
+    errno = ENOEXEC;
+    return false;
+}
+
+void elf_close(struct elf_file *file)
+{
+    munmap((void *)(uintptr_t)file->octets, file->size);
+}
+
+const char *elf_interpreter(const struct elf_file *file)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segment;
+
+    if (!read_at(file, 0, &header, sizeof header))
+        return NULL;
+    for (unsigned i = 0; i < header.e_phnum; i++)
+        if (read_at(file, header.e_phoff + (uint64_t)i * sizeof segment, &segment,
+                    sizeof segment) &&
+            segment.p_type == PT_INTERP)
+            return string_at(file, segment.p_offset);
+    return NULL;
+}
+
+static bool section_at(const struct elf_file *file, unsigned index, ElfW(Shdr) * section)
+{
+    ElfW(Ehdr) header;
+
+    return read_at(file, 0, &header, sizeof header) && index < header.e_shnum &&
+           read_at(file, header.e_shoff + (uint64_t)index * sizeof *section, section,
+                   sizeof *section);
+}
+
+static bool section_of_type(const struct elf_file *file, uint32_t type, ElfW(Shdr) * section)
+{
+    for (unsigned i = 0; section_at(file, i, section); i++)
+        if (section->sh_type == type)
+            return true;
+    return false;
+}
+
+/* A string of the table that belongs to the section. */
+static const char *linked_string(const struct elf_file *file, const ElfW(Shdr) * section,
+                                 uint64_t offset)
+{
+    ElfW(Shdr) strings;
+
+    if (!section_at(file, section->sh_link, &strings) || offset >= strings.sh_size)
+        return NULL;
+    return string_at(file, strings.sh_offset + offset);
+}
+
+const char *elf_dynamic(const struct elf_file *file, long tag, unsigned index)
+{
+    ElfW(Shdr) section;
+    ElfW(Dyn) entry;
+
+    if (!section_of_type(file, SHT_DYNAMIC, &section))
+        return NULL;
+    for (uint64_t at = 0; at + sizeof entry <= section.sh_size; at += sizeof entry) {
+        if (!read_at(file, section.sh_offset + at, &entry, sizeof entry) || entry.d_tag == DT_NULL)
+            return NULL;
+        if (entry.d_tag == tag && index-- == 0)
+            return linked_string(file, &section, entry.d_un.d_val);
+    }
+    return NULL;
+}
+
+/* The name of a version that the file needs of others. */
+static const char *needed_version(const struct elf_file *file, unsigned number)
+{
+    ElfW(Shdr) section;
+    ElfW(Verneed) need;
+    ElfW(Vernaux) aux;
+    uint64_t at, from;
+
+    if (!section_of_type(file, SHT_GNU_verneed, &section))
+        return NULL;
+    for (at = section.sh_offset; read_at(file, at, &need, sizeof need); at += need.vn_next) {
+        for (from = at + need.vn_aux; read_at(file, from, &aux, sizeof aux); from += aux.vna_next) {
+            if ((aux.vna_other & 0x7fff) == number)
+                return linked_string(file, &section, aux.vna_name);
+            if (!aux.vna_next)
+                break;
+        }
+        if (!need.vn_next)
+            break;
+    }
+    return NULL;
+}
+
+/* The name of a version that the file defines itself. */
+static const char *defined_version(const struct elf_file *file, unsigned number)
+{
+    ElfW(Shdr) section;
+    ElfW(Verdef) def;
+    ElfW(Verdaux) aux;
+
+    if (!section_of_type(file, SHT_GNU_verdef, &section))
+        return NULL;
+    for (uint64_t at = section.sh_offset; read_at(file, at, &def, sizeof def); at += def.vd_next) {
+        if (def.vd_ndx == number && read_at(file, at + def.vd_aux, &aux, sizeof aux))
+            return linked_string(file, &section, aux.vda_name);
+        if (!def.vd_next)
+            break;
+    }
+    return NULL;
+}
+
+static const char *version_of(const struct elf_file *file, uint64_t index, bool defined)
+{
+    ElfW(Shdr) section;
+    ElfW(Versym) number;
+    const char *name;
+
+    if (!section_of_type(file, SHT_GNU_versym, &section) ||
+        !read_at(file, section.sh_offset + index * sizeof number, &number, sizeof number))
+        return "";
+    name = defined ? defined_version(file, number & 0x7fff) : needed_version(file, number & 0x7fff);
+    return name ? name : "";
+}
+
+void elf_symbols(const struct elf_file *file, bool all,
+                 bool (*fn)(const struct elf_symbol *symbol, void *arg), void *arg)
+{
+    ElfW(Shdr) section;
+    ElfW(Sym) entry;
+    struct elf_symbol symbol;
+
+    if (!section_of_type(file, all ? SHT_SYMTAB : SHT_DYNSYM, &section))
+        return;
+    for (uint64_t i = 0; (i + 1) * sizeof entry <= section.sh_size; i++) {
+        if (!read_at(file, section.sh_offset + i * sizeof entry, &entry, sizeof entry))
+            return;
+        symbol.name = linked_string(file, &section, entry.st_name);
+        if (!symbol.name || !*symbol.name)
+            continue;
+        symbol.defined = entry.st_shndx != SHN_UNDEF;
+        symbol.weak = ELF64_ST_BIND(entry.st_info) == STB_WEAK;
+        symbol.version = all ? "" : version_of(file, i, symbol.defined);
+        if (!fn(&symbol, arg))
+            return;
+    }
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Programs in which ital's libraries cannot come in front. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "elf_file.h"
+#include "run.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static const char *const libraries[] = { "libibverbs.so.1", "librdmacm.so.1" };
+
+/* The dynamic linker takes no LD_LIBRARY_PATH where a program gains rights. */
+static unsigned warn_rights(const char *path)
+{
+    struct stat status;
+    const char *what = NULL;
+
+    if (stat(path, &status) < 0)
+        return 0;
+    if ((status.st_mode & S_ISUID) && status.st_uid != geteuid())
+        what = "set-user-ID";
+    else if ((status.st_mode & S_ISGID) && (status.st_mode & S_IXGRP) && status.st_gid != getegid())
+        what = "set-group-ID";
+    else if (geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+        what = "given capabilities";
+    if (!what)
+        return 0;
+    run_say("warning: %s is %s: the dynamic linker ignores ital's folder, and the system's "
+            "libraries are used; run a copy of it, which has no such rights",
+            path, what);
+    return 1;
+}
+
+/* DT_RPATH, unlike DT_RUNPATH, comes before LD_LIBRARY_PATH. */
+static unsigned warn_rpath(const char *path, const char *rpath)
+{
+    char folder[PATH_MAX], file[PATH_MAX + 32];
+    const char *slash = strrchr(path, '/'), *end;
+    unsigned found = 0;
+
+    for (;; rpath = end + 1) {
+        end = strchrnul(rpath, ':');
+        if (!strncmp(rpath, "$ORIGIN", 7))
+            snprintf(folder, sizeof folder, "%.*s%.*s", slash ? (int)(slash - path) : 1,
+                     slash ? path : ".", (int)(end - rpath - 7), rpath + 7);
+        else
+            snprintf(folder, sizeof folder, "%.*s", (int)(end - rpath), rpath);
+        for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+            snprintf(file, sizeof file, "%s/%s", folder, libraries[i]);
+            if (*folder && access(file, R_OK) == 0) {
+                run_say("warning: %s has an RPATH, which comes first: it loads %s", path, file);
+                found++;
+            }
+        }
+        if (!*end)
+            return found;
+    }
+}
+
+static bool note_own_copy(const struct elf_symbol *symbol, void *arg)
+{
+    bool *copy = arg;
+
+    *copy = symbol->defined && !strcmp(symbol->name, "ibv_get_device_list");
+    return !*copy;
+}
+
+unsigned run_warn(const char *path)
+{
+    unsigned found = warn_rights(path);
+    struct elf_file file;
+    const char *rpath;
+    bool copy = false;
+
+    if (!elf_open(&file, path))
+        return found;
+    if (!elf_interpreter(&file)) {
+        run_say("warning: %s is linked statically: it loads no library", path);
+        found++;
+    }
+    elf_symbols(&file, false, note_own_copy, &copy);
+    if (!copy)
+        elf_symbols(&file, true, note_own_copy, &copy);
+    if (copy) {
+        run_say("warning: %s has a copy of libibverbs inside itself, and uses that", path);
+        found++;
+    }
+    rpath = elf_dynamic(&file, DT_RUNPATH, 0) ? NULL : elf_dynamic(&file, DT_RPATH, 0);
+    if (rpath)
+        found += warn_rpath(path, rpath);
+    elf_close(&file);
+    return found;
+}
