@@ -19,9 +19,12 @@ ORDER = {
     'providers/softrdma': ['codec', 'objects', 'llp', 'tx', 'rx', ''],
     'providers/rdmacore': [''],
     'itapi': [''],
+    'verbs': ['run', 'ibverbs', 'rdmacm', 'stubs', ''],
     'base': [''],
 }
 DEFINED = 'TDBRVWC'
+# Its definitions are weak, and give way to others.
+GIVES_WAY = 'refused'
 
 
 def read_objects(build, floor, nm):
@@ -51,7 +54,7 @@ def symbols(path, nm):
 
 def edges(objects):
     """Yields (user, symbol, owner)."""
-    owner = {s: path for path, (defined, _) in objects.items() for s in defined}
+    owner = {s: path for path, (defined, _) in objects.items() if os.path.basename(path) != GIVES_WAY for s in defined}
     for path, (_, used) in sorted(objects.items()):
         for symbol in sorted(used):
             if owner.get(symbol, path) != path:

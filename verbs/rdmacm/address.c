@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Addresses of ids: bind, resolve. Both answer at once: the way to an address is the kernel's
+ * routing table, and no path record is to be asked for. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+
+/* The device with that address, the first for a wildcard. 0, or an error number. */
+static int find_context(const struct sockaddr *address, struct vb_context **found)
+{
+    struct vb_context **contexts;
+    uint32_t count = cm_contexts(&contexts);
+
+    if (!count)
+        return ENODEV;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!cm_address_any(address) && !cm_context_has(contexts[i], address))
+            continue;
+        *found = contexts[i];
+        return 0;
+    }
+    return EADDRNOTAVAIL;
+}
+
+/* The id's connection object, with the address held. 0, or an error number. */
+static int hold(struct cm_id *id, const struct sockaddr *address)
+{
+    struct sockaddr_storage bound;
+    struct vb_context *context;
+    struct ual_conn *conn;
+    int error = find_context(address, &context);
+
+    if (error)
+        return error;
+    error = vb_errno(ual_conn_create(context->device, &cm_conn_upcalls, id, &conn));
+    if (error)
+        return error;
+    error = vb_errno(ual_conn_bind(conn, address, &bound));
+    if (error) {
+        ual_conn_free(conn);
+        return error;
+    }
+    id->conn = conn;
+    id->context = context;
+    if (!cm_address_any(address))
+        cm_id_set_context(id, context);
+    cm_id_set_local(id, (const struct sockaddr *)&bound);
+    return 0;
+}
+
+VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    VB_CALL;
+    struct cm_id *own = cm_id_of(id);
+    enum cm_state was;
+    int error;
+
+    if (!addr || !cm_address_length(addr))
+        return cm_fail(addr ? EAFNOSUPPORT : EINVAL);
+    if (!cm_step(own, CM_DO_BIND, &was))
+        return cm_fail(EINVAL);
+    error = hold(own, addr);
+    if (!error)
+        return 0;
+    cm_step_back(own, was);
+    return cm_fail(error);
+}
+
+/* The device that has a way there, and its address on that way. */
+static int find_way(struct cm_id *id, const struct sockaddr *destination,
+                    struct vb_context **context, struct sockaddr_storage *source)
+{
+    struct vb_context **contexts;
+    uint32_t count = cm_contexts(&contexts);
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (id->ibv.verbs && contexts[i] != id->context)
+            continue;
+        if (ual_device_route(contexts[i]->device, 0, destination, source) == UAL_OK) {
+            *context = contexts[i];
+            return 0;
+        }
+    }
+    return count ? EHOSTUNREACH : ENODEV;
+}
+
+/* 0, or an error number; then the id is as before. */
+static int resolve(struct cm_id *id, const struct sockaddr *source,
+                   const struct sockaddr *destination)
+{
+    struct sockaddr_storage found;
+    struct vb_context *context;
+    int error = source && !id->conn ? hold(id, source) : 0;
+
+    if (error)
+        return error;
+    error = find_way(id, destination, &context, &found);
+    if (error)
+        return error;
+    if (id->conn && id->context != context) {
+        ual_conn_free(id->conn); /* a wildcard, held on another device */
+        id->conn = NULL;
+    }
+    if (cm_address_any(&id->ibv.route.addr.src_addr) || !id->conn) {
+        __be16 port = rdma_get_src_port(&id->ibv);
+
+        ((struct sockaddr_in *)(void *)&found)->sin_port = id->conn ? port : 0;
+        cm_id_set_local(id, (const struct sockaddr *)&found);
+    }
+    cm_id_set_context(id, context);
+    cm_id_set_peer(id, destination);
+    return 0;
+}
+
+VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
+                                struct sockaddr *dst_addr, int timeout_ms)
+{
+    struct cm_id *own = cm_id_of(id);
+    struct cm_event *event;
+    enum cm_state was;
+    int error;
+
+    (void)timeout_ms;
+    if (!dst_addr || !cm_address_length(dst_addr) || (src_addr && !cm_address_length(src_addr)))
+        return cm_fail(dst_addr ? EAFNOSUPPORT : EINVAL);
+    event = cm_event_new();
+    if (!event)
+        return -1;
+    if (!cm_step(own, CM_DO_RESOLVE_ADDRESS, &was)) {
+        free(event);
+        return cm_fail(EINVAL);
+    }
+    error = resolve(own, src_addr, dst_addr);
+    if (error)
+        cm_step_back(own, was);
+    cm_event_post(own, event, own, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
+                  -error);
+    return cm_event_wait(own);
+}
+
+VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+    struct cm_id *own = cm_id_of(id);
+    struct cm_event *event = cm_event_new();
+
+    (void)timeout_ms;
+    if (!event)
+        return -1;
+    if (!cm_step(own, CM_DO_RESOLVE_ROUTE, NULL)) {
+        free(event);
+        return cm_fail(EINVAL);
+    }
+    cm_event_post(own, event, own, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    return cm_event_wait(own);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Connections of ids: connect, accept, reject, disconnect, and what is told of them. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <string.h>
+
+/* ---- what is told ---- */
+
+static void set_addresses(struct cm_id *id, const struct ri_connection_event *info)
+{
+    if (cm_address_length((const struct sockaddr *)&info->local))
+        cm_id_set_local(id, (const struct sockaddr *)&info->local);
+    if (cm_address_length((const struct sockaddr *)&info->peer))
+        cm_id_set_peer(id, (const struct sockaddr *)&info->peer);
+}
+
+static uint8_t octet(uint32_t value)
+{
+    return value < UINT8_MAX ? (uint8_t)value : UINT8_MAX;
+}
+
+static void established(struct cm_id *id, const struct ri_connection_event *event)
+{
+    struct ri_connection_event info = { .size = sizeof(info) };
+    struct rdma_conn_param *conn = &id->outcome.ibv.param.conn;
+
+    if (!cm_step(id, CM_ON_ESTABLISHED, NULL))
+        return;
+    if (ual_conn_query(id->conn, &info) == UAL_OK) {
+        set_addresses(id, &info);
+        conn->responder_resources = octet(info.ird);
+        conn->initiator_depth = octet(info.ord);
+    }
+    if (event)
+        cm_event_data(&id->outcome, event->private_data, event->private_data_length);
+    if (id->qp) {
+        conn->qp_num = id->qp->ibv.qp_base.qp_num;
+        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    }
+    cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void disconnected(struct cm_id *id)
+{
+    cm_event_post(id, &id->end, id, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+/* It never came to be; or it was, and is over. */
+static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type type, int status,
+                 const struct ri_connection_event *event)
+{
+    enum cm_state was;
+
+    if (!cm_step(id, input, &was))
+        return;
+    if (was == CM_CONNECTED || was == CM_CLOSING) {
+        disconnected(id);
+        return;
+    }
+    if (event)
+        cm_event_data(&id->outcome, event->private_data, event->private_data_length);
+    cm_event_post(id, &id->outcome, id, type, status);
+}
+
+static const struct {
+    enum rdma_cm_event_type type;
+    int error;
+} failures[] = {
+    [RI_REASON_OTHER] = { RDMA_CM_EVENT_CONNECT_ERROR, ECONNABORTED },
+    [RI_REASON_TIMEOUT] = { RDMA_CM_EVENT_UNREACHABLE, ETIMEDOUT },
+    [RI_REASON_UNREACHABLE] = { RDMA_CM_EVENT_UNREACHABLE, EHOSTUNREACH },
+    [RI_REASON_REFUSED] = { RDMA_CM_EVENT_REJECTED, ECONNREFUSED },
+    [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE },
+    [RI_REASON_READ_DEPTH] = { RDMA_CM_EVENT_CONNECT_ERROR, EINVAL },
+    [RI_REASON_RESOURCES] = { RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM },
+    [RI_REASON_PARAMETERS] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTONOSUPPORT },
+    [RI_REASON_PROTOCOL] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTO },
+    [RI_REASON_POLICY] = { RDMA_CM_EVENT_CONNECT_ERROR, EACCES },
+};
+
+static void failed(struct cm_id *id, const struct ri_connection_event *event)
+{
+    size_t reason = event->reason < ARRAY_SIZE(failures) ? event->reason : RI_REASON_OTHER;
+
+    over(id, CM_ON_REFUSED, failures[reason].type, -failures[reason].error, event);
+}
+
+static void on_event(void *context, const struct ri_connection_event *event)
+{
+    struct cm_id *id = context;
+
+    switch (event->type) {
+    case RI_CONNECTION_ESTABLISHED: established(id, event); break;
+    case RI_CONNECTION_REJECTED:
+        over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, event);
+        break;
+    case RI_CONNECTION_FAILED: failed(id, event); break;
+    case RI_CONNECTION_DISCONNECTED:
+        over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, event);
+        break;
+    default: /* of three-way connections and datagrams, which nobody asked for */ break;
+    }
+}
+
+const struct ual_conn_upcalls cm_conn_upcalls = { .event = on_event };
+
+static void on_qp_event(void *context, struct vb_qp *qp, const struct ri_event *event)
+{
+    struct cm_id *id = context;
+
+    (void)qp;
+    if (event->type == RI_EVENT_ESTABLISHED)
+        established(id, NULL);
+    else
+        over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
+}
+
+/* The program resets or destroys the QP: for the id the connection is over. */
+static void on_release(void *context, struct vb_qp *qp)
+{
+    struct cm_id *id = context;
+    enum cm_state was;
+
+    (void)qp;
+    id->qp = NULL;
+    if (!cm_step(id, CM_ON_END, &was))
+        return;
+    if (id->conn)
+        ual_conn_free(id->conn);
+    id->conn = NULL;
+    if (was == CM_CONNECTED || was == CM_CLOSING)
+        disconnected(id);
+}
+
+const struct vb_connector cm_connector = { .event = on_qp_event, .release = on_release };
+
+/* ---- calls ---- */
+
+int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp)
+{
+    int error;
+
+    if (qp == id->qp)
+        return 0;
+    if (id->qp) {
+        error = vb_qp_connector(id->qp, NULL, NULL);
+        if (error)
+            return error;
+        id->qp = NULL;
+    }
+    error = qp ? vb_qp_connector(qp, &cm_connector, id) : 0;
+    if (!error)
+        id->qp = qp;
+    return error;
+}
+
+/* The QP that the call is about: the id's, or one of the program's own, by number. */
+static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
+{
+    struct vb_qp *qp;
+
+    if (id->ibv.qp)
+        return cm_id_take_qp(id, vb_qp_of(id->ibv.qp));
+    if (!param)
+        return EINVAL;
+    qp = vb_qp_by_number(id->context, param->qp_num);
+    return qp ? cm_id_take_qp(id, qp) : EINVAL;
+}
+
+/* Depths that the program gives, `most` standing for as many as there may be. */
+static bool depth(uint8_t given, uint32_t most, uint16_t *value)
+{
+    if (given != RDMA_MAX_RESP_RES && given > most)
+        return false;
+    *value = given == RDMA_MAX_RESP_RES ? (uint16_t)most : given;
+    return true;
+}
+
+static int set_param(struct cm_id *id, const struct rdma_conn_param *param, uint32_t most_ird,
+                     uint32_t most_ord, struct ri_connect_param *to)
+{
+    *to = (struct ri_connect_param){ .size = sizeof(*to),
+                                     .deadline = RI_NO_DEADLINE,
+                                     .negotiate_depths = true };
+    if (!depth(param ? param->responder_resources : RDMA_MAX_RESP_RES, most_ird, &to->ird) ||
+        !depth(param ? param->initiator_depth : RDMA_MAX_INIT_DEPTH, most_ord, &to->ord))
+        return EINVAL;
+    to->private_data = param ? param->private_data : NULL;
+    to->private_data_length = param && param->private_data ? param->private_data_len : 0;
+    if (!to->private_data_length && id->connect_data) {
+        to->private_data = id->connect_data;
+        to->private_data_length = id->connect_length;
+    }
+    return 0;
+}
+
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
+{
+    const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
+    struct ri_connect_param asked;
+    int error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
+
+    if (!error)
+        error = take_qp(id, param);
+    if (!error && !id->conn)
+        error = vb_errno(ual_conn_create(id->context->device, &cm_conn_upcalls, id, &id->conn));
+    if (error)
+        return error;
+    asked.destination = &id->ibv.route.addr.dst_addr;
+    return vb_errno(ual_conn_connect(id->conn, &id->qp->ual, &asked));
+}
+
+VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+    struct cm_id *own = cm_id_of(id);
+    enum cm_state was;
+    int error;
+
+    if (!cm_step(own, CM_DO_CONNECT, &was))
+        return cm_fail(EINVAL);
+    {
+        VB_CALL;
+        error = begin_connect(own, conn_param);
+    }
+    if (error) {
+        cm_step_back(own, was);
+        return cm_fail(error);
+    }
+    return cm_event_wait(own);
+}
+
+static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
+{
+    const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
+    struct ri_connect_param answer;
+    int error;
+
+    /* no more Reads than the peer answers; for its own it gets what it asked */
+    if (param)
+        error = set_param(id, param, attr->max_ird, attr->max_ord, &answer);
+    else
+        error = set_param(id, NULL, lesser(attr->max_ird, id->peer_ord), attr->max_ord, &answer);
+    if (!error)
+        error = take_qp(id, param);
+    if (error)
+        return error;
+    answer.ord = (uint16_t)lesser(answer.ord, id->peer_ird);
+    return vb_errno(ual_conn_accept(id->conn, &id->qp->ual, &answer));
+}
+
+VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+    struct cm_id *own = cm_id_of(id);
+    enum cm_state was;
+    int error;
+
+    if (!cm_step(own, CM_DO_ACCEPT, &was))
+        return cm_fail(EINVAL);
+    {
+        VB_CALL;
+        error = begin_accept(own, conn_param);
+    }
+    if (error) {
+        cm_step_back(own, was);
+        return cm_fail(error);
+    }
+    return cm_event_wait(own);
+}
+
+VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+    VB_CALL;
+    struct cm_id *own = cm_id_of(id);
+
+    if (!cm_step(own, CM_DO_REJECT, NULL))
+        return cm_fail(EINVAL);
+    return vb_errno_minus(ual_conn_reject(own->conn, private_data, private_data_len));
+}
+
+VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
+{
+    struct cm_id *own = cm_id_of(id);
+    enum cm_state was;
+
+    if (!cm_step(own, CM_DO_DISCONNECT, &was))
+        return cm_fail(EINVAL);
+    if (was == CM_CONNECTED && own->qp) {
+        VB_CALL;
+        /* where this fails the connection has just ended by itself, and its event is on the way */
+        ual_conn_disconnect(own->conn, &own->qp->ual, NULL, 0);
+    }
+    return own->end_taken ? 0 : cm_event_wait(own);
+}
+
+/* Connections of QPs that are not the id's are established without help. */
+VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
+{
+    if (id->qp || cm_state(cm_id_of(id)) != CM_CONNECTED)
+        return cm_fail(EINVAL);
+    return 0;
+}
+
+/* The first message of a peer establishes a connection, whether the program says so or not. */
+VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+    enum cm_state state = cm_state(cm_id_of(id));
+
+    if (event != IBV_EVENT_COMM_EST || (state != CM_ACCEPTING && state != CM_CONNECTED))
+        return cm_fail(EINVAL);
+    return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The contexts of librdmacm's ids: one for each device, opened at the first need. They stay for the
+ * life of the process: a program may destroy its ids before what it made on their contexts.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ADDRESSES 64u
+
+static struct {
+    pthread_mutex_t lock;
+    struct vb_context **contexts; /* NULL: not opened yet */
+    struct ibv_pd **pds;
+    uint32_t count;
+} devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Under the lock. A device that cannot be opened is left out; its reason is in the log. */
+static uint32_t open_all(struct ibv_device **list, uint32_t count)
+{
+    uint32_t opened = 0;
+
+    devices.contexts = calloc(count, sizeof(*devices.contexts));
+    devices.pds = calloc(count, sizeof(*devices.pds));
+    for (uint32_t i = 0; devices.contexts && devices.pds && i < count; i++) {
+        struct ibv_context *context = ibv_open_device(list[i]);
+
+        if (context)
+            devices.contexts[opened++] = vb_context_of(context);
+    }
+    if (!opened) {
+        free(devices.contexts);
+        free(devices.pds);
+        devices.contexts = NULL;
+        devices.pds = NULL;
+    }
+    return opened;
+}
+
+uint32_t cm_contexts(struct vb_context ***contexts)
+{
+    struct ibv_device **list;
+    uint32_t count;
+    int listed;
+
+    pthread_mutex_lock(&devices.lock);
+    if (!devices.count) {
+        list = ibv_get_device_list(&listed);
+        if (list) {
+            devices.count = listed > 0 ? open_all(list, (uint32_t)listed) : 0;
+            ibv_free_device_list(list);
+        }
+    }
+    count = devices.count;
+    *contexts = devices.contexts;
+    pthread_mutex_unlock(&devices.lock);
+    if (!count)
+        errno = ENODEV;
+    return count;
+}
+
+bool cm_context_has(struct vb_context *context, const struct sockaddr *address)
+{
+    struct ri_address addresses[MAX_ADDRESSES];
+    struct ri_port_attr port = { .size = sizeof(port),
+                                 .addresses = addresses,
+                                 .address_capacity = MAX_ADDRESSES };
+
+    if (ual_device_port(context->device, &port) != UAL_OK)
+        return false;
+    for (uint32_t i = 0; i < port.address_count && i < MAX_ADDRESSES; i++)
+        if (cm_address_same((const struct sockaddr *)&addresses[i].sockaddr, address))
+            return true;
+    return false;
+}
+
+struct ibv_pd *cm_context_pd(struct vb_context *context)
+{
+    struct ibv_pd *pd = NULL;
+
+    pthread_mutex_lock(&devices.lock);
+    for (uint32_t i = 0; i < devices.count; i++) {
+        if (devices.contexts[i] != context)
+            continue;
+        if (!devices.pds[i])
+            devices.pds[i] = ibv_alloc_pd(&context->verbs.context);
+        pd = devices.pds[i];
+    }
+    pthread_mutex_unlock(&devices.lock);
+    return pd;
+}
+
+VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
+{
+    VB_CALL;
+    struct vb_context **contexts;
+    uint32_t count = cm_contexts(&contexts);
+    struct ibv_context **list;
+
+    if (!count)
+        return NULL;
+    list = calloc(count + 1, sizeof(struct ibv_context *));
+    if (!list)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = &contexts[i]->verbs.context;
+    if (num_devices)
+        *num_devices = (int)count;
+    return list;
+}
+
+VB_PUBLIC void rdma_free_devices(struct ibv_context **list)
+{
+    free(list);
+}

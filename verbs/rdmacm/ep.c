@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Ids with all that belongs to them, from the result of rdma_getaddrinfo. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESOLVE_MS 2000
+
+/* A listener keeps what QPs of its requests are made with. */
+static int make_passive(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+                        const struct ibv_qp_init_attr *init)
+{
+    if (rdma_bind_addr(&id->ibv, res->ai_src_addr))
+        return -1;
+    if (pd)
+        id->ibv.pd = pd;
+    id->has_init = init != NULL;
+    if (init)
+        id->init = *init;
+    return 0;
+}
+
+static int make_active(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+                       struct ibv_qp_init_attr *init)
+{
+    if (rdma_resolve_addr(&id->ibv, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
+        rdma_resolve_route(&id->ibv, RESOLVE_MS))
+        return -1;
+    if (init && rdma_create_qp(&id->ibv, pd, init))
+        return -1;
+    if (!res->ai_connect || !res->ai_connect_len)
+        return 0;
+    if (res->ai_connect_len > CM_PRIVATE_DATA)
+        return cm_fail(EINVAL);
+    id->connect_data = malloc(res->ai_connect_len);
+    if (!id->connect_data)
+        return -1;
+    memcpy(id->connect_data, res->ai_connect, res->ai_connect_len);
+    id->connect_length = (uint8_t)res->ai_connect_len;
+    return 0;
+}
+
+VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+                             struct ibv_qp_init_attr *qp_init_attr)
+{
+    struct rdma_cm_id *made;
+    int error;
+
+    if (!id || !res)
+        return cm_fail(EINVAL);
+    if (rdma_create_id(NULL, &made, NULL, (enum rdma_port_space)res->ai_port_space))
+        return -1;
+    if (!(res->ai_flags & RAI_PASSIVE ? make_passive(cm_id_of(made), res, pd, qp_init_attr)
+                                      : make_active(cm_id_of(made), res, pd, qp_init_attr))) {
+        *id = made;
+        return 0;
+    }
+    error = errno;
+    rdma_destroy_ep(made);
+    return cm_fail(error);
+}
+
+VB_PUBLIC void rdma_destroy_ep(struct rdma_cm_id *id)
+{
+    rdma_destroy_qp(id);
+    rdma_destroy_srq(id);
+    rdma_destroy_id(id);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Event channels; events of ids: posted, taken, acknowledged. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
+{
+    VB_CALL;
+    struct vb_context **contexts;
+    struct cm_channel *channel;
+    int error;
+
+    if (!cm_contexts(&contexts))
+        return NULL;
+    channel = calloc(1, sizeof *channel);
+    if (!channel)
+        return NULL;
+    error = vb_errno(ual_channel_create(NULL, UAL_CHANNEL_FD, &channel->ual));
+    if (error) {
+        free(channel);
+        errno = error;
+        return NULL;
+    }
+    channel->ibv.fd = ual_channel_fd(channel->ual);
+    return &channel->ibv;
+}
+
+VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+    VB_CALL;
+
+    ual_channel_free(cm_channel_of(channel)->ual); /* CQs and devices do not use it */
+    free(channel);
+}
+
+/* ---- posting ---- */
+
+struct cm_event *cm_event_new(void)
+{
+    struct cm_event *event = calloc(1, sizeof *event);
+
+    if (event)
+        event->allocated = true;
+    return event;
+}
+
+void cm_event_data(struct cm_event *event, const void *data, size_t length)
+{
+    if (!data || !length)
+        return;
+    if (length > CM_PRIVATE_DATA)
+        length = CM_PRIVATE_DATA;
+    memcpy(event->private_data, data, length);
+    event->ibv.param.conn.private_data = event->private_data;
+    event->ibv.param.conn.private_data_len = (uint8_t)length;
+}
+
+void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *about,
+                   enum rdma_cm_event_type type, int status)
+{
+    event->ibv.id = &about->ibv;
+    event->ibv.event = type;
+    event->ibv.status = status;
+    event->owner = owner;
+    event->item.context = owner;
+    pthread_mutex_lock(&owner->lock);
+    owner->pending++;
+    ual_channel_post(cm_channel_of(owner->ibv.channel)->ual, &event->item);
+    pthread_mutex_unlock(&owner->lock);
+}
+
+/* ---- taking ---- */
+
+VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+    struct ual_channel_event got;
+    struct cm_event *taken;
+    int error;
+
+    if (!channel || !event)
+        return cm_fail(EINVAL);
+    error = vb_channel_get(cm_channel_of(channel)->ual, &got);
+    if (error)
+        return cm_fail(error);
+    taken = container_of(got.item, struct cm_event, item);
+    pthread_mutex_lock(&taken->owner->lock);
+    taken->owner->taken++;
+    if (taken == &taken->owner->end)
+        taken->owner->end_taken = true;
+    pthread_mutex_unlock(&taken->owner->lock);
+    *event = &taken->ibv;
+    return 0;
+}
+
+VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+    struct cm_event *taken = (struct cm_event *)event;
+    struct cm_id *owner;
+
+    if (!event)
+        return cm_fail(EINVAL);
+    owner = taken->owner;
+    if (taken->allocated)
+        free(taken);
+    pthread_mutex_lock(&owner->lock);
+    owner->pending--;
+    owner->taken--;
+    pthread_cond_broadcast(&owner->acknowledged);
+    pthread_mutex_unlock(&owner->lock); /* from here on the id may be gone */
+    return 0;
+}
+
+/* What a synchronous call returns for the event that ended it. */
+static int outcome_of(const struct rdma_cm_event *event)
+{
+    int status = event->status;
+
+    if (!status)
+        return 0;
+    if (event->event == RDMA_CM_EVENT_REJECTED)
+        return cm_fail(ECONNREFUSED);
+    return cm_fail(status < 0 ? -status : status);
+}
+
+int cm_event_wait(struct cm_id *id)
+{
+    if (!id->synchronous)
+        return 0;
+    if (id->ibv.event) {
+        rdma_ack_cm_event(id->ibv.event);
+        id->ibv.event = NULL;
+    }
+    if (rdma_get_cm_event(id->ibv.channel, &id->ibv.event))
+        return -1;
+    return outcome_of(id->ibv.event);
+}
+
+/* ---- ids that go, or go elsewhere ---- */
+
+/* Back from the channel: kept with the id, oldest first. */
+static void collect(struct ual_channel_item *item)
+{
+    struct cm_event *event = container_of(item, struct cm_event, item);
+
+    event->next = NULL;
+    *event->owner->moving_end = event;
+    event->owner->moving_end = &event->next;
+}
+
+static uint32_t purge(struct cm_id *id)
+{
+    id->moving = NULL;
+    id->moving_end = &id->moving;
+    return ual_channel_purge(cm_channel_of(id->ibv.channel)->ual, id, collect);
+}
+
+void cm_event_drain(struct cm_id *id, int (*forget)(struct rdma_cm_id *request))
+{
+    struct cm_event *event;
+    uint32_t dropped;
+
+    if (id->ibv.event) {
+        rdma_ack_cm_event(id->ibv.event);
+        id->ibv.event = NULL;
+    }
+    dropped = purge(id);
+    while ((event = id->moving)) {
+        id->moving = event->next;
+        if (event->ibv.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            forget(event->ibv.id);
+        if (event->allocated)
+            free(event);
+    }
+    pthread_mutex_lock(&id->lock);
+    id->pending -= dropped;
+    while (id->pending)
+        pthread_cond_wait(&id->acknowledged, &id->lock);
+    pthread_mutex_unlock(&id->lock);
+}
+
+void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
+{
+    struct cm_event *event;
+
+    pthread_mutex_lock(&id->lock);
+    while (id->taken)
+        pthread_cond_wait(&id->acknowledged, &id->lock);
+    purge(id);
+    id->ibv.channel = channel;
+    while ((event = id->moving)) {
+        id->moving = event->next;
+        ual_channel_post(cm_channel_of(channel)->ual, &event->item);
+    }
+    pthread_mutex_unlock(&id->lock);
+}
+
+VB_PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+    static const char *const names[] = {
+        "RDMA_CM_EVENT_ADDR_RESOLVED",   "RDMA_CM_EVENT_ADDR_ERROR",
+        "RDMA_CM_EVENT_ROUTE_RESOLVED",  "RDMA_CM_EVENT_ROUTE_ERROR",
+        "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
+        "RDMA_CM_EVENT_CONNECT_ERROR",   "RDMA_CM_EVENT_UNREACHABLE",
+        "RDMA_CM_EVENT_REJECTED",        "RDMA_CM_EVENT_ESTABLISHED",
+        "RDMA_CM_EVENT_DISCONNECTED",    "RDMA_CM_EVENT_DEVICE_REMOVAL",
+        "RDMA_CM_EVENT_MULTICAST_JOIN",  "RDMA_CM_EVENT_MULTICAST_ERROR",
+        "RDMA_CM_EVENT_ADDR_CHANGE",     "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+    };
+
+    return (unsigned)event < ARRAY_SIZE(names) ? names[event] : "UNKNOWN EVENT";
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Ids: creation, destruction, migration between channels, options. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+
+struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
+{
+    struct cm_id *id = calloc(1, sizeof *id);
+
+    if (!id)
+        return NULL;
+    pthread_mutex_init(&id->lock, NULL);
+    pthread_cond_init(&id->acknowledged, NULL);
+    id->state = CM_IDLE;
+    id->ibv.channel = channel;
+    id->ibv.context = context;
+    id->ibv.ps = ps;
+    id->ibv.qp_type = IBV_QPT_RC;
+    return id;
+}
+
+void cm_id_free(struct cm_id *id)
+{
+    pthread_cond_destroy(&id->acknowledged);
+    pthread_mutex_destroy(&id->lock);
+    free(id->listening);
+    free(id->connect_data);
+    free(id);
+}
+
+void cm_id_set_context(struct cm_id *id, struct vb_context *context)
+{
+    id->context = context;
+    id->ibv.verbs = &context->verbs.context;
+    id->ibv.port_num = 1;
+    if (!id->ibv.pd)
+        id->ibv.pd = cm_context_pd(context);
+}
+
+/* There are no datagrams. */
+static bool is_carried(enum rdma_port_space ps)
+{
+    if (ps == RDMA_PS_TCP || ps == RDMA_PS_IB)
+        return true;
+    ual_log(RI_LOG_WARNING, "rdma_create_id: port space 0x%x is not supported: datagrams are not",
+            (unsigned)ps);
+    return false;
+}
+
+VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
+                             void *context, enum rdma_port_space ps)
+{
+    VB_CALL;
+    struct rdma_event_channel *own = NULL;
+    struct cm_id *made;
+
+    if (!is_carried(ps))
+        return cm_fail(EOPNOTSUPP);
+    if (!channel) {
+        own = rdma_create_event_channel();
+        if (!own)
+            return -1;
+    }
+    made = cm_id_new(channel ? channel : own, context, ps);
+    if (!made) {
+        if (own)
+            rdma_destroy_event_channel(own);
+        return cm_fail(ENOMEM);
+    }
+    made->synchronous = own != NULL;
+    *id = &made->ibv;
+    return 0;
+}
+
+static void stop_listening(struct cm_id *id)
+{
+    for (uint32_t i = 0; i < id->listenings; i++)
+        ual_conn_free(id->listening[i].conn);
+    id->listenings = 0;
+}
+
+VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
+{
+    VB_CALL;
+    struct cm_id *own = cm_id_of(id);
+    struct rdma_event_channel *channel = own->synchronous ? id->channel : NULL;
+
+    stop_listening(own);
+    if (own->qp) {
+        /* whoever destroys the id of an open connection ends it */
+        vb_qp_enter(own->qp, IBV_QPS_ERR, VB_GATE_SHUT);
+        cm_id_take_qp(own, NULL);
+    }
+    if (own->conn)
+        ual_conn_free(own->conn);
+    own->conn = NULL;
+    cm_event_drain(own, rdma_destroy_id);
+    cm_id_free(own);
+    if (channel)
+        rdma_destroy_event_channel(channel);
+    return 0;
+}
+
+VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+    VB_CALL;
+    struct cm_id *own = cm_id_of(id);
+    struct rdma_event_channel *before = id->channel, *made = NULL;
+    bool was = own->synchronous;
+
+    if (!channel) {
+        if (was)
+            return cm_fail(EINVAL);
+        channel = made = rdma_create_event_channel();
+        if (!made)
+            return -1;
+    }
+    if (id->event) {
+        rdma_ack_cm_event(id->event);
+        id->event = NULL;
+    }
+    cm_event_move(own, channel);
+    own->synchronous = made != NULL;
+    if (was)
+        rdma_destroy_event_channel(before);
+    return 0;
+}
+
+/* Nothing that these could do is left to do: an address may be used again at once, and IPv6
+ * listeners take no IPv4 peers. */
+VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
+                              size_t optlen)
+{
+    static const char *const names[] = { "TOS", "REUSEADDR", "AFONLY", "ACK_TIMEOUT" };
+
+    (void)id;
+    if (level != RDMA_OPTION_ID || optname < 0 || (size_t)optname >= ARRAY_SIZE(names)) {
+        ual_log(RI_LOG_WARNING, "rdma_set_option: level %d, option %d is not supported", level,
+                optname);
+        return cm_fail(ENOSYS);
+    }
+    if (!optval || !optlen)
+        return cm_fail(EINVAL);
+    ual_log(RI_LOG_INFO, "rdma_set_option: %s is taken, and changes nothing", names[optname]);
+    return 0;
+}
+
+static __be16 port_of(const struct sockaddr *address)
+{
+    /* at the same place in both families */
+    return cm_address_length(address)
+               ? ((const struct sockaddr_in *)(const void *)address)->sin_port
+               : 0;
+}
+
+VB_PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+    return port_of(&id->route.addr.src_addr);
+}
+
+VB_PUBLIC __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+    return port_of(&id->route.addr.dst_addr);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Listeners and the requests that come to them. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include <stdlib.h>
+
+/* What <rdma/rdma_cma.h> calls the recipient's responder resources is what the peer wants to have
+ * outstanding. */
+static void tell_depths(struct cm_id *id, struct cm_event *event,
+                        const struct ri_connect_request *asked)
+{
+    const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
+    uint32_t ird = asked->depths_valid ? asked->ird : attr->max_ird;
+    uint32_t ord = asked->depths_valid ? asked->ord : attr->max_ord;
+
+    id->peer_ird = ird < UINT8_MAX ? (uint8_t)ird : UINT8_MAX;
+    id->peer_ord = ord < UINT8_MAX ? (uint8_t)ord : UINT8_MAX;
+    event->ibv.param.conn.responder_resources = id->peer_ord;
+    event->ibv.param.conn.initiator_depth = id->peer_ird;
+}
+
+/* The id of a request; its events go where the listener's go, until somebody migrates it. */
+static struct cm_id *new_request(struct cm_listening *listening, struct ual_conn *conn,
+                                 const struct ri_connect_request *asked)
+{
+    struct cm_id *listener = listening->id;
+    struct cm_id *id = cm_id_new(listener->ibv.channel, listener->ibv.context, listener->ibv.ps);
+
+    if (!id)
+        return NULL;
+    id->state = CM_REQUESTED;
+    id->conn = conn;
+    cm_id_set_context(id, listening->context);
+    cm_id_set_local(id, (const struct sockaddr *)&asked->local);
+    cm_id_set_peer(id, (const struct sockaddr *)&asked->peer);
+    return id;
+}
+
+static enum ual_hearing on_request(void *context, struct ual_conn *conn,
+                                   const struct ri_connect_request *asked)
+{
+    struct cm_listening *listening = context;
+    struct cm_event *event = cm_event_new();
+    struct cm_id *id = event ? new_request(listening, conn, asked) : NULL;
+
+    if (!id) {
+        free(event);
+        ual_log(RI_LOG_ERROR, "rdma_cm: a connection request is dropped: no memory");
+        return UAL_REQUEST_DROPPED;
+    }
+    ual_conn_migrate(conn, &cm_conn_upcalls, id);
+    tell_depths(id, event, asked);
+    cm_event_data(event, asked->private_data, asked->private_data_length);
+    event->ibv.listen_id = &listening->id->ibv;
+    cm_event_post(listening->id, event, id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    return UAL_REQUEST_TAKEN;
+}
+
+static const struct ual_conn_upcalls listen_upcalls = { .request = on_request };
+
+/* One more device. The id's connection object holds the address, where it is of that device. */
+static int listen_on(struct cm_id *id, struct vb_context *context, const struct sockaddr *address,
+                     uint32_t backlog)
+{
+    struct cm_listening *listening = &id->listening[id->listenings];
+    struct ri_listen_param param = { .size = sizeof(param),
+                                     .address = address,
+                                     .backlog = backlog };
+    struct sockaddr_storage bound;
+    struct ual_conn *conn = NULL;
+    int error = 0;
+
+    *listening = (struct cm_listening){ .id = id, .context = context };
+    if (id->conn && id->context == context) {
+        conn = id->conn;
+        param.address = NULL;
+        ual_conn_migrate(conn, &listen_upcalls, listening);
+        id->conn = NULL;
+    } else {
+        error = vb_errno(ual_conn_create(context->device, &listen_upcalls, listening, &conn));
+    }
+    if (!error)
+        error = vb_errno(ual_conn_listen(conn, &param, &bound));
+    if (error) {
+        if (conn)
+            ual_conn_free(conn);
+        return error;
+    }
+    listening->conn = conn;
+    id->listenings++;
+    cm_id_set_local(id, (const struct sockaddr *)&bound);
+    return 0;
+}
+
+/* A wildcard is listened to on every device. Two devices that share the host's TCP cannot have the
+ * same port: then one of them is enough, as it hears all addresses. */
+static int listen_on_all(struct cm_id *id, uint32_t backlog)
+{
+    struct sockaddr *address = &id->ibv.route.addr.src_addr;
+    struct vb_context **contexts;
+    uint32_t count = cm_contexts(&contexts);
+    bool any = cm_address_any(address);
+    int error = ENODEV, first = 0;
+
+    id->listening = calloc(count ? count : 1, sizeof *id->listening);
+    if (!id->listening)
+        return ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!any && contexts[i] != id->context)
+            continue;
+        error = listen_on(id, contexts[i], address, backlog);
+        if (error && !first)
+            first = error;
+    }
+    return id->listenings ? 0 : first ? first : error;
+}
+
+VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+    VB_CALL;
+    struct cm_id *own = cm_id_of(id);
+    enum cm_state was;
+    int error;
+
+    if (!cm_step(own, CM_DO_LISTEN, &was))
+        return cm_fail(EINVAL);
+    if (was == CM_IDLE)
+        id->route.addr.src_addr.sa_family = AF_INET;
+    error = listen_on_all(own, backlog > 0 ? (uint32_t)backlog : 0);
+    if (!error)
+        return 0;
+    free(own->listening);
+    own->listening = NULL;
+    cm_step_back(own, was);
+    return cm_fail(error);
+}
+
+/* The request of the event is the caller's from now on: synchronous, with its QP, if the listener was
+ * made with attributes for one. */
+static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
+{
+    struct ibv_qp_init_attr init = listener->init;
+
+    if (rdma_migrate_id(event->id, NULL))
+        return -1;
+    if (listener->has_init && rdma_create_qp(event->id, listener->ibv.pd, &init))
+        return -1;
+    event->id->event = event;
+    return 0;
+}
+
+VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
+{
+    struct cm_id *own = cm_id_of(listen);
+    struct rdma_cm_event *event;
+
+    if (!own->synchronous || cm_state(own) != CM_LISTENING || !id)
+        return cm_fail(EINVAL);
+    for (;;) {
+        if (rdma_get_cm_event(listen->channel, &event))
+            return -1;
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->listen_id == listen)
+            break;
+        rdma_ack_cm_event(event); /* of a request that another call of this function has */
+    }
+    if (hand_out(own, event)) {
+        int error = errno;
+
+        rdma_reject(event->id, NULL, 0);
+        rdma_destroy_ep(event->id);
+        rdma_ack_cm_event(event);
+        return cm_fail(error);
+    }
+    *id = event->id;
+    return 0;
+}

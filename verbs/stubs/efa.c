@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libefa.so.1: programs that look for EFA adapters load, and find none. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "verbs/refuse.h"
+
+/* clang-format off */
+VB_REFUSE_NULL(efadv_cq_from_ibv_cq_ex)
+VB_REFUSE_NULL(efadv_create_cq)
+VB_REFUSE_NULL(efadv_create_driver_qp)
+VB_REFUSE_NULL(efadv_create_qp_ex)
+VB_REFUSE_ERROR(efadv_query_ah)
+VB_REFUSE_ERROR(efadv_query_device)
