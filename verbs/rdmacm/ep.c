@@ -45,6 +45,14 @@ static int make_active(struct cm_id *id, const struct rdma_addrinfo *res, struct
     return 0;
 }
 
+static bool is_carried(int type)
+{
+    if (type == IBV_QPT_RC || type == IBV_QPT_UC)
+        return true;
+    ual_log(RI_LOG_WARNING, "rdma_create_ep: queue pairs of type %d are not supported", type);
+    return false;
+}
+
 VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
                              struct ibv_qp_init_attr *qp_init_attr)
 {
@@ -53,6 +61,10 @@ VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
 
     if (!id || !res)
         return cm_fail(EINVAL);
+    if (!is_carried(res->ai_qp_type))
+        return cm_fail(EOPNOTSUPP);
+    if (qp_init_attr)
+        qp_init_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
     if (rdma_create_id(NULL, &made, NULL, (enum rdma_port_space)res->ai_port_space))
         return -1;
     if (!(res->ai_flags & RAI_PASSIVE ? make_passive(cm_id_of(made), res, pd, qp_init_attr)

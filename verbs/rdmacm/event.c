@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -86,6 +87,12 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
     if (!channel || !event)
         return cm_fail(EINVAL);
     error = vb_channel_get(cm_channel_of(channel)->ual, &got);
+    if (error == ECANCELED) {
+        /* Another thread has destroyed the channel. Programs rely on it that this one is not woken, as
+         * by close(2) it would not be: they take any error here for their end. */
+        pause();
+        error = EINTR;
+    }
     if (error)
         return cm_fail(error);
     taken = container_of(got.item, struct cm_event, item);

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+/* Adapters give some inline data to who asked for none, and programs use it. */
+#define LEAST_INLINE 64u
+
 static void free_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
 {
     if (*cq)
@@ -62,6 +65,8 @@ static struct ibv_qp_init_attr_ex complete(const struct cm_id *id,
         full.recv_cq = id->ibv.recv_cq;
     if (!full.srq)
         full.srq = id->ibv.srq;
+    if (full.cap.max_inline_data < LEAST_INLINE)
+        full.cap.max_inline_data = LEAST_INLINE;
     return full;
 }
 

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of verbs/ share: programs of others under ital-run, as an ordinary user, in pairs.
+
+A server of these programs prints nothing when it listens: whoever needs it looks at /proc/net/tcp, which is read again
+until the port is there or the server has ended. Ports come from the kernel.
+"""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ.get("TC_TOP_SRCDIR", "."), "tests/tools"))
+from toolstest import BUILD, DEADLINE, Result, Tap  # noqa: E402,F401
+
+RUN = os.path.join(BUILD, "verbs/run/ital-run")
+LIBRARIES = os.path.join(BUILD, "verbs/.libs")
+NOBODY = 65534
+
+
+def defined(name):
+    """Is it in config.h?"""
+    try:
+        with open(os.path.join(BUILD, "config.h"), encoding="utf-8") as config:
+            return "#define %s 1" % name in config.read()
+    except OSError:
+        return False
+
+
+def skip_all(why):
+    print("1..0 # SKIP " + why)
+    sys.exit(0)
+
+
+def need_build():
+    if not defined("HAVE_VERBS"):
+        skip_all("configure found no headers of rdma-core 44")
+    if defined("ITAL_SANITIZERS"):
+        skip_all("programs of others do not load a sanitizer's runtime first")
+
+
+def user():
+    """Arguments of Popen for an ordinary user; the build must be readable for others."""
+    if os.geteuid():
+        return {}
+    probe = subprocess.run(["test", "-x", RUN], user=NOBODY, group=NOBODY, extra_groups=[], check=False)
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if probe.returncode == 0 else {}
+
+
+USER = user()
+
+
+def start(*words, env=None, runner=True):
+    return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd="/", **USER)
+
+
+def finish(child, timeout=DEADLINE):
+    try:
+        out, err = child.communicate(timeout=timeout)
+        code = child.returncode
+    except subprocess.TimeoutExpired:
+        child.kill()
+        out, err = child.communicate()
+        code = None
+    return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def free_port():
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+        probe.bind(("::", 0))
+        return probe.getsockname()[1]
+
+
+def listens(port):
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as lines:
+                for line in lines:
+                    words = line.split()
+                    if len(words) > 3 and words[3] == "0A" and words[1].endswith(":%04X" % port):
+                        return True
+        except OSError:
+            pass
+    return False
+
+
+def await_listener(port, server):
+    limit = time.monotonic() + DEADLINE
+    while not listens(port):
+        if server.poll() is not None or time.monotonic() > limit:
+            return False
+        os.sched_yield()
+        time.sleep(0.01) # between two looks at the kernel's table, which tells nobody that it changed
+    return True
+
+
+def pair(server_words, client_words, ends=True):
+    """Results of a server and of a client that meets it. "PORT" stands for a free port. Not `ends`: the server is one that runs for ever."""
+    port = free_port()
+    fill = lambda words: [str(port) if w == "PORT" else w for w in words]
+    server = start(*fill(server_words))
+    if not await_listener(port, server):
+        server.kill()
+        return finish(server), Result(None, "", "the server does not listen")
+    client = finish(start(*fill(client_words)))
+    if not ends:
+        server.terminate()
+    return finish(server), client
+
+
+def has(name):
+    return shutil.which(name) is not None
