@@ -6,7 +6,8 @@ set -eu
 build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libinih-dev uthash-dev
        libisal-dev libmnl-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc
        libibverbs-dev librdmacm-dev"
-check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark"
+check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark
+       ibverbs-utils rdmacm-utils"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("TC_TOP_SRCDIR", "."), "tests/tools"))
-from toolstest import BUILD, DEADLINE, Result, Tap  # noqa: E402,F401
+from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap  # noqa: E402,F401
 
 RUN = os.path.join(BUILD, "verbs/run/ital-run")
 LIBRARIES = os.path.join(BUILD, "verbs/.libs")
