@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Calls that are refused. Each of these functions is weak: the function of the same name in another
- * file of the library takes its place, and `ital-run --check` knows a refused call by that. A refused call logs its name, once, and fails with
- * EOPNOTSUPP in the way that its manual page says.
+ * file of the library takes its place, and `ital-run --check` knows a refused call by that. A
+ * refused call logs its name, once, and fails with EOPNOTSUPP in the way that its manual page says.
  *
  * The files with these tables include no header of rdma-core, whose prototypes they do not have:
  * no parameter is looked at.

@@ -5,8 +5,8 @@
  * An id's lock covers its state, its channel and its counts of events. Upcalls take it; it is held
  * over ual_channel_post and ual_channel_purge, whose lock is below it, and over no other call.
  *
- * An event counts as the id's from the post to the acknowledgement, so that an id which is destroyed
- * waits for events that another thread has just taken.
+ * An event counts as the id's from the post to the acknowledgement, so that an id which is
+ * destroyed waits for events that another thread has just taken.
  */
 #ifndef ITAL_VERBS_CM_H
 #define ITAL_VERBS_CM_H
@@ -135,8 +135,8 @@ void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *ab
                    enum rdma_cm_event_type type, int status);
 /* Waits for the next event of a synchronous id and keeps it in id->event; 0 at once for others. */
 int cm_event_wait(struct cm_id *id);
-/* All that is queued for the id is dropped, what others hold is waited for. forget: for ids of requests
- * that nobody took. */
+/* All that is queued for the id is dropped, what others hold is waited for. forget: for ids of
+ * requests that nobody took. */
 void cm_event_drain(struct cm_id *id, int (*forget)(struct rdma_cm_id *request));
 /* Events go to that channel from now on, the queued ones, too. */
 void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel);

@@ -88,8 +88,8 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
         return cm_fail(EINVAL);
     error = vb_channel_get(cm_channel_of(channel)->ual, &got);
     if (error == ECANCELED) {
-        /* Another thread has destroyed the channel. Programs rely on it that this one is not woken, as
-         * by close(2) it would not be: they take any error here for their end. */
+        /* Another thread has destroyed the channel. Programs rely on it that this one is not
+         * woken, as by close(2) it would not be: they take any error here for their end. */
         pause();
         error = EINTR;
     }

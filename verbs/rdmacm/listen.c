@@ -139,8 +139,8 @@ VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
     return cm_fail(error);
 }
 
-/* The request of the event is the caller's from now on: synchronous, with its QP, if the listener was
- * made with attributes for one. */
+/* The request of the event is the caller's from now on: synchronous, with its QP, if the listener
+ * was made with attributes for one. */
 static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
 {
     struct ibv_qp_init_attr init = listener->init;
