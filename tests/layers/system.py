@@ -24,7 +24,9 @@ SYMBOLS = [
       'providers/softrdma/port': 'addresses of its port',
       'providers/softrdma/options': 'is the interface of option netdev there?',
       'providers/rdmacore/port': 'addresses of a port',
-      'itapi/address': 'addresses of a spigot as the consumer writes them'}),
+      'itapi/address': 'addresses of a spigot as the consumer writes them',
+      'verbs/ibverbs/device': 'the hardware address that a node GUID is made of',
+      'verbs/ibverbs/gid': 'the scope of a link-local address, which a GID has no room for'}),
     ('entropy', r'getrandom|getentropy|arc4random\w*|s?rand(?:om)?(?:_r)?|[dejlmn]rand48(?:_r)?',
      {'base/entropy': 'the one place'}),
 ]

@@ -11,8 +11,9 @@
 
 #include "ibverbs_private.h"
 
+#include "base/entropy.h"
+
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define NUMBER_BITS  24
 #define PAGE_BITS    12
@@ -32,7 +33,7 @@ static void seed(void)
 {
     uint32_t number = 0;
 
-    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+    if (!entropy_draw(&number, sizeof(number)))
         number = (uint32_t)(uintptr_t)&number >> 4;
     next = FIRST + number % (END - FIRST);
 }
